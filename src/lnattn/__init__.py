@@ -1,0 +1,1 @@
+"""LayerNorm and attention, read from the weights."""

@@ -1,0 +1,149 @@
+"""Writing files so that an interruption never leaves half of one, and frozen results.
+
+A *frozen result* is a pair of files, `NAME.npz` (arrays) and `NAME.json` (a record: what was
+computed, by what, from what, and when). The record names the SHA-256 of the arrays, so that the
+two files cannot drift apart unnoticed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from lnattn.errors import ResultError
+
+_CHUNK = 1 << 20
+
+
+def write_atomically(path: Path | str, write: Callable[[BinaryIO], None]) -> Path:
+    """Call `write(file)` on a temporary neighbour of `path`, then rename it into place.
+
+    Readers see the old file or the new one, never a part. If `write` raises (a full disk, an
+    interrupt), the temporary file is removed and the old file is untouched.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes the file private; results are meant to be read by others.
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def write_json(path: Path | str, record: Mapping[str, Any]) -> Path:
+    """Write a mapping as indented UTF-8 JSON, atomically, keys in the order given."""
+    text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def read_json(path: Path | str) -> dict[str, Any]:
+    """Read a JSON object; a missing or damaged file is one `ResultError`."""
+    path = Path(path)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ResultError(f"{path} does not exist; compute it first.") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ResultError(f"{path} is not valid JSON ({error}); delete it and recompute.") from error
+
+
+def sha256_of_file(path: Path | str) -> str:
+    """SHA-256 of a file's bytes, as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    with Path(path).open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def sha256_of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 over names, dtypes, shapes and values; independent of zip time stamps."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.ascontiguousarray(arrays[name])
+        digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def package_versions(*names: str) -> dict[str, str]:
+    """Installed versions of the named distributions; 'absent' where one is not installed."""
+    versions = {}
+    for name in names:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            versions[name] = "absent"
+    return versions
+
+
+def provenance(**facts: Any) -> dict[str, Any]:
+    """A record of what made a result: the given facts, then versions, platform and date (UTC)."""
+    return {
+        **facts,
+        "versions": {
+            "python": platform.python_version(),
+            **package_versions("lnattn", "torch", "transformers", "numpy", "numba"),
+        },
+        "machine": f"{platform.machine()}, {os.cpu_count()} logical cores",
+        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
+
+
+def write_result(
+    folder: Path | str,
+    name: str,
+    arrays: Mapping[str, np.ndarray],
+    record: Mapping[str, Any],
+) -> Path:
+    """Freeze `arrays` and their `record` as `folder/name.npz` and `folder/name.json`.
+
+    The arrays go first: a run stopped between the two leaves a record whose checksum does not
+    match, which `read_result` reports.
+    """
+    for key, array in arrays.items():
+        if np.asarray(array).dtype.hasobject:
+            raise ResultError(f"array {key!r} of result {name!r} holds Python objects; use text.")
+    folder = Path(folder)
+    plain = {key: np.asarray(array) for key, array in arrays.items()}
+    write_atomically(folder / f"{name}.npz", lambda file: np.savez_compressed(file, **plain))
+    return write_json(
+        folder / f"{name}.json", {**record, "arrays_sha256": sha256_of_arrays(plain)}
+    )
+
+
+def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read a frozen result and check that its arrays are the ones its record describes."""
+    folder = Path(folder)
+    record = read_json(folder / f"{name}.json")
+    path = folder / f"{name}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+    except FileNotFoundError as error:
+        raise ResultError(f"{path} does not exist; compute it first.") from error
+    except Exception as error:  # a damaged zip raises half a dozen unrelated types
+        raise ResultError(f"{path} cannot be read ({error}); delete it and recompute.") from error
+    if sha256_of_arrays(arrays) != record.get("arrays_sha256"):
+        raise ResultError(
+            f"{path} does not match the checksum in {name}.json; recompute the result."
+        )
+    return arrays, record

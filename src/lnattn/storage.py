@@ -40,8 +40,8 @@ def write_atomically(path: Path | str, write: Callable[[BinaryIO], None]) -> Pat
             file.flush()
             os.fsync(file.fileno())
         # mkstemp makes the file private; results are meant to be read by others.
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
@@ -62,7 +62,7 @@ def read_json(path: Path | str) -> dict[str, Any]:
     except FileNotFoundError as error:
         raise ResultError(f"{path} does not exist; compute it first.") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ResultError(f"{path} is not valid JSON ({error}); delete it and recompute.") from error
+        raise ResultError(f"{path} is no valid JSON ({error}); delete and recompute it.") from error
 
 
 def sha256_of_file(path: Path | str) -> str:
@@ -125,9 +125,7 @@ def write_result(
     folder = Path(folder)
     plain = {key: np.asarray(array) for key, array in arrays.items()}
     write_atomically(folder / f"{name}.npz", lambda file: np.savez_compressed(file, **plain))
-    return write_json(
-        folder / f"{name}.json", {**record, "arrays_sha256": sha256_of_arrays(plain)}
-    )
+    return write_json(folder / f"{name}.json", {**record, "arrays_sha256": sha256_of_arrays(plain)})
 
 
 def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:

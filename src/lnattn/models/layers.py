@@ -50,9 +50,7 @@ class _Weights:
         changed = {}
         for item in fields(self):  # type: ignore[arg-type]
             value = getattr(self, item.name)
-            if isinstance(value, Tensor):
-                changed[item.name] = value.to(dtype)
-            elif isinstance(value, _Weights):
+            if isinstance(value, Tensor | _Weights):
                 changed[item.name] = value.to(dtype)
         return replace(self, **changed)  # type: ignore[type-var]
 

@@ -1,0 +1,216 @@
+"""Circuits of attention heads and how much the heads of two layers compose.
+
+The residual stream is read through W_Q, W_K, W_V and written through W_O (Elhage et al. 2021;
+Ferrando et al. 2024, §2). Of a head only two products matter,
+
+    W_QK = W_Q W_Kᵀ  (where to attend)      W_OV = W_V W_O  (what to move),
+
+so a later head can use what an earlier one wrote in three ways, each a matrix product whose size
+is compared with the sizes of its factors, always as ‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F):
+
+    V-composition  M = W_OV of the later head   its values carry what the earlier head wrote,
+    Q-composition  M = W_QK                     its queries do,
+    K-composition  M = W_QKᵀ                    its keys do.
+
+Every function takes any object with W_Q, W_K, W_V, W_O: an `AttentionLayer` gives the scores of
+the *raw* weights, a `FoldedAttention` those of the weights with the LayerNorm folded in,
+C diag(γ) W. The published scores use either; the book says which it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from jaxtyping import Bool, Complex, Float
+from torch import Tensor
+
+from lnattn.attention.factored import FactoredMatrix, triangle
+from lnattn.errors import ShapeError
+
+Kind = Literal["Q", "K", "V"]
+KINDS: tuple[Kind, ...] = ("Q", "K", "V")
+
+
+class HeadWeights(Protocol):
+    """The four matrices of every head: raw (`AttentionLayer`) or folded (`FoldedAttention`)."""
+
+    W_Q: Float[Tensor, "head d_model d_head"]
+    W_K: Float[Tensor, "head d_model d_head"]
+    W_V: Float[Tensor, "head d_model d_head"]
+    W_O: Float[Tensor, "head d_head d_model"]
+
+
+def qk_circuit(layer: HeadWeights) -> FactoredMatrix:
+    """W_QK = W_Q W_Kᵀ, [head d_model d_model], rank ≤ d_head: row vectors score as x_i W_QK x_jᵀ."""
+    return FactoredMatrix(layer.W_Q, layer.W_K.mT)
+
+
+def ov_circuit(layer: HeadWeights) -> FactoredMatrix:
+    """W_OV = W_V W_O, [head d_model d_model], rank ≤ d_head: what a head adds is x_j W_OV."""
+    return FactoredMatrix(layer.W_V, layer.W_O)
+
+
+def read_circuit(layer: HeadWeights, kind: Kind) -> FactoredMatrix:
+    """The matrix M through which a later head reads: W_QK, W_QKᵀ or W_OV for Q, K or V."""
+    if kind == "V":
+        return ov_circuit(layer)
+    if kind == "Q":
+        return qk_circuit(layer)
+    if kind == "K":
+        return qk_circuit(layer).T
+    raise ShapeError(f"composition is of kind 'Q', 'K' or 'V', not {kind!r}.")
+
+
+def _unit(thin: Float[Tensor, "head a b"]) -> Float[Tensor, "head a b"]:
+    """Divide every head's matrix by its norm; a head of zeros stays zero (it composes with none)."""
+    size = torch.linalg.matrix_norm(thin, keepdim=True)
+    return thin / torch.where(size > 0, size, torch.ones_like(size))
+
+
+def write_factor(layer: HeadWeights) -> Float[Tensor, "head rank d_model"]:
+    """W_OV of norm 1, turned on its input side so that only rank rows remain.
+
+    W_V = Q R gives ‖W_V W_O M‖ = ‖R W_O M‖ for every M: the d_model rows shrink to d_head.
+    """
+    return _unit(triangle(layer.W_V) @ layer.W_O)
+
+
+def read_factor(layer: HeadWeights, kind: Kind) -> Float[Tensor, "head d_model rank"]:
+    """M of norm 1 for one kind of composition, turned on its output side to rank columns."""
+    circuit = read_circuit(layer, kind)
+    return _unit(circuit.left @ triangle(circuit.right.mT).mT)
+
+
+def _pair_norms(
+    write: Float[Tensor, "writer rank d_model"], read: Float[Tensor, "reader d_model rank"]
+) -> Float[Tensor, "writer reader"]:
+    """‖write_a read_b‖_F for all heads a, b: one matrix product, then sums of squares."""
+    writers, rank, d_model = write.shape
+    if read.shape[1] != d_model:
+        raise ShapeError(
+            f"the earlier layer writes {d_model} coordinates but the later one reads "
+            f"{read.shape[1]}; take both from the same model."
+        )
+    product = write.reshape(writers * rank, d_model) @ read.transpose(0, 1).reshape(d_model, -1)
+    squares = product.square_().reshape(writers * rank, len(read), -1).sum(-1)
+    return squares.reshape(writers, rank, len(read)).sum(1).sqrt_()
+
+
+def composition_scores(
+    earlier: HeadWeights, later: HeadWeights, kind: Kind
+) -> Float[Tensor, "earlier_head later_head"]:
+    """‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F) for every head of `earlier` and every head of `later`.
+
+    kind: "Q", "K" or "V" (see the module's head for M). Between 0 and 1; a head whose weights are
+    all zero scores 0. Computed in the dtype of the weights at d_model · d_head² operations a pair.
+    """
+    return _pair_norms(write_factor(earlier), read_factor(later, kind))
+
+
+@dataclass(frozen=True, eq=False)
+class Composition:
+    """Composition scores of a whole model, and what their null distribution needs.
+
+    scores: [kind writer_layer writer_head reader_layer reader_head], kinds in the order of
+    `kinds`; NaN for pairs that were not computed. write_spectrum, read_spectrum: the squared
+    singular values of W_OV and of M divided by their sum, [layer head value] and
+    [kind layer head value].
+    """
+
+    scores: Float[Tensor, "kind writer_layer writer_head reader_layer reader_head"]
+    write_spectrum: Float[Tensor, "layer head value"]
+    read_spectrum: Float[Tensor, "kind layer head value"]
+    d_model: int
+    kinds: tuple[Kind, ...] = KINDS
+
+    def of(self, kind: Kind) -> Float[Tensor, "writer_layer writer_head reader_layer reader_head"]:
+        """The scores of one kind."""
+        return self.scores[self._index(kind)]
+
+    def possible(self) -> Bool[Tensor, "writer_layer writer_head reader_layer reader_head"]:
+        """True where the reader's layer comes after the writer's, so that the model can use it."""
+        layer = torch.arange(self.scores.shape[1])
+        later = layer[:, None] < layer
+        return later[:, None, :, None].expand(self.scores.shape[1:])
+
+    def _index(self, kind: Kind) -> int:
+        if kind not in self.kinds:
+            raise ShapeError(f"composition kind {kind!r} was not computed, only {self.kinds}.")
+        return self.kinds.index(kind)
+
+
+def model_composition(
+    layers: Sequence[HeadWeights],
+    kinds: Iterable[Kind] = KINDS,
+    *,
+    impossible: bool = False,
+) -> Composition:
+    """Composition scores between all heads of all layers.
+
+    Only pairs with the reader in a later layer, unless `impossible` asks for the others too: no
+    computation can use those, so they show how large scores get without any composing.
+    Memory stays near the size of the weights: layer pairs are done one after another.
+
+    Raises `ShapeError` for an empty list, or layers of different shapes.
+    """
+    layers, kinds = list(layers), tuple(kinds)
+    shapes = {(tuple(layer.W_Q.shape), tuple(layer.W_O.shape)) for layer in layers}
+    if len(shapes) != 1 or not kinds:
+        raise ShapeError(
+            f"composition needs one or more layers of one shape and one or more kinds, "
+            f"not {len(layers)} layers of {len(shapes)} shapes and {len(kinds)} kinds."
+        )
+    heads, d_model, _ = layers[0].W_Q.shape
+    write = [write_factor(layer) for layer in layers]
+    read = [torch.cat([read_factor(layer, kind) for kind in kinds]) for layer in layers]
+    scores = write[0].new_full((len(kinds), len(layers), heads, len(layers), heads), torch.nan)
+    for a, writer in enumerate(write):
+        for b, reader in enumerate(read):
+            if b > a or impossible:
+                pair = _pair_norms(writer, reader).reshape(heads, len(kinds), heads)
+                scores[:, a, :, b] = pair.transpose(0, 1)
+    return Composition(
+        scores,
+        torch.stack([torch.linalg.svdvals(factor).square() for factor in write]),
+        torch.stack([torch.linalg.svdvals(f).square() for f in read], 1).reshape(
+            len(kinds), len(layers), heads, -1
+        ),
+        d_model,
+        kinds,
+    )
+
+
+def copying_eigenvalues(
+    layer: HeadWeights,
+    W_E: Float[Tensor, "vocab d_model"],
+    W_U: Float[Tensor, "d_model vocab"],
+) -> Complex[Tensor, "head value"]:
+    """The non-zero eigenvalues of W_E W_OV W_U, the vocab × vocab matrix 'token in → logit out'.
+
+    They are those of the d_head × d_head matrix W_O (W_U W_E) W_V, so the vocabulary is summed
+    over once for all heads.
+    """
+    if W_E.shape != W_U.mT.shape or W_E.shape[-1] != layer.W_V.shape[1]:
+        raise ShapeError(
+            f"W_E {list(W_E.shape)} and W_U {list(W_U.shape)} must be [vocab d_model] and "
+            f"[d_model vocab] with d_model = {layer.W_V.shape[1]}."
+        )
+    return FactoredMatrix((W_U @ W_E) @ layer.W_V, layer.W_O).eigenvalues()
+
+
+def copying_score(
+    layer: HeadWeights,
+    W_E: Float[Tensor, "vocab d_model"],
+    W_U: Float[Tensor, "d_model vocab"],
+) -> Float[Tensor, "head"]:
+    """Σλ / Σ|λ| over the eigenvalues of W_E W_OV W_U (Elhage et al. 2021), in [−1, 1].
+
+    Near 1: seeing a token raises the logits of tokens like it. A head of zeros scores 0. The
+    eigenvalues come in conjugate pairs, so the sum is real.
+    """
+    values = copying_eigenvalues(layer, W_E, W_U)
+    size = values.abs().sum(-1)
+    return values.real.sum(-1) / torch.where(size > 0, size, torch.ones_like(size))

@@ -1,0 +1,78 @@
+"""LayerNorm taken apart: a projection, a scaling, and then an affine map.
+
+Brody et al. 2023, §2 and App. C; Kamoda et al. 2025, Eq. 2–3 and 9. Row vectors: x in R^{1×d}.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.errors import ShapeError
+from lnattn.models.layers import LayerNorm
+
+
+def centring_matrix(d: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "d d"]:
+    """C = I − (1/d) 1ᵀ1, so that x C = x − μ(x) 1 (Kamoda et al. 2025, Eq. 9).
+
+    Symmetric, idempotent, of rank d − 1; its null space is span(1). Raises `ShapeError` for d < 1.
+    """
+    if d < 1:
+        raise ShapeError(f"the centring matrix needs a width d ≥ 1, not {d}.")
+    return torch.eye(d, dtype=dtype) - torch.full((d, d), 1.0 / d, dtype=dtype)
+
+
+def projection_by_change_of_basis(
+    d: int, dtype: torch.dtype = torch.float64
+) -> Float[Tensor, "d d"]:
+    """The same matrix built as Brody et al. do (App. C): B diag(1, …, 1, 0) B⁻¹.
+
+    The columns of B are e_k − e_{k+1}, which span the plane orthogonal to 1, and then 1 itself:
+    in that basis the projection keeps d − 1 coordinates and drops the last.
+    """
+    if d < 1:
+        raise ShapeError(f"the projection needs a width d ≥ 1, not {d}.")
+    basis = torch.zeros(d, d, dtype=dtype)
+    for k in range(d - 1):
+        basis[k, k], basis[k + 1, k] = 1.0, -1.0
+    basis[:, d - 1] = 1.0
+    kept = torch.ones(d, dtype=dtype)
+    kept[d - 1] = 0.0
+    return basis @ torch.diag(kept) @ torch.linalg.inv(basis)
+
+
+def center(x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+    """x C without building C: subtract from each vector the mean of its coordinates."""
+    return x - x.mean(dim=-1, keepdim=True)
+
+
+def sigma(x: Float[Tensor, "*batch d"], eps: float = 0.0) -> Float[Tensor, "*batch"]:
+    """σ(x) = √(mean((x − μ)²) + ε), the divisor of LayerNorm (Kamoda et al. 2025, Eq. 3)."""
+    return (center(x).square().mean(dim=-1) + eps).sqrt()
+
+
+def standardise(x: Float[Tensor, "*batch d"], eps: float = 0.0) -> Float[Tensor, "*batch d"]:
+    """Centre and divide by σ: LayerNorm before gain and bias.
+
+    With ε = 0 every result has norm √d exactly (Brody et al. 2023, Eq. 5); a constant vector has
+    no direction left after centring and gives NaN. With ε > 0 it gives 0.
+    """
+    return center(x) / sigma(x, eps).unsqueeze(-1)
+
+
+def divide_by_sigma(x: Float[Tensor, "*batch d"], eps: float) -> Float[Tensor, "*batch d"]:
+    """LN'(x) = x/σ(x): all that is left of LayerNorm once C, γ and β are folded away.
+
+    Kamoda et al. 2025, §3.4. The mean is *not* subtracted here; the folded weights do that.
+    """
+    return x / sigma(x, eps).unsqueeze(-1)
+
+
+def layer_norm(x: Float[Tensor, "*batch d"], ln: LayerNorm) -> Float[Tensor, "*batch d"]:
+    """LayerNorm as written in the original: standardise, then γ and β (Kamoda et al., Eq. 2)."""
+    if x.shape[-1] != ln.d_model:
+        raise ShapeError(
+            f"x has {x.shape[-1]} coordinates but the LayerNorm has {ln.d_model}; check the model."
+        )
+    return standardise(x, ln.eps) * ln.gamma + ln.beta

@@ -1,0 +1,120 @@
+"""How large composition scores are when nothing composes: three yardsticks.
+
+1. *Random weights.* Heads with Gaussian weights of the same shape (`gaussian_scores`).
+2. *Random rotation.* Keep every head's own singular values but turn the writer against the reader
+   by a random rotation U of the residual stream. With p, q the squared singular values of writer
+   and reader divided by their sums, the squared score is S = Σ_ij p_i q_j U_ij², whose mean is
+   1/d_model *exactly, for any p and q*, and whose variance has a closed form
+   (`rotation_moments`); `rotation_draws` samples it.
+3. *Impossible pairs.* Scores of heads that write after, or beside, the head that reads: the same
+   anisotropic residual stream, but no path to compose along (`Composition.possible`).
+
+The second tests against 'no relation at all', which real models fail everywhere; the third tests
+against 'no more relation than any two heads have'.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.attention.circuits import KINDS, Composition, Kind, composition_scores
+from lnattn.attention.factored import triangle
+from lnattn.errors import ShapeError
+
+
+def random_baseline(d_model: int) -> float:
+    """1/√d_model: the root mean square of the score of two unrelated heads.
+
+    Holds for every shape of the singular values, Gaussian weights included, since E[U_ij²] is
+    1/d_model for a random rotation U. This is what 'the baseline subtracted' subtracts.
+    """
+    if d_model < 1:
+        raise ShapeError(f"d_model must be a positive integer, not {d_model}.")
+    return d_model**-0.5
+
+
+def rotation_moments(
+    p: Float[Tensor, "*batch value"], q: Float[Tensor, "*batch value2"], d_model: int
+) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
+    """Mean and variance of the *squared* score under a random rotation of the residual stream.
+
+    p, q: squared singular values divided by their sum; batch axes broadcast. Follows from the
+    moments of a Haar orthogonal matrix: E[U_ij⁴] = 3/(d(d+2)), E[U_ij² U_ik²] = 1/(d(d+2)) in one
+    row or column, E[U_ij² U_kl²] = (d+1)/(d(d−1)(d+2)) otherwise.
+    """
+    if d_model < 2:
+        raise ShapeError(f"a rotation needs d_model ≥ 2, not {d_model}.")
+    d = float(d_model)
+    P, Q = p.square().sum(-1), q.square().sum(-1)
+    # Each product below is the weight of one of the three kinds of index pairs. Subtracting 1/d²
+    # inside them, not at the end, avoids cancelling two nearly equal numbers.
+    same = 3 / (d * (d + 2)) - 1 / d**2
+    line = 1 / (d * (d + 2)) - 1 / d**2
+    apart = (d + 1) / (d * (d - 1) * (d + 2)) - 1 / d**2
+    variance = P * Q * same + (P * (1 - Q) + (1 - P) * Q) * line + (1 - P) * (1 - Q) * apart
+    return torch.full_like(variance, 1 / d), variance.clamp_min(0)
+
+
+def rotation_z(composition: Composition, kind: Kind) -> Float[Tensor, "layer head layer head"]:
+    """(S − E S)/√Var S of every squared score S under the random-rotation null.
+
+    NaN where the score was not computed.
+    """
+    index = composition._index(kind)
+    p = composition.write_spectrum[:, :, None, None]
+    q = composition.read_spectrum[index]
+    mean, variance = rotation_moments(p, q, composition.d_model)
+    return (composition.scores[index].square() - mean) / variance.sqrt()
+
+
+def rotation_draws(
+    p: Float[Tensor, "writer value"],
+    q: Float[Tensor, "reader value2"],
+    d_model: int,
+    draws: int,
+    seed: int,
+) -> Float[Tensor, "draw writer reader"]:
+    """Scores (not squared) of all writers with all readers under `draws` random rotations.
+
+    One rotation serves all pairs of a draw; only the corner of U that the ranks reach is made.
+    """
+    rows, cols = p.shape[-1], q.shape[-1]
+    if max(rows, cols) > d_model:
+        raise ShapeError(f"{max(rows, cols)} singular values do not fit into {d_model} axes.")
+    generator = torch.Generator().manual_seed(seed)
+    out = p.new_empty(draws, len(p), len(q))
+    for draw in range(draws):
+        gaussian = torch.randn(d_model, cols, generator=generator, dtype=p.dtype)
+        # G R⁻¹ is Haar distributed on frames once R's diagonal is positive; signs do not matter
+        # here because only squares of the entries are used.
+        corner = torch.linalg.solve_triangular(
+            triangle(gaussian), gaussian[:rows], upper=True, left=False
+        )
+        out[draw] = (p @ corner.square() @ q.mT).sqrt()
+    return out
+
+
+def gaussian_scores(
+    d_model: int, d_head: int, kind: Kind, *, heads: int, seed: int
+) -> Float[Tensor, "writer reader"]:
+    """Scores between two layers of `heads` heads each with standard normal weights, float32."""
+    if kind not in KINDS:
+        raise ShapeError(f"composition is of kind 'Q', 'K' or 'V', not {kind!r}.")
+    generator = torch.Generator().manual_seed(seed)
+    return composition_scores(
+        _GaussianHeads(heads, d_model, d_head, generator),
+        _GaussianHeads(heads, d_model, d_head, generator),
+        kind,
+    )
+
+
+class _GaussianHeads:
+    """Random heads with the attribute names of `HeadWeights`."""
+
+    def __init__(self, heads: int, d_model: int, d_head: int, generator: torch.Generator) -> None:
+        self.W_Q, self.W_K, self.W_V = torch.randn(
+            3, heads, d_model, d_head, generator=generator
+        ).unbind()
+        self.W_O = torch.randn(heads, d_head, d_model, generator=generator)

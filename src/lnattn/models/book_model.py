@@ -1,0 +1,105 @@
+"""Making the embedded model `book-gpt2`: tokenizer, training, baselines, counts, provenance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+from safetensors.torch import save
+
+from lnattn.errors import CorpusError
+from lnattn.models.training import TrainingPlan, held_out_loss, train
+from lnattn.storage import (
+    provenance,
+    sha256_of_file,
+    write_atomically,
+    write_json,
+)
+from lnattn.text.corpora import describe_corpus, read_documents
+from lnattn.text.ngrams import bigram_loss, count_bigrams, unigram_loss
+from lnattn.text.tokenizers import encode_stream, load_tokenizer, train_bpe
+
+
+def train_book_model(
+    sources: Sequence[str | Path],
+    held_out: Sequence[str | Path],
+    folder: Path | str,
+    plan: TrainingPlan | None = None,
+    *,
+    device: str | None = None,
+    compiled: bool = False,
+    progress: bool = True,
+) -> dict[str, object]:
+    """Train a GPT-2 from nothing and write a complete model folder; return its record.
+
+    sources, held_out: files or names understood by `lnattn.text.corpora.read_documents`; the held
+    out text takes no part in the tokenizer, the counts or the training.
+    Writes config.json, model.safetensors, tokenizer files, training.json (losses, baselines,
+    corpus checksums, plan) and counts.npz (unigrams and bigrams of the training text). A run that
+    was interrupted goes on where it stopped when called again with the same arguments.
+    """
+    plan = plan or TrainingPlan()
+    folder = Path(folder)
+    corpus = {"train": describe_corpus(sources), "held_out": describe_corpus(held_out)}
+    repeated = {str(s) for s in sources} & {str(s) for s in held_out}
+    if repeated:
+        raise CorpusError(f"{', '.join(repeated)} is both trained on and held out; remove one.")
+    if not (folder / "tokenizer.json").is_file():
+        train_bpe(read_documents(sources), plan.vocab_size).save_pretrained(str(folder))
+    tokenizer = load_tokenizer(folder)
+    plan = replace(plan, vocab_size=len(tokenizer))
+    train_tokens = encode_stream(read_documents(sources), tokenizer)
+    held_tokens = encode_stream(read_documents(held_out), tokenizer)
+    started = time.perf_counter()
+    model, log = train(
+        train_tokens,
+        held_tokens,
+        plan,
+        folder,
+        tokenizer.eos_token_id,
+        device=device,
+        compiled=compiled,
+        progress=progress,
+    )
+    seconds = time.perf_counter() - started
+    model.config.save_pretrained(str(folder))
+    weights = {
+        name: value.cpu().contiguous()
+        for name, value in model.state_dict().items()
+        if name != "lm_head.weight"  # tied to the token embedding
+    }
+    payload = save(weights, metadata={"format": "pt"})
+    write_atomically(folder / "model.safetensors", lambda file: file.write(payload))
+    save_counts(folder / "counts.npz", train_tokens, plan.vocab_size)
+    record = provenance(
+        name="book-gpt2",
+        plan=asdict(plan),
+        corpus=corpus,
+        tokens={"train": len(train_tokens), "held_out": len(held_tokens)},
+        held_out_loss=held_out_loss(model, held_tokens, plan.context),
+        baselines={
+            "unigram": unigram_loss(train_tokens, held_tokens, plan.vocab_size),
+            "bigram_kneser_ney": bigram_loss(train_tokens, held_tokens, plan.vocab_size),
+        },
+        loss_unit="nats per token, mean over the held-out stream",
+        seconds_of_last_session=round(seconds, 1),
+        log=log,
+        weights_sha256=sha256_of_file(folder / "model.safetensors"),
+    )
+    write_json(folder / "training.json", record)
+    return record
+
+
+def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:
+    """Unigram and bigram counts of a token stream as one compressed npz."""
+    bigrams = count_bigrams(tokens, vocab_size)
+    arrays = {
+        "unigrams": np.bincount(tokens, minlength=vocab_size).astype(np.int64),
+        "indptr": bigrams.indptr.astype(np.int64),
+        "indices": bigrams.indices.astype(np.int32),
+        "data": bigrams.data.astype(np.int64),
+    }
+    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))

@@ -1,0 +1,54 @@
+"""Shared fixtures. Shapes in signatures are checked while tests run (jaxtyping + beartype)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from jaxtyping import config as jaxtyping_config
+from jaxtyping import install_import_hook
+
+# Must come before the first import of the package, so that every signature is checked.
+install_import_hook("lnattn", "beartype.beartype")
+
+import torch  # noqa: E402
+from random_models import random_gpt2  # noqa: E402
+from transformers import GPT2LMHeadModel  # noqa: E402
+
+torch.set_num_threads(min(2, os.cpu_count() or 1))
+
+
+@pytest.fixture
+def shapes_unchecked() -> Iterator[None]:
+    """Switch the shape checker off, to see the package's own error for a wrong shape."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping_config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture(scope="session")
+def gpt2() -> GPT2LMHeadModel:
+    """A small random GPT-2 in float64 whose gains, biases and LayerNorm shifts are not 1 and 0."""
+    return random_gpt2(seed=7, layers=2, d_model=24, heads=3, vocab=40, context=32)
+
+
+def _folder_from(variable: str, what: str) -> Path:
+    value = os.environ.get(variable)
+    if not value or not Path(value).is_dir():
+        # The material is not part of the project; say what is missing and how to provide it.
+        pytest.skip(f"{what} absent: set {variable} to its folder")
+    return Path(value)
+
+
+@pytest.fixture(scope="session")
+def gpt2_attention_folder() -> Path:
+    """GPT-2 small's attention weights (no token embeddings), where the user has them."""
+    return _folder_from("LNATTN_GPT2_ATTENTION", "GPT-2's attention weights")
+
+
+@pytest.fixture(scope="session")
+def corpora_folder() -> Path:
+    """The development corpora, where the user has them."""
+    return _folder_from("LNATTN_CORPORA", "the development corpora")

@@ -1,0 +1,193 @@
+"""K1, K2, W_VO: the folded block equals Hugging Face's eager attention on random models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import attention_layer, random_gpt2, random_layer
+
+from lnattn import AttentionLayer, LayerNorm, fold
+from lnattn.attention.layernorm import centring_matrix, layer_norm
+from lnattn.errors import ShapeError
+
+CONFIGURATIONS = [
+    # layers, d_model, heads, length
+    (1, 8, 1, 1),
+    (1, 8, 8, 5),
+    (2, 24, 3, 17),
+    (1, 64, 4, 32),
+]
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+
+
+def hugging_face(model, x, layer=0, mask=None):
+    """Output and attention of one block, computed by the Hugging Face module itself."""
+    block = model.transformer.h[layer]
+    n = x.shape[1]
+    visible = torch.ones(n, n, dtype=torch.bool).tril()[None, None]
+    if mask is not None:
+        visible = visible & mask[:, None, None, :]
+    bias = torch.zeros(visible.shape, dtype=x.dtype).masked_fill(~visible, torch.finfo(x.dtype).min)
+    with torch.no_grad():
+        output, attention = block.attn(block.ln_1(x), attention_mask=bias, output_attentions=True)[
+            :2
+        ]
+    return output, attention
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("layers", "d_model", "heads", "length"), CONFIGURATIONS)
+def test_folded_block_equals_hugging_face(layers, d_model, heads, length, dtype):
+    model = random_gpt2(11, layers, d_model, heads, dtype=dtype)
+    generator = torch.Generator().manual_seed(5)
+    for layer in range(layers):
+        folded = fold(attention_layer(model, layer))
+        # Inputs with a common offset: centring must be done by the folded weights.
+        x = 3 + 2 * torch.randn(2, length, d_model, generator=generator, dtype=torch.float64)
+        x = x.to(dtype)
+        output, attention = hugging_face(model, x, layer)
+        scale = output.abs().max()
+        assert (folded.attention(x) - attention).abs().max() < TOLERANCE[dtype]
+        assert (folded.output(x) - output).abs().max() / scale < TOLERANCE[dtype]
+
+
+def test_padding_mask_agrees_with_hugging_face(gpt2):
+    folded = fold(attention_layer(gpt2))
+    x = torch.randn(3, 9, 24, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    mask = torch.ones(3, 9, dtype=torch.bool)
+    mask[0, 6:] = False  # padded on the right
+    mask[1, 4] = False  # a hole
+    output, attention = hugging_face(gpt2, x, mask=mask)
+    torch.testing.assert_close(folded.attention(x, mask), attention, atol=1e-10, rtol=0)
+    torch.testing.assert_close(folded.output(x, mask), output, atol=1e-9, rtol=1e-10)
+
+
+def test_query_without_any_visible_key_attends_to_nothing(gpt2):
+    folded = fold(attention_layer(gpt2))
+    x = torch.randn(1, 4, 24, dtype=torch.float64)
+    mask = torch.tensor([[False, True, True, True]])
+    attention = folded.attention(x, mask)
+    assert attention[0, :, 0].abs().max() == 0
+    torch.testing.assert_close(attention[0, :, 1:].sum(-1), torch.ones(3, 3, dtype=torch.float64))
+
+
+def test_batch_equals_one_by_one(gpt2):
+    folded = fold(attention_layer(gpt2))
+    x = torch.randn(4, 6, 24, dtype=torch.float64)
+    together = folded.output(x)
+    torch.testing.assert_close(together, torch.stack([folded.output(row) for row in x]))
+
+
+def test_key_bias_changes_nothing(gpt2):
+    """K2: another b_K gives the same attention, although it does change the raw scores."""
+    layer = attention_layer(gpt2)
+    changed = replace(layer, b_K=layer.b_K + 10)
+    x = torch.randn(7, 24, dtype=torch.float64)
+
+    def unfolded(block: AttentionLayer) -> tuple[torch.Tensor, torch.Tensor]:
+        y = layer_norm(x, block.ln)
+        q = torch.einsum("id,hdk->hik", y, block.W_Q) + block.b_Q[:, None]
+        k = torch.einsum("jd,hdk->hjk", y, block.W_K) + block.b_K[:, None]
+        scores = q @ k.transpose(1, 2)
+        visible = torch.ones(7, 7, dtype=torch.bool).tril()
+        return scores, (scores / block.scale).masked_fill(~visible, -torch.inf).softmax(-1)
+
+    scores, attention = unfolded(layer)
+    other_scores, other_attention = unfolded(changed)
+    assert (scores - other_scores).abs().max() > 1
+    torch.testing.assert_close(attention, other_attention, atol=1e-10, rtol=0)
+    torch.testing.assert_close(fold(layer).attention(x), attention, atol=1e-10, rtol=0)
+    # The folded scores differ from the original ones by one number per query and head.
+    difference = fold(layer).scores(x) - scores
+    assert (difference - difference[:, :, :1]).abs().max() < 1e-10
+
+
+def test_value_output_matrices_sum_to_the_block(gpt2):
+    layer = attention_layer(gpt2)
+    folded = fold(layer)
+    x = torch.randn(6, 24, dtype=torch.float64)
+    centred = centring_matrix(24)
+    u = x / ((x @ centred).square().mean(-1, keepdim=True) + layer.ln.eps).sqrt()
+    attention = folded.attention(x)
+    dense = sum(attention[h] @ u @ folded.dense_W_VO(h) for h in range(3)) + folded.b_VO
+    torch.testing.assert_close(dense, folded.output(x), atol=1e-10, rtol=1e-10)
+
+
+def test_dense_matrices_match_their_definition():
+    layer = random_layer(3, d_model=10, heads=2, d_head=4)
+    folded = fold(layer)
+    C, gamma = centring_matrix(10), torch.diag(layer.ln.gamma)
+    for head in range(2):
+        query, key = C @ gamma @ layer.W_Q[head], C @ gamma @ layer.W_K[head]
+        torch.testing.assert_close(folded.dense_W_QK(head), query @ key.T)
+        value = C @ gamma @ layer.W_V[head] @ layer.W_O[head]
+        torch.testing.assert_close(folded.dense_W_VO(head), value)
+        bias = layer.ln.beta @ layer.W_Q[head] + layer.b_Q[head]
+        torch.testing.assert_close(folded.b_QK[head], bias @ key.T)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    d_model=st.integers(1, 9),
+    heads=st.integers(1, 3),
+    d_head=st.integers(1, 5),
+    n=st.integers(1, 6),
+    causal=st.booleans(),
+    seed=st.integers(0, 2**31),
+    duplicate=st.booleans(),
+)
+def test_any_shape_any_input(d_model, heads, d_head, n, causal, seed, duplicate):
+    """One token, one head, d = 1, repeated tokens, causal or not: still an identity."""
+    layer = random_layer(seed, d_model, heads, d_head, causal)
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(n, d_model, generator=generator, dtype=torch.float64) + 1
+    if duplicate:
+        x[-1] = x[0]
+    y = layer_norm(x, layer.ln)
+    q = torch.einsum("id,hdk->hik", y, layer.W_Q) + layer.b_Q[:, None]
+    k = torch.einsum("jd,hdk->hjk", y, layer.W_K) + layer.b_K[:, None]
+    v = torch.einsum("jd,hdk->hjk", y, layer.W_V) + layer.b_V[:, None]
+    scores = q @ k.transpose(1, 2) / layer.scale
+    if causal:
+        scores = scores.masked_fill(~torch.ones(n, n, dtype=torch.bool).tril(), -torch.inf)
+    attention = scores.softmax(-1)
+    output = (attention @ v @ layer.W_O).sum(0) + layer.b_O
+    folded = fold(layer)
+    torch.testing.assert_close(folded.attention(x), attention, atol=1e-9, rtol=0)
+    torch.testing.assert_close(folded.output(x), output, atol=1e-8, rtol=1e-9)
+
+
+def test_wrong_width_is_one_sentence(gpt2, shapes_unchecked):
+    with pytest.raises(ShapeError, match=r"\[\.\.\., n, 24\]"):
+        fold(attention_layer(gpt2)).scores(torch.zeros(5, 23, dtype=torch.float64))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"W_K": torch.zeros(3, 24, 7)}, "W_K must have shape"),
+        ({"b_O": torch.full((24,), torch.nan)}, "b_O holds NaN or infinite"),
+        ({"b_Q": torch.zeros(3, 8, dtype=torch.int64)}, "floating-point"),
+        ({"ln": LayerNorm(torch.ones(5), torch.ones(5))}, "normalises 5 coordinates"),
+        ({"scale": 0.0}, "positive number"),
+        ({"W_Q": torch.zeros(24, 8)}, "must be a non-empty tensor with axes"),
+    ],
+)
+def test_damaged_layers_are_refused(gpt2, shapes_unchecked, change, message):
+    with pytest.raises(ShapeError, match=message):
+        replace(attention_layer(gpt2), **change)
+
+
+def test_negative_eps_is_refused():
+    with pytest.raises(ShapeError, match="eps"):
+        LayerNorm(torch.ones(3), torch.ones(3), -1e-5)
+
+
+def test_fold_works_in_float32_without_upcasting(gpt2):
+    layer = attention_layer(gpt2).to(torch.float32)
+    assert fold(layer).W_Q.dtype == torch.float32
+    assert layer.to(torch.float64).ln.gamma.dtype == torch.float64

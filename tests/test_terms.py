@@ -1,0 +1,171 @@
+"""The six terms: an exact identity, each term against its definition, and refusals."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
+
+from lnattn import Embeddings, fold, sigma_of_pairs, six_terms
+from lnattn.attention.layernorm import centring_matrix, sigma
+from lnattn.attention.terms import TERMS, six_terms_of_rows
+from lnattn.errors import ShapeError, TokenError
+
+IDS = [3, 39, 3, 0, 17, 17, 8]
+
+
+@pytest.fixture
+def parts(gpt2):
+    layer = attention_layer(gpt2)
+    return layer, fold(layer), embeddings_of(gpt2)
+
+
+def slow_terms(layer, tokens, positions):
+    """Each term by its formula, one pair at a time, with dense matrices."""
+    d = tokens.shape[1]
+    left = centring_matrix(d) @ torch.diag(layer.ln.gamma)
+    n = len(tokens)
+    terms = {name: torch.zeros(layer.n_heads, n, n, dtype=torch.float64) for name in TERMS}
+    divisor = [
+        float(((x - x.mean()).square().mean() + layer.ln.eps).sqrt()) for x in tokens + positions
+    ]
+    for h in range(layer.n_heads):
+        W_QK = left @ layer.W_Q[h] @ layer.W_K[h].T @ left.T
+        b_QK = (layer.ln.beta @ layer.W_Q[h] + layer.b_Q[h]) @ (left @ layer.W_K[h]).T
+        for i in range(n):
+            for j in range(n):
+                both = divisor[i] * divisor[j]
+                terms["ee"][h, i, j] = tokens[i] @ W_QK @ tokens[j] / both
+                terms["ep"][h, i, j] = tokens[i] @ W_QK @ positions[j] / both
+                terms["pe"][h, i, j] = positions[i] @ W_QK @ tokens[j] / both
+                terms["pp"][h, i, j] = positions[i] @ W_QK @ positions[j] / both
+                terms["e"][h, i, j] = b_QK @ tokens[j] / divisor[j]
+                terms["p"][h, i, j] = b_QK @ positions[j] / divisor[j]
+    return terms
+
+
+def test_each_term_matches_its_definition(parts):
+    layer, folded, embeddings = parts
+    fast = six_terms(folded, embeddings, IDS)
+    slow = slow_terms(layer, embeddings.W_E[IDS], embeddings.W_P[: len(IDS)])
+    for name in TERMS:
+        assert slow[name].abs().max() > 1e-3  # the comparison is not about zeros
+        torch.testing.assert_close(fast[name], slow[name], atol=1e-10, rtol=1e-10)
+
+
+def test_terms_sum_to_the_models_own_scores_up_to_a_constant_per_query(gpt2, parts):
+    layer, folded, embeddings = parts
+    terms = six_terms(folded, embeddings, IDS)
+    x = embeddings.W_E[IDS] + embeddings.W_P[: len(IDS)]
+    block = gpt2.transformer.h[0]
+    with torch.no_grad():
+        q, k, _ = block.attn.c_attn(block.ln_1(x)).split(24, dim=1)
+    q, k = (y.reshape(len(IDS), 3, 8).transpose(0, 1) for y in (q, k))
+    difference = terms.scores() - q @ k.transpose(1, 2)
+    assert (difference - difference[:, :, :1]).abs().max() < 1e-10
+    torch.testing.assert_close(terms.scores(), folded.scores(x), atol=1e-10, rtol=1e-10)
+
+
+def test_attention_equals_the_whole_model(gpt2, parts):
+    _, folded, embeddings = parts
+    with torch.no_grad():
+        attention = gpt2(torch.tensor([IDS]), output_attentions=True).attentions[0][0]
+    terms = six_terms(folded, embeddings, torch.tensor(IDS))
+    torch.testing.assert_close(terms.attention(), attention, atol=1e-10, rtol=0)
+
+
+def test_float32_agrees_with_the_whole_model():
+    model = random_gpt2(2, d_model=64, heads=4, dtype=torch.float32)
+    ids = torch.arange(32) % 40
+    with torch.no_grad():
+        attention = model(ids[None], output_attentions=True).attentions[0][0]
+    terms = six_terms(fold(attention_layer(model)), embeddings_of(model), ids)
+    assert (terms.attention() - attention).abs().max() < 1e-4
+
+
+def test_leaving_a_term_out(parts):
+    _, folded, embeddings = parts
+    terms = six_terms(folded, embeddings, IDS)
+    for name in TERMS:
+        expected = terms.scores() - terms[name]
+        torch.testing.assert_close(terms.scores(without=name), expected, atol=1e-9, rtol=1e-9)
+        assert (terms.attention(without=name) - terms.attention()).abs().max() > 1e-6
+    with pytest.raises(KeyError, match="there is no term"):
+        terms.attention(without="ex")
+    with pytest.raises(KeyError, match="there is no term"):
+        terms["tokens"]
+
+
+def test_positions_may_be_given(parts):
+    _, folded, embeddings = parts
+    shifted = six_terms(folded, embeddings, IDS, positions=list(range(5, 12)))
+    expected = slow_terms(parts[0], embeddings.W_E[IDS], embeddings.W_P[5:12])
+    torch.testing.assert_close(shifted.pp, expected["pp"], atol=1e-10, rtol=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    d_model=st.integers(1, 8),
+    heads=st.integers(1, 3),
+    n=st.integers(1, 5),
+    seed=st.integers(0, 2**31),
+    repeated=st.booleans(),
+)
+def test_identity_on_arbitrary_rows(d_model, heads, n, seed, repeated):
+    layer = random_layer(seed, d_model, heads, d_head=2)
+    generator = torch.Generator().manual_seed(seed + 1)
+    tokens = torch.randn(n, d_model, generator=generator, dtype=torch.float64)
+    positions = torch.randn(n, d_model, generator=generator, dtype=torch.float64)
+    if repeated:
+        tokens[-1] = tokens[0]
+    terms = six_terms_of_rows(fold(layer), tokens, positions)
+    slow = slow_terms(layer, tokens, positions)
+    total = sum(slow.values())
+    torch.testing.assert_close(terms.scores(), total, atol=1e-8, rtol=1e-8)
+
+
+def test_sigma_of_pairs_matches_adding_the_vectors(parts):
+    _, folded, embeddings = parts
+    tokens, positions = [0, 5, 39, 5], [0, 31, 4]
+    direct = sigma(embeddings.W_E[tokens][:, None] + embeddings.W_P[positions][None], folded.eps)
+    pairs = sigma_of_pairs(embeddings, tokens, positions, folded.eps)
+    torch.testing.assert_close(pairs, direct, atol=1e-12, rtol=1e-12)
+
+
+def test_sigma_of_cancelling_pair_is_root_eps():
+    e = torch.randn(1, 6, dtype=torch.float64)
+    pairs = sigma_of_pairs(Embeddings(e, -e), [0], [0], eps=1e-5)
+    torch.testing.assert_close(pairs, torch.full((1, 1), 1e-5, dtype=torch.float64).sqrt())
+
+
+@pytest.mark.parametrize(
+    ("ids", "positions", "message"),
+    [
+        ([40], None, "token id 40 is outside the vocabulary"),
+        ([-1], None, "token id -1 is outside the vocabulary"),
+        ([1] * 33, None, "position 32 is outside the context"),
+        ([1, 2], [0, 32], "position 32 is outside the context"),
+        ([], None, "non-empty"),
+        ([1, 2], [0], "one length"),
+    ],
+)
+def test_bad_indices_are_one_sentence(parts, shapes_unchecked, ids, positions, message):
+    _, folded, embeddings = parts
+    with pytest.raises(TokenError, match=message):
+        six_terms(folded, embeddings, ids, positions)
+
+
+def test_partial_checkpoint_says_what_it_cannot_do(parts):
+    _, folded, embeddings = parts
+    partial = Embeddings(None, embeddings.W_P)
+    with pytest.raises(TokenError, match="no token embeddings"):
+        six_terms(folded, partial, [1, 2])
+    with pytest.raises(TokenError, match="no token embeddings"):
+        sigma_of_pairs(partial, [1], [1], 1e-5)
+
+
+def test_rows_of_another_width_are_refused(parts, shapes_unchecked):
+    with pytest.raises(ShapeError, match="must both have shape"):
+        six_terms_of_rows(parts[1], torch.zeros(2, 23), torch.zeros(2, 23))

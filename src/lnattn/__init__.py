@@ -2,6 +2,7 @@
 
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.terms import SixTerms, sigma_of_pairs, six_terms
+from lnattn.models.checkpoints import load_attention_layers, load_first_layer
 from lnattn.models.layers import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "LayerNorm",
     "SixTerms",
     "fold",
+    "load_attention_layers",
+    "load_first_layer",
     "sigma_of_pairs",
     "six_terms",
 ]

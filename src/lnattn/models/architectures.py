@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -19,6 +19,7 @@ from lnattn.errors import CheckpointError
 from lnattn.models.layers import AttentionLayer, Embeddings, LayerNorm
 
 
+@runtime_checkable
 class WeightSource(Protocol):
     """Named tensors that are read one at a time, from a file, a cache or the hub."""
 

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Complex, Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from lnattn.attention.factored import FactoredMatrix, triangle
@@ -34,6 +34,7 @@ Kind = Literal["Q", "K", "V"]
 KINDS: tuple[Kind, ...] = ("Q", "K", "V")
 
 
+@runtime_checkable
 class HeadWeights(Protocol):
     """The four matrices of every head: raw (`AttentionLayer`) or folded (`FoldedAttention`)."""
 
@@ -44,7 +45,7 @@ class HeadWeights(Protocol):
 
 
 def qk_circuit(layer: HeadWeights) -> FactoredMatrix:
-    """W_QK = W_Q W_Kᵀ, [head d_model d_model], rank ≤ d_head: row vectors score as x_i W_QK x_jᵀ."""
+    """W_QK = W_Q W_Kᵀ, [head d_model d_model], rank ≤ d_head: a pair scores x_i W_QK x_jᵀ."""
     return FactoredMatrix(layer.W_Q, layer.W_K.mT)
 
 
@@ -65,7 +66,7 @@ def read_circuit(layer: HeadWeights, kind: Kind) -> FactoredMatrix:
 
 
 def _unit(thin: Float[Tensor, "head a b"]) -> Float[Tensor, "head a b"]:
-    """Divide every head's matrix by its norm; a head of zeros stays zero (it composes with none)."""
+    """Divide every head's matrix by its norm; a head of zeros stays zero: it composes with none."""
     size = torch.linalg.matrix_norm(thin, keepdim=True)
     return thin / torch.where(size > 0, size, torch.ones_like(size))
 
@@ -172,45 +173,11 @@ def model_composition(
             if b > a or impossible:
                 pair = _pair_norms(writer, reader).reshape(heads, len(kinds), heads)
                 scores[:, a, :, b] = pair.transpose(0, 1)
+    spectra = torch.stack([torch.linalg.svdvals(reader).square() for reader in read])
     return Composition(
         scores,
-        torch.stack([torch.linalg.svdvals(factor).square() for factor in write]),
-        torch.stack([torch.linalg.svdvals(f).square() for f in read], 1).reshape(
-            len(kinds), len(layers), heads, -1
-        ),
+        torch.stack([torch.linalg.svdvals(writer).square() for writer in write]),
+        spectra.unflatten(1, (len(kinds), heads)).transpose(0, 1),
         d_model,
         kinds,
     )
-
-
-def copying_eigenvalues(
-    layer: HeadWeights,
-    W_E: Float[Tensor, "vocab d_model"],
-    W_U: Float[Tensor, "d_model vocab"],
-) -> Complex[Tensor, "head value"]:
-    """The non-zero eigenvalues of W_E W_OV W_U, the vocab × vocab matrix 'token in → logit out'.
-
-    They are those of the d_head × d_head matrix W_O (W_U W_E) W_V, so the vocabulary is summed
-    over once for all heads.
-    """
-    if W_E.shape != W_U.mT.shape or W_E.shape[-1] != layer.W_V.shape[1]:
-        raise ShapeError(
-            f"W_E {list(W_E.shape)} and W_U {list(W_U.shape)} must be [vocab d_model] and "
-            f"[d_model vocab] with d_model = {layer.W_V.shape[1]}."
-        )
-    return FactoredMatrix((W_U @ W_E) @ layer.W_V, layer.W_O).eigenvalues()
-
-
-def copying_score(
-    layer: HeadWeights,
-    W_E: Float[Tensor, "vocab d_model"],
-    W_U: Float[Tensor, "d_model vocab"],
-) -> Float[Tensor, "head"]:
-    """Σλ / Σ|λ| over the eigenvalues of W_E W_OV W_U (Elhage et al. 2021), in [−1, 1].
-
-    Near 1: seeing a token raises the logits of tokens like it. A head of zeros scores 0. The
-    eigenvalues come in conjugate pairs, so the sum is real.
-    """
-    values = copying_eigenvalues(layer, W_E, W_U)
-    size = values.abs().sum(-1)
-    return values.real.sum(-1) / torch.where(size > 0, size, torch.ones_like(size))

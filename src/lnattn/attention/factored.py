@@ -72,8 +72,8 @@ class FactoredMatrix:
         """The product itself. Costs row · col numbers per matrix; no method here needs it."""
         return self.left @ self.right
 
-    def apply(self, x: Float[Tensor, "*any row"]) -> Float[Tensor, "*any col"]:
-        """x M for row vectors x, through the thin inner dimension."""
+    def apply(self, x: Float[Tensor, "*any row"]) -> Float[Tensor, "*out col"]:
+        """x M for row vectors x, through the thin inner dimension; batch axes come first."""
         return (x @ self.left) @ self.right
 
     def __matmul__(self, other: FactoredMatrix | Tensor) -> FactoredMatrix:
@@ -90,7 +90,7 @@ class FactoredMatrix:
     def __rmatmul__(self, other: Tensor) -> FactoredMatrix:
         return FactoredMatrix(other @ self.left, self.right)
 
-    def core(self) -> Float[Tensor, "*batch rank rank"]:
+    def core(self) -> Float[Tensor, "*batch small small2"]:
         """R_A R_Bᵀ, where left = Q_A R_A and rightᵀ = Q_B R_B with orthonormal columns in Q.
 
         M = Q_A · core · Q_Bᵀ, so the core has M's norm and M's non-zero singular values. This is

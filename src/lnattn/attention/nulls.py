@@ -23,6 +23,9 @@ from lnattn.attention.circuits import KINDS, Composition, Kind, composition_scor
 from lnattn.attention.factored import triangle
 from lnattn.errors import ShapeError
 
+#: Random numbers held at once while sampling rotations (32 MB in double precision).
+_NUMBERS_AT_ONCE = 1 << 22
+
 
 def random_baseline(d_model: int) -> float:
     """1/√d_model: the root mean square of the score of two unrelated heads.
@@ -36,7 +39,7 @@ def random_baseline(d_model: int) -> float:
 
 
 def rotation_moments(
-    p: Float[Tensor, "*batch value"], q: Float[Tensor, "*batch value2"], d_model: int
+    p: Float[Tensor, "*#batch value"], q: Float[Tensor, "*#batch value2"], d_model: int
 ) -> tuple[Float[Tensor, "*batch"], Float[Tensor, "*batch"]]:
     """Mean and variance of the *squared* score under a random rotation of the residual stream.
 
@@ -81,19 +84,26 @@ def rotation_draws(
     One rotation serves all pairs of a draw; only the corner of U that the ranks reach is made.
     """
     rows, cols = p.shape[-1], q.shape[-1]
-    if max(rows, cols) > d_model:
-        raise ShapeError(f"{max(rows, cols)} singular values do not fit into {d_model} axes.")
-    generator = torch.Generator().manual_seed(seed)
-    out = p.new_empty(draws, len(p), len(q))
-    for draw in range(draws):
-        gaussian = torch.randn(d_model, cols, generator=generator, dtype=p.dtype)
-        # G R⁻¹ is Haar distributed on frames once R's diagonal is positive; signs do not matter
-        # here because only squares of the entries are used.
-        corner = torch.linalg.solve_triangular(
-            triangle(gaussian), gaussian[:rows], upper=True, left=False
+    if draws < 1 or max(rows, cols) > d_model:
+        raise ShapeError(
+            f"sampling needs one draw or more and at most {d_model} singular values, "
+            f"not {draws} draws and {max(rows, cols)} values."
         )
-        out[draw] = (p @ corner.square() @ q.mT).sqrt()
-    return out
+    generator = torch.Generator().manual_seed(seed)
+    out = []
+    for size in _chunks(draws, max(1, _NUMBERS_AT_ONCE // (d_model * cols))):
+        gaussian = torch.randn(size, d_model, cols, generator=generator, dtype=p.dtype)
+        # G = Q R with Q Haar distributed on frames (up to signs, which the squares forget).
+        corner = torch.linalg.solve_triangular(
+            triangle(gaussian), gaussian[:, :rows], upper=True, left=False
+        )
+        out.append((p @ corner.square() @ q.mT).sqrt())
+    return torch.cat(out)
+
+
+def _chunks(total: int, size: int) -> list[int]:
+    """`total` cut into pieces of `size` and a rest."""
+    return [size] * (total // size) + ([total % size] if total % size else [])
 
 
 def gaussian_scores(

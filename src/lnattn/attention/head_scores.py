@@ -1,0 +1,96 @@
+"""What a single head does, read from its own weights: does it copy, does it look one step back?
+
+Both scores go back to Elhage et al. 2021 and need no text. They describe a head's *tendency*:
+the copying score ignores where the head looks, the previous-token score ignores every token.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+
+from lnattn.attention.circuits import HeadWeights
+from lnattn.attention.factored import FactoredMatrix
+from lnattn.attention.folding import FoldedAttention, softmax_over_keys
+from lnattn.attention.layernorm import sigma as sigma_of
+from lnattn.errors import ShapeError
+
+
+def copying_eigenvalues(
+    layer: HeadWeights,
+    W_E: Float[Tensor, "vocab d_model"],
+    W_U: Float[Tensor, "d_model vocab"],
+) -> Complex[Tensor, "head value"]:
+    """The non-zero eigenvalues of W_E W_OV W_U, the vocab × vocab matrix 'token in → logit out'.
+
+    They are those of the d_head × d_head matrix W_O (W_U W_E) W_V, so the vocabulary is summed
+    over once for all heads. Pass a `FoldedAttention` to read tokens through the layer's
+    LayerNorm, and W_U with the final LayerNorm folded in (`unembedding` in `residual`).
+
+    Raises `ShapeError` where the three do not fit together.
+    """
+    if W_E.shape != W_U.mT.shape or W_E.shape[-1] != layer.W_V.shape[1]:
+        raise ShapeError(
+            f"W_E {list(W_E.shape)} and W_U {list(W_U.shape)} must be [vocab d_model] and "
+            f"[d_model vocab] with d_model = {layer.W_V.shape[1]}."
+        )
+    return FactoredMatrix((W_U @ W_E) @ layer.W_V, layer.W_O).eigenvalues()
+
+
+def copying_score(
+    layer: HeadWeights,
+    W_E: Float[Tensor, "vocab d_model"],
+    W_U: Float[Tensor, "d_model vocab"],
+) -> Float[Tensor, "head"]:
+    """Σλ / Σ|λ| over the eigenvalues of W_E W_OV W_U, in [−1, 1].
+
+    Near 1: seeing a token raises the logits of tokens like it. A head of zeros scores 0. Complex
+    eigenvalues come in conjugate pairs, so the sum is real.
+    """
+    values = copying_eigenvalues(layer, W_E, W_U)
+    size = values.abs().sum(-1)
+    return values.real.sum(-1) / torch.where(size > 0, size, torch.ones_like(size))
+
+
+def position_attention(
+    folded: FoldedAttention,
+    W_P: Float[Tensor, "n d_model"],
+    sigma: Float[Tensor, "n"] | None = None,
+) -> Float[Tensor, "head n n"]:
+    """softmax_j((T^pp + T^p)/√d_head): where a head looks when it sees positions only.
+
+    W_P: the embeddings of n consecutive positions. sigma: the divisor σ_j of each position, the
+    mean over tokens of σ(e_v + p_j) where token embeddings are known; by default σ(p_j) of the
+    position embedding alone, which overstates the scores, since it leaves the token's variance out.
+
+    Exact for layer 0. In a later layer it is the *direct path* from the position embeddings only:
+    what earlier layers made of the positions is not in it.
+    """
+    if W_P.ndim != 2 or W_P.shape[0] < 1 or W_P.shape[1] != folded.d_model:
+        raise ShapeError(f"W_P must have shape [n {folded.d_model}], not {list(W_P.shape)}.")
+    divisor = sigma_of(W_P, folded.eps) if sigma is None else sigma
+    if divisor.shape != W_P.shape[:1] or not bool((divisor > 0).all()):
+        raise ShapeError(
+            f"sigma must hold one positive number for each of the {len(W_P)} positions, "
+            f"not shape {list(divisor.shape)} with smallest value {float(divisor.min())}."
+        )
+    u = W_P / divisor[:, None]
+    queries = u @ folded.W_Q + folded.b_Q[:, None, :]
+    scores = queries @ (u @ folded.W_K).mT
+    return softmax_over_keys(scores, folded.scale, folded.causal)
+
+
+def previous_token_score(
+    folded: FoldedAttention,
+    W_P: Float[Tensor, "n d_model"],
+    sigma: Float[Tensor, "n"] | None = None,
+) -> Float[Tensor, "head"]:
+    """Mean over queries i = 1 … n−1 of the attention on key i − 1, from position terms alone.
+
+    Between 0 and 1; arguments as in `position_attention`. A head that spreads evenly over what it
+    may see scores mean(1/(i + 1)) for a causal model.
+    """
+    if len(W_P) < 2:
+        raise ShapeError("a previous-token score needs two positions or more.")
+    return torch.diagonal(position_attention(folded, W_P, sigma), -1, -2, -1).mean(-1)

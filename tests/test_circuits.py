@@ -1,0 +1,316 @@
+"""Composition scores against dense matrices; copying and previous-token heads built by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import random_layer
+
+from lnattn import fold
+from lnattn.attention.circuits import (
+    KINDS,
+    composition_scores,
+    model_composition,
+    ov_circuit,
+    qk_circuit,
+    read_circuit,
+)
+from lnattn.attention.head_scores import (
+    copying_eigenvalues,
+    copying_score,
+    position_attention,
+    previous_token_score,
+)
+from lnattn.attention.layernorm import centring_matrix
+from lnattn.attention.nulls import (
+    gaussian_scores,
+    random_baseline,
+    rotation_draws,
+    rotation_moments,
+    rotation_z,
+)
+from lnattn.errors import ShapeError
+
+
+def dense_composition(earlier, later, kind):
+    """The oracle: d × d matrices, multiplied as the definition says, one pair at a time."""
+    heads = range(len(earlier.W_Q)), range(len(later.W_Q))
+    scores = torch.zeros(len(heads[0]), len(heads[1]), dtype=earlier.W_Q.dtype)
+    for a in heads[0]:
+        write = earlier.W_V[a] @ earlier.W_O[a]
+        for b in heads[1]:
+            scores_matrix = later.W_Q[b] @ later.W_K[b].T
+            product, read = {
+                # x_i -> x_i W_OV in the score x_i W_QK x_jᵀ; x_j -> x_j W_OV; values of values.
+                "Q": (write @ scores_matrix, scores_matrix),
+                "K": (scores_matrix @ write.T, scores_matrix),
+                "V": (write @ later.W_V[b] @ later.W_O[b], later.W_V[b] @ later.W_O[b]),
+            }[kind]
+            scores[a, b] = product.norm() / (write.norm() * read.norm())
+    return scores
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    d_model=st.integers(1, 9),
+    heads=st.integers(1, 3),
+    d_head=st.integers(1, 4),
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(KINDS),
+    folded=st.booleans(),
+)
+def test_composition_equals_the_dense_computation(d_model, heads, d_head, seed, kind, folded):
+    one, two = (random_layer(seed + i, d_model, heads, d_head) for i in range(2))
+    if folded:
+        if d_model == 1:
+            return  # centring leaves nothing of a single coordinate
+        one, two = fold(one), fold(two)
+    ours = composition_scores(one, two, kind)
+    assert (ours - dense_composition(one, two, kind)).abs().max() < 1e-10
+    assert ours.min() >= 0
+    assert ours.max() <= 1 + 1e-12
+
+
+def test_folded_and_raw_scores_differ_as_documented():
+    """Folding puts C diag(γ) before every reading matrix, of writer and reader alike."""
+    one, two = random_layer(0, 8, 2, 3), random_layer(1, 8, 2, 3)
+    C = centring_matrix(8)
+
+    def by_hand(layer):
+        gain = C @ torch.diag(layer.ln.gamma)
+        return replace(layer, W_Q=gain @ layer.W_Q, W_K=gain @ layer.W_K, W_V=gain @ layer.W_V)
+
+    for kind in KINDS:
+        folded = composition_scores(fold(one), fold(two), kind)
+        assert (folded - dense_composition(by_hand(one), by_hand(two), kind)).abs().max() < 1e-10
+        assert (folded - composition_scores(one, two, kind)).abs().max() > 1e-3
+
+
+def test_a_head_that_reads_what_another_writes_composes_fully():
+    """An induction circuit by hand: keys of the later head read exactly what the earlier wrote."""
+    axes = torch.eye(8, dtype=torch.float64)
+    previous = random_layer(0, 8, 1, 2)
+    previous = replace(previous, W_V=axes[None, :, 0:2], W_O=axes[None, 4:6])
+    induction = random_layer(1, 8, 1, 2)
+    induction = replace(
+        induction, W_K=axes[None, :, 4:6], W_Q=axes[None, :, 0:2], W_V=axes[None, :, 0:2]
+    )
+    score = {kind: composition_scores(previous, induction, kind).item() for kind in KINDS}
+    # ‖W_OV W_QKᵀ‖² = 2 and each factor has norm √2: the largest score two rank-2 matrices reach.
+    assert score["K"] == pytest.approx(2**-0.5, abs=1e-12)
+    assert score["Q"] == pytest.approx(0, abs=1e-12)
+    assert score["V"] == pytest.approx(0, abs=1e-12)
+
+
+def test_whole_model_equals_pair_by_pair_and_leaves_the_impossible_out():
+    layers = [random_layer(i, 9, 2, 3) for i in range(4)]
+    ours = model_composition(layers)
+    everything = model_composition(layers, impossible=True)
+    assert ours.scores.shape == (3, 4, 2, 4, 2)
+    assert torch.equal(torch.isnan(ours.of("K")), ~ours.possible())
+    for kind in KINDS:
+        for a in range(4):
+            for b in range(4):
+                exact = dense_composition(layers[a], layers[b], kind)
+                assert (everything.of(kind)[a, :, b] - exact).abs().max() < 1e-10
+                if a < b:
+                    assert (ours.of(kind)[a, :, b] - exact).abs().max() < 1e-10
+
+
+def test_spectra_are_those_of_the_circuits():
+    layers = [random_layer(i, 9, 2, 3) for i in range(2)]
+    ours = model_composition(layers, ("K", "V"))
+    for index, layer in enumerate(layers):
+        exact = torch.linalg.svdvals(ov_circuit(layer).dense())[:, :3] ** 2
+        exact = exact / exact.sum(-1, keepdim=True)
+        assert (ours.write_spectrum[index] - exact).abs().max() < 1e-10
+        assert (ours.read_spectrum[1, index] - exact).abs().max() < 1e-10
+        exact = torch.linalg.svdvals(qk_circuit(layer).dense())[:, :3] ** 2
+        assert (ours.read_spectrum[0, index] - exact / exact.sum(-1, keepdim=True)).abs().max() < (
+            1e-10
+        )
+
+
+def test_scores_do_not_depend_on_scale_and_a_zero_head_scores_zero():
+    one, two = random_layer(0, 8, 2, 3), random_layer(1, 8, 2, 3)
+    scaled = replace(one, W_V=1e3 * one.W_V, W_O=1e-5 * one.W_O)
+    pruned = replace(one, W_V=one.W_V * torch.tensor([0.0, 1.0])[:, None, None])
+    for kind in KINDS:
+        exact = composition_scores(one, two, kind)
+        assert (composition_scores(scaled, two, kind) - exact).abs().max() < 1e-12
+        ours = composition_scores(pruned, two, kind)
+        assert torch.equal(ours[0], torch.zeros(2, dtype=torch.float64))
+        assert (ours[1] - exact[1]).abs().max() < 1e-12
+
+
+def test_one_layer_has_no_possible_pair():
+    ours = model_composition([random_layer(0, 8, 2, 3)])
+    assert torch.isnan(ours.scores).all()
+    assert not ours.possible().any()
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_bad_input_is_one_sentence():
+    one = random_layer(0, 8, 2, 3)
+    with pytest.raises(ShapeError, match="0 layers"):
+        model_composition([])
+    with pytest.raises(ShapeError, match="2 shapes"):
+        model_composition([one, random_layer(0, 9, 2, 3)])
+    with pytest.raises(ShapeError, match="writes 8 coordinates"):
+        composition_scores(one, random_layer(0, 9, 2, 3), "Q")
+    with pytest.raises(ShapeError, match="'Q', 'K' or 'V'"):
+        read_circuit(one, "X")
+    with pytest.raises(ShapeError, match="was not computed"):
+        model_composition([one, one], ("K",)).of("Q")
+    with pytest.raises(ShapeError, match="two positions"):
+        previous_token_score(fold(one), torch.ones(1, 8, dtype=torch.float64))
+    with pytest.raises(ShapeError, match="one positive number"):
+        position_attention(
+            fold(one), torch.randn(3, 8).double(), torch.tensor([1.0, 0.0, 1.0]).double()
+        )
+    with pytest.raises(ShapeError, match="d_model = 8"):
+        copying_score(one, torch.ones(5, 7).double(), torch.ones(7, 5).double())
+
+
+# --- null distributions -------------------------------------------------------------------------
+
+
+def haar(draws, d, generator):
+    q, r = torch.linalg.qr(torch.randn(draws, d, d, generator=generator, dtype=torch.float64))
+    return q * torch.diagonal(r, dim1=-2, dim2=-1).sign()[:, None]
+
+
+def spectrum(values):
+    squares = torch.tensor(values, dtype=torch.float64) ** 2
+    return squares / squares.sum()
+
+
+@pytest.mark.parametrize(
+    ("p", "q", "d"),
+    [([1.0], [1.0], 2), ([1.0, 0.2], [3.0, 1.0, 1.0], 4), ([1.0, 1.0, 0.5], [2.0], 3)],
+)
+def test_rotation_moments_equal_a_simulation_with_whole_rotations(p, q, d):
+    p, q = spectrum(p), spectrum(q)
+    generator = torch.Generator().manual_seed(0)
+    draws = p @ haar(20_000, d, generator)[:, : len(p), : len(q)].square() @ q
+    mean, variance = rotation_moments(p, q, d)
+    assert mean.item() == pytest.approx(1 / d)
+    # Five standard errors of the mean, and of the variance (kurtosis from the sample).
+    centred = draws - 1 / d
+    assert abs(draws.mean() - mean) < 5 * (variance / len(draws)) ** 0.5
+    error = ((centred**4).mean() - variance**2).sqrt() / len(draws) ** 0.5
+    assert abs(centred.square().mean() - variance) < 5 * error
+    assert variance > 0
+
+
+def test_rotation_of_two_full_rank_rotations_never_varies():
+    flat = torch.full((3,), 1 / 3, dtype=torch.float64)
+    mean, variance = rotation_moments(flat, flat, 3)
+    assert mean.item() == pytest.approx(1 / 3)
+    assert variance.item() == pytest.approx(0, abs=1e-16)
+
+
+def test_rotation_draws_have_the_closed_form_moments():
+    p = torch.stack([spectrum([1.0, 0.5]), spectrum([1.0, 1.0])])
+    q = spectrum([2.0, 1.0, 0.1])[None]
+    draws = rotation_draws(p, q, 6, draws=4000, seed=3).square()
+    mean, variance = rotation_moments(p[:, None], q, 6)
+    assert ((draws.mean(0) - mean).abs() < 5 * (variance / 4000).sqrt()).all()
+    assert ((draws.var(0) / variance - 1).abs() < 0.15).all()
+    assert torch.equal(draws, rotation_draws(p, q, 6, draws=4000, seed=3).square())
+
+
+def test_gaussian_heads_score_the_baseline():
+    for kind in KINDS:
+        scores = gaussian_scores(96, 12, kind, heads=12, seed=1)
+        rms = scores.square().mean().sqrt().item()
+        assert rms == pytest.approx(random_baseline(96), rel=0.02)
+
+
+def test_z_is_the_distance_from_the_mean_in_standard_deviations():
+    layers = [random_layer(i, 16, 2, 3) for i in range(3)]
+    ours = model_composition(layers)
+    z = rotation_z(ours, "Q")
+    p, q = ours.write_spectrum[0, 1], ours.read_spectrum[0, 2, 0]
+    mean, variance = rotation_moments(p, q, 16)
+    exact = (ours.of("Q")[0, 1, 2, 0] ** 2 - mean) / variance.sqrt()
+    assert z[0, 1, 2, 0].item() == pytest.approx(exact.item(), abs=1e-12)
+    assert torch.equal(torch.isnan(z), ~ours.possible())
+
+
+# --- what single heads do -----------------------------------------------------------------------
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    vocab=st.integers(1, 12),
+    d_model=st.integers(1, 6),
+    d_head=st.integers(1, 7),
+    seed=st.integers(0, 10**6),
+)
+def test_copying_score_equals_the_dense_vocabulary_matrix(vocab, d_model, d_head, seed):
+    layer = random_layer(seed, d_model, 2, d_head)
+    generator = torch.Generator().manual_seed(seed)
+    W_E = torch.randn(vocab, d_model, generator=generator, dtype=torch.float64)
+    W_U = torch.randn(d_model, vocab, generator=generator, dtype=torch.float64)
+    values = copying_eigenvalues(layer, W_E, W_U)
+    for head in range(2):
+        dense = W_E @ layer.W_V[head] @ layer.W_O[head] @ W_U
+        power = dense
+        for exponent in (1, 2):
+            ours = (values[head] ** exponent).sum().real
+            assert abs(ours - power.trace()) < 1e-9 * (1 + values.abs().max() ** exponent)
+            power = power @ dense
+
+
+def test_copying_score_of_copying_erasing_and_absent_heads():
+    layer = random_layer(0, 6, 3, 2)
+    sign = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64)[:, None, None]
+    layer = replace(layer, W_O=sign * layer.W_V.mT)  # W_OV = ± W_V W_Vᵀ
+    W_E = torch.randn(9, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = torch.tensor([1.0, -1.0, 0.0], dtype=torch.float64)
+    assert (copying_score(layer, W_E, W_E.T) - expected).abs().max() < 1e-10
+
+
+def test_position_attention_equals_the_layer_fed_with_positions_only():
+    folded = fold(random_layer(2, 8, 2, 3))
+    W_P = torch.randn(6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    exact = folded.attention(W_P)
+    assert (position_attention(folded, W_P) - exact).abs().max() < 1e-12
+    score = previous_token_score(folded, W_P)
+    by_hand = torch.stack([exact[:, i, i - 1] for i in range(1, 6)]).mean(0)
+    assert (score - by_hand).abs().max() < 1e-12
+
+
+def test_a_head_that_shifts_positions_by_one_scores_one():
+    n = 7
+    # Zero mean and equal variance for every position, so that folding changes only the scale.
+    W_P = torch.cat((torch.eye(n), -torch.eye(n)), dim=1).double()
+    layer = random_layer(3, 2 * n, 1, n)
+    shift = torch.zeros(n, n, dtype=torch.float64)
+    shift[torch.arange(1, n), torch.arange(n - 1)] = 100.0
+    zeros = torch.zeros(n, n, dtype=torch.float64)
+    layer = replace(
+        layer,
+        ln=replace(
+            layer.ln,
+            gamma=torch.ones(2 * n, dtype=torch.float64),
+            beta=torch.zeros(2 * n, dtype=torch.float64),
+        ),
+        W_Q=torch.cat((shift, zeros))[None],
+        W_K=torch.cat((torch.eye(n).double(), zeros))[None],
+        b_Q=torch.zeros(1, n, dtype=torch.float64),
+    )
+    assert previous_token_score(fold(layer), W_P).item() == pytest.approx(1, abs=1e-6)
+
+
+def test_larger_sigma_flattens_the_pattern():
+    folded = fold(random_layer(4, 8, 2, 3))
+    W_P = torch.randn(9, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    flat = previous_token_score(folded, W_P, torch.full((9,), 1e6, dtype=torch.float64))
+    even = sum(1 / (i + 1) for i in range(1, 9)) / 8
+    assert (flat - even).abs().max() < 1e-4

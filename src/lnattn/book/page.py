@@ -1,0 +1,159 @@
+"""What every chapter does first and last: name its model, and put its numbers into the prose."""
+
+from __future__ import annotations
+
+import html
+import math
+import numbers
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lnattn.book.style import use_style
+from lnattn.errors import ResultError
+from lnattn.storage import package_versions
+
+_SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
+
+
+class Shown(str):
+    """Text that a notebook shows without quotation marks."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@dataclass(frozen=True)
+class Banner:
+    """The facts at the head of a chapter: which model, why, its weights, versions and date."""
+
+    model: str
+    why: str
+    weights: str
+    versions: Mapping[str, str]
+    date: str
+
+    def __str__(self) -> str:
+        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        weights = f", weights sha256 {self.weights}…" if self.weights else ""
+        return f"Model: {self.model} ({self.why}){weights}\nRun with {versions} on {self.date}."
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        versions = ", ".join(
+            f"{html.escape(name)} {html.escape(number)}" for name, number in self.versions.items()
+        )
+        weights = f" Weights: <code>sha256 {self.weights}…</code>." if self.weights else ""
+        return (
+            '<div class="lnattn-banner" role="note">'
+            f"Model: <strong>{html.escape(self.model)}</strong> ({html.escape(self.why)}).{weights}"
+            f"<br>Run with {versions} on {self.date}.</div>"
+        )
+
+
+def start(model: Any = None, *, why: str | None = None) -> None:
+    """Set the figure style and show the chapter's banner.
+
+    `model` is a `FirstLayer` (or anything with a `provenance` mapping), a name, or None for a
+    chapter that needs no trained model. `why` says why this model was taken; without it, the
+    provenance's own reason is shown, else whether LNATTN_MODEL chose it.
+    """
+    use_style()
+    banner = describe(model, why=why)
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:  # the package without the book's extra
+        print(banner)
+        return
+    if get_ipython() is None:
+        print(banner)
+    else:
+        display(banner)
+
+
+def describe(model: Any = None, *, why: str | None = None) -> Banner:
+    """The banner that `start` shows, as data."""
+    provenance: Mapping[str, Any] = getattr(model, "provenance", None) or {}
+    if model is None:
+        name, reason = "none", "this page needs no trained weights"
+    else:
+        name = str(model if isinstance(model, str) else provenance.get("name", "unnamed model"))
+        reason = str(provenance.get("why") or _reason(name))
+    digest = str(provenance.get("weights_sha256") or provenance.get("sha256") or "")
+    return Banner(
+        model=name,
+        why=why or reason,
+        weights=digest[:12],
+        versions={
+            "Python": platform.python_version(),
+            **package_versions(*_SHOWN_VERSIONS),
+        },
+        date=_date(),
+    )
+
+
+def glue(name: str, value: Any, spec: str = "") -> str:
+    """Keep `value`, formatted by `spec`, under `name`, for {glue:text}`name` in the prose.
+
+    Returns the text. NumPy and torch scalars are turned into plain Python numbers first: glued as
+    they are, they would show as `np.float64(0.5)`. Raises `ResultError` for a value that is not
+    finite or is not a number or text, because prose cannot say it.
+    """
+    text = formatted(value, spec, name)
+    try:
+        from myst_nb import glue as keep
+    except ImportError as error:
+        raise ResultError(
+            "glue needs the book's tools; install them with: pip install -e '.[book]'."
+        ) from error
+    keep(name, Shown(text), display=False)
+    return text
+
+
+def formatted(value: Any, spec: str = "", name: str = "value") -> str:
+    """`value` as the text that a sentence shows: `format(plain(value), spec)`."""
+    plain = plain_scalar(value, name)
+    try:
+        return format(plain, spec)
+    except ValueError as error:
+        raise ResultError(f"{name} = {plain!r} cannot be formatted as {spec!r}.") from error
+
+
+def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:
+    """A Python str, bool, int or finite float equal to `value`; arrays of one element count."""
+    if isinstance(value, str | bool):
+        return value
+    if hasattr(value, "item"):
+        try:
+            value = value.item()
+        except (ValueError, RuntimeError) as error:
+            raise ResultError(f"{name} holds several numbers; a sentence can show one.") from error
+    if isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, numbers.Real):
+        value = float(value)
+        if not math.isfinite(value):
+            raise ResultError(f"{name} is {value}; a sentence needs a finite number.")
+        return value
+    raise ResultError(f"{name} must be a number or text, not {type(value).__name__}.")
+
+
+def _reason(name: str) -> str:
+    chosen = os.environ.get("LNATTN_MODEL")
+    if chosen and chosen == name:
+        return "chosen by LNATTN_MODEL"
+    return "named by this chapter"
+
+
+def _date() -> str:
+    """Today (UTC), or the day that SOURCE_DATE_EPOCH names, for reproducible builds."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    return moment.strftime("%Y-%m-%d")

@@ -1,0 +1,94 @@
+"""One look for all figures: palette, colour maps, sizes, and fonts that a phone can show.
+
+Figures keep an opaque white ground, so that they read the same on a light and on a dark page.
+All colours come from the Okabe–Ito set or from maps that stay ordered for colour-blind readers.
+"""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+from matplotlib.colors import LinearSegmentedColormap
+
+BLACK = "#000000"
+ORANGE = "#E69F00"
+SKY = "#56B4E9"
+GREEN = "#009E73"
+YELLOW = "#F0E442"
+BLUE = "#0072B2"
+VERMILION = "#D55E00"
+PURPLE = "#CC79A7"
+GREY = "#767676"
+
+#: Okabe–Ito, ordered so that the first few differ in lightness too; yellow, weak on white, is last.
+PALETTE: tuple[str, ...] = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
+
+#: For quantities that start at zero or at a minimum: perceptually even, safe for colour-blind eyes.
+SEQUENTIAL = "cividis"
+#: For signed quantities: blue below, vermilion above, white at zero. Centre it: vmin = -vmax.
+DIVERGING = "lnattn_blue_vermilion"
+
+#: Inches. A 360 px phone shows a figure about 330 px wide: at WIDTH, FONT points become 9 px.
+WIDTH = 5.6
+HEIGHT = 3.5
+TALL = 5.0
+FONT = 11
+SMALL = 9.5
+#: (width, height) of an ordinary figure, a square one, a tall one, and a page of small multiples.
+SINGLE = (WIDTH, HEIGHT)
+SQUARE = (WIDTH, WIDTH * 0.9)
+PANELS = (WIDTH, TALL)
+GRID = (WIDTH, 7.0)
+DPI = 160
+
+
+def _register_diverging() -> None:
+    stops = ["#00395a", BLUE, "#a9cfe4", "#ffffff", "#f3c19d", VERMILION, "#6b2f00"]
+    colour_map = LinearSegmentedColormap.from_list(DIVERGING, stops)
+    mpl.colormaps.register(colour_map, force=True)
+    mpl.colormaps.register(colour_map.reversed(), force=True)
+
+
+_register_diverging()
+
+
+def settings() -> dict[str, object]:
+    """The matplotlib settings of the book, as `rcParams` entries."""
+    return {
+        "figure.figsize": SINGLE,
+        "figure.dpi": DPI,
+        "savefig.dpi": DPI,
+        "figure.facecolor": "white",
+        "axes.facecolor": "white",
+        "savefig.facecolor": "white",
+        "savefig.transparent": False,
+        "figure.constrained_layout.use": True,
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],
+        "mathtext.fontset": "dejavusans",
+        "font.size": FONT,
+        "axes.titlesize": FONT,
+        "axes.labelsize": FONT,
+        "xtick.labelsize": SMALL,
+        "ytick.labelsize": SMALL,
+        "legend.fontsize": SMALL,
+        "figure.titlesize": FONT + 1,
+        "axes.prop_cycle": mpl.cycler(color=PALETTE),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": False,
+        "axes.axisbelow": True,
+        "axes.titlelocation": "left",
+        "grid.color": "#dddddd",
+        "grid.linewidth": 0.8,
+        "lines.linewidth": 1.8,
+        "lines.markersize": 5,
+        "legend.frameon": False,
+        "image.cmap": SEQUENTIAL,
+        "image.interpolation": "nearest",
+        "svg.hashsalt": "lnattn",
+    }
+
+
+def use_style() -> None:
+    """Make every later figure of this process follow the book's style (idempotent)."""
+    mpl.rcParams.update(settings())

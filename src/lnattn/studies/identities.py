@@ -1,0 +1,183 @@
+"""How exact the algebra is in floating point: folded attention against Hugging Face's own.
+
+Kamoda et al. 2025, §3.4, state that folding changes nothing (K1). It changes nothing in real
+numbers; in floating point the two orders of operations round differently. These functions measure
+by how much, so that the book can show it instead of assuming it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from statistics import median
+
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
+
+from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
+from lnattn.models.layers import AttentionLayer, FirstLayer, LayerNorm
+
+
+@dataclass(frozen=True)
+class FoldingError:
+    """Largest differences between a folded block and the original, on one input.
+
+    attention: max |α' − α|, absolute, since α lies in [0, 1]; output: max |y' − y| / max |y|.
+    """
+
+    attention: float
+    output: float
+
+
+def random_gpt2(
+    seed: int, d_model: int, heads: int, dtype: torch.dtype = torch.float64
+) -> GPT2LMHeadModel:
+    """A one-layer GPT-2 with eager attention whose γ, β and biases are random, never 1 and 0."""
+    config = GPT2Config(
+        vocab_size=64,
+        n_positions=128,
+        n_embd=d_model,
+        n_layer=1,
+        n_head=heads,
+        bos_token_id=0,
+        eos_token_id=0,
+    )
+    config._attn_implementation = "eager"
+    model = GPT2LMHeadModel(config).to(dtype).eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
+            gain = parameter.ndim == 1 and name.endswith("weight")
+            size = d_model**-0.5 if parameter.ndim == 2 else 1.0
+            parameter.copy_((1 + noise if gain else size * noise).to(dtype))
+    return model
+
+
+def block_of(model: GPT2LMHeadModel, layer: int = 0) -> AttentionLayer:
+    """The attention block of a Hugging Face GPT-2 in memory, with the LayerNorm that feeds it."""
+    block, heads = model.transformer.h[layer], model.config.n_head
+    d = model.config.n_embd
+
+    def by_head(matrix: Tensor) -> Tensor:
+        return matrix.reshape(d, heads, d // heads).permute(1, 0, 2).contiguous()
+
+    weights = block.attn.c_attn.weight.detach().split(d, dim=1)
+    biases = block.attn.c_attn.bias.detach().reshape(3, heads, d // heads)
+    return AttentionLayer(
+        LayerNorm(block.ln_1.weight.detach(), block.ln_1.bias.detach(), float(block.ln_1.eps)),
+        *(by_head(weight) for weight in weights),
+        block.attn.c_proj.weight.detach().reshape(heads, d // heads, d),
+        *biases,
+        block.attn.c_proj.bias.detach(),
+    )
+
+
+@torch.no_grad()
+def block_error(
+    model: GPT2LMHeadModel, x: Float[Tensor, "n d_model"], layer: int = 0
+) -> FoldingError:
+    """Compare `fold` with the block of a Hugging Face GPT-2 (eager attention) on inputs `x`."""
+    block = model.transformer.h[layer]
+    n = len(x)
+    hidden = ~torch.ones(n, n, dtype=torch.bool).tril()
+    bias = torch.zeros(1, 1, n, n, dtype=x.dtype).masked_fill(hidden, torch.finfo(x.dtype).min)
+    output, attention = block.attn(
+        block.ln_1(x[None]), attention_mask=bias, output_attentions=True
+    )[:2]
+    folded = fold(block_of(model, layer))
+    return FoldingError(
+        attention=float((folded.attention(x) - attention[0]).abs().max()),
+        output=float((folded.output(x) - output[0]).abs().max() / output.abs().max()),
+    )
+
+
+def table_of_errors(
+    configurations: list[tuple[int, int]], length: int = 64, seed: int = 0
+) -> pd.DataFrame:
+    """`block_error` on random GPT-2 configurations [(d_model, heads)], in float32 and float64."""
+    rows = []
+    for d_model, heads in configurations:
+        generator = torch.Generator().manual_seed(seed)
+        x = 1 + torch.randn(length, d_model, generator=generator, dtype=torch.float64)
+        for dtype in (torch.float32, torch.float64):
+            error = block_error(random_gpt2(seed, d_model, heads, dtype), x.to(dtype))
+            rows.append(
+                {
+                    "model": f"random, d = {d_model}, H = {heads}",
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "attention": error.attention,
+                    "output": error.output,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+@torch.no_grad()
+def attention_error(
+    model: PreTrainedModel, first: FirstLayer, ids: Int[Tensor, "n"], dtype: torch.dtype
+) -> float:
+    """max |α' − α| between the folded first layer and a whole Hugging Face model run on `ids`."""
+    reported = model.to(dtype)(ids[None], output_attentions=True).attentions[0][0]
+    embeddings = first.embeddings.to(dtype)
+    assert embeddings.W_E is not None
+    x = embeddings.W_E[ids] + embeddings.W_P[: len(ids)]
+    folded = fold(first.attention.to(dtype))
+    return float((folded.attention(x) - reported).abs().max())
+
+
+def cost_of_folding(layer: AttentionLayer, length: int, repeats: int = 5) -> pd.DataFrame:
+    """Numbers stored and median seconds for a block's scores: original, factored and dense.
+
+    'dense' keeps every W_QK as a d_model × d_model matrix, as the formula is written; 'factored'
+    keeps W'_Q and W'_K. Timed on one input of `length` tokens, after one warm-up.
+    """
+    folded = fold(layer)
+    x = torch.randn(length, layer.d_model, generator=torch.Generator().manual_seed(0))
+    x = x.to(layer.W_Q.dtype)
+    dense = torch.stack([folded.dense_W_QK(head) for head in range(layer.n_heads)])
+    h, d, k = layer.W_Q.shape
+    kinds = {
+        "original (W_Q, W_K, b_Q, b_K, γ, β)": (
+            2 * h * d * k + 2 * h * k + 2 * d,
+            lambda: _original_scores(layer, x),
+        ),
+        "folded, factored (W'_Q, W'_K, b'_Q)": (2 * h * d * k + h * k, lambda: folded.scores(x)),
+        "folded, dense (W_QK, b_QK)": (h * d * d + h * d, lambda: _dense_scores(folded, dense, x)),
+        "folding itself, once": (0, lambda: fold(layer)),
+    }
+    rows = []
+    for name, (stored, run) in kinds.items():
+        run()
+        seconds = median(_timed(run) for _ in range(repeats))
+        rows.append({"scores from": name, "numbers stored": stored, "milliseconds": 1e3 * seconds})
+    return pd.DataFrame(rows)
+
+
+def original_attention(
+    layer: AttentionLayer, x: Float[Tensor, "n d_model"]
+) -> Float[Tensor, "head n n"]:
+    """Attention computed as the model is written: LayerNorm, queries, keys with their bias."""
+    return softmax_over_keys(_original_scores(layer, x), float(layer.scale), layer.causal)
+
+
+def _original_scores(layer: AttentionLayer, x: Tensor) -> Tensor:
+    ln = layer.ln
+    y = torch.nn.functional.layer_norm(x, (layer.d_model,), ln.gamma, ln.beta, ln.eps)
+    queries = torch.einsum("id,hdk->hik", y, layer.W_Q) + layer.b_Q[:, None]
+    keys = torch.einsum("jd,hdk->hjk", y, layer.W_K) + layer.b_K[:, None]
+    return queries @ keys.transpose(1, 2)
+
+
+def _dense_scores(folded: FoldedAttention, dense: Tensor, x: Tensor) -> Tensor:
+    u = folded._normalised(x)
+    return u @ dense @ u.T + (folded.b_QK @ u.T)[:, None, :]
+
+
+def _timed(run) -> float:  # type: ignore[no-untyped-def]
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started

@@ -1,0 +1,119 @@
+"""Two layers, every path: direct, through one head, through two (Elhage et al. 2021; Ferrando et
+al. 2024, §2.2.3).
+
+For an attention-only model the slides write f(x) = x W_U + x W¹W_U + x W¹W²W_U + x W²W_U, with
+each head 'just an OV matrix'. A head also moves information between tokens, so here the same four
+groups appear with their attention held fixed at the values it took: with A^h = α^h/σ (each key's
+attention divided by its realised σ),
+
+    direct path      X                       full OV circuits  A¹ X W¹_VO  and  A² X W²_VO
+    virtual heads    A² A¹ X W¹_VO W²_VO     for every pair of heads (h₁, h₂).
+
+A virtual head has an attention pattern, A² A¹, and an OV circuit, W¹_VO W²_VO, of its own. The
+remaining terms are biases; if the model has FFNs, their outputs are extra sources that are not
+taken apart, and the sum stays exact.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.attention.circuits import ov_circuit
+from lnattn.attention.factored import FactoredMatrix
+from lnattn.attention.folding import FoldedAttention, fold
+from lnattn.attention.layernorm import sigma
+from lnattn.attention.residual import Readout, decompose, weigh
+from lnattn.errors import ShapeError
+from lnattn.models.transformer import Transformer
+
+
+@dataclass(frozen=True, eq=False)
+class TwoLayerPaths:
+    """Every path through two layers of one sequence, as summands of the final residual stream.
+
+    direct: [query d_model]; first, second: [head query d_model], full OV circuits of layers 0
+    and 1; virtual: [first_head second_head query d_model]; mlp: [query d_model], what the FFNs
+    add directly; mlp_second: [head query d_model], the first FFN through the heads of layer 1;
+    bias: [query d_model], all attention biases, directly and through layer 1.
+    moves: the two [head query key] matrices A = α/σ that were held fixed.
+    """
+
+    direct: Float[Tensor, "query d_model"]
+    first: Float[Tensor, "head query d_model"]
+    second: Float[Tensor, "head query d_model"]
+    virtual: Float[Tensor, "first_head second_head query d_model"]
+    mlp: Float[Tensor, "query d_model"]
+    mlp_second: Float[Tensor, "head query d_model"]
+    bias: Float[Tensor, "query d_model"]
+    moves: tuple[Float[Tensor, "head query key"], Float[Tensor, "head query key"]]
+    readout: Readout
+
+    def groups(self) -> dict[str, Float[Tensor, "query d_model"]]:
+        """Each kind of path summed over heads; the groups add up to the final stream."""
+        return {
+            "direct path": self.direct,
+            "full OV circuits, layer 0": self.first.sum(0),
+            "full OV circuits, layer 1": self.second.sum(0),
+            "virtual heads": self.virtual.sum((0, 1)),
+            "FFNs": self.mlp,
+            "FFN 0 through layer 1": self.mlp_second.sum(0),
+            "attention biases": self.bias,
+        }
+
+    def logits(self) -> Float[Tensor, "query vocab"]:
+        """The model's logits, as the sum of all paths and the final bias."""
+        return self.readout.logits(sum(self.groups().values())) + self.readout.bias
+
+    def virtual_attention(self, first: int, second: int) -> Float[Tensor, "query key"]:
+        """A² A¹: how much of token j's input reaches token i through heads `first`, `second`.
+
+        Undivided by σ it would be a product of two stochastic matrices; here both σ are in it.
+        """
+        return self.moves[1][second] @ self.moves[0][first]
+
+
+def two_layer_paths(
+    model: Transformer, token_ids: Int[Tensor, "query"] | list[int]
+) -> TwoLayerPaths:
+    """Expand a two-layer model's computation on one sequence into all its paths.
+
+    Memory is head² · query · d_model numbers. Raises `ShapeError` for a model that does not have
+    exactly two layers and `TokenError` for ids that the model does not know.
+    """
+    if model.n_layers != 2:
+        raise ShapeError(f"the expansion into paths is for two layers, not {model.n_layers}.")
+    parts = decompose(model, token_ids)
+    one, two = (fold(block.attention) for block in model.blocks)
+    x = parts.direct
+    first = parts.heads[0]
+    middle = x + first.sum(0) + parts.biases[0] + parts.mlps[0]
+    moves = (_move(parts.attention[0], x, one), _move(parts.attention[1], middle, two))
+    constant = parts.biases[0].expand_as(x)
+    return TwoLayerPaths(
+        direct=x,
+        first=first,
+        second=weigh(moves[1], x, two),
+        virtual=weigh(moves[1], first, two),
+        mlp=parts.mlps.sum(0),
+        mlp_second=weigh(moves[1], parts.mlps[0], two),
+        bias=parts.biases.sum(0) + weigh(moves[1], constant, two).sum(0),
+        moves=moves,
+        readout=parts.readout,
+    )
+
+
+def virtual_circuit(
+    first: FoldedAttention, second: FoldedAttention, first_head: int, second_head: int
+) -> FactoredMatrix:
+    """W¹_VO W²_VO of one pair of heads, factored: the OV circuit of a virtual head."""
+    return ov_circuit(first)[first_head] @ ov_circuit(second)[second_head]
+
+
+def _move(
+    alpha: Float[Tensor, "head query key"], x: Float[Tensor, "key d_model"], folded: FoldedAttention
+) -> Float[Tensor, "head query key"]:
+    """A = α/σ_j: the attention with the division of the LayerNorm it reads through."""
+    return alpha / sigma(x, folded.eps)

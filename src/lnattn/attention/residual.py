@@ -1,0 +1,164 @@
+"""A prediction as an exact sum over the parts of the model (Elhage et al. 2021; Ferrando et al.
+2024, §2.2).
+
+Every attention head and every FFN of a pre-LN transformer *adds* to the residual stream, so
+
+    logits = LN_f(e + p + Σ_layers (Σ_h head_h + b_VO + FFN)) W_U .
+
+The final LayerNorm is x C diag(γ)/σ(x) + β: linear, once σ is the number that this input gave.
+C diag(γ) is folded into W_U, and each summand is divided by the same realised σ. That makes the
+sum exact; it does not make σ independent of the summands, so 'without this head' would be another
+prediction than the sum without its row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention, fold
+from lnattn.attention.layer import feed_forward
+from lnattn.attention.layernorm import center, divide_by_sigma, layer_norm, sigma
+from lnattn.attention.terms import check_indices, look_up
+from lnattn.errors import TokenError
+from lnattn.models.layers import LayerNorm
+from lnattn.models.transformer import Transformer
+
+
+@dataclass(frozen=True, eq=False)
+class Readout:
+    """The last step, from residual stream to logits, made linear by the realised σ.
+
+    W_U: [d_model vocab], C diag(γ) W_U; bias: [vocab], β W_U; sigma: [query].
+    """
+
+    W_U: Float[Tensor, "d_model vocab"]
+    bias: Float[Tensor, "vocab"]
+    sigma: Float[Tensor, "query"]
+
+    def logits(self, part: Float[Tensor, "*any query d_model"]) -> Tensor:
+        """What a summand of the stream adds to every logit: [*any query vocab]. No bias."""
+        return (part / self.sigma[:, None]) @ self.W_U
+
+    def logit_of(
+        self, part: Float[Tensor, "*any query d_model"], tokens: Int[Tensor, "query"]
+    ) -> Float[Tensor, "*any query"]:
+        """What a summand adds to the logit of one token per query. No bias."""
+        return ((part / self.sigma[:, None]) * self.W_U[:, tokens].T).sum(-1)
+
+
+def unembedding(
+    ln_f: LayerNorm, W_U: Float[Tensor, "d_model vocab"]
+) -> tuple[Float[Tensor, "d_model vocab"], Float[Tensor, "vocab"]]:
+    """Fold the final LayerNorm into the unembedding: C diag(γ) W_U and β W_U."""
+    return center((ln_f.gamma[:, None] * W_U).T).T, ln_f.beta @ W_U
+
+
+@dataclass(frozen=True, eq=False)
+class LogitDecomposition:
+    """The summands of the final residual stream of one sequence, made by `decompose`.
+
+    direct: [query d_model], e + p; heads: [layer head query d_model] without biases; biases:
+    [layer d_model], the attention blocks' b_VO; mlps: [layer query d_model], zero where a block
+    has no FFN; attention: [layer head query key], the patterns that occurred.
+    """
+
+    direct: Float[Tensor, "query d_model"]
+    heads: Float[Tensor, "layer head query d_model"]
+    biases: Float[Tensor, "layer d_model"]
+    mlps: Float[Tensor, "layer query d_model"]
+    attention: Float[Tensor, "layer head query key"]
+    readout: Readout
+
+    def names(self) -> list[str]:
+        """Names of the rows of `stream` and `logit_of`, in order."""
+        layers, heads = self.heads.shape[:2]
+        return [
+            "direct path",
+            *(f"head {layer}.{head}" for layer in range(layers) for head in range(heads)),
+            *(f"attention bias {layer}" for layer in range(layers)),
+            *(f"FFN {layer}" for layer in range(layers)),
+        ]
+
+    def stream(self) -> Float[Tensor, "part query d_model"]:
+        """All summands; they add up to the residual stream before the final LayerNorm."""
+        queries = len(self.direct)
+        biases = self.biases[:, None].expand(-1, queries, -1)
+        return torch.cat((self.direct[None], self.heads.flatten(0, 1), biases, self.mlps))
+
+    def logits(self) -> Float[Tensor, "query vocab"]:
+        """The sum of all summands' logits and the final bias: the model's logits."""
+        return self.readout.logits(self.stream().sum(0)) + self.readout.bias
+
+    def logit_of(
+        self, tokens: Int[Tensor, "query"] | list[int], against: list[int] | None = None
+    ) -> pd.DataFrame:
+        """Each part's summand in the logit of one token per query.
+
+        One row a part (the last row is 'final bias', β W_U), one column a query. With `against`,
+        the difference from the logit of a second token per query: what of a part only moves all
+        logits together, which the softmax ignores, cancels there.
+        """
+        rows = self._rows(tokens)
+        if against is not None:
+            rows = rows - self._rows(against)
+        return pd.DataFrame(rows.double().numpy(), index=[*self.names(), "final bias"])
+
+    def _rows(self, tokens: Int[Tensor, "query"] | list[int]) -> Float[Tensor, "part query"]:
+        ids = torch.as_tensor(tokens, dtype=torch.long)
+        if ids.shape != self.readout.sigma.shape:
+            raise TokenError(
+                f"one token id per query is needed, {len(self.readout.sigma)} in all, "
+                f"not shape {list(ids.shape)}."
+            )
+        check_indices(ids, len(self.readout.bias), "token id", "the vocabulary")
+        return torch.cat((self.readout.logit_of(self.stream(), ids), self.readout.bias[ids][None]))
+
+
+def weigh(
+    alpha: Float[Tensor, "head query key"],
+    source: Float[Tensor, "*any key d_model"],
+    folded: FoldedAttention,
+) -> Float[Tensor, "*any head query d_model"]:
+    """Σ_j α_hij source_j W_VO for every head: what heads move, with the pattern held fixed."""
+    return alpha @ (source.unsqueeze(-3) @ folded.W_V) @ folded.W_O
+
+
+def decompose(
+    model: Transformer, token_ids: Int[Tensor, "query"] | list[int]
+) -> LogitDecomposition:
+    """Run the model once and keep every summand of its final residual stream.
+
+    Computed in the dtype of the weights; memory is layers · heads · query · d_model numbers.
+    Raises `TokenError` for ids outside the vocabulary or more tokens than positions.
+    """
+    tokens, positions = look_up(model.embeddings, token_ids)
+    direct = x = tokens + positions
+    heads, biases, mlps, patterns = [], [], [], []
+    for block in model.blocks:
+        folded = fold(block.attention)
+        alpha = folded.attention(x)
+        update = weigh(alpha, divide_by_sigma(x, folded.eps), folded)
+        heads.append(update)
+        biases.append(folded.b_VO)
+        patterns.append(alpha)
+        x = x + update.sum(0) + folded.b_VO
+        mlp = block.mlp
+        mlps.append(
+            torch.zeros_like(x) if mlp is None else feed_forward(layer_norm(x, mlp.ln), mlp)
+        )
+        x = x + mlps[-1]
+    W_U, bias = unembedding(model.ln_f, model.W_U)
+    readout = Readout(W_U, bias, sigma(x, model.ln_f.eps))
+    return LogitDecomposition(
+        direct,
+        torch.stack(heads),
+        torch.stack(biases),
+        torch.stack(mlps),
+        torch.stack(patterns),
+        readout,
+    )

@@ -1,0 +1,174 @@
+"""The layer of chapter 01 against Hugging Face (pre-LN) and torch's own encoder (post-LN)."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import random_gpt2, random_layer, randomise
+
+from lnattn.attention.layer import (
+    causal_mask,
+    multi_head_attention,
+    post_ln_layer,
+    pre_ln_layer,
+)
+from lnattn.errors import CheckpointError, ShapeError
+from lnattn.models.layers import AttentionLayer, LayerNorm
+from lnattn.models.transformer import Block, FeedForward, Transformer, gpt2_transformer
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+
+
+def noise(*shape, seed=0, dtype=torch.float64):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+
+
+def ours(model):
+    return gpt2_transformer(model.state_dict(), model.config.to_dict())
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("layers", "d_model", "heads", "length"), [(1, 8, 1, 1), (3, 24, 3, 17)])
+def test_pre_ln_layers_equal_hugging_face(layers, d_model, heads, length, dtype):
+    model = random_gpt2(3, layers, d_model, heads, dtype=dtype)
+    ids = torch.arange(length)[None] * 7 % 40
+    with torch.no_grad():
+        states = model.transformer(ids, output_hidden_states=True).hidden_states
+    x = states[0][0]
+    for layer, block in enumerate(ours(model).blocks[:-1]):
+        x, _ = pre_ln_layer(x, block)
+        exact = states[layer + 1][0]
+        assert (x - exact).abs().max() / exact.abs().max() < TOLERANCE[dtype]
+    # Hugging Face hands the last state out after the final LayerNorm.
+    x, _ = pre_ln_layer(x, ours(model).blocks[-1])
+    ln_f = model.transformer.ln_f
+    exact = states[-1][0]
+    assert (ln_f(x) - exact).abs().max() / exact.abs().max() < TOLERANCE[dtype]
+
+
+@settings(max_examples=15, deadline=None)
+@given(total=st.integers(1, 9), cut=st.integers(0, 9), heads=st.integers(1, 3))
+def test_decoding_with_a_cache_equals_prefill(total, cut, heads):
+    layer = random_layer(1, 6, heads, 2)
+    x = noise(total, 6)
+    exact, _ = multi_head_attention(x, layer)
+    cut = min(cut, total - 1)
+    past, outputs = None, []
+    if cut:
+        out, past = multi_head_attention(x[:cut], layer)
+        outputs.append(out)
+    for token in range(cut, total):
+        out, past = multi_head_attention(x[token : token + 1], layer, past)
+        outputs.append(out)
+    assert (torch.cat(outputs) - exact).abs().max() < 1e-10
+    assert past.k.shape == (heads, total, 2)
+
+
+def test_post_ln_layer_equals_torchs_encoder():
+    d_model, heads, d_mlp = 12, 3, 20
+    theirs = torch.nn.TransformerEncoderLayer(
+        d_model, heads, d_mlp, dropout=0.0, activation="gelu", batch_first=True, norm_first=False
+    ).double()
+    randomise(theirs, 5).eval()
+    attention = theirs.self_attn
+    W_Q, W_K, W_V = (
+        part.T.reshape(d_model, heads, -1).transpose(0, 1)
+        for part in attention.in_proj_weight.detach().chunk(3)
+    )
+    b_Q, b_K, b_V = attention.in_proj_bias.detach().reshape(3, heads, -1)
+
+    def norm(module):
+        return LayerNorm(module.weight.detach(), module.bias.detach(), module.eps)
+
+    block = Block(
+        AttentionLayer(
+            norm(theirs.norm1),
+            W_Q,
+            W_K,
+            W_V,
+            attention.out_proj.weight.detach().T.reshape(heads, -1, d_model),
+            b_Q,
+            b_K,
+            b_V,
+            attention.out_proj.bias.detach(),
+            causal=False,
+        ),
+        FeedForward(
+            norm(theirs.norm2),
+            theirs.linear1.weight.detach().T,
+            theirs.linear1.bias.detach(),
+            theirs.linear2.weight.detach().T,
+            theirs.linear2.bias.detach(),
+            "gelu",
+        ),
+    )
+    x = noise(7, d_model)
+    # Without gradients torch would take a fused path; keep its written-out one as the oracle.
+    exact = theirs(x[None].requires_grad_())[0].detach()
+    assert (post_ln_layer(x.detach(), block) - exact).abs().max() < 1e-10
+
+
+def test_causal_mask_lines_queries_up_with_the_last_keys():
+    assert causal_mask(2, 4).int().tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+    assert causal_mask(1, 3).all()
+    for queries, keys in ((0, 3), (4, 3)):
+        with pytest.raises(ShapeError, match="queries ≤ keys"):
+            causal_mask(queries, keys)
+
+
+def test_a_layer_without_causality_is_permutation_equivariant():
+    """No positions, no mask: permuting the tokens permutes the output, and nothing else."""
+    layer = random_layer(1, 6, 2, 3, causal=False)
+    x, order = noise(5, 6), torch.tensor([3, 0, 4, 1, 2])
+    straight, _ = multi_head_attention(x, layer)
+    permuted, _ = multi_head_attention(x[order], layer)
+    assert (permuted - straight[order]).abs().max() < 1e-12
+
+
+# --- reading a whole GPT-2 ----------------------------------------------------------------------
+
+
+def test_untied_unembedding_and_scale_settings_are_read():
+    model = random_gpt2(3, 2, 24, 3)
+    weights = {**model.state_dict(), "lm_head.weight": noise(40, 24)}
+    config = {**model.config.to_dict(), "scale_attn_by_inverse_layer_idx": True}
+    read = gpt2_transformer(weights, config)
+    assert torch.equal(read.W_U, noise(40, 24).T)
+    assert read.blocks[0].attention.scale == pytest.approx(8**0.5)
+    assert read.blocks[1].attention.scale == pytest.approx(2 * 8**0.5)
+    assert read.to(torch.float32).blocks[1].mlp.W_in.dtype == torch.float32
+    bare = gpt2_transformer(model.state_dict(), {**config, "scale_attn_weights": False})
+    assert bare.blocks[0].attention.scale == 1.0
+
+
+def test_incomplete_or_unsupported_checkpoints_are_refused():
+    model = random_gpt2(3, 1, 8, 1)
+    weights, config = model.state_dict(), model.config.to_dict()
+    partial = {name: value for name, value in weights.items() if "mlp" not in name}
+    with pytest.raises(CheckpointError, match=r"h\.0\.mlp\.c_fc\.weight"):
+        gpt2_transformer(partial, config)
+    with pytest.raises(CheckpointError, match="no 'n_head'"):
+        gpt2_transformer(weights, {})
+    with pytest.raises(CheckpointError, match="'silu' is not supported"):
+        gpt2_transformer(weights, {**config, "activation_function": "silu"})
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_containers_refuse_what_does_not_fit():
+    whole = ours(random_gpt2(3, 1, 8, 1))
+    mlp = whole.blocks[0].mlp
+    norm = LayerNorm(torch.ones(9).double(), torch.ones(9).double())
+    with pytest.raises(ShapeError, match="normalises 9"):
+        FeedForward(norm, mlp.W_in, mlp.b_in, mlp.W_out, mlp.b_out)
+    with pytest.raises(ShapeError, match="'tanh'"):
+        FeedForward(mlp.ln, mlp.W_in, mlp.b_in, mlp.W_out, mlp.b_out, "tanh")
+    with pytest.raises(ShapeError, match="NaN"):
+        FeedForward(mlp.ln, mlp.W_in * torch.nan, mlp.b_in, mlp.W_out, mlp.b_out)
+    with pytest.raises(ShapeError, match="width 8"):
+        Block(random_layer(0, 9, 1, 2), mlp)
+    with pytest.raises(ShapeError, match="one block or more"):
+        Transformer(whole.embeddings, (), whole.ln_f, whole.W_U)
+    with pytest.raises(ShapeError, match=r"widths \[8, 9\]"):
+        Transformer(whole.embeddings, whole.blocks, norm, whole.W_U)

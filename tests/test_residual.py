@@ -1,0 +1,215 @@
+"""The prediction as a sum: every summand by itself, and the sum against Hugging Face."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from random_models import random_gpt2
+
+from lnattn import fold
+from lnattn.attention.layernorm import centring_matrix
+from lnattn.attention.paths import two_layer_paths, virtual_circuit
+from lnattn.attention.residual import decompose, unembedding
+from lnattn.errors import ShapeError, TokenError
+from lnattn.models.transformer import Block, gpt2_transformer
+
+CONFIGURATIONS = [
+    # layers, d_model, heads, length
+    (1, 8, 1, 1),
+    (1, 8, 8, 5),
+    (2, 24, 3, 17),
+    (4, 32, 2, 32),
+]
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+
+
+def tokens(length, vocab=40):
+    generator = torch.Generator().manual_seed(length)
+    return torch.randint(vocab, (length,), generator=generator)
+
+
+def read(model):
+    return gpt2_transformer(model.state_dict(), model.config.to_dict())
+
+
+def hugging_face(model, ids):
+    with torch.no_grad():
+        out = model(ids[None], output_attentions=True, output_hidden_states=True)
+    return out.logits[0], torch.stack(out.attentions)[:, 0], out.hidden_states
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize(("layers", "d_model", "heads", "length"), CONFIGURATIONS)
+def test_summands_add_up_to_hugging_faces_logits(layers, d_model, heads, length, dtype):
+    model = random_gpt2(21, layers, d_model, heads, dtype=dtype)
+    ids = tokens(length)
+    exact, attention, _ = hugging_face(model, ids)
+    ours = decompose(read(model), ids)
+    size = exact.abs().max()
+    assert (ours.logits() - exact).abs().max() / size < TOLERANCE[dtype]
+    # Part by part: the logits of each summand, then the sum, then the final bias.
+    parts = ours.readout.logits(ours.stream())
+    assert parts.shape == (1 + layers * heads + 2 * layers, length, 40)
+    assert (parts.sum(0) + ours.readout.bias - exact).abs().max() / size < TOLERANCE[dtype]
+    assert (ours.attention - attention).abs().max() < TOLERANCE[dtype]
+
+
+def outputs_of_last_block(model, ids):
+    """What attention and FFN of the last block return while the whole model runs."""
+    caught = {}
+    block = model.transformer.h[-1]
+    hooks = [
+        block.attn.register_forward_hook(lambda *call: caught.update(attention=call[2][0][0])),
+        block.mlp.register_forward_hook(lambda *call: caught.update(mlp=call[2][0])),
+    ]
+    hugging_face(model, ids)
+    for hook in hooks:
+        hook.remove()
+    return caught["attention"], caught["mlp"]
+
+
+def test_every_head_and_ffn_is_the_one_it_is_called():
+    """Switch one head off inside Hugging Face: exactly its own row must go missing."""
+    model = random_gpt2(5, 2, 24, 3)
+    ids = tokens(9)
+    ours = decompose(read(model), ids)
+    stream = dict(zip(ours.names(), ours.stream(), strict=True))
+    assert list(stream)[:4] == ["direct path", "head 0.0", "head 0.1", "head 0.2"]
+    whole, ffn = outputs_of_last_block(model, ids)
+    assert (stream["FFN 1"] - ffn).abs().max() < 1e-10
+    layer = read(model).blocks[1].attention
+    output = model.transformer.h[1].attn.c_proj.weight
+    for head in range(3):
+        saved = output.detach().clone()
+        # A head's constant, (β W_V + b_V) W_O, is in 'attention bias', so it goes missing as well.
+        constant = (layer.ln.beta @ layer.W_V[head] + layer.b_V[head]) @ layer.W_O[head]
+        with torch.no_grad():
+            output[8 * head : 8 * (head + 1)] = 0
+        without, _ = outputs_of_last_block(model, ids)
+        with torch.no_grad():
+            output.copy_(saved)
+        assert (whole - without - constant - stream[f"head 1.{head}"]).abs().max() < 1e-10
+
+
+def test_attention_only_models_have_empty_ffn_rows():
+    model = random_gpt2(5, 2, 24, 3)
+    whole = read(model)
+    bare = replace(whole, blocks=tuple(Block(block.attention) for block in whole.blocks))
+    with torch.no_grad():
+        for block in model.transformer.h:
+            block.mlp.c_proj.weight.zero_()
+            block.mlp.c_proj.bias.zero_()
+    ours = decompose(bare, tokens(7))
+    exact, _, _ = hugging_face(model, tokens(7))
+    assert not ours.mlps.any()
+    assert (ours.logits() - exact).abs().max() / exact.abs().max() < 1e-10
+
+
+def test_logit_of_one_token_and_of_a_difference():
+    model = random_gpt2(5, 2, 24, 3)
+    ids = tokens(6)
+    ours = decompose(read(model), ids)
+    exact, _, _ = hugging_face(model, ids)
+    targets, others = tokens(6).roll(1), (tokens(6) + 1) % 40
+    table = ours.logit_of(targets)
+    rows = torch.arange(6)
+    assert list(table.index) == [*ours.names(), "final bias"]
+    assert np.abs(table.sum().to_numpy() - exact[rows, targets].numpy()).max() < 1e-9
+    parts = ours.readout.logits(ours.stream())
+    assert np.abs(table.to_numpy()[:-1] - parts[:, rows, targets].numpy()).max() < 1e-10
+    difference = ours.logit_of(targets, against=others.tolist())
+    gap = (exact[rows, targets] - exact[rows, others]).numpy()
+    assert np.abs(difference.sum().to_numpy() - gap).max() < 1e-9
+
+
+def test_unembedding_is_the_final_layernorm_folded():
+    whole = read(random_gpt2(5, 1, 24, 3))
+    W_U, bias = unembedding(whole.ln_f, whole.W_U)
+    exact = centring_matrix(24) @ torch.diag(whole.ln_f.gamma) @ whole.W_U
+    assert (W_U - exact).abs().max() < 1e-12
+    assert (bias - whole.ln_f.beta @ whole.W_U).abs().max() < 1e-12
+
+
+def test_bad_tokens_are_one_sentence():
+    whole = read(random_gpt2(5, 1, 24, 3))
+    with pytest.raises(TokenError, match="token id 40 is outside"):
+        decompose(whole, [3, 40])
+    with pytest.raises(TokenError, match="position 32 is outside"):
+        decompose(whole, [1] * 33)
+    with pytest.raises(TokenError, match="non-empty"):
+        decompose(whole, [])
+    ours = decompose(whole, [1, 2])
+    with pytest.raises(TokenError, match="one token id per query"):
+        ours.logit_of([1])
+    with pytest.raises(TokenError, match="token id -1"):
+        ours.logit_of([1, -1])
+
+
+# --- two layers, every path ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("ffn", [True, False], ids=["with FFNs", "attention only"])
+@pytest.mark.parametrize(("heads", "length"), [(1, 1), (3, 12)])
+def test_all_paths_add_up_to_the_logits(heads, length, ffn, dtype):
+    model = random_gpt2(8, 2, 24, heads, dtype=dtype)
+    whole = read(model)
+    if not ffn:
+        whole = replace(whole, blocks=tuple(Block(block.attention) for block in whole.blocks))
+        with torch.no_grad():
+            for block in model.transformer.h:
+                block.mlp.c_proj.weight.zero_()
+                block.mlp.c_proj.bias.zero_()
+    exact, _, _ = hugging_face(model, tokens(length))
+    paths = two_layer_paths(whole, tokens(length))
+    assert (paths.logits() - exact).abs().max() / exact.abs().max() < TOLERANCE[dtype]
+    if not ffn:
+        assert not paths.mlp.any()
+        assert not paths.mlp_second.any()
+
+
+def test_each_path_equals_dense_matrices_with_hugging_faces_attention():
+    model = random_gpt2(8, 2, 24, 3)
+    ids = tokens(10)
+    whole = read(model)
+    _, attention, states = hugging_face(model, ids)
+    paths = two_layer_paths(whole, ids)
+    x = states[0][0]
+
+    def divided(layer):
+        state = states[layer][0]
+        return attention[layer] / (state.var(-1, unbiased=False) + 1e-5).sqrt()
+
+    def ov(layer, head):
+        block = whole.blocks[layer].attention
+        gain = centring_matrix(24) @ torch.diag(block.ln.gamma)
+        return gain @ block.W_V[head] @ block.W_O[head]
+
+    one, two = divided(0), divided(1)
+    folded = [fold(block.attention) for block in whole.blocks]
+    for a in range(3):
+        assert (paths.first[a] - one[a] @ x @ ov(0, a)).abs().max() < 1e-10
+        assert (paths.second[a] - two[a] @ x @ ov(1, a)).abs().max() < 1e-10
+        for b in range(3):
+            exact = two[b] @ one[a] @ x @ ov(0, a) @ ov(1, b)
+            assert (paths.virtual[a, b] - exact).abs().max() < 1e-10
+            assert (paths.virtual_attention(a, b) - two[b] @ one[a]).abs().max() < 1e-10
+            circuit = virtual_circuit(*folded, a, b).dense()
+            assert (circuit - ov(0, a) @ ov(1, b)).abs().max() < 1e-10
+
+
+def test_the_direct_path_sees_its_own_token_only():
+    model = read(random_gpt2(8, 2, 24, 3))
+    one, other = [1, 2, 3, 4], [9, 8, 7, 4]
+    first, second = two_layer_paths(model, one), two_layer_paths(model, other)
+    assert torch.equal(first.direct[3], second.direct[3])
+    assert (first.second[:, 3] - second.second[:, 3]).abs().max() > 1e-3
+
+
+def test_other_depths_are_refused():
+    for layers in (1, 3):
+        with pytest.raises(ShapeError, match=f"two layers, not {layers}"):
+            two_layer_paths(read(random_gpt2(8, layers, 24, 3)), [1, 2])

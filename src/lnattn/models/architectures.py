@@ -1,151 +1,25 @@
 """How each family of checkpoints names and lays out the weights that the formulas need.
 
 A family turns a configuration and a source of named tensors into `Embeddings` and
-`AttentionLayer`s with one layout: W_Q, W_K, W_V [head d_model d_head], W_O [head d_head d_model],
-used as x @ W. What a family does not have (a bias, a gain) becomes zeros or ones, so that the
-algebra that follows needs no special cases.
+`AttentionLayer`s of one layout: W_Q, W_K, W_V [head d_model d_head], W_O [head d_head d_model],
+used as x @ W. What a family does not have (a bias) becomes zeros, so that the algebra that
+follows needs no special cases. `refusals` says which architectures do not fit, and why.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from lnattn.errors import CheckpointError
-from lnattn.models.layers import AttentionLayer, Embeddings, LayerNorm
-
-
-@runtime_checkable
-class WeightSource(Protocol):
-    """Named tensors that are read one at a time, from a file, a cache or the hub."""
-
-    label: str
-
-    def __contains__(self, name: str) -> bool: ...
-
-    def read(self, name: str) -> Tensor:
-        """The tensor as stored; `CheckpointError` where it cannot be read."""
-        ...
-
-
-class Family:
-    """What all families share; a subclass says where its weights are.
-
-    config: the checkpoint's config.json; weights: its tensors. Raises `CheckpointError` where the
-    configuration describes a variant whose attention the folding does not fit.
-    """
-
-    #: What the names of a checkpoint may begin with, longest first: with or without a head.
-    prefixes: ClassVar[tuple[str, ...]] = ("",)
-    #: A tensor that every checkpoint of the family has; it tells which prefix is in use.
-    anchor: ClassVar[str]
-    causal: bool = True
-
-    def __init__(self, config: Mapping[str, Any], weights: WeightSource) -> None:
-        self.config, self.weights = config, weights
-        self.check_variant()
-        self.d_model, self.n_heads, self.n_layers = self.dimensions()
-        if self.d_model % self.n_heads:
-            raise CheckpointError(
-                f"{weights.label}: its configuration asks for {self.n_heads} heads of a width of "
-                f"{self.d_model}, which does not divide evenly; mend config.json."
-            )
-        self.d_head = self.d_model // self.n_heads
-        self.prefix = next((p for p in self.prefixes if p + self.anchor in weights), None)
-        if self.prefix is None:
-            raise CheckpointError(
-                f"{weights.label} holds no tensor {self.anchor!r}, so it is no "
-                f"{config.get('model_type')} checkpoint as its config.json says; "
-                "give a folder whose weights and configuration belong together."
-            )
-
-    # ---- what a subclass provides ----------------------------------------------------------
-    def check_variant(self) -> None:
-        """Raise `CheckpointError` for a variant of the family that is not supported."""
-
-    def dimensions(self) -> tuple[int, int, int]:
-        """(d_model, heads, layers) from the configuration."""
-        raise NotImplementedError
-
-    def embeddings(self) -> Embeddings:
-        """The two summands of the first layer's input."""
-        raise NotImplementedError
-
-    def attention(self, layer: int) -> AttentionLayer:
-        """One attention block with the LayerNorm that feeds it."""
-        raise NotImplementedError
-
-    def notes(self, layer: int) -> dict[str, Any]:
-        """What a reader of this layer must know beyond its weights; goes into provenance."""
-        return {}
-
-    # ---- help for subclasses ---------------------------------------------------------------
-    def setting(self, *names: str) -> int:
-        """A positive whole number from the configuration, under the first name that is there."""
-        for name in names:
-            if name in self.config:
-                value = self.config[name]
-                if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                    return value
-                raise CheckpointError(
-                    f"{self.weights.label}: {name} in config.json must be a whole number > 0, "
-                    f"not {value!r}."
-                )
-        raise CheckpointError(
-            f"{self.weights.label}: config.json does not give {names[0]}; "
-            "take the configuration that belongs to the weights."
-        )
-
-    def read(self, name: str, *shape: int) -> Tensor:
-        """One tensor by its name without prefix, checked and in float32 at least."""
-        full = self.prefix + name
-        if full not in self.weights:
-            raise CheckpointError(
-                f"{self.weights.label} lacks the tensor {full!r}; the checkpoint is incomplete, "
-                "fetch it again."
-            )
-        tensor = self.weights.read(full)
-        if not tensor.is_floating_point() or tensor.element_size() < 2:
-            raise CheckpointError(
-                f"{self.weights.label}: {full!r} is stored as {tensor.dtype}, so the checkpoint is "
-                "quantised and the folding would not be exact; use the unquantised weights."
-            )
-        if tuple(tensor.shape) != shape:
-            raise CheckpointError(
-                f"{self.weights.label}: {full!r} has shape {list(tensor.shape)} where config.json "
-                f"asks for {list(shape)}; weights and configuration do not belong together."
-            )
-        if not bool(torch.isfinite(tensor).all()):
-            raise CheckpointError(
-                f"{self.weights.label}: {full!r} holds NaN or infinite values; "
-                "the checkpoint is damaged, fetch it again."
-            )
-        return tensor.float() if tensor.element_size() < 4 else tensor
-
-    def has(self, name: str) -> bool:
-        return self.prefix + name in self.weights
-
-    def layer_norm(self, name: str, eps: float) -> LayerNorm:
-        """γ and β under `name`.weight and `name`.bias."""
-        return LayerNorm(
-            self.read(f"{name}.weight", self.d_model), self.read(f"{name}.bias", self.d_model), eps
-        )
-
-    def split_in(self, weight: Tensor) -> Tensor:
-        """[d_model, d_model] used as x @ W → [head d_model d_head]: a head owns columns."""
-        return weight.reshape(self.d_model, self.n_heads, self.d_head).transpose(0, 1).contiguous()
-
-    def split_out(self, weight: Tensor) -> Tensor:
-        """[d_model, d_model] used as z @ W → [head d_head d_model]: a head owns rows."""
-        return weight.reshape(self.n_heads, self.d_head, self.d_model).contiguous()
-
-    def split_bias(self, bias: Tensor) -> Tensor:
-        """[d_model] → [head d_head]."""
-        return bias.reshape(self.n_heads, self.d_head).contiguous()
+from lnattn.models.family import Family, WeightSource
+from lnattn.models.layers import AttentionLayer, Embeddings
+from lnattn.models.refusals import reason_against
 
 
 class GPT2(Family):
@@ -153,20 +27,18 @@ class GPT2(Family):
 
     prefixes = ("transformer.", "")
     anchor = "wpe.weight"
+    sizes = (
+        ("n_embd", "hidden_size"),
+        ("n_head", "num_attention_heads"),
+        ("n_layer", "num_hidden_layers"),
+    )
 
     def check_variant(self) -> None:
         if self.config.get("add_cross_attention"):
-            raise CheckpointError(
-                f"{self.weights.label}: a GPT-2 with cross-attention also attends to an encoder, "
-                "which the folding of one block does not describe; use a plain decoder."
+            self.refuse(
+                "its blocks also attend to an encoder, which the folding of one attention block "
+                "does not describe; use a plain decoder."
             )
-
-    def dimensions(self) -> tuple[int, int, int]:
-        return (
-            self.setting("n_embd", "hidden_size"),
-            self.setting("n_head", "num_attention_heads"),
-            self.setting("n_layer", "num_hidden_layers"),
-        )
 
     def embeddings(self) -> Embeddings:
         positions = self.setting("n_positions", "n_ctx", "max_position_embeddings")
@@ -177,37 +49,207 @@ class GPT2(Family):
 
     def attention(self, layer: int) -> AttentionLayer:
         d, at = self.d_model, f"h.{layer}."
-        weight = self.read(f"{at}attn.c_attn.weight", d, 3 * d)
-        bias = self.read(f"{at}attn.c_attn.bias", 3 * d)
-        W_Q, W_K, W_V = map(self.split_in, weight.split(d, dim=1))
-        b_Q, b_K, b_V = map(self.split_bias, bias.split(d))
+        # c_attn holds queries, keys and values side by side; within each, the heads side by side.
+        weights = self.read(f"{at}attn.c_attn.weight", d, 3 * d).split(d, dim=1)
+        biases = self.read(f"{at}attn.c_attn.bias", 3 * d).split(d)
         scale = math.sqrt(self.d_head) if self.config.get("scale_attn_weights", True) else 1.0
         if self.config.get("scale_attn_by_inverse_layer_idx", False):
             scale *= layer + 1
-        return AttentionLayer(
-            ln=self.layer_norm(f"{at}ln_1", self.config.get("layer_norm_epsilon", 1e-5)),
-            W_Q=W_Q,
-            W_K=W_K,
-            W_V=W_V,
-            W_O=self.split_out(self.read(f"{at}attn.c_proj.weight", d, d)),
-            b_Q=b_Q,
-            b_K=b_K,
-            b_V=b_V,
-            b_O=self.read(f"{at}attn.c_proj.bias", d),
-            causal=True,
+        out = self.read(f"{at}attn.c_proj.weight", d, d), self.read(f"{at}attn.c_proj.bias", d)
+        return self.assemble(
+            self.layer_norm(f"{at}ln_1", self.config.get("layer_norm_epsilon", 1e-5)),
+            *zip(weights, biases, strict=True),
+            out,
             scale=scale,
         )
 
 
-FAMILIES: dict[str, type[Family]] = {"gpt2": GPT2}
+class GPTNeo(Family):
+    """GPT-Neo: pre-LN, causal, no biases on Q, K, V, and scores that are *not* divided by √d_head.
+
+    Every second layer looks back over a window only (`attention_window` in the provenance); up to
+    that length it is as written here, beyond it the folded block sees more than the model does.
+    """
+
+    prefixes = ("transformer.", "")
+    anchor = "wpe.weight"
+    sizes = (("hidden_size",), ("num_heads",), ("num_layers",))
+
+    def embeddings(self) -> Embeddings:
+        positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
+        return Embeddings(
+            self.read("wte.weight", vocab, self.d_model),
+            self.read("wpe.weight", positions, self.d_model),
+        )
+
+    def attention(self, layer: int) -> AttentionLayer:
+        at = f"h.{layer}.attn.attention."
+        return self.assemble(
+            self.layer_norm(f"h.{layer}.ln_1", self.config.get("layer_norm_epsilon", 1e-5)),
+            *(self.linear(f"{at}{name}_proj", bias=False) for name in "qkv"),
+            self.linear(f"{at}out_proj"),
+            scale=1.0,
+        )
+
+    def notes(self, layer: int) -> dict[str, Any]:
+        kinds = self.config.get("attention_layers") or [
+            kind
+            for pattern, times in self.config.get("attention_types", [])
+            for kind in pattern * times
+        ]
+        local = layer < len(kinds) and kinds[layer] == "local"
+        window = {"attention_window": self.setting("window_size")} if local else {}
+        return {"normalisation": "pre-LN", **window}
+
+
+class OPT(Family):
+    """OPT: pre-LN, causal; two unused rows stand before the first position embedding."""
+
+    prefixes = ("model.decoder.", "decoder.", "")
+    anchor = "embed_positions.weight"
+    _OFFSET = 2
+
+    def check_variant(self) -> None:
+        if not self.config.get("do_layer_norm_before", True):
+            self.refuse(
+                "in this variant of OPT (350M) no LayerNorm comes before the first attention "
+                "block, so there is nothing to fold into it; use another size."
+            )
+        if self.config.get("word_embed_proj_dim", self.config.get("hidden_size")) != (
+            self.config.get("hidden_size")
+        ):
+            self.refuse("its token embeddings are projected to another width before use.")
+        if not self.config.get("layer_norm_elementwise_affine", True):
+            self.refuse("its LayerNorms have neither gain nor bias; there is nothing to fold.")
+
+    def embeddings(self) -> Embeddings:
+        positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
+        rows = self.read("embed_positions.weight", positions + self._OFFSET, self.d_model)
+        tokens = self.read("embed_tokens.weight", vocab, self.d_model)
+        return Embeddings(tokens, rows[self._OFFSET :].contiguous())
+
+    def attention(self, layer: int) -> AttentionLayer:
+        at, bias = f"layers.{layer}.self_attn", self.config.get("enable_bias", True)
+        return self.assemble(
+            self.layer_norm(f"{at}_layer_norm", 1e-5),
+            *(self.linear(f"{at}.{name}_proj", bias=bias) for name in ("q", "k", "v", "out")),
+        )
+
+    def notes(self, layer: int) -> dict[str, Any]:
+        return {"normalisation": "pre-LN", "position_offset": self._OFFSET}
+
+
+class BERT(Family):
+    """BERT and MiniLM: bidirectional, post-LN.
+
+    A post-LN block ends with its LayerNorm, so the LayerNorm that feeds a block is the previous
+    one's last, and that of the embeddings feeds block 0. Block 0 therefore reads
+    LN(token + position + type), which is what a pre-LN block does with token + position: the same
+    algebra holds, with the embedding of token type 0 added to every position.
+    """
+
+    prefixes = ("bert.", "")
+    anchor = "embeddings.position_embeddings.weight"
+    #: How many rows of the table of positions stand before that of the first token.
+    offset = 0
+
+    def check_variant(self) -> None:
+        kind = self.config.get("position_embedding_type", "absolute")
+        if kind != "absolute":
+            self.refuse(
+                f"its positions enter the scores themselves ({kind}) and not the input, so the "
+                "six terms do not exist; use a model with absolute positions."
+            )
+
+    def embeddings(self) -> Embeddings:
+        rows, types = self.setting("max_position_embeddings"), self.setting("type_vocab_size")
+        vocab, d = self.setting("vocab_size"), self.d_model
+        positions = self.read("embeddings.position_embeddings.weight", rows, d)[self.offset :]
+        first_type = self.read("embeddings.token_type_embeddings.weight", types, d)[0]
+        tokens = self.read("embeddings.word_embeddings.weight", vocab, d)
+        return Embeddings(tokens, positions + first_type)
+
+    def attention(self, layer: int) -> AttentionLayer:
+        at = f"encoder.layer.{layer}.attention."
+        ln = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
+        return self.assemble(
+            self.layer_norm(ln, self.config.get("layer_norm_eps", 1e-12)),
+            *(self.linear(f"{at}self.{name}") for name in ("query", "key", "value")),
+            self.linear(f"{at}output.dense"),
+            causal=bool(self.config.get("is_decoder", False)),
+        )
+
+    def notes(self, layer: int) -> dict[str, Any]:
+        return {
+            "normalisation": "post-LN: the previous LayerNorm feeds this attention",
+            "position_offset": self.offset,
+            "token_type": "the embedding of token type 0 is part of every position row",
+        }
+
+
+class RoBERTa(BERT):
+    """RoBERTa: as BERT, but positions are counted from the padding token's id + 1."""
+
+    prefixes = ("roberta.", "")
+
+    @property
+    def offset(self) -> int:  # type: ignore[override]
+        return int(self.config.get("pad_token_id", 1)) + 1
+
+
+#: Families by the `model_type` of config.json.
+FAMILIES: dict[str, type[Family]] = {
+    "gpt2": GPT2,
+    "gpt_neo": GPTNeo,
+    "opt": OPT,
+    "bert": BERT,
+    "roberta": RoBERTa,
+    "xlm-roberta": RoBERTa,
+    "camembert": RoBERTa,
+}
+
+
+def check_supported(config: Mapping[str, Any], label: str) -> None:
+    """Raise `CheckpointError` with the reason where an architecture does not fit the algebra."""
+    reason = reason_against(config, known=config.get("model_type") in FAMILIES)
+    if reason is not None:
+        raise CheckpointError(
+            f"{label} cannot be used: {reason} lnattn reads {', '.join(FAMILIES)}."
+        )
 
 
 def family_of(config: Mapping[str, Any], weights: WeightSource) -> Family:
-    """The family that a configuration names, or a `CheckpointError` that says why there is none."""
-    kind = config.get("model_type")
-    if kind not in FAMILIES:
-        known = ", ".join(FAMILIES)
-        raise CheckpointError(
-            f"{weights.label} is of type {kind!r}, which lnattn does not read; it reads {known}."
-        )
-    return FAMILIES[kind](config, weights)
+    """The family that a configuration names, ready to read; raises as `check_supported`."""
+    check_supported(config, weights.label)
+    return FAMILIES[str(config["model_type"])](config, weights)
+
+
+def needed_tensors(config: Mapping[str, Any], weights: Any, layer: int = 0) -> list[str]:
+    """Names of the tensors that `load_first_layer` reads for one layer, found by a dry run.
+
+    weights: a source that knows `shape(name)` besides what `WeightSource` asks for.
+    """
+    dry = _DryRun(weights)
+    family = family_of(config, dry)
+    family.embeddings()
+    family.attention(layer)
+    return sorted(dry.asked)
+
+
+@dataclass
+class _DryRun:
+    """Answers every request with zeros of the right shape, and remembers what was asked for."""
+
+    source: Any
+    asked: set[str] = field(default_factory=set)
+
+    @property
+    def label(self) -> str:
+        return self.source.label
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.source
+
+    def read(self, name: str) -> Tensor:
+        self.asked.add(name)
+        return torch.zeros(()).expand(self.source.shape(name))

@@ -22,7 +22,9 @@ class HubCorpus:
     licence: str
 
 
-#: Names that may be given instead of files. Revisions are commits of the dataset repositories.
+#: Names that may be given instead of files. Revisions are commits of the dataset repositories, as
+#: several independent public projects pin them; OpenWebText's is the one whose files are Parquet
+#: (its older ones need a loading script, which `datasets` no longer runs).
 HUB_CORPORA = {
     "wikitext-103": HubCorpus(
         "Salesforce/wikitext",
@@ -35,7 +37,7 @@ HUB_CORPORA = {
         "Skylion007/openwebtext",
         None,
         "train",
-        "f3808c30e817981b845ec549c43e82bb467d8144",
+        "79d93d786212f7344586290adb811d4ae6a1762c",
         "CC0 (packaging)",
     ),
 }

@@ -1,0 +1,184 @@
+"""What all families of checkpoints share: reading, checking and reshaping named tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from lnattn.errors import CheckpointError
+from lnattn.models.layers import AttentionLayer, Embeddings, LayerNorm
+
+
+@runtime_checkable
+class WeightSource(Protocol):
+    """Named tensors that are read one at a time, from a file, a cache or the hub."""
+
+    label: str
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def read(self, name: str) -> Tensor:
+        """The tensor as stored; `CheckpointError` where it cannot be read."""
+        ...
+
+
+class Family:
+    """A configuration and a source of weights, read as one family of models names them.
+
+    config: the checkpoint's config.json; weights: its tensors. Raises `CheckpointError` where the
+    configuration describes a variant whose attention the folding does not fit.
+    """
+
+    #: What the names of a checkpoint may begin with: some are saved with a head, some without.
+    prefixes: ClassVar[tuple[str, ...]] = ("",)
+    #: A tensor that every checkpoint of the family has; it tells which prefix is in use.
+    anchor: ClassVar[str]
+    #: Where the configuration says (d_model, heads, layers); alternatives in order.
+    sizes: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("hidden_size",),
+        ("num_attention_heads",),
+        ("num_hidden_layers",),
+    )
+
+    def __init__(self, config: Mapping[str, Any], weights: WeightSource) -> None:
+        self.config, self.weights = config, weights
+        self.check_variant()
+        self.d_model, self.n_heads, self.n_layers = (self.setting(*names) for names in self.sizes)
+        if self.d_model % self.n_heads:
+            raise CheckpointError(
+                f"{weights.label}: its configuration asks for {self.n_heads} heads of a width of "
+                f"{self.d_model}, which does not divide evenly; mend config.json."
+            )
+        self.d_head = self.d_model // self.n_heads
+        prefix = next((p for p in self.prefixes if p + self.anchor in weights), None)
+        if prefix is None:
+            raise CheckpointError(
+                f"{weights.label} holds no tensor {self.anchor!r}, so it is no "
+                f"{config.get('model_type')} checkpoint as its config.json says; "
+                "give a folder whose weights and configuration belong together."
+            )
+        self.prefix = prefix
+
+    # ---- what a subclass provides ----------------------------------------------------------
+    def check_variant(self) -> None:
+        """Raise `CheckpointError` for a variant of the family that is not supported."""
+
+    def embeddings(self) -> Embeddings:
+        """The two summands of the first layer's input."""
+        raise NotImplementedError
+
+    def attention(self, layer: int) -> AttentionLayer:
+        """One attention block with the LayerNorm that feeds it."""
+        raise NotImplementedError
+
+    def notes(self, layer: int) -> dict[str, Any]:
+        """What a reader of this layer must know beyond its weights; goes into provenance."""
+        return {"normalisation": "pre-LN"}
+
+    # ---- help for subclasses ---------------------------------------------------------------
+    def refuse(self, why: str) -> None:
+        """Raise the error for a variant that is not supported."""
+        raise CheckpointError(f"{self.weights.label} cannot be used: {why}")
+
+    def setting(self, *names: str) -> int:
+        """A positive whole number from the configuration, under the first name that is there."""
+        for name in names:
+            if name in self.config:
+                value = self.config[name]
+                if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+                    return value
+                raise CheckpointError(
+                    f"{self.weights.label}: {name} in config.json must be a whole number > 0, "
+                    f"not {value!r}."
+                )
+        raise CheckpointError(
+            f"{self.weights.label}: config.json does not give {names[0]}; "
+            "take the configuration that belongs to the weights."
+        )
+
+    def has(self, name: str) -> bool:
+        """Whether the checkpoint holds a tensor of this name, the prefix left out."""
+        return self.prefix + name in self.weights
+
+    def read(self, name: str, *shape: int) -> Tensor:
+        """One tensor by its name without prefix, checked; in float32 or wider."""
+        full, label = self.prefix + name, self.weights.label
+        if full not in self.weights:
+            raise CheckpointError(
+                f"{label} lacks the tensor {full!r}; the checkpoint is incomplete, fetch it again."
+            )
+        tensor = self.weights.read(full)
+        if not tensor.is_floating_point() or tensor.element_size() < 2:
+            raise CheckpointError(
+                f"{label}: {full!r} is stored as {tensor.dtype}, so the checkpoint is quantised "
+                "and the folding would not be exact; use the unquantised weights."
+            )
+        if tuple(tensor.shape) != shape:
+            raise CheckpointError(
+                f"{label}: {full!r} has shape {list(tensor.shape)} where config.json asks for "
+                f"{list(shape)}; weights and configuration do not belong together."
+            )
+        if not bool(torch.isfinite(tensor).all()):
+            raise CheckpointError(
+                f"{label}: {full!r} holds NaN or infinite values; the checkpoint is damaged, "
+                "fetch it again."
+            )
+        return tensor.float() if tensor.element_size() < 4 else tensor
+
+    def layer_norm(self, name: str, eps: float) -> LayerNorm:
+        """γ and β of a LayerNorm, also under the names that checkpoints from TensorFlow use."""
+        gain, shift = ("gamma", "beta") if self.has(f"{name}.gamma") else ("weight", "bias")
+        return LayerNorm(
+            self.read(f"{name}.{gain}", self.d_model),
+            self.read(f"{name}.{shift}", self.d_model),
+            float(eps),
+        )
+
+    def linear(self, name: str, *, bias: bool = True) -> tuple[Tensor, Tensor]:
+        """A torch.nn.Linear of width d_model, turned so that it is used as x @ W, and its bias.
+
+        Where the family has no bias it is zeros.
+        """
+        d = self.d_model
+        weight = self.read(f"{name}.weight", d, d).T
+        return weight, self.read(f"{name}.bias", d) if bias else weight.new_zeros(d)
+
+    def split_in(self, weight: Tensor) -> Tensor:
+        """[d_model d_model] used as x @ W → [head d_model d_head]: a head owns columns."""
+        heads = weight.reshape(self.d_model, self.n_heads, self.d_head)
+        return heads.transpose(0, 1).contiguous()
+
+    def split_out(self, weight: Tensor) -> Tensor:
+        """[d_model d_model] used as z @ W → [head d_head d_model]: a head owns rows."""
+        return weight.reshape(self.n_heads, self.d_head, self.d_model).contiguous()
+
+    def split_bias(self, bias: Tensor) -> Tensor:
+        """[d_model] → [head d_head]."""
+        return bias.reshape(self.n_heads, self.d_head).contiguous()
+
+    def assemble(
+        self,
+        ln: LayerNorm,
+        query: tuple[Tensor, Tensor],
+        key: tuple[Tensor, Tensor],
+        value: tuple[Tensor, Tensor],
+        out: tuple[Tensor, Tensor],
+        **settings: Any,
+    ) -> AttentionLayer:
+        """An `AttentionLayer` from four (weight, bias) pairs of width d_model, used as x @ W."""
+        (W_Q, b_Q), (W_K, b_K), (W_V, b_V), (W_O, b_O) = query, key, value, out
+        return AttentionLayer(
+            ln=ln,
+            W_Q=self.split_in(W_Q),
+            W_K=self.split_in(W_K),
+            W_V=self.split_in(W_V),
+            W_O=self.split_out(W_O),
+            b_Q=self.split_bias(b_Q),
+            b_K=self.split_bias(b_K),
+            b_V=self.split_bias(b_V),
+            b_O=b_O,
+            **settings,
+        )

@@ -56,7 +56,7 @@ def test_each_term_matches_its_definition(parts):
 
 
 def test_terms_sum_to_the_models_own_scores_up_to_a_constant_per_query(gpt2, parts):
-    layer, folded, embeddings = parts
+    _, folded, embeddings = parts
     terms = six_terms(folded, embeddings, IDS)
     x = embeddings.W_E[IDS] + embeddings.W_P[: len(IDS)]
     block = gpt2.transformer.h[0]

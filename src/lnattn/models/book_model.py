@@ -14,6 +14,7 @@ from lnattn.errors import CorpusError
 from lnattn.models.training import TrainingPlan, held_out_loss, train
 from lnattn.storage import (
     provenance,
+    read_json,
     sha256_of_file,
     write_atomically,
     write_json,
@@ -77,6 +78,7 @@ def train_book_model(
     record = provenance(
         name="book-gpt2",
         plan=asdict(plan),
+        plan_changes=read_json(folder / "checkpoint" / "progress.json").get("plan_changes", []),
         corpus=corpus,
         tokens={"train": len(train_tokens), "held_out": len(held_tokens)},
         held_out_loss=held_out_loss(model, held_tokens, plan.context),

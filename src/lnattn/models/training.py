@@ -150,6 +150,8 @@ def train(
     same plan goes on from there. Stops at `plan.steps`, or when the held-out loss has not fallen
     for `plan.patience` evaluations. Uses a GPU if there is one. `compiled` runs the step through
     torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
+    `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
+    from there on, and the log says so.
     Raises `CheckpointError` when the folder holds a run with another plan.
     """
     state_folder = Path(folder) / "checkpoint"
@@ -244,7 +246,10 @@ def _save(
     record = {"run": json.dumps({**run, "torch_rng": torch.get_rng_state().tolist()})}
     payload = save({**weights, **moments}, metadata=record)
     write_atomically(folder / "last.safetensors", lambda f: f.write(payload))
-    write_json(folder / "progress.json", {key: run[key] for key in ("plan", "step", "log")})
+    write_json(
+        folder / "progress.json",
+        {key: run[key] for key in ("plan", "plan_changes", "step", "log") if key in run},
+    )
 
 
 def _resume(
@@ -258,12 +263,18 @@ def _resume(
         return None
     with safe_open(path, framework="pt") as file:
         run = json.loads(file.metadata()["run"])
-    if run["plan"] != asdict(plan):
-        changed = [k for k, v in asdict(plan).items() if run["plan"].get(k) != v]
+    changed = [k for k, v in asdict(plan).items() if run["plan"].get(k) != v]
+    if set(changed) - {"steps"}:
         raise CheckpointError(
             f"{folder} holds a run with another plan ({', '.join(changed)} differ); "
             "train into another folder, or delete this one."
         )
+    if changed:
+        # A longer or shorter run is the same run with its schedule stretched from here on. The
+        # change is kept, since it is part of what made the weights.
+        history = {"step": run["step"], "steps_before": run["plan"]["steps"], "steps": plan.steps}
+        run["plan_changes"] = [*run.get("plan_changes", []), history]
+        run["plan"] = asdict(plan)
     tensors = load_file(path)
     moments: dict[int, dict[str, Tensor]] = {}
     for key in [k for k in tensors if k.startswith("optimiser.")]:

@@ -54,15 +54,15 @@ def _plane_and_ones(axes: Axes3D) -> None:
     a, b = np.meshgrid(side, side)
     u, w = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)
     plane = a[..., None] * u + b[..., None] * w
-    axes.plot_surface(*np.moveaxis(plane, -1, 0), color=GREY, alpha=0.18, linewidth=0)
+    axes.plot_surface(*np.moveaxis(plane, -1, 0), color=GREY, alpha=0.22, linewidth=0)
     axes.plot([0, 1.6], [0, 1.6], [0, 1.6], color="black", lw=1.5)
     axes.text(1.75, 1.75, 1.75, "1", fontweight="bold")
     axes.set(xlim=(-2, 2), ylim=(-2, 2), zlim=(-2, 2), xticks=[], yticks=[], zticks=[])
     axes.set_xlabel("x₁", labelpad=-12)
     axes.set_ylabel("x₂", labelpad=-12)
     axes.set_zlabel("x₃", labelpad=-12)
-    axes.view_init(elev=18, azim=-58)
-    axes.set_box_aspect((1, 1, 1), zoom=1.15)
+    axes.view_init(elev=16, azim=12)
+    axes.set_box_aspect((1, 1, 1), zoom=1.0)
 
 
 def _circle() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -76,7 +76,7 @@ def unselectable_key(keys: np.ndarray, inside: int) -> Figure:
     """Keys in the plane with their convex hull; one key inside it, and the same keys scaled."""
     from scipy.spatial import ConvexHull
 
-    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.1))
+    figure, panels = plt.subplots(1, 2, figsize=(WIDTH, 3.4))
     scaled = keys / np.linalg.norm(keys, axis=1, keepdims=True) * np.sqrt(2)
     titles = ("before scaling", "scaled to norm √2")
     for axes, cloud, title in zip(panels, (keys, scaled), titles, strict=True):
@@ -87,14 +87,16 @@ def unselectable_key(keys: np.ndarray, inside: int) -> Figure:
         selectable = np.isin(np.arange(len(cloud)), hull.vertices)
         axes.scatter(*cloud[selectable].T, color=BLUE, label="selectable")
         if not selectable.all():
-            axes.scatter(*cloud[~selectable].T, color=VERMILION, marker="X", s=55, label="not")
+            axes.scatter(
+                *cloud[~selectable].T, color=VERMILION, marker="X", s=55, label="not selectable"
+            )
         axes.annotate(
             "k", cloud[inside], textcoords="offset points", xytext=(7, 5), fontweight="bold"
         )
         axes.set_aspect("equal")
         axes.set(title=title, xlabel="coordinate 1", ylabel="coordinate 2")
         axes.margins(0.12)
-    panels[0].legend(loc="lower left", handletextpad=0.2)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -104,7 +106,8 @@ def parts_of_inputs(along_ones: np.ndarray, norms: np.ndarray, d_model: int) -> 
     left.hist(along_ones, bins=40, color=BLUE)
     left.axvline(1 / np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
     left.set(xlabel="|cos(x, 1)|", ylabel="token–position pairs", title="removed by C")
-    right.hist(norms, bins=40, color=BLUE)
+    right.hist(norms, bins=np.geomspace(norms.min(), norms.max(), 41), color=BLUE)
+    right.set_xscale("log")
     right.axvline(np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
     right.set(xlabel="‖x C‖ before scaling", title="removed by σ")
     return figure

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from safetensors.torch import save
@@ -92,7 +93,40 @@ def train_book_model(
         weights_sha256=sha256_of_file(folder / "model.safetensors"),
     )
     write_json(folder / "training.json", record)
+    card = model_card(record).encode()
+    write_atomically(folder / "README.md", lambda file: file.write(card))
     return record
+
+
+def model_card(record: Mapping[str, Any]) -> str:
+    """A README for the model's folder, all of its numbers taken from the training record."""
+    plan, losses = record["plan"], record["baselines"]
+    files = "\n".join(
+        f"- {role}: " + ", ".join(f"`{key}` {value}" for key, value in item.items())
+        for role, items in record["corpus"].items()
+        for item in items
+    )
+    return f"""# {record["name"]}
+
+A GPT-2 of {plan["layers"]} layers, d_model {plan["d_model"]}, {plan["heads"]} heads, context
+{plan["context"]} and {plan["vocab_size"]} byte-level BPE tokens, made by `lnattn train-book-model`
+on {record["date"]} from {record["tokens"]["train"]} tokens of text.
+
+Held-out loss: {record["held_out_loss"]:.4f} nats per token, over {record["tokens"]["held_out"]}
+tokens that took no part in the training (unigram baseline {losses["unigram"]:.4f}, interpolated
+Kneser–Ney bigram baseline {losses["bigram_kneser_ney"]:.4f}).
+
+- `model.safetensors`: sha256 {record["weights_sha256"]}
+- `counts.npz`: unigram and bigram counts of the training text; document ends are tokens
+- `training.json`: plan, log of losses, versions, corpus checksums
+
+Corpus:
+
+{files}
+
+Licences: the weights are under the licence of this project; the text they were trained on is under
+its own (see the corpus's source), and none of it is in this folder except as counts.
+"""
 
 
 def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:

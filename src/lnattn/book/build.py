@@ -1,0 +1,192 @@
+"""Build the book: `python -m lnattn.book.build` (what `make book` calls).
+
+Runs Jupyter Book with an execution cache that belongs to the present source, data, lock and
+model, so that stale numbers cannot survive a change, and with warnings as errors. A chapter that
+fails stops the build and shows its traceback. A build without changes takes a second.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from lnattn.book.inputs import execution_digest, site_digest
+from lnattn.book.paths import repository
+from lnattn.errors import LnattnError, ResultError
+from lnattn.models.choice import Choice, default_model
+
+#: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
+KEPT_CACHES = 3
+
+
+@dataclass(frozen=True)
+class Folders:
+    """Where a build puts things, all below the repository's `_build`."""
+
+    build: Path
+
+    @property
+    def html(self) -> Path:
+        return self.build / "html"
+
+    @property
+    def caches(self) -> Path:
+        return self.build / ".jupyter_cache"
+
+    @property
+    def doctrees(self) -> Path:
+        return self.build / ".doctrees"
+
+    @property
+    def ledger(self) -> Path:
+        return self.build / "ledger"
+
+    @property
+    def stamp(self) -> Path:
+        return self.build / ".built"
+
+
+def build(root: Path, *, force: bool = False) -> int:
+    """Build the site below `root/_build/html`; returns the exit status (0: built, or up to date).
+
+    force: run every chapter again, though nothing changed. Raises `ResultError` where `root` is
+    not the book's repository.
+    """
+    started = time.monotonic()
+    if not (root / "_toc.yml").is_file():
+        raise ResultError(f"{root} has no _toc.yml; run from a clone of the book's repository.")
+    folders = Folders(root / "_build")
+    choice = default_model()
+    digest = execution_digest(root, choice.name)
+    fingerprint = site_digest(root, digest, os.environ.get("LNATTN_REPOSITORY", ""))
+    say(f"model {choice}, execution cache {digest}")
+    if not force and folders.stamp.is_file() and folders.stamp.read_text() == fingerprint:
+        say(f"nothing has changed; the book is at {folders.html / 'index.html'}")
+        return 0
+    cache = folders.caches / digest
+    if force:
+        shutil.rmtree(cache, ignore_errors=True)
+        shutil.rmtree(folders.doctrees, ignore_errors=True)
+    folders.stamp.unlink(missing_ok=True)
+    prune(folders.caches, keep=digest)
+    (cache / "ledger").mkdir(parents=True, exist_ok=True)
+    config = write_config(root, folders, cache)
+    say("executing what changed and building the pages")
+    status = subprocess.run(
+        jupyter_book(root, config), env=environment(root, folders, cache, choice), check=False
+    ).returncode
+    if status:
+        # Pages that were read with a warning would pass in silence next time: read them again.
+        shutil.rmtree(folders.doctrees, ignore_errors=True)
+        say(f"failed after {time.monotonic() - started:.0f} s; the first error is above")
+        return status
+    publish_ledger(cache / "ledger", folders.ledger)
+    folders.stamp.write_text(fingerprint)
+    say(f"built in {time.monotonic() - started:.0f} s: {folders.html / 'index.html'}")
+    return 0
+
+
+def jupyter_book(root: Path, config: Path) -> list[str]:
+    """The command that builds the pages: warnings are errors, unresolved references too."""
+    entry = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
+    flags = ["--warningiserror", "--nitpick", "--keep-going", "--config", str(config)]
+    return [sys.executable, "-c", entry, "build", *flags, str(root)]
+
+
+def write_config(root: Path, folders: Folders, cache: Path) -> Path:
+    """Complete `_config.yml` with this build's cache and, where it is known, the repository."""
+    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
+    settings["execute"]["cache"] = str(cache / "cells")
+    address = os.environ.get("LNATTN_REPOSITORY", "").strip()
+    if address:
+        settings["repository"] = {"url": address, "branch": "main"}
+        settings["html"] |= {"use_repository_button": True, "use_issues_button": True}
+        settings["launch_buttons"] = {
+            "notebook_interface": "jupyterlab",
+            "binderhub_url": "https://mybinder.org",
+            "colab_url": "https://colab.research.google.com",
+        }
+    path = folders.build / "_config.yml"
+    path.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
+    return path
+
+
+def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Mapping[str, str]:
+    """The environment of the chapters: this interpreter's kernel, one model, one ledger.
+
+    A user's own kernel called 'python3', IPython profile or startup files would otherwise decide
+    what a chapter runs on.
+    """
+    kernel = folders.build / "jupyter" / "kernels" / "python3"
+    kernel.mkdir(parents=True, exist_ok=True)
+    specification = {
+        "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+        "display_name": "Python 3",
+        "language": "python",
+    }
+    (kernel / "kernel.json").write_text(json.dumps(specification, indent=1))
+    return {
+        **os.environ,
+        "JUPYTER_PATH": str(folders.build / "jupyter"),
+        "IPYTHONDIR": str(folders.build / "ipython"),
+        "LNATTN_LEDGER": str(cache / "ledger"),
+        "LNATTN_MODEL": choice.name,
+        "LNATTN_MODEL_WHY": choice.why,
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+        "PYDEVD_DISABLE_FILE_VALIDATION": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+
+
+def prune(caches: Path, keep: str, count: int = KEPT_CACHES) -> list[str]:
+    """Delete all but the newest `count` caches, `keep` among them; returns what was deleted."""
+    caches.mkdir(parents=True, exist_ok=True)
+    present = caches / keep
+    present.mkdir(exist_ok=True)
+    os.utime(present)
+    by_age = sorted(
+        (path for path in caches.iterdir() if path.is_dir() and path.name != keep),
+        key=lambda path: path.stat().st_mtime,
+        reverse=True,
+    )
+    for path in by_age[count - 1 :]:
+        shutil.rmtree(path)
+    return [path.name for path in by_age[count - 1 :]]
+
+
+def publish_ledger(source: Path, target: Path) -> None:
+    """Replace the build's ledger by the records of this build's cache."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target)
+
+
+def say(text: str) -> None:
+    """One line of the build's own progress, told apart from Sphinx's."""
+    print(f"[book] {text}", flush=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse the command line and build; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m lnattn.book.build", description=__doc__)
+    parser.add_argument("--force", action="store_true", help="run every chapter again")
+    parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
+    options = parser.parse_args(arguments)
+    try:
+        return build((options.root or repository()).resolve(), force=options.force)
+    except LnattnError as error:
+        print(f"[book] {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

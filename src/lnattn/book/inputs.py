@@ -1,0 +1,75 @@
+"""What a build depends on, as digests: when must chapters run again, and when the site be made?
+
+jupyter-cache keys a chapter's outputs on its cells alone. A chapter's numbers also depend on the
+package's source, the data that ships with it, the locked versions and the model, so each
+combination of these gets an execution cache of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from lnattn.storage import package_versions, sha256_of_file
+
+#: Modules that make pages but take no part in what a chapter computes.
+SITE_ONLY = frozenset({"inputs.py", "build.py", "site.py", "serve.py"})
+#: What running programs leave behind, never an input.
+_LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
+#: Environment variables that change what a chapter computes.
+_SETTINGS = ("LNATTN_CORPORA", "LNATTN_DATA", "LNATTN_GPT2_ATTENTION", "HF_HUB_OFFLINE")
+
+
+def execution_digest(root: Path, model: str, environment: Mapping[str, str] | None = None) -> str:
+    """Digest (16 hexadecimal digits) of all that the chapters' outputs depend on but their cells.
+
+    root: the repository; model: the name of the model that the chapters run on.
+    """
+    environment = os.environ if environment is None else environment
+    files = [
+        path
+        for path in files_below(root / "src" / "lnattn", root / "data", root / "constraints.txt")
+        if not (path.parent.name == "book" and path.name in SITE_ONLY)
+    ]
+    facts = {
+        "model": model,
+        "python": platform.python_version(),
+        **package_versions("torch", "transformers", "numpy", "numba", "matplotlib"),
+        **{name: environment.get(name, "") for name in _SETTINGS},
+    }
+    return digest_of(root, files, facts)[:16]
+
+
+def site_digest(root: Path, execution: str, repository: str = "") -> str:
+    """Digest of all that the built site depends on, the execution digest included."""
+    pages = files_below(root / "book", root / "notebooks", root / "_config.yml", root / "_toc.yml")
+    site = files_below(*(root / "src" / "lnattn" / "book" / name for name in SITE_ONLY))
+    return digest_of(root, [*pages, *site], {"execution": execution, "repository": repository})
+
+
+def files_below(*places: Path) -> Iterator[Path]:
+    """All regular files at or below the places, sorted within each; places may be missing."""
+    for place in places:
+        if place.is_file():
+            yield place
+        for path in sorted(place.rglob("*")) if place.is_dir() else ():
+            hidden = any(part in _LITTER or part.startswith(".") for part in _inside(path, place))
+            if path.is_file() and not hidden and path.suffix != ".pyc":
+                yield path
+
+
+def _inside(path: Path, place: Path) -> tuple[str, ...]:
+    return path.relative_to(place).parts
+
+
+def digest_of(root: Path, files: Iterable[Path], facts: Mapping[str, str]) -> str:
+    """SHA-256 over names relative to `root`, contents, and facts; the order does not matter."""
+    digest = hashlib.sha256()
+    for line in sorted(f"{path.relative_to(root)}\0{sha256_of_file(path)}" for path in files):
+        digest.update(line.encode() + b"\n")
+    for name in sorted(facts):
+        digest.update(f"{name}\0{facts[name]}\n".encode())
+    return digest.hexdigest()

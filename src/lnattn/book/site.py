@@ -1,0 +1,128 @@
+"""A small Sphinx extension: every asset local, and pages that describe their own environment.
+
+- MathJax is copied into the site at build time, from the Python package that carries it; only
+  the parts that a page can ask for. It lies outside the book's own static folder, because Jupyter
+  Book loads every script of that folder on every page.
+- Scripts of the default theme that exist to talk to other hosts (Thebe) are left out.
+- `{installed-versions}` lists the packages that the book was built with.
+"""
+
+from __future__ import annotations
+
+import platform
+import shutil
+from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
+
+_CARRIER = "sphinx-mathjax-offline"
+#: Below MathJax's folder: TeX in, HTML with web fonts out, and what its menu may ask for later.
+MATHJAX_PARTS = (
+    "tex-chtml.js",
+    "input/tex/extensions",
+    "output/chtml/fonts",
+    "a11y",
+    "ui",
+    "sre/mathmaps/base.json",
+    "sre/mathmaps/en.json",
+)
+#: Page scripts that serve only to contact other hosts.
+_UNWANTED = ("sphinx-thebe.js", "thebe")
+
+
+def mathjax_folder() -> Path:
+    """Where the installed package keeps MathJax; `ExtensionError` where it is not installed."""
+    try:
+        found = distribution(_CARRIER)
+    except PackageNotFoundError as error:
+        raise ExtensionError(
+            f"the package {_CARRIER} is missing; install the book's tools with: "
+            "pip install -e '.[book]'"
+        ) from error
+    folder = Path(str(found.locate_file("sphinx-mathjax-offline/static/mathjax")))
+    if not (folder / "tex-chtml.js").is_file():
+        raise ExtensionError(f"{_CARRIER} {found.version} holds no tex-chtml.js below {folder}")
+    return folder
+
+
+def copy_mathjax(app: Sphinx) -> None:
+    """Copy MathJax to `_static/mathjax` of the site, before pages compute its checksum."""
+    if app.builder.format != "html":
+        return
+    source, target = mathjax_folder(), Path(app.outdir) / "_static" / "mathjax"
+    for part in MATHJAX_PARTS:
+        if (source / part).is_dir():
+            shutil.copytree(source / part, target / part, dirs_exist_ok=True)
+        elif (source / part).is_file():
+            (target / part).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source / part, target / part)
+        else:
+            raise ExtensionError(f"{source} holds no {part}; check the version of {_CARRIER}")
+
+
+def drop_unwanted_scripts(
+    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
+) -> None:
+    """Keep scripts off the page whose only work is to load code from other hosts."""
+    context["script_files"] = [
+        script
+        for script in context.get("script_files", [])
+        if not any(name in str(getattr(script, "filename", script)) for name in _UNWANTED)
+    ]
+
+
+class InstalledVersions(SphinxDirective):
+    """`{installed-versions}`: Python, and every package that lnattn and its book rely on."""
+
+    has_content = False
+
+    def run(self) -> list[nodes.Node]:
+        rows = [("Python", platform.python_version()), *installed_closure("lnattn", {"book"})]
+        table = nodes.table(classes=["versions"])
+        group = nodes.tgroup(cols=2)
+        table += group
+        group += [nodes.colspec(colwidth=60), nodes.colspec(colwidth=40)]
+        group += nodes.thead("", _row("Package", "Version"))
+        group += nodes.tbody("", *(_row(name, number) for name, number in rows))
+        return [table]
+
+
+def _row(*cells: str) -> nodes.row:
+    return nodes.row("", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in cells))
+
+
+def installed_closure(root: str, extras: set[str]) -> list[tuple[str, str]]:
+    """Name and version of every installed package that `root` with `extras` needs, by name."""
+    installed: dict[str, Distribution] = {
+        canonicalize_name(item.metadata["Name"]): item for item in distributions()
+    }
+    found: dict[str, str] = {}
+    waiting: list[tuple[str, frozenset[str]]] = [(canonicalize_name(root), frozenset(extras))]
+    seen = set()
+    while waiting:
+        name, wanted = waiting.pop()
+        if (name, wanted) in seen or name not in installed:
+            continue
+        seen.add((name, wanted))
+        found[name] = installed[name].version
+        for line in installed[name].requires or ():
+            need = Requirement(line)
+            if need.marker is None or any(
+                need.marker.evaluate({"extra": extra}) for extra in (wanted or {""})
+            ):
+                waiting.append((canonicalize_name(need.name), frozenset(need.extras)))
+    return sorted(found.items())
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.add_directive("installed-versions", InstalledVersions)
+    app.connect("builder-inited", copy_mathjax)
+    app.connect("html-page-context", drop_unwanted_scripts, priority=900)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

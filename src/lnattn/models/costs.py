@@ -1,0 +1,91 @@
+"""What one transformer layer costs, by formula: operations and bytes of every part.
+
+N new tokens (`queries`) attend to M tokens (`keys`; M = N in prefill, N = 1 when decoding with a
+cache), D features, H heads of D/H features, F features inside the FFN. A multiplication and an
+addition are two operations. Bytes are those of an unfused part that reads each operand once and
+writes its result once: less cannot be moved unless parts are fused, more is moved by real code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+
+from lnattn.errors import ShapeError
+
+#: The parts of a pre-LN layer whose operations are matrix products, in the order of execution.
+PRODUCTS = ("W_Q", "W_K", "W_V", "scores", "values", "W_O", "W_in", "W_out")
+
+
+@dataclass(frozen=True)
+class LayerSize:
+    """The sizes that a layer's cost depends on. Raises `ShapeError` where they do not fit."""
+
+    queries: int
+    keys: int
+    d_model: int
+    heads: int
+    d_mlp: int
+    bytes_per_number: int = 4
+
+    def __post_init__(self) -> None:
+        if min(vars(self).values()) < 1 or self.keys < self.queries or self.d_model % self.heads:
+            raise ShapeError(
+                f"{self} is no layer: all sizes are positive, keys ≥ queries, and heads divide "
+                "d_model."
+            )
+
+
+def product_costs(size: LayerSize) -> pd.DataFrame:
+    """Operations and bytes of the eight matrix products, one row each.
+
+    Columns: formula (text), operations, weight_bytes (parameters read), bytes (all that is read
+    and written, the parameters included).
+    """
+    N, M, D = size.queries, size.keys, size.d_model
+    H, F = size.heads, size.d_mlp
+    rows = [
+        *(_row(name, "2 N D²", 2 * N * D * D, D * D, 2 * N * D) for name in ("W_Q", "W_K", "W_V")),
+        _row("scores", "2 N M D", 2 * N * M * D, 0, N * D + M * D + H * N * M),
+        _row("values", "2 N M D", 2 * N * M * D, 0, N * D + M * D + H * N * M),
+        _row("W_O", "2 N D²", 2 * N * D * D, D * D, 2 * N * D),
+        _row("W_in", "2 N D F", 2 * N * D * F, D * F, N * D + N * F),
+        _row("W_out", "2 N D F", 2 * N * D * F, D * F, N * D + N * F),
+    ]
+    table = pd.DataFrame(rows).set_index("part")
+    numbers = ["weight_bytes", "bytes"]
+    table[numbers] = table[numbers] * size.bytes_per_number
+    return table
+
+
+def least_bytes(size: LayerSize) -> int:
+    """Bytes that must be moved even if everything between input and output stays in a cache.
+
+    The parameters, the keys and values of the M − N tokens cached before, the layer's input and
+    output. Biases and LayerNorms (13 D numbers at most) are left out.
+    """
+    N, M, D, F = size.queries, size.keys, size.d_model, size.d_mlp
+    return size.bytes_per_number * (4 * D * D + 2 * D * F + 2 * (M - N) * D + 2 * N * D)
+
+
+def roofline_seconds(
+    operations: int | float, moved: int | float, peak: float, bandwidth: float
+) -> float:
+    """The least time by Williams et al. 2009: the larger of computing and moving.
+
+    peak: operations per second; bandwidth: bytes per second.
+    """
+    return max(operations / peak, moved / bandwidth)
+
+
+def _row(
+    part: str, formula: str, operations: int, weights: int, activations: int
+) -> dict[str, str | int]:
+    return {
+        "part": part,
+        "formula": formula,
+        "operations": operations,
+        "weight_bytes": weights,
+        "bytes": weights + activations,
+    }

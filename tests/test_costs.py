@@ -1,0 +1,130 @@
+"""Cost formulas against what torch executes; the claims on growth; the roofline's arithmetic."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lnattn.errors import ShapeError
+from lnattn.models.costs import (
+    PRODUCTS,
+    LayerSize,
+    least_bytes,
+    product_costs,
+    roofline_seconds,
+)
+from lnattn.studies.profiling import (
+    OperatorCount,
+    formula_and_count,
+    profile_layer,
+    random_block,
+    random_cache,
+)
+from lnattn.studies.roofline import Roof, measure_layers, measure_roof
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    queries=st.integers(1, 9),
+    before=st.integers(0, 9),
+    heads=st.integers(1, 4),
+    d_head=st.integers(1, 5),
+    d_mlp=st.integers(1, 17),
+)
+def test_formulas_equal_what_is_executed(queries, before, heads, d_head, d_mlp):
+    size = LayerSize(queries, queries + before, heads * d_head, heads, d_mlp)
+    table = formula_and_count(size)
+    assert list(table.index) == list(PRODUCTS)
+    assert (table["operations"] == table["counted_operations"]).all()
+    assert (table["bytes"] == table["counted_bytes"]).all()
+
+
+def test_a_hand_counted_layer():
+    table = product_costs(LayerSize(queries=2, keys=3, d_model=4, heads=2, d_mlp=5))
+    assert table.loc["W_Q", "operations"] == 2 * 2 * 4 * 4
+    assert table.loc["scores", "operations"] == 2 * 2 * 3 * 4
+    assert table.loc["W_out", "operations"] == 2 * 2 * 4 * 5
+    assert table.loc["W_Q", "bytes"] == 4 * (16 + 8 + 8)
+    assert table.loc["scores", "bytes"] == 4 * (8 + 12 + 2 * 2 * 3)
+    assert table.loc["W_in", "weight_bytes"] == 4 * 20
+    # Four d × d maps, two d × f maps, one cached token's key and value, two inputs, two outputs.
+    assert least_bytes(LayerSize(2, 3, 4, 2, 5)) == 4 * (64 + 40 + 8 + 16)
+
+
+def test_least_bytes_are_least():
+    for queries, keys in ((1, 1), (1, 64), (32, 32)):
+        size = LayerSize(queries, keys, 16, 4, 64)
+        counted = profile_layer(
+            random_block(16, 4, 64), torch.zeros(queries, 16), random_cache(size)
+        )
+        assert least_bytes(size) < counted["bytes"].sum()
+
+
+def growth(parts, vary):
+    """Exponents of the counted operations of some parts, one size doubled twice."""
+    base = {"queries": 32, "d_model": 32, "heads": 4}
+    values, operations = [], []
+    for factor in (1, 2, 4):
+        sizes = {**base, vary: factor * base[vary]}
+        table = profile_layer(
+            random_block(sizes["d_model"], sizes["heads"], 4 * sizes["d_model"]),
+            torch.zeros(sizes["queries"], sizes["d_model"]),
+        )
+        values.append(sizes[vary])
+        operations.append(table.loc[parts, "operations"].sum())
+    return np.polyfit(np.log(values), np.log(operations), 1)[0]
+
+
+def test_products_with_the_attention_matrix_do_not_grow_with_the_number_of_heads():
+    """M4: O(H D N²) as written; at fixed D it is O(D N²) over all heads together."""
+    parts = ["scores", "values"]
+    assert growth(parts, "queries") == pytest.approx(2)
+    assert growth(parts, "d_model") == pytest.approx(1)
+    assert growth(parts, "heads") == pytest.approx(0, abs=1e-12)
+
+
+def test_ffn_grows_as_the_notes_say():
+    """M5: O(N D²), with the hidden layer in proportion to D."""
+    parts = ["W_in", "W_out"]
+    assert growth(parts, "queries") == pytest.approx(1)
+    assert growth(parts, "d_model") == pytest.approx(2)
+
+
+def test_operator_count_sees_products_copies_and_views():
+    x, y = torch.ones(3, 4), torch.ones(4, 5)
+    with OperatorCount() as log:
+        product = x @ y
+        view = product.transpose(0, 1)
+        view.contiguous()
+        view.add_(1)
+    rows = {row["operator"]: row for row in log.rows}
+    assert rows["mm"] == {"operator": "mm", "operations": 120, "bytes": 4 * (12 + 20 + 15)}
+    assert rows["transpose"]["bytes"] == 0
+    assert rows["clone"]["bytes"] == 2 * 4 * 15
+    assert rows["add_"]["bytes"] == 2 * 4 * 15
+
+
+def test_roofline_takes_the_larger_limit():
+    assert roofline_seconds(100, 10, peak=10.0, bandwidth=10.0) == 10
+    assert roofline_seconds(10, 100, peak=10.0, bandwidth=10.0) == 10
+    assert Roof(operations=20.0, read=10.0, copy=5.0, threads=1).ridge == 2
+
+
+def test_measuring_returns_a_complete_table():
+    roof = measure_roof(seconds=0.001, size=32, mib=1)
+    assert min(roof.operations, roof.read, roof.copy) > 0
+    sizes = [LayerSize(2, 2, 8, 2, 16), LayerSize(1, 5, 8, 2, 16)]
+    table = measure_layers(roof, sizes, layers=2, seconds=0.001)
+    assert list(table["keys"]) == [2, 5]
+    assert (table["fastest"] <= table["measured"]).all()
+    assert (table["roofline"] <= table["unfused"] * (1 + 1e-12)).all()
+    assert (table["intensity"] == table["operations"] / table["least_bytes"]).all()
+
+
+@pytest.mark.parametrize("sizes", [(0, 1, 4, 2, 4), (3, 2, 4, 2, 4), (1, 1, 4, 3, 4)])
+def test_impossible_sizes_are_refused(sizes):
+    with pytest.raises(ShapeError, match="is no layer"):
+        LayerSize(*sizes)

@@ -17,7 +17,7 @@ import torch  # noqa: E402
 from random_models import random_gpt2  # noqa: E402
 from transformers import GPT2LMHeadModel  # noqa: E402
 
-torch.set_num_threads(min(2, os.cpu_count() or 1))
+torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or min(2, os.cpu_count() or 1)))
 
 
 @pytest.fixture

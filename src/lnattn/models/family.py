@@ -46,13 +46,6 @@ class Family:
     def __init__(self, config: Mapping[str, Any], weights: WeightSource) -> None:
         self.config, self.weights = config, weights
         self.check_variant()
-        self.d_model, self.n_heads, self.n_layers = (self.setting(*names) for names in self.sizes)
-        if self.d_model % self.n_heads:
-            raise CheckpointError(
-                f"{weights.label}: its configuration asks for {self.n_heads} heads of a width of "
-                f"{self.d_model}, which does not divide evenly; mend config.json."
-            )
-        self.d_head = self.d_model // self.n_heads
         prefix = next((p for p in self.prefixes if p + self.anchor in weights), None)
         if prefix is None:
             raise CheckpointError(
@@ -61,6 +54,13 @@ class Family:
                 "give a folder whose weights and configuration belong together."
             )
         self.prefix = prefix
+        self.d_model, self.n_heads, self.n_layers = (self.setting(*names) for names in self.sizes)
+        if self.d_model % self.n_heads:
+            raise CheckpointError(
+                f"{weights.label}: its configuration asks for {self.n_heads} heads of a width of "
+                f"{self.d_model}, which does not divide evenly; mend config.json."
+            )
+        self.d_head = self.d_model // self.n_heads
 
     # ---- what a subclass provides ----------------------------------------------------------
     def check_variant(self) -> None:

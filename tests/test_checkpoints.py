@@ -1,0 +1,255 @@
+"""Bad checkpoints: one clear sentence each; and what provenance records of good ones."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from random_families import make, save
+from safetensors.torch import load_file, save_file
+
+from lnattn import load_attention_layers, load_first_layer
+from lnattn.errors import CheckpointError
+from lnattn.models import checkpoints
+
+WEIGHTS = "model.safetensors"
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory):
+    return save(make("gpt2", torch.float32), tmp_path_factory.mktemp("good"))
+
+
+@pytest.fixture
+def folder(good, tmp_path):
+    """A copy of a good checkpoint, to be damaged."""
+    return shutil.copytree(good, tmp_path / "tiny")
+
+
+def complaint(name, layer=0) -> str:
+    """The one sentence that loading raises."""
+    with pytest.raises(CheckpointError) as error:
+        load_first_layer(name, layer)
+    text = str(error.value)
+    assert text.endswith(".")
+    assert "\n" not in text
+    return text
+
+
+def configure(folder, **changes):
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text()), **changes}
+    path.write_text(json.dumps({k: v for k, v in config.items() if v != "absent"}))
+
+
+def replace_tensor(folder, name, change):
+    tensors = load_file(folder / WEIGHTS)
+    tensors[name] = change(tensors[name]).contiguous()
+    save_file(tensors, folder / WEIGHTS)
+
+
+def test_missing_folder(tmp_path):
+    assert "there is no model" in complaint(tmp_path / "nowhere")
+    assert "gpt2-xl" in complaint("nonsense")  # names what would have been understood
+
+
+def test_empty_folder(tmp_path):
+    (tmp_path / "config.json").write_text('{"model_type": "gpt2"}')
+    assert "holds no safetensors weights" in complaint(tmp_path)
+
+
+def test_missing_and_damaged_configuration(folder):
+    (folder / "config.json").write_text("{")
+    assert "no valid JSON" in complaint(folder)
+    (folder / "config.json").write_text("[]")
+    assert "no JSON object" in complaint(folder)
+    (folder / "config.json").unlink()
+    assert "no config.json" in complaint(folder)
+
+
+@pytest.mark.parametrize("keep", [0, 7, 100, -1])
+def test_truncated_weights(folder, keep):
+    whole = (folder / WEIGHTS).read_bytes()
+    (folder / WEIGHTS).write_bytes(whole[:keep])
+    assert "no readable safetensors file" in complaint(folder)
+
+
+def test_weights_in_another_format(folder):
+    (folder / WEIGHTS).write_bytes(b"\x80\x02}q\x00." * 1000)
+    assert "no readable safetensors file" in complaint(folder)
+
+
+def test_pickle_only(folder):
+    (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
+    assert "only as a pickle (pytorch_model.bin)" in complaint(folder)
+
+
+def test_two_files_without_an_index(folder):
+    shutil.copy(folder / WEIGHTS, folder / "a.safetensors")
+    (folder / WEIGHTS).rename(folder / "b.safetensors")
+    assert "no index that joins them" in complaint(folder)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf], ids=str)
+@pytest.mark.parametrize(
+    "name", ["wte.weight", "wpe.weight", "h.0.ln_1.bias", "h.0.attn.c_attn.weight"]
+)
+def test_values_that_are_not_finite(folder, name, bad):
+    full = f"transformer.{name}"
+
+    def spoil(tensor):
+        tensor.view(-1)[-1] = bad
+        return tensor
+
+    replace_tensor(folder, full, spoil)
+    text = complaint(folder)
+    assert "NaN or infinite" in text
+    assert full in text
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("h.0.attn.c_attn.weight", lambda t: t.T),
+        ("h.0.attn.c_attn.bias", lambda t: t[:-1]),
+        ("h.0.ln_1.weight", lambda t: t[None]),
+        ("wpe.weight", lambda t: t[:, :-1]),
+        ("wte.weight", lambda t: t[:-1]),
+    ],
+)
+def test_wrong_shapes(folder, name, change):
+    replace_tensor(folder, f"transformer.{name}", change)
+    assert "do not belong together" in complaint(folder)
+
+
+def test_missing_tensor(folder):
+    tensors = load_file(folder / WEIGHTS)
+    del tensors["transformer.h.0.attn.c_proj.bias"]
+    save_file(tensors, folder / WEIGHTS)
+    assert "lacks the tensor 'transformer.h.0.attn.c_proj.bias'" in complaint(folder)
+
+
+def test_weights_of_another_family(folder):
+    configure(folder, model_type="bert")
+    assert "it is no bert checkpoint" in complaint(folder)
+
+
+def test_quantised_tensor(folder):
+    replace_tensor(folder, "transformer.h.0.attn.c_attn.weight", lambda t: t.to(torch.int8))
+    assert "quantised" in complaint(folder)
+
+
+@pytest.mark.parametrize("value", [0, -3, 2.5, "24", True, None])
+def test_sizes_that_are_no_sizes(folder, value):
+    configure(folder, n_head=value)
+    assert "n_head in config.json must be a whole number" in complaint(folder)
+
+
+def test_absent_size_and_uneven_heads(folder):
+    configure(folder, vocab_size="absent")
+    assert "does not give vocab_size" in complaint(folder)
+    configure(folder, n_head=5)
+    assert "does not divide evenly" in complaint(folder)
+
+
+@pytest.mark.parametrize("layer", [-1, 2])
+def test_layer_out_of_range(good, layer):
+    assert f"there is no layer {layer}" in complaint(good, layer)
+
+
+def test_damaged_tokenizer(folder):
+    (folder / "tokenizer.json").write_text('{"model": 1}')
+    assert "tokenizer" in complaint(folder)
+
+
+def test_no_tokenizer_file_is_no_error(good):
+    assert load_first_layer(good).tokenizer is None
+
+
+def test_index_of_shards(folder):
+    tensors = load_file(folder / WEIGHTS)
+    expected = load_first_layer(folder).provenance["weights_sha256"]
+    names = sorted(tensors)
+    where = {name: f"part-{i % 3}.safetensors" for i, name in enumerate(names)}
+    for file in set(where.values()):
+        save_file({n: tensors[n] for n in names if where[n] == file}, folder / file)
+    (folder / WEIGHTS).unlink()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": where}))
+    # The checksum is that of the tensors, not of the files around them.
+    assert load_first_layer(folder).provenance["weights_sha256"] == expected
+    (folder / "part-1.safetensors").unlink()
+    assert "there is no file" in complaint(folder)
+    index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
+    assert "outside its folder" in complaint(folder)
+    index.write_text("{}")
+    assert "no index of shards" in complaint(folder)
+
+
+def test_partial_checkpoint(folder):
+    tensors = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    kept = {n: t for n, t in tensors.items() if "mlp" not in n and "wte" not in n}
+    save_file(kept, folder / "attention.safetensors", metadata={"missing": "wte.weight"})
+    first = load_first_layer(folder)
+    assert first.is_partial
+    assert "position-only terms" in first.provenance["analyses"]
+    assert first.provenance["metadata"] == {"missing": "wte.weight"}
+    assert len(load_attention_layers(folder)) == 2
+
+
+def test_provenance_says_what_was_read(good):
+    first = load_first_layer(good)
+    record = first.provenance
+    assert record["name"] == good.name
+    assert record["files"] == [WEIGHTS]
+    assert record["analyses"] == "all"
+    assert len(record["tensors"]) == 8  # wte, wpe, and three pairs of weight and bias
+    tensors = load_file(good / WEIGHTS)
+    assert record["bytes"] == sum(tensors[name].nbytes for name in record["tensors"])
+    assert str(good.parent) not in json.dumps(dict(record))  # no path of this machine
+    assert "folding only" in load_first_layer(good, 1).provenance["analyses"]
+
+
+def test_checksum_sees_one_changed_bit(good, folder):
+    def nudge(tensor):
+        tensor[3] = torch.nextafter(tensor[3], torch.tensor(9.0))
+        return tensor
+
+    replace_tensor(folder, "transformer.h.0.attn.c_proj.bias", nudge)
+    one, other = (load_first_layer(path).provenance for path in (good, folder))
+    assert one["weights_sha256"] != other["weights_sha256"]
+
+
+# ---- the embedded models -------------------------------------------------------------------
+
+
+def test_book_model_absent(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNATTN_DATA", str(tmp_path))
+    assert "LNATTN_DATA" in complaint("book-gpt2")
+
+
+def test_book_model_must_match_its_record(good, tmp_path, monkeypatch):
+    monkeypatch.setenv("LNATTN_DATA", str(tmp_path))
+    folder = shutil.copytree(good, tmp_path / "book-gpt2")
+    record = {"weights_sha256": checkpoints.sha256_of_file(folder / WEIGHTS)}
+    (folder / "training.json").write_text(json.dumps(record))
+    first = load_first_layer("book-gpt2")
+    assert first.name == "book-gpt2"
+    replace_tensor(folder, "transformer.h.0.ln_1.bias", lambda t: t + 1)
+    assert "training.json describes" in complaint("book-gpt2")
+
+
+def test_snapshot_of_a_running_training_says_so(good, tmp_path, monkeypatch):
+    monkeypatch.setenv("LNATTN_DATA", str(tmp_path))
+    folder = shutil.copytree(good, tmp_path / "book-gpt2")
+    (folder / "checkpoint").mkdir()
+    (folder / WEIGHTS).rename(folder / "checkpoint" / "best.safetensors")
+    assert "not finished" in load_first_layer("book-gpt2").provenance["snapshot"]
+
+
+def test_minilm_package_absent(monkeypatch):
+    monkeypatch.setattr(checkpoints, "find_spec", lambda _name: None)
+    assert "lnattn[minilm]" in complaint("minilm")

@@ -1,0 +1,196 @@
+"""Which heads of a model compose: scores of all pairs, against three yardsticks, frozen or live.
+
+Elhage et al. 2021 read induction circuits off such scores; Ferrando et al. 2024, §2.2.3 define
+them. Here they are given for the raw weights and for the weights with the LayerNorm folded in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.attention.circuits import Composition, Kind, model_composition
+from lnattn.attention.folding import fold
+from lnattn.attention.head_scores import previous_token_score
+from lnattn.attention.nulls import random_baseline, rotation_z
+from lnattn.errors import ResultError
+from lnattn.models.layers import AttentionLayer
+from lnattn.storage import provenance, read_result, write_result
+
+#: The name of the frozen result in data/results/<model>/.
+RESULT = "composition"
+
+
+@dataclass(frozen=True, eq=False)
+class CompositionStudy:
+    """Composition of all head pairs of one model.
+
+    raw, folded: scores from the weights as stored, and with C diag(γ) folded in; pairs that the
+    model cannot use are included. previous_token: [layer head], from position terms alone (the
+    direct path from the position embeddings; σ that of the position embedding alone).
+    record: where the numbers come from.
+    """
+
+    raw: Composition
+    folded: Composition
+    previous_token: Float[Tensor, "layer head"]
+    record: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The model's name."""
+        return str(self.record.get("name", "unnamed model"))
+
+
+def study_composition(
+    layers: Sequence[AttentionLayer],
+    W_P: Float[Tensor, "position d_model"],
+    source: Mapping[str, Any],
+) -> CompositionStudy:
+    """Compute the study from a model's attention blocks and its position embeddings.
+
+    layers: all of them, first to last; source: the weights' provenance (their name and sha256).
+    """
+    begin = time.perf_counter()
+    folded = [fold(layer) for layer in layers]
+    raw_scores = model_composition(layers, impossible=True)
+    folded_scores = model_composition(folded, impossible=True)
+    previous = torch.stack([previous_token_score(layer, W_P) for layer in folded])
+    record = provenance(
+        **source,
+        study="Q-, K- and V-composition of all head pairs; previous-token scores from positions",
+        layers=len(layers),
+        heads=layers[0].n_heads,
+        d_model=layers[0].d_model,
+        seconds=round(time.perf_counter() - begin, 2),
+    )
+    return CompositionStudy(raw_scores, folded_scores, previous, record)
+
+
+def freeze(study: CompositionStudy, folder: Path | str) -> Path:
+    """Write the study to folder/composition.npz and .json; returns the path of the record."""
+    arrays: dict[str, np.ndarray] = {"previous_token": study.previous_token.numpy()}
+    for convention, composition in (("raw", study.raw), ("folded", study.folded)):
+        arrays[f"{convention}_scores"] = composition.scores.numpy()
+        arrays[f"{convention}_write_spectrum"] = composition.write_spectrum.numpy()
+        arrays[f"{convention}_read_spectrum"] = composition.read_spectrum.numpy()
+    return write_result(folder, RESULT, arrays, study.record)
+
+
+def read(folder: Path | str) -> CompositionStudy:
+    """Read a frozen study; `ResultError` where it is missing, damaged or of another kind."""
+    arrays, record = read_result(folder, RESULT)
+    try:
+        raw, folded = (
+            Composition(
+                torch.from_numpy(arrays[f"{convention}_scores"]),
+                torch.from_numpy(arrays[f"{convention}_write_spectrum"]),
+                torch.from_numpy(arrays[f"{convention}_read_spectrum"]),
+                int(record["d_model"]),
+            )
+            for convention in ("raw", "folded")
+        )
+        return CompositionStudy(raw, folded, torch.from_numpy(arrays["previous_token"]), record)
+    except KeyError as error:
+        raise ResultError(
+            f"{Path(folder) / RESULT} has no {error}; freeze the composition study again."
+        ) from error
+
+
+def pair_table(composition: Composition, kind: Kind) -> pd.DataFrame:
+    """All computed pairs of one kind, one row each, largest score first.
+
+    writer, reader: 'layer.head'; score; excess: score − 1/√d_model, the random-weights baseline;
+    z: of the squared score under the random-rotation null; special: what is left of the score
+    after the means of writer and reader within their two layers are taken out (double centring);
+    impossible_share: share of the impossible pairs whose score is at least as high (NaN where
+    none were computed); possible: whether the reader's layer comes after the writer's.
+    """
+    scores = composition.of(kind).double()
+    layers, heads = scores.shape[:2]
+    names = [f"{layer}.{head}" for layer in range(layers) for head in range(heads)]
+    possible = composition.possible()
+    table = pd.DataFrame(
+        {
+            "writer": np.repeat(names, len(names)),
+            "reader": np.tile(names, len(names)),
+            "score": scores.flatten().numpy(),
+            "excess": (scores - random_baseline(composition.d_model)).flatten().numpy(),
+            "z": rotation_z(composition, kind).double().flatten().numpy(),
+            "special": double_centred(scores).flatten().numpy(),
+            "impossible_share": _share_at_least(scores, scores[~possible]).flatten().numpy(),
+            "possible": possible.flatten().numpy(),
+        }
+    )
+    table = table.dropna(subset="score")
+    return table.sort_values("score", ascending=False, ignore_index=True)
+
+
+def double_centred(
+    scores: Float[Tensor, "writer_layer writer_head reader_layer reader_head"],
+) -> Float[Tensor, "writer_layer writer_head reader_layer reader_head"]:
+    """Scores minus the writer's and the reader's mean plus the layer pair's mean.
+
+    A head with a few strong directions scores high or low with everybody. What is left is what
+    the two heads of a pair have with each other.
+    """
+    writer = scores.mean(3, keepdim=True)
+    reader = scores.mean(1, keepdim=True)
+    return scores - writer - reader + scores.mean((1, 3), keepdim=True)
+
+
+def threshold(composition: Composition, kind: Kind, share: float = 0.01) -> float:
+    """The score that a share of the impossible pairs reach: an empirical significance level.
+
+    Raises `ResultError` where the impossible pairs were not computed.
+    """
+    scores = composition.of(kind)[~composition.possible()].double()
+    scores = scores[~scores.isnan()]
+    if len(scores) == 0:
+        raise ResultError(
+            "the impossible pairs were not computed; call model_composition(impossible=True)."
+        )
+    return float(scores.quantile(1 - share))
+
+
+def exceedances(composition: Composition, share: float = 0.01) -> pd.DataFrame:
+    """How many usable pairs reach the `threshold`, against how many a share of them would be.
+
+    One row a kind of composition: threshold, pairs, above, expected (share · pairs), ratio.
+    """
+    rows = []
+    for kind in composition.kinds:
+        scores = composition.of(kind)[composition.possible()]
+        level = threshold(composition, kind, share)
+        above = int((scores >= level).sum())
+        expected = share * len(scores)
+        rows.append(
+            {
+                "kind": kind,
+                "threshold": level,
+                "pairs": len(scores),
+                "above": above,
+                "expected": expected,
+                "ratio": above / expected if expected else float("nan"),
+            }
+        )
+    return pd.DataFrame(rows).set_index("kind")
+
+
+def _share_at_least(scores: Tensor, reference: Tensor) -> Tensor:
+    """For each score, the share of `reference` values that are as high or higher."""
+    reference = reference[~reference.isnan()].sort().values
+    if len(reference) == 0:
+        return torch.full_like(scores, torch.nan)
+    below = torch.searchsorted(reference, scores.contiguous())
+    share = 1 - below.to(scores.dtype) / len(reference)
+    return torch.where(scores.isnan(), torch.nan, share)

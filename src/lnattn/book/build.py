@@ -96,11 +96,24 @@ def build(root: Path, *, force: bool = False) -> int:
     return 0
 
 
-def jupyter_book(root: Path, config: Path) -> list[str]:
+def check_links(root: Path) -> int:
+    """Follow every outgoing link of the book (needs a network); returns the exit status."""
+    status = build(root)
+    if status:
+        return status
+    folders, choice = Folders(root / "_build"), default_model()
+    cache = folders.caches / execution_digest(root, choice.name)
+    command = jupyter_book(root, folders.build / "_config.yml", builder="linkcheck")
+    return subprocess.run(
+        command, env=environment(root, folders, cache, choice), check=False
+    ).returncode
+
+
+def jupyter_book(root: Path, config: Path, builder: str = "html") -> list[str]:
     """The command that builds the pages: warnings are errors, unresolved references too."""
     entry = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
     flags = ["--warningiserror", "--nitpick", "--keep-going", "--config", str(config)]
-    return [sys.executable, "-c", entry, "build", *flags, str(root)]
+    return [sys.executable, "-c", entry, "build", *flags, "--builder", builder, str(root)]
 
 
 def write_config(root: Path, folders: Folders, cache: Path) -> Path:
@@ -179,10 +192,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and build; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m lnattn.book.build", description=__doc__)
     parser.add_argument("--force", action="store_true", help="run every chapter again")
+    parser.add_argument("--links", action="store_true", help="then follow every outgoing link")
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
     options = parser.parse_args(arguments)
     try:
-        return build((options.root or repository()).resolve(), force=options.force)
+        root = (options.root or repository()).resolve()
+        return check_links(root) if options.links else build(root, force=options.force)
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)
         return 2

@@ -16,7 +16,7 @@ from pathlib import Path
 from lnattn.storage import package_versions, sha256_of_file
 
 #: Modules that make pages but take no part in what a chapter computes.
-SITE_ONLY = frozenset({"inputs.py", "build.py", "site.py", "serve.py"})
+SITE_ONLY = frozenset({"inputs.py", "build.py", "site.py", "lock.py"})
 #: What running programs leave behind, never an input.
 _LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
 #: Environment variables that change what a chapter computes.

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 import platform
 import shutil
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
+
+from lnattn.book.lock import installed_closure
 
 _CARRIER = "sphinx-mathjax-offline"
 #: Below MathJax's folder: TeX in, HTML with web fonts out, and what its menu may ask for later.
@@ -96,29 +96,6 @@ class InstalledVersions(SphinxDirective):
 
 def _row(*cells: str) -> nodes.row:
     return nodes.row("", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in cells))
-
-
-def installed_closure(root: str, extras: set[str]) -> list[tuple[str, str]]:
-    """Name and version of every installed package that `root` with `extras` needs, by name."""
-    installed: dict[str, Distribution] = {
-        canonicalize_name(item.metadata["Name"]): item for item in distributions()
-    }
-    found: dict[str, str] = {}
-    waiting: list[tuple[str, frozenset[str]]] = [(canonicalize_name(root), frozenset(extras))]
-    seen = set()
-    while waiting:
-        name, wanted = waiting.pop()
-        if (name, wanted) in seen or name not in installed:
-            continue
-        seen.add((name, wanted))
-        found[name] = installed[name].version
-        for line in installed[name].requires or ():
-            need = Requirement(line)
-            if need.marker is None or any(
-                need.marker.evaluate({"extra": extra}) for extra in (wanted or {""})
-            ):
-                waiting.append((canonicalize_name(need.name), frozenset(need.extras)))
-    return sorted(found.items())
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

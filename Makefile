@@ -1,0 +1,87 @@
+# The two commands: `make book` and `make test`. Needs Python 3.11 or newer and make, nothing else.
+#
+# If a virtual environment (or a conda environment other than base) is active, it is used; otherwise
+# .venv is made here. Packages are installed once, and again when pyproject.toml or constraints.txt
+# change. MODEL=name chooses the model of the chapters (environment variable LNATTN_MODEL).
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+ifdef VIRTUAL_ENV
+  ENVDIR := $(VIRTUAL_ENV)
+else ifdef CONDA_PREFIX
+  ifneq ($(CONDA_DEFAULT_ENV),base)
+    ENVDIR := $(CONDA_PREFIX)
+  endif
+endif
+OWN := $(if $(ENVDIR),,.venv)
+ENVDIR ?= .venv
+PY := $(ENVDIR)/bin/python
+STAMP := $(ENVDIR)/.lnattn-installed
+EXTRAS := book,test,minilm
+PORT ?= 8000
+
+ifdef MODEL
+  export LNATTN_MODEL := $(MODEL)
+endif
+
+.PHONY: help book test serve execute links benchmark check lock clean
+
+help:
+	@echo "make book                 build the book (only what changed) into _build/html"
+	@echo "make test                 run the tests"
+	@echo "make serve                show the built book at http://127.0.0.1:$(PORT)"
+	@echo "make execute MODEL=name   run every chapter again, on a model of your choice"
+	@echo "make links                follow every outgoing link of the book"
+	@echo "make benchmark            measure the fast paths against the papers' algorithms"
+	@echo "make check                ruff: style and formatting"
+	@echo "make lock                 pin the installed versions in constraints.txt"
+	@echo "make clean                delete what was built, but not .venv"
+
+book: $(STAMP)
+	@$(PY) -m lnattn.book.build
+
+execute: $(STAMP)
+	@$(PY) -m lnattn.book.build --force
+
+links: $(STAMP)
+	@$(PY) -m lnattn.book.build --links
+
+test: $(STAMP)
+	@$(PY) -m pytest $(ARGS)
+
+check: $(STAMP)
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+
+serve: $(STAMP)
+	@test -f _build/html/index.html || { echo "there is no book yet; run: make book" >&2; exit 1; }
+	@echo "the book is at http://127.0.0.1:$(PORT)/ (stop with Ctrl-C)"
+	@$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+benchmark: $(STAMP)
+	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(PY) "$$file"; done
+
+lock: $(STAMP)
+	@$(PY) -m lnattn.book.lock > constraints.new && mv constraints.new constraints.txt
+
+clean:
+	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt $(if $(OWN),$(ENVDIR)/bin/python)
+	@$(PY) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"this project needs Python 3.11 or newer; the active environment has {v[0]}.{v[1]}.")'
+	@echo "[setup] installing packages into $(ENVDIR) (a few minutes the first time)"
+	@$(PY) -m pip install --disable-pip-version-check --progress-bar on \
+	  --editable '.[$(EXTRAS)]' --constraint constraints.txt
+	@touch $@
+
+# The newest Python 3.11+ on the path makes the environment.
+.venv/bin/python:
+	@found=""; for name in python3 python python3.14 python3.13 python3.12 python3.11; do \
+	  if command -v $$name >/dev/null && $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; \
+	  then found=$$name; break; fi; done; \
+	if [ -z "$$found" ]; then \
+	  echo "this project needs Python 3.11 or newer, and none is on the path (found: $$(python3 --version 2>&1 || true))." >&2; exit 1; fi; \
+	echo "[setup] making .venv with $$($$found --version)"; \
+	$$found -m venv .venv || { echo "Python's venv module does not work here; on Debian and Ubuntu, install it with: sudo apt install python3-venv" >&2; exit 1; }

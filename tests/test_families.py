@@ -18,7 +18,7 @@ from lnattn.models.architectures import FAMILIES
 from lnattn.models.lens import from_transformer_lens
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
-LENGTH = 8  # not beyond the window of GPT-Neo's local layers
+LENGTH = 12  # longer than the window of 8 of GPT-Neo's local layers
 
 
 def token_ids(batch: int = 2, length: int = LENGTH) -> torch.Tensor:
@@ -84,9 +84,10 @@ def test_padding_is_masked_as_hugging_face_does(kind, tmp_path):
     assert (x - seen.into_norm[0, :5]).abs().max() < 1e-12
 
 
-def test_local_layers_of_gpt_neo_are_noted(tmp_path):
+def test_local_layers_of_gpt_neo(tmp_path):
     folder = save(make("gpt_neo", torch.float32), tmp_path)
     assert "attention_window" not in load_first_layer(folder).provenance
+    assert [layer.window for layer in load_attention_layers(folder)] == [None, 8]
     assert load_first_layer(folder, layer=1).provenance["attention_window"] == 8
 
 

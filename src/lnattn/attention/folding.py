@@ -36,6 +36,7 @@ class FoldedAttention:
     eps: float
     scale: float
     causal: bool
+    window: int | None = None
 
     @property
     def n_heads(self) -> int:
@@ -81,7 +82,7 @@ class FoldedAttention:
 
         `mask`: True for real tokens, False for padding, which no query attends to.
         """
-        return softmax_over_keys(self.scores(x), self.scale, self.causal, mask)
+        return softmax_over_keys(self.scores(x), self.scale, self.causal, mask, self.window)
 
     def output(
         self,
@@ -131,6 +132,7 @@ def fold(layer: AttentionLayer) -> FoldedAttention:
         eps=layer.ln.eps,
         scale=float(layer.scale),  # type: ignore[arg-type]  # set when the layer was checked
         causal=layer.causal,
+        window=layer.window,
     )
 
 
@@ -139,16 +141,20 @@ def softmax_over_keys(
     scale: float,
     causal: bool,
     mask: Bool[Tensor, "*batch key"] | None = None,
+    window: int | None = None,
 ) -> Float[Tensor, "*batch head query key"]:
     """softmax_j(scores / scale) over the keys that each query may see.
 
-    With `causal`, queries are the last positions of the keys (query i sees keys up to i). A query
-    that may see no key at all, as a padded one before every real token, gets zero attention.
+    With `causal`, queries are the last positions of the keys (query i sees keys up to i), and with
+    a `window` only the last so many of these. A query that may see no key at all, as a padded one
+    before every real token, gets zero attention.
     """
     queries, keys = scores.shape[-2:]
     visible = torch.ones(queries, keys, dtype=torch.bool, device=scores.device)
     if causal:
         visible = visible.tril(diagonal=keys - queries)
+    if window is not None:
+        visible = visible.triu(diagonal=keys - queries - window + 1)
     if mask is not None:
         if mask.shape[-1] != keys:
             raise ShapeError(f"the mask covers {mask.shape[-1]} tokens, the scores {keys}.")

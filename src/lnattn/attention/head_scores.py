@@ -78,7 +78,7 @@ def position_attention(
     u = W_P / divisor[:, None]
     queries = u @ folded.W_Q + folded.b_Q[:, None, :]
     scores = queries @ (u @ folded.W_K).mT
-    return softmax_over_keys(scores, folded.scale, folded.causal)
+    return softmax_over_keys(scores, folded.scale, folded.causal, window=folded.window)
 
 
 def previous_token_score(

@@ -85,7 +85,10 @@ class SixTerms:
         """softmax_j(scores / √d_head); `without` a term, the α^{−T} of Kamoda et al. §6.1."""
         if without is not None and without not in TERMS:
             raise KeyError(f"there is no term {without!r}; the six are {', '.join(TERMS)}")
-        return softmax_over_keys(self.scores(without), self.folded.scale, self.folded.causal)
+        folded = self.folded
+        return softmax_over_keys(
+            self.scores(without), folded.scale, folded.causal, window=folded.window
+        )
 
     def _compare(self, query: Tensor, key: Tensor) -> Tensor:
         queries = (query / self.sigma[:, None]) @ self.folded.W_Q

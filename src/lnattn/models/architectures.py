@@ -67,8 +67,7 @@ class GPT2(Family):
 class GPTNeo(Family):
     """GPT-Neo: pre-LN, causal, no biases on Q, K, V, and scores that are *not* divided by √d_head.
 
-    Every second layer looks back over a window only (`attention_window` in the provenance); up to
-    that length it is as written here, beyond it the folded block sees more than the model does.
+    Every second layer is local: a query sees the last `window` keys only.
     """
 
     prefixes = ("transformer.", "")
@@ -89,17 +88,22 @@ class GPTNeo(Family):
             *(self.linear(f"{at}{name}_proj", bias=False) for name in "qkv"),
             self.linear(f"{at}out_proj"),
             scale=1.0,
+            window=self._window(layer),
         )
 
-    def notes(self, layer: int) -> dict[str, Any]:
+    def _window(self, layer: int) -> int | None:
         kinds = self.config.get("attention_layers") or [
             kind
             for pattern, times in self.config.get("attention_types", [])
             for kind in pattern * times
         ]
-        local = layer < len(kinds) and kinds[layer] == "local"
-        window = {"attention_window": self.setting("window_size")} if local else {}
-        return {"normalisation": "pre-LN", **window}
+        if layer < len(kinds) and kinds[layer] == "local":
+            return self.setting("window_size")
+        return None
+
+    def notes(self, layer: int) -> dict[str, Any]:
+        window = self._window(layer)
+        return {**super().notes(layer), **({"attention_window": window} if window else {})}
 
 
 class OPT(Family):

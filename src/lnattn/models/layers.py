@@ -85,7 +85,8 @@ class AttentionLayer(_Weights):
     W_Q, W_K, W_V: [head d_model d_head], used as x @ W; W_O: [head d_head d_model];
     b_Q, b_K, b_V: [head d_head]; b_O: [d_model]. `causal`: a query sees keys j ≤ i only.
     `scale`: what the scores are divided by before the softmax, √d_head for most models and 1 for
-    GPT-Neo. Weights that a model does not have (a bias) are zeros.
+    GPT-Neo. `window`: how many keys a causal query sees at most, itself included (local layers of
+    GPT-Neo), or None for all. Weights that a model does not have (a bias) are zeros.
     """
 
     ln: LayerNorm
@@ -99,6 +100,7 @@ class AttentionLayer(_Weights):
     b_O: Float[Tensor, "d_model"]
     causal: bool = True
     scale: float | None = None
+    window: int | None = None
 
     def __post_init__(self) -> None:
         heads, d_model, d_head = _check_dims(self, "W_Q", self.W_Q, "head d_model d_head")
@@ -117,6 +119,11 @@ class AttentionLayer(_Weights):
             object.__setattr__(self, "scale", math.sqrt(d_head))
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise ShapeError(f"AttentionLayer.scale must be a positive number, not {self.scale}.")
+        if self.window is not None and (self.window < 1 or not self.causal):
+            raise ShapeError(
+                f"AttentionLayer.window is {self.window}; it must be at least 1, and only a causal "
+                "layer can have one."
+            )
 
     @property
     def n_heads(self) -> int:

@@ -161,7 +161,8 @@ def original_attention(
     layer: AttentionLayer, x: Float[Tensor, "n d_model"]
 ) -> Float[Tensor, "head n n"]:
     """Attention computed as the model is written: LayerNorm, queries, keys with their bias."""
-    return softmax_over_keys(_original_scores(layer, x), float(layer.scale), layer.causal)
+    scores = _original_scores(layer, x)
+    return softmax_over_keys(scores, float(layer.scale), layer.causal, window=layer.window)
 
 
 def _original_scores(layer: AttentionLayer, x: Tensor) -> Tensor:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors.torch import save
 
-from lnattn.errors import CorpusError
+from lnattn.errors import CheckpointError, CorpusError
 from lnattn.models.training import TrainingPlan, held_out_loss, train
 from lnattn.storage import (
     provenance,
@@ -49,10 +49,15 @@ def train_book_model(
     repeated = {str(s) for s in sources} & {str(s) for s in held_out}
     if repeated:
         raise CorpusError(f"{', '.join(repeated)} is both trained on and held out; remove one.")
+    _remember_corpus(folder, corpus)
     if not (folder / "tokenizer.json").is_file():
         train_bpe(read_documents(sources), plan.vocab_size).save_pretrained(str(folder))
     tokenizer = load_tokenizer(folder)
-    plan = replace(plan, vocab_size=len(tokenizer))
+    if len(tokenizer) != plan.vocab_size:
+        raise CheckpointError(
+            f"{folder} holds a tokenizer of {len(tokenizer)} tokens, not {plan.vocab_size}; train "
+            "into another folder, or ask for the same vocabulary."
+        )
     train_tokens = encode_stream(read_documents(sources), tokenizer)
     held_tokens = encode_stream(read_documents(held_out), tokenizer)
     started = time.perf_counter()
@@ -127,6 +132,16 @@ Corpus:
 Licences: the weights are under the licence of this project; the text they were trained on is under
 its own (see the corpus's source), and none of it is in this folder except as counts.
 """
+
+
+def _remember_corpus(folder: Path, corpus: dict[str, object]) -> None:
+    """Note what this folder is trained on, or refuse to go on with another corpus."""
+    path = folder / "checkpoint" / "corpus.json"
+    if path.is_file() and read_json(path) != corpus:
+        raise CorpusError(
+            f"{folder} holds a run on another corpus; train into another folder, or delete it."
+        )
+    write_json(path, corpus)
 
 
 def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:

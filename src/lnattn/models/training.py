@@ -46,6 +46,16 @@ class TrainingPlan:
     patience: int = 4
     seed: int = 0
 
+    def __post_init__(self) -> None:
+        sizes = ("layers", "d_model", "heads", "context", "steps", "batch", "evaluate_every")
+        for name in (*sizes, "patience"):
+            if getattr(self, name) < 1:
+                raise CheckpointError(f"{name} = {getattr(self, name)} must be at least 1.")
+        if self.d_model % self.heads:
+            raise CheckpointError(
+                f"d_model = {self.d_model} does not divide into {self.heads} heads of equal width."
+            )
+
     def config(self, end_of_text: int) -> GPT2Config:
         """The Hugging Face configuration of the model to train."""
         return GPT2Config(
@@ -143,7 +153,7 @@ def train(
     device: str | None = None,
     progress: bool = True,
     compiled: bool = False,
-) -> tuple[GPT2LMHeadModel, list[dict[str, float]]]:
+) -> tuple[GPT2LMHeadModel, list[dict[str, int | float]]]:
     """Train a GPT-2 and return the model of the best held-out loss, with the log of evaluations.
 
     `folder/checkpoint/` keeps the state of the run after every evaluation; calling again with the
@@ -288,6 +298,6 @@ def _resume(
     return run
 
 
-def training_log(folder: Path | str) -> list[dict[str, float]]:
+def training_log(folder: Path | str) -> list[dict[str, int | float]]:
     """The evaluations written so far by a run in `folder` (also while it is still running)."""
     return read_json(Path(folder) / "checkpoint" / "progress.json")["log"]

@@ -1,0 +1,78 @@
+"""The command line: `lnattn COMMAND …`. Each command lives in its own module of `commands`.
+
+Exit codes: 0 done; 1 it could not be done, and one sentence on standard error says why;
+2 the command was not understood; 130 interrupted from the keyboard.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from lnattn.errors import LnattnError
+
+#: Command -> (module with add_arguments and run, one line for the overview).
+COMMANDS = {
+    "train-book-model": (
+        "lnattn.commands.train",
+        "train a small GPT-2 from nothing on your text, resumably",
+    ),
+}
+
+_EXAMPLES = """examples:
+  lnattn train-book-model articles.jsonl --held-out valid.jsonl --out my-model
+  lnattn COMMAND --help     what a command does, its options, and examples
+
+exit codes: 0 done · 1 could not be done (one sentence says why) · 2 not understood
+"""
+
+
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser of the whole command line; only `command` gets its own arguments filled in."""
+    parser = argparse.ArgumentParser(
+        prog="lnattn",
+        description="LayerNorm and attention, read from the weights.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"lnattn {version('lnattn')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, (module_name, summary) in COMMANDS.items():
+        options = {"formatter_class": argparse.RawDescriptionHelpFormatter}
+        if name != command:
+            commands.add_parser(name, help=summary)
+            continue
+        module = importlib.import_module(module_name)
+        own = commands.add_parser(
+            name, help=summary, description=module.__doc__, epilog=module.EXAMPLES, **options
+        )
+        module.add_arguments(own)
+        own.set_defaults(run=module.run)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; return its exit code. `argv` defaults to the process's arguments."""
+    arguments = sys.argv[1:] if argv is None else list(argv)
+    command = next((word for word in arguments if not word.startswith("-")), None)
+    args = build_parser(command).parse_args(arguments)
+    try:
+        return args.run(args) or 0
+    except (LnattnError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            # The reader of our output (head, less) has gone; there is nobody left to tell.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 1
+        print(f"lnattn {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"lnattn {args.command}: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

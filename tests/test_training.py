@@ -1,0 +1,235 @@
+"""Training: a tiny run through the command line, interrupted and resumed, and its refusals."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoTokenizer, GPT2LMHeadModel
+
+from lnattn.cli import main
+from lnattn.commands.train import PLAN
+from lnattn.errors import CheckpointError, CorpusError
+from lnattn.models import training
+from lnattn.models.book_model import train_book_model
+from lnattn.models.training import TrainingPlan, held_out_loss, train, training_log, windows
+from lnattn.storage import read_json, sha256_of_file
+
+TINY = TrainingPlan(
+    layers=1,
+    d_model=16,
+    heads=2,
+    context=16,
+    vocab_size=300,
+    steps=9,
+    batch=4,
+    warmup=2,
+    dropout=0.3,
+    evaluate_every=3,
+)
+SENTENCE = "the cat sat on a mat and then another cat came to sit near an old grey wall"
+WORDS = SENTENCE.split()
+
+
+def _write_corpus(path: Path, documents: int, seed: int) -> Path:
+    generator = np.random.default_rng(seed)
+    lines = [
+        json.dumps({"text": " ".join(generator.choice(WORDS, size=40))}) for _ in range(documents)
+    ]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("corpus")
+    return _write_corpus(folder / "a.jsonl", 40, 0), _write_corpus(folder / "b.jsonl", 6, 1)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("whole")
+    train_book_model([corpus[0]], [corpus[1]], folder, TINY, device="cpu", progress=False)
+    return folder
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "model.safetensors")
+
+
+def test_the_folder_is_a_complete_hugging_face_model(uninterrupted, corpus) -> None:
+    model = GPT2LMHeadModel.from_pretrained(uninterrupted)
+    tokenizer = AutoTokenizer.from_pretrained(uninterrupted)
+    record = read_json(uninterrupted / "training.json")
+    assert (model.config.n_layer, model.config.n_embd, len(tokenizer)) == (1, 16, 300)
+    assert tokenizer.decode(tokenizer("a grey cat")["input_ids"]) == "a grey cat"
+    text = [json.loads(line)["text"] for line in corpus[1].read_text().splitlines()]
+    stream = np.concatenate(
+        [[*tokenizer(t)["input_ids"], tokenizer.eos_token_id] for t in text]
+    ).astype(np.int32)
+    assert record["held_out_loss"] == pytest.approx(held_out_loss(model, stream, 16), abs=1e-6)
+    assert record["weights_sha256"] == sha256_of_file(uninterrupted / "model.safetensors")
+    assert record["corpus"]["train"][0]["sha256"] == sha256_of_file(corpus[0])
+
+
+def test_training_lowers_the_held_out_loss(uninterrupted) -> None:
+    log = training_log(uninterrupted)
+    assert [entry["step"] for entry in log] == [3, 6, 9]
+    losses = [entry["held_out_loss"] for entry in log]
+    # Nine small steps: below the loss of uniform guesses, and falling.
+    assert losses[-1] < losses[0] < np.log(300) + 0.1
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 6])
+def test_an_interrupted_run_ends_like_an_uninterrupted_one(
+    stop_at, uninterrupted, corpus, tmp_path, monkeypatch, capsys
+) -> None:
+    arguments = ["train-book-model", str(corpus[0]), "--held-out", str(corpus[1]), "--quiet"]
+    arguments += ["--out", str(tmp_path / "model"), "--device", "cpu", "--json"]
+    for field in fields(TINY):
+        arguments += [f"--{field.name.replace('_', '-')}", str(getattr(TINY, field.name))]
+    step = training._step
+
+    def stopping(model, optimiser, rows, plan, number):
+        if number == stop_at:
+            raise KeyboardInterrupt
+        return step(model, optimiser, rows, plan, number)
+
+    monkeypatch.setattr(training, "_step", stopping)
+    assert main(arguments) == 130
+    assert not (tmp_path / "model" / "model.safetensors").exists()
+    # Another process would start from an unrelated random state.
+    torch.manual_seed(12345)
+    monkeypatch.setattr(training, "_step", step)
+    capsys.readouterr()
+    assert main(arguments) == 0
+    printed = json.loads(capsys.readouterr().out)
+    expected = read_json(uninterrupted / "training.json")
+    assert printed["held_out_loss"] == expected["held_out_loss"]
+    resumed, whole = _weights(tmp_path / "model"), _weights(uninterrupted)
+    assert resumed.keys() == whole.keys()
+    for name, value in whole.items():
+        assert torch.equal(resumed[name], value), name
+
+
+def test_a_stop_between_the_two_files_of_a_checkpoint_loses_nothing(
+    uninterrupted, corpus, tmp_path, monkeypatch
+) -> None:
+    write = training.write_atomically
+    calls = []
+
+    def stopping(path, payload):
+        calls.append(path.name)
+        if calls.count("last.safetensors") == 2:
+            raise KeyboardInterrupt
+        return write(path, payload)
+
+    monkeypatch.setattr(training, "write_atomically", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        train_book_model([corpus[0]], [corpus[1]], tmp_path, TINY, device="cpu", progress=False)
+    monkeypatch.setattr(training, "write_atomically", write)
+    train_book_model([corpus[0]], [corpus[1]], tmp_path, TINY, device="cpu", progress=False)
+    for name, value in _weights(uninterrupted).items():
+        assert torch.equal(_weights(tmp_path)[name], value), name
+
+
+def test_a_finished_run_is_not_trained_again(uninterrupted, corpus, monkeypatch) -> None:
+    def never(*_):
+        raise AssertionError("a finished run took another step")
+
+    monkeypatch.setattr(training, "_step", never)
+    record = train_book_model(
+        [corpus[0]], [corpus[1]], uninterrupted, TINY, device="cpu", progress=False
+    )
+    assert [entry["step"] for entry in record["log"]] == [3, 6, 9]
+
+
+def test_training_stops_early_and_keeps_the_best_model(corpus, tmp_path) -> None:
+    # A learning rate that wrecks the model: after the first evaluation it only gets worse.
+    plan = replace(TINY, learning_rate=3.0, warmup=3, steps=60, patience=2, dropout=0.0)
+    train_book_model([corpus[0]], [corpus[1]], tmp_path, plan, device="cpu", progress=False)
+    record = read_json(tmp_path / "training.json")
+    losses = [entry["held_out_loss"] for entry in record["log"]]
+    best = int(np.argmin(losses))
+    assert len(losses) == best + 1 + 2 < 20
+    assert record["held_out_loss"] == pytest.approx(min(losses), abs=1e-6)
+
+
+def test_windows_visit_every_token_at_every_position_and_are_reproducible() -> None:
+    plan = replace(TINY, context=8, batch=2)
+    tokens = np.arange(8 * 2 * 5 + 9, dtype=np.int32)
+    stream = windows(tokens, plan)
+    epoch = torch.cat([next(stream) for _ in range(5)])
+    assert epoch.shape == (10, 9)
+    # Rows are runs of consecutive tokens, and no two start at the same token.
+    assert torch.equal(epoch, epoch[:, :1] + torch.arange(9))
+    assert len(set(epoch[:, 0].tolist())) == 10
+    starts = {int(row[0]) % 8 for _ in range(100) for row in next(stream)}
+    assert starts == set(range(8))
+    again = windows(tokens, plan)
+    assert torch.equal(torch.cat([next(again) for _ in range(5)]), epoch)
+
+
+def test_held_out_loss_is_the_mean_over_all_predicted_tokens() -> None:
+    torch.manual_seed(0)
+    model = GPT2LMHeadModel(replace(TINY, dropout=0.0).config(0)).double().eval()
+    tokens = np.random.default_rng(0).integers(0, 300, size=16 * 3 + 6).astype(np.int32)
+    total = 0.0
+    for start in range(0, len(tokens) - 1, 16):
+        window = torch.from_numpy(tokens[start : start + 17].astype(np.int64))
+        with torch.no_grad():
+            logp = model(window[None, :-1]).logits[0].log_softmax(-1)
+        total -= float(logp[torch.arange(len(window) - 1), window[1:]].sum())
+    assert held_out_loss(model, tokens, 16) == pytest.approx(total / (len(tokens) - 1), rel=1e-6)
+
+
+def test_the_command_line_offers_the_whole_plan() -> None:
+    assert set(PLAN) == {field.name for field in fields(TrainingPlan)}
+    for field in fields(TrainingPlan):
+        assert PLAN[field.name][0] is type(field.default), field.name
+
+
+def test_refusals(uninterrupted, corpus, tmp_path, capsys) -> None:
+    text, held_out = [corpus[0]], [corpus[1]]
+    options = {"device": "cpu", "progress": False}
+    with pytest.raises(CheckpointError, match=r"another plan \(batch differ\)"):
+        train_book_model(text, held_out, uninterrupted, replace(TINY, batch=5), **options)
+    with pytest.raises(CheckpointError, match="300 tokens, not 301"):
+        train_book_model(text, held_out, uninterrupted, replace(TINY, vocab_size=301), **options)
+    other = _write_corpus(tmp_path / "other.jsonl", 40, 9)
+    with pytest.raises(CorpusError, match="another corpus"):
+        train_book_model([other], held_out, uninterrupted, TINY, **options)
+    with pytest.raises(CorpusError, match="both trained on and held out"):
+        train_book_model(text, text, tmp_path / "x", TINY, **options)
+    with pytest.raises(CheckpointError, match="3 heads"):
+        replace(TINY, heads=3)
+    with pytest.raises(CheckpointError, match="steps = 0"):
+        replace(TINY, steps=0)
+    with pytest.raises(CorpusError, match="one batch of 4 windows"):
+        train(np.zeros(50, np.int32), np.zeros(50, np.int32), TINY, tmp_path / "y", 0, **options)
+    missing = str(tmp_path / "nowhere.jsonl")
+    assert main(["train-book-model", missing, "--out", str(tmp_path / "z")]) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("lnattn train-book-model: there is no corpus file")
+    assert error.count("\n") == 1
+
+
+def test_a_diverging_run_says_so(corpus, tmp_path) -> None:
+    plan = replace(TINY, learning_rate=float("inf"))
+    with pytest.raises(CheckpointError, match="lower the learning rate"):
+        train_book_model([corpus[0]], [corpus[1]], tmp_path, plan, device="cpu", progress=False)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [([], 2), (["no-such-command"], 2), (["train-book-model"], 2), (["--help"], 0)],
+)
+def test_exit_codes(arguments, code, capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == code

@@ -1,0 +1,231 @@
+"""Token affinity against the six terms, and streaming top-k against sorting everything."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
+
+from lnattn import Embeddings, fold, six_terms
+from lnattn.attention.layernorm import sigma
+from lnattn.errors import ShapeError, TokenError
+from lnattn.studies import topk
+from lnattn.studies.affinity import (
+    TokenVectors,
+    cosine_vectors,
+    diagonal_z,
+    heat_map,
+    mean_sigma,
+    partners,
+    ranks,
+    same_token_z,
+    token_vectors,
+)
+
+
+@pytest.fixture(scope="module")
+def vectors() -> TokenVectors:
+    model = random_gpt2(seed=3, d_model=24, heads=3, vocab=40, context=16)
+    return token_vectors(fold(attention_layer(model)), embeddings_of(model))
+
+
+def test_mean_sigma_is_the_mean_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lnattn.studies.affinity._BLOCK", 5 * 16)  # blocks of five tokens
+    model = random_gpt2(seed=3, d_model=24, heads=3, vocab=42, context=16)
+    both = embeddings_of(model)
+    expected = sigma(both.W_E[:, None] + both.W_P, 1e-5).mean(dim=1)
+    torch.testing.assert_close(mean_sigma(both, 1e-5), expected, atol=1e-12, rtol=0)
+
+
+def test_products_are_the_token_term_of_the_decomposition() -> None:
+    """With a single position the mean σ is σ itself, so the products must equal T^ee."""
+    model = random_gpt2(seed=5, d_model=24, heads=3, vocab=40, context=1)
+    folded, both = fold(attention_layer(model)), embeddings_of(model)
+    ids = [3, 17, 17, 0, 39]
+    term = six_terms(folded, both, ids, positions=[0] * 5).ee
+    found = token_vectors(folded, both)
+    torch.testing.assert_close(heat_map(found, ids), term, atol=1e-10, rtol=0)
+    torch.testing.assert_close(found.scores(ids)[:, :, ids], term, atol=1e-10, rtol=0)
+
+
+def test_given_sigma_is_used() -> None:
+    model = random_gpt2(seed=5, d_model=24, heads=3, vocab=40, context=8)
+    folded, both = fold(attention_layer(model)), embeddings_of(model)
+    divisor = torch.linspace(0.5, 2, 40, dtype=torch.float64)
+    found = heat_map(token_vectors(folded, both, divisor), [4, 9])
+    for h in range(3):
+        e = both.W_E[[4, 9]] / divisor[[4, 9], None]
+        expected = e @ folded.dense_W_QK(h) @ e.T
+        torch.testing.assert_close(found[h], expected, atol=1e-10, rtol=0)
+
+
+def test_partners_of_both_sides(vectors: TokenVectors) -> None:
+    table = vectors.queries @ vectors.keys.mT
+    ids = torch.tensor([0, 7, 7, 39])
+    of_queries = partners(vectors, ids, k=4)
+    of_keys = partners(vectors, ids, k=4, side="queries")
+    for row, token in enumerate(ids.tolist()):
+        for h in range(3):
+            expected = table[h, token].argsort(descending=True)[:4]
+            assert of_queries.ids[row, h].tolist() == expected.tolist()
+            torch.testing.assert_close(of_queries.scores[row, h], table[h, token, expected])
+            expected = table[h, :, token].argsort(descending=True)[:4]
+            assert of_keys.ids[row, h].tolist() == expected.tolist()
+
+
+def test_ranks_count_strictly_better_keys(
+    vectors: TokenVectors, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lnattn.studies.affinity._BLOCK", 2 * 3 * 40)  # two pairs a block
+    queries, keys = [1, 1, 5, 30, 0], [2, 9, 5, 0, 39]
+    table = vectors.queries @ vectors.keys.mT
+    found = ranks(vectors, queries, keys)
+    for row, (b, a) in enumerate(zip(queries, keys, strict=True)):
+        for h in range(3):
+            order = table[h, b].argsort(descending=True).tolist()
+            assert found[row, h] == order.index(a) + 1
+    tied = TokenVectors(torch.ones(1, 5, 1), torch.tensor([[[2.0], [3.0], [2.0], [2.0], [1.0]]]))
+    assert ranks(tied, [0, 0, 0], [0, 3, 4])[:, 0].tolist() == [2, 2, 5]
+
+
+def test_diagonal_z_by_hand() -> None:
+    scores = torch.tensor(
+        [[[9.0, 1, 2], [3, 9, 4], [5, 6, 9]], [[3.5, 1, 2], [3, 3, 4], [5, 6, 4]]]
+    )
+    off = torch.tensor([1.0, 2, 3, 4, 5, 6])
+    expected = [(9 - 3.5) / off.std().item(), 0.0]
+    assert diagonal_z(scores).tolist() == pytest.approx(expected)
+
+
+def test_same_token_z_needs_no_rows(vectors: TokenVectors) -> None:
+    table = vectors.queries @ vectors.keys.mT
+    mean, spread = table.mean(dim=2), table.std(dim=2, correction=0)
+    expected = (table.diagonal(dim1=1, dim2=2) - mean) / spread
+    torch.testing.assert_close(same_token_z(vectors), expected, atol=1e-10, rtol=0)
+
+
+def test_same_token_z_of_a_query_without_direction(vectors: TokenVectors) -> None:
+    queries = vectors.queries.clone()
+    queries[:, 3] = 0
+    found = same_token_z(TokenVectors(queries, vectors.keys))
+    assert found[:, 3].tolist() == [0, 0, 0]
+    assert bool(found[:, :3].abs().min() > 0)
+
+
+def test_a_same_token_head_stands_out() -> None:
+    generator = torch.Generator().manual_seed(0)
+    e = torch.randn(200, 16, generator=generator)
+    other = torch.randn(200, 16, generator=generator)
+    both = TokenVectors(torch.stack([e, e]), torch.stack([e, other]))
+    same, different = diagonal_z(heat_map(both, range(100))).tolist()
+    assert same > 3
+    assert abs(different) < 0.5
+
+
+def test_shuffled_keeps_pairs_but_moves_them(vectors: TokenVectors) -> None:
+    moved = vectors.shuffled(seed=4)
+    before = (vectors.queries * vectors.keys).sum(-1)
+    after = (moved.queries * moved.keys).sum(-1)
+    torch.testing.assert_close(after.sort().values, before.sort().values)
+    assert not torch.equal(moved.queries, vectors.queries)
+    assert torch.equal(moved.keys, vectors.shuffled(seed=4).keys)
+
+
+def test_cosine_vectors() -> None:
+    embeddings = Embeddings(torch.tensor([[3.0, 4], [0, 0], [4, -3]]), torch.ones(2, 2))
+    found = heat_map(cosine_vectors(embeddings), [0, 1, 2])[0]
+    torch.testing.assert_close(found, torch.diag(torch.tensor([1.0, 0, 1])))
+
+
+def slow_best(
+    vectors: TokenVectors, k: int, same_token: bool
+) -> tuple[list[list[list[int]]], np.ndarray]:
+    """Sort every row completely; ties by the smaller id."""
+    ids, scores = [], []
+    for queries, keys in zip(vectors.queries, vectors.keys, strict=True):
+        table = (queries @ keys.T).numpy()
+        rows = []
+        for b, row in enumerate(table):
+            order = [a for a in np.argsort(-row, kind="stable") if same_token or a != b][:k]
+            rows.append([int(a) for a in order])
+            scores.append(row[order])
+        ids.append(rows)
+    return ids, np.array(scores).reshape(len(ids), -1, k)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    heads=st.integers(1, 2),
+    vocab=st.integers(2, 150),
+    seed=st.integers(0, 1000),
+    ties=st.booleans(),
+    same_token=st.booleans(),
+    block_rows=st.integers(1, 9),
+    data=st.data(),
+)
+def test_streaming_equals_sorting(
+    heads: int, vocab: int, seed: int, ties: bool, same_token: bool, block_rows: int, data
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    both = torch.randn(2, heads, vocab, 3, generator=generator, dtype=torch.float64)
+    both = both.round() if ties else both
+    vectors = TokenVectors(both[0], both[1])
+    k = data.draw(st.integers(1, min(12, vocab - (not same_token))))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(topk, "BLOCK_BYTES", block_rows * 8 * vocab)
+        best = topk.best_partners(vectors, k, same_token=same_token)
+        pairs = topk.strongest_pairs(vectors, k, same_token=same_token)
+    ids, scores = slow_best(vectors, k, same_token)
+    assert best.ids.tolist() == ids
+    np.testing.assert_allclose(best.scores, scores, atol=1e-12)
+    for h in range(heads):
+        table = (vectors.queries[h] @ vectors.keys[h].T).numpy()
+        if not same_token:
+            np.fill_diagonal(table, -np.inf)
+        order = np.argsort(-table, axis=None, kind="stable")[:k]
+        query, key = np.unravel_index(order, table.shape)
+        assert pairs.queries[h].tolist() == query.tolist()
+        assert pairs.keys[h].tolist() == key.tolist()
+        np.testing.assert_allclose(pairs.scores[h], table[query, key], atol=1e-12)
+
+
+def test_vocabulary_of_one() -> None:
+    one = TokenVectors(torch.ones(2, 1, 3), torch.ones(2, 1, 3))
+    assert partners(one, [0], k=1).ids.tolist() == [[[0], [0]]]
+    assert ranks(one, [0], [0]).tolist() == [[1, 1]]
+    assert topk.best_partners(one, 1).scores.tolist() == [[[3.0]], [[3.0]]]
+    with pytest.raises(TokenError, match="between 1 and 0"):
+        topk.strongest_pairs(one, 1)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_bad_input_is_one_sentence(vectors: TokenVectors) -> None:
+    layer = fold(random_layer(1, d_model=6, heads=2, d_head=3))
+    with pytest.raises(TokenError, match="no token embeddings"):
+        token_vectors(layer, Embeddings(None, torch.ones(4, 6)))
+    with pytest.raises(TokenError, match="no token embeddings"):
+        cosine_vectors(Embeddings(None, torch.ones(4, 6)))
+    whole = Embeddings(torch.eye(6).double(), torch.ones(4, 6).double())
+    with pytest.raises(ShapeError, match="positive"):
+        token_vectors(layer, whole, torch.zeros(6))
+    with pytest.raises(TokenError, match="token id 40"):
+        partners(vectors, [40])
+    with pytest.raises(TokenError, match="non-empty"):
+        ranks(vectors, [], [])
+    with pytest.raises(TokenError, match="cannot be paired"):
+        ranks(vectors, [1, 2], [1])
+    with pytest.raises(TokenError, match="k must be"):
+        partners(vectors, [1], k=0)
+    with pytest.raises(TokenError, match="k must be"):
+        topk.best_partners(vectors, 40, same_token=False)
+    with pytest.raises(TokenError, match="side"):
+        partners(vectors, [1], side="both")
+    with pytest.raises(ShapeError, match="n ≥ 3"):
+        diagonal_z(torch.ones(1, 2, 2))
+    with pytest.raises(ShapeError, match="all equal"):
+        diagonal_z(torch.ones(1, 3, 3))
+    with pytest.raises(ShapeError, match="NaN"):
+        TokenVectors(torch.full((1, 2, 2), torch.nan), torch.ones(1, 2, 2))

@@ -1,0 +1,224 @@
+"""AUROC by counting against scikit-learn's, on the same scores."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from scipy import sparse
+from sklearn.metrics import auc, roc_auc_score
+
+from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.studies import topk
+from lnattn.studies.affinity import TokenVectors
+from lnattn.studies.auroc import (
+    HeadAuroc,
+    Neighbours,
+    frequency_vectors,
+    head_auroc,
+    load_bigrams,
+    recall_curve,
+)
+from lnattn.studies.auroc_kernel import make_room, row_auroc
+from lnattn.text.ngrams import count_bigrams
+
+
+def oracle(scores: np.ndarray, positives: np.ndarray, counts: np.ndarray) -> float:
+    """scikit-learn's weighted AUROC: positives weighted by count, negatives by one."""
+    is_positive = np.zeros(len(scores), dtype=bool)
+    weight = np.ones(len(scores))
+    is_positive[positives], weight[positives] = True, counts
+    return roc_auc_score(is_positive, scores, sample_weight=weight)
+
+
+def kernel(scores: np.ndarray, positives: np.ndarray, counts: np.ndarray) -> float:
+    return row_auroc(
+        scores,
+        np.asarray(positives, dtype=np.int32),
+        np.asarray(counts, dtype=np.int64),
+        make_room(scores, max(1, len(positives))),
+    )
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores with many ties or hardly any, and one to V − 1 positives with counts."""
+    vocab = draw(st.integers(2, 60))
+    few = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 0.5000001, 3.0])
+    wide = st.floats(-(2.0**100), 2.0**100, width=32)
+    tiny = st.floats(-1, 1, width=32).map(lambda x: x * 2.0**-120)  # too close to divide by
+    dtype = draw(st.sampled_from([np.float32, np.float64]))
+    values = draw(st.sampled_from([few, wide, tiny]))
+    scores = np.array(draw(st.lists(values, min_size=vocab, max_size=vocab)), dtype=dtype)
+    n = draw(st.integers(1, vocab - 1))
+    positives = np.array(draw(st.permutations(range(vocab)))[:n], dtype=np.int32)
+    counts = draw(hnp.arrays(np.int64, n, elements=st.integers(1, 10**6)))
+    return scores, positives, counts
+
+
+@settings(max_examples=300, deadline=None)
+@given(rows())
+def test_row_equals_scikit_learn(row: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+    assert kernel(*row) == pytest.approx(oracle(*row), abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 20, 400, 3000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_large_rows_equal_scikit_learn(n: int, dtype: type) -> None:
+    """Sizes at which buckets hold none, one, several and very many positives."""
+    rng = np.random.default_rng(n)
+    normal = rng.normal(size=4000).astype(dtype)
+    outlier = normal.copy()
+    outlier[7] = 1e6  # squeezes everything else into one bucket
+    for scores in (normal, outlier, np.round(normal, 1), rng.pareto(0.5, 4000).astype(dtype)):
+        positives = rng.choice(4000, size=n, replace=False)
+        if scores is outlier:
+            positives[0] = 7 if 7 not in positives else positives[0]
+        counts = rng.integers(1, 10**9, size=n)
+        assert kernel(scores, positives, counts) == pytest.approx(
+            oracle(scores, positives, counts), abs=1e-9
+        )
+
+
+def test_row_known_values() -> None:
+    scores = np.array([3.0, 2.0, 1.0, 0.0])
+    assert kernel(scores, [0], [5]) == 1.0
+    assert kernel(scores, [3], [5]) == 0.0
+    assert kernel(scores, [0, 3], [3, 1]) == 0.75  # weights, not the number of positives
+    assert kernel(np.zeros(4), [1, 2], [1, 9]) == 0.5
+    assert np.isnan(kernel(scores, [], []))
+    assert np.isnan(kernel(scores, [0, 1, 2, 3], [1, 1, 1, 1]))
+
+
+def random_case(
+    vocab: int = 70, heads: int = 3, width: int = 5, seed: int = 0
+) -> tuple[TokenVectors, sparse.csr_array]:
+    generator = torch.Generator().manual_seed(seed)
+    queries = torch.randn(heads, vocab, width, generator=generator, dtype=torch.float64)
+    keys = torch.randn(heads, vocab, width, generator=generator, dtype=torch.float64)
+    rng = np.random.default_rng(seed)
+    stream = np.minimum(rng.zipf(1.3, size=900) - 1, vocab - 6)  # the last tokens never occur
+    return TokenVectors(queries, keys), count_bigrams(stream, vocab)
+
+
+def test_every_head_and_query_equals_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, bigrams = random_case()
+    dense = bigrams.toarray()
+    # Blocks of a few rows, so that several are needed and the last is not full.
+    monkeypatch.setattr(topk, "BLOCK_BYTES", 3 * 8 * 70)
+    found = head_auroc(vectors, Neighbours.before(bigrams)).values
+    expected = np.full_like(found, np.nan)
+    for head in range(vectors.n_heads):
+        scores = (vectors.queries[head] @ vectors.keys[head].T).numpy()
+        for b in range(70):
+            before = np.nonzero(dense[:, b])[0]  # a precedes b
+            if 0 < len(before) < 70:
+                expected[head, b] = oracle(scores[b], before, dense[before, b])
+    assert np.isnan(expected).any()
+    assert not np.isnan(expected).all()
+    np.testing.assert_allclose(found, expected, atol=1e-9, rtol=0)
+
+
+def test_reversed_bigrams_are_successors() -> None:
+    _, bigrams = random_case()
+    after = Neighbours.after(bigrams)
+    before = Neighbours.before(bigrams.T.tocsr())
+    assert not np.array_equal(after.indptr, Neighbours.before(bigrams).indptr)
+    for token in range(70):
+        for a, b in zip(after.of(token), before.of(token), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_some_queries_only() -> None:
+    vectors, bigrams = random_case()
+    neighbours = Neighbours.before(bigrams)
+    everything = head_auroc(vectors, neighbours).values
+    some = head_auroc(vectors, neighbours, [2, 1, 1, 69]).values
+    np.testing.assert_array_equal(some[:, [1, 2]], everything[:, [1, 2]])
+    assert np.isnan(np.delete(some, [1, 2], axis=1)).all()
+
+
+def test_means_of_both_conventions() -> None:
+    values = np.array([[0.9, np.nan, 0.5, np.nan], [0.2, np.nan, 0.4, np.nan]])
+    result = HeadAuroc(values)
+    np.testing.assert_allclose(result.mean(), [0.7, 0.3])
+    np.testing.assert_allclose(result.mean("zero"), [0.35, 0.15])
+
+
+def test_bootstrap_interval() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.beta(4, 2, size=(2, 500))
+    values[:, ::7] = np.nan
+    result = HeadAuroc(values)
+    low, high = result.interval(draws=2000, seed=1).T
+    n = result.defined.sum()
+    error = values[:, result.defined].std(axis=1) / np.sqrt(n)
+    # For a mean of hundreds the percentile interval is close to the normal one.
+    np.testing.assert_allclose(low, result.mean() - 1.96 * error, atol=0.15 * error.max())
+    np.testing.assert_allclose(high, result.mean() + 1.96 * error, atol=0.15 * error.max())
+    np.testing.assert_array_equal(result.interval(seed=5), result.interval(seed=5))
+    constant = HeadAuroc(np.full((1, 3), 0.25)).interval(draws=10)
+    np.testing.assert_allclose(constant, [[0.25, 0.25]])
+
+
+def test_recall_curve_has_the_auroc_as_area() -> None:
+    vectors, bigrams = random_case()
+    neighbours = Neighbours.before(bigrams)
+    values = head_auroc(vectors, neighbours).values
+    for query in np.nonzero(~np.isnan(values[0]))[0][:20]:
+        scores = (vectors.queries[1, query] @ vectors.keys[1].T).numpy()
+        for row, area in ((scores, values[1, query]), (np.round(scores), None)):
+            passed, recalled = recall_curve(row, neighbours, int(query))
+            area = oracle(row, *neighbours.of(int(query))) if area is None else area
+            assert auc(passed, recalled) == pytest.approx(area, abs=1e-12)
+            assert (passed[0], recalled[0], passed[-1], recalled[-1]) == (0, 0, 1, 1)
+
+
+def test_frequency_baseline_ranks_by_frequency() -> None:
+    bigrams = sparse.csr_array(np.array([[0, 0, 7], [0, 0, 0], [0, 1, 0]]))
+    vectors = frequency_vectors(np.array([10, 5, 5]))
+    values = head_auroc(vectors, Neighbours.before(bigrams)).values
+    np.testing.assert_allclose(values, [[np.nan, 0.25, 1.0]])
+
+
+def test_counts_survive_the_file(tmp_path) -> None:
+    _, bigrams = random_case()
+    np.savez(
+        tmp_path / "counts.npz",
+        indptr=bigrams.indptr,
+        indices=bigrams.indices,
+        data=bigrams.data,
+        unigrams=np.zeros(70),
+    )
+    assert (load_bigrams(tmp_path / "counts.npz") != bigrams).nnz == 0
+    with pytest.raises(CorpusError, match="does not exist"):
+        load_bigrams(tmp_path / "none.npz")
+    np.savez(tmp_path / "other.npz", x=np.zeros(3))
+    with pytest.raises(CorpusError, match="no bigram counts"):
+        load_bigrams(tmp_path / "other.npz")
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_bad_input_is_one_sentence() -> None:
+    vectors, bigrams = random_case()
+    with pytest.raises(CorpusError, match="over 60 tokens"):
+        head_auroc(vectors, Neighbours.before(bigrams[:60, :60]))
+    with pytest.raises(TokenError, match="between 0 and 69"):
+        head_auroc(vectors, Neighbours.before(bigrams), [70])
+    with pytest.raises(CorpusError, match="square"):
+        Neighbours.before(bigrams[:60])
+    with pytest.raises(CorpusError, match="whole numbers"):
+        Neighbours.before(-bigrams)
+    with pytest.raises(CorpusError, match="whole numbers"):
+        Neighbours.before(bigrams / 2)
+    with pytest.raises(TokenError, match="outside the vocabulary"):
+        Neighbours.before(bigrams).of(70)
+    with pytest.raises(CorpusError, match="needs positives"):
+        recall_curve(np.arange(70.0), Neighbours.before(bigrams), 69)
+    with pytest.raises(ResultError, match="no query token"):
+        HeadAuroc(np.full((2, 3), np.nan)).mean()
+    with pytest.raises(ResultError, match="convention"):
+        HeadAuroc(np.zeros((2, 3))).mean("mean")

@@ -236,14 +236,18 @@ def lens_like(model: hf.GPT2LMHeadModel, layer_norm_folded: bool) -> SimpleNames
         positional_embedding_type="standard",
         eps=1e-5,
         attention_dir="causal",
-        attn_scale=math.sqrt(d_head),
+        attn_scale=-1.0,
         use_attn_scale=True,
+        scale_attn_by_inverse_layer_idx=False,
+        use_local_attn=False,
+        d_model=d,
+        d_head=d_head,
     )
     return SimpleNamespace(
         cfg=cfg,
         blocks=blocks,
-        embed=SimpleNamespace(W_E=state["wte.weight"]),
-        pos_embed=SimpleNamespace(W_pos=state["wpe.weight"]),
+        W_E=state["wte.weight"],
+        W_pos=state["wpe.weight"],
         tokenizer=None,
     )
 
@@ -269,6 +273,7 @@ def assert_same_function(ours, theirs, tolerance=1e-10):
     [
         ({"normalization_type": "RMS"}, "RMS"),
         ({"positional_embedding_type": "rotary"}, "rotary"),
+        ({"attention_dir": "bidirectional"}, "post-LN"),
     ],
 )
 def test_transformer_lens_refusals(change, reason):
@@ -278,34 +283,36 @@ def test_transformer_lens_refusals(change, reason):
         from_transformer_lens(model)
 
 
-@pytest.mark.parametrize("processed", [False, True])
-def test_real_transformer_lens(processed, tmp_path):
-    lens = pytest.importorskip("transformer_lens", reason="TransformerLens is not installed")
-    cfg = lens.HookedTransformerConfig(
-        n_layers=2,
-        d_model=D_MODEL,
-        n_ctx=CONTEXT,
-        d_head=D_MODEL // HEADS,
-        n_heads=HEADS,
-        d_vocab=VOCAB,
-        act_fn="gelu_new",
-        normalization_type="LN",
-        dtype=torch.float64,
-        seed=1,
+def test_transformer_lens_without_biases_is_refused():
+    model = lens_like(make("gpt2", torch.float64), layer_norm_folded=False)
+    model.blocks[0].attn.b_Q = None
+    with pytest.raises(CheckpointError, match="has no b_Q"):
+        from_transformer_lens(model)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2-by-layer", "opt"])
+def test_real_transformer_lens(kind, tmp_path):
+    """Its own folded weights are ours, number by number; and it loads as the checkpoint does."""
+    bridge = pytest.importorskip(
+        "transformer_lens.model_bridge", reason="TransformerLens 4 is not installed"
     )
-    model = lens.HookedTransformer(cfg)
-    generator = torch.Generator().manual_seed(4)
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.copy_(torch.randn(parameter.shape, generator=generator).double())
-    plain = from_transformer_lens(model)
-    if processed:
-        model.process_weights_(fold_ln=True, center_writing_weights=False, fold_value_biases=False)
-    theirs = from_transformer_lens(model)
-    assert_same_function(plain, theirs, tolerance=1e-9)
-    # Its own folded weights are ours, number by number.
-    folded = fold(plain.attention)
-    if processed:
+    model = make(kind, torch.float64)
+    folder = save(model, tmp_path)
+    lens = bridge.TransformerBridge.boot_transformers(
+        str(folder), hf_model=model, dtype=torch.float64
+    )
+    for layer in range(2):
+        assert_same_function(load_first_layer(folder, layer), from_transformer_lens(lens, layer))
+    folded = [fold(load_first_layer(folder, layer).attention) for layer in range(2)]
+    lens.enable_compatibility_mode(
+        disable_warnings=True, center_writing_weights=False, fold_value_biases=False
+    )
+    # TransformerLens folds in float32 whatever the model's dtype.
+    for layer in range(2):
+        theirs = from_transformer_lens(lens, layer)
         for name in ("W_Q", "W_K", "W_V", "b_Q"):
-            there = getattr(model.blocks[0].attn, name).detach()
-            assert (getattr(folded, name) - there).abs().max() < 1e-9, name
+            ours = getattr(folded[layer], name)
+            assert (ours - getattr(theirs.attention, name)).abs().max() < 1e-5, name
+        again = fold(theirs.attention)
+        assert (again.W_Q - folded[layer].W_Q).abs().max() < 1e-5
+        assert (again.b_VO - folded[layer].b_VO).abs().max() < 1e-5

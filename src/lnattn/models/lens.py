@@ -2,24 +2,66 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
-
-import torch
 
 from lnattn.errors import CheckpointError
 from lnattn.models.layers import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
+_WEIGHTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
+
 
 def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
-    """A `FirstLayer` with the weights of a TransformerLens `HookedTransformer`.
+    """A `FirstLayer` with the weights of a TransformerLens model.
 
-    Accepts models loaded with and without their weight processing. Where TransformerLens has
-    already folded γ and β into the weights (normalization_type "LNPre"), they are 1 and 0 here,
-    and folding again changes nothing. TransformerLens itself need not be installed.
+    model: a `TransformerBridge` (TransformerLens 4) or a `HookedTransformer` (before), loaded with
+    or without its weight processing. Where TransformerLens has already folded γ and β into the
+    weights they count as 1 and 0, and folding again changes nothing. The weights are shared, not
+    copied. TransformerLens itself is not imported.
 
     Raises `CheckpointError` for a normalisation or a kind of position that does not fit.
     """
     cfg = model.cfg
+    _check(cfg)
+    if not 0 <= layer < len(model.blocks):
+        raise CheckpointError(f"{cfg.model_name} has {len(model.blocks)} layers, no layer {layer}.")
+    block = model.blocks[layer]
+    absent = [name for name in _WEIGHTS if getattr(block.attn, name, None) is None]
+    if absent:
+        # TransformerLens's configuration of such a model (GPT-Neo) also leaves out that its
+        # scores are not scaled and that half of its layers are local.
+        raise CheckpointError(
+            f"{cfg.model_name} has no {', '.join(absent)} in TransformerLens; load it with "
+            "load_first_layer instead."
+        )
+    weights = {name: getattr(block.attn, name).detach().cpu() for name in _WEIGHTS}
+    if cfg.normalization_type == "LNPre":  # folded: the module has no gain and bias any more
+        gamma = weights["W_Q"].new_ones(cfg.d_model)
+        beta = weights["W_Q"].new_zeros(cfg.d_model)
+    else:
+        gamma, beta = block.ln1.w.detach().cpu(), block.ln1.b.detach().cpu()
+    local = bool(cfg.use_local_attn) and cfg.attn_types[layer] == "local"
+    return FirstLayer(
+        Embeddings(model.W_E.detach().cpu(), model.W_pos.detach().cpu()),
+        AttentionLayer(
+            ln=LayerNorm(gamma, beta, float(cfg.eps)),
+            **weights,
+            causal=True,
+            scale=_scale(cfg, layer),
+            window=int(cfg.window_size) if local else None,
+        ),
+        tokenizer=model.tokenizer,
+        provenance={
+            "name": str(cfg.model_name).rpartition("/")[2],
+            "source": "TransformerLens",
+            "revision": None,
+        },
+        layer=layer,
+    )
+
+
+def _check(cfg: Any) -> None:
+    """Refuse what the folding does not fit."""
     if cfg.normalization_type not in ("LN", "LNPre"):
         raise CheckpointError(
             f"{cfg.model_name} normalises with {cfg.normalization_type!r}; only LayerNorm "
@@ -30,27 +72,16 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
             f"{cfg.model_name} has {cfg.positional_embedding_type!r} positions, which are not "
             "added to the input; only 'standard' ones give the six terms."
         )
-    if not 0 <= layer < len(model.blocks):
-        raise CheckpointError(f"{cfg.model_name} has {len(model.blocks)} layers, no layer {layer}.")
-    block = model.blocks[layer]
-    attn = block.attn
-    d_model = attn.W_Q.shape[1]
-    if cfg.normalization_type == "LN":
-        ln = LayerNorm(block.ln1.w.detach(), block.ln1.b.detach(), float(cfg.eps))
-    else:
-        ones = torch.ones(d_model, dtype=attn.W_Q.dtype)
-        ln = LayerNorm(ones, torch.zeros_like(ones), float(cfg.eps))
-    names = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
-    weights = {name: getattr(attn, name).detach().cpu() for name in names}
-    return FirstLayer(
-        Embeddings(model.embed.W_E.detach().cpu(), model.pos_embed.W_pos.detach().cpu()),
-        AttentionLayer(
-            ln=ln.to(weights["W_Q"].dtype),
-            **weights,
-            causal=cfg.attention_dir == "causal",
-            scale=float(cfg.attn_scale) if cfg.use_attn_scale else 1.0,
-        ),
-        tokenizer=model.tokenizer,
-        provenance={"name": cfg.model_name, "source": "TransformerLens", "revision": None},
-        layer=layer,
-    )
+    if cfg.attention_dir != "causal":
+        raise CheckpointError(
+            f"{cfg.model_name} is bidirectional and post-LN, so its ln1 comes after the attention; "
+            "load it with load_first_layer instead."
+        )
+
+
+def _scale(cfg: Any, layer: int) -> float:
+    """What the scores are divided by; TransformerLens writes −1 for 'the square root of d_head'."""
+    scale = 1.0
+    if cfg.use_attn_scale:
+        scale = float(cfg.attn_scale) if cfg.attn_scale > 0 else math.sqrt(cfg.d_head)
+    return scale * (layer + 1) if cfg.scale_attn_by_inverse_layer_idx else scale

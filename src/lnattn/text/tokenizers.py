@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 
@@ -72,3 +72,27 @@ def encode_stream(documents: Iterable[str], tokenizer: PreTrainedTokenizerFast) 
     if not parts:
         raise CorpusError("no document was given to encode.")
     return np.concatenate(parts)
+
+
+def encode_documents(
+    documents: Iterable[str],
+    tokenizer: PreTrainedTokenizerFast,
+    context: int,
+    beginning: bool = True,
+) -> Iterator[list[int]]:
+    """Token ids of each document, cut to `context`, as the model expects to read them.
+
+    A tokenizer that frames texts by itself (BERT's [CLS] … [SEP]) does so. Where it does not, as
+    GPT-2's, and `beginning` is true, its beginning-of-text token is put first. With `beginning`
+    false no special token is added at all. Documents without any token are left out.
+    """
+    for text in documents:
+        encoded = tokenizer(
+            text, add_special_tokens=beginning, truncation=True, max_length=context, verbose=False
+        )
+        ids = list(encoded["input_ids"])
+        first = tokenizer.bos_token_id
+        if beginning and first is not None and ids[:1] != [first]:
+            ids = [first, *ids][:context]
+        if ids:
+            yield ids

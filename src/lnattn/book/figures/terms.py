@@ -29,31 +29,34 @@ def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
     """
     panels = {name: centred_rows(terms[name][head].numpy()) for name in TERMS}
     limit = max(float(np.nanmax(np.abs(panel))) for panel in panels.values())
-    figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.0), sharex=True, sharey=True)
+    figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.4), sharex=True, sharey=True)
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
         image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
         ax.set_title(_NAMES[name])
         _label(ax, labels)
     figure.supxlabel("key token")
     figure.supylabel("query token")
-    figure.colorbar(image, ax=axes, shrink=0.6, label="term minus its mean over the row")
+    figure.colorbar(
+        image, ax=axes, location="top", aspect=40, label="term minus its mean over the row"
+    )
     return figure
 
 
 def sum_beside_model(
     folded: np.ndarray, model: np.ndarray, labels: Sequence[str], head: int
 ) -> Figure:
-    """Attention from the six terms beside the attention that the model reports, one head."""
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.4), sharey=True)
-    for ax, panel, title in zip(
-        axes, (folded, model), ("from the six terms", "Hugging Face, eager"), strict=True
-    ):
-        image = ax.imshow(panel, cmap=SEQUENTIAL, vmin=0, vmax=1)
-        ax.set_title(f"{title}, head {head}")
+    """Attention of one head from the six terms, beside the attention that the model reports."""
+    top = float(model[1:].max()) if len(model) > 1 else 1.0  # the first token has no choice
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.6), sharey=True)
+    for ax, panel, title in zip(axes, (folded, model), ("six terms", "Hugging Face"), strict=True):
+        image = ax.imshow(panel, cmap=SEQUENTIAL, vmin=0, vmax=top)
+        ax.set_title(title)
         _label(ax, labels)
         ax.set_xlabel("key token")
     axes[0].set_ylabel("query token")
-    figure.colorbar(image, ax=axes, shrink=0.8, label="attention weight")
+    figure.colorbar(
+        image, ax=axes, location="top", aspect=40, label=f"attention weight, head {head}"
+    )
     return figure
 
 

@@ -1,0 +1,37 @@
+"""The reference model is the same checkpoint that the first layer is read from, run whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from random_models import random_gpt2
+from transformers.utils import logging as transformers_logging
+
+import lnattn
+from lnattn.errors import CheckpointError
+from lnattn.models.reference import load_reference_model
+from lnattn.studies.identities import attention_error
+
+
+@pytest.fixture
+def folder(tmp_path):
+    random_gpt2(4).save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_reference_and_first_layer_agree(folder):
+    model, first = load_reference_model(folder), lnattn.load_first_layer(folder)
+    assert not model.training
+    assert attention_error(model, first, torch.arange(20), torch.float64) < 1e-10
+
+
+def test_progress_bars_are_as_before(folder):
+    before = transformers_logging.is_progress_bar_enabled()
+    load_reference_model(folder)
+    assert transformers_logging.is_progress_bar_enabled() == before
+
+
+def test_partial_checkpoints_cannot_run(folder):
+    (folder / "model.safetensors").rename(folder / "attention.safetensors")
+    with pytest.raises(CheckpointError, match="cannot be run for comparison"):
+        load_reference_model(folder)

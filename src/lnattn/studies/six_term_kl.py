@@ -21,7 +21,8 @@ whose first term is zero but for rounding, and drops out to second order. So a d
 nats is as good, relative to the scores it is computed from, as one of 10.
 
 Everything is single precision except the last step of each row; a row and its terms stay in the
-first-level cache, and no [query key] matrix of a whole document is ever held.
+first-level cache, and no [query key] matrix of a whole document is ever held. `no_type_check` keeps
+the tests' shape checker away from the functions that numba compiles.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import no_type_check
 
 import numba
 import numpy as np
@@ -81,7 +83,7 @@ class SixTermKL:
         self._heads, self._d_head = folded.n_heads, folded.d_head
         self._eps, self._causal = folded.eps, folded.causal
         shrink = 1.0 / (folded.scale if scale is None else scale)
-        # [d_model 2·head·d_head]: the queries of all heads, already divided by scale, then the keys.
+        # [d_model 2·head·d_head]: queries of all heads, already divided by scale, then keys.
         both = torch.cat([folded.W_Q * shrink, folded.W_K]).float()
         self._projection = both.permute(1, 0, 2).reshape(folded.d_model, -1).contiguous()
         self._b_Q = (folded.b_Q * shrink).float()
@@ -146,7 +148,8 @@ def _one_thread_each() -> Iterator[None]:
 
 
 @numba.njit(fastmath=_FAST, inline="always")
-def _exp(x):  # type: ignore[no-untyped-def]
+@no_type_check
+def _exp(x):
     """e^x in single precision (relative error about 1e-7), written so that it vectorises.
 
     x = k·log 2 + r with |r| ≤ (log 2)/2; e^r by a polynomial, 2^k by setting the exponent bits.
@@ -166,7 +169,8 @@ def _exp(x):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
-def _divergences(scores, alone, first, causal, out):  # type: ignore[no-untyped-def]
+@no_type_check
+def _divergences(scores, alone, first, causal, out):
     """Fill out[term, i] for each query i = first + r of a block, for one head.
 
     scores: [part of the key, 2 r + part of the query, key], alone: [part of the key, key], where
@@ -202,7 +206,8 @@ def _divergences(scores, alone, first, causal, out):  # type: ignore[no-untyped-
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
-def _divergence(t, x, weight, total, seen, favourite):  # type: ignore[no-untyped-def]
+@no_type_check
+def _divergence(t, x, weight, total, seen, favourite):
     """KL of removing the term t from one query; p = weight/total = e^x/total, max x = 0."""
     shift = t[favourite]
     first = _F(0.0)  # total · E_p[t']
@@ -221,7 +226,8 @@ def _divergence(t, x, weight, total, seen, favourite):  # type: ignore[no-untype
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
-def _large(t, x, first, total, shift, seen):  # type: ignore[no-untyped-def]
+@no_type_check
+def _large(t, x, first, total, shift, seen):
     """The same when some e^{−t'} is astronomically large: an ordinary log-sum-exp."""
     highest = _F(-3e38)
     for j in range(seen):
@@ -233,7 +239,8 @@ def _large(t, x, first, total, shift, seen):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
-def _small(t, x, weight, total, centre, seen):  # type: ignore[no-untyped-def]
+@no_type_check
+def _small(t, x, weight, total, centre, seen):
     """The same when the divergence is small: a sum of non-negative f(u) = e^{−u} − 1 + u."""
     above = _F(0.0)  # total · E_p[f(u)]
     first = _F(0.0)  # total · E_p[u]; not zero only because `centre` is rounded

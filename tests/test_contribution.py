@@ -1,0 +1,274 @@
+"""Contributions of the six terms against the definition: softmax with a term removed, float64."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import random_layer
+
+from lnattn import Embeddings, fold, six_terms
+from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.terms import TERMS
+from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.studies.contribution import (
+    LEVELS,
+    PAPERS_CODE,
+    TEXT,
+    Contributions,
+    contributions,
+    kl_of_removal,
+    position_groups,
+)
+from lnattn.studies.six_term_kl import SixTermKL
+
+
+def random_embeddings(
+    seed: int, vocab: int = 30, positions: int = 200, d: int = 16, size: float = 1.0
+) -> Embeddings:
+    generator = torch.Generator().manual_seed(seed)
+    return Embeddings(
+        size * torch.randn(vocab, d, generator=generator, dtype=torch.float64),
+        size * torch.randn(positions, d, generator=generator, dtype=torch.float64),
+    )
+
+
+def scaled_scores(folded: FoldedAttention, factor: float) -> FoldedAttention:
+    """The same block with queries (and so all six terms) multiplied by a factor."""
+    return dataclasses.replace(folded, W_Q=folded.W_Q * factor, b_Q=folded.b_Q * factor)
+
+
+def oracle(
+    folded: FoldedAttention, embeddings: Embeddings, ids: torch.Tensor, scale: float | None = None
+) -> np.ndarray:
+    """KL by its definition, one query after the other, with the term taken out of the scores."""
+    scale = folded.scale if scale is None else scale
+    terms = six_terms(folded, embeddings, ids)
+    found = np.zeros((len(TERMS), folded.n_heads, len(ids)))
+    for t, name in enumerate(TERMS):
+        for h in range(folded.n_heads):
+            for i in range(len(ids)):
+                seen = i + 1 if folded.causal else len(ids)
+                with_term = (terms.scores()[h, i, :seen] / scale).log_softmax(0)
+                without = (terms.scores(without=name)[h, i, :seen] / scale).log_softmax(0)
+                found[t, h, i] = float((with_term.exp() * (with_term - without)).sum())
+    return found
+
+
+def random_ids(seed: int, n: int, vocab: int = 30) -> torch.Tensor:
+    return torch.randint(0, vocab, (n,), generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize(("factor", "n"), [(0.03, 70), (1.0, 90), (30.0, 70)])
+def test_kernel_equals_the_definition(causal: bool, factor: float, n: int) -> None:
+    """Small, ordinary and very large divergences; documents longer than a block of queries."""
+    folded = scaled_scores(fold(random_layer(3, 16, heads=2, d_head=5, causal=causal)), factor)
+    embeddings = random_embeddings(4)
+    ids = random_ids(5, n)
+    expected = oracle(folded, embeddings, ids)
+    found = SixTermKL(folded, embeddings)(ids)
+    assert found.dtype == np.float32
+    # Scores reach hundreds for the largest factor, and single precision has 7 digits of them.
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-7 * max(1.0, factor))
+    assert expected[:, :, 1:].min() < expected.max() / 10
+
+
+def test_tiny_divergences_keep_their_digits() -> None:
+    """A term that moves attention by 1e-9 nats: E_p[t] and log E_p[e^-t] cancel to nine digits."""
+    folded = scaled_scores(fold(random_layer(3, 16, heads=2, d_head=5)), 2e-5)
+    embeddings = random_embeddings(4)
+    ids = random_ids(6, 60)
+    expected = oracle(folded, embeddings, ids)
+    found = SixTermKL(folded, embeddings)(ids)
+    assert 1e-13 < np.median(expected[..., 1:]) < 1e-8
+    np.testing.assert_allclose(found[..., 1:], expected[..., 1:], rtol=2e-3)
+
+
+def test_a_constant_per_query_contributes_nothing() -> None:
+    """If all tokens have one embedding, e_i W p_j may matter; T^e and T^ee only through σ."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4)
+    same = Embeddings(embeddings.W_E[:1].repeat(30, 1), embeddings.W_P[:1].repeat(200, 1))
+    found = SixTermKL(folded, same)(random_ids(7, 40))
+    assert np.abs(found).max() < 1e-10
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    n=st.integers(1, 9),
+    heads=st.integers(1, 3),
+    d_head=st.integers(1, 4),
+    causal=st.booleans(),
+    log_factor=st.floats(-3, 1.5),
+    seed=st.integers(0, 10_000),
+    repeated=st.booleans(),
+)
+def test_any_shape(
+    n: int, heads: int, d_head: int, causal: bool, log_factor: float, seed: int, repeated: bool
+) -> None:
+    """One token, one head, one dimension, all tokens equal, tiny and huge scores."""
+    folded = fold(random_layer(seed, 8, heads, d_head, causal))
+    folded = scaled_scores(folded, 10**log_factor)
+    embeddings = random_embeddings(seed + 1, vocab=7, positions=9, d=8)
+    ids = torch.zeros(n, dtype=torch.long) if repeated else random_ids(seed, n, vocab=7)
+    expected = oracle(folded, embeddings, ids)
+    found = SixTermKL(folded, embeddings, workers=1)(ids)
+    assert found.shape == (6, heads, n)
+    assert np.isfinite(found).all()
+    assert (found >= 0).all()
+    largest = float(six_terms(folded, embeddings, ids).scores().abs().max())
+    # The scores carry an error of a few units in the seventh digit of the largest summand.
+    np.testing.assert_allclose(found, expected, rtol=5e-4, atol=1e-6 * (1 + largest) ** 2)
+    if causal:
+        assert (found[..., 0] == 0).all()
+
+
+def test_closed_form_is_exact_in_float64() -> None:
+    folded = fold(random_layer(8, 16, heads=3, d_head=4))
+    ids = random_ids(9, 20)
+    embeddings = random_embeddings(4)
+    terms = six_terms(folded, embeddings, ids)
+    mask = torch.full((20, 20), -torch.inf, dtype=torch.float64).triu(1)
+    expected = oracle(folded, embeddings, ids)
+    for t, name in enumerate(TERMS):
+        found = kl_of_removal(terms.scores() / folded.scale + mask, terms[name] / folded.scale)
+        np.testing.assert_allclose(found.numpy(), expected[t], atol=1e-10)
+
+
+def test_documents_are_averaged_as_by_hand() -> None:
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=24)
+    documents = [random_ids(10 + k, n).tolist() for k, n in enumerate([24, 9, 1, 40])]
+    result = contributions(folded, embeddings, documents)
+    cut = [torch.tensor(ids[:24]) for ids in documents]
+    each = [oracle(folded, embeddings, ids) for ids in cut]
+    for i in (1, 5, 20):
+        rows = np.stack([kl[..., i] for kl in each if kl.shape[-1] > i])
+        np.testing.assert_allclose(result.mean[:, :2, i], rows.mean(0), rtol=1e-4, atol=1e-6)
+        over_heads = rows.mean(axis=2)
+        np.testing.assert_allclose(result.mean[:, 2, i], over_heads.mean(0), rtol=1e-4)
+        error = over_heads.std(0, ddof=1) / len(rows) ** 0.5
+        np.testing.assert_allclose(result.standard_error[:, 2, i], error, rtol=1e-3, atol=1e-6)
+        assert (result.rows[:, :, i] == len(rows)).all()
+    everything = np.concatenate([kl[..., 1:] for kl in each], axis=-1)
+    np.testing.assert_allclose(result.grand_mean()[:, :2], everything.mean(-1), rtol=1e-4)
+    expected = np.quantile(everything, LEVELS, axis=-1, method="inverted_cdf")
+    np.testing.assert_allclose(
+        result.overall[:, :, :2], expected, rtol=1.01 * result.record["quantile_resolution"] + 1e-4
+    )
+    assert result.documents == 4
+    assert result.record["tokens"] == 24 + 9 + 1 + 24
+    order = np.argsort(-everything.mean(axis=(1, 2)))
+    assert result.ranking() == [TERMS[t] for t in order]
+
+
+def test_convention_of_the_papers_code() -> None:
+    """No 1/√d_head, divided by i + 1, last position of the context and rows ≤ 1e-10 left out."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=12)
+    ids = random_ids(11, 12)
+    result = contributions(folded, embeddings, [ids.tolist()], convention=PAPERS_CODE)
+    terms = six_terms(folded, embeddings, ids)
+    for t, name in enumerate(TERMS):
+        for i in range(12):
+            p = terms.scores()[1, i, : i + 1].softmax(0)
+            q = (terms.scores() - terms[name])[1, i, : i + 1].log_softmax(0)
+            value = float(torch.nn.functional.kl_div(q, p, reduction="none").mean())
+            if i in (0, 11):
+                assert result.rows[t, 1, i] == 0
+                assert np.isnan(result.mean[t, 1, i])
+            else:
+                assert result.mean[t, 1, i] == pytest.approx(value, rel=1e-4)
+    plain = contributions(folded, embeddings, [ids.tolist()], convention=TEXT)
+    assert plain.rows.min() == 1
+    assert not np.allclose(plain.mean[..., 1:11], result.mean[..., 1:11], rtol=0.1)
+
+
+def test_rows_at_the_floor_are_left_out() -> None:
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    floor = dataclasses.replace(TEXT, floor=0.05)
+    ids = random_ids(11, 30).tolist()
+    embeddings = random_embeddings(4)
+    result = contributions(folded, embeddings, [ids], convention=floor)
+    everything = contributions(folded, embeddings, [ids])
+    n = len(ids)
+    left_out = everything.mean[..., :n] <= 0.05
+    assert left_out.any()
+    assert not left_out.all()
+    np.testing.assert_array_equal(result.rows[..., :n] == 0, left_out)
+
+
+def test_a_stopped_run_continues(tmp_path: Path) -> None:
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=20)
+    documents = [random_ids(k, 20).tolist() for k in range(7)]
+    whole = contributions(folded, embeddings, documents)
+
+    def stopping() -> Iterator[list[int]]:
+        yield from documents[:5]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        contributions(folded, embeddings, stopping(), checkpoint=tmp_path, every=2)
+    resumed = contributions(folded, embeddings, documents, checkpoint=tmp_path, every=2)
+    assert resumed.record["resumed_after"] == 4
+    np.testing.assert_allclose(resumed.mean, whole.mean, rtol=1e-12)
+    np.testing.assert_array_equal(resumed.quantiles, whole.quantiles)
+    with pytest.raises(ResultError, match="another study"):
+        contributions(folded, embeddings, documents, convention=PAPERS_CODE, checkpoint=tmp_path)
+
+
+def test_freezing_and_reading(tmp_path: Path) -> None:
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    result = contributions(
+        folded, random_embeddings(4), [random_ids(1, 30).tolist()], source={"name": "random"}
+    )
+    result.write(tmp_path)
+    back = Contributions.read(tmp_path)
+    np.testing.assert_array_equal(back.mean, result.mean)
+    assert back.record["name"] == "random"
+    assert back.table().equals(result.table())
+    assert len(back.table()) == 6 * 3
+    with pytest.raises(ResultError, match="does not exist"):
+        Contributions.read(tmp_path, "other")
+
+
+def test_bad_input_is_one_sentence() -> None:
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=20)
+    with pytest.raises(CorpusError, match="no document"):
+        contributions(folded, embeddings, [])
+    with pytest.raises(TokenError, match="token id 30"):
+        contributions(folded, embeddings, [[1, 30]])
+    with pytest.raises(TokenError, match="non-empty"):
+        SixTermKL(folded, embeddings)([])
+    with pytest.raises(TokenError, match="position 20"):
+        SixTermKL(folded, embeddings)([0] * 21)
+    with pytest.raises(TokenError, match="no token embeddings"):
+        SixTermKL(folded, Embeddings(None, embeddings.W_P))
+    with pytest.raises(ShapeError, match="positive"):
+        SixTermKL(folded, embeddings, scale=0.0)
+    with pytest.raises(ResultError, match="two keys"):
+        contributions(folded, embeddings, [[3]]).ranking()
+
+
+@given(n=st.integers(1, 3000))
+def test_position_groups_cover_every_position_once(n: int) -> None:
+    edges = position_groups(n)
+    assert edges[0] == 0
+    assert edges[-1] == n
+    assert (np.diff(edges) >= 1).all()
+    assert list(edges[:3]) == list(range(min(n, 2) + 1))
+    assert len(edges) <= 4 * np.log2(n + 1) + 4
+
+
+def test_position_groups_need_a_position() -> None:
+    with pytest.raises(ShapeError, match="1 or more"):
+        position_groups(0)

@@ -1,0 +1,252 @@
+"""Position terms against the six terms and loops; their statistics on curves that are known."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
+
+from lnattn import Embeddings, fold, six_terms
+from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.studies.measured_attention import measured_attention, near_share, windows
+from lnattn.studies.position import (
+    dominant_wave,
+    last_rows,
+    near_keys,
+    nearness,
+    position_table,
+    trend,
+)
+from lnattn.studies.position_bias import PositionBias, position_bias, share_of_context
+from lnattn.studies.sigma_bands import inverse_sigma_bands
+
+
+@pytest.fixture(scope="module")
+def model():
+    return random_gpt2(seed=3, d_model=24, heads=3, vocab=11, context=16)
+
+
+@pytest.fixture(scope="module")
+def folded(model):
+    return fold(attention_layer(model))
+
+
+@pytest.fixture(scope="module")
+def embeddings(model):
+    return embeddings_of(model)
+
+
+@pytest.fixture(scope="module")
+def bias(folded, embeddings):
+    sigma = inverse_sigma_bands(embeddings, folded.eps)
+    return position_bias(folded, embeddings.W_P, [0, 5, 15], sigma)
+
+
+def test_terms_are_means_over_all_pairs_of_tokens_of_the_six_terms(bias, folded, embeddings):
+    """T^p, T^pp at i = 5 for every token of key and query, by way of `six_terms`."""
+    i, vocab = 5, embeddings.vocab_size
+    p = np.empty((vocab, 3, i))
+    pp = np.empty((vocab, vocab, 3, i))
+    for key in range(vocab):
+        for query in range(vocab):
+            terms = six_terms(folded, embeddings, [key] * i + [query])
+            pp[query, key] = terms.pp[:, i, :i]
+        p[key] = terms.p[:, i, :i]
+    np.testing.assert_allclose(bias.term_p().mean[:, :i], p.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(bias.term_p().lower[:, :i], np.quantile(p, 0.025, axis=0))
+    np.testing.assert_allclose(bias.term_p().upper[:, :i], np.quantile(p, 0.975, axis=0))
+    np.testing.assert_allclose(bias.term_pp().mean[:, 1, :i], pp.mean(axis=(0, 1)), atol=1e-10)
+    # The band: over the key's token, with the query's divisor at its mean.
+    over_keys = pp.mean(axis=0)
+    np.testing.assert_allclose(
+        bias.term_pp().lower[:, 1, :i], np.quantile(over_keys, 0.025, axis=0)
+    )
+    total = (p + over_keys)[:, :, :]
+    np.testing.assert_allclose(bias.total().mean[:, 1, :i], total.mean(axis=0), atol=1e-10)
+    np.testing.assert_allclose(bias.total().upper[:, 1, :i], np.quantile(total, 0.975, axis=0))
+
+
+def test_attention_is_the_softmax_over_visible_keys(bias, folded):
+    alpha, total = bias.attention(), bias.total().mean
+    for row, i in enumerate(bias.queries):
+        for head in range(3):
+            weights = [math.exp(total[head, row, j] / folded.scale) for j in range(i + 1)]
+            expected = np.array(weights) / sum(weights)
+            np.testing.assert_allclose(alpha[head, row, : i + 1], expected, rtol=1e-10)
+            assert not alpha[head, row, i + 1 :].any()
+
+
+def test_without_sigma_the_terms_are_bare_products(bias, folded, embeddings):
+    bare = bias.without_sigma()
+    dense = torch.stack([folded.dense_W_QK(head) for head in range(3)])
+    expected = embeddings.W_P[[0, 5, 15]] @ dense @ embeddings.W_P.T
+    np.testing.assert_allclose(bare.term_pp().mean, expected, atol=1e-10)
+    np.testing.assert_allclose(bare.term_p().mean, folded.b_QK @ embeddings.W_P.T, atol=1e-10)
+    assert bare.term_p().lower is None
+    assert not bare.has_sigma
+
+
+def test_bidirectional_model_sees_all_keys():
+    folded = fold(random_layer(1, 8, 2, 4, causal=False))
+    W_P = torch.randn(6, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    alpha = position_bias(folded, W_P, [2]).attention()
+    assert (alpha > 0).all()
+    np.testing.assert_allclose(alpha.sum(axis=-1), 1)
+    assert (
+        near_keys(2, 6, causal=False, window=2)[0].tolist()
+        == [False, True, True, True] + [False] * 2
+    )
+
+
+def test_nearness_against_a_loop(folded, embeddings):
+    sigma = inverse_sigma_bands(embeddings, folded.eps)
+    found = nearness(folded, embeddings.W_P, sigma, window=4, block=5)
+    for i in (0, 3, 4, 15):
+        bias = position_bias(folded, embeddings.W_P, [i], sigma)
+        for head in range(3):
+            alpha = bias.attention()[head, 0]
+            score = bias.term_pp().mean[head, 0]
+            near = [j for j in range(i + 1) if i - j < 4]
+            far = [j for j in range(i + 1) if i - j >= 4]
+            assert found.share[head, i] == pytest.approx(sum(alpha[j] for j in near))
+            assert found.peak[head, i] == i - max(range(i + 1), key=lambda j: score[j])
+            level = sum(score[j] for j in near) / len(near)
+            if far:
+                below = sum(score[j] < level for j in far) / len(far)
+                assert found.percentile[head, i] == pytest.approx(below)
+            else:
+                assert np.isnan(found.percentile[head, i])
+            assert found.uniform[i] == pytest.approx(len(near) / (i + 1))
+
+
+def test_trend_of_known_curves():
+    rising = np.arange(20.0)
+    rising[[0, -1]] = 100, -100  # the ends are set apart
+    assert trend(rising) == trend(np.exp(0 * rising) + rising)
+    assert trend(rising).spearman == pytest.approx(1)
+    assert trend(rising).rising == 1
+    assert trend(rising).straight == pytest.approx(1)
+    assert trend(-rising).spearman == pytest.approx(-1)
+    assert trend(rising, margin=0).spearman < 0.9
+    assert trend(np.arange(20.0) ** 3).straight < 0.95
+
+
+@pytest.mark.parametrize("wavelength", [7.0, 33.3, 120.0])
+def test_wave_on_a_slope_is_found(wavelength):
+    place = np.arange(600)
+    curve = 0.05 * place + 3 * np.sin(2 * np.pi * place / wavelength + 0.4)
+    found = dominant_wave(curve)
+    assert found.wavelength == pytest.approx(wavelength, rel=0.03)
+    assert found.share > 0.9
+    assert found.cycles == pytest.approx(598 / found.wavelength)
+
+
+def test_noise_has_no_dominant_wave():
+    assert dominant_wave(np.random.default_rng(0).normal(size=600)).share < 0.2
+
+
+def test_last_rows_show_an_untrained_position(folded, embeddings):
+    assert last_rows(folded, embeddings.W_P, 5).ratio.min() > 0.1
+    untrained = embeddings.W_P.clone()
+    untrained[-1] *= 1e-3
+    found = last_rows(folded, untrained, 5)
+    assert found.queries == (11, 12, 13, 14, 15)
+    spread = [np.std(found.curves[1, row]) for row in range(5)]
+    expected = spread[4] / np.median(spread[:4])
+    assert found.ratio[1] == pytest.approx(expected)
+    assert found.ratio.max() < 0.01
+
+
+def test_measured_attention_is_that_of_hugging_face(model, folded, embeddings):
+    ids = np.random.default_rng(1).integers(0, 11, size=(6, 14))
+    measured = measured_attention(folded, embeddings, ids, [4, 13])
+    with torch.no_grad():
+        out = model(torch.from_numpy(ids), output_attentions=True)
+    rows = out.attentions[0][:, :, [4, 13], :].numpy()
+    np.testing.assert_allclose(measured.mean, rows.mean(axis=0), atol=1e-10)
+    error = rows.std(axis=0, ddof=1) / math.sqrt(6)
+    np.testing.assert_allclose(measured.error, error, atol=1e-10)
+    np.testing.assert_allclose(measured.on_itself()[:, 0], rows.mean(axis=0)[:, 0, 4])
+    near = rows.mean(axis=0)[:, 1, 4:14].sum(axis=-1)
+    np.testing.assert_allclose(measured.near_share()[:, 1], near)
+    np.testing.assert_allclose(near_share(measured.mean, [4, 13], True)[:, 1], near)
+    assert measured.windows == 6
+
+
+def test_local_attention_is_measured_but_has_no_position_study(embeddings):
+    layer = dataclasses.replace(random_layer(2, 24, 3, 8), window=4)
+    folded = fold(layer)
+    ids = np.random.default_rng(4).integers(0, 11, size=(2, 9))
+    rows = [
+        folded.attention(embeddings.W_E[row] + embeddings.W_P[:9])[:, [1, 8]]
+        for row in torch.from_numpy(ids)
+    ]
+    found = measured_attention(folded, embeddings, ids, [1, 8]).mean
+    np.testing.assert_allclose(found, torch.stack(rows).mean(0), atol=1e-10)
+    with pytest.raises(ShapeError, match="the last 4"):
+        position_bias(folded, embeddings.W_P, [3])
+
+
+def test_one_window_has_no_standard_error(folded, embeddings):
+    found = measured_attention(folded, embeddings, np.zeros((1, 3), dtype=np.int64), [2])
+    assert np.isnan(found.error).all()
+
+
+def test_windows_do_not_overlap_and_begin_as_asked():
+    documents = [[1, 2, 3, 4, 5], [6], [7, 8]]
+    assert windows(documents, 2).tolist() == [[1, 2], [3, 4], [7, 8]]
+    assert windows(documents, 3, first=0).tolist() == [[0, 1, 2], [0, 3, 4], [0, 7, 8]]
+    with pytest.raises(CorpusError, match="longer texts"):
+        windows(documents, 9)
+    with pytest.raises(CorpusError, match="no room"):
+        windows(documents, 1, first=0)
+
+
+def test_table_names_every_head(bias):
+    table = position_table(bias)
+    assert list(table.index) == [0, 1, 2]
+    alpha = bias.attention()
+    assert table.loc[1, "near share, i = 15"] == pytest.approx(alpha[1, 2, 6:16].sum())
+    assert table.loc[2, "T^p Spearman"] == trend(bias.term_p().mean[2]).spearman
+
+
+def test_freezing_and_reading_give_the_same_terms(bias, tmp_path):
+    for name, written in (("with", bias), ("without", bias.without_sigma())):
+        written.write(tmp_path, name, {"made by": "a test"})
+        read = PositionBias.read(tmp_path, name)
+        np.testing.assert_array_equal(read.attention(), written.attention())
+        assert read.queries == written.queries
+        assert read.has_sigma == written.has_sigma
+    (tmp_path / "with.json").write_text('{"study": "other"}')
+    with pytest.raises(ResultError):
+        PositionBias.read(tmp_path, "with")
+
+
+def test_share_of_context_is_the_papers_at_1024():
+    assert share_of_context(1024) == (50, 500, 1000)
+    assert share_of_context(256) == (12, 125, 250)
+    assert share_of_context(1) == (0, 0, 0)
+
+
+def test_bad_input_is_refused_in_one_sentence(folded, embeddings, bias):
+    with pytest.raises(TokenError, match="position 16"):
+        position_bias(folded, embeddings.W_P, [16])
+    with pytest.raises(ShapeError, match="at least one query"):
+        position_bias(folded, embeddings.W_P, [])
+    other = inverse_sigma_bands(Embeddings(embeddings.W_E, embeddings.W_P[:4]), 1e-5)
+    with pytest.raises(ShapeError, match="covers 4 positions"):
+        position_bias(folded, embeddings.W_P, [2], other)
+    with pytest.raises(ShapeError, match="fewer than 3"):
+        trend(np.arange(4.0))
+    with pytest.raises(ShapeError, match="constant"):
+        trend(np.ones(9))
+    with pytest.raises(ShapeError, match="straight line"):
+        dominant_wave(np.arange(30.0))
+    with pytest.raises(ShapeError, match="compare 2 to 16"):
+        last_rows(folded, embeddings.W_P, 1)
+    with pytest.raises(ShapeError, match="window"):
+        nearness(folded, embeddings.W_P, window=0)

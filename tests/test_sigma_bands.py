@@ -1,0 +1,126 @@
+"""The summary of 1/σ against forming every token–position pair, and selection against sorting."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lnattn import Embeddings
+from lnattn.attention.layernorm import sigma
+from lnattn.errors import ShapeError, TokenError
+from lnattn.studies import sigma_bands
+from lnattn.studies.sigma_bands import (
+    assumed_inverse_sigma,
+    covariance_blocks,
+    inverse_sigma_bands,
+    variances,
+)
+
+
+def embeddings(
+    vocab: int, positions: int, d: int, seed: int = 0, dtype: torch.dtype = torch.float64
+) -> Embeddings:
+    """Random rows with a mean, so that forgetting to centre shows."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(vocab + positions, d, generator=generator, dtype=torch.float64)
+    rows = rows * torch.rand(vocab + positions, 1, generator=generator, dtype=torch.float64) + 0.7
+    return Embeddings(rows[:vocab].to(dtype), rows[vocab:].to(dtype))
+
+
+def oracle(model: Embeddings, eps: float) -> np.ndarray:
+    """1/σ(e_v + p_j) by adding every pair of vectors: [position vocab]."""
+    assert model.W_E is not None
+    pairs = model.W_P[:, None, :].double() + model.W_E[None].double()
+    return (1 / sigma(pairs, eps)).numpy()
+
+
+@pytest.mark.parametrize(
+    ("vocab", "positions", "d", "block"),
+    [(3000, 7, 6, 3), (1, 5, 4, 64), (2, 1, 4, 1), (1025, 4, 3, 4)],
+)
+def test_mean_and_quantiles_equal_those_of_all_pairs(vocab, positions, d, block):
+    model = embeddings(vocab, positions, d)
+    found = inverse_sigma_bands(model, 1e-5, (0.025, 0.975), block)
+    pairs = oracle(model, 1e-5)
+    np.testing.assert_allclose(found.mean, pairs.mean(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(found.lower, np.quantile(pairs, 0.025, axis=1), rtol=1e-10)
+    np.testing.assert_allclose(found.upper, np.quantile(pairs, 0.975, axis=1), rtol=1e-10)
+
+
+def test_single_precision_agrees_to_single_precision():
+    model = embeddings(5000, 5, 32, dtype=torch.float32)
+    found = inverse_sigma_bands(model, 1e-5)
+    pairs = oracle(model, 1e-5)
+    np.testing.assert_allclose(found.mean, pairs.mean(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(found.upper, np.quantile(pairs, 0.975, axis=1), rtol=1e-4)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.integers(-3, 3), min_size=1, max_size=60),
+    st.floats(0, 1),
+    st.integers(0, 2**31),
+)
+def test_selection_equals_sorting_with_ties_and_any_sample(values, level, seed):
+    row = np.array(values, dtype=np.float64)
+    # Any sorted sample must do: one from the wrong end of the row forces the second attempt.
+    sample = np.sort(np.random.default_rng(seed).choice(row, size=min(5, len(row))))
+    found = sigma_bands._quantile(row, level, sample, np.empty_like(row))
+    assert found == pytest.approx(np.quantile(row, level), abs=1e-12)
+
+
+def test_selection_recovers_from_a_sample_that_misleads():
+    row = np.random.default_rng(0).normal(size=20_000)
+    misleading = np.sort(row)[-1024:]
+    found = sigma_bands._quantile(row, 0.3, misleading, np.empty_like(row))
+    assert found == pytest.approx(np.quantile(row, 0.3), abs=1e-12)
+
+
+def test_covariances_and_variances_are_those_of_numpy():
+    model = embeddings(9, 5, 6)
+    expected = np.cov(torch.cat([model.W_P, model.W_E]).numpy(), bias=True)
+    blocks = [(rows, block.clone()) for rows, block in covariance_blocks(model, 2)]
+    assert [rows.start for rows, _ in blocks] == [0, 2, 4]
+    found = torch.cat([block for _, block in blocks]).numpy()
+    np.testing.assert_allclose(found, expected[:5, 5:], atol=1e-12)
+    np.testing.assert_allclose(variances(model.W_E, block=4), np.diag(expected)[5:], rtol=1e-12)
+
+
+def test_memory_does_not_grow_with_positions():
+    model = embeddings(50, 40, 4)
+    largest = max(block.numel() for _, block in covariance_blocks(model, 8))
+    assert largest == 8 * 50
+
+
+def test_cancelling_pair_is_refused_without_epsilon_and_finite_with_it():
+    rows = torch.tensor([[1.0, 3.0, 5.0, 7.0]], dtype=torch.float64)
+    model = Embeddings(rows, -rows)
+    with pytest.raises(ShapeError, match="ε above zero"):
+        inverse_sigma_bands(model, 0.0)
+    assert inverse_sigma_bands(model, 1e-4).mean[0] == pytest.approx(100)
+
+
+def test_assumed_sigma_is_exact_for_tokens_without_covariance():
+    # A token that is orthogonal to the centred positions, with a variance of 2.
+    positions = torch.tensor([[1.0, -1, 0, 0], [2.0, -2, 0, 0]], dtype=torch.float64)
+    token = torch.tensor([[0.0, 0, 2, -2]], dtype=torch.float64)
+    found = assumed_inverse_sigma(positions, 2.0, 1e-5)
+    assert not found.has_band
+    np.testing.assert_allclose(
+        found.mean, inverse_sigma_bands(Embeddings(token, positions), 1e-5).mean, rtol=1e-12
+    )
+
+
+def test_bad_input_is_refused_in_one_sentence():
+    model = embeddings(5, 3, 4)
+    with pytest.raises(TokenError, match="no token embeddings"):
+        inverse_sigma_bands(Embeddings(None, model.W_P), 1e-5)
+    with pytest.raises(ShapeError, match="quantiles"):
+        inverse_sigma_bands(model, 1e-5, (0.9, 0.1))
+    with pytest.raises(ShapeError, match="block"):
+        inverse_sigma_bands(model, 1e-5, block=0)
+    with pytest.raises(ShapeError, match="variance must be"):
+        assumed_inverse_sigma(model.W_P, -1.0, 1e-5)

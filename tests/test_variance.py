@@ -1,0 +1,193 @@
+"""Variances, rank correlations and the first-token switch against slow, obvious computations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import attention_layer, embeddings_of, random_gpt2
+from scipy.stats import spearmanr
+
+from lnattn import Embeddings, fold
+from lnattn.attention.layernorm import sigma
+from lnattn.errors import ShapeError, TokenError
+from lnattn.studies.correlation import spearman, spearman_rows
+from lnattn.studies.first_token import first_token_switch, first_token_switch_on_text
+from lnattn.studies.position_bias import position_bias
+from lnattn.studies.sigma_bands import InverseSigma, inverse_sigma_bands
+from lnattn.studies.variance import (
+    frequency_study,
+    position_outliers,
+    token_norms,
+    variance_of_inputs,
+)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return random_gpt2(seed=5, d_model=24, heads=3, vocab=40, context=16)
+
+
+@pytest.fixture(scope="module")
+def folded(model):
+    return fold(attention_layer(model))
+
+
+@pytest.fixture(scope="module")
+def embeddings(model):
+    return embeddings_of(model)
+
+
+def test_variances_of_inputs_against_all_pairs(embeddings):
+    found = variance_of_inputs(embeddings, 1e-5)
+    e, p = embeddings.W_E.numpy(), embeddings.W_P.numpy()
+    covariances = [abs(np.cov(ev, pj, bias=True)[0, 1]) for ev in e for pj in p]
+    assert found.covariance == pytest.approx(np.mean(covariances), rel=1e-10)
+    np.testing.assert_allclose(found.token, e.var(axis=1), rtol=1e-10)
+    np.testing.assert_allclose(found.position, p.var(axis=1), rtol=1e-10)
+    pairs = sigma(embeddings.W_E[:, None] + embeddings.W_P[None], 1e-5)
+    np.testing.assert_allclose(found.mean_sigma, pairs.mean(dim=1), rtol=1e-10)
+    assert found.ratio == pytest.approx(e.var(axis=1).mean() / np.mean(covariances))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=4, max_size=40))
+def test_spearman_with_ties_is_that_of_scipy(pairs):
+    x, y = np.array(pairs).T
+    if np.ptp(x) == 0 or np.ptp(y) == 0:
+        with pytest.raises(ShapeError, match="constant"):
+            spearman(x, y)
+        return
+    found = spearman(x, y)
+    assert found.rho == pytest.approx(spearmanr(x, y).statistic, abs=1e-12)
+    assert -1 <= found.low <= found.rho <= found.high <= 1
+
+
+def test_interval_covers_the_truth_as_often_as_it_says():
+    """A simulation: normal pairs with r = 0.6, whose Spearman is (6/π) asin(r/2)."""
+    truth = 6 / np.pi * np.arcsin(0.3)
+    random = np.random.default_rng(0)
+    hits = 0
+    for _ in range(400):
+        x = random.normal(size=60)
+        y = 0.6 * x + 0.8 * random.normal(size=60)
+        found = spearman(x, y)
+        hits += found.low <= truth <= found.high
+    assert 0.92 <= hits / 400 <= 0.98
+
+
+def test_rows_share_one_ranking_and_a_perfect_order_has_a_point_interval():
+    y = np.arange(9)
+    up, down = spearman_rows(np.stack([y**3, -y]), y)
+    assert (up.rho, up.low, up.high) == pytest.approx((1, 1, 1))
+    assert (down.rho, down.low, down.high) == pytest.approx((-1, -1, -1))
+    assert "1.000" in str(up)
+
+
+def test_norms_against_a_loop(embeddings):
+    W_E = embeddings.W_E
+    found = token_norms(W_E, 1e-5)
+    before = [float(row.norm()) for row in W_E]
+    after = [float((row / sigma(row, 1e-5)).norm()) for row in W_E]
+    assert found.variance_before == pytest.approx(np.var(before))
+    assert found.variance_after == pytest.approx(np.var(after))
+    assert found.cv_before == pytest.approx(np.std(before) / np.mean(before))
+    assert found.cv_after == pytest.approx(np.std(after) / np.mean(after))
+    assert 0 < found.centred_after < 1e-3
+    assert token_norms(W_E, 0.0).centred_after < 1e-12
+
+
+def test_outliers_are_robust_z_scores():
+    variance = np.array([9.0, 1.0, 1.2, 0.8, 1.1, 0.9, 0.001])
+    # Rows (a, −a) have variance a².
+    a = torch.from_numpy(np.sqrt(variance))
+    found = position_outliers(torch.stack([a, -a], dim=1))
+    inner = variance[1:-1]
+    scale = 1.4826 * np.median(np.abs(inner - np.median(inner)))
+    assert found.first == pytest.approx((9 - 1) / scale)
+    assert found.last == pytest.approx((0.001 - 1) / scale)
+    logs = np.log(inner)
+    log_scale = 1.4826 * np.median(np.abs(logs - np.median(logs)))
+    assert found.last_log == pytest.approx((np.log(0.001) - np.median(logs)) / log_scale)
+    assert found.interior_spread == pytest.approx(0.2)
+
+
+def test_frequency_study_leaves_rare_tokens_out(folded, embeddings):
+    counts = np.random.default_rng(2).integers(0, 6, size=40)
+    inputs = variance_of_inputs(embeddings, folded.eps)
+    found = frequency_study(folded, embeddings, inputs, counts, min_count=2)
+    assert (found.counts >= 2).all()
+    assert len(found.tokens) == (counts >= 2).sum()
+    for head in range(3):
+        asserted = [
+            float(folded.b_QK[head] @ embeddings.W_E[v])
+            / np.mean([float(sigma(embeddings.W_E[v] + p, folded.eps)) for p in embeddings.W_P])
+            for v in found.tokens
+        ]
+        np.testing.assert_allclose(found.asserted[head], asserted, rtol=1e-10)
+        expected = spearmanr(asserted, counts[found.tokens]).statistic
+        assert found.head_correlations[head].rho == pytest.approx(expected)
+        assert found.table().loc[head, "Spearman"] == found.head_correlations[head].rho
+    variance = embeddings.W_E.var(dim=1, correction=0).numpy()[found.tokens]
+    expected = spearmanr(variance, found.counts).statistic
+    assert found.variance_correlation.rho == pytest.approx(expected)
+
+
+def test_switch_by_position_terms_against_one_query_at_a_time(folded, embeddings):
+    inverse = inverse_sigma_bands(embeddings, folded.eps)
+    found = first_token_switch(folded, embeddings.W_P, inverse, block=4)
+    ordinary = inverse.mean.copy()
+    ordinary[0] = np.median(ordinary[1:])
+    for i in (1, 4, 5, 15):
+        true = position_bias(folded, embeddings.W_P, [i], inverse).attention()
+        changed = position_bias(
+            folded, embeddings.W_P, [i], InverseSigma(ordinary, None, None)
+        ).attention()
+        np.testing.assert_allclose(found.true[:, i - 1], true[:, 0, 0])
+        np.testing.assert_allclose(found.median[:, i - 1], changed[:, 0, 0])
+    assert found.true.shape == (3, 15)
+    assert found.sigma_ratio == pytest.approx(ordinary[0] / inverse.mean[0])
+    np.testing.assert_allclose(found.score, folded.b_QK @ embeddings.W_P[0])
+
+
+def test_switch_on_text_changes_the_first_key_only(folded, embeddings):
+    ids = np.random.default_rng(3).integers(0, 40, size=(3, 7))
+    found = first_token_switch_on_text(folded, embeddings, ids)
+    true, changed, ratios = [], [], []
+    for row in torch.from_numpy(ids):
+        x = embeddings.W_E[row] + embeddings.W_P[:7]
+        divisors = sigma(x, folded.eps)
+        replaced = divisors.clone()
+        replaced[0] = divisors[1:].median()
+        ratios.append(float(divisors[0] / replaced[0]))
+        for key_divisors, rows in ((divisors, true), (replaced, changed)):
+            scores = ((x / divisors[:, None]) @ folded.W_Q + folded.b_Q[:, None]) @ (
+                (x / key_divisors[:, None]) @ folded.W_K
+            ).transpose(-1, -2)
+            later = torch.ones(7, 7, dtype=torch.bool).triu(1)
+            alpha = (scores / folded.scale).masked_fill(later, -torch.inf).softmax(-1)
+            rows.append(alpha[:, 1:, 0])
+    np.testing.assert_allclose(found.true, torch.stack(true).mean(0), atol=1e-10)
+    np.testing.assert_allclose(found.median, torch.stack(changed).mean(0), atol=1e-10)
+    assert found.sigma_ratio == pytest.approx(np.mean(ratios))
+    expected = found.true.mean(axis=-1) / found.median.mean(axis=-1)
+    np.testing.assert_allclose(found.amplification(), expected)
+
+
+def test_bad_input_is_refused_in_one_sentence(folded, embeddings):
+    partial = Embeddings(None, embeddings.W_P)
+    with pytest.raises(TokenError, match="no token embeddings"):
+        variance_of_inputs(partial, 1e-5)
+    inputs = variance_of_inputs(embeddings, 1e-5)
+    with pytest.raises(ShapeError, match="counts of 3 tokens"):
+        frequency_study(folded, embeddings, inputs, np.ones(3, dtype=np.int64))
+    with pytest.raises(ShapeError, match="four or more"):
+        spearman(np.arange(3), np.arange(3))
+    with pytest.raises(ShapeError, match="finite"):
+        spearman(np.array([1, 2, 3, np.nan]), np.arange(4))
+    with pytest.raises(ShapeError, match="five positions"):
+        position_outliers(embeddings.W_P[:4])
+    with pytest.raises(ShapeError, match="at least two positions"):
+        first_token_switch(folded, embeddings.W_P[:1], InverseSigma(np.ones(1), None, None))

@@ -171,9 +171,11 @@ def test_a_registered_claim_appears_in_its_table(folder):
     assert entry.function == ledger.claim("K1").function
     shown = ledger.table(["K1", "K2"])._repr_markdown_()
     assert "✓ holds: float64 \\| exact" in shown
-    assert "0.25 (tiny \\| model)" in shown
-    assert "not registered" in shown.splitlines()[-1]
-    assert {line.count("|") - line.count("\\|") for line in shown.splitlines()} == {5}
+    assert "0.25<br>*tiny \\| model*" in shown
+    rows = [line for line in shown.splitlines() if line.startswith("|")]
+    assert len(rows) == 4
+    assert "not registered" in rows[-1]
+    assert {line.count("|") - line.count("\\|") for line in rows} == {5}
 
 
 def test_registering_again_replaces_and_another_model_adds(folder):

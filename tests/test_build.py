@@ -154,6 +154,10 @@ def test_a_folder_that_is_no_book_is_one_sentence(tmp_path, capsys):
 
 
 CHAPTER = """---
+jupytext:
+  text_representation:
+    extension: .md
+    format_name: myst
 kernelspec:
   name: python3
   display_name: Python 3

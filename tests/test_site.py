@@ -25,7 +25,9 @@ def pages() -> list[str]:
     """Addresses of all pages below the site, the theme's own files left out."""
     found = (path.relative_to(SITE) for path in SITE.rglob("*.html"))
     return sorted(
-        path.as_posix() for path in found if path.parts[0] not in {"_static", "_sources", "reports"}
+        path.as_posix()
+        for path in found
+        if path.parts[0] not in {"_static", "_sources", "reports"} and path != Path("index.html")
     )
 
 
@@ -35,7 +37,7 @@ needs_site = pytest.mark.skipif(
 needs_browser = pytest.mark.skipif(
     browser.find() is None, reason="no Chromium is installed here; apt-get install chromium"
 )
-each_page = pytest.mark.parametrize("page", pages() or ["index.html"])
+each_page = pytest.mark.parametrize("page", pages() or ["book/index.html"])
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -76,7 +78,7 @@ LOOK = """
     wide: [...article.querySelectorAll('*')]
       .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
       .slice(0, 5).map(e => e.tagName + '.' + e.className),
-    headings: document.querySelectorAll('h1').length,
+    headings: article.querySelectorAll('h1').length,
     language: document.documentElement.lang,
   };
 })()
@@ -126,8 +128,13 @@ def test_a_page_in_the_browser(page, address, chromium):
     assert phone["overflow"] <= 0, f"scrolls sideways at 360 px: {phone['wide']}"
     assert desktop["overflow"] <= 0, f"scrolls sideways at 1280 px: {desktop['wide']}"
     assert phone["language"] == "en"
-    if page != "index.html" and page not in SYSTEM_PAGES:
+    if page not in SYSTEM_PAGES:
         assert phone["headings"] == 1
+
+
+@needs_site
+def test_the_front_door_leads_to_the_preface():
+    assert 'url=book/index.html"' in (SITE / "index.html").read_text(encoding="utf-8")
 
 
 @needs_site

@@ -210,7 +210,9 @@ class Table:
         )
 
     def _repr_markdown_(self) -> str:
+        # The wrapper lets the site's style sheet stack the cells on a phone.
         lines = [
+            '<div class="claims">\n',
             "| Claim | Reported | Reproduced here | Holds? |",
             "|:--|:--|:--|:--|",
         ]
@@ -219,13 +221,13 @@ class Table:
             if entry is None:
                 found, verdict = "not computed in this build", "not registered"
             else:
-                found = f"{entry.reproduced} ({entry.model})"
+                found = f"{entry.reproduced}<br>*{entry.model}*"
                 verdict = f"{VERDICTS[entry.verdict]} {entry.verdict}"
                 if entry.note:
                     verdict += f": {entry.note}"
             cells = (stated, about.reported, found, verdict)
             lines.append("| " + " | ".join(map(_markdown_cell, cells)) + " |")
-        return "\n".join(lines)
+        return "\n".join([*lines, "\n</div>"])
 
 
 def resolve(name: str) -> Any:

@@ -49,7 +49,7 @@ class Banner:
         versions = ", ".join(
             f"{html.escape(name)} {html.escape(number)}" for name, number in self.versions.items()
         )
-        weights = f" Weights: <code>sha256 {self.weights}…</code>." if self.weights else ""
+        weights = f" Weights: <code>sha256 {self.weights}…</code>" if self.weights else ""
         return (
             '<div class="lnattn-banner" role="note">'
             f"Model: <strong>{html.escape(self.model)}</strong> ({html.escape(self.why)}).{weights}"

@@ -3,7 +3,6 @@
 - MathJax is copied into the site at build time, from the Python package that carries it; only
   the parts that a page can ask for. It lies outside the book's own static folder, because Jupyter
   Book loads every script of that folder on every page.
-- Scripts of the default theme that exist to talk to other hosts (Thebe) are left out.
 - `{installed-versions}` lists the packages that the book was built with.
 """
 
@@ -33,8 +32,6 @@ MATHJAX_PARTS = (
     "sre/mathmaps/base.json",
     "sre/mathmaps/en.json",
 )
-#: Page scripts that serve only to contact other hosts.
-_UNWANTED = ("sphinx-thebe.js", "thebe")
 
 
 def mathjax_folder() -> Path:
@@ -67,17 +64,6 @@ def copy_mathjax(app: Sphinx) -> None:
             raise ExtensionError(f"{source} holds no {part}; check the version of {_CARRIER}")
 
 
-def drop_unwanted_scripts(
-    app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any
-) -> None:
-    """Keep scripts off the page whose only work is to load code from other hosts."""
-    context["script_files"] = [
-        script
-        for script in context.get("script_files", [])
-        if not any(name in str(getattr(script, "filename", script)) for name in _UNWANTED)
-    ]
-
-
 class InstalledVersions(SphinxDirective):
     """`{installed-versions}`: Python, and every package that lnattn and its book rely on."""
 
@@ -101,5 +87,4 @@ def _row(*cells: str) -> nodes.row:
 def setup(app: Sphinx) -> dict[str, Any]:
     app.add_directive("installed-versions", InstalledVersions)
     app.connect("builder-inited", copy_mathjax)
-    app.connect("html-page-context", drop_unwanted_scripts, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

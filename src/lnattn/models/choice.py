@@ -31,7 +31,8 @@ def default_model(*, patience: float = 3.0) -> Choice:
     answers within `patience` seconds. The reason is meant to be shown to the reader.
     """
     if name := os.environ.get("LNATTN_MODEL", "").strip():
-        return Choice(name, "chosen by LNATTN_MODEL")
+        # The book's build asks once for all chapters, and passes on the reason it was given.
+        return Choice(name, os.environ.get("LNATTN_MODEL_WHY") or "chosen by LNATTN_MODEL")
     if hub.is_cached(PREFERRED):
         return Choice(PREFERRED, "GPT-2 is in this machine's cache")
     if offline():

@@ -21,7 +21,8 @@ from lnattn.storage import (
     write_json,
 )
 from lnattn.text.corpora import describe_corpus, read_documents
-from lnattn.text.ngrams import bigram_loss, count_bigrams, unigram_loss
+from lnattn.text.counts import Counts
+from lnattn.text.ngrams import bigram_loss, unigram_loss
 from lnattn.text.tokenizers import encode_stream, load_tokenizer, train_bpe
 
 
@@ -145,12 +146,6 @@ def _remember_corpus(folder: Path, corpus: dict[str, object]) -> None:
 
 
 def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:
-    """Unigram and bigram counts of a token stream as one compressed npz."""
-    bigrams = count_bigrams(tokens, vocab_size)
-    arrays = {
-        "unigrams": np.bincount(tokens, minlength=vocab_size).astype(np.int64),
-        "indptr": bigrams.indptr.astype(np.int64),
-        "indices": bigrams.indices.astype(np.int32),
-        "data": bigrams.data.astype(np.int64),
-    }
-    write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
+    """Unigram and bigram counts of a token stream: `path` and its record beside it."""
+    convention = "one stream; every document is followed by <|endoftext|>"
+    Counts.from_stream(tokens, vocab_size, provenance(boundary=convention)).save(path)

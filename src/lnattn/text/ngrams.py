@@ -6,6 +6,9 @@ import numpy as np
 from scipy import sparse
 
 from lnattn.errors import CorpusError
+from lnattn.text.counts import Counts
+
+__all__ = ["Counts", "bigram_loss", "count_bigrams", "unigram_loss"]
 
 
 def count_bigrams(tokens: np.ndarray, vocab_size: int) -> sparse.csr_array:

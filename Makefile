@@ -61,7 +61,7 @@ serve: $(STAMP)
 	@$(PY) -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
 
 benchmark: $(STAMP)
-	@set -e; for file in benchmarks/bench_*.py; do echo "== $$file"; $(PY) "$$file"; done
+	@$(PY) benchmarks/run_all.py $(ARGS)
 
 lock: $(STAMP)
 	@$(PY) -m lnattn.book.lock > constraints.new && mv constraints.new constraints.txt

@@ -45,7 +45,7 @@ from lnattn.attention.terms import TERMS, look_up
 from lnattn.errors import ShapeError
 from lnattn.models.layers import Embeddings
 
-#: Queries whose scores are held at one time by a thread: 2 × 64 × 2 n numbers.
+#: Queries whose scores a thread holds at one time: 4 · 64 · n numbers, within its own cache.
 _BLOCK = 64
 
 #: Licence to reorder sums and to fuse multiplications; infinities keep their meaning.
@@ -83,10 +83,10 @@ class SixTermKL:
         self._heads, self._d_head = folded.n_heads, folded.d_head
         self._eps, self._causal = folded.eps, folded.causal
         shrink = 1.0 / (folded.scale if scale is None else scale)
-        # [d_model 2·head·d_head]: queries of all heads, already divided by scale, then keys.
-        both = torch.cat([folded.W_Q * shrink, folded.W_K]).float()
-        self._projection = both.permute(1, 0, 2).reshape(folded.d_model, -1).contiguous()
-        self._b_Q = (folded.b_Q * shrink).float()
+        # [d_model 2·head·d_head + head]: queries of all heads, keys, and what keys assert alone;
+        # queries and assertions are already divided by the scale.
+        both = torch.cat([folded.W_Q * shrink, folded.W_K]).permute(1, 0, 2).flatten(1)
+        self._projection = torch.cat([both, folded.b_QK.T * shrink], dim=1).float()
         self._projected_positions = self._embeddings.W_P @ self._projection
         self._workers = min(workers or torch.get_num_threads(), self._heads)
 
@@ -98,10 +98,12 @@ class SixTermKL:
         """
         inputs = self._project(token_ids)
         n = len(inputs)
+        width = self._heads * self._d_head
+        by_head = (self._heads, self._d_head)
         # Rows 2 i and 2 i + 1: the token part and the position part of query i.
-        queries = inputs[:, :, 0].flatten(0, 1)
-        keys = inputs[:, :, 1]
-        alone = torch.einsum("hk,nphk->hpn", self._b_Q, keys).contiguous().numpy()
+        queries = inputs[..., :width].unflatten(-1, by_head).flatten(0, 1)
+        keys = inputs[..., width : 2 * width].unflatten(-1, by_head)
+        alone = inputs[..., 2 * width :].permute(2, 1, 0).contiguous().numpy()
         divergence = np.empty((self._heads, len(TERMS), n), dtype=np.float32)
 
         def one_head(head: int) -> None:
@@ -120,19 +122,17 @@ class SixTermKL:
             list(pool.map(one_head, range(self._heads)))
         return divergence.transpose(1, 0, 2)
 
-    def _project(
-        self, token_ids: Int[Tensor, "n"] | list[int]
-    ) -> Float[Tensor, "n part query_or_key head d_head"]:
-        """q and k of the token part (0) and the position part (1) of every input, over σ."""
+    def _project(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[Tensor, "n part column"]:
+        """Token part (0) and position part (1) of every input, projected and divided by σ."""
         tokens, positions = look_up(self._embeddings, token_ids)
         n = len(tokens)
         # A text repeats its words: project each distinct token once.
         ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
         distinct = self._embeddings.W_E[ids] @ self._projection  # type: ignore[index]
         over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
-        inputs = torch.empty(n, 2, 2, self._heads, self._d_head)
-        torch.mul(distinct[inverse], over_sigma, out=inputs[:, 0].view(n, -1))
-        torch.mul(self._projected_positions[:n], over_sigma, out=inputs[:, 1].view(n, -1))
+        inputs = torch.empty(n, 2, distinct.shape[1])
+        torch.mul(distinct[inverse], over_sigma, out=inputs[:, 0])
+        torch.mul(self._projected_positions[:n], over_sigma, out=inputs[:, 1])
         return inputs
 
 

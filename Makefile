@@ -72,6 +72,7 @@ clean:
 $(STAMP): pyproject.toml constraints.txt $(if $(OWN),$(ENVDIR)/bin/python)
 	@$(PY) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"this project needs Python 3.11 or newer; the active environment has {v[0]}.{v[1]}.")'
 	@echo "[setup] installing packages into $(ENVDIR) (a few minutes the first time)"
+	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip --upgrade
 	@$(PY) -m pip install --disable-pip-version-check --progress-bar on \
 	  --editable '.[$(EXTRAS)]' --constraint constraints.txt
 	@touch $@

@@ -10,7 +10,8 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
 
-from lnattn import Embeddings, fold, six_terms
+from lnattn import Embeddings, FirstLayer, fold, load_first_layer, six_terms
+from lnattn.book.paths import repository
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
 from lnattn.studies.measured_attention import measured_attention, near_share, windows
 from lnattn.studies.position import (
@@ -22,6 +23,7 @@ from lnattn.studies.position import (
     trend,
 )
 from lnattn.studies.position_bias import PositionBias, position_bias, share_of_context
+from lnattn.studies.position_only import PositionOnly, freeze_position, position_only
 from lnattn.studies.sigma_bands import inverse_sigma_bands
 
 
@@ -135,13 +137,13 @@ def test_trend_of_known_curves():
     assert trend(np.arange(20.0) ** 3).straight < 0.95
 
 
-@pytest.mark.parametrize("wavelength", [7.0, 33.3, 120.0])
+@pytest.mark.parametrize("wavelength", [7.0, 33.3, 120.0, 400.0])
 def test_wave_on_a_slope_is_found(wavelength):
     place = np.arange(600)
     curve = 0.05 * place + 3 * np.sin(2 * np.pi * place / wavelength + 0.4)
     found = dominant_wave(curve)
-    assert found.wavelength == pytest.approx(wavelength, rel=0.03)
-    assert found.share > 0.9
+    assert found.wavelength == pytest.approx(wavelength, rel=1e-3)
+    assert found.share > 0.999
     assert found.cycles == pytest.approx(598 / found.wavelength)
 
 
@@ -250,3 +252,38 @@ def test_bad_input_is_refused_in_one_sentence(folded, embeddings, bias):
         last_rows(folded, embeddings.W_P, 1)
     with pytest.raises(ShapeError, match="window"):
         nearness(folded, embeddings.W_P, window=0)
+
+
+def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
+    layer = FirstLayer(
+        embeddings_of(model), attention_layer(model), provenance={"name": "random", "tensors": []}
+    )
+    made = position_only(layer)
+    freeze_position(layer, tmp_path)
+    read = PositionOnly.read(tmp_path)
+    for name in ("variance", "peak", "assumed", "spearman", "near"):
+        np.testing.assert_array_equal(getattr(read, name), getattr(made, name))
+    np.testing.assert_allclose(read.bias.comparison, made.bias.comparison, rtol=1e-6)
+    np.testing.assert_allclose(read.last.ratio, made.last.ratio, rtol=1e-5)
+    assert read.record["model"] == "random"
+    assert read.table().shape == (3, 9)
+    # One assumed case, by hand.
+    sigma = (layer.embeddings.W_P.var(dim=1, correction=0) + made.assumed[3] + 1e-5).sqrt()
+    folded = fold(layer.attention)
+    curve = (folded.b_QK @ layer.embeddings.W_P.T / sigma).numpy()[2]
+    assert made.spearman[3, 2] == pytest.approx(trend(curve).spearman)
+
+
+def test_gpt2_position_terms_are_as_frozen(gpt2_attention_folder):
+    """Claims K6, K13 and K14 on GPT-2's real weights, where they are at hand."""
+    layer = load_first_layer(gpt2_attention_folder)
+    found = position_only(layer)
+    rising = found.spearman.min(axis=0) > 0.9
+    # The truth for each head: one falls, whatever σ is.
+    assert rising.tolist() == [head != 5 for head in range(12)]
+    assert (found.spearman[:, 5] < -0.9).all()
+    assert found.variance[0] == pytest.approx(0.12696, abs=1e-5)
+    assert found.last.ratio.max() < 0.05
+    frozen = PositionOnly.read(repository() / "data" / "results" / "gpt2")
+    np.testing.assert_allclose(frozen.bias.comparison, found.bias.comparison, rtol=1e-5, atol=1e-6)
+    assert frozen.record["weights_sha256"] == layer.provenance["weights_sha256"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from scipy.optimize import minimize_scalar
 from scipy.stats import spearmanr
 from torch import Tensor
 
@@ -58,8 +59,8 @@ class Wave:
     """The strongest oscillation of a curve.
 
     wavelength: in positions; cycles: how many of them fit into the curve; share: the part of the
-    detrended curve's power that lies at this frequency (within one Fourier bin). Fewer than two
-    cycles are a bend rather than a wave.
+    variance left by a straight line that a sine of this wavelength, with a line, explains. Fewer
+    than two cycles are a bend rather than a wave.
     """
 
     wavelength: float
@@ -68,22 +69,36 @@ class Wave:
 
 
 def dominant_wave(curve: Float[np.ndarray, "position"], margin: int = 1) -> Wave:
-    """The dominant wavelength of a curve, after its straight-line trend is taken out.
+    """The dominant wavelength of a curve that may also have a straight trend.
 
-    A Hann window keeps the ends from leaking into all frequencies; the spectrum is interpolated
-    eightfold by zero padding, so that the wavelength need not divide the curve's length.
+    The highest peak of the detrended curve's Fourier spectrum (Hann window, zero padded) tells
+    where to look; a sine and a line are then fitted together around it. A spectrum alone misplaces
+    a wave that fits only once or twice into the curve, because the line takes part of it away.
     """
     inner = _interior(curve, margin)
-    place = np.arange(len(inner))
-    rest = inner - np.polyval(np.polyfit(place, inner, 1), place)
-    if np.abs(rest).max() <= 1e-12 * max(1.0, np.abs(inner).max()):
+    n, place = len(inner), np.arange(len(inner))
+    line = np.stack([np.ones(n), place], axis=1)
+    straight = _residual(line, inner)
+    if straight <= (1e-12 * max(1.0, np.abs(inner).max())) ** 2 * n:
         raise ShapeError("the curve is a straight line; it has no wave.")
     finer = 8
-    length = finer * len(inner)
-    power = np.abs(np.fft.rfft(rest * np.hanning(len(inner)), length)) ** 2
-    peak = max(1, int(power[1:].argmax()) + 1)
-    around = power[max(0, peak - finer) : peak + finer + 1].sum() / power.sum()
-    return Wave(length / peak, peak / finer, float(around))
+    rest = inner - line @ np.linalg.lstsq(line, inner, rcond=None)[0]
+    power = np.abs(np.fft.rfft(rest * np.hanning(n), finer * n))
+    peak = (int(power[1:].argmax()) + 1) / (finer * n)
+
+    def unexplained(frequency: float) -> float:
+        phase = 2 * np.pi * frequency * place
+        return _residual(np.column_stack([line, np.sin(phase), np.cos(phase)]), inner)
+
+    around = (max(0.5 / n, peak - 1 / n), min(0.5, peak + 1 / n))
+    best = minimize_scalar(unexplained, bounds=around, method="bounded", options={"xatol": 1e-7})
+    return Wave(1 / best.x, n * best.x, 1 - best.fun / straight)
+
+
+def _residual(columns: np.ndarray, curve: np.ndarray) -> float:
+    """Sum of squares that the best combination of the columns leaves of a curve."""
+    fitted = columns @ np.linalg.lstsq(columns, curve, rcond=None)[0]
+    return float(np.square(curve - fitted).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +210,7 @@ def position_table(bias: PositionBias, margin: int = 1) -> pd.DataFrame:
             "T^p rising steps": rising.rising,
             "T^p straight line R²": rising.straight,
             "T^pp wavelength": wave.wavelength,
-            "T^pp share at it": wave.share,
+            "T^pp wave share": wave.share,
         }
         for column, i in enumerate(bias.queries):
             near, _ = near_keys(i, bias.n_positions, bias.causal)

@@ -17,6 +17,7 @@ from lnattn.errors import LnattnError
 
 #: Command -> (module with add_arguments and run, one line for the overview).
 COMMANDS = {
+    "count": ("lnattn.commands.count", "count a corpus: unigrams and bigrams, exact, on all cores"),
     "train-book-model": (
         "lnattn.commands.train",
         "train a small GPT-2 from nothing on your text, resumably",
@@ -24,6 +25,7 @@ COMMANDS = {
 }
 
 _EXAMPLES = """examples:
+  lnattn count articles.jsonl --tokenizer book-gpt2 --out counts.npz
   lnattn train-book-model articles.jsonl --held-out valid.jsonl --out my-model
   lnattn COMMAND --help     what a command does, its options, and examples
 

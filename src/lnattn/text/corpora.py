@@ -1,4 +1,4 @@
-"""Corpora as streams of documents: local JSON-lines or text files, and pinned hub datasets."""
+"""Corpora as streams of documents: local JSON-lines, Parquet or text files, pinned hub datasets."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from lnattn.errors import CorpusError
 from lnattn.storage import sha256_of_file
@@ -13,14 +14,22 @@ from lnattn.storage import sha256_of_file
 
 @dataclass(frozen=True)
 class HubCorpus:
-    """A dataset on the Hugging Face hub, pinned to one revision of its repository."""
+    """A dataset on the Hugging Face hub, pinned to one revision of its repository.
+
+    path: the repository, or a local folder of the same layout; name: its configuration; lines:
+    whether a row is one line of an article, as in WikiText, and not a whole document.
+    """
 
     path: str
     name: str | None
     split: str
     revision: str
     licence: str
+    lines: bool = False
 
+
+#: Endings of files with one JSON object a line.
+JSON_LINES = {".jsonl", ".json"}
 
 #: Names that may be given instead of files. Revisions are commits of the dataset repositories, as
 #: several independent public projects pin them; OpenWebText's is the one whose files are Parquet
@@ -32,6 +41,15 @@ HUB_CORPORA = {
         "train",
         "b08601e04326c79dfdd32d625aee71d232d685c3",
         "CC BY-SA",
+        lines=True,
+    ),
+    "wikitext-103-validation": HubCorpus(
+        "Salesforce/wikitext",
+        "wikitext-103-raw-v1",
+        "validation",
+        "b08601e04326c79dfdd32d625aee71d232d685c3",
+        "CC BY-SA",
+        lines=True,
     ),
     "openwebtext": HubCorpus(
         "Skylion007/openwebtext",
@@ -46,8 +64,8 @@ HUB_CORPORA = {
 def read_documents(sources: Sequence[str | Path]) -> Iterator[str]:
     """Yield the non-empty documents of all sources, in order.
 
-    A source is a `.jsonl` file (one object with a `text` field a line), a `.txt` file (one
-    document), or a name in `HUB_CORPORA`, which needs a network the first time.
+    A source is a `.jsonl` file (one object with a `text` field a line), a `.parquet` file (a
+    column `text`), a `.txt` file (one document), or a name in `HUB_CORPORA`, which needs a network.
     Raises `CorpusError` for a missing file, a damaged line, or when nothing at all was found.
     """
     if isinstance(sources, str | Path):
@@ -72,16 +90,22 @@ def _file_documents(path: Path) -> Iterator[str]:
     if not path.is_file():
         known = ", ".join(HUB_CORPORA)
         raise CorpusError(
-            f"there is no corpus file {path}; give a .jsonl or .txt file, or one of: {known}."
+            f"there is no corpus file {path}; give a .jsonl, .parquet or .txt file, or one of: "
+            f"{known}."
         )
     if path.suffix == ".txt":
         yield _decode(path)
-    elif path.suffix in {".jsonl", ".json"}:
-        yield from _json_lines(path)
+    elif path.suffix in JSON_LINES:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    yield parse_line(line, f"{path}, line {number}")
+    elif path.suffix == ".parquet":
+        yield from parquet_documents(path)
     else:
         raise CorpusError(
             f"{path} ends in {path.suffix or 'nothing'}; documents are read from .jsonl (one "
-            "object with a 'text' field a line) or .txt."
+            "object with a 'text' field a line), .parquet (a column 'text') or .txt."
         )
 
 
@@ -92,53 +116,127 @@ def _decode(path: Path) -> str:
         raise CorpusError(f"{path} is not UTF-8 ({error.reason}); convert it first.") from error
 
 
-def _json_lines(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                text = json.loads(line)["text"]
-            except (ValueError, KeyError, TypeError) as error:
-                raise CorpusError(
-                    f"{path}, line {number} is not a JSON object with a 'text' field "
-                    f"({type(error).__name__}); mend or remove the line."
-                ) from error
-            if not isinstance(text, str):
-                raise CorpusError(
-                    f"{path}, line {number}: 'text' must be a string, not {type(text).__name__}."
-                )
-            yield text
+def parse_line(line: bytes, where: str) -> str:
+    """The document in one line of JSON; `where` begins the message of its `CorpusError`."""
+    try:
+        text = json.loads(line)["text"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorpusError(
+            f"{where} is not a JSON object with a 'text' field ({type(error).__name__}); mend or "
+            "remove the line."
+        ) from error
+    if not isinstance(text, str):
+        raise CorpusError(f"{where}: 'text' must be a string, not {type(text).__name__}.")
+    return text
+
+
+def open_parquet(path: Path) -> Any:
+    """A `pyarrow.parquet.ParquetFile` with a string column `text`; `CorpusError` without one."""
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise CorpusError(f"{path} cannot be read as Parquet ({error}).") from error
+    names = file.schema_arrow.names
+    if "text" not in names:
+        raise CorpusError(f"{path} has no column 'text' but {', '.join(names)}; rename one.")
+    kind = file.schema_arrow.field("text").type
+    if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
+        raise CorpusError(f"{path}: the column 'text' holds {kind}, not strings.")
+    return file
+
+
+def parquet_documents(path: Path, row_groups: Sequence[int] | None = None) -> Iterator[str]:
+    """The documents of a Parquet file, or of some of its row groups, read a little at a time."""
+    import pyarrow
+
+    file = open_parquet(path)
+    groups = None if row_groups is None else list(row_groups)
+    try:
+        for batch in file.iter_batches(batch_size=1000, row_groups=groups, columns=["text"]):
+            for text in batch.column(0).to_pylist():
+                if text is None:
+                    raise CorpusError(f"{path} has a row without text; remove such rows.")
+                yield text
+    except (pyarrow.ArrowException, OSError) as error:
+        raise CorpusError(f"{path} is damaged ({error}); fetch it again.") from error
 
 
 def _hub_documents(corpus: HubCorpus) -> Iterator[str]:
+    for part in range(hub_parts(corpus)):
+        yield from hub_part_documents(corpus, part)
+
+
+def hub_parts(corpus: HubCorpus) -> int:
+    """How many files a hub corpus consists of."""
+    return _hub_stream(corpus).num_shards
+
+
+def hub_part_documents(corpus: HubCorpus, part: int) -> Iterator[str]:
+    """The documents that begin in one file of a hub corpus."""
+    stream = _hub_stream(corpus)
+    if corpus.lines:
+        return articles(_lines_of_own_articles(stream, part))
+    return _rows(stream, part)
+
+
+def _hub_stream(corpus: HubCorpus) -> Any:
     import datasets  # heavy, and only needed for the hub
 
     try:
-        stream = datasets.load_dataset(
+        return datasets.load_dataset(
             corpus.path,
             corpus.name,
             split=corpus.split,
             revision=corpus.revision,
             streaming=True,
         )
-        rows: Iterable[dict] = iter(stream)
-        lines = (row["text"] for row in rows)
-        yield from articles(lines) if "wikitext" in corpus.path else lines
-    except (OSError, ConnectionError) as error:
-        raise CorpusError(
-            f"the corpus {corpus.path} could not be read from the hub ({error}); check the "
-            "network, or give local .jsonl or .txt files."
-        ) from error
+    except Exception as error:  # HTTP, offline mode, missing repositories: unrelated types
+        raise _unreadable(corpus.path, error) from error
+
+
+def _rows(stream: Any, part: int) -> Iterator[str]:
+    try:
+        for row in stream.shard(num_shards=stream.num_shards, index=part):
+            yield row["text"]
+    except Exception as error:  # the network, once `datasets` has retried
+        raise _unreadable(stream.info.dataset_name, error) from error
+
+
+def _unreadable(name: str | None, error: Exception) -> CorpusError:
+    return CorpusError(
+        f"the corpus {name} could not be read from the hub ({error}); check the network, or give "
+        "local .jsonl, .parquet or .txt files."
+    )
+
+
+def _lines_of_own_articles(stream: Any, part: int) -> Iterator[str]:
+    """The lines of the articles that begin in a file; the last one may end in a later file."""
+    own = part == 0
+    for line in _rows(stream, part):
+        own = own or starts_article(line)
+        if own:
+            yield line
+    for later in range(part + 1, stream.num_shards if own else 0):
+        for line in _rows(stream, later):
+            if starts_article(line):
+                return
+            yield line
+
+
+def starts_article(line: str) -> bool:
+    """Whether a line of WikiText is a top-level heading, ` = Title = `."""
+    stripped = line.strip()
+    return stripped.startswith("= ") and not stripped.startswith("= =")
 
 
 def articles(lines: Iterable[str]) -> Iterator[str]:
     """Join WikiText's lines into articles; a top-level heading ` = Title = ` starts a new one."""
     article: list[str] = []
     for line in lines:
-        stripped = line.strip()
-        is_title = stripped.startswith("= ") and not stripped.startswith("= =")
-        if is_title and article:
+        if starts_article(line) and article:
             yield "".join(article)
             article = []
         article.append(line)

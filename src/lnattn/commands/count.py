@@ -1,0 +1,126 @@
+"""Count the tokens and neighbouring pairs of a corpus, exactly, in one pass on all cores.
+
+Memory stays flat however long the corpus is. An interrupted count (also by kill -9) goes on where
+it stopped when the same command is given again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+EXAMPLES = """examples:
+  lnattn count *.jsonl --tokenizer book-gpt2 --out counts.npz
+  lnattn count corpus.parquet --tokenizer path/to/tokenizer.json --out counts.npz --workers 8
+  lnattn count openwebtext --tokenizer gpt2 --out gpt2.npz --scheduler tcp://head-node:8786
+  lnattn count notes.txt --tokenizer minilm --out table.parquet --json
+
+Files: .jsonl (one object with a 'text' field a line), .parquet (a 'text' column), .txt (one
+document). Pairs never span two documents. With --boundary end, the end-of-text token follows every
+document; with --boundary both it also precedes it, as in the stream that GPT-2 is trained on.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("text", nargs="+", help="files, or wikitext-103 or openwebtext")
+    parser.add_argument(
+        "--tokenizer",
+        required=True,
+        metavar="NAME",
+        help="a tokenizer.json, a folder with one, or the name of a model",
+    )
+    parser.add_argument(
+        "--out", required=True, metavar="FILE", help="the .npz or .parquet to write"
+    )
+    parser.add_argument(
+        "--boundary",
+        choices=["none", "end", "both"],
+        default="none",
+        help="where the end-of-text token is counted at a document's ends (default: none)",
+    )
+    parser.add_argument("--workers", type=_positive, metavar="N", help="processes (default: cores)")
+    parser.add_argument(
+        "--memory",
+        type=_positive,
+        default=512,
+        metavar="MIB",
+        help="memory for counting, all workers together, beside what the tokenizer needs "
+        "(default: 512)",
+    )
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="count on a Dask cluster instead")
+    parser.add_argument(
+        "--shard", type=_positive, metavar="MIB", help="text in a shard (default: 1 to 64)"
+    )
+    parser.add_argument("--restart", action="store_true", help="discard an interrupted count")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
+    parser.add_argument("--json", action="store_true", help="print the full record as JSON")
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
+    return number
+
+
+def run(args: argparse.Namespace) -> None:
+    from lnattn.text.counting import count_corpus
+
+    tokenizer = _find_tokenizer(args.tokenizer)
+    record = count_corpus(
+        args.text,
+        tokenizer,
+        args.out,
+        boundary=_boundary(args.boundary, tokenizer),
+        workers=args.workers,
+        memory=args.memory << 20,
+        scheduler=args.scheduler,
+        shard_bytes=args.shard << 20 if args.shard else None,
+        restart=args.restart,
+        progress=not args.quiet,
+    )
+    if args.json:
+        print(json.dumps(record, indent=2, ensure_ascii=False))
+        return
+    print(
+        f"{args.out}: {record['documents']:,} documents, {record['tokens']:,} tokens, "
+        f"{record['pairs']:,} pairs, {record['distinct_pairs']:,} of them distinct"
+    )
+
+
+def _find_tokenizer(name: str) -> Any:
+    from lnattn.errors import CorpusError
+
+    path = Path(name)
+    if path.is_file():
+        from tokenizers import Tokenizer
+
+        try:
+            return Tokenizer.from_file(name)
+        except Exception as error:  # the library raises bare Exception
+            raise CorpusError(f"{name} is no tokenizer.json ({error}).") from error
+    from lnattn.text.tokenizers import load_tokenizer
+
+    if path.is_dir():
+        return load_tokenizer(path)
+    from lnattn.models.checkpoints import open_checkpoint
+
+    return load_tokenizer(open_checkpoint(name).folder)
+
+
+def _boundary(kind: str, tokenizer: Any) -> Any:
+    from lnattn.errors import CorpusError
+    from lnattn.text.pairs import Boundary
+
+    if kind == "none":
+        return Boundary()
+    end = getattr(tokenizer, "eos_token_id", None)
+    if end is None and hasattr(tokenizer, "token_to_id"):
+        end = tokenizer.token_to_id("<|endoftext|>")
+    if end is None:
+        raise CorpusError(
+            f"this tokenizer has no end-of-text token, so --boundary {kind} has no meaning."
+        )
+    return Boundary(end=end, start=end if kind == "both" else None)

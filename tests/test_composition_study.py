@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from random_models import random_layer
+from random_models import random_gpt2, random_layer
 
 import lnattn
 from lnattn.attention.circuits import composition_scores, model_composition
 from lnattn.errors import ResultError
-from lnattn.storage import write_result
+from lnattn.storage import sha256_of_file, write_result
 from lnattn.studies import composition as study_module
 from lnattn.studies.composition import (
     double_centred,
@@ -20,6 +21,7 @@ from lnattn.studies.composition import (
     freeze,
     pair_table,
     read,
+    study_checkpoint,
     study_composition,
     threshold,
 )
@@ -87,6 +89,24 @@ def test_exceedances_count_against_the_impossible_quantile(study):
         assert table.loc[kind, "threshold"] == pytest.approx(level)
         assert table.loc[kind, "above"] == (pairs[pairs["possible"]]["score"] >= level).sum()
         assert table.loc[kind, "expected"] == pytest.approx(0.1 * 24)
+
+
+def test_special_exceedances_use_the_double_centred_scores(study):
+    table = exceedances(study.raw, share=0.1, special=True)
+    pairs = pair_table(study.raw, "V")
+    level = np.quantile(pairs[~pairs["possible"]]["special"], 0.9)
+    assert table.loc["V", "threshold"] == pytest.approx(level)
+    assert table.loc["V", "above"] == (pairs[pairs["possible"]]["special"] >= level).sum()
+
+
+def test_study_of_a_folder_names_its_files_and_their_checksums(tmp_path):
+    random_gpt2(3, 2, 24, 3).save_pretrained(tmp_path)
+    study = study_checkpoint(tmp_path)
+    name = "model.safetensors"
+    assert study.record["files"] == [name]
+    assert study.record["file_sha256"] == {name: sha256_of_file(tmp_path / name)}
+    assert study.raw.scores.shape == (3, 2, 3, 2, 3)
+    assert str(tmp_path) not in json.dumps(study.record)
 
 
 def test_frozen_study_reads_back_the_same(study, tmp_path):

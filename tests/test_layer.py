@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_gpt2, random_layer, randomise
+from transformers import BertConfig, BertModel
 
+from lnattn import fold
 from lnattn.attention.layer import (
     causal_mask,
     multi_head_attention,
     post_ln_layer,
     pre_ln_layer,
 )
+from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CheckpointError, ShapeError
 from lnattn.models.layers import AttentionLayer, LayerNorm
-from lnattn.models.transformer import Block, FeedForward, Transformer, gpt2_transformer
+from lnattn.models.transformer import Block, FeedForward, Transformer
+from lnattn.models.whole import gpt2_transformer, load_transformer
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 
@@ -118,6 +124,20 @@ def test_causal_mask_lines_queries_up_with_the_last_keys():
             causal_mask(queries, keys)
 
 
+def test_a_window_hides_keys_too_far_back():
+    layer = replace(random_layer(1, 6, 2, 3), window=2)
+    x = noise(5, 6)
+    exact = fold(layer).output(x)
+    ours_, cache = multi_head_attention(layer_norm(x, layer.ln), layer)
+    assert (ours_ - exact).abs().max() < 1e-10
+    assert causal_mask(2, 4, 2).int().tolist() == [[0, 1, 1, 0], [0, 0, 1, 1]]
+    # Decoding: the last token with the cache of the first four sees the same two keys.
+    _, past = multi_head_attention(layer_norm(x[:4], layer.ln), layer)
+    last, _ = multi_head_attention(layer_norm(x[4:], layer.ln), layer, past)
+    assert (last - exact[4:]).abs().max() < 1e-10
+    assert cache.k.shape == (2, 5, 3)
+
+
 def test_a_layer_without_causality_is_permutation_equivariant():
     """No positions, no mask: permuting the tokens permutes the output, and nothing else."""
     layer = random_layer(1, 6, 2, 3, causal=False)
@@ -149,10 +169,39 @@ def test_incomplete_or_unsupported_checkpoints_are_refused():
     partial = {name: value for name, value in weights.items() if "mlp" not in name}
     with pytest.raises(CheckpointError, match=r"h\.0\.mlp\.c_fc\.weight"):
         gpt2_transformer(partial, config)
-    with pytest.raises(CheckpointError, match="no 'n_head'"):
+    with pytest.raises(CheckpointError, match="does not give n_embd"):
         gpt2_transformer(weights, {})
+    attention_only = {name: value for name, value in weights.items() if "wte" not in name}
+    with pytest.raises(CheckpointError, match="cannot predict"):
+        gpt2_transformer(attention_only, config)
+    headless = {name: value for name, value in weights.items() if name != "lm_head.weight"}
+    with pytest.raises(CheckpointError, match=r"lm_head\.weight"):
+        gpt2_transformer(headless, {**config, "tie_word_embeddings": False})
     with pytest.raises(CheckpointError, match="'silu' is not supported"):
         gpt2_transformer(weights, {**config, "activation_function": "silu"})
+
+
+def test_loading_from_a_folder_gives_the_same_model(tmp_path):
+    model = random_gpt2(3, 2, 24, 3)
+    model.save_pretrained(tmp_path)
+    loaded, exact = load_transformer(tmp_path), ours(model)
+    assert torch.equal(loaded.W_U, exact.W_U)
+    assert torch.equal(loaded.blocks[1].mlp.W_out, exact.blocks[1].mlp.W_out)
+    assert torch.equal(loaded.blocks[1].attention.W_O, exact.blocks[1].attention.W_O)
+
+
+def test_another_family_cannot_be_read_whole(tmp_path):
+    config = BertConfig(
+        vocab_size=9,
+        hidden_size=8,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        intermediate_size=8,
+        max_position_embeddings=8,
+    )
+    BertModel(config).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="is no GPT-2"):
+        load_transformer(tmp_path)
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

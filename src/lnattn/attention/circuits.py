@@ -173,11 +173,16 @@ def model_composition(
             if b > a or impossible:
                 pair = _pair_norms(writer, reader).reshape(heads, len(kinds), heads)
                 scores[:, a, :, b] = pair.transpose(0, 1)
-    spectra = torch.stack([torch.linalg.svdvals(reader).square() for reader in read])
+    spectra = torch.stack([_spectrum(reader.mT) for reader in read])
     return Composition(
         scores,
-        torch.stack([torch.linalg.svdvals(writer).square() for writer in write]),
+        torch.stack([_spectrum(writer) for writer in write]),
         spectra.unflatten(1, (len(kinds), heads)).transpose(0, 1),
         d_model,
         kinds,
     )
+
+
+def _spectrum(unit: Float[Tensor, "head rank d_model"]) -> Float[Tensor, "head rank"]:
+    """Squared singular values of matrices of norm 1, descending, to absolute working precision."""
+    return torch.linalg.eigvalsh(unit @ unit.mT).flip(-1).clamp_min(0)

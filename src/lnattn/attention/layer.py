@@ -19,11 +19,15 @@ from lnattn.models.layers import AttentionLayer
 from lnattn.models.transformer import ACTIVATIONS, Block, FeedForward
 
 
-def causal_mask(queries: int, keys: int) -> Bool[Tensor, "query key"]:
-    """True where query i may see key j. The queries are the last positions of the keys."""
+def causal_mask(queries: int, keys: int, window: int | None = None) -> Bool[Tensor, "query key"]:
+    """True where query i may see key j. The queries are the last positions of the keys.
+
+    window: a query sees only the last so many keys, itself included (GPT-Neo's local layers).
+    """
     if not 1 <= queries <= keys:
         raise ShapeError(f"a causal mask needs 1 ≤ queries ≤ keys, not {queries} and {keys}.")
-    return torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    visible = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
+    return visible if window is None else visible.triu(keys - queries - window + 1)
 
 
 def attention_pattern(
@@ -79,7 +83,7 @@ def multi_head_attention(
     now = KeyValueCache(project(x, layer.W_K, layer.b_K), project(x, layer.W_V, layer.b_V))
     if past is not None:
         now = past.extended(now.k, now.v)
-    mask = causal_mask(len(x), now.k.shape[1]) if layer.causal else None
+    mask = causal_mask(len(x), now.k.shape[1], layer.window) if layer.causal else None
     # scale is set to a number when the layer is checked
     alpha = attention_pattern(q, now.k, float(layer.scale), mask)  # type: ignore[arg-type]
     mixed = (alpha @ now.v).transpose(0, 1).reshape(len(x), -1)

@@ -7,15 +7,13 @@ row vectors, x @ W, frozen dataclasses checked when made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.errors import CheckpointError, ShapeError
+from lnattn.errors import ShapeError
 from lnattn.models.layers import (
     AttentionLayer,
     Embeddings,
@@ -132,87 +130,3 @@ class Transformer:
     @property
     def n_heads(self) -> int:
         return self.blocks[0].attention.n_heads
-
-
-def gpt2_transformer(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> Transformer:
-    """A `Transformer` from the tensors and the configuration of a GPT-2 in Hugging Face's layout.
-
-    weights: a state dict, names with or without the leading 'transformer.'; config: a mapping as
-    in config.json (`model.config.to_dict()`). Tensors keep their dtype and share memory.
-
-    Raises `CheckpointError` where a tensor or a setting is missing or not supported.
-    """
-    reader = _GPT2(weights, config)
-    return Transformer(
-        Embeddings(reader.tensor("wte.weight"), reader.tensor("wpe.weight")),
-        tuple(reader.block(layer) for layer in range(int(reader.setting("n_layer")))),
-        reader.layer_norm("ln_f"),
-        (weights.get("lm_head.weight", reader.tensor("wte.weight"))).T,
-    )
-
-
-class _GPT2:
-    """Names and layouts of Hugging Face's GPT-2."""
-
-    def __init__(self, weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> None:
-        self.weights, self.config = weights, config
-        self.heads = int(self.setting("n_head"))
-        if self.setting("activation_function") not in ACTIVATIONS:
-            raise CheckpointError(
-                f"the activation {self.setting('activation_function')!r} is not supported; "
-                f"these are: {', '.join(sorted(ACTIVATIONS))}."
-            )
-
-    def setting(self, name: str) -> Any:
-        if name not in self.config:
-            raise CheckpointError(f"the configuration has no {name!r}; is this a GPT-2?")
-        return self.config[name]
-
-    def tensor(self, name: str) -> Tensor:
-        for full in (name, f"transformer.{name}"):
-            if full in self.weights:
-                return self.weights[full].detach()
-        raise CheckpointError(f"the checkpoint has no tensor {name!r}; is this a whole GPT-2?")
-
-    def layer_norm(self, name: str) -> LayerNorm:
-        return LayerNorm(
-            self.tensor(f"{name}.weight"),
-            self.tensor(f"{name}.bias"),
-            float(self.setting("layer_norm_epsilon")),
-        )
-
-    def block(self, layer: int) -> Block:
-        name = f"h.{layer}"
-        d_model = self.tensor("wte.weight").shape[1]
-        d_head = d_model // self.heads
-        # c_attn holds Q, K and V side by side; inside each, the heads side by side.
-        W_Q, W_K, W_V = (
-            part.reshape(d_model, self.heads, d_head).transpose(0, 1)
-            for part in self.tensor(f"{name}.attn.c_attn.weight").split(d_model, dim=1)
-        )
-        b_Q, b_K, b_V = self.tensor(f"{name}.attn.c_attn.bias").reshape(3, self.heads, d_head)
-        scale = d_head**0.5 if self.config.get("scale_attn_weights", True) else 1.0
-        if self.config.get("scale_attn_by_inverse_layer_idx", False):
-            scale *= layer + 1
-        return Block(
-            AttentionLayer(
-                self.layer_norm(f"{name}.ln_1"),
-                W_Q,
-                W_K,
-                W_V,
-                self.tensor(f"{name}.attn.c_proj.weight").reshape(self.heads, d_head, d_model),
-                b_Q,
-                b_K,
-                b_V,
-                self.tensor(f"{name}.attn.c_proj.bias"),
-                scale=scale,
-            ),
-            FeedForward(
-                self.layer_norm(f"{name}.ln_2"),
-                self.tensor(f"{name}.mlp.c_fc.weight"),
-                self.tensor(f"{name}.mlp.c_fc.bias"),
-                self.tensor(f"{name}.mlp.c_proj.weight"),
-                self.tensor(f"{name}.mlp.c_proj.bias"),
-                self.setting("activation_function"),
-            ),
-        )

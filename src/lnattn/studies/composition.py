@@ -23,8 +23,10 @@ from lnattn.attention.folding import fold
 from lnattn.attention.head_scores import previous_token_score
 from lnattn.attention.nulls import random_baseline, rotation_z
 from lnattn.errors import ResultError
+from lnattn.models.checkpoints import load_attention_layers, load_first_layer
+from lnattn.models.choice import Choice
 from lnattn.models.layers import AttentionLayer
-from lnattn.storage import provenance, read_result, write_result
+from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 
 #: The name of the frozen result in data/results/<model>/.
 RESULT = "composition"
@@ -74,6 +76,25 @@ def study_composition(
         seconds=round(time.perf_counter() - begin, 2),
     )
     return CompositionStudy(raw_scores, folded_scores, previous, record)
+
+
+def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
+    """The study of a model by name; a folder with attention weights only is enough.
+
+    The record names the files that were read and, for a local folder, their checksums.
+    Raises `CheckpointError` as the loaders do.
+    """
+    first = load_first_layer(name_or_path)
+    kept = ("name", "source", "revision", "model_type", "files", "metadata", "normalisation")
+    source = {key: first.provenance[key] for key in kept if key in first.provenance}
+    folder = Path(name_or_path) if isinstance(name_or_path, str | Path) else None
+    sums = {
+        name: sha256_of_file(folder / name)
+        for name in source.get("files", [])
+        if folder is not None and (folder / name).is_file()
+    }
+    source["file_sha256"] = sums or "not a local folder"
+    return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
 
 
 def freeze(study: CompositionStudy, folder: Path | str) -> Path:
@@ -148,12 +169,15 @@ def double_centred(
     return scores - writer - reader + scores.mean((1, 3), keepdim=True)
 
 
-def threshold(composition: Composition, kind: Kind, share: float = 0.01) -> float:
+def threshold(
+    composition: Composition, kind: Kind, share: float = 0.01, *, special: bool = False
+) -> float:
     """The score that a share of the impossible pairs reach: an empirical significance level.
 
-    Raises `ResultError` where the impossible pairs were not computed.
+    special: of the double-centred scores. Raises `ResultError` where the impossible pairs were
+    not computed.
     """
-    scores = composition.of(kind)[~composition.possible()].double()
+    scores = _scores(composition, kind, special)[~composition.possible()]
     scores = scores[~scores.isnan()]
     if len(scores) == 0:
         raise ResultError(
@@ -162,15 +186,18 @@ def threshold(composition: Composition, kind: Kind, share: float = 0.01) -> floa
     return float(scores.quantile(1 - share))
 
 
-def exceedances(composition: Composition, share: float = 0.01) -> pd.DataFrame:
+def exceedances(
+    composition: Composition, share: float = 0.01, *, special: bool = False
+) -> pd.DataFrame:
     """How many usable pairs reach the `threshold`, against how many a share of them would be.
 
     One row a kind of composition: threshold, pairs, above, expected (share · pairs), ratio.
+    A ratio near 1 means that usable pairs score no higher than pairs that cannot compose.
     """
     rows = []
     for kind in composition.kinds:
-        scores = composition.of(kind)[composition.possible()]
-        level = threshold(composition, kind, share)
+        scores = _scores(composition, kind, special)[composition.possible()]
+        level = threshold(composition, kind, share, special=special)
         above = int((scores >= level).sum())
         expected = share * len(scores)
         rows.append(
@@ -184,6 +211,11 @@ def exceedances(composition: Composition, share: float = 0.01) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows).set_index("kind")
+
+
+def _scores(composition: Composition, kind: Kind, special: bool) -> Tensor:
+    scores = composition.of(kind).double()
+    return double_centred(scores) if special else scores
 
 
 def _share_at_least(scores: Tensor, reference: Tensor) -> Tensor:

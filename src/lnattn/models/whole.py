@@ -1,0 +1,105 @@
+"""Reading a whole GPT-2: what `load_first_layer` reads, and the FFNs, ln_f and the unembedding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from lnattn.errors import CheckpointError
+from lnattn.models.architectures import GPT2
+from lnattn.models.checkpoints import open_checkpoint
+from lnattn.models.choice import Choice
+from lnattn.models.transformer import ACTIVATIONS, Block, FeedForward, Transformer
+from lnattn.models.weights import Account
+
+#: Of the families, only this one is read whole.
+_FAMILY = "GPT-2"
+
+
+def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
+    """Load all weights of a GPT-2-shaped model; the names are those of `load_first_layer`.
+
+    Raises `CheckpointError` for another family, for a partial checkpoint, and for whatever is
+    wrong with the files.
+    """
+    name = name_or_path.name if isinstance(name_or_path, Choice) else name_or_path
+    checkpoint = open_checkpoint(name)
+    if not isinstance(checkpoint.family, GPT2):
+        raise CheckpointError(
+            f"{checkpoint.name} is no {_FAMILY}; only that family can be read as a whole, the "
+            "others by their attention blocks."
+        )
+    return _assemble(checkpoint.family)
+
+
+def gpt2_transformer(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> Transformer:
+    """A `Transformer` from tensors in memory, in Hugging Face's names and layout for GPT-2.
+
+    weights: a state dict, names with or without the leading 'transformer.'; config: a mapping as
+    in config.json (`model.config.to_dict()`). Raises `CheckpointError` as `load_transformer`.
+    """
+    return _assemble(GPT2(config, _InMemory("the state dict", weights)))
+
+
+@dataclass
+class _InMemory(Account):
+    """Tensors that are already there, as a source of weights."""
+
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def read(self, name: str) -> Tensor:
+        return self.tensors[name].detach()
+
+
+def _assemble(family: GPT2) -> Transformer:
+    config, d_model = family.config, family.d_model
+    label = family.weights.label
+    activation = config.get("activation_function", "gelu_new")
+    if activation not in ACTIVATIONS:
+        raise CheckpointError(
+            f"{label}: the activation {activation!r} is not supported; "
+            f"these are: {', '.join(sorted(ACTIVATIONS))}."
+        )
+    embeddings = family.embeddings()
+    if embeddings.W_E is None:
+        raise CheckpointError(
+            f"{label} has no token embeddings, so it cannot predict; load a complete model."
+        )
+    d_mlp = config.get("n_inner") or 4 * d_model
+    eps = config.get("layer_norm_epsilon", 1e-5)
+
+    def block(layer: int) -> Block:
+        at = f"h.{layer}."
+        return Block(
+            family.attention(layer),
+            FeedForward(
+                family.layer_norm(f"{at}ln_2", eps),
+                family.read(f"{at}mlp.c_fc.weight", d_model, d_mlp),
+                family.read(f"{at}mlp.c_fc.bias", d_mlp),
+                family.read(f"{at}mlp.c_proj.weight", d_mlp, d_model),
+                family.read(f"{at}mlp.c_proj.bias", d_model),
+                activation,
+            ),
+        )
+
+    # Hugging Face keeps the unembedding outside 'transformer.', and saves it only if it is untied.
+    separate = "lm_head.weight" in family.weights
+    if not separate and not config.get("tie_word_embeddings", True):
+        raise CheckpointError(
+            f"{label} does not tie its unembedding to the embeddings, but holds no "
+            "'lm_head.weight'; fetch the model with its language-model head."
+        )
+    W_U = family.weights.read("lm_head.weight") if separate else embeddings.W_E
+    return Transformer(
+        embeddings,
+        tuple(block(layer) for layer in range(family.n_layers)),
+        family.layer_norm("ln_f", eps),
+        W_U.T,
+    )

@@ -89,15 +89,28 @@ def test_a_wrong_format_is_refused():
         page.formatted("text", ".2f")
 
 
-def test_glue_keeps_the_text_without_quotation_marks(monkeypatch):
+@pytest.mark.parametrize(
+    ("value", "spec", "text"),
+    [
+        (np.float64(0.987), ".0%", "99%"),
+        (0.5, ".2f", "0.50"),
+        (8192, ",", "8,192"),
+        ("'iens'", "", "'iens'"),
+        (1e-12, ".0e", "1e-12"),
+    ],
+)
+def test_glued_text_arrives_in_the_prose_unchanged(monkeypatch, value, spec, text):
+    """The role evaluates what was glued as a Python literal; the text must survive that."""
     myst_nb = pytest.importorskip("myst_nb")
+    from myst_nb.core.variables import format_plain_text
+
     kept = {}
     monkeypatch.setattr(
         myst_nb, "glue", lambda name, value, display: kept.update({name: (value, display)})
     )
-    assert page.glue("accuracy", np.float64(0.987), ".0%") == "99%"
-    value, shown = kept["accuracy"]
-    assert repr(value) == "99%"
+    assert page.glue("name", value, spec) == text
+    glued, shown = kept["name"]
+    assert format_plain_text(repr(glued), "s") == text
     assert shown is False
 
 

@@ -19,15 +19,6 @@ from lnattn.storage import package_versions
 _SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
 
 
-class Shown(str):
-    """Text that a notebook shows without quotation marks."""
-
-    __slots__ = ()
-
-    def __repr__(self) -> str:
-        return str(self)
-
-
 @dataclass(frozen=True)
 class Banner:
     """The facts at the head of a chapter: which model, why, its weights, versions and date."""
@@ -113,7 +104,9 @@ def glue(name: str, value: Any, spec: str = "") -> str:
         raise ResultError(
             "glue needs the book's tools; install them with: pip install -e '.[book]'."
         ) from error
-    keep(name, Shown(text), display=False)
+    # As text, not as a number: the role would read 0.50 as a number and print 0.5, or 8,192 as a
+    # pair. Text it shows as it is, without the quotation marks.
+    keep(name, text, display=False)
     return text
 
 

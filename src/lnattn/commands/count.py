@@ -79,6 +79,8 @@ def run(args: argparse.Namespace) -> None:
         scheduler=args.scheduler,
         shard_bytes=args.shard << 20 if args.shard else None,
         restart=args.restart,
+        # No folder of this machine belongs in a record.
+        name=Path(args.tokenizer).name if Path(args.tokenizer).exists() else args.tokenizer,
         progress=not args.quiet,
     )
     if args.json:

@@ -67,6 +67,7 @@ def count_corpus(
     scheduler: str | None = None,
     shard_bytes: int | None = None,
     restart: bool = False,
+    name: str | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Count the tokens and pairs of a corpus into `out`; return the record written beside it.
@@ -77,7 +78,8 @@ def count_corpus(
     document's ends (default: nothing); workers: processes (default: one for each core; started by
     spawning, so a script needs its `if __name__ == "__main__"` guard); memory: bytes for counting,
     shared by the workers; scheduler: the address of a Dask scheduler, whose workers must see the
-    same files; restart: discard what an interrupted count has left.
+    same files; restart: discard what an interrupted count has left; name: what the record calls
+    the tokenizer.
 
     An interrupted count goes on when called again with the same arguments: its parts lie in
     `out`'s neighbour NAME.parts until it is done. Raises `CorpusError` when the inputs are not
@@ -123,7 +125,11 @@ def count_corpus(
     record = provenance(
         what="unigram and bigram counts",
         corpus=inputs,
-        tokenizer={"sha256": job.tokenizer_sha256, "vocab_size": job.vocab_size},
+        tokenizer={
+            "name": name,
+            "sha256": job.tokenizer_sha256,
+            "vocab_size": job.vocab_size,
+        },
         boundary=asdict(job.boundary),
         **totals,
         shards=len(shards),

@@ -1,0 +1,76 @@
+"""Figures and the table that set models side by side (chapter 12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lnattn.book.style import DIVERGING, PALETTE, SMALL, WIDTH
+from lnattn.studies.survey import RULES, Finding
+
+_MARKS = {True: "✓", False: "✗", None: "–"}
+
+
+def claims_by_models(columns: Mapping[str, Mapping[str, Finding]]) -> pd.DataFrame:
+    """One row a claim, one column a model: a mark for the verdict, and the value.
+
+    columns: model name → its survey. ✓ the claim's rule is met, ✗ it is not, – not computable.
+    """
+    rows = []
+    for claim, rule in RULES.items():
+        row = {"claim": claim, "measure": rule.measure, "holds if": rule.holds_if}
+        for name, found in columns.items():
+            one = found[claim]
+            value = "" if one.holds is None else f" {one.value:{rule.spec}}"
+            row[name] = _MARKS[one.holds] + value
+        rows.append(row)
+    return pd.DataFrame(rows).set_index("claim")
+
+
+def affinity_maps(
+    scores: np.ndarray, labels: Sequence[str], heads: Sequence[int], marked: Sequence[tuple]
+) -> Figure:
+    """T^ee of some tokens with each other, one panel a head, centred on each row.
+
+    scores: [head query key]; marked: for each panel the (query, key) to put a frame around.
+    """
+    panels = scores - scores.mean(axis=-1, keepdims=True)
+    limit = float(np.abs(panels).max())
+    figure, axes = plt.subplots(
+        1, len(heads), figsize=(WIDTH, WIDTH / len(heads) + 1.5), sharey=True, squeeze=False
+    )
+    for ax, panel, head, (query, key) in zip(axes[0], panels, heads, marked, strict=True):
+        image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
+        ax.set_title(f"head {head}")
+        ax.set_xticks(range(len(labels)), labels, rotation=90)
+        ax.set_yticks(range(len(labels)), labels)
+        frame = plt.Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, lw=2.5, ec="black")
+        ax.add_patch(frame)
+    axes[0][0].set_ylabel("query token")
+    figure.supxlabel("key token", fontsize=SMALL)
+    figure.colorbar(
+        image, ax=axes, location="top", aspect=40, label="$T^{ee}$ minus its mean over the row"
+    )
+    return figure
+
+
+def position_variances(curves: Mapping[str, np.ndarray]) -> Figure:
+    """Var(p_j) over its median, against position + 1, both on logarithmic axes."""
+    figure, ax = plt.subplots()
+    styles = ("-", "--", "-.", ":")
+    for number, (name, variance) in enumerate(curves.items()):
+        ax.plot(
+            np.arange(1, len(variance) + 1),
+            variance / np.median(variance),
+            label=name,
+            color=PALETTE[number % len(PALETTE)],
+            linestyle=styles[number % len(styles)],
+            linewidth=1.6,
+        )
+    ax.set(xscale="log", yscale="log", xlabel="position $j$ + 1", ylabel="Var($p_j$) / median")
+    ax.legend()
+    return figure

@@ -1,0 +1,58 @@
+"""Text and counts that ship with the book, for the chapters that need real text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lnattn.book.paths import repository
+from lnattn.errors import TokenError
+from lnattn.models.checkpoints import BOOK_MODEL, data_folder
+from lnattn.models.layers import FirstLayer
+from lnattn.text.corpora import read_documents
+from lnattn.text.counts import Counts
+
+
+def sample_file() -> Path:
+    """The sample of Wikipedia text in data/text, held out from the embedded model's training."""
+    return repository() / "data" / "text" / "sample.jsonl"
+
+
+def sample_tokens(model: FirstLayer) -> list[list[int]]:
+    """The sample's documents in full, as token ids of this model, without special tokens."""
+    tokenizer = _tokenizer(model)
+    return [
+        tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        for text in read_documents(sample_file())
+    ]
+
+
+def token_counts(model: FirstLayer) -> tuple[Counts, str]:
+    """Counts of this model's tokens, and in words where they are from.
+
+    The embedded model's training text, or the same texts counted with another known tokenizer
+    (data/counts). For any other model the small sample is counted on the spot, and the words say so.
+    """
+    name = model.name.rsplit("/", 1)[-1]
+    if name == BOOK_MODEL:
+        path, words = data_folder() / BOOK_MODEL / "counts.npz", "its own training text"
+    else:
+        path = data_folder() / "counts" / f"{name}.npz"
+        words = "the texts that the embedded model was trained on, in this model's tokens"
+    if path.is_file():
+        counts = Counts.load(path)
+        if counts.vocab_size == model.embeddings.vocab_size:
+            return counts, words
+    documents = [np.asarray(ids) for ids in sample_tokens(model)]
+    counts = Counts.from_documents(documents, model.embeddings.vocab_size)
+    return counts, f"only the {len(documents)} sample documents: no larger counts fit this model"
+
+
+def _tokenizer(model: FirstLayer) -> Any:
+    if model.tokenizer is None:
+        raise TokenError(
+            f"{model.name} has no tokenizer beside its weights, so no text can be read; add one."
+        )
+    return model.tokenizer

@@ -1,0 +1,29 @@
+"""Verdicts on claims that are made about every head: how many heads does it hold for?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lnattn.book.ledger import FAILS, HOLDS, HOLDS_IN_PART
+from lnattn.errors import ResultError
+
+
+def of_heads(flags: Iterable[bool]) -> tuple[str, str]:
+    """The verdict and a phrase such as '11 of 12 heads', from one flag for each head.
+
+    All heads: the claim holds; some: in part; none: it fails.
+    """
+    each = [bool(flag) for flag in flags]
+    if not each:
+        raise ResultError("a verdict needs at least one head.")
+    count = sum(each)
+    verdict = HOLDS if count == len(each) else HOLDS_IN_PART if count else FAILS
+    return verdict, f"{count} of {len(each)} heads"
+
+
+def heads_where(flags: Iterable[bool]) -> str:
+    """The heads whose flag is set, for a sentence: '0, 2 and 3'; 'none' where there is none."""
+    chosen = [str(head) for head, flag in enumerate(flags) if flag]
+    if len(chosen) < 2:
+        return chosen[0] if chosen else "none"
+    return f"{', '.join(chosen[:-1])} and {chosen[-1]}"

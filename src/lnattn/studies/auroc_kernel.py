@@ -20,9 +20,9 @@ import numba as nb
 import numpy as np
 
 #: Buckets per positive: more of them leave fewer tokens to compare, but wear out the cache.
-_PER_POSITIVE = 32
-_FEWEST, _MOST = 512, 16_384
-#: Up to so many values are sorted by insertion.
+_PER_POSITIVE = 16
+_FEWEST, _MOST = 512, 60_000
+#: Up to so many values are sorted by insertion and searched from end to end.
 _SHORT = 16
 
 
@@ -106,9 +106,15 @@ def _weight_above_all(scores, buckets, size, first, values, above, tally, shared
             total += 2.0 * tally[b] * above[first[b]]
     for n in range(found):
         x, b = scores[listed[n]], buckets[listed[n]]
-        end = first[b + 1]
-        k = _bisect(values, x, first[b], end, False)
-        past = _bisect(values, x, k, end, True) if k < end and values[k] == x else k
+        k, end = first[b], first[b + 1]
+        past = k
+        if end - k <= _SHORT:
+            for i in range(k, end):
+                k += values[i] < x
+                past += values[i] <= x
+        else:
+            k = _bisect(values, x, k, end, False)
+            past = _bisect(values, x, k, end, True)
         total += above[k] + above[past]
     return total
 

@@ -1,7 +1,7 @@
 """The best partners of every token, and the strongest pairs of all: streaming over V² scores.
 
 Scores are made one block of rows at a time by a matrix product and looked at once, while they are
-still in the cache. Almost none of them matters: whether any of 64 neighbours beats the worst
+still in the cache. Almost none of them matters: whether any of 128 neighbours beats the worst
 partner kept so far is one vectorised comparison, and only then are they looked at one by one.
 """
 
@@ -22,7 +22,7 @@ from lnattn.studies.affinity import TokenVectors
 
 #: Bytes of one block of scores: fits into a last-level cache, and is tall enough for the product.
 BLOCK_BYTES = 16 << 20
-_CHUNK = 64
+_CHUNK = 128
 
 
 @nb.njit(cache=True, nogil=True)
@@ -35,20 +35,21 @@ def _best_of_row(scores, skip, values, ids):
     """
     last = len(values) - 1
     for begin in range(0, len(scores), _CHUNK):
-        end = min(begin + _CHUNK, len(scores))
-        limit = values[last]
-        better = 0
-        for v in range(begin, end):
-            better += scores[v] > limit
-        if better == 0:
-            continue
-        for v in range(begin, end):
-            if scores[v] > values[last] and v != skip:
+        chunk = scores[begin : begin + _CHUNK]
+        if len(chunk) == _CHUNK:  # a fixed number of turns: the compiler makes it vectors
+            limit = values[last]
+            better = nb.int32(0)
+            for v in range(_CHUNK):
+                better += nb.int32(chunk[v] > limit)
+            if better == 0:
+                continue
+        for v in range(len(chunk)):
+            if chunk[v] > values[last] and begin + v != skip:
                 k = last
-                while k > 0 and values[k - 1] < scores[v]:
+                while k > 0 and values[k - 1] < chunk[v]:
                     values[k], ids[k] = values[k - 1], ids[k - 1]
                     k -= 1
-                values[k], ids[k] = scores[v], v
+                values[k], ids[k] = chunk[v], begin + v
 
 
 @nb.njit(cache=True, parallel=True)
@@ -125,7 +126,10 @@ def strongest_pairs(
     """
     _check_k(k, vectors.vocab_size - (not same_token))
     own = np.arange(vectors.vocab_size) if not same_token else np.full(vectors.vocab_size, -1)
-    found = [_strongest_of_head(q, key, k, own) for q, key in zip(*_heads(vectors), strict=True)]
+    found = [
+        _strongest_of_head(queries, keys, k, own)
+        for queries, keys in zip(vectors.queries, vectors.keys, strict=True)
+    ]
     queries, keys, scores = (np.stack(part) for part in zip(*found, strict=True))
     return StrongestPairs(queries, keys, scores)
 
@@ -148,10 +152,6 @@ def _strongest_of_head(
         order = np.argsort(-candidates, kind="stable")[:k]
         best, best_query, best_key = candidates[order], query[order], key[order]
     return best_query, best_key, best
-
-
-def _heads(vectors: TokenVectors) -> tuple[Tensor, Tensor]:
-    return vectors.queries, vectors.keys
 
 
 def _check_k(k: int, most: int) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import get_token
-from tqdm.auto import tqdm
+from tqdm import tqdm
 
 from lnattn.errors import HubError
 

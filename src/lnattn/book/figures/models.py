@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn.book.style import DIVERGING, PALETTE, SMALL, WIDTH
+from lnattn.book.style import DIVERGING, PALETTE, WIDTH
 from lnattn.studies.survey import RULES, Finding
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
@@ -51,7 +51,7 @@ def affinity_maps(
         frame = plt.Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, lw=2.5, ec="black")
         ax.add_patch(frame)
     axes[0][0].set_ylabel("query token")
-    figure.supxlabel("key token", fontsize=SMALL)
+    axes[0][len(heads) // 2].set_xlabel("key token")
     figure.colorbar(
         image, ax=axes, location="top", aspect=40, label="$T^{ee}$ minus its mean over the row"
     )
@@ -61,15 +61,16 @@ def affinity_maps(
 def position_variances(curves: Mapping[str, np.ndarray]) -> Figure:
     """Var(p_j) over its median, against position + 1, both on logarithmic axes."""
     figure, ax = plt.subplots()
-    styles = ("-", "--", "-.", ":")
     for number, (name, variance) in enumerate(curves.items()):
         ax.plot(
             np.arange(1, len(variance) + 1),
             variance / np.median(variance),
             label=name,
             color=PALETTE[number % len(PALETTE)],
-            linestyle=styles[number % len(styles)],
-            linewidth=1.6,
+            marker="osD^"[number % 4],
+            markevery=[0, -1],
+            linewidth=1.4,
+            zorder=len(curves) - number,
         )
     ax.set(xscale="log", yscale="log", xlabel="position $j$ + 1", ylabel="Var($p_j$) / median")
     ax.legend()

@@ -25,7 +25,7 @@ def sample_tokens(model: FirstLayer) -> list[list[int]]:
     tokenizer = _tokenizer(model)
     return [
         tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-        for text in read_documents(sample_file())
+        for text in read_documents([sample_file()])
     ]
 
 
@@ -33,7 +33,7 @@ def token_counts(model: FirstLayer) -> tuple[Counts, str]:
     """Counts of this model's tokens, and in words where they are from.
 
     The embedded model's training text, or the same texts counted with another known tokenizer
-    (data/counts). For any other model the small sample is counted on the spot, and the words say so.
+    (data/counts). For any other model the small sample is counted here, and the words say so.
     """
     name = model.name.rsplit("/", 1)[-1]
     if name == BOOK_MODEL:

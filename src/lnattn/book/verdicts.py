@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from lnattn.book.ledger import FAILS, HOLDS, HOLDS_IN_PART
 from lnattn.errors import ResultError
 
 
-def of_heads(flags: Iterable[bool]) -> tuple[str, str]:
+def of_heads(flags: Iterable[Any]) -> tuple[str, str]:
     """The verdict and a phrase such as '11 of 12 heads', from one flag for each head.
 
     All heads: the claim holds; some: in part; none: it fails.
@@ -21,7 +22,7 @@ def of_heads(flags: Iterable[bool]) -> tuple[str, str]:
     return verdict, f"{count} of {len(each)} heads"
 
 
-def heads_where(flags: Iterable[bool]) -> str:
+def heads_where(flags: Iterable[Any]) -> str:
     """The heads whose flag is set, for a sentence: '0, 2 and 3'; 'none' where there is none."""
     chosen = [str(head) for head, flag in enumerate(flags) if flag]
     if len(chosen) < 2:

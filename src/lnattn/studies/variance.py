@@ -87,7 +87,11 @@ def position_outliers(W_P: Float[Tensor, "position d_model"]) -> Outliers:
 
     Raises `ShapeError` for fewer than five positions, or if a variance is zero or they are equal.
     """
-    variance = variances(W_P.double()).numpy()
+    return outliers_of(variances(W_P.double()).numpy())
+
+
+def outliers_of(variance: Float[np.ndarray, "position"]) -> Outliers:
+    """The same from the variances themselves, as a frozen result holds them."""
     if len(variance) < 5:
         raise ShapeError(f"five positions are needed to call one an outlier, not {len(variance)}.")
     if variance.min() <= 0:

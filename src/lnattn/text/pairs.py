@@ -55,7 +55,7 @@ class PairCounter:
         *,
         memory: int = 1 << 29,
         folder: Path | None = None,
-        buffer: int = _BUFFER,
+        buffer: int | None = None,
     ) -> None:
         if not 1 <= vocab_size < 2**31:
             raise TokenError(f"a vocabulary of {vocab_size} tokens cannot be counted.")
@@ -69,7 +69,7 @@ class PairCounter:
         self._start = -1 if boundary.start is None else boundary.start
         self._end = -1 if boundary.end is None else boundary.end
         # Keys of half the size sort twice as fast; they suffice for 65,536 tokens.
-        self._keys = np.empty(buffer, np.uint32 if vocab_size**2 <= 2**32 else np.uint64)
+        self._keys = np.empty(buffer or _BUFFER, np.uint32 if vocab_size**2 <= 2**32 else np.uint64)
         self._used = 0
         self._runs: list[Run] = []
         # While two runs are merged, both and the result are held.

@@ -1,0 +1,34 @@
+"""Work for other processes in test_counting.py: importable there without the tests themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from lnattn.text.counting import CountJob, count_shard
+from lnattn.text.shards import Shard
+
+
+def count_and_die_once(job: CountJob, shard: Shard) -> dict[str, Any]:
+    """`count_shard`, but the first process to reach shard 3 is killed when its part is written."""
+    record = count_shard(job, shard)
+    marker = Path(job.folder) / "has-died"
+    if shard.index == 3 and not marker.exists():
+        marker.touch()
+        job.part(shard).with_suffix(".json").unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return record
+
+
+def die(job: CountJob, shard: Shard) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("unreachable")
+
+
+def note_pid_and_wait(job: CountJob, shard: Shard) -> dict[str, Any]:
+    (Path(job.folder) / f"{os.getpid()}.pid").touch()
+    time.sleep(120)
+    raise AssertionError("nobody ended this process")

@@ -41,7 +41,7 @@ def token_variance(study: FrequencyStudy) -> Figure:
     figure, ax = plt.subplots(figsize=SINGLE)
     drawn = _density(ax, study.counts, study.variance, log_y=True)
     figure.colorbar(drawn, ax=ax, label="tokens in a cell")
-    ax.set_xlabel("occurrences in the training text")
+    ax.set_xlabel("occurrences in the counted text")
     ax.set_ylabel(r"Var($e_v$)")
     ax.legend(loc="upper right")
     return figure
@@ -57,7 +57,7 @@ def self_assertion(study: FrequencyStudy) -> Figure:
     figure, axes = head_grid(heads, share_y=False, titles=titles)
     for head, ax in enumerate(axes):
         _density(ax, study.counts, study.asserted[head], log_y=False)
-    figure.supxlabel("occurrences in the training text", fontsize=11)
+    figure.supxlabel("occurrences in the counted text", fontsize=11)
     figure.supylabel(r"$T^e$ (token asserts itself)", fontsize=11)
     return figure
 

@@ -62,7 +62,7 @@ def test_numbers_outside_the_bins_are_counted() -> None:
     values = np.array([0.0, 1e-300, 1e300, 1.5])
     histogram.add(values, np.zeros(4, dtype=int), np.array([True, True, True, False]))
     assert histogram.counts.sum() == 3
-    np.testing.assert_array_equal(histogram.quantiles([0, 0.5, 1])[:, 0], [0, 0, 4])
+    np.testing.assert_array_equal(histogram.quantiles([0.0, 0.5, 1.0])[:, 0], [0, 0, 4])
 
 
 def test_pooling_an_axis() -> None:

@@ -156,6 +156,22 @@ def test_a_truncated_checkpoint_is_noticed_before_any_tensor_is_read(server):
         load_first_layer(NAME)
 
 
+def test_a_range_beyond_the_end_of_a_file_is_an_error(server, tmp_path):
+    """A file that became shorter after its header was read: no endless asking for the rest."""
+    path = f"/someone/tiny/resolve/{COMMIT}/config.json"
+    size = len(server.files[path])
+    with pytest.raises(HubError, match="shorter than expected"):
+        download.fetch(server.url + path, tmp_path / "part", size - 10, size + 10)
+    assert len(server.log) == 2
+
+
+def test_a_stale_part_file_is_not_believed(server, tmp_path):
+    path = f"/someone/tiny/resolve/{COMMIT}/config.json"
+    (tmp_path / "config.json.part").write_bytes(b"x" * 99_999)
+    download.fetch(server.url + path, tmp_path / "config.json")
+    assert (tmp_path / "config.json").read_bytes() == server.files[path]
+
+
 def test_what_is_no_safetensors_file_is_refused(server):
     server.files[f"/someone/tiny/resolve/{COMMIT}/{WEIGHTS}"] = b"\x80\x02pickle" * 99
     with pytest.raises(CheckpointError, match="no safetensors file"):

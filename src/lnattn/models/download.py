@@ -184,16 +184,17 @@ def fetch(url: str, path: Path, start: int = 0, stop: int | None = None) -> Answ
     part = path.with_name(f"{path.name}.part")
     part.touch()
     host = urllib.parse.urlsplit(url).netloc
-    answer, failed = None, 0
+    answer, failed, restarted = None, 0, False
     while stop is None or part.stat().st_size < stop - start:
         before = part.stat().st_size
         try:
             answer, failed = open_patiently(url, start + before, stop, failed)
         except _NothingLeft:
-            if not before:
+            if stop is not None or not before or restarted:
                 raise
-            part.unlink()  # it does not belong to this file: begin again
+            part.unlink()  # longer than the file, so of another one: begin again, once
             part.touch()
+            restarted = True
             continue
         except NotFoundOnHub:
             part.unlink()

@@ -22,6 +22,7 @@ from lnattn.attention.circuits import (
 from lnattn.attention.head_scores import (
     copying_eigenvalues,
     copying_score,
+    induction_score,
     position_attention,
     previous_token_score,
 )
@@ -315,3 +316,13 @@ def test_larger_sigma_flattens_the_pattern():
     flat = previous_token_score(folded, W_P, torch.full((9,), 1e6, dtype=torch.float64))
     even = sum(1 / (i + 1) for i in range(1, 9)) / 8
     assert (flat - even).abs().max() < 1e-4
+
+
+def test_induction_score_reads_the_token_after_the_last_occurrence():
+    attention = torch.rand(2, 7, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    # Period 3: query 3 repeats token 0 and should look at key 1, …, query 6 at key 4.
+    exact = torch.stack([attention[:, i, i - 2] for i in range(3, 7)]).mean(0)
+    assert (induction_score(attention, 3) - exact).abs().max() < 1e-12
+    for period in (1, 7):
+        with pytest.raises(ShapeError, match="period"):
+            induction_score(attention, period)

@@ -20,8 +20,8 @@ from lnattn.attention.layer import (
 )
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CheckpointError, ShapeError
-from lnattn.models.layers import AttentionLayer, LayerNorm
-from lnattn.models.transformer import Block, FeedForward, Transformer
+from lnattn.models.layers import LayerNorm
+from lnattn.models.transformer import Block, FeedForward, Transformer, block_of_encoder_layer
 from lnattn.models.whole import gpt2_transformer, load_transformer
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
@@ -78,38 +78,7 @@ def test_post_ln_layer_equals_torchs_encoder():
         d_model, heads, d_mlp, dropout=0.0, activation="gelu", batch_first=True, norm_first=False
     ).double()
     randomise(theirs, 5).eval()
-    attention = theirs.self_attn
-    W_Q, W_K, W_V = (
-        part.T.reshape(d_model, heads, -1).transpose(0, 1)
-        for part in attention.in_proj_weight.detach().chunk(3)
-    )
-    b_Q, b_K, b_V = attention.in_proj_bias.detach().reshape(3, heads, -1)
-
-    def norm(module):
-        return LayerNorm(module.weight.detach(), module.bias.detach(), module.eps)
-
-    block = Block(
-        AttentionLayer(
-            norm(theirs.norm1),
-            W_Q,
-            W_K,
-            W_V,
-            attention.out_proj.weight.detach().T.reshape(heads, -1, d_model),
-            b_Q,
-            b_K,
-            b_V,
-            attention.out_proj.bias.detach(),
-            causal=False,
-        ),
-        FeedForward(
-            norm(theirs.norm2),
-            theirs.linear1.weight.detach().T,
-            theirs.linear1.bias.detach(),
-            theirs.linear2.weight.detach().T,
-            theirs.linear2.bias.detach(),
-            "gelu",
-        ),
-    )
+    block = block_of_encoder_layer(theirs)
     x = noise(7, d_model)
     # Without gradients torch would take a fused path; keep its written-out one as the oracle.
     exact = theirs(x[None].requires_grad_())[0].detach()

@@ -1,7 +1,8 @@
-"""What a single head does, read from its own weights: does it copy, does it look one step back?
+"""What a single head does: does it copy, does it look one step back, does it continue a repeat?
 
-Both scores go back to Elhage et al. 2021 and need no text. They describe a head's *tendency*:
-the copying score ignores where the head looks, the previous-token score ignores every token.
+The first two scores go back to Elhage et al. 2021 and need no text. They describe a head's
+*tendency*: the copying score ignores where the head looks, the previous-token score ignores every
+token. The third looks at attention that really occurred, to compare such readings with.
 """
 
 from __future__ import annotations
@@ -94,3 +95,20 @@ def previous_token_score(
     if len(W_P) < 2:
         raise ShapeError("a previous-token score needs two positions or more.")
     return torch.diagonal(position_attention(folded, W_P, sigma), -1, -2, -1).mean(-1)
+
+
+def induction_score(
+    attention: Float[Tensor, "*any query key"], period: int
+) -> Float[Tensor, "*any"]:
+    """Attention on the token after the previous occurrence, for a sequence that repeats itself.
+
+    attention: patterns on tokens t_0 … t_{T−1} t_0 … t_{T−1} …; period: T. The mean over queries
+    i ≥ T of the attention on key i − T + 1 (Olsson et al. 2022). Between 0 and 1.
+    """
+    queries = attention.shape[-2]
+    if attention.shape[-1] != queries or not 1 < period < queries:
+        raise ShapeError(
+            f"an induction score needs square patterns and a period between 2 and the length − 1, "
+            f"not shape {list(attention.shape)} and period {period}."
+        )
+    return torch.diagonal(attention, 1 - period, -2, -1)[..., 1:].mean(-1)

@@ -130,3 +130,44 @@ class Transformer:
     @property
     def n_heads(self) -> int:
         return self.blocks[0].attention.n_heads
+
+
+def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:
+    """The weights of torch's own post-LN encoder layer, as a `Block` for `post_ln_layer`.
+
+    Its two LayerNorms become those of the attention and of the FFN; the activation must be gelu.
+    """
+    attention = layer.self_attn
+    d_model, heads = attention.embed_dim, attention.num_heads
+    W_Q, W_K, W_V = (
+        part.T.reshape(d_model, heads, -1).transpose(0, 1)
+        for part in attention.in_proj_weight.detach().chunk(3)
+    )
+    b_Q, b_K, b_V = attention.in_proj_bias.detach().reshape(3, heads, -1)
+    W_O = attention.out_proj.weight.detach().T.reshape(heads, -1, d_model)
+
+    def norm(module: torch.nn.LayerNorm) -> LayerNorm:
+        return LayerNorm(module.weight.detach(), module.bias.detach(), module.eps)
+
+    return Block(
+        AttentionLayer(
+            norm(layer.norm1),
+            W_Q,
+            W_K,
+            W_V,
+            W_O,
+            b_Q,
+            b_K,
+            b_V,
+            attention.out_proj.bias.detach(),
+            causal=False,
+        ),
+        FeedForward(
+            norm(layer.norm2),
+            layer.linear1.weight.detach().T,
+            layer.linear1.bias.detach(),
+            layer.linear2.weight.detach().T,
+            layer.linear2.bias.detach(),
+            "gelu",
+        ),
+    )

@@ -17,7 +17,7 @@ import torch
 
 from lnattn.attention.layer import pre_ln_layer
 from lnattn.models.costs import LayerSize, least_bytes, product_costs, roofline_seconds
-from lnattn.studies.profiling import random_block, random_cache
+from lnattn.studies.profiling import profile_layer, random_block, random_cache
 
 _MIB = 1 << 20
 
@@ -72,8 +72,8 @@ def measure_layers(
     A stack, because one layer's weights may fit into a cache, where no real model's do. All sizes
     share d_model, heads and d_mlp. One row a size: queries, keys, operations, least_bytes,
     intensity (operations per byte), measured (median seconds), fastest, roofline (seconds from
-    the larger of operations/peak and least bytes/bandwidth) and unfused (the sum over products,
-    each with all its reads and writes from memory).
+    the larger of operations/peak and least bytes/bandwidth) and unfused (the same for every part as
+    it is executed, each with all its reads and writes from memory, added up).
     """
     first = sizes[0]
     blocks = [
@@ -89,8 +89,8 @@ def measure_layers(
                 x, _ = pre_ln_layer(x, block, past)
 
         times = [t / layers for t in _rounds(run, seconds)]
-        products = product_costs(size)
-        operations, moved = int(products["operations"].sum()), least_bytes(size)
+        operations, moved = int(product_costs(size)["operations"].sum()), least_bytes(size)
+        executed = profile_layer(blocks[0], x, pasts[0])
         rows.append(
             {
                 "queries": size.queries,
@@ -103,7 +103,7 @@ def measure_layers(
                 "roofline": roofline_seconds(operations, moved, roof.operations, roof.read),
                 "unfused": sum(
                     roofline_seconds(row.operations, row.bytes, roof.operations, roof.read)
-                    for row in products.itertuples()
+                    for row in executed.itertuples()
                 ),
             }
         )

@@ -132,6 +132,9 @@ def test_shuffled_keeps_pairs_but_moves_them(vectors: TokenVectors) -> None:
     torch.testing.assert_close(after.sort().values, before.sort().values)
     assert not torch.equal(moved.queries, vectors.queries)
     assert torch.equal(moved.keys, vectors.shuffled(seed=4).keys)
+    wrong_query = vectors.shuffled(seed=4, keys=False)
+    assert torch.equal(wrong_query.keys, vectors.keys)
+    assert torch.equal(wrong_query.queries, moved.queries)
 
 
 def test_cosine_vectors() -> None:

@@ -19,7 +19,6 @@ from lnattn.studies.auroc import (
     Neighbours,
     frequency_vectors,
     head_auroc,
-    load_bigrams,
     recall_curve,
 )
 from lnattn.studies.auroc_kernel import make_room, row_auroc
@@ -182,23 +181,6 @@ def test_frequency_baseline_ranks_by_frequency() -> None:
     vectors = frequency_vectors(np.array([10, 5, 5]))
     values = head_auroc(vectors, Neighbours.before(bigrams)).values
     np.testing.assert_allclose(values, [[np.nan, 0.25, 1.0]])
-
-
-def test_counts_survive_the_file(tmp_path) -> None:
-    _, bigrams = random_case()
-    np.savez(
-        tmp_path / "counts.npz",
-        indptr=bigrams.indptr,
-        indices=bigrams.indices,
-        data=bigrams.data,
-        unigrams=np.zeros(70),
-    )
-    assert (load_bigrams(tmp_path / "counts.npz") != bigrams).nnz == 0
-    with pytest.raises(CorpusError, match="does not exist"):
-        load_bigrams(tmp_path / "none.npz")
-    np.savez(tmp_path / "other.npz", x=np.zeros(3))
-    with pytest.raises(CorpusError, match="no bigram counts"):
-        load_bigrams(tmp_path / "other.npz")
 
 
 @pytest.mark.usefixtures("shapes_unchecked")

@@ -65,14 +65,16 @@ class TokenVectors:
         """Keys in the place of queries: what asks for the best *queries* of a key token."""
         return TokenVectors(self.keys, self.queries)
 
-    def shuffled(self, seed: int) -> TokenVectors:
+    def shuffled(self, seed: int, *, keys: bool = True) -> TokenVectors:
         """The same vectors dealt out to other tokens at random, the same for both sides.
 
         Keeps every number of the weights and destroys only which token is which: a baseline.
+        With keys=False only the queries change owner: what a head then still knows is which keys
+        are popular with everyone.
         """
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(self.vocab_size, generator=generator)
-        return TokenVectors(self.queries[:, order], self.keys[:, order])
+        return TokenVectors(self.queries[:, order], self.keys[:, order] if keys else self.keys)
 
     def scores(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Float[Tensor, "head n vocab"]:
         """T^ee of the given query tokens with the whole vocabulary."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import numba as nb
@@ -86,22 +85,9 @@ def _square(bigrams: sparse.sparray | sparse.spmatrix) -> sparse.sparray | spars
     if not sparse.issparse(bigrams) or bigrams.ndim != 2 or bigrams.shape[0] != bigrams.shape[1]:
         raise CorpusError(
             "bigram counts must be a square sparse matrix [previous next]; "
-            "see lnattn.text.ngrams.count_bigrams."
+            "give the `bigrams` of lnattn.text.counts.Counts."
         )
     return bigrams
-
-
-def load_bigrams(path: Path | str) -> sparse.csr_array:
-    """Bigram counts [previous next] from an npz with indptr, indices and data (a counts.npz)."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            indptr, indices, data = (file[name] for name in ("indptr", "indices", "data"))
-    except FileNotFoundError as error:
-        raise CorpusError(f"{path} does not exist; count a corpus first.") from error
-    except (KeyError, ValueError, OSError) as error:
-        raise CorpusError(f"{path} holds no bigram counts ({error}); count again.") from error
-    vocab = len(indptr) - 1
-    return sparse.csr_array((data, indices, indptr), shape=(vocab, vocab))
 
 
 @dataclass(frozen=True, eq=False)

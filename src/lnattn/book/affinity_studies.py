@@ -1,0 +1,34 @@
+"""The affinity study of a model as chapter 06 shows it: frozen if there is one, else computed."""
+
+from __future__ import annotations
+
+from lnattn.book.samples import token_counts
+from lnattn.models.checkpoints import data_folder
+from lnattn.models.layers import FirstLayer
+from lnattn.studies.detokenization import Detokenization, detokenization
+from lnattn.text.counts import Counts
+
+
+def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
+    """The study, the bigram counts it is about, and in words where it came from.
+
+    A frozen study is taken if it was made from these weights and these counts; otherwise it is
+    computed now (seconds for a small model, minutes for GPT-2) and the words say so.
+    """
+    counts, words = token_counts(model)
+    source = {
+        "model": model.name,
+        "weights_sha256": model.provenance.get("weights_sha256"),
+        "counts": words,
+        "corpus": counts.record.get("corpus"),
+        "tokens": counts.tokens,
+    }
+    folder = data_folder() / "results" / model.name.rsplit("/", 1)[-1]
+    if (folder / "detokenization.json").is_file():
+        frozen = Detokenization.read(folder)
+        if all(frozen.record.get(key) == value for key, value in source.items()):
+            return frozen, counts, f"frozen on {frozen.record['date']}"
+        reason = "the frozen study is of other weights or counts"
+    else:
+        reason = "no study of this model is frozen"
+    return detokenization(model, counts, source=source), counts, f"computed now: {reason}"

@@ -1,0 +1,179 @@
+"""The affinity study as a whole, and Table 1 looked up with small tokenizers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2
+
+from lnattn import FirstLayer, fold
+from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.storage import write_result
+from lnattn.studies.affinity import TokenVectors, heat_map, ranks, token_vectors
+from lnattn.studies.auroc import HeadAuroc, Neighbours, head_auroc
+from lnattn.studies.detokenization import (
+    HEAD_BASELINES,
+    Detokenization,
+    detokenization,
+    specific_auroc,
+)
+from lnattn.studies.table1 import TABLE_1, look_up, token_of
+from lnattn.text.counts import Counts
+
+
+@pytest.fixture(scope="module")
+def model() -> FirstLayer:
+    whole = random_gpt2(seed=8, d_model=12, heads=3, vocab=50, context=8)
+    return FirstLayer(embeddings_of(whole), attention_layer(whole), provenance={"name": "random"})
+
+
+@pytest.fixture(scope="module")
+def counts() -> Counts:
+    rng = np.random.default_rng(1)
+    return Counts.from_stream(np.minimum(rng.zipf(1.4, 700) - 1, 44), 50)
+
+
+@pytest.fixture(scope="module")
+def study(model: FirstLayer, counts: Counts) -> Detokenization:
+    return detokenization(model, counts, heat_tokens=10, pairs=3, draws=50, seed=2)
+
+
+def test_study_is_made_of_its_parts(
+    study: Detokenization, model: FirstLayer, counts: Counts
+) -> None:
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    before = Neighbours.before(counts.bigrams)
+    expected = head_auroc(vectors, before)
+    np.testing.assert_allclose(study.auroc, expected.values, atol=1e-6)
+    np.testing.assert_allclose(study.mean_auroc(), expected.mean(), atol=1e-6)
+    ids = torch.from_numpy(study.heat_tokens)
+    np.testing.assert_allclose(study.heat, heat_map(vectors, ids), rtol=1e-5, atol=1e-5)
+    assert (counts.unigrams[study.heat_tokens] > 0).all()
+    assert len(set(study.heat_tokens.tolist())) == 10
+    assert study.record["query_tokens"] == expected.defined.sum()
+    wrong = head_auroc(vectors.shuffled(2, keys=False), before).mean()
+    np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("wrong query")], wrong)
+    np.testing.assert_allclose(specific_auroc(study), expected.mean() - wrong, atol=1e-6)
+    reverse = head_auroc(vectors, Neighbours.before(counts.bigrams.T.tocsr())).mean()
+    np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("reversed")], reverse)
+
+
+def test_common_baselines_are_about_keys_only(
+    study: Detokenization, model: FirstLayer, counts: Counts
+) -> None:
+    frequency, cosine = study.common_baselines
+    before = Neighbours.before(counts.bigrams)
+    ones = torch.ones(1, 50, 1, dtype=torch.float64)
+    by_hand = TokenVectors(ones, torch.from_numpy(counts.unigrams).double()[None, :, None])
+    assert frequency == pytest.approx(head_auroc(by_hand, before).mean()[0])
+    unit = torch.nn.functional.normalize(model.embeddings.W_E, dim=1)[None]
+    expected = head_auroc(TokenVectors(unit, unit), before).mean()[0]
+    assert cosine == pytest.approx(expected)
+
+
+def test_a_head_that_knows_the_bigrams_is_found(counts: Counts) -> None:
+    """Queries and keys whose product is the count matrix itself: AUROC 1 and nothing popular."""
+    dense = torch.from_numpy(counts.bigrams.toarray()).double()
+    vectors = TokenVectors(dense.T[None].contiguous(), torch.eye(50).double()[None])
+    before = Neighbours.before(counts.bigrams)
+    assert head_auroc(vectors, before).mean()[0] == 1.0
+    assert head_auroc(vectors.shuffled(0, keys=False), before).mean()[0] < 0.95
+
+
+def test_table_has_one_row_a_head(study: Detokenization) -> None:
+    table = study.table()
+    assert list(table.index) == [0, 1, 2]
+    assert ((table["low"] <= table["auroc"]) & (table["auroc"] <= table["high"])).all()
+    zeros = HeadAuroc(study.auroc.astype(float)).mean("zero")
+    np.testing.assert_allclose(table["auroc with zeros"], zeros)
+    assert (table["auroc with zeros"] < table["auroc"]).all()
+    np.testing.assert_allclose(table["same-token z"], study.same_token.mean(axis=1))
+
+
+def test_study_survives_the_file(study: Detokenization, tmp_path) -> None:
+    study.write(tmp_path)
+    again = Detokenization.read(tmp_path)
+    pd.testing.assert_frame_equal(again.table(), study.table())
+    np.testing.assert_array_equal(again.pair_keys, study.pair_keys)
+    assert again.record["seed"] == 2
+    write_result(tmp_path, "other", {"x": np.zeros(2)}, {})
+    with pytest.raises(ResultError, match="not an affinity study"):
+        Detokenization.read(tmp_path, "other")
+
+
+def test_study_refuses_other_counts(model: FirstLayer, counts: Counts) -> None:
+    with pytest.raises(CorpusError, match="over 4 tokens"):
+        detokenization(model, Counts.from_stream(np.arange(4), 4))
+    with pytest.raises(CorpusError, match="too few to draw"):
+        detokenization(model, counts, heat_tokens=49)
+
+
+class WordPiece:
+    """As much of a lower-casing WordPiece tokenizer as the lookup uses."""
+
+    do_lower_case = True
+    words = ("##s", "tok", "##yo", "yo", "korea", "north", "obama", "barack", "jackson", "michael")
+
+    def get_vocab(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+
+class Bytes:
+    """As much of a byte-level BPE as the lookup uses: a few words, all else in two pieces."""
+
+    words = ("yo", "Tok", " Korea", " North", "North")
+
+    def get_vocab(self) -> dict[str, int]:
+        return {word.replace(" ", "Ġ"): place for place, word in enumerate(self.words)}
+
+    def __call__(self, text: str, add_special_tokens: bool) -> dict[str, list[int]]:
+        assert not add_special_tokens
+        return {"input_ids": [self.words.index(text)] if text in self.words else [0, 1]}
+
+
+def test_parts_of_the_table_as_tokens() -> None:
+    piece, byte = WordPiece(), Bytes()
+    assert token_of(piece, "yo") == 2  # continues a word: '##yo', not 'yo'
+    assert token_of(piece, "Tok") == 1
+    assert token_of(piece, "_North") == token_of(piece, "North") == 5
+    assert token_of(piece, "_Einstein") is None
+    assert token_of(byte, "_North") == 3
+    assert token_of(byte, "North") == 4
+    assert token_of(byte, "_Obama") is None
+
+
+def test_table_1_is_as_printed() -> None:
+    assert len(TABLE_1) == 34
+    assert sum(pair.head == 7 for pair in TABLE_1) == 22
+    assert {pair.head for pair in TABLE_1} == {1, 3, 4, 5, 7, 10}
+    assert (TABLE_1[0].query, TABLE_1[0].key, TABLE_1[0].rank) == ("yo", "Tok", 1)
+    assert TABLE_1[-1].key == "_twentieth"
+    assert max(pair.rank for pair in TABLE_1) == 8
+
+
+def test_look_up() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = TokenVectors(*torch.randn(2, 8, 5, 3, generator=generator))
+    table = look_up(vectors, Bytes())
+    assert len(table) == 34
+    known = table.dropna(subset="best rank")
+    pairs = [(p.query, p.key) for p in known.itertuples()]
+    assert set(pairs) == {("yo", "Tok"), ("_Korea", "_North"), ("_Korea", "North")}
+    of_korea = ranks(vectors, [2], [3])[0].tolist()
+    row = known[(known["query"] == "_Korea") & (known["key"] == "_North") & (known["head"] == 4)]
+    assert row["rank here"].item() == of_korea[4]
+    assert row["best rank"].item() == min(of_korea)
+    assert of_korea[row["best head"].item()] == min(of_korea)
+    assert known["chance"].between(1, 5).all()
+    few_heads = look_up(TokenVectors(vectors.queries[:5], vectors.keys[:5]), Bytes())
+    assert few_heads.loc[few_heads["head"] == 7, "rank here"].isna().all()
+
+
+def test_look_up_without_any_pair() -> None:
+    class Empty(Bytes):
+        words = ("a", "b")
+
+    with pytest.raises(TokenError, match="none of Table 1"):
+        look_up(TokenVectors(torch.ones(1, 2, 1), torch.ones(1, 2, 1)), Empty())

@@ -114,7 +114,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     lengths = [16, 32] if quick else [128, 256, 512, 1024]
     widths = [24, 48] if quick else [192, 384, 768, 1536]
     counts = [1, 2] if quick else [1, 2, 4, 8]
-    fixed = 16 if quick else 256
+    fixed = 16 if quick else 128
+    short = 16 if quick else 64
 
     def wider(d_model: int) -> dict[str, Callable[[], Any]]:
         other = random_first_layer(2000, d_model, size["heads"], fixed)
@@ -149,9 +150,9 @@ def run(quick: bool = False) -> dict[str, Any]:
             growth("d", f"model width (P = {fixed})", widths, wider, repeats),
             growth(
                 "documents",
-                f"number of documents (P = {fixed})",
+                f"number of documents (P = {short})",
                 counts,
-                lambda k: methods(model, random_documents(vocab, fixed, k)),
+                lambda k: methods(model, random_documents(vocab, short, k)),
                 repeats,
             ),
         ],

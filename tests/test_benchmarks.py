@@ -1,0 +1,169 @@
+"""The benchmarks' convention, helpers and page; no assertion about how long anything takes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+
+from lnattn.book.benchmarks import Report, frozen, seconds
+from lnattn.book.figures import performance
+from lnattn.errors import ResultError
+from lnattn.storage import write_json
+
+mpl.use("Agg")
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+def load(name: str) -> ModuleType:
+    """Import a file of benchmarks/, which is no package."""
+    if str(FOLDER) not in sys.path:
+        sys.path.insert(0, str(FOLDER))
+    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def common() -> ModuleType:
+    return load("common")
+
+
+@pytest.fixture
+def runner(common: ModuleType) -> ModuleType:
+    return load("run_all")
+
+
+EXAMPLE = """
+from common import growth, ratio, time_side_by_side
+def run(quick=False):
+    timed = time_side_by_side({"slow": lambda: sum(range(2000)), "fast": lambda: 1}, 3)
+    return {
+        "title": "Adding", "what": "Adds numbers.", "workload": {"n": 2000},
+        "rows": [t.as_row() for t in timed.values()],
+        "ratios": [ratio(timed["slow"], timed["fast"], floor=1e9)],
+        "growth": [growth("n", "numbers", [10, 100], lambda n: {"slow": lambda: sum(range(n))})],
+        "notes": ["A note."],
+    }
+"""
+
+
+def test_methods_take_turns(common: ModuleType) -> None:
+    order: list[str] = []
+    methods = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
+    timings = common.time_side_by_side(methods, repeats=3, warm_up=1)
+    assert order == ["a", "b"] * 4
+    assert {name: len(timing.rounds) for name, timing in timings.items()} == {"a": 3, "b": 3}
+
+
+def test_ratio_is_the_median_of_paired_rounds(common: ModuleType) -> None:
+    slow = common.Timing("slow", (10.0, 40.0, 12.0))
+    fast = common.Timing("fast", (1.0, 2.0, 3.0))
+    found = common.ratio(slow, fast, floor=5.0, work=2.0)
+    assert (found["low"], found["median"], found["high"]) == (8.0, 20.0, 40.0)
+    unpaired = common.ratio(slow, common.Timing("fast", (1.0, 2.0)))
+    assert unpaired["median"] == pytest.approx(12 / 1.5)
+    assert (unpaired["low"], unpaired["high"]) == (5.0, 40.0)
+
+
+def test_slope_is_the_exponent(common: ModuleType) -> None:
+    sizes = [3, 10, 50]
+    assert common.fitted_slope(sizes, [0.2 * x**1.7 for x in sizes]) == pytest.approx(1.7)
+    with pytest.raises(ValueError, match="two or more"):
+        common.fitted_slope([1], [1.0])
+
+
+def test_growth_leaves_out_what_was_not_run(common: ModuleType) -> None:
+    def make(size: int) -> dict:
+        methods = {"both": lambda: None}
+        return methods if size > 1 else {**methods, "small only": lambda: None}
+
+    found = common.growth("n", "size", [1, 2, 4], make, repeats=1)
+    assert found["seconds"]["small only"][1:] == [None, None]
+    assert set(found["slopes"]) == {"both"}
+
+
+def test_peak_memory_sees_an_array(common: ModuleType) -> None:
+    if common.peak_memory(lambda: None) is None:
+        pytest.skip("the kernel's high-water mark of memory cannot be reset here")
+    grown = common.peak_memory(lambda: np.ones(8 << 20))  # 64 MiB
+    assert 50 < grown < 100
+
+
+def test_random_weights_have_the_asked_shape(common: ModuleType) -> None:
+    model = common.random_first_layer(50, 24, 3, 16, seed=2)
+    assert model.embeddings.W_E.shape == (50, 24)
+    assert model.attention.W_Q.shape == (3, 24, 8)
+    again = common.random_first_layer(50, 24, 3, 16, seed=2)
+    assert torch.equal(model.embeddings.W_P, again.embeddings.W_P)
+
+
+def test_a_benchmark_is_run_checked_and_frozen(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    (tmp_path / "bench_adding.py").write_text(EXAMPLE)
+    (tmp_path / "bench_poor.py").write_text("def run(quick=False):\n    return {'title': 'x'}\n")
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    out = tmp_path / "out"
+    assert runner.main(["adding", "--output", str(out)]) == 0
+    assert "seconds ~ n^" in capsys.readouterr().out
+    [one] = frozen(out)
+    assert one.record["hardware"]["cores"] >= 1
+    text = repr(Report([one]))
+    assert "**not reached**" in text
+    assert "A note." in text
+    for draw in (performance.speed_ratios, performance.scaling):
+        mpl.pyplot.close(draw([one]))
+    assert runner.main(["poor", "--output", str(out)]) == 1
+    assert "returned no what" in capsys.readouterr().err
+
+
+def test_quick_results_never_replace_the_frozen_ones(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    with pytest.raises(SystemExit):
+        runner.main(["--quick"])
+    assert "must not replace" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        runner.main(["nothing"])
+    (tmp_path / "bench_adding.py").write_text(EXAMPLE)
+    monkeypatch.setattr(runner, "HERE", tmp_path)
+    assert runner.main(["adding", "--quick", "--output", str(tmp_path)]) == 0
+    with pytest.raises(ResultError, match="quick run"):
+        frozen(tmp_path)
+
+
+def test_damaged_results_are_refused(tmp_path: Path) -> None:
+    write_json(tmp_path / "x.json", {"title": "x"})
+    with pytest.raises(ResultError, match="has no 'what'"):
+        frozen(tmp_path)
+    assert "No benchmark" in repr(Report([]))
+    for draw in (performance.speed_ratios, performance.scaling):
+        with pytest.raises(ResultError, match="run_all"):
+            draw([])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(75.4, "75.4 s"), (0.0712, "71.2 ms"), (3e-6, "3 µs"), (5e-8, "50 ns")]
+)
+def test_seconds_get_their_unit(value: float, text: str) -> None:
+    assert seconds(value) == text
+
+
+def test_the_papers_algorithm_agrees_before_it_is_timed(common: ModuleType) -> None:
+    """Also a second oracle of the kernel, in the released code's convention."""
+    bench = load("bench_contribution")
+    model = common.random_first_layer(60, 24, 2, 40, seed=3)
+    ids = bench.random_documents(60, 40)[0]
+    assert bench.check_agreement(model, ids) < 1e-6
+    assert len(bench.PapersAlgorithm(model)(ids)) == 2 * 40 * 6

@@ -60,7 +60,7 @@ def expectation(values: np.ndarray, weights: np.ndarray, output: np.ndarray) -> 
     return figure
 
 
-def operations_by_part(shares: pd.DataFrame, crossing: float) -> Figure:
+def operations_by_part(shares: pd.DataFrame, crossing: int | float) -> Figure:
     """Shares of a layer's operations by group of products against the number of tokens.
 
     shares: index N, one column a group, rows adding up to 1; crossing: the N from which the two

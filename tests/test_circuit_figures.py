@@ -1,0 +1,107 @@
+"""The figures of chapters 01 and 04: drawn, labelled, and showing the numbers they were given."""
+
+from __future__ import annotations
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+
+mpl.use("Agg")
+
+from lnattn.book.figures import circuits, costs
+from lnattn.book.style import use_style
+
+rng = np.random.default_rng(0)
+
+
+@pytest.fixture(autouse=True)
+def _style():
+    use_style()
+    yield
+    mpl.pyplot.close("all")
+
+
+def test_head_graph_draws_one_arrow_for_each_edge_and_names_its_heads():
+    edges = pd.DataFrame(
+        {
+            "writer": ["0.1", "1.0", "0.0"],
+            "reader": ["2.0", "2.1", "1.1"],
+            "kind": ["K", "Q", "V"],
+            "weight": [0.1, 0.05, 0.02],
+        }
+    )
+    figure = circuits.head_graph(edges, layers=3, heads=2)
+    (ax,) = figure.axes
+    assert len(ax.patches) == 3
+    assert {text.get_text() for text in ax.texts} == {*edges["writer"], *edges["reader"]}
+    assert ax.get_xlabel() == "layer"
+    assert len(figure.legends[0].get_texts()) == 3
+
+
+def test_readers_are_labelled_from_the_first_layer_on_and_marks_are_framed():
+    scores = np.array([[0.01, 0.02], [0.03, 0.10]])
+    ax = circuits.readers_of(scores, "4.11", 5, ["6.1"]).axes[0]
+    assert [label.get_text() for label in ax.get_yticklabels()] == ["5", "6"]
+    assert [text.get_text() for text in ax.texts] == ["1", "2", "3", "10"]
+    (frame,) = ax.patches
+    assert frame.get_x() == pytest.approx(0.53)
+    assert frame.get_y() == pytest.approx(0.54)
+
+
+def test_distributions_mark_single_scores_where_they_are():
+    samples = {"a": rng.random(100), "b": rng.random(100)}
+    figure = circuits.score_distributions(samples, 0.2, {"x": 0.7})
+    (ax,) = figure.axes
+    assert any(np.allclose(line.get_xdata(), 0.7) for line in ax.lines)
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
+
+
+def test_bars_show_every_part_and_the_rest_together():
+    parts = pd.Series({f"part {n}": float(n) for n in range(1, 21)})
+    ax = circuits.logit_parts(parts, "logit", most=5).axes[0]
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths == [20, 19, 18, 17, 16, sum(range(1, 16))]
+    assert ax.get_yticklabels()[-1].get_text() == "15 others"
+    # With nothing left out there is no such bar.
+    assert len(circuits.logit_parts(parts[:5], "logit", most=5).axes[0].patches) == 5
+
+
+def test_path_groups_show_groups_and_pairs_of_heads():
+    figure = circuits.path_groups({"direct": 1.0, "virtual": -0.5}, rng.normal(size=(3, 2)), "t")
+    bars, image = figure.axes[:2]
+    assert [bar.get_width() for bar in bars.patches] == [1.0, -0.5]
+    assert image.images[0].get_array().shape == (3, 2)
+    # All-zero values must not break the scales.
+    circuits.path_groups({"direct": 0.0}, np.zeros((1, 1)), "t").canvas.draw()
+
+
+def test_head_scores_name_every_head():
+    ax = circuits.head_scores(rng.random((2, 3)), rng.random((2, 3)), 0.1).axes[0]
+    assert [text.get_text() for text in ax.texts] == ["0.0", "0.1", "0.2", "1.0", "1.1", "1.2"]
+
+
+def test_cost_figures_have_labelled_axes():
+    shares = pd.DataFrame({"a": [0.5, 0.2], "b": [0.5, 0.8]}, index=[64, 128])
+    table = pd.DataFrame(
+        {
+            "queries": [1, 4],
+            "keys": [1, 4],
+            "roofline": [1e-3, 2e-3],
+            "unfused": [2e-3, 3e-3],
+            "measured": [3e-3, 4e-3],
+            "fastest": [2.5e-3, 3.5e-3],
+        }
+    )
+    drawn = [
+        costs.score_matrices(np.eye(3), rng.normal(size=(3, 3)), ["a", "b", "c"]),
+        costs.expectation(rng.normal(size=(4, 2)), np.full(4, 0.25), np.zeros(2)),
+        costs.operations_by_part(shares, 100),
+        costs.against_the_roof(table, table),
+        costs.attention_pattern(np.tril(np.ones((3, 3))), ["a", "b", "c"]),
+    ]
+    for figure in drawn:
+        figure.canvas.draw()
+        assert all(ax.get_xlabel() for ax in figure.axes if ax.get_label() != "<colorbar>")
+    measured = drawn[3].axes[0].lines
+    assert any(np.allclose(line.get_ydata(), [3.0, 4.0]) for line in measured)

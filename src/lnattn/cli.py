@@ -17,7 +17,12 @@ from lnattn.errors import LnattnError
 
 #: Command -> (module with add_arguments and run, one line for the overview).
 COMMANDS = {
+    "models": ("lnattn.commands.models", "list the models that can be named"),
+    "affinity": ("lnattn.commands.affinity", "which tokens each head pairs with a token"),
     "count": ("lnattn.commands.count", "count a corpus: unigrams and bigrams, exact, on all cores"),
+    "freeze": ("lnattn.commands.freeze", "compute every study of a model and keep the results"),
+    "verify": ("lnattn.commands.verify", "compute frozen results again and list what differs"),
+    "claims": ("lnattn.commands.claims", "the papers' claims beside what the chapters found"),
     "train-book-model": (
         "lnattn.commands.train",
         "train a small GPT-2 from nothing on your text, resumably",
@@ -25,6 +30,7 @@ COMMANDS = {
 }
 
 _EXAMPLES = """examples:
+  lnattn affinity minilm jackson
   lnattn count articles.jsonl --tokenizer book-gpt2 --out counts.npz
   lnattn train-book-model articles.jsonl --held-out valid.jsonl --out my-model
   lnattn COMMAND --help     what a command does, its options, and examples

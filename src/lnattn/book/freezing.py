@@ -1,0 +1,211 @@
+"""Freezing every study of a model into data/results, and verifying frozen studies anew.
+
+A frozen study lets the book show results of a model whose weights are not at hand. `verify`
+computes it again from the weights and lists what differs by more than the stated tolerances.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lnattn.book.printed import differences_from_printed
+from lnattn.book.samples import sample_file
+from lnattn.errors import ResultError
+from lnattn.models.checkpoints import data_folder, load_first_layer
+from lnattn.storage import read_json, read_result, sha256_of_file
+from lnattn.studies import composition, survey
+from lnattn.studies.position_only import freeze_position
+from lnattn.text.corpora import read_documents
+
+#: Largest difference of two runs, as a share of the largest value in the array (float32 rounding
+#: in other orders of summation), and of integers, the share of entries that may differ (ties).
+TOLERANCE = 1e-4
+TIES = 1e-3
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that can be frozen.
+
+    name: of its two files; about: one line for people; write: computes it for a model (anything
+    that `load_first_layer` takes) and writes it to a folder.
+    """
+
+    name: str
+    about: str
+    write: Callable[[str, Path], Path]
+
+
+def _position(model: str, folder: Path) -> Path:
+    return freeze_position(load_first_layer(model), folder)
+
+
+def _composition(model: str, folder: Path) -> Path:
+    return composition.freeze(composition.study_checkpoint(model), folder)
+
+
+def _survey(model: str, folder: Path) -> Path:
+    first, documents, facts = _with_texts(model)
+    begun = time.perf_counter()
+    found = survey.survey(first, documents)
+    facts["seconds"] = round(time.perf_counter() - begun, 1)
+    return survey.write_survey(folder, found, first, **facts)
+
+
+def _survey_of_null(model: str, folder: Path) -> Path:
+    first, documents, facts = _with_texts(model)
+    seeds = list(range(5))
+    begun = time.perf_counter()
+    found = survey.survey_of_null(first, documents, seeds=seeds)
+    facts |= {"null": "entries of every tensor dealt anew", "seeds": seeds}
+    facts["seconds"] = round(time.perf_counter() - begun, 1)
+    return survey.write_survey(folder, found, first, "survey-null", **facts)
+
+
+def _with_texts(model: str) -> tuple[Any, list[list[int]], dict[str, Any]]:
+    first = load_first_layer(model)
+    texts = sample_file()
+    documents = survey.encode_documents(first, list(read_documents([texts])))
+    return (
+        first,
+        documents,
+        {
+            "texts": "data/text/sample.jsonl",
+            "texts_sha256": sha256_of_file(texts),
+        },
+    )
+
+
+#: Every study that can be frozen, quick ones first.
+STUDIES = {
+    study.name: study
+    for study in (
+        Study("position", "position-only terms of the first layer (K6–K8, K13, K14)", _position),
+        Study("composition", "composition scores of all layers, raw and folded", _composition),
+        Study("survey", "which of K3–K15 hold", _survey),
+        Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
+    )
+}
+
+
+def results_folder(name: str) -> Path:
+    """Where the frozen results of a model are, by its short name."""
+    return data_folder() / "results" / Path(name).name
+
+
+def freeze(
+    model: str, folder: Path | str, only: Sequence[str] | None = None
+) -> Iterator[tuple[str, Path]]:
+    """Compute studies of a model and write them; yields (study, file) as each is done.
+
+    Raises `ResultError` for an unknown study, and what the loaders raise for a bad model.
+    """
+    for name in _known(only or list(STUDIES)):
+        yield name, STUDIES[name].write(model, Path(folder))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One frozen study beside a new computation; `differences` is empty where they agree."""
+
+    study: str
+    differences: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+def verify(
+    model: str, folder: Path | str, only: Sequence[str] | None = None
+) -> Iterator[Comparison]:
+    """Compute again what is frozen in a folder, and compare; yields as each study is done.
+
+    Raises `ResultError` where nothing is frozen there, or a file is damaged.
+    """
+    folder = Path(folder)
+    present = [name for name in STUDIES if (folder / f"{name}.json").is_file()]
+    names = _known(only or present)
+    if not names:
+        raise ResultError(f"{folder} holds no frozen study; make one with `lnattn freeze`.")
+    for name in names:
+        frozen = read_result(folder, name)
+        with tempfile.TemporaryDirectory() as place:
+            STUDIES[name].write(model, Path(place))
+            anew = read_result(place, name)
+        yield Comparison(name, tuple(_differences(frozen, anew)))
+
+
+def verify_printed(model: str) -> Iterator[Comparison]:
+    """The scores that the paper's authors printed; nothing for a model without embeddings."""
+    first = load_first_layer(model)
+    if not first.is_partial:
+        yield Comparison("printed by the authors", tuple(differences_from_printed(first)))
+
+
+def _known(names: Sequence[str]) -> list[str]:
+    for name in names:
+        if name not in STUDIES:
+            raise ResultError(f"there is no study {name!r}; there are {', '.join(STUDIES)}.")
+    return list(names)
+
+
+Result = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
+
+
+def _differences(frozen: Result, anew: Result) -> Iterator[str]:
+    before, after = _weights(frozen[1]), _weights(anew[1])
+    if before != after:
+        yield f"made from other weights: {before}, now {after}"
+    for name in sorted(frozen[0].keys() | anew[0].keys()):
+        if name not in frozen[0] or name not in anew[0]:
+            yield f"{name} is only in the {'frozen' if name in frozen[0] else 'new'} result"
+        else:
+            yield from compare_arrays(name, frozen[0][name], anew[0][name])
+    for old, new in zip(frozen[1].get("findings", []), anew[1].get("findings", []), strict=False):
+        if old["holds"] != new["holds"]:
+            yield f"{old['claim']}: holds = {old['holds']} when frozen, {new['holds']} now"
+
+
+def compare_arrays(name: str, frozen: np.ndarray, anew: np.ndarray) -> Iterator[str]:
+    """What differs beyond the tolerances, in words; nothing where two arrays agree."""
+    if frozen.shape != anew.shape:
+        yield f"{name} has shape {list(frozen.shape)} when frozen, {list(anew.shape)} now"
+    elif not frozen.size:
+        return
+    elif frozen.dtype.kind not in "fc":
+        share = float((frozen != anew).mean())
+        if share > TIES:
+            yield f"{name}: {share:.2%} of its entries differ"
+    elif not np.array_equal(np.isfinite(frozen), np.isfinite(anew)):
+        yield f"{name} is undefined or infinite at other places than when it was frozen"
+    else:
+        finite = np.isfinite(frozen)
+        gap = np.abs(frozen[finite] - anew[finite]).max(initial=0)
+        scale = np.abs(frozen[finite]).max(initial=0)
+        if gap > TOLERANCE * scale:
+            yield f"{name} differs by up to {gap:.3g}, where its largest value is {scale:.3g}"
+
+
+def _weights(record: Mapping[str, Any]) -> Any:
+    """The checksum of the weights a record names, wherever the study keeps it."""
+    places = (record, record.get("model"), record.get("source"))
+    keys = ("weights_sha256", "file_sha256")
+    found = [p[key] for p in places if isinstance(p, Mapping) for key in keys if p.get(key)]
+    return found[0] if found else None
+
+
+def summary(folder: Path | str) -> dict[str, str]:
+    """Names and dates of the studies frozen in a folder."""
+    return {
+        name: read_json(Path(folder) / f"{name}.json").get("date", "no date")
+        for name in STUDIES
+        if (Path(folder) / f"{name}.json").is_file()
+    }

@@ -1,0 +1,75 @@
+"""The tokens that each head of the first layer pairs with a token, from the weights alone (T^ee).
+
+The token is given as text, and must be one token of the model's vocabulary; a leading space counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+EXAMPLES = """examples:
+  lnattn affinity minilm jackson                       what every head looks for from 'jackson'
+  lnattn affinity gpt2 iens --head 7 --top 10
+  lnattn affinity book-gpt2 " city" --side queries --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model's name, a hub id, or a folder")
+    parser.add_argument("token", nargs="+", help="texts of single tokens")
+    parser.add_argument("--head", type=int, metavar="N", help="one head only (counted from 0)")
+    parser.add_argument("--top", type=int, default=5, metavar="K", help="partners (default: 5)")
+    parser.add_argument(
+        "--side",
+        choices=["keys", "queries"],
+        default="keys",
+        help="look for the keys that the token likes as a query (default), or the reverse",
+    )
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from lnattn import fold, load_first_layer
+    from lnattn.errors import TokenError
+    from lnattn.studies.affinity import partners, token_vectors
+
+    model = load_first_layer(args.model)
+    if model.tokenizer is None:
+        raise TokenError(f"{model.name} has no tokenizer, so no token can be named by its text.")
+    ids = [_single(model.tokenizer, text) for text in args.token]
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    if args.head is not None and not 0 <= args.head < vectors.n_heads:
+        raise TokenError(f"{model.name} has heads 0 to {vectors.n_heads - 1}; {args.head} is none.")
+    best = partners(vectors, ids, args.top, args.side)
+    heads = range(vectors.n_heads) if args.head is None else [args.head]
+    rows = [
+        {
+            "token": text,
+            "head": head,
+            "partners": [
+                {"token": model.tokenizer.decode([token]), "id": token, "score": score}
+                for token, score in zip(
+                    best.ids[i, head].tolist(), best.scores[i, head].tolist(), strict=True
+                )
+            ],
+        }
+        for i, text in enumerate(args.token)
+        for head in heads
+    ]
+    if args.json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for row in rows:
+        shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])
+        print(f"{row['token']!r} head {row['head']}: {shown}")
+
+
+def _single(tokenizer, text: str) -> int:
+    from lnattn.errors import TokenError
+
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    if len(ids) != 1 or ids[0] == tokenizer.unk_token_id != tokenizer.eos_token_id:
+        pieces = ", ".join(repr(tokenizer.decode([token])) for token in ids)
+        raise TokenError(f"{text!r} is no single token of this model but {pieces or 'nothing'}.")
+    return ids[0]

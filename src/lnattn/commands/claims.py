@@ -1,0 +1,40 @@
+"""The claims of the papers beside what the book's chapters found when they were last executed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+EXAMPLES = """examples:
+  lnattn claims                    all claims, with the verdicts there are
+  lnattn claims K5 K10 --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", nargs="*", help="claims such as K5 (default: all)")
+    parser.add_argument("--json", action="store_true", help="print claims and findings as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from dataclasses import asdict
+
+    from lnattn.book.ledger import VERDICTS, claim, claims, entries
+
+    chosen = [claim(name) for name in args.id] or list(claims().values())
+    found = entries()
+    rows = [
+        {**asdict(one), "found": [asdict(entry) for entry in found if entry.id == one.id]}
+        for one in chosen
+    ]
+    if args.json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for row in rows:
+        print(f"{row['id']} ({row['paper']}, {row['section']}): {row['statement']}")
+        print(f"    reported: {row['reported']}")
+        for entry in row["found"]:
+            mark = VERDICTS[entry["verdict"]]
+            print(f"    {mark} {entry['model']}: {entry['verdict']}: {entry['reproduced']}")
+        if not row["found"]:
+            print("    not computed yet: execute the book")

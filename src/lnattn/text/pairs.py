@@ -22,8 +22,8 @@ from lnattn.errors import TokenError
 from lnattn.text.runs import Run, merge_all, merge_two, run_of
 from lnattn.text.spill import merged_blocks, write_run
 
-#: Keys collected before they are sorted (16 or 32 MiB of them).
-_BUFFER = 1 << 22
+#: Keys collected before they are sorted (32 or 64 MiB of them).
+_BUFFER = 1 << 23
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def operations_by_part(shares: pd.DataFrame, crossing: int | float) -> Figure:
     )
     ax.axvline(crossing, color=BLACK, ls="--", lw=1.2)
     ax.set_xscale("log", base=2)
-    _plain_powers(ax, shares.index)
+    _plain_powers(ax, shares.index.tolist())
     ax.set(
         xlabel="tokens N (causal prefill)",
         ylabel="share of operations",
@@ -97,7 +97,8 @@ def against_the_roof(prefill: pd.DataFrame, decode: pd.DataFrame) -> Figure:
     for ax, (table, column, label, title) in zip(axes, panels, strict=True):
         x = table[column]
         ax.plot(x, 1e3 * table["roofline"], color=BLACK, label="roofline, everything fused")
-        ax.plot(x, 1e3 * table["unfused"], color=GREY, ls="--", label="roofline, operator by operator")
+        unfused = 1e3 * table["unfused"]
+        ax.plot(x, unfused, color=GREY, ls="--", label="roofline, operator by operator")
         low = 1e3 * (table["measured"] - table["fastest"])
         ax.errorbar(
             x, 1e3 * table["measured"], yerr=[low, np.zeros_like(low)], fmt="o", color=BLUE,
@@ -105,7 +106,7 @@ def against_the_roof(prefill: pd.DataFrame, decode: pd.DataFrame) -> Figure:
         )  # fmt: skip
         ax.set_xscale("log", base=2)
         ax.set_yscale("log")
-        _plain_powers(ax, x)
+        _plain_powers(ax, x.tolist())
         ax.yaxis.set_major_formatter(ScalarFormatter())
         ax.yaxis.set_minor_formatter(NullFormatter())
         ax.grid(axis="y")
@@ -126,6 +127,6 @@ def attention_pattern(alpha: np.ndarray, labels: Sequence[str]) -> Figure:
 
 
 def _plain_powers(ax: plt.Axes, ticks: Sequence[int]) -> None:
-    ax.set_xticks(list(ticks))
+    ax.set_xticks(ticks)
     ax.xaxis.set_major_formatter(ScalarFormatter())
     ax.xaxis.set_minor_formatter(NullFormatter())

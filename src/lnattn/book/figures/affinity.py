@@ -120,18 +120,18 @@ def recall_curves(
     curves: title → (label, share of negatives passed, share of bigrams recalled, AUROC).
     """
     figure, axes = plt.subplots(
-        1, len(curves), figsize=(WIDTH, 3.4), sharex=True, sharey=True, squeeze=False
+        1, len(curves), figsize=(WIDTH, 4.0), sharex=True, sharey=True, squeeze=False
     )
     for ax, (title, lines) in zip(axes[0], curves.items(), strict=True):
         ax.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=":")
         styles = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."))
         for (label, x, y, area), (colour, dash) in zip(lines, styles, strict=False):
-            ax.plot(x, y, color=colour, ls=dash, label=f"{label}: {area:.2f}")
+            ax.plot(x, y, color=colour, ls=dash, label=f"{label}: AUROC {area:.2f}")
         ax.set_title(title)
         ax.set_aspect("equal")
-        ax.legend(loc="lower right", title="AUROC", handlelength=1.6)
+        ax.set_xlabel("share of other keys passed", fontsize=SMALL)
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.2), handlelength=1.6)
     axes[0, 0].set_ylabel("share of bigrams recalled")
-    figure.supxlabel("share of all other keys passed", fontsize=SMALL)
     return figure
 
 

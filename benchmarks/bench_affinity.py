@@ -1,0 +1,168 @@
+"""Token affinity at full size: AUROC of every head over every query token, and best partners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+from common import growth, peak_memory, random_first_layer, ratio, time_side_by_side
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+
+from lnattn import FirstLayer, fold
+from lnattn.attention.folding import FoldedAttention
+from lnattn.studies.affinity import TokenVectors, mean_sigma, token_vectors
+from lnattn.studies.auroc import Neighbours, head_auroc
+from lnattn.studies.topk import best_partners, score_blocks
+
+
+def zipf_bigrams(vocab: int, draws: int, seed: int = 0) -> sparse.csr_array:
+    """Counts of pairs drawn by a Zipf law: few tokens have many neighbours, many have few."""
+    rng = np.random.default_rng(seed)
+    share = 1 / np.arange(1, vocab + 1) ** 0.9
+    edges = np.cumsum(share / share.sum())
+    order = rng.permutation(vocab)  # which ids are the frequent ones must not matter
+    pairs = order[np.minimum(np.searchsorted(edges, rng.random((2, draws))), vocab - 1)]
+    keys, counts = np.unique(pairs[0] * np.int64(vocab) + pairs[1], return_counts=True)
+    return sparse.csr_array((counts, (keys // vocab, keys % vocab)), shape=(vocab, vocab))
+
+
+def papers_auroc(
+    model: FirstLayer,
+    folded: FoldedAttention,
+    sigma: torch.Tensor,
+    before: Neighbours,
+    queries: np.ndarray,
+) -> np.ndarray:
+    """The authors' way: a dense W_QK for each head, a row of scores for each query, sort it.
+
+    Kinder than their code in three respects: the dense matrices are given, positives are weighted
+    and not repeated, and counts are read from arrays and not from a Python dictionary.
+    """
+    rows = model.embeddings.W_E / sigma[:, None]
+    dense = _dense(folded)
+    values = np.full((folded.n_heads, len(queries)), np.nan)
+    for n, query in enumerate(queries.tolist()):
+        scores = torch.einsum("hd,vd->hv", rows[query] @ dense, rows).numpy()
+        tokens, counts = before.of(query)
+        positive, weight = np.zeros(scores.shape[1], dtype=bool), np.ones(scores.shape[1])
+        positive[tokens], weight[tokens] = True, counts
+        for head, row in enumerate(scores):
+            values[head, n] = roc_auc_score(positive, row, sample_weight=weight)
+    return values
+
+
+_DENSE: dict[int, torch.Tensor] = {}
+
+
+def _dense(folded: FoldedAttention) -> torch.Tensor:
+    """W_QK of all heads, [head d_model d_model]; made once, since it is not what is timed."""
+    if id(folded) not in _DENSE:
+        _DENSE.clear()
+        _DENSE[id(folded)] = torch.stack([folded.dense_W_QK(h) for h in range(folded.n_heads)])
+    return _DENSE[id(folded)]
+
+
+def products_only(vectors: TokenVectors, queries: np.ndarray | None = None) -> None:
+    """The floor: all scores of all heads are computed, and nobody looks at them."""
+    rows = slice(None) if queries is None else torch.from_numpy(queries)
+    for query, key in zip(vectors.queries, vectors.keys, strict=True):
+        for _ in score_blocks(query[rows], key):
+            pass
+
+
+def torch_topk(vectors: TokenVectors, queries: np.ndarray, k: int) -> list[torch.Tensor]:
+    """Best keys by torch.topk of whole blocks, for some query tokens."""
+    found = []
+    for query, key in zip(vectors.queries, vectors.keys, strict=True):
+        for _, scores in score_blocks(query[torch.from_numpy(queries)], key):
+            found.append(torch.from_numpy(scores).topk(k, dim=1).indices)
+    return found
+
+
+def run(quick: bool = False) -> dict[str, Any]:
+    """See benchmarks/README.md."""
+    vocab, d_model, heads = (600, 32, 2) if quick else (50_257, 768, 12)
+    draws, sample, repeats, k = (5_000, 4, 1, 5) if quick else (36_000_000, 8, 3, 10)
+    model = random_first_layer(vocab, d_model, heads)
+    folded = fold(model.attention)
+    sigma = mean_sigma(model.embeddings, folded.eps)
+    vectors = token_vectors(folded, model.embeddings, sigma)
+    before = Neighbours.before(zipf_bigrams(vocab, draws))
+    having = np.flatnonzero((before.n_distinct > 0) & (before.n_distinct < vocab))
+    some = np.sort(np.random.default_rng(1).choice(having, sample, replace=False))
+
+    slow = papers_auroc(model, folded, sigma, before, some)
+    fast = head_auroc(vectors, before, some).values[:, some]
+    # The dense products round otherwise than the factored ones; equality on *one* set of scores,
+    # to 1e-9, is what the tests check.
+    apart = float(np.abs(slow - fast).max())
+    if apart > 1e-4:
+        raise RuntimeError(f"the two methods differ by {apart}: not worth timing")
+
+    papers, ours = f"papers' algorithm, {sample} query tokens", "rank counting, all query tokens"
+    block = np.arange(min(vocab, 512))
+    floor, best = "matrix products only", f"best {k} keys, all query tokens"
+    plain = f"torch.topk, {len(block)} query tokens"
+    methods: dict[str, Callable[[], Any]] = {
+        papers: lambda: papers_auroc(model, folded, sigma, before, some),
+        floor: lambda: products_only(vectors),
+        ours: lambda: head_auroc(vectors, before),
+        best: lambda: best_partners(vectors, k),
+        plain: lambda: torch_topk(vectors, block, k),
+    }
+    times = time_side_by_side(methods, repeats=repeats, warm_up=0 if quick else 1)
+    times[ours] = replace(times[ours], peak_mib=peak_memory(methods[ours]))
+    times[best] = replace(times[best], peak_mib=peak_memory(methods[best]))
+    return {
+        "title": "Token affinity: AUROC of all heads, and best partners",
+        "what": (
+            "AUROC of T^ee against bigram counts for every query token and head. The slow method "
+            f"takes a dense row of scores and sorts it (scikit-learn's weighted roc_auc_score); "
+            f"it was timed on {sample} random query tokens with all heads, and the ratio scales "
+            "it to all query tokens that have a bigram. Then the best keys of every token."
+        ),
+        "workload": {
+            "V": vocab,
+            "d": d_model,
+            "heads": heads,
+            "distinct bigrams": len(before.tokens),
+            "query tokens with a bigram": len(having),
+            "k": k,
+        },
+        "rows": [timing.as_row() for timing in times.values()],
+        "ratios": [
+            ratio(times[papers], times[ours], floor=150, work=len(having) / sample),
+            ratio(times[ours], times[floor]),
+            ratio(times[best], times[floor], floor=2),
+            ratio(times[plain], times[best], work=vocab / len(block)),
+        ],
+        "growth": [_growth(quick)],
+        "notes": [
+            "Weights and counts are random; their sizes are GPT-2 small's and OpenWebText-like.",
+            f"Largest difference of AUROC between the two methods on the sample: {apart:.0e}.",
+            "The ratio to 'matrix products only' says how far from the floor a method is: at most "
+            "2 is asked of the search for the best keys.",
+        ],
+    }
+
+
+def _growth(quick: bool) -> dict[str, Any]:
+    """One head of width 64, all query tokens, vocabularies that double."""
+
+    def make(vocab: int) -> dict[str, Callable[[], Any]]:
+        generator = torch.Generator().manual_seed(vocab)
+        both = torch.randn(2, 1, vocab, 64, generator=generator)
+        vectors = TokenVectors(both[0], both[1])
+        before = Neighbours.before(zipf_bigrams(vocab, 50 * vocab))
+        return {
+            "matrix products only": lambda: products_only(vectors),
+            "AUROC, rank counting": lambda: head_auroc(vectors, before),
+            "best 10 keys": lambda: best_partners(vectors, 10),
+        }
+
+    sizes = (200, 400) if quick else (4_000, 8_000, 16_000, 32_000)
+    return growth("V", "tokens in the vocabulary", sizes, make, repeats=1 if quick else 3)

@@ -78,7 +78,13 @@ def test_path_groups_show_groups_and_pairs_of_heads():
 
 def test_head_scores_name_every_head():
     ax = circuits.head_scores(rng.random((2, 3)), rng.random((2, 3)), 0.1).axes[0]
-    assert [text.get_text() for text in ax.texts] == ["0.0", "0.1", "0.2", "1.0", "1.1", "1.2"]
+    assert sorted(text.get_text() for text in ax.texts) == [
+        "0.0", "0.1", "0.2", "1.0", "1.1", "1.2"
+    ]  # fmt: skip
+    many = circuits.head_scores(np.arange(60.0).reshape(5, 12), rng.random((5, 12)), 0.1).axes[0]
+    assert {text.get_text() for text in many.texts} == {
+        f"{layer}.{head}" for layer in (3, 4) for head in range(12)
+    }
 
 
 def test_cost_figures_have_labelled_axes():

@@ -148,17 +148,21 @@ def head_scores(previous: np.ndarray, copying: np.ndarray, even: float) -> Figur
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 3.7))
     markers, colours = "osD^v", (BLUE, VERMILION, GREEN, ORANGE, BLACK)
+    # With many heads only those that look back most are named; names of all would hide them.
+    named = previous >= np.sort(previous, axis=None)[-min(24, previous.size)]
     for layer, (across, up) in enumerate(zip(previous, copying, strict=True)):
         look = layer % len(markers)
         ax.scatter(
             across, up, s=34, color=colours[look], marker=markers[look], label=f"layer {layer}"
         )
-        for head, at in enumerate(zip(across, up, strict=True)):
-            # Labels of neighbouring layers go to different sides, where fewer of them meet.
-            ax.annotate(
-                f"{layer}.{head}", at, xytext=(5 if layer % 2 == 0 else -5, 4),
-                textcoords="offset points", ha="left" if layer % 2 == 0 else "right", fontsize=8.5,
-            )  # fmt: skip
+        # Names of neighbouring layers go to different sides, those within a layer up and down.
+        side, anchor = ((-6, "right"), (6, "left"))[layer % 2]
+        for rank, head in enumerate(np.argsort(up)):
+            if named[layer, head]:
+                ax.annotate(
+                    f"{layer}.{head}", (across[head], up[head]), xytext=(side, (-8, 2)[rank % 2]),
+                    textcoords="offset points", ha=anchor, fontsize=8.5,
+                )  # fmt: skip
     ax.axvline(even, color=GREY, lw=1, ls="--")
     ax.axhline(0, color=GREY, lw=1)
     ax.margins(0.12)

@@ -7,7 +7,9 @@ Exit codes: 0 done; 1 it could not be done, and one sentence on standard error s
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -61,6 +63,14 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         module.add_arguments(own)
         own.set_defaults(run=module.run)
     return parser
+
+
+def help_text(command: str | None = None) -> str:
+    """What `lnattn --help`, or `lnattn COMMAND --help`, prints."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        build_parser(command).parse_args([*([command] if command else []), "--help"])
+    return printed.getvalue()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

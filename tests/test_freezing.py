@@ -30,7 +30,7 @@ def model(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def frozen(model, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("frozen")
-    assert [name for name, _ in freeze(str(model), folder, QUICK)] == QUICK
+    assert [one.study for one in freeze(str(model), folder, QUICK)] == QUICK
     return folder
 
 
@@ -87,14 +87,22 @@ def test_arrays_within_and_beyond_the_tolerances() -> None:
     assert not list(compare_arrays("x", one[:0], one[:0]))
 
 
-def test_every_study_of_the_registry_runs(model, tmp_path, monkeypatch) -> None:
-    """The surveys with one short text: their own tests cover what they compute."""
-    monkeypatch.setattr(freezing.survey, "encode_documents", lambda *_: [])
+def test_all_studies_of_a_model_and_those_it_does_not_support(
+    model, tmp_path, monkeypatch, capsys
+) -> None:
+    """The surveys are stubs here: their own tests cover what they compute."""
     monkeypatch.setattr(freezing.survey, "survey", lambda *_, **__: {})
     monkeypatch.setattr(freezing.survey, "survey_of_null", lambda *_, **__: {})
-    written = dict(freeze(str(model), tmp_path))
-    assert list(written) == list(STUDIES)
-    assert {path.stem for path in tmp_path.glob("*.json")} == set(STUDIES)
+    found = {one.study: one for one in freeze(str(model), tmp_path)}
+    assert list(found) == list(STUDIES)
+    # The tiny model has no tokenizer, so no text can be counted with it.
+    assert found["detokenization"].path is None
+    assert "no tokenizer" in found["detokenization"].why
+    written = {name for name, one in found.items() if one.path}
+    assert written == set(STUDIES) - {"detokenization"}
+    assert {path.stem for path in tmp_path.glob("*.json")} == written
+    assert main(["freeze", str(model), "--out", str(tmp_path), "--only", "detokenization"]) == 1
+    assert "no tokenizer" in capsys.readouterr().err
 
 
 def test_commands_freeze_and_verify(model, tmp_path, capsys) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lnattn.book.samples import token_counts
 from lnattn.models.checkpoints import data_folder
 from lnattn.models.layers import FirstLayer
@@ -15,14 +17,7 @@ def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
     A frozen study is taken if it was made from these weights and these counts; otherwise it is
     computed now (seconds for a small model, minutes for GPT-2) and the words say so.
     """
-    counts, words = token_counts(model)
-    source = {
-        "model": model.name,
-        "weights_sha256": model.provenance.get("weights_sha256"),
-        "counts": words,
-        "corpus": counts.record.get("corpus"),
-        "tokens": counts.tokens,
-    }
+    counts, source = _source(model)
     folder = data_folder() / "results" / model.name.rsplit("/", 1)[-1]
     if (folder / "detokenization.json").is_file():
         frozen = Detokenization.read(folder)
@@ -32,3 +27,21 @@ def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
     else:
         reason = "no study of this model is frozen"
     return detokenization(model, counts, source=source), counts, f"computed now: {reason}"
+
+
+def compute(model: FirstLayer) -> Detokenization:
+    """The study, computed now whatever is frozen."""
+    counts, source = _source(model)
+    return detokenization(model, counts, source=source)
+
+
+def _source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
+    """The counts for a model, and what a study of the two was made from."""
+    counts, words = token_counts(model)
+    return counts, {
+        "model": model.name,
+        "weights_sha256": model.provenance.get("weights_sha256"),
+        "counts": words,
+        "corpus": counts.record.get("corpus"),
+        "tokens": counts.tokens,
+    }

@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from lnattn.book import affinity_studies
 from lnattn.book.printed import differences_from_printed
 from lnattn.book.samples import sample_file
-from lnattn.errors import ResultError
+from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import data_folder, load_first_layer
 from lnattn.storage import read_json, read_result, sha256_of_file
 from lnattn.studies import composition, survey
@@ -49,6 +50,10 @@ def _position(model: str, folder: Path) -> Path:
 
 def _composition(model: str, folder: Path) -> Path:
     return composition.freeze(composition.study_checkpoint(model), folder)
+
+
+def _detokenization(model: str, folder: Path) -> Path:
+    return affinity_studies.compute(load_first_layer(model)).write(folder)
 
 
 def _survey(model: str, folder: Path) -> Path:
@@ -89,6 +94,7 @@ STUDIES = {
     for study in (
         Study("position", "position-only terms of the first layer (K6–K8, K13, K14)", _position),
         Study("composition", "composition scores of all layers, raw and folded", _composition),
+        Study("detokenization", "affinity of tokens and its AUROC (K3–K5)", _detokenization),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
     )
@@ -100,15 +106,30 @@ def results_folder(name: str) -> Path:
     return data_folder() / "results" / Path(name).name
 
 
-def freeze(
-    model: str, folder: Path | str, only: Sequence[str] | None = None
-) -> Iterator[tuple[str, Path]]:
-    """Compute studies of a model and write them; yields (study, file) as each is done.
+@dataclass(frozen=True)
+class Frozen:
+    """A study that was written to `path`, or, where that is None, why the model has none."""
 
+    study: str
+    path: Path | None
+    why: str = ""
+
+
+def freeze(model: str, folder: Path | str, only: Sequence[str] | None = None) -> Iterator[Frozen]:
+    """Compute studies of a model and write them; yields as each is done.
+
+    only: some studies, each of which must succeed; by default all, and one that this model does
+    not support (a partial checkpoint has no tokens) is passed over, with the reason.
     Raises `ResultError` for an unknown study, and what the loaders raise for a bad model.
     """
+    load_first_layer(model)  # a model that cannot be read is an error, and no reason to pass over
     for name in _known(only or list(STUDIES)):
-        yield name, STUDIES[name].write(model, Path(folder))
+        try:
+            yield Frozen(name, STUDIES[name].write(model, Path(folder)))
+        except LnattnError as error:
+            if only:
+                raise
+            yield Frozen(name, None, str(error))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
     parser.add_argument("--out", metavar="FOLDER", help="another folder than data/results/NAME")
     parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
-    parser.add_argument("--json", action="store_true", help="print {study: file} as JSON")
+    parser.add_argument("--json", action="store_true", help="print {study: file or null} as JSON")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -30,8 +30,9 @@ def run(args: argparse.Namespace) -> None:
 
     folder = args.out or results_folder(args.name or args.model)
     written = {}
-    for study, path in freeze(args.model, folder, args.only):
-        written[study] = str(path)
-        print(f"{study}: {path}", file=sys.stderr if args.json else sys.stdout, flush=True)
+    for one in freeze(args.model, folder, args.only):
+        written[one.study] = str(one.path) if one.path else None
+        line = f"{one.study}: {one.path or f'not supported: {one.why}'}"
+        print(line, file=sys.stderr if args.json else sys.stdout, flush=True)
     if args.json:
         print(json.dumps(written, indent=2))

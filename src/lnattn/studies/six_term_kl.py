@@ -57,13 +57,16 @@ _LARGEST_EXPONENT = _F(69.0)
 _TOO_LARGE = 5e29
 #: Below this many nats the shift by the mean is used.
 _SMALL_KL = 0.01
+_ALL_BUT_SIGN, _LOWEST = np.int32(0x7FFFFFFF), np.int32(-(2**31))
+#: Up to here e^{−u} − 1 + u is summed as a series.
+_NEAR = _F(0.5)
 
 
 class SixTermKL:
     """Computes the divergences of documents, one call each, for one model and one scale.
 
-    Made once: the weights of all heads side by side, so that one matrix product projects a
-    document, and the projections of all positions, which are the same in every document up to σ.
+    Made once: each head's weights side by side, so that one matrix product projects a document,
+    and the projections of all positions, which are the same in every document up to σ.
     scale: what the scores are divided by before the softmax (default: the model's own). workers:
     threads, one head each at a time (default: torch's number). Weights are taken to single
     precision. Raises `TokenError` for a checkpoint without token embeddings.
@@ -83,10 +86,11 @@ class SixTermKL:
         self._heads, self._d_head = folded.n_heads, folded.d_head
         self._eps, self._causal = folded.eps, folded.causal
         shrink = 1.0 / (folded.scale if scale is None else scale)
-        # [d_model 2·head·d_head + head]: queries of all heads, keys, and what keys assert alone;
+        # [head d_model 2·d_head + 1]: to a query, to a key, and to what a key asserts alone;
         # queries and assertions are already divided by the scale.
-        both = torch.cat([folded.W_Q * shrink, folded.W_K]).permute(1, 0, 2).flatten(1)
-        self._projection = torch.cat([both, folded.b_QK.T * shrink], dim=1).float()
+        self._projection = torch.cat(
+            [folded.W_Q * shrink, folded.W_K, folded.b_QK[..., None] * shrink], dim=2
+        ).float()
         self._projected_positions = self._embeddings.W_P @ self._projection
         self._workers = min(workers or torch.get_num_threads(), self._heads)
 
@@ -96,44 +100,44 @@ class SixTermKL:
         Float32. The first query of a causal model sees one key, so its six numbers are 0. Raises
         `TokenError` for an empty document, one longer than the context, or an unknown token.
         """
-        inputs = self._project(token_ids)
-        n = len(inputs)
-        width = self._heads * self._d_head
-        by_head = (self._heads, self._d_head)
-        # Rows 2 i and 2 i + 1: the token part and the position part of query i.
-        queries = inputs[..., :width].unflatten(-1, by_head).flatten(0, 1)
-        keys = inputs[..., width : 2 * width].unflatten(-1, by_head)
-        alone = inputs[..., 2 * width :].permute(2, 1, 0).contiguous().numpy()
-        divergence = np.empty((self._heads, len(TERMS), n), dtype=np.float32)
-
-        def one_head(head: int) -> None:
-            # Reused by every block: fresh memory would be zeroed by the system again and again.
-            scratch = torch.empty(2 * 2 * _BLOCK * n)
-            for first in range(0, n, _BLOCK):
-                last = min(first + _BLOCK, n)
-                seen = last if self._causal else n
-                query = queries[2 * first : 2 * last, head]
-                scores = scratch[: 2 * len(query) * seen].view(2, len(query), seen)
-                for part in range(2):
-                    torch.mm(query, keys[:seen, part, head].T, out=scores[part])
-                _divergences(scores.numpy(), alone[head], first, self._causal, divergence[head])
-
+        tokens, positions = look_up(self._embeddings, token_ids)
+        # A text repeats its words: each distinct token is projected once.
+        ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
+        divergence = np.empty((self._heads, len(TERMS), len(tokens)), dtype=np.float32)
         with _one_thread_each(), ThreadPoolExecutor(self._workers) as pool:
+            distinct = self._embeddings.W_E[ids]  # type: ignore[index]  # look_up has checked it
+            over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
+
+            def one_head(head: int) -> None:
+                inputs = torch.empty(len(tokens), 2, 2 * self._d_head + 1)
+                projected = (distinct @ self._projection[head])[inverse]
+                torch.mul(projected, over_sigma, out=inputs[:, 0])
+                projected = self._projected_positions[head, : len(tokens)]
+                torch.mul(projected, over_sigma, out=inputs[:, 1])
+                self._queries_against_keys(inputs, divergence[head])
+
             list(pool.map(one_head, range(self._heads)))
         return divergence.transpose(1, 0, 2)
 
-    def _project(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[Tensor, "n part column"]:
-        """Token part (0) and position part (1) of every input, projected and divided by σ."""
-        tokens, positions = look_up(self._embeddings, token_ids)
-        n = len(tokens)
-        # A text repeats its words: project each distinct token once.
-        ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
-        distinct = self._embeddings.W_E[ids] @ self._projection  # type: ignore[index]
-        over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
-        inputs = torch.empty(n, 2, distinct.shape[1])
-        torch.mul(distinct[inverse], over_sigma, out=inputs[:, 0])
-        torch.mul(self._projected_positions[:n], over_sigma, out=inputs[:, 1])
-        return inputs
+    def _queries_against_keys(
+        self, inputs: Float[Tensor, "n part column"], divergence: Float[np.ndarray, "term n"]
+    ) -> None:
+        """Fill the divergences of one head from its projected token parts and position parts."""
+        n, width = len(inputs), self._d_head
+        # Rows 2 i and 2 i + 1: the token part and the position part of query i.
+        queries = inputs[..., :width].flatten(0, 1)
+        keys = inputs[..., width : 2 * width]
+        alone = inputs[..., -1].T.contiguous().numpy()
+        # Reused by every block: fresh memory would be zeroed by the system again and again.
+        scratch = torch.empty(2 * 2 * _BLOCK * n)
+        for first in range(0, n, _BLOCK):
+            last = min(first + _BLOCK, n)
+            seen = last if self._causal else n
+            query = queries[2 * first : 2 * last]
+            scores = scratch[: 2 * len(query) * seen].view(2, len(query), seen)
+            for part in range(2):
+                torch.mm(query, keys[:seen, part].T, out=scores[part])
+            _divergences(scores.numpy(), alone, first, self._causal, divergence)
 
 
 @contextmanager
@@ -168,6 +172,26 @@ def _exp(x):
     return (series * r * r + r + _F(1.0)) * power
 
 
+@numba.njit(inline="always")
+@no_type_check
+def _as_ordered(x):
+    """Map a number to an integer of the same order: largest integers are found many at a time.
+
+    (The largest of floats is not, because the compiler minds NaN.) Below zero the bits of a float
+    grow with its size, so all but the sign are turned over.
+    """
+    bits = np.float32(x).view(np.int32)
+    return np.int32(bits ^ (np.int32(bits >> np.int32(31)) & _ALL_BUT_SIGN))
+
+
+@numba.njit(inline="always")
+@no_type_check
+def _from_ordered(bits):
+    """The number that `_as_ordered` maps to these bits."""
+    bits = np.int32(bits)
+    return np.int32(bits ^ (np.int32(bits >> np.int32(31)) & _ALL_BUT_SIGN)).view(np.float32)
+
+
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
 @no_type_check
 def _divergences(scores, alone, first, causal, out):
@@ -185,10 +209,11 @@ def _divergences(scores, alone, first, causal, out):
         seen = i + 1 if causal else keys
         ee, pe = scores[0, 2 * r], scores[0, 2 * r + 1]
         ep, pp = scores[1, 2 * r], scores[1, 2 * r + 1]
-        highest = _F(-3e38)
+        ordered = _LOWEST
         for j in range(seen):
             x[j] = ee[j] + ep[j] + pe[j] + pp[j] + e[j] + p[j]
-            highest = max(highest, x[j])
+            ordered = max(ordered, _as_ordered(x[j]))
+        highest = _from_ordered(ordered)
         favourite = 0
         while x[favourite] < highest:
             favourite += 1
@@ -211,17 +236,24 @@ def _divergence(t, x, weight, total, seen, favourite):
     """KL of removing the term t from one query; p = weight/total = e^x/total, max x = 0."""
     shift = t[favourite]
     first = _F(0.0)  # total · E_p[t']
-    change = _F(0.0)  # total · E_p[e^{−t'} − 1]
+    lowest = highest = np.int32(0)  # t' is 0 at the favourite key
     for j in range(seen):
         u = t[j] - shift
         first += weight[j] * u
-        change += _exp(x[j] - u) - weight[j]
+        lowest = min(lowest, _as_ordered(u))
+        highest = max(highest, _as_ordered(u))
+    mean = np.float64(first) / total
+    centre = _F(shift + mean)
+    if _from_ordered(highest) - _from_ordered(lowest) < _NEAR:  # no exponential is needed
+        return _near(t, weight, total, centre, seen)
+    change = _F(0.0)  # total · E_p[e^{−t'} − 1]
+    for j in range(seen):
+        change += _exp(x[j] - (t[j] - shift)) - weight[j]
     if change > _TOO_LARGE:
         return _large(t, x, first, total, shift, seen)
-    mean = np.float64(first) / total
     divergence = mean + math.log1p(np.float64(change) / total)
     if divergence < _SMALL_KL:
-        return _small(t, x, weight, total, _F(shift + mean), seen)
+        return _small(t, x, weight, total, centre, seen)
     return divergence
 
 
@@ -238,24 +270,51 @@ def _large(t, x, first, total, shift, seen):
     return np.float64(first) / total + np.float64(highest) + math.log(np.float64(rest) / total)
 
 
+@numba.njit(fastmath=_FAST, inline="always")
+@no_type_check
+def _half_square(u):
+    """f(u) = e^{−u} − 1 + u for |u| < 1/2 by its series, so that nothing cancels."""
+    series = _F(1 / 40320)
+    series = series * u - _F(1 / 5040)
+    series = series * u + _F(1 / 720)
+    series = series * u - _F(1 / 120)
+    series = series * u + _F(1 / 24)
+    series = series * u - _F(1 / 6)
+    series = series * u + _F(0.5)
+    return u * u * series
+
+
 @numba.njit(nogil=True, cache=True, fastmath=_FAST)
 @no_type_check
-def _small(t, x, weight, total, centre, seen):
-    """The same when the divergence is small: a sum of non-negative f(u) = e^{−u} − 1 + u."""
+def _near(t, weight, total, centre, seen):
+    """The same when t varies by less than 1/2 over the keys: a sum of non-negative f(u)."""
     above = _F(0.0)  # total · E_p[f(u)]
     first = _F(0.0)  # total · E_p[u]; not zero only because `centre` is rounded
     for j in range(seen):
         u = t[j] - centre
-        series = _F(1 / 40320)
-        series = series * u - _F(1 / 5040)
-        series = series * u + _F(1 / 720)
-        series = series * u - _F(1 / 120)
-        series = series * u + _F(1 / 24)
-        series = series * u - _F(1 / 6)
-        series = series * u + _F(0.5)
-        near = weight[j] * (u * u * series)
-        far = _exp(x[j] - u) - weight[j] + weight[j] * u
-        above += near if abs(u) < _F(0.5) else far
+        above += weight[j] * _half_square(u)
         first += weight[j] * u
+    return _centred(above, first, total)
+
+
+@numba.njit(nogil=True, cache=True, fastmath=_FAST)
+@no_type_check
+def _small(t, x, weight, total, centre, seen):
+    """The same when the divergence is small although t varies much, at keys of little weight."""
+    above = _F(0.0)
+    first = _F(0.0)
+    for j in range(seen):
+        u = t[j] - centre
+        near = weight[j] * _half_square(u)
+        far = _exp(x[j] - u) - weight[j] + weight[j] * u
+        above += near if abs(u) < _NEAR else far
+        first += weight[j] * u
+    return _centred(above, first, total)
+
+
+@numba.njit(inline="always")
+@no_type_check
+def _centred(above, first, total):
+    """KL = E_p[u] + log(1 + E_p[f(u)] − E_p[u]), which is never negative but for rounding."""
     mean = np.float64(first) / total
     return max(mean + math.log1p(np.float64(above) / total - mean), 0.0)

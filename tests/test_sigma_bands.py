@@ -96,7 +96,7 @@ def test_memory_does_not_grow_with_positions():
 
 
 def test_cancelling_pair_is_refused_without_epsilon_and_finite_with_it():
-    rows = torch.tensor([[1.0, 3.0, 5.0, 7.0]], dtype=torch.float64)
+    rows = torch.tensor([[1.0, 3.0, 1.0, 3.0]], dtype=torch.float64)
     model = Embeddings(rows, -rows)
     with pytest.raises(ShapeError, match="ε above zero"):
         inverse_sigma_bands(model, 0.0)

@@ -13,7 +13,7 @@ from random_families import CONTEXT, VOCAB, make, save
 from lnattn import Embeddings, load_first_layer
 from lnattn.book.figures.models import claims_by_models
 from lnattn.errors import ResultError
-from lnattn.studies import survey
+from lnattn.studies import survey, survey_rules
 
 
 class Words:
@@ -39,7 +39,7 @@ def documents():
 
 @pytest.fixture
 def short_windows(monkeypatch):
-    monkeypatch.setattr(survey, "_WINDOW", 12)
+    monkeypatch.setattr(survey_rules, "_WINDOW", 12)
 
 
 def test_every_claim_gets_an_answer(model, documents, short_windows):
@@ -142,10 +142,10 @@ def test_table_marks_verdicts(model):
 
 
 def test_single_token():
-    assert survey.single_token(Words(), "york") is not None
+    assert survey_rules.single_token(Words(), "york") is not None
 
     class Pieces(Words):
         def __call__(self, text, **_):
             return {"input_ids": [1, 2]}
 
-    assert survey.single_token(Pieces(), "york") is None
+    assert survey_rules.single_token(Pieces(), "york") is None

@@ -181,9 +181,14 @@ def test_streaming_equals_sorting(
         patch.setattr(topk, "BLOCK_BYTES", block_rows * 8 * vocab)
         best = topk.best_partners(vectors, k, same_token=same_token)
         pairs = topk.strongest_pairs(vectors, k, same_token=same_token)
+        some = data.draw(st.lists(st.integers(0, vocab - 1), max_size=12))
+        of_some = topk.best_partners(vectors, k, same_token=same_token, query_ids=some)
     ids, scores = slow_best(vectors, k, same_token)
     assert best.ids.tolist() == ids
     np.testing.assert_allclose(best.scores, scores, atol=1e-12)
+    np.testing.assert_allclose(of_some.scores, best.scores[:, some], atol=1e-12)
+    if ties:  # whole numbers: no rounding that could put equal scores into another order
+        assert of_some.ids.tolist() == best.ids[:, some].tolist()
     for h in range(heads):
         table = (vectors.queries[h] @ vectors.keys[h].T).numpy()
         if not same_token:
@@ -224,6 +229,9 @@ def test_bad_input_is_one_sentence(vectors: TokenVectors) -> None:
         partners(vectors, [1], k=0)
     with pytest.raises(TokenError, match="k must be"):
         topk.best_partners(vectors, 40, same_token=False)
+    for outside in (-1, 40):
+        with pytest.raises(TokenError, match="between 0 and 39"):
+            topk.best_partners(vectors, 1, query_ids=[0, outside])
     with pytest.raises(TokenError, match="side"):
         partners(vectors, [1], side="both")
     with pytest.raises(ShapeError, match="n ≥ 3"):

@@ -7,7 +7,7 @@ partner kept so far is one vectorised comparison, and only then are they looked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import no_type_check
 
@@ -78,26 +78,44 @@ def score_blocks(
 
 @dataclass(frozen=True, eq=False)
 class BestPartners:
-    """The best keys of every query token. ids: int32, scores: float, both [head vocab rank]."""
+    """The best keys of query tokens. ids: int32, scores: float, both [head query rank].
+
+    Rows are in the order of the query tokens that were asked for; all of the vocabulary by default.
+    """
 
     ids: np.ndarray
     scores: np.ndarray
 
 
-def best_partners(vectors: TokenVectors, k: int = 10, *, same_token: bool = True) -> BestPartners:
+def best_partners(
+    vectors: TokenVectors,
+    k: int = 10,
+    *,
+    same_token: bool = True,
+    query_ids: Sequence[int] | np.ndarray | None = None,
+) -> BestPartners:
     """The k keys with the highest T^ee for every query token of the vocabulary and every head.
 
-    same_token: False leaves out the query token itself. For the best queries of every key, give
-    `vectors.swapped()`. Among equal scores the smaller id comes first. Memory: the answer and one
-    block of scores.
+    same_token: False leaves out the query token itself. query_ids: only these query tokens, in
+    this order. For the best queries of every key, give `vectors.swapped()`. Among equal scores
+    the smaller id comes first. Memory: the answer and one block of scores.
+
+    Raises `TokenError` for a k or a query token outside the vocabulary.
     """
-    _check_k(k, vectors.vocab_size - (not same_token))
-    shape = (vectors.n_heads, vectors.vocab_size, k)
+    vocab = vectors.vocab_size
+    _check_k(k, vocab - (not same_token))
+    asked = np.arange(vocab) if query_ids is None else np.asarray(query_ids, dtype=np.int64)
+    if len(asked) and not 0 <= asked.min() <= asked.max() < vocab:
+        raise TokenError(f"query tokens must be between 0 and {vocab - 1}.")
+    shape = (vectors.n_heads, len(asked), k)
     ids = np.full(shape, -1, dtype=np.int32)
     scores = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
-    own = np.arange(vectors.vocab_size) if not same_token else np.full(vectors.vocab_size, -1)
+    own = asked if not same_token else np.full(len(asked), -1)
     for head in range(vectors.n_heads):
-        for begin, block in score_blocks(vectors.queries[head], vectors.keys[head]):
+        queries = vectors.queries[head]
+        if query_ids is not None:
+            queries = queries[torch.from_numpy(asked)]
+        for begin, block in score_blocks(queries, vectors.keys[head]):
             rows = slice(begin, begin + len(block))
             _best_of_rows(block, own[rows], scores[head, rows], ids[head, rows])
     return BestPartners(ids, scores)

@@ -1,0 +1,260 @@
+"""Which keys are corners of the convex hull: Wolfe's minimum-norm point, compiled.
+
+A key p can win for some query if and only if it is no convex combination of the other keys. Move p
+to the origin: the question is then whether the origin lies in the hull of z_j − p, and Wolfe's
+algorithm (1976) walks to the point x of that hull which is nearest to the origin. Each step needs
+one pass over the keys, for the j with the smallest x·z_j:
+
+* x·(z_j − p) > 0 for all j: the direction −x gives p the highest score. No need to go on to the
+  nearest point: any such x will do, and most searches end here after a few passes.
+* x = 0: the weights of the walk are the convex combination.
+
+Two passes over the set. In the first, every key is tried in its own direction; whichever key wins
+there is thereby known to be a corner. In the second, the undecided keys search among these corners
+first, which are few, and look at all keys only to confirm.
+
+`no_type_check` keeps the tests' shape checker away from functions that numba compiles.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import no_type_check
+
+import numba as nb
+import numpy as np
+
+#: Verdicts of the kernel.
+OUTSIDE, INSIDE, UNDECIDED = 1, 0, -1
+
+#: Takes a key out of a search for the smallest score; finite, as fast arithmetic asks for.
+_FAR = 1e300
+
+#: A weight below this is rounding: its key leaves the combination.
+_NO_WEIGHT = 1e-13
+
+
+@nb.njit(cache=True, nogil=True, fastmath=True)
+@no_type_check
+def _scores(columns, x, scores):
+    """scores[j] = x·z_j for all j; columns: [rank n], so that the inner loop runs along memory."""
+    rank, n = columns.shape
+    scores[:n] = 0.0
+    k = 0
+    while k + 4 <= rank:
+        x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
+        c0, c1, c2, c3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        for j in range(n):
+            scores[j] += x0 * c0[j] + x1 * c1[j] + x2 * c2[j] + x3 * c3[j]
+        k += 4
+    while k < rank:
+        x0, c0 = x[k], columns[k]
+        for j in range(n):
+            scores[j] += x0 * c0[j]
+        k += 1
+
+
+@nb.njit(cache=True, nogil=True, fastmath=True)
+@no_type_check
+def _smallest(scores, n):
+    """Index of the smallest of the first n scores: two simple loops, both of which vectorise."""
+    low = scores[0]
+    for j in range(n):
+        low = min(low, scores[j])
+    for j in range(n):
+        if scores[j] == low:
+            return j
+    return 0
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _affine_minimiser(points, m, factor, weights):
+    """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, by Cholesky; False if singular.
+
+    The minimiser is proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1.
+    """
+    for i in range(m):
+        weights[i] = 1.0
+        for j in range(i + 1):
+            total = 1.0
+            for k in range(points.shape[1]):
+                total += points[i, k] * points[j, k]
+            factor[i, j] = total
+    for j in range(m):
+        before = factor[j, j]
+        for k in range(j):
+            factor[j, j] -= factor[j, k] * factor[j, k]
+        if factor[j, j] <= 1e-13 * before:
+            return False
+        factor[j, j] = math.sqrt(factor[j, j])
+        for i in range(j + 1, m):
+            for k in range(j):
+                factor[i, j] -= factor[i, k] * factor[j, k]
+            factor[i, j] /= factor[j, j]
+    for i in range(m):
+        for k in range(i):
+            weights[i] -= factor[i, k] * weights[k]
+        weights[i] /= factor[i, i]
+    total = 0.0
+    for i in range(m - 1, -1, -1):
+        for k in range(i + 1, m):
+            weights[i] -= factor[k, i] * weights[k]
+        weights[i] /= factor[i, i]
+        total += weights[i]
+    for i in range(m):
+        weights[i] /= total
+    return True
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _shrink(points, members, weights, target, m):
+    """Step from weights towards target until one weight is 0; drop it. Returns the new size."""
+    step = 1.0
+    for k in range(m):
+        if target[k] <= _NO_WEIGHT and weights[k] > target[k]:
+            step = min(step, weights[k] / (weights[k] - target[k]))
+    kept = 0
+    for k in range(m):
+        weight = weights[k] + step * (target[k] - weights[k])
+        if weight > _NO_WEIGHT:
+            weights[kept], members[kept] = weight, members[k]
+            points[kept] = points[k]
+            kept += 1
+    return kept
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _next(z, columns, corners, corner_columns, i, x, scores):
+    """The key j ≠ i with the smallest x·(z_j − z_i), and that number.
+
+    Among the known corners first: if one of them is not beyond p, the walk can go there.
+    """
+    offset = 0.0
+    for k in range(len(x)):
+        offset += x[k] * z[i, k]
+    if len(corners):
+        _scores(corner_columns, x, scores)
+        j = _smallest(scores, len(corners))
+        if scores[j] - offset <= 0.0:
+            return corners[j], scores[j] - offset
+    _scores(columns, x, scores)
+    scores[i] = _FAR
+    j = _smallest(scores, len(z))
+    return j, scores[j] - offset
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direction, support, lam):
+    """Wolfe's walk for key i; fills direction, or support and lam; returns (verdict, passes)."""
+    rank = z.shape[1]
+    points, members = np.empty((rank + 2, rank)), np.empty(rank + 2, np.int64)
+    weights, target = np.zeros(rank + 2), np.empty(rank + 2)
+    factor, x = np.empty((rank + 2, rank + 2)), np.empty(rank)
+
+    x[:] = -z[i]
+    members[0], _ = _next(z, columns, corners, corner_columns, i, x, scores)
+    points[0] = z[members[0]] - z[i]
+    weights[0], m = 1.0, 1
+    x[:] = points[0]
+    for passes in range(1, most):
+        square = 0.0
+        for k in range(rank):
+            square += x[k] * x[k]
+        if square < tolerance * tolerance:
+            support[:m], lam[:m] = members[:m], weights[:m]
+            return INSIDE, passes
+        j, gap = _next(z, columns, corners, corner_columns, i, x, scores)
+        if gap > tolerance * math.sqrt(square):
+            direction[:] = -x
+            return OUTSIDE, passes
+        known = m > rank
+        for k in range(m):
+            known = known or members[k] == j
+        if known:  # no progress is possible: rounding has the better of us
+            return UNDECIDED, passes
+        points[m], members[m], weights[m] = z[j] - z[i], j, 0.0
+        m += 1
+        while True:
+            if not _affine_minimiser(points, m, factor, target):
+                return UNDECIDED, passes
+            inner = True
+            for k in range(m):
+                inner = inner and target[k] > _NO_WEIGHT
+            if inner:
+                weights[:m] = target[:m]
+                break
+            kept = _shrink(points, members, weights, target, m)
+            if kept == m or kept == 0:
+                return UNDECIDED, passes
+            m = kept
+        x[:] = 0.0
+        for k in range(m):
+            x += weights[k] * points[k]
+    return UNDECIDED, most
+
+
+@nb.njit(cache=True, parallel=True)
+@no_type_check
+def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
+    """First pass: whoever wins in direction trials[t, i], strictly, is a corner. [trial n rank].
+
+    A later trial is made only for the keys that no earlier one has decided. Threads write only
+    what belongs to their own keys; winners are noted and settled afterwards, in order.
+    """
+    n = len(z)
+    winner = np.empty(n, np.int64)
+    for trial in range(len(trials)):
+        winner[:] = -1
+        for thread in nb.prange(threads):
+            scores = np.empty(n)
+            for i in range(thread, n, threads):
+                if verdict[i] == OUTSIDE:
+                    continue
+                x = -trials[trial, i]
+                size = 0.0
+                for k in range(len(x)):
+                    size += x[k] * x[k]
+                _scores(columns, x, scores)
+                first = _smallest(scores, n)
+                best, scores[first] = scores[first], _FAR
+                second = _smallest(scores, n)
+                if scores[second] - best > tolerance * math.sqrt(size):
+                    winner[i] = first
+        for i in range(n):
+            j = winner[i]
+            # A key's own direction is the more telling certificate, so it may replace another's.
+            if j >= 0 and (verdict[j] != OUTSIDE or j == i):
+                verdict[j] = OUTSIDE
+                directions[j] = trials[trial, i]
+
+
+@nb.njit(cache=True, parallel=True)
+@no_type_check
+def walk_all(
+    z, columns, todo, corners, tolerance, most, verdict, passes, directions, support, lam, threads
+):
+    """Second pass: Wolfe's walk for the keys in `todo`, dealt out in turn to `threads` threads."""
+    corner_columns = np.empty((z.shape[1], len(corners)))
+    for c in range(len(corners)):
+        corner_columns[:, c] = z[corners[c]]
+    for thread in nb.prange(threads):
+        scores = np.empty(len(z))
+        for t in range(thread, len(todo), threads):
+            i = todo[t]
+            verdict[i], passes[i] = _walk(
+                z,
+                columns,
+                corners,
+                corner_columns,
+                i,
+                tolerance,
+                most,
+                scores,
+                directions[i],
+                support[i],
+                lam[i],
+            )

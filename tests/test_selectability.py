@@ -1,0 +1,326 @@
+"""Verdicts on keys against linear programs and Qhull; their certificates against arithmetic."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy.spatial import ConvexHull
+
+from lnattn.errors import ResultError, ShapeError
+from lnattn.studies import selectability as study
+from lnattn.studies import selectability_kernel as kernel
+from lnattn.studies.selectability import (
+    DUPLICATE,
+    PROGRAM,
+    AffineHull,
+    Selectability,
+    selectability,
+)
+from lnattn.studies.selectability_lp import hull_weights, selectable_by_lp, separating_direction
+from lnattn.studies.selectability_verify import verify
+
+
+def normal(n: int, d: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def layer_normed(x: np.ndarray, dtype: type = np.float64) -> np.ndarray:
+    x = x.astype(dtype)
+    x = x - x.mean(axis=1, keepdims=True)
+    return x / x.std(axis=1, keepdims=True)
+
+
+def by_lp(keys: np.ndarray, strict: bool = True) -> np.ndarray:
+    """One linear program a key, in whitened coordinates: the slow oracle."""
+    distinct, place, copies = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
+    points = AffineHull.of(distinct.astype(np.float64)).points
+    if points.shape[1] == 0:
+        alone = np.full(len(distinct), len(distinct) == 1)
+    else:
+        alone = np.array([selectable_by_lp(points, i) for i in range(len(distinct))])
+    place = place.reshape(-1)
+    return alone[place] & ((copies[place] == 1) | (not strict))
+
+
+SETS = {
+    "normal": normal(60, 3),
+    "normal, float32": normal(60, 4, 1).astype(np.float32),
+    "fewer keys than dimensions": normal(5, 9),
+    "as many as a simplex": normal(6, 5),
+    "one dimension": normal(12, 1),
+    "one key": normal(1, 4),
+    "two keys": normal(2, 3),
+    "a lattice, with keys on facets and edges": np.indices((3, 3, 3)).reshape(3, -1).T * 1.0,
+    "on a line": np.outer(np.arange(7.0) - 2, [1.0, -2.0, 0.5]),
+    "in a plane of R^5": normal(30, 2) @ normal(2, 5, 3),
+    "far from the origin": normal(40, 3) + 1e4,
+    "tiny": normal(40, 3) * 1e-30,
+    "one direction far shorter": normal(40, 3) * [1.0, 1.0, 1e-4],
+    "layer-normed": layer_normed(normal(50, 5)),
+    "layer-normed in float32": layer_normed(normal(50, 5), np.float32),
+    "only projected, in float32": (lambda x: x - x.mean(1, keepdims=True))(
+        normal(80, 4).astype(np.float32)
+    ),
+    "duplicates": np.repeat(normal(20, 3), [1, 2] * 10, axis=0),
+    "all equal": np.ones((4, 3)),
+    "a corner that is only just one": np.array(
+        [[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 1 + 1e-5], [0.5, 1 - 1e-5]]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+@pytest.mark.parametrize("strict", [True, False])
+def test_verdicts_are_those_of_linear_programs_and_come_with_proofs(name: str, strict: bool):
+    keys = SETS[name]
+    found = selectability(keys, strict=strict)
+    np.testing.assert_array_equal(found.selectable, by_lp(keys, strict))
+    checked = verify(keys, found)
+    assert checked.ok, checked.failures
+    assert checked.directions == found.selectable.sum()
+    assert checked.combinations == (~found.selectable).sum()
+    assert checked.directions + checked.combinations == len(keys)
+    assert found.unselectable == 1 - found.selectable.mean()
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 2), (200, 2), (150, 3), (80, 4), (60, 5)])
+def test_corners_are_the_vertices_that_qhull_finds(n: int, d: int):
+    keys = normal(n, d, seed=n + d)
+    found = selectability(keys)
+    assert set(np.flatnonzero(found.selectable)) == set(ConvexHull(keys).vertices)
+    assert 0 < found.selectable.sum() < n
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_verdicts_do_not_depend_on_order_threads_or_affine_maps(threads: int):
+    import numba
+
+    keys = normal(120, 4, 5)
+    order = np.random.default_rng(0).permutation(len(keys))
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, before))
+    try:
+        found = selectability(keys).selectable
+        np.testing.assert_array_equal(selectability(keys[order]).selectable, found[order])
+        moved = keys @ normal(4, 4, 6) + 3.0
+        np.testing.assert_array_equal(selectability(moved).selectable, found)
+    finally:
+        numba.set_num_threads(before)
+
+
+@pytest.mark.parametrize("d", [2, 3, 8, 33])
+def test_every_layer_normed_key_is_selectable_and_the_rank_is_one_less(d: int):
+    keys = layer_normed(normal(150, d), np.float32)
+    if d == 2:  # only two points are left of the line: ±(1, −1)
+        keys = np.unique(keys.round(3), axis=0)
+    found = selectability(keys)
+    assert found.selectable.all()
+    assert found.rank == d - 1
+    assert found.noise < 1e-5
+
+
+def test_an_affine_map_after_layer_norm_changes_nothing():
+    keys = layer_normed(normal(100, 6)) * normal(1, 6, 1) + normal(1, 6, 2)
+    assert selectability(keys).selectable.all()
+
+
+lattice = st.integers(1, 3).flatmap(
+    lambda d: st.integers(1, 12).flatmap(
+        lambda n: arrays(np.int64, (n, d), elements=st.integers(-3, 3))
+    )
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(lattice, st.booleans())
+@example(np.zeros((1, 1), np.int64), True)
+@example(np.zeros((3, 2), np.int64), False)
+@example(np.array([[0], [1], [2]]), True)
+def test_lattices_with_ties_are_decided_as_by_linear_programs_and_proved_exactly(keys, strict):
+    found = selectability(keys, strict=strict)
+    np.testing.assert_array_equal(found.selectable, by_lp(keys.astype(float), strict))
+    checked = verify(keys, found, exact=True)
+    assert checked.ok, checked.failures
+
+
+def test_keys_in_general_position_are_proved_exactly():
+    keys = normal(40, 3, 8)
+    checked = verify(keys, selectability(keys), exact=True)
+    assert checked.ok
+    assert checked.exact == 40
+
+
+def test_no_query_selects_an_unselectable_key():
+    """Theorem 1 by brute force: many queries, those that fit the key best among them."""
+    keys = normal(60, 3, 2)
+    found = selectability(keys)
+    rng = np.random.default_rng(0)
+    queries = np.concatenate([rng.normal(size=(20_000, 3)), keys, keys - keys.mean(0)])
+    winners = np.unique((queries @ keys.T).argmax(axis=1))
+    assert found.selectable[winners].all()
+    assert set(winners) == set(np.flatnonzero(found.selectable))
+
+
+def test_duplicates_are_a_documented_choice():
+    square = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [1, 1], [0.5, 0.5]])
+    found = selectability(square)
+    assert found.selectable.tolist() == [True, True, True, False, False, False]
+    assert found.method[3] == found.method[4] == DUPLICATE
+    assert (found.support[3, 0], found.support[4, 0]) == (4, 3)
+    loose = selectability(square, strict=False)
+    assert loose.selectable.tolist() == [True, True, True, True, True, False]
+    negative_zero = np.array([[0.0], [-0.0], [1.0]])
+    assert selectability(negative_zero).selectable.tolist() == [False, False, True]
+
+
+def test_margins_and_residuals_are_those_of_the_certificates():
+    keys = normal(50, 3, 4)
+    found = selectability(keys)
+    for i in range(len(keys)):
+        if found.selectable[i]:
+            v = found.direction[i]
+            assert np.linalg.norm(v) == pytest.approx(1)
+            lead = keys[i] @ v - np.delete(keys @ v, i).max()
+            assert found.margin[i] == pytest.approx(lead, rel=1e-9)
+            assert math.isnan(found.residual[i])
+        else:
+            used = found.support[i] >= 0
+            assert found.weights[i][used].sum() == pytest.approx(1)
+            assert found.residual[i] < 1e-12
+            assert math.isnan(found.margin[i])
+            assert not found.direction[i].any()
+    assert selectability(keys[:1]).margin[0] == math.inf
+
+
+def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
+    def gives_up(z, columns, todo, corners, tolerance, most, verdict, *rest):
+        verdict[todo] = kernel.UNDECIDED
+
+    keys = normal(40, 3, 7)
+    walked = selectability(keys)
+    assert walked.by_linear_program == 0
+    monkeypatch.setattr(kernel, "walk_all", gives_up)
+    found = selectability(keys)
+    assert found.by_linear_program > 10
+    assert "linear program" in repr(found)
+    np.testing.assert_array_equal(found.selectable, walked.selectable)
+    assert ((found.method == PROGRAM) & ~found.selectable).any()
+    assert ((found.method == PROGRAM) & found.selectable).any()
+    assert verify(keys, found).ok
+
+
+def test_a_key_that_no_method_can_decide_is_an_error(monkeypatch):
+    monkeypatch.setattr(study, "separating_direction", lambda points, i: (points[i], 0.0))
+    monkeypatch.setattr(study, "hull_weights", lambda points, i: (np.ones(len(points)), 0.5))
+    points = normal(8, 2)
+    with pytest.raises(ResultError, match="neither in nor out"):
+        study._by_program(points, 3, np.zeros(2), np.full(4, -1), np.zeros(4))
+
+
+def test_both_linear_programs_know_a_square():
+    square = np.array([[0.0, 0], [2, 0], [0, 2], [2, 2], [1, 1]])
+    v, radius = separating_direction(square, 3)
+    assert (v > 0).all()
+    assert radius > 0.1
+    assert separating_direction(square, 4)[1] == pytest.approx(0, abs=1e-9)
+    weights, distance = hull_weights(square, 4)
+    assert distance == pytest.approx(0, abs=1e-9)
+    np.testing.assert_allclose(weights @ square, [1, 1])
+    assert weights[4] == 0
+    assert hull_weights(square, 3)[1] == pytest.approx(2)
+    with pytest.raises(ShapeError, match="one key alone"):
+        hull_weights(square[:1], 0)
+
+
+BAD = {
+    "not finite": (np.array([[0.0, 1], [np.nan, 0]]), "key 1 is not finite"),
+    "infinite": (np.array([[np.inf, 1], [0, 0]]), "key 0 is not finite"),
+    "empty": (np.zeros((0, 3)), "at least one key"),
+    "no coordinates": (np.zeros((3, 0)), "at least one key"),
+    "complex": (np.zeros((3, 2), complex), "real numbers"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_keys_are_refused_in_a_sentence(name: str):
+    keys, words = BAD[name]
+    with pytest.raises(ShapeError, match=words):
+        selectability(keys)
+
+
+def test_keys_of_another_shape_are_refused(shapes_unchecked):
+    with pytest.raises(ShapeError, match=r"\[n d\]"):
+        selectability(np.zeros(3))
+
+
+def broken(found: Selectability, **changes: object) -> Selectability:
+    return dataclasses.replace(found, **changes)
+
+
+def test_verification_sees_every_kind_of_false_proof():
+    keys = normal(40, 2, 3)
+    found = selectability(keys)
+    corner = int(np.flatnonzero(found.selectable)[0])
+    inside = int(np.flatnonzero(~found.selectable)[0])
+
+    def failures(exact: bool = False, **changes: object) -> tuple[str, ...]:
+        return verify(keys, broken(found, **changes), exact=exact).failures
+
+    assert not failures()
+    turned = found.direction.copy()
+    turned[corner] *= -1
+    assert f"key {corner} does not win" in failures(direction=turned)[0]
+    flags = found.selectable.copy()
+    flags[inside] = True  # with no direction at all
+    assert f"key {inside} does not win" in failures(selectable=flags)[0]
+    flags = found.selectable.copy()
+    flags[corner] = False
+    assert "has no combination" in failures(selectable=flags)[0]
+
+    stranger = int(np.setdiff1d(np.arange(40), [inside, *found.support[inside]])[0])
+    for change, words in (
+        (lambda s, w: s.__setitem__((inside, 0), inside), "from itself"),
+        (lambda s, w: w.__setitem__((inside, 0), w[inside, 0] + 1e-6), "do not sum to 1"),
+        (lambda s, w: w.__setitem__((inside, slice(0, 2)), (-0.5, 1.5)), "negative"),
+        (lambda s, w: s.__setitem__((inside, 0), stranger), "from its combination"),
+    ):
+        support, weights = found.support.copy(), found.weights.copy()
+        change(support, weights)
+        [sentence] = failures(support=support, weights=weights)
+        assert words in sentence
+    support = found.support.copy()
+    others = np.argsort(np.linalg.norm(keys - keys[inside], axis=1))[[-1, -2]]
+    support[inside, :2], support[inside, 2:] = others, -1
+    weights = _halves(found.weights, inside)
+    assert "no exact combination" in failures(exact=True, support=support, weights=weights)[0]
+    with pytest.raises(ResultError, match="compute them again"):
+        verify(keys[1:], found)
+
+
+def _halves(weights: np.ndarray, row: int) -> np.ndarray:
+    changed = weights.copy()
+    changed[row] = 0.0
+    changed[row, :2] = 0.5
+    return changed
+
+
+def test_a_margin_below_rounding_is_settled_in_rational_numbers():
+    """Far from the origin float64 cannot see the margin of 2⁻²⁰; fractions can."""
+    keys = np.array([[0.0], [2.0**-20]]) + 2.0**30
+    checked = verify(keys, selectability(keys))
+    assert checked.ok
+    assert checked.exact == 2
+    assert checked.smallest_margin == 2.0**-20
+
+
+def test_copies_cannot_prove_each_other_inside_when_they_count_as_one():
+    keys = np.array([[0.0], [1.0], [1.0]])
+    strict = selectability(keys)
+    assert verify(keys, strict).ok
+    assert "own copy" in verify(keys, broken(strict, strict=False)).failures[0]

@@ -16,7 +16,12 @@ from pathlib import Path
 from lnattn.storage import package_versions, sha256_of_file
 
 #: Modules that make pages but take no part in what a chapter computes.
-SITE_ONLY = frozenset({"inputs.py", "build.py", "site.py", "lock.py"})
+SITE_ONLY = frozenset(
+    {"inputs.py", "build.py", "site.py", "lock.py", "docstrings.py", "reference.py"}
+)
+#: The same for a whole package below `book`, and for the numbers that pages are checked against.
+SITE_PACKAGE = "web"
+FROZEN_CLAIMS = Path("data", "results", "claims")
 #: What running programs leave behind, never an input.
 _LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
 #: Environment variables that change what a chapter computes.
@@ -29,13 +34,11 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
     root: the repository; model: the name of the model that the chapters run on.
     """
     environment = os.environ if environment is None else environment
-    files = [
-        path
-        for path in files_below(root / "src" / "lnattn", root / "data", root / "constraints.txt")
-        if not (path.parent.name == "book" and path.name in SITE_ONLY)
-    ]
+    places = (root / "src" / "lnattn", root / "data", root / "constraints.txt")
+    files = [path for path in files_below(*places) if not _of_the_site(path.relative_to(root))]
     facts = {
         "model": model,
+        "claims": claims_as_chapters_see_them(root),
         "python": platform.python_version(),
         **package_versions("torch", "transformers", "numpy", "numba", "matplotlib"),
         **{name: environment.get(name, "") for name in _SETTINGS},
@@ -45,9 +48,27 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
 
 def site_digest(root: Path, execution: str, repository: str = "") -> str:
     """Digest of all that the built site depends on, the execution digest included."""
-    pages = files_below(root / "book", root / "notebooks", root / "_config.yml", root / "_toc.yml")
-    site = files_below(*(root / "src" / "lnattn" / "book" / name for name in SITE_ONLY))
-    return digest_of(root, [*pages, *site], {"execution": execution, "repository": repository})
+    pages = ("book", "notebooks", "tests", "_config.yml", "_toc.yml", str(FROZEN_CLAIMS))
+    files = list(files_below(*(root / name for name in pages)))
+    package = files_below(root / "src" / "lnattn" / "book")
+    files += [path for path in package if _of_the_site(path.relative_to(root))]
+    return digest_of(root, files, {"execution": execution, "repository": repository})
+
+
+def _of_the_site(path: Path) -> bool:
+    """Whether a file, named from the repository's root, only makes pages and computes nothing."""
+    inside = path.parts[2:] if path.parts[:2] == ("src", "lnattn") else ()
+    if len(inside) == 2 and inside[0] == "book":
+        return inside[1] in SITE_ONLY
+    return inside[:2] == ("book", SITE_PACKAGE) or path.is_relative_to(FROZEN_CLAIMS)
+
+
+def claims_as_chapters_see_them(root: Path) -> str:
+    """The list of claims as chapters show it: everything in it but the names of the tests."""
+    path = root / "book" / "claims.yml"
+    lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
+    kept = [line for line in lines if not line.startswith("  test:")]
+    return hashlib.sha256("\n".join(kept).encode()).hexdigest()
 
 
 def files_below(*places: Path) -> Iterator[Path]:

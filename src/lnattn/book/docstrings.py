@@ -1,0 +1,70 @@
+"""Docstrings in the API reference: plain prose with `code` in backticks, made safe for Sphinx.
+
+Sphinx reads docstrings as reStructuredText. The package's are plain text, in which an asterisk, a
+vertical bar or a trailing underscore means itself; lines that are indented more are either a list
+or set off as they stand.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+_CODE = re.compile(r"(`+)([^`]*[^`\s][^`]*)\1")
+_NUMBERED = re.compile(r"(\d+|[a-zA-Z])[.)] ")
+_SPECIAL = re.compile(r"([\\*_|])")
+
+
+def as_restructured_text(lines: Sequence[str]) -> list[str]:
+    """The lines of a docstring (its common indentation removed) as reStructuredText."""
+    converted: list[str] = []
+    for blank, group in groupby(lines, key=lambda line: not line.strip()):
+        if blank:
+            converted.append("")
+        else:
+            converted += [*_paragraph(list(group)), ""]
+    return converted
+
+
+def _paragraph(lines: list[str]) -> Iterator[str]:
+    if all(line.startswith(" ") for line in lines):
+        yield "::"
+        yield ""
+        yield from (f"  {line}" for line in lines)
+        return
+    for item in _items(lines):
+        text = " ".join(line.strip() for line in item)
+        if text.startswith("- "):
+            yield f"- {_escape(text[2:])}"
+        else:
+            # A number at the start would become a list of Sphinx's own numbering.
+            yield ("\\" if _NUMBERED.match(text) else "") + _escape(text)
+        yield ""
+
+
+def _items(lines: list[str]) -> list[list[str]]:
+    """One group of lines for each list item, and one for the words before the first item."""
+    items: list[list[str]] = []
+    for line in lines:
+        if not items or line.startswith("- ") or _NUMBERED.match(line):
+            items.append([])
+        items[-1].append(line)
+    return items
+
+
+def _escape(text: str) -> str:
+    """Text as it stands, and `code` as code. An odd backtick is a character like any other."""
+    pieces: list[str] = []
+    position = 0
+    for match in _CODE.finditer(text):
+        pieces += [_plain(text[position : match.start()]), f"``{match[2].strip()}``"]
+        # A letter right after code ("`fold`s") would undo its end.
+        if match.end() < len(text) and (text[match.end()].isalnum() or text[match.end()] == "_"):
+            pieces.append("\\ ")
+        position = match.end()
+    return "".join([*pieces, _plain(text[position:])])
+
+
+def _plain(text: str) -> str:
+    return _SPECIAL.sub(r"\\\1", text).replace("`", "\\`")

@@ -1,0 +1,83 @@
+"""The API reference: every public docstring is valid for Sphinx, and says what it says."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import pkgutil
+
+import docutils.core
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lnattn
+from lnattn.book.docstrings import as_restructured_text
+
+
+def render(lines: list[str]) -> tuple[str, str]:
+    """Text of a docstring after docutils has read it, and docutils' complaints."""
+    stream = io.StringIO()
+    settings = {"warning_stream": stream, "report_level": 1, "halt_level": 5}
+    document = docutils.core.publish_doctree("\n".join(lines), settings_overrides=settings)
+    return document.astext(), stream.getvalue()
+
+
+def documented() -> list[tuple[str, str]]:
+    """(name, docstring) of every module, and of its public classes, functions and methods."""
+    found = []
+    for info in pkgutil.walk_packages(lnattn.__path__, "lnattn."):
+        module = importlib.import_module(info.name)
+        found.append((info.name, module))
+        for name, thing in vars(module).items():
+            if name.startswith("_") or getattr(thing, "__module__", None) != info.name:
+                continue
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                found.append((f"{info.name}.{name}", thing))
+            if inspect.isclass(thing):
+                members = vars(thing).items()
+                found += [
+                    (f"{info.name}.{name}.{key}", value)
+                    for key, value in members
+                    if not key.startswith("_") and inspect.isfunction(value)
+                ]
+    return [(name, inspect.cleandoc(thing.__doc__ or "")) for name, thing in found]
+
+
+def test_every_docstring_is_valid_and_keeps_its_words() -> None:
+    everything = documented()
+    assert len(everything) > 200
+    for name, text in everything:
+        shown, complaints = render(as_restructured_text(text.splitlines()))
+        assert not complaints, f"{name}: {complaints}"
+        assert _words(shown) == _words(text), name
+
+
+def _words(text: str) -> str:
+    """The text without spaces, backticks and the dashes of lists."""
+    return "".join(text.split()).replace("`", "").replace("-", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x_ and *y and |z| a`b", "x_ and *y and |z| a`b"),
+        ("`fold`s `a_b` ``c``", "folds a_b c"),
+        ("one\n  hanging\ntwo", "one hanging two"),
+        ("a list:\n- one\n  more\n- two", "a list:\n\none more\n\ntwo"),
+        ("see:\n\n    code *here*", "see:\n\ncode *here*"),
+    ],
+)
+def test_forms(text, shown) -> None:
+    found, complaints = render(as_restructured_text(text.splitlines()))
+    assert complaints == ""
+    assert found.split() == shown.split()
+
+
+@given(st.text("ab *_|\\.", max_size=30))
+def test_plain_text_means_itself(text) -> None:
+    line = f"x {text} x"
+    found, complaints = render(as_restructured_text([line]))
+    assert complaints == ""
+    assert found.split() == line.split()

@@ -1,0 +1,132 @@
+"""The API reference: all that is public has a place on its pages, and the pages build unmarred.
+
+Skipped, by name, where Sphinx (the extra `book`) is not installed.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import pkgutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+import lnattn
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+from sphinx.application import Sphinx
+
+from lnattn.book.reference import documented_by, modules_below
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = sorted((ROOT / "book").glob("api*.md"))
+
+
+def public_names() -> list[str]:
+    """Every module of the package, and its public classes, functions and their methods."""
+    names = []
+    for info in pkgutil.walk_packages(lnattn.__path__, "lnattn."):
+        if info.ispkg:
+            continue
+        names.append(info.name)
+        for name, thing in vars(importlib.import_module(info.name)).items():
+            if name.startswith("_") or getattr(thing, "__module__", None) != info.name:
+                continue
+            if inspect.isclass(thing) or inspect.isfunction(thing):
+                names.append(f"{info.name}.{name}")
+            if inspect.isclass(thing):
+                names += [
+                    f"{info.name}.{name}.{key}"
+                    for key, value in vars(thing).items()
+                    if not key.startswith("_")
+                    and (inspect.isroutine(value) or isinstance(value, property))
+                ]
+    return names
+
+
+def test_every_module_is_on_a_page_once() -> None:
+    everything = set(modules_below("lnattn"))
+    listed = [
+        module
+        for page in PAGES
+        for modules in documented_by(page.read_text(encoding="utf-8")).values()
+        for module in modules
+    ]
+    assert len(listed) == len(set(listed)), "modules on two pages"
+    missing = everything - set(listed)
+    assert not missing, f"name their packages in an {{api}} block of a page of book/: {sorted(missing)}"
+
+
+def test_every_page_is_in_the_book() -> None:
+    contents = (ROOT / "_toc.yml").read_text(encoding="utf-8")
+    absent = [page.stem for page in PAGES if f"file: book/{page.stem}\n" not in contents]
+    assert not absent, "pages that _toc.yml forgets"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> tuple[Sphinx, str, Path]:
+    """The pages built alone, with the book's own settings: the application, warnings, and site."""
+    source, out = tmp_path_factory.mktemp("pages"), tmp_path_factory.mktemp("site")
+    for page in PAGES:
+        # In the book, _toc.yml ties the pages together; here the first one does.
+        tree = "\n```{toctree}\n:glob:\n*-*\n```\n" if page.stem == "api" else ""
+        (source / page.name).write_text(page.read_text("utf-8") + tree, encoding="utf-8")
+    book = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
+    settings = book["sphinx"]["config"]
+    chosen = ("autodoc", "nitpick", "python_", "maximum_", "toc_object", "myst_heading")
+    extensions = [e for e in settings["extensions"] if e.endswith((".autodoc", ".viewcode"))]
+    warnings = io.StringIO()
+    app = Sphinx(
+        source,
+        None,
+        out,
+        out / ".doctrees",
+        "html",
+        confoverrides={
+            **{key: value for key, value in settings.items() if key.startswith(chosen)},
+            "extensions": ["myst_parser", *extensions, "lnattn.book.reference"],
+            "root_doc": "api",
+            "nitpicky": True,
+            "html_theme": "basic",
+        },
+        status=None,
+        warning=warnings,
+    )
+    app.build()
+    return app, warnings.getvalue(), out
+
+
+def test_the_pages_build_without_a_warning(built) -> None:
+    _, warnings, _ = built
+    assert warnings == ""
+
+
+def test_everything_public_has_an_anchor(built) -> None:
+    app, _, out = built
+    assert len(public_names()) > 300
+    text = {page.stem: (out / f"{page.stem}.html").read_text(encoding="utf-8") for page in PAGES}
+    home = app.env.get_domain("py").objects
+    lost = [
+        name
+        for name in public_names()
+        if name not in home
+        or f'id="{home[name].node_id}"' not in text[home[name].docname]
+        or home[name].node_id not in (name, f"module-{name}")
+    ]
+    assert not lost
+
+
+def test_functions_lead_to_their_source(built) -> None:
+    _, _, out = built
+    page = (out / "api-attention.html").read_text(encoding="utf-8")
+    assert 'href="_modules/lnattn/attention/folding.html#fold"' in page
+    source = (out / "_modules" / "lnattn" / "attention" / "folding.html").read_text("utf-8")
+    assert 'id="fold"' in source
+
+
+def test_what_can_be_imported_from_lnattn_is_explained() -> None:
+    page = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
+    assert not [name for name in lnattn.__all__ if f"`{name} <lnattn." not in page]

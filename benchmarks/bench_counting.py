@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 from common import Timing, growth, peak_memory, ratio, time_side_by_side
+from tokenizers import Tokenizer
 
 from lnattn.models.checkpoints import data_folder
 from lnattn.text.corpora import read_documents
-from lnattn.text.counting import batches, count_corpus, plain_tokenizer
+from lnattn.text.counting import batches, count_corpus, encode, plain_tokenizer
 from lnattn.text.counts import Counts
 from lnattn.text.pairs import PairCounter, count_in_threads
 from lnattn.text.tokenizers import load_tokenizer
@@ -87,9 +88,10 @@ def given_tokens(tokens: int, rounds: int) -> tuple[list[Timing], list[dict], di
     def fast() -> None:
         found["fast"] = count_in_threads(stream, lengths, VOCAB, threads=CORES)
 
-    begin = time.perf_counter()
-    slow_peak = peak_memory(slow)
-    slow_time = Timing(PAPERS, (time.perf_counter() - begin,), slow_peak)
+    slow_peak = peak_memory(
+        lambda: found.update(time_side_by_side({PAPERS: slow}, repeats=1, warm_up=0))
+    )
+    slow_time = replace(found.pop(PAPERS), peak_mib=slow_peak)
     fast()
     unigrams, (keys, counts) = found["fast"]
     expected = found.pop("slow")[1]
@@ -174,17 +176,28 @@ def corpus_documents(quick: bool) -> tuple[list[str], str]:
     return list(read_documents(paths)), "the book's corpus"
 
 
+def distinct_growth(documents: list[str], tokenizer: Tokenizer) -> dict[str, list[int]]:
+    """Distinct pairs in growing parts of a text, its documents in random order."""
+    order = np.random.default_rng(1).permutation(len(documents))
+    counter = PairCounter(tokenizer.get_vocab_size())
+    found: dict[str, list[int]] = {"tokens": [], "distinct": []}
+    for batch in np.array_split(order, 8):
+        counter.add(*encode(tokenizer, [documents[i] for i in batch]))
+        found["tokens"].append(int(counter.unigrams.sum()))
+        found["distinct"].append(sum(len(keys) for keys, _ in counter.blocks()))
+    return found
+
+
 def whole_pass(quick: bool, rounds: int) -> tuple[list[Timing], dict[str, Any]]:
     """From text to counts on disk, against the tokenizer alone, on the same cores."""
-    from tokenizers import Tokenizer
-
     documents, name = corpus_documents(quick)
+    tokenizer = Tokenizer.from_str(plain_tokenizer(load_tokenizer(data_folder() / "book-gpt2")))
+    new_pairs = distinct_growth(documents, tokenizer)
     copies = 1 if quick else COPIES
     documents = documents * copies
     # Shuffled, so that every shard is a fair sample: the sources differ in length of document.
     order = np.random.default_rng(0).permutation(len(documents))
     documents = [documents[i] for i in order]
-    tokenizer = Tokenizer.from_str(plain_tokenizer(load_tokenizer(data_folder() / "book-gpt2")))
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "corpus.jsonl"
         with source.open("w", encoding="utf-8") as file:
@@ -235,6 +248,7 @@ def whole_pass(quick: bool, rounds: int) -> tuple[list[Timing], dict[str, Any]]:
         "text_tokens": counts.tokens,
         "text_distinct_pairs": counts.bigrams.nnz,
         "text_documents": records[0]["documents"],
+        "distinct_growth": new_pairs,
     }
     return [pass_time, times[FLOOR]], facts
 

@@ -72,6 +72,7 @@ def _section(benchmark: Benchmark) -> str:
     sizes = ", ".join(
         f"{name} = {value:,}" if isinstance(value, int) else f"{name} = {value}"
         for name, value in benchmark.workload.items()
+        if not isinstance(value, Mapping)
     )
     load = benchmark.record["hardware"]["load_at_start"][0]
     parts = [

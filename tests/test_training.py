@@ -95,10 +95,10 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
         arguments += [f"--{field.name.replace('_', '-')}", str(getattr(TINY, field.name))]
     step = training._step
 
-    def stopping(model, optimiser, rows, plan, number):
+    def stopping(model, optimiser, rows, plan, number, loss_of):
         if number == stop_at:
             raise KeyboardInterrupt
-        return step(model, optimiser, rows, plan, number)
+        return step(model, optimiser, rows, plan, number, loss_of)
 
     monkeypatch.setattr(training, "_step", stopping)
     assert main(arguments) == 130

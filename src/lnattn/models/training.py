@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -153,6 +153,8 @@ def train(
     device: str | None = None,
     progress: bool = True,
     compiled: bool = False,
+    prepare: Callable[[GPT2LMHeadModel], None] | None = None,
+    loss: Callable[[torch.nn.Module, Tensor], Tensor] | None = None,
 ) -> tuple[GPT2LMHeadModel, list[dict[str, int | float]]]:
     """Train a GPT-2 and return the model of the best held-out loss, with the log of evaluations.
 
@@ -162,12 +164,17 @@ def train(
     torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
     `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
     from there on, and the log says so.
+    prepare: changes the new model in place before anything else, say to replace a module; loss: of
+    a model on rows [batch context+1], by default the mean cross-entropy of all logits.
     Raises `CheckpointError` when the folder holds a run with another plan.
     """
     state_folder = Path(folder) / "checkpoint"
     device = device or ("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(plan.seed)
-    model = GPT2LMHeadModel(plan.config(end_of_text)).to(device)
+    model = GPT2LMHeadModel(plan.config(end_of_text))
+    if prepare is not None:
+        prepare(model)
+    model.to(device)
     optimiser = _optimiser(model, plan)
     run = _resume(state_folder, model, optimiser, plan)
     if run is None:
@@ -179,29 +186,36 @@ def train(
     bar = tqdm(total=plan.steps, initial=run["step"], unit="step", disable=not progress)
     since, seen, recent = time.perf_counter(), 0, []
     while run["step"] < plan.steps and run["stale"] < plan.patience:
-        recent.append(_step(forward, optimiser, next(batches).to(device), plan, run["step"]))
+        rows = next(batches).to(device)
+        recent.append(_step(forward, optimiser, rows, plan, run["step"], loss or cross_entropy))
         run["step"] += 1
         seen += plan.batch * plan.context
         bar.update()
         bar.set_postfix(train=f"{np.mean(recent[-50:]):.3f}", best=f"{run['best']:.3f}")
         if run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
-            loss = held_out_loss(model, held_out, plan.context)
+            held_loss = held_out_loss(model, held_out, plan.context)
             run["log"].append(
                 {
                     "step": run["step"],
                     "train_loss": float(np.mean(recent)),
-                    "held_out_loss": loss,
+                    "held_out_loss": held_loss,
                     "tokens_per_second": seen / (time.perf_counter() - since),
                 }
             )
-            improved = loss < run["best"]
+            improved = held_loss < run["best"]
             run["stale"] = 0 if improved else run["stale"] + 1
-            run["best"] = min(run["best"], loss)
+            run["best"] = min(run["best"], held_loss)
             _save(state_folder, model, optimiser, run, improved)
             since, seen, recent = time.perf_counter(), 0, []
     bar.close()
     model.load_state_dict(_tied(load_file(state_folder / "best.safetensors"), model))
     return model.eval(), run["log"]
+
+
+def cross_entropy(model: torch.nn.Module, rows: Tensor) -> Tensor:
+    """Mean next-token loss in nats of a model on rows [batch context+1]."""
+    logits = model(rows[:, :-1]).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
 
 
 def _step(
@@ -210,13 +224,13 @@ def _step(
     rows: Tensor,
     plan: TrainingPlan,
     step: int,
+    loss_of: Callable[[torch.nn.Module, Tensor], Tensor],
 ) -> float:
     """One optimiser step; returns the batch's mean loss in nats."""
     for group in optimiser.param_groups:
         group["lr"] = plan.rate(step)
     model.train()
-    logits = model(rows[:, :-1]).logits
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
+    loss = loss_of(model, rows)
     if not torch.isfinite(loss):
         raise CheckpointError(
             f"the training loss became {loss.item()} at step {step}; lower the learning rate."

@@ -1,0 +1,206 @@
+"""Training the arms of the unselectable-keys experiment, and reading their keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from lnattn.book.paths import repository
+from lnattn.errors import CheckpointError
+from lnattn.models import chunked_loss as chunks
+from lnattn.models.training import TrainingPlan, cross_entropy
+from lnattn.studies.unselectable_lm import (
+    ARMS,
+    keys_of_layers,
+    load_arm,
+    packed,
+    remove_from_layer_norm,
+    train_arm,
+)
+
+PLAN = TrainingPlan(
+    layers=2, d_model=8, heads=4, context=16, vocab_size=8192, steps=4, batch=2,
+    learning_rate=3e-3, warmup=1, weight_decay=0.0, dropout=0.0, evaluate_every=2,
+)  # fmt: skip
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(before)
+
+
+def random_model(arm: str, seed: int = 0, std: float = 0.3) -> GPT2LMHeadModel:
+    torch.manual_seed(seed)
+    model = GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=50, n_positions=24, n_embd=8, n_layer=3, n_head=2, initializer_range=std,
+            bos_token_id=0, eos_token_id=0,
+        )
+    ).eval()  # fmt: skip
+    remove_from_layer_norm(model, arm)
+    return model
+
+
+@pytest.mark.parametrize("rows", [1, chunks.ROWS - 1, chunks.ROWS, 3 * chunks.ROWS + 5])
+def test_chunked_loss_and_its_gradients_are_those_of_torch(rows: int):
+    generator = torch.Generator().manual_seed(rows)
+    x = torch.randn(rows, 6, generator=generator, dtype=torch.float64) * 3
+    W_E = torch.randn(40, 6, generator=generator, dtype=torch.float64)
+    targets = torch.randint(40, (rows,), generator=generator)
+    found = []
+    for loss in (
+        chunks.chunked_loss,
+        lambda x, W, t: torch.nn.functional.cross_entropy(x @ W.T, t),
+    ):
+        a, b = x.clone().requires_grad_(), W_E.clone().requires_grad_()
+        value = loss(a, b, targets)
+        (2.5 * value).backward()
+        found.append((value.detach(), a.grad, b.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+
+
+def test_large_logits_do_not_overflow():
+    x = torch.tensor([[1e4], [-1e4]])
+    loss = chunks.chunked_loss(x, torch.tensor([[1.0], [-1.0]]), torch.tensor([0, 0]))
+    assert loss == pytest.approx(1e4)
+
+
+def test_next_token_loss_is_the_plain_one_on_tied_logits(double):
+    model = random_model("full")
+    rows = torch.randint(50, (3, 13), generator=torch.Generator().manual_seed(1))
+    torch.testing.assert_close(chunks.next_token_loss(model, rows), cross_entropy(model, rows))
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_keys_have_the_geometry_of_their_arm(double, arm: str):
+    found = keys_of_layers(random_model(arm), range(20))
+    before, keys = found["before"], found["keys"]
+    assert keys.shape == before.shape == (3, 20, 8)
+    assert found["heads"].shape == (3, 2, 20, 4)
+    projects, scales = ARMS[arm]
+    assert np.allclose(keys.sum(-1), 0, atol=1e-12) == projects
+    norms = np.linalg.norm(keys, axis=-1)
+    assert np.allclose(norms, np.sqrt(8), rtol=1e-2) == scales
+    assert (np.abs(before.sum(-1)) > 1e-6).all()
+    wanted = before
+    if projects:
+        wanted = wanted - wanted.mean(-1, keepdims=True)
+    if scales:
+        wanted = wanted / np.sqrt((wanted**2).mean(-1, keepdims=True) + 1e-5)
+    np.testing.assert_allclose(keys, wanted, atol=1e-12)
+
+
+def test_keys_of_heads_give_the_model_s_own_attention(double):
+    """The scores of the last query in layer 0, from `heads`, softmaxed, against eager attention."""
+    model = random_model("no-scaling")
+    model.set_attn_implementation("eager")
+    found = keys_of_layers(model, range(20))
+    attention = model.transformer(torch.arange(20)[None], output_attentions=True).attentions[0]
+    weight = model.transformer.h[0].attn.c_attn.weight[:, :8].detach().numpy()
+    q = (found["keys"][0, -1] @ weight).reshape(2, 4)
+    scores = np.einsum("hd,hnd->hn", q, found["heads"][0]) / np.sqrt(4)
+    alpha = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+    np.testing.assert_allclose(alpha, attention[0, :, -1].detach().numpy(), atol=1e-12)
+
+
+def test_the_first_layer_reads_the_sum_of_embeddings():
+    model = random_model("full")
+    ids = [3, 1, 4, 1, 5]
+    summed = model.transformer.wte.weight[ids] + model.transformer.wpe.weight[:5]
+    before = keys_of_layers(model, ids)["before"][0]
+    np.testing.assert_allclose(before, summed.detach().numpy(), rtol=1e-6)
+
+
+def test_arms_start_from_the_same_numbers_and_train_no_gain_of_the_first_norm():
+    models = {arm: random_model(arm) for arm in ARMS}
+    full = dict(models["full"].named_parameters())
+    for arm, model in models.items():
+        for name, value in model.named_parameters():
+            assert torch.equal(value, full[name])
+        trained = {name for name, value in model.named_parameters() if value.requires_grad}
+        assert not [name for name in trained if ".ln_1." in name or name.endswith("c_attn.bias")]
+        assert "transformer.h.0.ln_2.weight" in trained
+    with pytest.raises(CheckpointError, match="no arm 'none'"):
+        remove_from_layer_norm(models["full"], "none")
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    path = tmp_path / "text.txt"
+    path.write_text("A small corpus about keys, queries and a hull. " * 40)
+    return path
+
+
+def run(text: Path, folder: Path, arm: str = "no-scaling", plan: TrainingPlan = PLAN) -> dict:
+    tokenizer = repository() / "data" / "book-gpt2"
+    return train_arm([text], [text], folder, arm, plan, tokenizer, 100, progress=False)
+
+
+def test_a_trained_arm_comes_back_as_it_was_and_resumes(text, tmp_path, monkeypatch):
+    whole = run(text, tmp_path / "whole")
+    model, record = load_arm(tmp_path / "whole")
+    assert record["plan"] == asdict(PLAN)
+    assert record["tokens_seen"] == 4 * 2 * 16
+    assert record["log"][-1]["train_loss"] < record["log"][0]["train_loss"]
+    assert model.transformer.h[0].attn.c_attn.bias.abs().max() == 0
+    assert not list(model.transformer.h[0].ln_1.parameters())
+
+    from lnattn.models import training
+
+    step, calls = training._step, []
+
+    def stops(*arguments):
+        calls.append(1)
+        if len(calls) == 4:
+            raise KeyboardInterrupt
+        return step(*arguments)
+
+    monkeypatch.setattr(training, "_step", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run(text, tmp_path / "parts")
+    monkeypatch.setattr(training, "_step", step)
+    resumed = run(text, tmp_path / "parts")
+    assert resumed["weights_sha256"] == whole["weights_sha256"]
+    # A finished run is not trained again, nor is another one put in its place.
+    monkeypatch.setattr(training, "_step", None)
+    assert run(text, tmp_path / "parts") == resumed
+    with pytest.raises(CheckpointError, match="another run"):
+        run(text, tmp_path / "parts", arm="full")
+
+
+def test_damaged_weights_and_wrong_tokenizers_are_refused(text, tmp_path):
+    run(text, tmp_path / "arm", "full")
+    weights = tmp_path / "arm" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"x")
+    with pytest.raises(CheckpointError, match="not the file"):
+        load_arm(tmp_path / "arm")
+    small = TrainingPlan(**{**asdict(PLAN), "vocab_size": 300})
+    with pytest.raises(CheckpointError, match="8192 tokens and the plan asks for 300"):
+        run(text, tmp_path / "small", plan=small)
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=20), st.integers(1, 8))
+def test_windows_are_whole_documents_of_the_asked_length(documents, low):
+    high = low + 4
+    windows = packed(documents, low, high)
+    assert all(low <= len(window) <= high for window in windows)
+    fitting = [d for d in documents if len(d) <= high]
+    assert sum(map(len, windows)) <= sum(map(len, fitting))
+
+
+def test_packing_joins_documents_in_order():
+    documents = [[1] * 3, [2] * 3, [3] * 5, [4] * 9, [5] * 2, [6] * 1]
+    assert packed(documents, 4, 7) == [[1] * 3 + [2] * 3, [3] * 5 + [5] * 2]

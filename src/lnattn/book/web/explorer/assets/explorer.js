@@ -1,0 +1,197 @@
+/* The token explorer, shared parts: loading data, showing tokens safely, and the address.
+ *
+ * Data come as scripts that call lnattnExplorer.receive(name, value): a page opened from a disk may
+ * load scripts, but may not fetch files. Tokens are untrusted: they reach the page as text nodes
+ * and attribute values, never as markup.
+ */
+"use strict";
+
+window.lnattnExplorer = (() => {
+  const base = new URL(".", document.currentScript.src);
+
+  // ---- Data ----------------------------------------------------------------------------------
+
+  const pending = new Map();
+
+  /** The value that the script `name`.js hands over; each script is loaded once. */
+  function load(name, version = "") {
+    if (!pending.has(name)) {
+      const entry = {};
+      entry.promise = new Promise((resolve, reject) => Object.assign(entry, { resolve, reject }));
+      pending.set(name, entry);
+      const script = document.createElement("script");
+      script.src = new URL(`${name}.js${version && `?v=${version}`}`, base);
+      const fail = () => {
+        pending.delete(name); // so that a second try loads it again
+        entry.reject(new Error(`${name}.js could not be loaded`));
+      };
+      script.onerror = fail;
+      script.onload = () => (script.remove(), entry.received || fail());
+      document.head.append(script);
+    }
+    return pending.get(name).promise;
+  }
+
+  /** Called by the data's scripts. */
+  function receive(name, value) {
+    const entry = pending.get(name);
+    if (entry) {
+      entry.received = true;
+      entry.resolve(value);
+    }
+  }
+
+  /** Little-endian numbers in base64; `method` is that of DataView: "getInt16", … */
+  function unpack(text, method) {
+    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
+    const size = Number(method.match(/\d+/)[0]) / 8;
+    return Array.from({ length: bytes.length / size }, (_, i) => view[method](i * size, true));
+  }
+
+  // ---- Tokens as text ------------------------------------------------------------------------
+
+  const INVISIBLE = /[\p{C}\p{Z}]/u;
+
+  /** The signs of a token as [kind, text]: what cannot be seen gets a name. */
+  function signs(token) {
+    return Array.from(token, (sign) => {
+      const code = sign.codePointAt(0);
+      const hex = code.toString(16).toUpperCase();
+      if (sign === " ") return ["space", "␣"];
+      if (sign === "\n") return ["space", "⏎"];
+      if (code >= 0xdc80 && code <= 0xdcff) return ["byte", hex.slice(2)]; // part of a character
+      if (INVISIBLE.test(sign)) return ["code", `U+${hex.padStart(4, "0")}`];
+      return ["", sign];
+    });
+  }
+
+  /** A token in plain text, for labels: bytes and code points in angle brackets. */
+  function plain(token) {
+    const shown = signs(token).map(([kind, text]) =>
+      kind === "byte" || kind === "code" ? `⟨${text}⟩` : text);
+    return shown.join("") || "⟨empty⟩";
+  }
+
+  /** A token as an element; text nodes only. */
+  function tokenElement(token) {
+    const element = make("bdi", { class: "token" });
+    let run = null;
+    for (const [kind, text] of signs(token)) {
+      if (kind === "" && run) {
+        run.data += text;
+        continue;
+      }
+      const node = document.createTextNode(text);
+      run = kind === "" ? node : null;
+      const names = { byte: `byte 0x${text}`, code: text, space: "space" };
+      element.append(kind ? make("span", { class: kind, title: names[kind] }, node) : node);
+    }
+    // A mark that combines with the letter before it gets something to sit on.
+    if (/^\p{M}/u.test(token)) element.prepend("◌");
+    if (!token) element.append(make("span", { class: "code" }, "empty"));
+    return element;
+  }
+
+  /** An element with attributes (functions become listeners) and children. */
+  function make(tag, attributes = {}, ...children) {
+    const element = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (typeof value === "function") element.addEventListener(name, value);
+      else if (value !== null && value !== false) element.setAttribute(name, value);
+    }
+    element.append(...children);
+    return element;
+  }
+
+  /** A number with a true minus sign. */
+  function number(value, decimals) {
+    const text = value.toFixed(decimals);
+    return Number(text) < 0 ? text.replace("-", "−") : text.replace("-", "");
+  }
+
+  /** Blue below zero, vermilion above, as in the book's figures; see-through near zero. */
+  function colour(share) {
+    const strength = Math.min(1, Math.abs(share)) * 0.6;
+    return `rgba(${share < 0 ? "0, 114, 178" : "213, 94, 0"}, ${strength.toFixed(3)})`;
+  }
+
+  // ---- The address: #model=…&token=…&sentence=…&head=…&query=… ----------------------------------
+
+  const KEYS = ["model", "token", "sentence", "head", "query", "show", "without"];
+  let known = {};
+  let shownModel = "";
+
+  /** What the address says; a link to a heading of the page changes nothing of it. */
+  function state() {
+    const said = new URLSearchParams(location.hash.slice(1));
+    const mine = KEYS.filter((key) => said.has(key)).map((key) => [key, said.get(key)]);
+    if (mine.length) known = Object.fromEntries(mine);
+    return known;
+  }
+
+  /** Change parts of the address; "" takes one out. `step`: a step in the browser's history. */
+  function go(changes, step = false) {
+    const wanted = { model: shownModel, ...state(), ...changes };
+    const parts = Object.entries(wanted).filter(([, value]) => value !== "");
+    const hash = `#${new URLSearchParams(parts)}`;
+    if (hash === location.hash) return;
+    if (step) location.hash = hash;
+    else location.replace(hash);
+  }
+
+  /** A whole number from the address, if it is one and within 0 … size − 1. */
+  function chosen(name, size, otherwise) {
+    const text = state()[name] ?? "";
+    const value = Number(text);
+    return /^\d+$/.test(text) && value < size ? value : otherwise;
+  }
+
+  // ---- Models --------------------------------------------------------------------------------
+
+  /** All models, and the one that the address names (else the first), with its index. */
+  async function model() {
+    const all = await load("models");
+    const asked = state().model;
+    const named = all.models.find((one) => one.folder === asked);
+    const one = named ?? all.models[0];
+    if (!one) return { all };
+    const missing = asked !== undefined && !named ? asked : null;
+    if (missing !== null) known = {}; // its token numbers mean nothing in another model
+    shownModel = one.folder;
+    const index = await load(`${one.folder}/index`, one.version);
+    const part = (name) => load(`${one.folder}/${name}`, one.version);
+    return { all, one, missing, index, part };
+  }
+
+  /** Fill the places of a part of the explorer, now and whenever the address changes. */
+  function mount(part, build) {
+    for (const place of document.querySelectorAll(`.token-explorer[data-part="${part}"]`)) {
+      const show = build(place);
+      let latest = 0;
+      const update = async () => {
+        const turn = ++latest;
+        const isLatest = () => turn === latest; // a slower answer to an earlier question is dropped
+        try {
+          await show(await model(), isLatest);
+          if (isLatest()) place.dataset.state = "ready";
+        } catch (error) {
+          if (!isLatest()) return;
+          const again = make("button", { type: "button", click: update }, "Try again");
+          const text = `The explorer's data are missing: ${error.message}. `;
+          place.querySelector(".problem")?.remove();
+          place.prepend(make("p", { class: "problem", role: "alert" }, text, again));
+          place.dataset.state = "failed";
+          return;
+        }
+        place.querySelector(".problem")?.remove();
+      };
+      window.addEventListener("hashchange", update);
+      update();
+    }
+  }
+
+  return {
+    chosen, colour, go, load, make, mount, number, plain, receive, state, tokenElement, unpack,
+  };
+})();

@@ -65,8 +65,8 @@ _NEAR = _F(0.5)
 class SixTermKL:
     """Computes the divergences of documents, one call each, for one model and one scale.
 
-    Made once: each head's weights side by side, so that one matrix product projects a document,
-    and the projections of all positions, which are the same in every document up to σ.
+    Made once: each head's query and key weights side by side, the projections of all positions
+    (the same in every document up to σ), and the threads, which keep their memory between calls.
     scale: what the scores are divided by before the softmax (default: the model's own). workers:
     threads, one head each at a time (default: torch's number). Weights are taken to single
     precision. Raises `TokenError` for a checkpoint without token embeddings.
@@ -86,13 +86,14 @@ class SixTermKL:
         self._heads, self._d_head = folded.n_heads, folded.d_head
         self._eps, self._causal = folded.eps, folded.causal
         shrink = 1.0 / (folded.scale if scale is None else scale)
-        # [head d_model 2·d_head + 1]: to a query, to a key, and to what a key asserts alone;
-        # queries and assertions are already divided by the scale.
-        self._projection = torch.cat(
-            [folded.W_Q * shrink, folded.W_K, folded.b_QK[..., None] * shrink], dim=2
-        ).float()
+        # [head d_model 2·d_head]: queries, already divided by the scale, beside keys.
+        self._projection = torch.cat([folded.W_Q * shrink, folded.W_K], dim=2).float()
         self._projected_positions = self._embeddings.W_P @ self._projection
+        # [d_model head]: what a key asserts alone, whatever the query.
+        self._alone = (folded.b_QK.T * shrink).float()
+        self._alone_of_positions = self._embeddings.W_P @ self._alone
         self._workers = min(workers or torch.get_num_threads(), self._heads)
+        self._pool = ThreadPoolExecutor(self._workers)
 
     def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
         """KL(α ‖ α without T) in nats for T in the order of `TERMS`; positions are 0 … n − 1.
@@ -100,34 +101,39 @@ class SixTermKL:
         Float32. The first query of a causal model sees one key, so its six numbers are 0. Raises
         `TokenError` for an empty document, one longer than the context, or an unknown token.
         """
-        tokens, positions = look_up(self._embeddings, token_ids)
-        # A text repeats its words: each distinct token is projected once.
-        ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
-        divergence = np.empty((self._heads, len(TERMS), len(tokens)), dtype=np.float32)
-        with _one_thread_each(), ThreadPoolExecutor(self._workers) as pool:
-            distinct = self._embeddings.W_E[ids]  # type: ignore[index]  # look_up has checked it
+        with _one_thread_each():
+            tokens, positions = look_up(self._embeddings, token_ids)
+            n = len(tokens)
             over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
+            alone = torch.stack([tokens @ self._alone, self._alone_of_positions[:n]])
+            by_head = (alone * over_sigma).permute(2, 0, 1).contiguous().numpy()
+            # A text repeats its words: each distinct token is projected once.
+            ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
+            distinct = self._embeddings.W_E[ids]  # type: ignore[index]  # look_up has checked it
+            divergence = np.empty((self._heads, len(TERMS), n), dtype=np.float32)
 
             def one_head(head: int) -> None:
-                inputs = torch.empty(len(tokens), 2, 2 * self._d_head + 1)
+                inputs = torch.empty(n, 2, 2 * self._d_head)
                 projected = (distinct @ self._projection[head])[inverse]
                 torch.mul(projected, over_sigma, out=inputs[:, 0])
-                projected = self._projected_positions[head, : len(tokens)]
+                projected = self._projected_positions[head, :n]
                 torch.mul(projected, over_sigma, out=inputs[:, 1])
-                self._queries_against_keys(inputs, divergence[head])
+                self._queries_against_keys(inputs, by_head[head], divergence[head])
 
-            list(pool.map(one_head, range(self._heads)))
+            list(self._pool.map(one_head, range(self._heads)))
         return divergence.transpose(1, 0, 2)
 
     def _queries_against_keys(
-        self, inputs: Float[Tensor, "n part column"], divergence: Float[np.ndarray, "term n"]
+        self,
+        inputs: Float[Tensor, "n part column"],
+        alone: Float[np.ndarray, "part n"],
+        divergence: Float[np.ndarray, "term n"],
     ) -> None:
         """Fill the divergences of one head from its projected token parts and position parts."""
         n, width = len(inputs), self._d_head
         # Rows 2 i and 2 i + 1: the token part and the position part of query i.
         queries = inputs[..., :width].flatten(0, 1)
-        keys = inputs[..., width : 2 * width]
-        alone = inputs[..., -1].T.contiguous().numpy()
+        keys = inputs[..., width:]
         # Reused by every block: fresh memory would be zeroed by the system again and again.
         scratch = torch.empty(2 * 2 * _BLOCK * n)
         for first in range(0, n, _BLOCK):
@@ -142,7 +148,10 @@ class SixTermKL:
 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Let torch use one thread for each matrix product while we run the threads ourselves."""
+    """Let torch use one thread while we run the threads ourselves.
+
+    From the first operation on: torch's own threads keep a core busy for a while after each.
+    """
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lnattn.book.paths import repository
 from lnattn.errors import ResultError
+from lnattn.models.checkpoints import data_folder
 from lnattn.storage import read_json
 
 _KEYS = ("title", "what", "workload", "rows", "ratios", "growth", "notes", "record")
@@ -40,7 +40,7 @@ class Benchmark:
 
 def frozen(folder: Path | str | None = None) -> list[Benchmark]:
     """All frozen benchmarks by name; `ResultError` for a damaged file, or one of a quick run."""
-    place = Path(folder) if folder else repository() / "data" / "results" / "benchmarks"
+    place = Path(folder) if folder else data_folder() / "results" / "benchmarks"
     found = []
     for path in sorted(place.glob("*.json")):
         content = read_json(path)

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.book.paths import repository
 from lnattn.errors import TokenError
 from lnattn.models.checkpoints import BOOK_MODEL, data_folder
 from lnattn.models.layers import FirstLayer
@@ -17,7 +16,7 @@ from lnattn.text.counts import Counts
 
 def sample_file() -> Path:
     """The sample of Wikipedia text in data/text, held out from the embedded model's training."""
-    return repository() / "data" / "text" / "sample.jsonl"
+    return data_folder() / "text" / "sample.jsonl"
 
 
 def sample_tokens(model: FirstLayer) -> list[list[int]]:

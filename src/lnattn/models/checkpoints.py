@@ -168,9 +168,16 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
 
 
 def data_folder() -> Path:
-    """The repository's `data/`: $LNATTN_DATA if set, else beside the package's source."""
-    chosen = os.environ.get("LNATTN_DATA")
-    return Path(chosen) if chosen else Path(__file__).resolve().parents[3] / "data"
+    """The embedded model, counts and frozen results: $LNATTN_DATA if set, else what ships.
+
+    That is `data` inside the package where it was installed from a wheel, and the repository's
+    `data` where it runs from its source.
+    """
+    if chosen := os.environ.get("LNATTN_DATA"):
+        return Path(chosen)
+    package = Path(__file__).resolve().parents[1]
+    installed = package / "data"
+    return installed if installed.is_dir() else package.parents[1] / "data"
 
 
 def _open_book_model() -> Checkpoint:
@@ -178,8 +185,8 @@ def _open_book_model() -> Checkpoint:
     folder = data_folder() / BOOK_MODEL
     if not folder.is_dir():
         raise CheckpointError(
-            f"the book's model is not at {folder}; run from a checkout of the repository, or set "
-            "LNATTN_DATA to its data folder."
+            f"the book's model is not at {folder}; install the package anew, or set LNATTN_DATA "
+            "to the data folder of its repository."
         )
     record, path = folder / "training.json", folder / "model.safetensors"
     if record.is_file() and path.is_file():

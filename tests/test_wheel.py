@@ -1,0 +1,76 @@
+"""What the package needs is in its wheel: it works where there is no repository."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+#: What a package index takes of one file, unless asked.
+LARGEST = 100 << 20
+
+_LOOK = """
+import json, sys
+import lnattn
+from lnattn.book.freezing import results_folder, summary
+from lnattn.book.samples import sample_file
+from lnattn.models.checkpoints import data_folder
+model = lnattn.load_first_layer("book-gpt2")
+print(json.dumps({
+    "package": lnattn.__file__,
+    "data": str(data_folder()),
+    "heads": model.attention.n_heads,
+    "frozen": sorted(summary(results_folder("gpt2"))),
+    "sample": sample_file().is_file(),
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory) -> Path:
+    """A folder with the wheel's contents, as `pip install --no-deps --target` leaves them."""
+    built, folder = tmp_path_factory.mktemp("built"), tmp_path_factory.mktemp("installed")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = built.glob("*.whl")
+    assert wheel.stat().st_size < LARGEST
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def run(installed: Path, folder: Path, *words: str) -> str:
+    """Run Python in a folder outside the repository, with the installed package first."""
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LNATTN_")}
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env={**environment, "PYTHONPATH": str(installed)},
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+def test_the_embedded_model_and_the_results_come_with_the_package(installed, tmp_path) -> None:
+    found = json.loads(run(installed, tmp_path, "-c", _LOOK))
+    assert Path(found["package"]) == installed / "lnattn" / "__init__.py"
+    assert Path(found["data"]) == installed / "lnattn" / "data"
+    assert found["heads"] == 8
+    assert {"position", "composition"} <= set(found["frozen"])
+    assert found["sample"]
+
+
+def test_every_module_is_in_the_wheel(installed) -> None:
+    source = ROOT / "src" / "lnattn"
+    wanted = {path.relative_to(source) for path in source.rglob("*.py")}
+    assert len(wanted) > 50
+    packed = {p.relative_to(installed / "lnattn") for p in (installed / "lnattn").rglob("*.py")}
+    assert not wanted - packed
+    assert (installed / "lnattn" / "py.typed").is_file()

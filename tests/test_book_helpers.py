@@ -259,6 +259,7 @@ GOOD = {
     "function": "f.g",
     "model": "m",
     "chapter": "c",
+    "test": None,
 }
 
 
@@ -274,6 +275,7 @@ GOOD = {
         ([GOOD | {"statement": ""}], "must be text"),
         ([GOOD | {"tolerance": -1}], "tolerance"),
         ([GOOD | {"tolerance": True}], "tolerance"),
+        ([GOOD | {"test": "test_x"}], "test must be null or tests/FILE"),
     ],
 )
 def test_a_malformed_list_of_claims_is_refused(tmp_path, listed, message):

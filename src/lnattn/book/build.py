@@ -21,9 +21,11 @@ from pathlib import Path
 import yaml
 
 from lnattn.book.inputs import execution_digest, site_digest
+from lnattn.book.ledger import as_entry, write_entry
 from lnattn.book.paths import repository
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.choice import Choice, default_model
+from lnattn.storage import read_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3
@@ -68,7 +70,7 @@ def build(root: Path, *, force: bool = False) -> int:
     folders = Folders(root / "_build")
     choice = default_model()
     digest = execution_digest(root, choice.name)
-    fingerprint = site_digest(root, digest, os.environ.get("LNATTN_REPOSITORY", ""))
+    fingerprint = site_digest(root, digest, " ".join(addresses()))
     say(f"model {choice}, execution cache {digest}")
     if not force and folders.stamp.is_file() and folders.stamp.read_text() == fingerprint:
         say(f"nothing has changed; the book is at {folders.html / 'index.html'}")
@@ -90,10 +92,39 @@ def build(root: Path, *, force: bool = False) -> int:
         shutil.rmtree(folders.doctrees, ignore_errors=True)
         say(f"failed after {time.monotonic() - started:.0f} s; the first error is above")
         return status
-    publish_ledger(cache / "ledger", folders.ledger)
+    publish_ledger(folders.html / "claims.json", folders.ledger)
     folders.stamp.write_text(fingerprint)
     say(f"built in {time.monotonic() - started:.0f} s: {folders.html / 'index.html'}")
     return 0
+
+
+def execute_chapter(root: Path, name: str) -> int:
+    """Run one chapter on the chosen model, whatever the cache holds; returns the exit status.
+
+    name: its number, or its file's name without the ending. The executed notebook goes to
+    `_build/executed/MODEL`, and into the cache, so that the next `make book` shows this run.
+    """
+    chapter = find_chapter(root, name)
+    folders, choice = Folders(root / "_build"), default_model()
+    digest = execution_digest(root, choice.name)
+    cache = folders.caches / digest
+    prune(folders.caches, keep=digest)
+    target = folders.build / "executed" / Path(choice.name).name / f"{chapter.stem}.ipynb"
+    say(f"executing {chapter.relative_to(root)} on {choice}")
+    command = [sys.executable, "-m", "lnattn.book.web.execute", chapter, cache / "cells", target]
+    return subprocess.run(
+        list(map(str, command)), env=environment(root, folders, cache, choice), check=False
+    ).returncode
+
+
+def find_chapter(root: Path, name: str) -> Path:
+    """The notebook with this number ('6', '06') or name; anything else is a `ResultError`."""
+    known = {path.stem: path for path in sorted((root / "notebooks").glob("*.md"))}
+    wanted = f"{int(name):02d}-" if name.isdecimal() else None
+    for stem, path in known.items():
+        if stem == name or (wanted and stem.startswith(wanted)):
+            return path
+    raise ResultError(f"there is no chapter {name!r}; there are {', '.join(known) or 'none'}.")
 
 
 def check_links(root: Path) -> int:
@@ -120,7 +151,9 @@ def write_config(root: Path, folders: Folders, cache: Path) -> Path:
     """Complete `_config.yml` with this build's cache and, where it is known, the repository."""
     settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
     settings["execute"]["cache"] = str(cache / "cells")
-    address = os.environ.get("LNATTN_REPOSITORY", "").strip()
+    address, site = addresses()
+    if site:
+        settings["html"]["baseurl"] = site
     if address:
         settings["repository"] = {"url": address, "branch": "main"}
         settings["html"] |= {"use_repository_button": True, "use_issues_button": True}
@@ -132,6 +165,14 @@ def write_config(root: Path, folders: Folders, cache: Path) -> Path:
     path = folders.build / "_config.yml"
     path.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
     return path
+
+
+def addresses() -> tuple[str, str]:
+    """Where the repository is (LNATTN_REPOSITORY) and where the site will be (LNATTN_SITE_URL)."""
+    return (
+        os.environ.get("LNATTN_REPOSITORY", "").strip(),
+        os.environ.get("LNATTN_SITE_URL", "").strip(),
+    )
 
 
 def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Mapping[str, str]:
@@ -177,10 +218,13 @@ def prune(caches: Path, keep: str, count: int = KEPT_CACHES) -> list[str]:
     return [path.name for path in by_age[count - 1 :]]
 
 
-def publish_ledger(source: Path, target: Path) -> None:
-    """Replace the build's ledger by the records of this build's cache."""
+def publish_ledger(site: Path, target: Path) -> None:
+    """Replace the ledger's records by those that the site shows (see `web.claims_page`)."""
     shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)
+    target.mkdir(parents=True)
+    for claim in read_json(site)["claims"] if site.is_file() else ():
+        for record in claim["found"]:
+            write_entry(as_entry(record, str(site)), target)
 
 
 def say(text: str) -> None:
@@ -192,11 +236,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and build; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m lnattn.book.build", description=__doc__)
     parser.add_argument("--force", action="store_true", help="run every chapter again")
+    parser.add_argument("--chapter", metavar="06", help="run this chapter only, and no site")
     parser.add_argument("--links", action="store_true", help="then follow every outgoing link")
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
     options = parser.parse_args(arguments)
     try:
         root = (options.root or repository()).resolve()
+        if options.chapter:
+            return execute_chapter(root, options.chapter)
         return check_links(root) if options.links else build(root, force=options.force)
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)

@@ -1,25 +1,26 @@
 """The claims ledger: what the papers report beside what a chapter computed, with a verdict.
 
 `book/claims.yml` lists every claim once. A chapter calls `register` where it has computed one;
-the record is a small JSON file, one for each claim and model, in the build's ledger folder.
-`table` then shows 'claim | reported | reproduced here | holds?'.
+`table` then shows 'claim | reported | reproduced here | holds?'. A record goes to two places: to a
+small JSON file in the ledger folder, for whoever runs a chapter by hand, and, unseen, into the
+output of the notebook's cell. A build reads the latter (`lnattn.book.web.executed`), so that the
+records are always those of the very run that its pages show.
 """
 
 from __future__ import annotations
 
 import importlib
+import itertools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from lnattn.book.claims import Claim, claim, claims
 from lnattn.book.page import plain_scalar
-from lnattn.book.paths import ledger_folder, repository
+from lnattn.book.paths import ledger_folder
 from lnattn.errors import ResultError
 from lnattn.storage import package_versions, read_json, write_json
 
@@ -36,34 +37,22 @@ VERDICTS: Mapping[str, str] = {
     NOT_COMPUTABLE: "–",
 }
 
-_ID = re.compile(r"[KBRM][1-9][0-9]*")
+#: Marks a record among the data that MyST-NB keeps beside a notebook (see its `glue`).
+RECORD_PREFIX = "claim:"
+_HIDDEN = "application/papermill.record/"
 
-
-@dataclass(frozen=True)
-class Claim:
-    """One claim, as `book/claims.yml` states it.
-
-    paper: BibTeX key; section: where the paper says it; reported: the paper's value or picture;
-    predicate: what a run must show for 'holds'; tolerance: the largest difference from a frozen
-    number that still counts as the same, or None; function: dotted name of what computes it;
-    model: what the claim is about; chapter: the notebook that computes it.
-    """
-
-    id: str
-    paper: str
-    section: str
-    statement: str
-    reported: str
-    predicate: str
-    tolerance: float | None
-    function: str
-    model: str
-    chapter: str
+#: The records of this process, by ledger folder and file name.
+_registered: dict[Path, Entry] = {}
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What one run found out about one claim with one model."""
+    """What one chapter found out about one claim with one model.
+
+    execution: the number of the cell that registered it; chapter: the page that did, which a build
+    fills in.
+    """
 
     id: str
     model: str
@@ -73,60 +62,8 @@ class Entry:
     note: str
     cell: str
     values: Mapping[str, Any]
-
-
-def claims(path: Path | str | None = None) -> dict[str, Claim]:
-    """All claims by id, in the file's order; a malformed file is one `ResultError`."""
-    source = Path(path) if path else repository() / "book" / "claims.yml"
-    return _claims(source, source.stat().st_mtime_ns if source.is_file() else 0)
-
-
-@lru_cache(maxsize=4)
-def _claims(source: Path, _changed: int) -> dict[str, Claim]:
-    try:
-        listed = yaml.safe_load(source.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ResultError(f"{source} does not exist; it lists the claims.") from error
-    except yaml.YAMLError as error:
-        raise ResultError(f"{source} is not valid YAML ({error}).") from error
-    if not isinstance(listed, list):
-        raise ResultError(f"{source} must hold a list of claims, not {type(listed).__name__}.")
-    found: dict[str, Claim] = {}
-    for number, item in enumerate(listed, start=1):
-        claim = _claim(source, number, item)
-        if claim.id in found:
-            raise ResultError(f"{source} lists claim {claim.id} twice; ids are unique.")
-        found[claim.id] = claim
-    return found
-
-
-def _claim(source: Path, number: int, item: Any) -> Claim:
-    expected = {field.name for field in fields(Claim)}
-    if not isinstance(item, dict) or set(item) != expected:
-        got = set(item) if isinstance(item, dict) else set()
-        raise ResultError(
-            f"{source}: claim number {number} must have exactly the keys {sorted(expected)}; "
-            f"missing {sorted(expected - got)}, unknown {sorted(got - expected)}."
-        )
-    for key, value in item.items():
-        if key == "tolerance":
-            if value is not None and not (
-                isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-            ):
-                raise ResultError(f"{source}: claim {item['id']}: tolerance must be null or ≥ 0.")
-        elif not isinstance(value, str) or not value.strip():
-            raise ResultError(f"{source}: claim number {number}: {key} must be text, not empty.")
-    if not _ID.fullmatch(item["id"]):
-        raise ResultError(f"{source}: {item['id']!r} is not an id; use K, B, R or M and a number.")
-    return Claim(**item)
-
-
-def claim(claim_id: str) -> Claim:
-    """The claim with this id; an unknown id is one `ResultError`."""
-    known = claims()
-    if claim_id not in known:
-        raise ResultError(f"claim {claim_id!r} is not in book/claims.yml, which has {_ids(known)}.")
-    return known[claim_id]
+    chapter: str = ""
+    execution: int = 0
 
 
 def register(
@@ -168,32 +105,86 @@ def register(
         note=note,
         cell=cell,
         values={key: plain_scalar(value, key) for key, value in (values or {}).items()},
+        execution=_execution_count(),
     )
-    record = {**vars(entry), "versions": package_versions("lnattn", "torch", "transformers")}
-    write_json(_path(entry.id, entry.model, folder), record)
+    path = write_entry(entry, Path(folder) if folder else ledger_folder())
+    _registered[path] = entry
+    _publish(entry)
+
+
+def write_entry(entry: Entry, folder: Path) -> Path:
+    """Write one record to the ledger folder; returns its file."""
+    versions = package_versions("lnattn", "torch", "transformers")
+    return write_json(folder / file_name(entry), {**vars(entry), "versions": versions})
+
+
+def _execution_count() -> int:
+    """The number of the notebook cell that runs now; 0 outside a notebook."""
+    shell = _shell()
+    return int(shell.execution_count) if shell else 0
+
+
+def _publish(entry: Entry) -> None:
+    """Put the record into the running cell's output, where readers do not see it."""
+    if _shell() is None:
+        return
+    from IPython.display import display
+
+    # A number, because the same claim may be registered again, which replaces the record.
+    name = f"{RECORD_PREFIX}{entry.id}:{entry.model}:{next(_numbers)}"
+    data = {_HIDDEN + "text/plain": json.dumps(vars(entry), ensure_ascii=False)}
+    marked = {"scrapbook": {"name": name, "mime_prefix": _HIDDEN}}
+    display(data, metadata=marked, raw=True)
+
+
+def _shell() -> Any:
+    """The running IPython shell, or None."""
+    try:
+        from IPython import get_ipython
+    except ImportError:  # the package without the book's extra
+        return None
+    return get_ipython()
 
 
 def entries(folder: Path | str | None = None) -> list[Entry]:
     """All records of the ledger, in the order of the claims, then by model."""
     place = Path(folder) if folder else ledger_folder()
-    found = [_entry(path) for path in sorted(place.glob("*.json"))]
+    return in_order(_entry(path) for path in sorted(place.glob("*.json")))
+
+
+def in_order(found: Iterable[Entry]) -> list[Entry]:
+    """Records in the order of the claims, then by model, then by chapter."""
     order = {claim_id: number for number, claim_id in enumerate(claims())}
-    return sorted(found, key=lambda entry: (order[entry.id], entry.model))
+    return sorted(found, key=lambda entry: (order[entry.id], entry.model, entry.chapter))
+
+
+def report(chosen: Iterable[Claim], found: Sequence[Entry]) -> list[dict[str, Any]]:
+    """Claims with what was found about each, as plain data: what `lnattn claims --json` prints."""
+    return [
+        {**asdict(one), "found": [asdict(entry) for entry in found if entry.id == one.id]}
+        for one in chosen
+    ]
 
 
 def table(ids: Sequence[str] | str, folder: Path | str | None = None) -> Table:
     """The table 'claim | reported | reproduced here | holds?' for these claims, by model.
 
-    A claim that no run has registered appears as such: it is never left out in silence.
+    It shows what this process has registered, or all records in `folder`. A claim that has none
+    appears as such: it is never left out in silence.
     """
     wanted = [ids] if isinstance(ids, str) else list(ids)
-    found = entries(folder)
+    found = entries(folder) if folder else _of_this_process()
     rows: list[tuple[Claim, Entry | None]] = []
     for claim_id in wanted:
         about = claim(claim_id)
         matching = [entry for entry in found if entry.id == claim_id]
         rows.extend((about, entry) for entry in matching or [None])
     return Table(tuple(rows))
+
+
+def _of_this_process() -> list[Entry]:
+    place = ledger_folder()
+    return in_order(entry for path, entry in _registered.items() if path.parent == place)
 
 
 @dataclass(frozen=True)
@@ -255,21 +246,31 @@ def dotted_name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
-def _path(claim_id: str, model: str, folder: Path | str | None) -> Path:
-    slug = re.sub(r"[^A-Za-z0-9.]+", "-", model).strip("-.").lower() or "model"
-    return (Path(folder) if folder else ledger_folder()) / f"{claim_id}--{slug}.json"
+def file_name(entry: Entry) -> str:
+    """The record's file: by claim, model and, where it is known, the page that registered it."""
+    parts = [entry.id, _slug(entry.model) or "model", _slug(entry.chapter)]
+    return "--".join(part for part in parts if part) + ".json"
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9.]+", "-", text).strip("-.").lower()
 
 
 def _entry(path: Path) -> Entry:
     record = read_json(path)
     record.pop("versions", None)
+    return as_entry(record, str(path))
+
+
+def as_entry(record: Mapping[str, Any], origin: str) -> Entry:
+    """A record as an `Entry`; one that is none, or names an unknown claim, is a `ResultError`."""
     try:
         entry = Entry(**record)
     except TypeError as error:
-        raise ResultError(f"{path} is not a ledger record ({error}); delete it.") from error
+        raise ResultError(f"{origin} is not a ledger record ({error}); delete it.") from error
     if entry.verdict not in VERDICTS or entry.id not in claims():
         raise ResultError(
-            f"{path} has an unknown claim or verdict ({json.dumps([entry.id, entry.verdict])}); "
+            f"{origin} has an unknown claim or verdict ({json.dumps([entry.id, entry.verdict])}); "
             "delete it and rebuild."
         )
     return entry
@@ -277,7 +278,3 @@ def _entry(path: Path) -> Entry:
 
 def _markdown_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
-
-
-def _ids(known: Mapping[str, Claim]) -> str:
-    return ", ".join(known)

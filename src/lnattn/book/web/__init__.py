@@ -1,0 +1,18 @@
+"""What makes a site of the executed chapters: takes no part in what a chapter computes.
+
+As a Sphinx extension, `lnattn.book.web` is all of it: claims, downloads, and what search engines
+read.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def setup(app: Any) -> dict[str, Any]:
+    # Here, because the command line reads parts of this package where Sphinx is not installed.
+    from lnattn.book.web import claims_page, downloads, head
+
+    for part in (claims_page, downloads, head):
+        part.setup(app)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,149 @@
+// Filter and sort the table of claims. Without this script the table is all there, unfiltered.
+// What is chosen goes into the address, so that a view can be shared; works from file:// too.
+(() => {
+  "use strict";
+  const place = document.querySelector(".claims-all");
+  const table = place && place.querySelector("table");
+  if (!table) return;
+
+  const COLUMNS = { claim: 0, verdict: 3, model: 4 };
+  const body = table.tBodies[0];
+  const text = (row, column) => row.cells[column].textContent.trim();
+  const rows = [...body.rows].map((row, order) => ({
+    row,
+    order,
+    words: row.textContent.toLowerCase(),
+    from: (row.className.match(/from-(\w)/) || [])[1] || "",
+    verdict: (row.className.match(/verdict-([\w-]+)/) || [])[1] || "",
+    model: text(row, COLUMNS.model),
+  }));
+  const VERDICTS = [
+    ["holds", "holds"],
+    ["holds-in-part", "holds in part"],
+    ["fails", "fails"],
+    ["not-computable", "not computable"],
+    ["none", "not yet registered"],
+  ];
+  const SOURCES = [
+    ["K", "K: Kamoda et al."],
+    ["B", "B: Brody et al."],
+    ["R", "R: residual stream"],
+    ["M", "M: transformer notes"],
+  ];
+
+  // The form: made here, because without the script it would do nothing.
+  const element = (name, properties = {}, ...children) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...children);
+    return made;
+  };
+  const form = element("form", { className: "claims-filter" });
+  form.setAttribute("role", "search");
+  form.setAttribute("aria-label", "Filter the claims");
+  const field = (label, control) => {
+    form.append(element("label", {}, element("span", { textContent: label }), control));
+    return control;
+  };
+  const choice = (name, label, options) => {
+    const select = element("select", { name });
+    select.append(new Option("all", ""));
+    for (const [value, shown] of options) select.append(new Option(shown, value));
+    return field(label, select);
+  };
+  const present = (options, key) => {
+    const there = new Set(rows.map((one) => one[key]));
+    return options.filter(([value]) => there.has(value));
+  };
+  const models = [...new Set(rows.map((one) => one.model))].sort();
+  const search = field("Words", element("input", { type: "search", name: "words" }));
+  const from = choice("from", "Source", present(SOURCES, "from"));
+  const verdict = choice("verdict", "Verdict", present(VERDICTS, "verdict"));
+  const model = choice("model", "Model", models.map((name) => [name, name]));
+  const controls = [search, from, verdict, model];
+  const reset = element("button", { type: "reset", textContent: "Show all" });
+  const said = element("output", { className: "claims-shown" });
+  said.setAttribute("aria-live", "polite");
+  form.append(reset, said);
+  place.before(form);
+
+  // Sorting: a button in each heading that has an order.
+  const RANK = VERDICTS.map(([name]) => name);
+  const number = (one) => {
+    const [, letter, digits] = text(one.row, 0).match(/^([A-Z])(\d+)/) || [];
+    return "KBRM".indexOf(letter) * 1000 + Number(digits);
+  };
+  const compare = {
+    claim: (a, b) => number(a) - number(b),
+    verdict: (a, b) => RANK.indexOf(a.verdict) - RANK.indexOf(b.verdict),
+    model: (a, b) => a.model.localeCompare(b.model),
+  };
+  let sorted = { by: "claim", down: false };
+  const heads = {};
+  for (const [by, column] of Object.entries(COLUMNS)) {
+    const cell = table.tHead.rows[0].cells[column];
+    const button = element("button", { type: "button", textContent: cell.textContent.trim() });
+    button.addEventListener("click", () => {
+      sorted = { by, down: sorted.by === by && !sorted.down };
+      show();
+    });
+    cell.replaceChildren(button);
+    heads[by] = cell;
+  }
+
+  const show = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    let count = 0;
+    for (const one of rows) {
+      const fits =
+        words.every((word) => one.words.includes(word)) &&
+        (!from.value || one.from === from.value) &&
+        (!verdict.value || one.verdict === verdict.value) &&
+        (!model.value || one.model === model.value);
+      one.row.hidden = !fits;
+      count += fits;
+    }
+    const way = sorted.down ? -1 : 1;
+    const order = [...rows].sort(
+      (a, b) => way * compare[sorted.by](a, b) || a.order - b.order,
+    );
+    body.append(...order.map((one) => one.row));
+    for (const [by, cell] of Object.entries(heads)) {
+      cell.setAttribute(
+        "aria-sort",
+        by !== sorted.by ? "none" : sorted.down ? "descending" : "ascending",
+      );
+    }
+    said.textContent = `${count} of ${rows.length} rows`;
+    remember();
+  };
+
+  const remember = () => {
+    const kept = new URLSearchParams();
+    for (const control of controls) if (control.value) kept.set(control.name, control.value);
+    if (sorted.by !== "claim" || sorted.down) kept.set("sort", (sorted.down ? "-" : "") + sorted.by);
+    const query = kept.toString();
+    try {
+      history.replaceState(null, "", (query ? `?${query}` : location.pathname) + location.hash);
+    } catch {
+      // Some browsers do not let a page from a file change its address; the view still changes.
+    }
+  };
+
+  const asked = new URLSearchParams(location.search);
+  for (const control of controls) {
+    const value = asked.get(control.name);
+    if (value === null) continue;
+    const known = control === search || [...control.options].some((one) => one.value === value);
+    if (known) control.value = value;
+  }
+  const by = (asked.get("sort") || "").replace("-", "");
+  if (by in compare) sorted = { by, down: asked.get("sort").startsWith("-") };
+
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", show);
+  form.addEventListener("reset", () => {
+    sorted = { by: "claim", down: false };
+    setTimeout(show);
+  });
+  show();
+})();

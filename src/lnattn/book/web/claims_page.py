@@ -1,0 +1,260 @@
+"""The claims page, the tests behind it, and the sentence that sums it up: a Sphinx extension.
+
+- `{claims-table}`: every claim, with what each model gave and links to what computed it;
+- `{claims-by-model}`: how many records each model has, by verdict;
+- `{claims-summary}` (a role; its text is ignored): the sentence 'n of m claims hold on …';
+- `{claim-tests}`: the source of the test of each claim.
+
+A page is read in alphabetical order with the others, before the chapters have run. So the first
+three leave a mark that is filled when all chapters are there, in every build anew. Then the claims
+are checked too: a chapter of the book that leaves one of its claims out, or a number that differs
+from the frozen one, is a warning, and the build treats warnings as errors.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.environment import BuildEnvironment
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+
+from lnattn.book import ledger
+from lnattn.book.claims import Claim, claims
+from lnattn.book.ledger import VERDICTS, Entry
+from lnattn.book.web import frozen_claims, links
+from lnattn.book.web.executed import registered
+from lnattn.book.web.sources import source_of
+from lnattn.book.web.tally import by_model, own_first, tally
+from lnattn.book.web.text import inline
+from lnattn.errors import ResultError
+from lnattn.models.choice import default_model
+from lnattn.storage import write_json
+
+ASSETS = Path(__file__).with_name("assets")
+MARK = "lnattn_claims"
+_log = logging.getLogger(__name__)
+
+
+class Mark(SphinxDirective):
+    """Leaves a container that `fill` replaces; the directive's name says by what."""
+
+    has_content = False
+
+    def run(self) -> list[nodes.Node]:
+        remember(self.env, has_mathematics=True)
+        return [nodes.container("", **{MARK: self.name})]
+
+
+class SummaryRole(SphinxRole):
+    """Leaves an inline mark that `fill` replaces by the sentence."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        remember(self.env)
+        return [nodes.inline("", "", **{MARK: "claims-summary"})], []
+
+
+class ClaimTests(SphinxDirective):
+    """The source of every claim's test, in the order of the claims."""
+
+    has_content = False
+
+    def run(self) -> list[nodes.Node]:
+        remember(self.env, has_mathematics=True)
+        root, made = Path(self.env.srcdir), []
+        for claim in claims().values():
+            if claim.test is None:
+                continue
+            try:
+                test = source_of(claim.test, root)
+            except ResultError as error:
+                _log.warning("%s", error, location=self.get_location(), type="lnattn")
+                continue
+            self.env.note_dependency(str(test.path))
+            code = nodes.literal_block(test.text, test.text, language="python")
+            code["classes"].append("claim-test")
+            named = nodes.paragraph(
+                "", "", nodes.strong("", f"{claim.id} "), *inline(claim.statement)
+            )
+            where = links.in_repository(self.config, test.name, test.path, root, test.line)
+            parts = (named, nodes.paragraph("", "", where), code)
+            made.append(nodes.container("", *parts, ids=[test_id(claim)]))
+        return made
+
+
+def remember(env: BuildEnvironment, has_mathematics: bool = False) -> None:
+    """Note that the present page has to be written in every build."""
+    env.metadata[env.docname][MARK] = "mathematics" if has_mathematics else "text"
+
+
+def test_id(claim: Claim) -> str:
+    return f"test-{claim.id.lower()}"
+
+
+def row_id(claim: Claim) -> str:
+    return f"claim-{claim.id.lower()}"
+
+
+# --- when all chapters are there --------------------------------------------------------------
+
+
+def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Read what the chapters registered, check it, and name the pages to be written again."""
+    folder = Path(app.outdir).parent / "jupyter_execute"
+    app.lnattn_claims = registered(folder, sorted(env.found_docs))  # type: ignore[attr-defined]
+    for problem in problems(app.lnattn_claims, env.found_docs, Path(app.srcdir)):
+        _log.warning("%s", problem, type="lnattn", subtype="claims")
+    marked = [name for name in env.found_docs if MARK in env.metadata[name]]
+    has_equations = env.get_domain("math").data["has_equations"]
+    for name in marked:
+        if env.metadata[name][MARK] == "mathematics":
+            has_equations[name] = True  # else Sphinx leaves MathJax out of the page
+    return marked
+
+
+def problems(found: list[Entry], pages: Iterable[str], root: Path) -> list[str]:
+    """What must not be: claims that a chapter of this book forgets, and numbers that changed."""
+    pages, model = set(pages), default_model().name
+    chapters = {name.split("/")[-1] for name in pages}
+    named = {entry.id for entry in found}
+    said = [
+        f"claim {claim.id} belongs to chapter {claim.chapter}, which does not register it"
+        for claim in claims().values()
+        if claim.chapter in chapters and claim.id not in named
+    ]
+    frozen = frozen_claims.read_frozen(model, root)
+    if frozen is None:
+        _log.info("no claims are frozen for %s; there is nothing to compare with", model)
+        return said
+    changed = list(frozen_claims.differences(frozen, found, pages))
+    if changed:
+        changed[-1] += "; where the change is meant, freeze the claims anew: make freeze-claims"
+    fresh = frozen_claims.not_frozen(frozen, found)
+    if fresh:
+        names = ", ".join(f"{entry.id} on {entry.model}" for entry in fresh)
+        _log.info("not frozen yet (make freeze-claims): %s", names)
+    return said + changed
+
+
+def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Put the table, the counts and the sentence where their marks are."""
+    found: list[Entry] = getattr(app, "lnattn_claims", [])
+    for mark in list(
+        doctree.findall(lambda node: isinstance(node, nodes.Element) and MARK in node)
+    ):
+        what = mark[MARK]
+        if what == "claims-summary":
+            mark.replace_self(nodes.Text(the_tally(found).sentence()))
+        elif what == "claims-by-model":
+            mark.replace_self(counts_table(found))
+        else:
+            mark.replace_self(claims_table(app, page, found))
+
+
+def the_tally(found: list[Entry]) -> Any:
+    return tally(claims().values(), found, default_model().name)
+
+
+def claims_table(app: Sphinx, page: str, found: list[Entry]) -> nodes.container:
+    """All claims, one row for each record; a claim without any has a row that says so."""
+    rows = []
+    for claim in claims().values():
+        mine = own_first(claim, (entry for entry in found if entry.id == claim.id))
+        for number, entry in enumerate(mine or [None]):
+            rows.append(_claim_row(app, page, claim, entry))
+            if number == 0:
+                rows[-1]["ids"] = [row_id(claim)]
+    head = ("Claim", "Reported", "Reproduced here", "Holds?", "Model", "Look at")
+    return nodes.container(
+        "", table(head, (28, 16, 22, 14, 9, 11), rows), classes=["claims", "claims-all"]
+    )
+
+
+def _claim_row(app: Sphinx, page: str, claim: Claim, entry: Entry | None) -> nodes.row:
+    stated = [nodes.strong("", claim.id), nodes.Text(f" ({claim.source}, {claim.section}) ")]
+    cells = [[*stated, *inline(claim.statement)], inline(claim.reported)]
+    if entry is None:
+        cells += [[nodes.Text("–")], [nodes.Text("not yet registered")], [nodes.Text("–")]]
+    else:
+        verdict = f"{VERDICTS[entry.verdict]} {entry.verdict}"
+        note = [nodes.Text(": "), *inline(entry.note)] if entry.note else []
+        cells += [inline(entry.reproduced), [nodes.Text(verdict), *note], [nodes.Text(entry.model)]]
+    cells.append(links.of_claim(app, page, claim, entry, test_id(claim)))
+    row = nodes.row("", *(_cell(content) for content in cells))
+    row["classes"] = [f"from-{claim.id[0]}", _verdict_class(entry)]
+    return row
+
+
+def _verdict_class(entry: Entry | None) -> str:
+    return "verdict-" + (entry.verdict if entry else "none").split(" with ")[0].replace(" ", "-")
+
+
+def counts_table(found: list[Entry]) -> nodes.table:
+    """Records by model and verdict."""
+    rows = [
+        nodes.row("", *(_cell([nodes.Text(text)]) for text in (model, *map(str, counts.values()))))
+        for model, counts in by_model(found).items()
+    ]
+    head = ("Model", *(f"{mark} {verdict}" for verdict, mark in VERDICTS.items()))
+    return table(head, (40, 15, 15, 15, 15), rows)
+
+
+def table(head: Iterable[str], widths: Iterable[int], rows: list[nodes.row]) -> nodes.table:
+    top = nodes.row("", *(_cell([nodes.Text(text)]) for text in head))
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(top))
+    group += nodes.thead("", top)
+    group += nodes.tbody("", *rows)
+    return nodes.table("", group)
+
+
+def _cell(content: list[nodes.Node]) -> nodes.entry:
+    return nodes.entry("", nodes.paragraph("", "", *content))
+
+
+# --- files ------------------------------------------------------------------------------------
+
+
+def copy_assets(app: Sphinx) -> None:
+    """Copy the scripts and styles of this package to `_static` of the site."""
+    if app.builder.format == "html":
+        shutil.copytree(ASSETS, Path(app.outdir) / "_static" / "lnattn", dirs_exist_ok=True)
+
+
+def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree: Any) -> None:
+    """Load the filter on the claims page only."""
+    if app.env.metadata.get(page, {}).get(MARK) == "mathematics":
+        app.add_js_file("lnattn/claims.js", loading_method="defer")
+        app.add_css_file("lnattn/claims.css")
+
+
+def write_data(app: Sphinx, exception: Exception | None) -> None:
+    """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
+    if exception is None and app.builder.format == "html":
+        found: list[Entry] = getattr(app, "lnattn_claims", [])
+        count = the_tally(found)
+        record = {
+            "model": count.model,
+            "summary": count.sentence(),
+            "verdicts": dict(count.verdicts),
+            "claims": ledger.report(claims().values(), found),
+        }
+        write_json(Path(app.outdir) / "claims.json", record)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    for name in ("claims-table", "claims-by-model"):
+        app.add_directive(name, Mark)
+    app.add_directive("claim-tests", ClaimTests)
+    app.add_role("claims-summary", SummaryRole())
+    app.connect("builder-inited", copy_assets)
+    app.connect("doctree-read", links.name_cells)
+    app.connect("env-updated", gather)
+    app.connect("doctree-resolved", fill)
+    app.connect("html-page-context", load_assets)
+    app.connect("build-finished", write_data)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

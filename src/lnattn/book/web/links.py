@@ -1,0 +1,88 @@
+"""Links from a claim to the cell, the function and the test behind it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from lnattn.book.claims import Claim
+from lnattn.book.ledger import Entry
+
+CELLS = "lnattn_cells"
+#: The page that shows the tests (see `claims_page.ClaimTests`).
+TESTS_PAGE = "book/claim-tests"
+
+
+def name_cells(app: Sphinx, doctree: nodes.document) -> None:
+    """Give every code cell that is shown an anchor, `cell-3` for the third that was executed."""
+    shown = []
+    for node in doctree.findall(nodes.container):
+        if node.get("nb_element") == "cell_code" and node.get("exec_count"):
+            node["ids"].append(f"cell-{node['exec_count']}")
+            shown.append(str(node["exec_count"]))
+    if shown:
+        app.env.metadata[app.env.docname][CELLS] = " ".join(shown)
+
+
+def of_claim(
+    app: Sphinx, page: str, claim: Claim, entry: Entry | None, test_anchor: str
+) -> list[nodes.Node]:
+    """Links to the cell in its chapter, the function in the API reference, and the test."""
+    parts: list[nodes.Node] = []
+    if entry is not None:
+        parts.append(to_cell(app, page, entry))
+        parts.append(to_function(app, page, entry.function))
+    if claim.test and TESTS_PAGE in app.env.found_docs:
+        parts.append(link(app, page, TESTS_PAGE, test_anchor, "test"))
+    separated: list[nodes.Node] = []
+    for part in parts:
+        separated += [nodes.Text(" · "), part] if separated else [part]
+    return separated or [nodes.Text("–")]
+
+
+def to_cell(app: Sphinx, page: str, entry: Entry) -> nodes.Node:
+    """The figure that a record names; else the last shown cell up to the one it ran in."""
+    title = f"chapter {entry.chapter.split('/')[-1].split('-')[0]}"
+    labels = app.env.get_domain("std").data["anonlabels"]
+    if entry.cell in labels:
+        chapter, anchor = labels[entry.cell]
+        return link(app, page, chapter, anchor, title)
+    shown = [int(number) for number in app.env.metadata[entry.chapter].get(CELLS, "").split()]
+    before = [number for number in shown if number <= entry.execution]
+    return link(app, page, entry.chapter, f"cell-{max(before)}" if before else "", title)
+
+
+def to_function(app: Sphinx, page: str, name: str) -> nodes.Node:
+    """The function in the API reference; its bare name where the reference does not have it."""
+    known = app.env.get_domain("py").data
+    short = nodes.literal("", name.split(".")[-1])
+    if name in known["objects"]:
+        found = known["objects"][name]
+        return link(app, page, found.docname, found.node_id, short)
+    if name in known["modules"]:
+        found = known["modules"][name]
+        return link(app, page, found.docname, found.node_id, short)
+    return short
+
+
+def in_repository(config: Any, name: str, path: Path, root: Path, line: int) -> nodes.Node:
+    """A file's name, as a link to its line where the repository's address is known."""
+    shown = nodes.literal("", name)
+    address = (config.html_theme_options.get("repository_url") or "").rstrip("/")
+    if not address:
+        return shown
+    branch = config.html_theme_options.get("repository_branch") or "main"
+    inside = path.relative_to(root).as_posix()
+    return nodes.reference("", "", shown, refuri=f"{address}/blob/{branch}/{inside}#L{line}")
+
+
+def link(app: Sphinx, page: str, target: str, anchor: str, shown: str | nodes.Node) -> nodes.Node:
+    """A reference to an anchor on another page of the book ('' for its top)."""
+    address = app.builder.get_relative_uri(page, target)
+    if anchor:
+        address += f"#{anchor}"
+    content = nodes.Text(shown) if isinstance(shown, str) else shown
+    return nodes.reference("", "", content, refuri=address, internal=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -189,6 +190,36 @@ def test_two_processes_through_the_command_line(corpus, tmp_path, capsys) -> Non
     assert as_dicts(Counts.load(tmp_path / "x.npz")) == expected
     # No path of this machine in what is published.
     assert str(tmp_path) not in captured.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sources"),
+    [
+        ([], ["wikitext-103"]),
+        (["--corpus", "openwebtext"], ["openwebtext"]),
+        (["wikitext-103"], ["wikitext-103"]),
+        (["a.txt", "--corpus", "wikitext-103"], ["a.txt", "wikitext-103"]),
+    ],
+)
+def test_which_corpus_the_command_counts(words, sources, tmp_path, monkeypatch) -> None:
+    """WikiText-103 unless told otherwise; the two names are ones that can be read."""
+    assert set(sources) <= {"a.txt", *HUB_CORPORA}
+    make_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    given = []
+    record = {"documents": 1, "tokens": 2, "pairs": 1, "distinct_pairs": 1}
+    monkeypatch.setattr(
+        counting, "count_corpus", lambda what, *_, **__: (given.append(what), record)[1]
+    )
+    arguments = ["--tokenizer", str(tmp_path / "tokenizer.json"), "--out", str(tmp_path / "x.npz")]
+    assert main(["count", *words, *arguments]) == 0
+    assert given == [sources]
+
+
+def test_progress_tells_the_rate_and_the_time_left(corpus, tmp_path, capsys) -> None:
+    count_corpus([corpus[0]], make_tokenizer(), tmp_path / "x.npz", **{**OPTIONS, "progress": True})
+    shown = capsys.readouterr().err
+    assert re.search(r"[\d,]+ tokens/s", shown)
+    assert re.search(r"100%.*\d+:\d+<\d+:\d+", shown), "no time left"
 
 
 # --- kills ---------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ from typing import Any
 EXAMPLES = """examples:
   lnattn count *.jsonl --tokenizer book-gpt2 --out counts.npz
   lnattn count corpus.parquet --tokenizer path/to/tokenizer.json --out counts.npz --workers 8
-  lnattn count openwebtext --tokenizer gpt2 --out gpt2.npz --scheduler tcp://head-node:8786
+  lnattn count --tokenizer gpt2 --out gpt2.npz
+  lnattn count --corpus openwebtext --tokenizer gpt2 --out gpt2.npz --scheduler tcp://head:8786
   lnattn count notes.txt --tokenizer minilm --out table.parquet --json
 
 Files: .jsonl (one object with a 'text' field a line), .parquet (a 'text' column), .txt (one
@@ -22,9 +23,19 @@ document). Pairs never span two documents. With --boundary end, the end-of-text 
 document; with --boundary both it also precedes it, as in the stream that GPT-2 is trained on.
 """
 
+#: Corpora of the hub that are worth counting; `lnattn.text.corpora` says where they are.
+CORPORA = ("wikitext-103", "openwebtext")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("text", nargs="+", help="files, or wikitext-103 or openwebtext")
+    parser.add_argument("text", nargs="*", help="files, or names of corpora as for --corpus")
+    parser.add_argument(
+        "--corpus",
+        choices=CORPORA,
+        metavar="NAME",
+        help="a corpus of the Hugging Face hub, pinned and streamed: openwebtext, or wikitext-103, "
+        "which is counted when no text is named",
+    )
     parser.add_argument(
         "--tokenizer",
         required=True,
@@ -69,8 +80,9 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.text.counting import count_corpus
 
     tokenizer = _find_tokenizer(args.tokenizer)
+    sources = [*args.text, *([args.corpus] if args.corpus else [])]
     record = count_corpus(
-        args.text,
+        sources or [CORPORA[0]],
         tokenizer,
         args.out,
         boundary=_boundary(args.boundary, tokenizer),

@@ -18,6 +18,7 @@ from lnattn.book.printed import differences_from_printed
 from lnattn.cli import main
 from lnattn.errors import ResultError, TokenError
 from lnattn.storage import read_result, write_result
+from lnattn.studies.contribution import Contributions
 
 QUICK = ["position", "composition"]
 
@@ -75,6 +76,7 @@ def test_other_weights_are_listed(frozen, tmp_path) -> None:
 def test_arrays_within_and_beyond_the_tolerances() -> None:
     one = np.array([1.0, -200.0, np.nan])
     assert not list(compare_arrays("x", one, one + np.array([1e-3, 1e-3, 0])))
+    assert not list(compare_arrays("x", one, one + np.array([0.1, 0, 0]), 0.01))
     assert "up to 0.1" in next(compare_arrays("x", one, one + np.array([0.1, 0, 0])))
     assert "undefined" in next(compare_arrays("x", one, np.array([1.0, np.nan, np.nan])))
     assert "shape" in next(compare_arrays("x", one, one[:2]))
@@ -95,14 +97,33 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
     monkeypatch.setattr(freezing.survey, "survey_of_null", lambda *_, **__: {})
     found = {one.study: one for one in freeze(str(model), tmp_path)}
     assert list(found) == list(STUDIES)
-    # The tiny model has no tokenizer, so no text can be counted with it.
-    assert found["detokenization"].path is None
-    assert "no tokenizer" in found["detokenization"].why
+    # The tiny model has no tokenizer, so no text can be read with it.
+    for name in ("detokenization", "contribution"):
+        assert found[name].path is None
+        assert "no tokenizer" in found[name].why
     written = {name for name, one in found.items() if one.path}
-    assert written == set(STUDIES) - {"detokenization"}
+    assert written == set(STUDIES) - {"detokenization", "contribution"}
     assert {path.stem for path in tmp_path.glob("*.json")} == written
     assert main(["freeze", str(model), "--out", str(tmp_path), "--only", "detokenization"]) == 1
     assert "no tokenizer" in capsys.readouterr().err
+
+
+def test_contributions_are_frozen_from_the_sample(tmp_path, monkeypatch) -> None:
+    """The embedded model on two short texts: what its chapter computes, and it verifies."""
+    texts = tmp_path / "texts.jsonl"
+    texts.write_text('{"text": "The city of York is old."}\n{"text": "It rained in the north."}\n')
+    monkeypatch.setattr(freezing, "sample_file", lambda: texts)
+    (done,) = freeze("book-gpt2", tmp_path / "out", ["contribution"])
+    assert done.path is not None
+    found = Contributions.read(tmp_path / "out")
+    assert found.documents == 2
+    assert found.grand_mean().shape == (6, 9)
+    assert found.record["corpus"][0]["file"] == "texts.jsonl"
+    (compared,) = verify("book-gpt2", tmp_path / "out")
+    assert compared.agrees, compared
+    texts.write_text('{"text": "The city of York is old."}\n')
+    (compared,) = verify("book-gpt2", tmp_path / "out")
+    assert not compared.agrees
 
 
 def test_commands_freeze_and_verify(model, tmp_path, capsys) -> None:

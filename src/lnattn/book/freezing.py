@@ -15,15 +15,18 @@ from typing import Any
 
 import numpy as np
 
+from lnattn.attention.folding import fold
 from lnattn.book import affinity_studies
 from lnattn.book.printed import differences_from_printed
-from lnattn.book.samples import sample_file
+from lnattn.book.samples import sample_file, tokenizer_of
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import data_folder, load_first_layer
 from lnattn.storage import read_json, read_result, sha256_of_file
 from lnattn.studies import composition, survey
+from lnattn.studies.contribution import contributions
 from lnattn.studies.position_only import freeze_position
-from lnattn.text.corpora import read_documents
+from lnattn.text.corpora import describe_corpus, read_documents
+from lnattn.text.tokenizers import encode_documents
 
 #: Largest difference of two runs, as a share of the largest value in the array (float32 rounding
 #: in other orders of summation), and of integers, the share of entries that may differ (ties).
@@ -36,12 +39,14 @@ class Study:
     """A study that can be frozen.
 
     name: of its two files; about: one line for people; write: computes it for a model (anything
-    that `load_first_layer` takes) and writes it to a folder.
+    that `load_first_layer` takes) and writes it to a folder; tolerance: by how much two runs may
+    differ, as a share of the largest value in an array.
     """
 
     name: str
     about: str
     write: Callable[[str, Path], Path]
+    tolerance: float = TOLERANCE
 
 
 def _position(model: str, folder: Path) -> Path:
@@ -54,6 +59,16 @@ def _composition(model: str, folder: Path) -> Path:
 
 def _detokenization(model: str, folder: Path) -> Path:
     return affinity_studies.compute(load_first_layer(model)).write(folder)
+
+
+def _contribution(model: str, folder: Path) -> Path:
+    first, texts = load_first_layer(model), sample_file()
+    documents = encode_documents(
+        read_documents([texts]), tokenizer_of(first), first.embeddings.n_positions
+    )
+    source = {**first.provenance, "corpus": describe_corpus([texts])}
+    found = contributions(fold(first.attention), first.embeddings, documents, source=source)
+    return found.write(folder)
 
 
 def _survey(model: str, folder: Path) -> Path:
@@ -95,6 +110,8 @@ STUDIES = {
         Study("position", "position-only terms of the first layer (K6–K8, K13, K14)", _position),
         Study("composition", "composition scores of all layers, raw and folded", _composition),
         Study("detokenization", "affinity of tokens and its AUROC (K3–K5)", _detokenization),
+        # Its quantiles are read from a histogram, where rounding can move a value by one bin of 4 %.
+        Study("contribution", "what each of the six terms does (K10)", _contribution, 0.05),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
     )
@@ -161,7 +178,7 @@ def verify(
         with tempfile.TemporaryDirectory() as place:
             STUDIES[name].write(model, Path(place))
             anew = read_result(place, name)
-        yield Comparison(name, tuple(_differences(frozen, anew)))
+        yield Comparison(name, tuple(_differences(frozen, anew, STUDIES[name].tolerance)))
 
 
 def verify_printed(model: str) -> Iterator[Comparison]:
@@ -181,7 +198,7 @@ def _known(names: Sequence[str]) -> list[str]:
 Result = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
 
 
-def _differences(frozen: Result, anew: Result) -> Iterator[str]:
+def _differences(frozen: Result, anew: Result, tolerance: float) -> Iterator[str]:
     before, after = _weights(frozen[1]), _weights(anew[1])
     if before != after:
         yield f"made from other weights: {before}, now {after}"
@@ -189,13 +206,15 @@ def _differences(frozen: Result, anew: Result) -> Iterator[str]:
         if name not in frozen[0] or name not in anew[0]:
             yield f"{name} is only in the {'frozen' if name in frozen[0] else 'new'} result"
         else:
-            yield from compare_arrays(name, frozen[0][name], anew[0][name])
+            yield from compare_arrays(name, frozen[0][name], anew[0][name], tolerance)
     for old, new in zip(frozen[1].get("findings", []), anew[1].get("findings", []), strict=False):
         if old["holds"] != new["holds"]:
             yield f"{old['claim']}: holds = {old['holds']} when frozen, {new['holds']} now"
 
 
-def compare_arrays(name: str, frozen: np.ndarray, anew: np.ndarray) -> Iterator[str]:
+def compare_arrays(
+    name: str, frozen: np.ndarray, anew: np.ndarray, tolerance: float = TOLERANCE
+) -> Iterator[str]:
     """What differs beyond the tolerances, in words; nothing where two arrays agree."""
     if frozen.shape != anew.shape:
         yield f"{name} has shape {list(frozen.shape)} when frozen, {list(anew.shape)} now"
@@ -211,7 +230,7 @@ def compare_arrays(name: str, frozen: np.ndarray, anew: np.ndarray) -> Iterator[
         finite = np.isfinite(frozen)
         gap = np.abs(frozen[finite] - anew[finite]).max(initial=0)
         scale = np.abs(frozen[finite]).max(initial=0)
-        if gap > TOLERANCE * scale:
+        if gap > tolerance * scale:
             yield f"{name} differs by up to {gap:.3g}, where its largest value is {scale:.3g}"
 
 

@@ -21,7 +21,7 @@ def sample_file() -> Path:
 
 def sample_tokens(model: FirstLayer) -> list[list[int]]:
     """The sample's documents in full, as token ids of this model, without special tokens."""
-    tokenizer = _tokenizer(model)
+    tokenizer = tokenizer_of(model)
     return [
         tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         for text in read_documents([sample_file()])
@@ -49,7 +49,8 @@ def token_counts(model: FirstLayer) -> tuple[Counts, str]:
     return counts, f"only the {len(documents)} sample documents: no larger counts fit this model"
 
 
-def _tokenizer(model: FirstLayer) -> Any:
+def tokenizer_of(model: FirstLayer) -> Any:
+    """The model's tokenizer; `TokenError` where it has none."""
     if model.tokenizer is None:
         raise TokenError(
             f"{model.name} has no tokenizer beside its weights, so no text can be read; add one."

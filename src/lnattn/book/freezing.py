@@ -110,7 +110,7 @@ STUDIES = {
         Study("position", "position-only terms of the first layer (K6–K8, K13, K14)", _position),
         Study("composition", "composition scores of all layers, raw and folded", _composition),
         Study("detokenization", "affinity of tokens and its AUROC (K3–K5)", _detokenization),
-        # Its quantiles are read from a histogram, where rounding can move a value by one bin of 4 %.
+        # Its quantiles come from a histogram: rounding can move one by a bin, which is 4 %.
         Study("contribution", "what each of the six terms does (K10)", _contribution, 0.05),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),

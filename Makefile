@@ -2,7 +2,8 @@
 #
 # If a virtual environment (or a conda environment other than base) is active, it is used; otherwise
 # .venv is made here. Packages are installed once, and again when pyproject.toml or constraints.txt
-# change. MODEL=name chooses the model of the chapters (environment variable LNATTN_MODEL).
+# change. MODEL=name chooses the model of the chapters (environment variable LNATTN_MODEL), for
+# every command.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -27,13 +28,17 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book test serve execute links benchmark check lock clean
+.PHONY: help book test serve execute freeze-claims twice pdf links benchmark check lock clean
 
 help:
 	@echo "make book                 build the book (only what changed) into _build/html"
 	@echo "make test                 run the tests"
 	@echo "make serve                show the built book at http://127.0.0.1:$(PORT)"
 	@echo "make execute MODEL=name   run every chapter again, on a model of your choice"
+	@echo "make execute MODEL=name CHAPTER=06   run one chapter; writes a notebook with its outputs"
+	@echo "make freeze-claims        take the claims of the last build as those to compare with"
+	@echo "make twice                build two copies from nothing and compare their numbers"
+	@echo "make pdf                  the book as one PDF (needs LaTeX)"
 	@echo "make links                follow every outgoing link of the book"
 	@echo "make benchmark            measure the fast paths against the papers' algorithms"
 	@echo "make check                ruff: style and formatting"
@@ -44,7 +49,16 @@ book: $(STAMP)
 	@$(PY) -m lnattn.book.build
 
 execute: $(STAMP)
-	@$(PY) -m lnattn.book.build --force
+	@$(PY) -m lnattn.book.build $(if $(CHAPTER),--chapter "$(CHAPTER)",--force)
+
+freeze-claims: $(STAMP)
+	@$(PY) -m lnattn.book.web.frozen_claims
+
+twice: $(STAMP)
+	@$(PY) -m lnattn.book.web.twice
+
+pdf: $(STAMP)
+	@$(PY) -m lnattn.book.build --pdf
 
 links: $(STAMP)
 	@$(PY) -m lnattn.book.build --links

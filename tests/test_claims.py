@@ -147,7 +147,7 @@ def test_a_record_reaches_the_output_of_its_cell(monkeypatch, tmp_path):
 
     shown = []
     monkeypatch.setattr(display, "display", lambda data, **rest: shown.append((data, rest)))
-    monkeypatch.setattr(ledger, "_shell", lambda: type("Shell", (), {"execution_count": 7}))
+    monkeypatch.setattr(ledger, "_shell", lambda: type("Shell", (), {"user_ns": {"In": [""] * 8}}))
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
     ledger.register("K1", reproduced="3 of 4", verdict=HOLDS, model="m", function="json.loads")
     ((data, rest),) = shown

@@ -29,6 +29,8 @@ from lnattn.storage import read_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3
+#: What Jupyter Book calls to make a PDF.
+PDF_TOOLS = ("xelatex", "latexmk", "make")
 
 
 @dataclass(frozen=True)
@@ -129,12 +131,32 @@ def find_chapter(root: Path, name: str) -> Path:
 
 def check_links(root: Path) -> int:
     """Follow every outgoing link of the book (needs a network); returns the exit status."""
-    status = build(root)
-    if status:
-        return status
+    return build(root) or build_other(root, "linkcheck")
+
+
+def make_pdf(root: Path) -> int:
+    """Build the book as one PDF with LaTeX; returns the exit status.
+
+    Raises `ResultError` where LaTeX is not installed.
+    """
+    missing = [name for name in PDF_TOOLS if shutil.which(name) is None]
+    if missing:
+        raise ResultError(
+            f"a PDF needs LaTeX, and {' and '.join(missing)} cannot be found; on Debian and Ubuntu "
+            "install it with: sudo apt install texlive-xetex texlive-latex-extra "
+            "texlive-fonts-extra latexmk. Without LaTeX, print a page of the site to a file."
+        )
+    status = build(root) or build_other(root, "pdflatex")
+    if not status:
+        say(f"the PDF is below {root / '_build' / 'latex'}")
+    return status
+
+
+def build_other(root: Path, builder: str) -> int:
+    """Build something else than the site from chapters that were executed; the exit status."""
     folders, choice = Folders(root / "_build"), default_model()
     cache = folders.caches / execution_digest(root, choice.name)
-    command = jupyter_book(root, folders.build / "_config.yml", builder="linkcheck")
+    command = jupyter_book(root, folders.build / "_config.yml", builder=builder)
     return subprocess.run(
         command, env=environment(root, folders, cache, choice), check=False
     ).returncode
@@ -238,12 +260,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="run every chapter again")
     parser.add_argument("--chapter", metavar="06", help="run this chapter only, and no site")
     parser.add_argument("--links", action="store_true", help="then follow every outgoing link")
+    parser.add_argument("--pdf", action="store_true", help="then make a PDF, with LaTeX")
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
     options = parser.parse_args(arguments)
     try:
         root = (options.root or repository()).resolve()
         if options.chapter:
             return execute_chapter(root, options.chapter)
+        if options.pdf:
+            return make_pdf(root)
         return check_links(root) if options.links else build(root, force=options.force)
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)

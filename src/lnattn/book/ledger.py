@@ -121,7 +121,8 @@ def write_entry(entry: Entry, folder: Path) -> Path:
 def _execution_count() -> int:
     """The number of the notebook cell that runs now; 0 outside a notebook."""
     shell = _shell()
-    return int(shell.execution_count) if shell else 0
+    # Not its execution_count, which IPython raises before it runs a cell or after, by version.
+    return len(shell.user_ns["In"]) - 1 if shell else 0
 
 
 def _publish(entry: Entry) -> None:

@@ -17,16 +17,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from dataclasses import asdict
-
-    from lnattn.book.ledger import VERDICTS, claim, claims, entries
+    from lnattn.book.claims import claim, claims
+    from lnattn.book.ledger import VERDICTS, entries, report
+    from lnattn.book.web.tally import tally
+    from lnattn.models.choice import default_model
 
     chosen = [claim(name) for name in args.id] or list(claims().values())
     found = entries()
-    rows = [
-        {**asdict(one), "found": [asdict(entry) for entry in found if entry.id == one.id]}
-        for one in chosen
-    ]
+    rows = report(chosen, found)
     if args.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
@@ -38,3 +36,5 @@ def run(args: argparse.Namespace) -> None:
             print(f"    {mark} {entry['model']}: {entry['verdict']}: {entry['reproduced']}")
         if not row["found"]:
             print("    not computed yet: execute the book")
+    if not args.id:
+        print(tally(chosen, found, default_model().name).sentence())

@@ -40,7 +40,7 @@ def files_of(page: str, root: Path) -> list[Path]:
 
 
 def offer_notebook(
-    app: Sphinx, page: str, _template: str, context: dict[str, Any], doctree: Any
+    app: Any, page: str, _template: str, context: dict[str, Any], doctree: Any
 ) -> None:
     """Put the executed notebook where the theme's download button looks for it."""
     if doctree is None or "kernelspec" not in app.env.metadata.get(page, {}):
@@ -55,7 +55,7 @@ def offer_notebook(
 
 
 def offer_data(
-    app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: Any
+    app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any
 ) -> None:
     """Add the page's data to the theme's download button."""
     root = Path(app.srcdir)

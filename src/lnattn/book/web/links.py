@@ -44,15 +44,15 @@ def of_claim(
 
 
 def to_cell(app: Sphinx, page: str, entry: Entry) -> nodes.Node:
-    """The figure that a record names; else the last shown cell up to the one it ran in."""
+    """The figure that a record names; else the cell it ran in, or the next one that is shown."""
     title = f"chapter {entry.chapter.split('/')[-1].split('-')[0]}"
     labels = app.env.get_domain("std").data["anonlabels"]
     if entry.cell in labels:
         chapter, anchor = labels[entry.cell]
         return link(app, page, chapter, anchor, title)
     shown = [int(number) for number in app.env.metadata[entry.chapter].get(CELLS, "").split()]
-    before = [number for number in shown if number <= entry.execution]
-    return link(app, page, entry.chapter, f"cell-{max(before)}" if before else "", title)
+    after = [number for number in shown if number >= entry.execution] or shown[-1:]
+    return link(app, page, entry.chapter, f"cell-{min(after)}" if after else "", title)
 
 
 def to_function(app: Sphinx, page: str, name: str) -> nodes.Node:

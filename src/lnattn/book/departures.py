@@ -1,0 +1,142 @@
+"""Where the papers and the code that came with them differ, and how much each difference changes.
+
+Every departure is stated once, with its effect in words that are made from numbers; the page
+'Where papers and code differ' shows them as one table. An effect that needs results which are not
+at hand says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.attention.folding import fold
+from lnattn.attention.layernorm import standardise
+from lnattn.attention.terms import sigma_of_pairs
+from lnattn.models.layers import Embeddings, FirstLayer
+from lnattn.studies.affinity import TokenVectors, mean_sigma, token_vectors
+from lnattn.studies.auroc import Neighbours, head_auroc
+from lnattn.studies.contribution import PAPERS_CODE, TEXT, Convention
+from lnattn.studies.measured_attention import measured_attention, windows
+from lnattn.studies.selectability_lp import separating_direction
+from lnattn.text.counts import Counts
+
+#: Ways to count a contribution (K10): the text's, each departure of the code alone, all together.
+CONVENTIONS: Mapping[str, Convention] = {
+    "text": TEXT,
+    "unscaled": replace(TEXT, name="unscaled", scaled=False),
+    "divided by i + 1": replace(TEXT, name="divided by i + 1", per_key=True),
+    "floor": replace(TEXT, name="floor", floor=1e-10),
+    "last position dropped": replace(TEXT, name="last position dropped", ends=False),
+    "released code": PAPERS_CODE,
+}
+#: The box and the smallest radius of the authors' program for unselectable keys.
+BOUND, RADIUS = 100.0, 1e-8
+
+
+@dataclass(frozen=True)
+class Departure:
+    """One difference: where, what the text says, what the code does, and the effect in words."""
+
+    where: str
+    text: str
+    code: str
+    effect: str
+
+
+@dataclass(frozen=True)
+class Departures:
+    """A table of departures; a notebook shows it as Markdown."""
+
+    rows: tuple[Departure, ...]
+
+    def __repr__(self) -> str:
+        return "\n".join(f"{row.where}: {row.effect}" for row in self.rows)
+
+    def _repr_markdown_(self) -> str:
+        lines = ["| Where | The text | The code | Effect |", "|:--|:--|:--|:--|"]
+        for row in self.rows:
+            cells = (row.where, row.text, row.code, row.effect)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        return "\n".join(lines)
+
+
+def half_precision_sigma(embeddings: Embeddings, eps: float) -> Float[Tensor, "vocab"]:
+    """The mean of σ over positions, rounded to half precision before and after the mean."""
+    places = torch.arange(embeddings.n_positions)
+    tokens = torch.arange(embeddings.vocab_size)
+    means = [
+        sigma_of_pairs(embeddings, ids, places, eps).half().float().mean(dim=1)
+        for ids in tokens.split(max(1, 1_000_000 // len(places)))
+    ]
+    return torch.cat(means).half().float()
+
+
+@dataclass(frozen=True)
+class HalfSigma:
+    """What half precision changes: the largest relative change of σ, and AUROCs either way.
+
+    full, half: [head], means over the same query tokens.
+    """
+
+    change: float
+    full: Float[np.ndarray, "head"]
+    half: Float[np.ndarray, "head"]
+
+
+def effect_of_half_sigma(model: FirstLayer, counts: Counts, queries: int = 200) -> HalfSigma:
+    """σ and mean AUROC with σ in full and in half precision, for some query tokens with bigrams."""
+    folded, eps = fold(model.attention), model.attention.ln.eps
+    before = Neighbours.before(counts.bigrams)
+    known = np.flatnonzero(before.n_distinct)
+    chosen = np.random.default_rng(0).choice(known, min(queries, len(known)), replace=False)
+    full, half = mean_sigma(model.embeddings, eps), half_precision_sigma(model.embeddings, eps)
+    areas = [
+        _mean_auroc(token_vectors(folded, model.embeddings, s), before, chosen)
+        for s in (full, half)
+    ]
+    return HalfSigma(float((half / full - 1).abs().max()), *areas)
+
+
+def _mean_auroc(
+    vectors: TokenVectors, before: Neighbours, chosen: np.ndarray
+) -> Float[np.ndarray, "head"]:
+    return np.nanmean(head_auroc(vectors, before, chosen).values[:, chosen], axis=1)
+
+
+def attention_with_and_without(
+    model: FirstLayer, documents: Iterable[Sequence[int]], first: int, length: int
+) -> dict[str, Float[np.ndarray, "head position"]]:
+    """Mean attention of the last query of windows, with the token `first` in front and without."""
+    folded, documents = fold(model.attention), list(documents)
+    return {
+        name: measured_attention(
+            folded, model.embeddings, windows(documents, length, token), [length - 1]
+        ).mean[:, 0]
+        for name, token in (("with", first), ("without", None))
+    }
+
+
+def selectable_as_the_code_says(keys: Float[np.ndarray, "n d"]) -> list[bool]:
+    """Which keys the authors' program calls selectable: a ball of radius 1e-8, |v_k| ≤ 100.
+
+    Their solver is Gurobi; here the same program goes to HiGHS.
+    """
+    return [separating_direction(keys, i, BOUND)[1] >= RADIUS for i in range(len(keys))]
+
+
+def unselectable_by_scale(
+    keys: Float[np.ndarray, "n d"], scales: Sequence[float]
+) -> Float[np.ndarray, "scale"]:
+    """Share of keys that the authors' program calls unselectable, when all keys are scaled."""
+    return np.array([1 - np.mean(selectable_as_the_code_says(keys * scale)) for scale in scales])
+
+
+def rank_after_layer_norm(keys: Float[np.ndarray, "n d"], eps: float = 1e-5) -> int:
+    """Rank of the keys after LayerNorm: at most d − 1, so a check for full rank fails."""
+    return int(np.linalg.matrix_rank(standardise(torch.from_numpy(keys), eps).numpy()))

@@ -126,7 +126,7 @@ def test_the_first_layer_reads_the_sum_of_embeddings():
 def test_arms_start_from_the_same_numbers_and_train_no_gain_of_the_first_norm():
     models = {arm: random_model(arm) for arm in ARMS}
     full = dict(models["full"].named_parameters())
-    for arm, model in models.items():
+    for model in models.values():
         for name, value in model.named_parameters():
             assert torch.equal(value, full[name])
         trained = {name for name, value in model.named_parameters() if value.requires_grad}

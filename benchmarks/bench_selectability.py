@@ -1,0 +1,118 @@
+"""Which keys are unselectable: our verdicts with proofs, against one linear program a key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from common import growth, peak_memory, ratio, time_side_by_side
+
+from lnattn.studies.selectability import AffineHull, Selectability, selectability
+from lnattn.studies.selectability_lp import selectable_by_lp
+from lnattn.studies.selectability_search import bounded_search
+from lnattn.studies.selectability_verify import verify
+
+
+def run(quick: bool = False) -> dict[str, Any]:
+    """Time our study, HiGHS on a part of the keys, and the papers' procedure on all of them."""
+    n, d, part = (128, 4, 8) if quick else (1024, 8, 64)
+    keys = normal_keys(n, d)
+    compare(keys, part)
+
+    ours_name = "ours, all keys, with proofs"
+    lp_name = f"HiGHS, one program a key, {part} of {n} keys"
+    papers_name = "the papers' procedure: reflections, then HiGHS for the rest"
+    methods: dict[str, Callable[[], Any]] = {
+        ours_name: lambda: selectability(keys),
+        lp_name: lambda: programs(keys, part),
+    }
+    timings = time_side_by_side(methods, repeats=1 if quick else 5)
+    slow = {papers_name: lambda: bounded_search(keys)}
+    timings |= time_side_by_side(slow, repeats=1 if quick else 2, warm_up=0)
+    timings = {
+        name: replace(timing, peak_mib=peak_memory({**methods, **slow}[name]))
+        for name, timing in timings.items()
+    }
+    fast = timings[ours_name]
+    every = ratio(timings[lp_name], fast, floor=500, work=n / part)
+    every["of"] = f"HiGHS, {n} keys"
+    papers = ratio(timings[papers_name], fast)
+    sizes = (64, 128) if quick else (1024, 2048, 4096, 8192, 16_384)
+    widths = (2, 4) if quick else (4, 8, 16, 32, 64)
+    few = 2 if quick else 4
+    return {
+        "title": "Unselectable keys",
+        "what": (
+            "Which of n standard normal keys in R^d can no query select? Ours decides all of them "
+            "and returns a proof of each verdict. The slow method solves one linear program for "
+            "each key. The papers' procedure first tries 100 reflections of a query and leaves the "
+            "rest to linear programs in a box; HiGHS stands in for Gurobi, and the reflections of "
+            "all keys go side by side, which the original does not do."
+        ),
+        "workload": {"n": n, "d": d, "unselectable": int((~selectability(keys).selectable).sum())},
+        "rows": [timing.as_row() for timing in timings.values()],
+        "ratios": [every, papers],
+        "growth": [
+            growth("n", "keys, of width 8", sizes, lambda n: sized(n, 8, few)),
+            growth("d", f"width, with {n} keys", widths, lambda d: sized(n, d, few)),
+        ],
+        "notes": [
+            f"HiGHS was timed on {part} of the {n} keys; its ratio counts the work for all.",
+            f"Growth: half of the keys are mixtures of the others, so that there is something to "
+            f"find at every width; HiGHS decides {few} keys there, and ours all of them.",
+            f"Memory grows linearly: {memory(sizes[-1], 8)} MiB above the start for {sizes[-1]} "
+            f"keys of width 8, and {memory(n, widths[-1])} MiB for {n} keys of width {widths[-1]}.",
+        ],
+    }
+
+
+def normal_keys(n: int, d: int) -> np.ndarray:
+    """Standard normal keys [n d]."""
+    return np.random.default_rng([n, d]).normal(size=(n, d))
+
+
+def half_inside(n: int, d: int) -> np.ndarray:
+    """Keys of which half are mixtures of five of the others."""
+    rng = np.random.default_rng([n, d, 1])
+    outer = rng.normal(size=(n - n // 2, d))
+    members = rng.integers(len(outer), size=(n // 2, 5))
+    weights = rng.dirichlet(np.ones(5), size=n // 2)
+    return np.concatenate([outer, np.einsum("im,imd->id", weights, outer[members])])
+
+
+def programs(keys: np.ndarray, part: int) -> list[bool]:
+    """The verdicts on `part` keys, evenly spread, by one linear program each."""
+    points = AffineHull.of(keys).points
+    return [selectable_by_lp(points, int(i)) for i in chosen(len(keys), part)]
+
+
+def chosen(n: int, part: int) -> np.ndarray:
+    """Indices of `part` of n keys, evenly spread."""
+    return np.linspace(0, n - 1, part).astype(int)
+
+
+def compare(keys: np.ndarray, part: int) -> Selectability:
+    """All methods must come to the same verdicts, and every proof must hold."""
+    found = selectability(keys)
+    assert verify(keys, found).ok
+    np.testing.assert_array_equal(found.selectable[chosen(len(keys), part)], programs(keys, part))
+    np.testing.assert_array_equal(found.selectable, bounded_search(keys).selectable)
+    return found
+
+
+def sized(n: int, d: int, few: int) -> dict[str, Callable[[], Any]]:
+    """Ours on all keys of another size, and HiGHS on a few."""
+    keys = half_inside(n, d)
+    methods: dict[str, Callable[[], Any]] = {"ours, all keys": lambda: selectability(keys)}
+    if n <= 4096:
+        methods[f"HiGHS, {few} keys"] = lambda: programs(keys, few)
+    return methods
+
+
+def memory(n: int, d: int) -> str:
+    """MiB by which our method raises resident memory at a size, as text."""
+    keys = half_inside(n, d)
+    peak = peak_memory(lambda: selectability(keys))
+    return "an unknown number of" if peak is None else f"{peak:.0f}"

@@ -1,0 +1,228 @@
+"""Convex hulls, certificates, random keys and small language models (chapter 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy.spatial import ConvexHull
+
+from lnattn.book.style import (
+    BLACK,
+    BLUE,
+    FONT,
+    GREEN,
+    GREY,
+    ORANGE,
+    PALETTE,
+    SEQUENTIAL,
+    VERMILION,
+    WIDTH,
+)
+from lnattn.studies.selectability import Selectability
+from lnattn.studies.selectability_random import RandomGrid
+from lnattn.studies.unselectable_results import BEFORE, KEYS, FrozenArm
+
+#: One colour and mark for each arm, the same in all figures.
+ARM_STYLE = {
+    "full": (BLUE, "o", "LayerNorm"),
+    "no-scaling": (VERMILION, "s", "without scaling"),
+    "no-projection": (GREEN, "^", "without projection"),
+}
+
+
+def two_proofs(
+    keys: Float[np.ndarray, "n 2"], found: Selectability, inside: int, corner: int
+) -> Figure:
+    """An unselectable key in the triangle that proves it, and a corner with its direction."""
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.9), sharex=True, sharey=True)
+    for ax in (left, right):
+        _hull(ax, keys, found)
+        ax.set_aspect("equal")
+        ax.set_xlabel("coordinate 1")
+    left.set_ylabel("coordinate 2")
+
+    members = found.support[inside][found.support[inside] >= 0]
+    triangle = keys[members]
+    left.fill(*triangle.T, color=ORANGE, alpha=0.35, zorder=0)
+    for member, weight in zip(members, found.weights[inside], strict=False):
+        left.plot(*np.stack([keys[member], keys[inside]]).T, ":", color=BLACK, linewidth=1.2)
+        left.annotate(
+            f"{weight:.2f}", keys[member], (6, 5), textcoords="offset points", fontsize=FONT - 1
+        )
+    left.annotate("k", keys[inside], (6, -13), textcoords="offset points", style="italic")
+    left.set_title("k is a mixture of three others")
+
+    v, k = found.direction[corner], keys[corner]
+    across = np.array([-v[1], v[0]])
+    reach = np.ptp(keys, axis=0).max()
+    line = k + np.outer([-0.45, 0.45], across) * reach
+    right.plot(*line.T, "--", color=BLACK, linewidth=1.2)
+    right.annotate(
+        "",
+        k + 0.28 * reach * v,
+        k,
+        arrowprops={"arrowstyle": "-|>", "color": BLACK, "linewidth": 1.8},
+    )
+    right.annotate("v", k + 0.28 * reach * v, (5, 2), textcoords="offset points", style="italic")
+    right.annotate("c", k, (-14, -3), textcoords="offset points", style="italic")
+    right.set_title("c wins for the query v")
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _hull(ax: Axes, keys: np.ndarray, found: Selectability) -> None:
+    vertices = keys[ConvexHull(keys).vertices]
+    ax.plot(*np.vstack([vertices, vertices[:1]]).T, color=GREY, linewidth=1)
+    ax.plot(*keys[found.selectable].T, "o", color=BLUE, label="selectable")
+    ax.plot(*keys[~found.selectable].T, "X", color=VERMILION, markersize=7, label="unselectable")
+    ax.margins(0.16)
+
+
+def grids(found: Mapping[str, RandomGrid]) -> Figure:
+    """Both readings of Fig. 1c and 1d: rows are readings, columns are grids."""
+    figure, axes = plt.subplots(
+        2, len(found), figsize=(WIDTH * 1.15, 6.4), sharex=True, sharey=True, squeeze=False
+    )
+    for column, (title, grid) in enumerate(found.items()):
+        for ax, values in zip(axes[:, column], (grid.fraction, grid.probability), strict=True):
+            mesh = ax.pcolormesh(
+                grid.widths, grid.counts, values, cmap=SEQUENTIAL, vmin=0, vmax=1, rasterized=True
+            )
+        axes[0, column].set_title(title)
+        axes[1, column].set_xlabel("width d")
+        axes[1, column].set_xticks(grid.widths[::3])
+    labels = ("mean share of\nunselectable keys", "probability that\nany is unselectable")
+    for row, label in enumerate(labels):
+        axes[row, 0].set_ylabel("number of keys n")
+        figure.colorbar(mesh, ax=axes[row], label=label)
+    return figure
+
+
+def losses(arms: Sequence[FrozenArm]) -> Figure:
+    """Training and held-out loss of each run against the step (Fig. 4)."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)
+    for key, title, ax in (
+        ("train_loss", "training", axes[0]),
+        ("held_out_loss", "held out", axes[1]),
+    ):
+        for one in arms:
+            colour, mark, label = ARM_STYLE[one.arm]
+            shown = label if ax is axes[0] and label not in _labels(ax) else None
+            ax.plot(
+                one.arrays["step"],
+                one.arrays[key],
+                color=colour,
+                marker=mark,
+                markersize=4,
+                alpha=0.85,
+                label=shown,
+            )
+        ax.set_title(title)
+        ax.set_xlabel("step")
+    axes[0].set_ylabel("loss (nats per token)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def _labels(ax: Axes) -> list[str]:
+    return ax.get_legend_handles_labels()[1]
+
+
+def shares_by_layer(
+    arms: Sequence[FrozenArm], reported: Mapping[str, Sequence[float]], place: int = KEYS
+) -> Figure:
+    """Unselectable keys of each layer: reported, exact for each seed, and as searched (Table 1)."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.8))
+    layers = np.arange(1, 1 + len(arms[0].share(place)))
+    for one in arms:
+        colour, mark, label = ARM_STYLE[one.arm]
+        seen = f"{label}, exact"
+        ax.plot(
+            layers,
+            100 * one.share(place),
+            color=colour,
+            marker=mark,
+            label=None if seen in _labels(ax) else seen,
+        )
+        if one.arrays["search"].size:
+            seen = f"{label}, as searched"
+            ax.plot(
+                layers,
+                100 * one.searched(place),
+                color=colour,
+                marker=mark,
+                markerfacecolor="white",
+                linestyle=":",
+                label=None if seen in _labels(ax) else seen,
+            )
+    for name, values in reported.items():
+        ax.plot(layers, values, color=BLACK, marker="D", linestyle="--", label=name)
+    ax.set_xticks(layers)
+    ax.set_ylim(-3, 103)
+    ax.set_xlabel("layer")
+    ax.set_ylabel("unselectable keys (%)")
+    ax.legend()
+    return figure
+
+
+def shares_by_width(arms: Sequence[FrozenArm]) -> Figure:
+    """Unselectable keys against the width: of the whole layer, and of single heads."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)
+    places = (("in the layer, $R^d$", KEYS), ("in a head, $R^{d/4}$", slice(KEYS + 1, None)))
+    for ax, (title, place) in zip(axes, places, strict=True):
+        for arm, (colour, mark, label) in ARM_STYLE.items():
+            runs = [one for one in arms if one.arm == arm]
+            widths = sorted({one.d for one in runs})
+            means = [np.mean([one.share(place) for one in runs if one.d == d]) for d in widths]
+            if widths:
+                ax.plot(widths, 100 * np.array(means), color=colour, marker=mark, label=label)
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(sorted({one.d for one in arms}))
+        ax.get_xaxis().set_major_formatter("{x:g}")
+        ax.set_xlabel("width d")
+        ax.set_title(title)
+    axes[0].set_ylabel("unselectable keys (%)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
+    return figure
+
+
+def shares_in_heads(models: Mapping[str, tuple[Sequence[int], np.ndarray]]) -> Figure:
+    """Share of unselectable keys of each head against the number of keys, one panel a model."""
+    figure, axes = plt.subplots(
+        len(models), 1, figsize=(WIDTH, 0.6 + 2.3 * len(models)), squeeze=False, sharex=True
+    )
+    for ax, (title, (lengths, by_head)) in zip(axes.flat, models.items(), strict=True):
+        for head, values in enumerate(by_head.T):
+            ax.plot(
+                lengths,
+                100 * values,
+                marker=".",
+                color=PALETTE[head % len(PALETTE)],
+                linewidth=1.3,
+            )
+        worst = int(by_head[-1].argmax())
+        ax.annotate(
+            f"head {worst}",
+            (lengths[-1], 100 * by_head[-1, worst]),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+        )
+        ax.set_xscale("log", base=2)
+        ax.set_xticks(lengths)
+        ax.get_xaxis().set_major_formatter("{x:g}")
+        ax.margins(x=0.14)
+        ax.set_title(title)
+    axes[-1, 0].set_xlabel("number of keys")
+    figure.supylabel("unselectable keys in a head (%)", fontsize=FONT)
+    return figure
+
+
+__all__ = ["BEFORE", "KEYS", "grids", "losses", "shares_by_layer", "shares_by_width",
+           "shares_in_heads", "two_proofs"]  # fmt: skip

@@ -1,0 +1,172 @@
+"""Which keys can no query select: of your own file, of random draws, or of a language model.
+
+keys      verdicts on the rows of a .npy file, every certificate verified
+grid      random keys over the papers' grid of n and d, with and without LayerNorm (Fig. 1c, 1d)
+train     train one arm of the language-model experiment, resumably
+evaluate  decide all keys of trained arms on a text, and freeze the result
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+EXAMPLES = """examples:
+  lnattn selectable keys my-keys.npy --json
+  lnattn selectable grid --out data/results/selectability
+  lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
+  lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
+  lnattn selectable heads book-gpt2 --out data/results/book-gpt2
+"""
+
+#: Options of `train` that replace the paper's shape (`unselectable_lm.PAPER_SHAPE`).
+PLAN = {
+    "d_model": (int, "width (default: the paper's 8)"),
+    "heads": (int, "attention heads (default: 4)"),
+    "steps": (int, "optimiser steps"),
+    "batch": (int, "windows of 1,024 tokens a step"),
+    "learning_rate": (float, "highest learning rate"),
+    "seed": (int, "random seed (default: 0)"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("task", choices=["keys", "grid", "train", "evaluate", "heads"])
+    parser.add_argument("input", nargs="*", help="a .npy file, texts, runs, or a model")
+    parser.add_argument("--out", metavar="FOLDER", help="train, grid, evaluate: where to write")
+    parser.add_argument("--loose", action="store_true", help="keys: copies count as one key")
+    parser.add_argument("--exact", action="store_true", help="keys: verify in rational numbers")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--held-out", nargs="+", metavar="TEXT", help="train: held-out text")
+    parser.add_argument(
+        "--arm", default="no-scaling", help="train: full, no-scaling, no-projection"
+    )
+    parser.add_argument("--quiet", action="store_true", help="train: no progress bar")
+    for name, (kind, meaning) in PLAN.items():
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=kind, metavar="N", help=f"train: {meaning}")
+    parser.add_argument("--text", metavar="FILE", help="evaluate: the text to read")
+    parser.add_argument("--windows", type=int, default=24, help="evaluate: windows (default: 24)")
+    parser.add_argument(
+        "--searched", type=int, default=2, help="evaluate: windows for the papers' search"
+    )
+
+
+def run(args: argparse.Namespace) -> None:
+    tasks = {
+        "keys": _keys, "grid": _grid, "train": _train, "evaluate": _evaluate, "heads": _heads
+    }  # fmt: skip
+    tasks[args.task](args)
+
+
+def _keys(args: argparse.Namespace) -> None:
+    import numpy as np
+
+    from lnattn.errors import ResultError
+    from lnattn.studies.selectability import METHODS, selectability
+    from lnattn.studies.selectability_verify import verify
+
+    path = _one(args.input, "a .npy file with an array [n d]")
+    try:
+        keys = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise ResultError(f"{path} is no .npy file of numbers ({error}).") from error
+    found = selectability(keys, strict=not args.loose)
+    checked = verify(keys, found, exact=args.exact)
+    if not checked.ok:
+        raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
+    record = {
+        "keys": len(found.selectable),
+        "rank": found.rank,
+        "unselectable": np.flatnonzero(~found.selectable).tolist(),
+        "share": found.unselectable,
+        "methods": {name: int((found.method == i).sum()) for i, name in enumerate(METHODS)},
+        "smallest_margin": min(checked.smallest_margin, np.finfo(float).max),
+        "largest_residual": checked.largest_residual,
+    }
+    if args.json:
+        print(json.dumps(record))
+    else:
+        print(
+            f"{found!r}; all {len(found.selectable)} certificates hold "
+            f"(smallest margin {checked.smallest_margin:.2g}, "
+            f"largest residual {checked.largest_residual:.2g})"
+        )
+
+
+def _grid(args: argparse.Namespace) -> None:
+    from lnattn.studies.selectability_random import freeze_grids
+
+    path = freeze_grids(_needed(args.out, "--out"))
+    print(json.dumps({"written": str(path)}) if args.json else path)
+
+
+def _train(args: argparse.Namespace) -> None:
+    from lnattn.models.checkpoints import data_folder
+    from lnattn.models.training import TrainingPlan
+    from lnattn.studies.unselectable_lm import PAPER_SHAPE, train_arm
+
+    given = {name: getattr(args, name) for name in PLAN if getattr(args, name) is not None}
+    record = train_arm(
+        _needed(args.input, "one or more texts"),
+        _needed(args.held_out, "--held-out"),
+        _needed(args.out, "--out"),
+        args.arm,
+        TrainingPlan(**{**PAPER_SHAPE, **given}),
+        data_folder() / "book-gpt2",
+        progress=not args.quiet,
+    )
+    if args.json:
+        print(json.dumps(record, indent=2))
+    else:
+        last = record["log"][-1]
+        print(
+            f"{args.out}: {record['arm']}, {record['tokens_seen']:,} tokens, held-out loss "
+            f"{last['held_out_loss']:.3f} nats a token"
+        )
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    from lnattn.models.checkpoints import data_folder
+    from lnattn.studies.unselectable_results import freeze_evaluation
+
+    out = freeze_evaluation(
+        _needed(args.input, "the folder of a trained arm"),
+        _needed(args.text, "--text"),
+        data_folder() / "book-gpt2",
+        _needed(args.out, "--out"),
+        args.windows,
+        args.searched,
+        progress=not args.json,
+    )
+    if args.json:
+        print(json.dumps({"written": sorted(p.name for p in Path(out).glob("lm-*.json"))}))
+
+
+def _heads(args: argparse.Namespace) -> None:
+    from lnattn import load_first_layer
+    from lnattn.book.samples import sample_file
+    from lnattn.studies.selectability_models import freeze_model
+
+    model = load_first_layer(_one(args.input, "one model"))
+    written = list(freeze_model(model, sample_file(), _needed(args.out, "--out")))
+    print(
+        json.dumps([str(path) for path in written]) if args.json else "\n".join(map(str, written))
+    )
+
+
+def _needed(value, what: str):
+    from lnattn.errors import ResultError
+
+    if not value:
+        raise ResultError(f"this task needs {what}; see `lnattn selectable --help`.")
+    return value
+
+
+def _one(values: list[str], what: str) -> str:
+    from lnattn.errors import ResultError
+
+    if len(values) != 1:
+        raise ResultError(f"this task needs {what}, and {len(values)} were given.")
+    return values[0]

@@ -1,0 +1,164 @@
+"""The papers' bounded search, and random keys over a grid, against slow and obvious versions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lnattn.errors import ShapeError
+from lnattn.studies import selectability_random as grid
+from lnattn.studies import selectability_search as search
+from lnattn.studies.selectability import selectability
+from lnattn.studies.selectability_random import random_grid, standardised
+from lnattn.studies.selectability_search import bounded_search
+
+
+def normal(n: int, d: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def reflect_one(keys: np.ndarray, i: int, patience: int) -> np.ndarray | None:
+    """The original's search for one key, step by step."""
+    point = keys[i].copy()
+    for _ in range(patience + 1):
+        winner = int((keys @ point).argmax())
+        if winner == i:
+            return point
+        normal = keys[i] - keys[winner]
+        normal = normal / np.linalg.norm(normal)
+        point = point - 2 * (normal @ point) * normal
+    return None
+
+
+@pytest.mark.parametrize(("n", "d"), [(30, 3), (60, 5), (25, 2)])
+def test_reflections_of_all_keys_are_those_of_one_at_a_time(n: int, d: int):
+    keys = normal(n, d, n)
+    query, won = search._reflections(keys, 100)
+    for i in range(n):
+        single = reflect_one(keys, i, 100)
+        assert won[i] == (single is not None)
+        if single is not None:
+            np.testing.assert_allclose(query[i], single, rtol=1e-9)
+    assert 0 < won.sum() < n
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e3])
+def test_on_keys_of_full_rank_the_bounded_search_agrees_with_the_geometry(scale: float):
+    keys = normal(80, 4, 1) * scale
+    found, exact = bounded_search(keys), selectability(keys)
+    np.testing.assert_array_equal(found.selectable, exact.selectable)
+    assert found.genuine.sum() == found.selectable.sum()
+    assert found.rank == found.full_rank == 4
+    assert found.by_reflection.sum() < found.selectable.sum() + 1
+    assert found.unselectable == exact.unselectable
+
+
+def test_queries_stay_in_the_box_and_win():
+    keys = normal(60, 3, 2)
+    found = bounded_search(keys)
+    assert np.abs(found.query).max() <= 100
+    winners = (keys @ found.query.T).argmax(axis=0)
+    chosen = found.selectable
+    np.testing.assert_array_equal(winners[chosen], np.flatnonzero(chosen))
+    assert not found.query[~chosen].any()
+
+
+def test_the_box_hides_corners_of_small_keys():
+    """Keys of size 1e-9: every margin in the box is below the smallest radius."""
+    keys = normal(40, 3, 3)
+    tiny = keys * 1e-9
+    assert selectability(tiny).unselectable == selectability(keys).unselectable
+    # A reflection that wins needs no radius, so the search without it shows the box alone.
+    strict = bounded_search(tiny, patience=0)
+    assert strict.unselectable > selectability(tiny).unselectable
+
+
+def test_rounding_of_projected_keys_makes_unselectable_ones_look_selectable():
+    keys = normal(150, 6, 4).astype(np.float32)
+    keys -= keys.mean(axis=1, keepdims=True)
+    exact, found = selectability(keys), bounded_search(keys)
+    assert exact.rank == 5
+    assert found.rank == 6  # the rounding counts as a dimension
+    assert found.unselectable < exact.unselectable
+    assert not (found.selectable < exact.selectable).any()
+    # In float64 the projection is exact to 1e-16, too little to be used.
+    true = keys.astype(np.float64)
+    true -= true.mean(axis=1, keepdims=True)
+    assert bounded_search(true).unselectable == pytest.approx(selectability(true).unselectable)
+
+
+def test_few_keys_are_not_searched_as_in_the_original():
+    assert bounded_search(np.ones((3, 3))).selectable.all()
+    assert not selectability(np.ones((3, 3))).selectable.any()
+
+
+def test_copies_pass_the_search_although_they_can_only_tie():
+    keys = np.repeat(normal(6, 2, 1), 2, axis=0)
+    found = bounded_search(keys, patience=20)
+    assert not selectability(keys).selectable.any()
+    assert found.selectable.sum() > found.genuine.sum() > 0
+    assert not found.genuine[1::2].any()
+
+
+def test_bad_keys_are_refused():
+    with pytest.raises(ShapeError, match="not finite"):
+        bounded_search(np.full((4, 2), np.nan))
+
+
+def test_a_linear_program_without_a_verdict_counts_as_unselectable_and_is_told(monkeypatch):
+    class Failed:
+        status, x = 4, None
+
+    monkeypatch.setattr(search, "linprog", lambda *_, **__: Failed)
+    found = bounded_search(normal(40, 2))
+    assert found.unsolved == (~found.selectable).sum() > 0
+
+
+@pytest.mark.parametrize("layer_norm", [False, True])
+def test_the_grid_counts_what_the_study_finds_set_by_set(layer_norm: bool):
+    counts, widths, draws = (1, 9, 40), (3, 4, 7), 3
+    found = random_grid(counts, widths, draws, layer_norm=layer_norm, seed=3)
+    for column, d in enumerate(widths):
+        for row, n in enumerate(counts):
+            sets = np.random.default_rng([3, n, d]).normal(size=(draws, n, d))
+            for draw in range(draws):
+                keys = sets[draw]
+                if layer_norm:
+                    keys = keys - keys.mean(1, keepdims=True)
+                    keys = keys / keys.std(1, keepdims=True)
+                lost = (~selectability(keys).selectable).sum()
+                assert found.unselectable[row, column, draw] == lost
+    np.testing.assert_allclose(
+        found.fraction,
+        [[s.mean() / n for s in r] for r, n in zip(found.unselectable, counts, strict=True)],
+    )
+    np.testing.assert_allclose(
+        found.probability, [[(s > 0).mean() for s in r] for r in found.unselectable]
+    )
+    assert (found.unselectable.sum() > 0) != layer_norm
+
+
+def test_sets_that_the_walk_leaves_are_decided_by_the_study(monkeypatch):
+    wanted = random_grid((20,), (3,), 4, seed=1)
+    assert wanted.by_program == 0
+    monkeypatch.setattr(grid, "_unselectable_in_sets", lambda keys, *_: np.full(len(keys), -1))
+    found = random_grid((20,), (3,), 4, seed=1)
+    assert found.by_program == 4
+    np.testing.assert_array_equal(found.unselectable, wanted.unselectable)
+
+
+def test_standardised_keys_are_layer_normed_ones_in_other_coordinates():
+    keys = normal(9, 5, 6)
+    normed = keys - keys.mean(1, keepdims=True)
+    normed /= normed.std(1, keepdims=True)
+    ours = standardised(keys)
+    assert ours.shape == (9, 4)
+    np.testing.assert_allclose(ours @ ours.T, normed @ normed.T, atol=1e-12)
+
+
+def test_a_grid_out_of_range_is_refused():
+    with pytest.raises(ShapeError, match="d ≥ 3"):
+        random_grid((5,), (2,), layer_norm=True)
+    for sizes in (((), (3,), 2), ((0,), (3,), 2), ((4,), (3,), 0)):
+        with pytest.raises(ShapeError, match="at least one draw"):
+            random_grid(*sizes)

@@ -29,7 +29,7 @@ def as_restructured_text(lines: Sequence[str]) -> list[str]:
 
 def _paragraph(lines: list[str]) -> Iterator[str]:
     if all(line.startswith(" ") for line in lines):
-        yield "::"
+        yield ".. code-block:: text"
         yield ""
         yield from (f"  {line}" for line in lines)
         return

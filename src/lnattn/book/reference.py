@@ -48,8 +48,8 @@ def documented_by(page: str) -> dict[str, list[str]]:
 
 def section(module: str) -> str:
     """The Markdown that documents one module: what is defined in it, not what it imports."""
-    directive = f".. automodule:: {module}\n   :members:\n   :ignore-module-all:\n"
-    return f"## {module}\n\n```{{eval-rst}}\n{directive}```\n"
+    options = "".join(f"   :{name}:\n" for name in ("members", "ignore-module-all", "no-value"))
+    return f"## {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n{options}```\n"
 
 
 def expand(app: Sphinx, document: str, source: list[str]) -> None:

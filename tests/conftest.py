@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import browser
 import pytest
 from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
@@ -52,3 +53,13 @@ def gpt2_attention_folder() -> Path:
 def corpora_folder() -> Path:
     """The development corpora, where the user has them."""
     return _folder_from("LNATTN_CORPORA", "the development corpora")
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[browser.Browser]:
+    """One headless browser for all tests that look at pages."""
+    executable = browser.find()
+    if executable is None:
+        pytest.skip("no Chromium is installed here; apt-get install chromium")
+    with browser.Browser(executable) as running:
+        yield running

@@ -25,7 +25,7 @@ from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
 
 #: Partners shown on each side of a token in each head.
-RANKS = 6
+RANKS = 5
 #: Longest sentence, in tokens, special ones included: its maps must fit on a phone.
 LONGEST = 20
 

@@ -40,7 +40,7 @@ PARTS = {
     "sentence": "The six terms of a sentence",
 }
 #: Tokens with a view of their own: the chapters' model, and MiniLM (whose vocabulary is larger).
-LIMIT, LIMIT_MINILM = 8192, 2000
+LIMIT, LIMIT_MINILM = 8192, 1000
 _MARK = "token_explorer"
 _say = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ bytes.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -97,7 +97,10 @@ def _shard(explored: Explored, rows: range, places: int) -> dict[str, Any]:
         "kinds": [len(counts.predecessors(token)[0]) for token in tokens],
         **{name: [_flat(pairs) for pairs in side] for name, side in lists.items()},
         "auroc": [[] if np.isnan(row).any() else [_short(x) for x in row] for row in auroc],
-        "bigrams": [_flat((p, row[p]) for p in np.flatnonzero(row)) for row in _rows(bigrams)],
+        "bigrams": [
+            _flat((int(place), int(row[place])) for place in np.flatnonzero(row))
+            for row in bigrams.reshape(len(bigrams), -1)
+        ],
         "ids": packed(ids, "<u4" if _is_wide(explored) else "<u2"),
         "scores": packed(np.rint(scores * 10**places), "<i2"),
         "names": {token: explored.texts[token] for token in others},
@@ -139,13 +142,9 @@ def _is_wide(explored: Explored) -> bool:
     return len(explored.texts) > 1 << 16
 
 
-def _rows(array: np.ndarray) -> np.ndarray:
-    return array.reshape(len(array), -1)
-
-
-def _flat(pairs: Any) -> list[int]:
+def _flat(pairs: Iterable[tuple[int, int]]) -> list[int]:
     return [int(number) for pair in pairs for number in pair]
 
 
-def _short(value: float) -> float:
-    return round(float(value), 4)
+def _short(value: float | np.floating) -> float:
+    return round(float(value), 3)  # the decimals that the page shows

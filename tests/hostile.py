@@ -1,0 +1,89 @@
+"""A vocabulary that wants to harm a page, and a tiny model that uses it."""
+
+from __future__ import annotations
+
+import numpy as np
+from random_models import attention_layer, embeddings_of, random_gpt2
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from lnattn.book.web.explorer.data import Explored, explore
+from lnattn.book.web.explorer.texts import text_of_bytes
+from lnattn.models.layers import FirstLayer
+from lnattn.studies.detokenization import detokenization
+from lnattn.text.counts import Counts
+
+HOSTILE = [
+    "<script>window.harmed=1</script>",
+    "</script><img src=x onerror=window.harmed=2>",
+    "<img src=x onerror=window.harmed=3>",
+    "<!--",
+    "]]>",
+    "&lt;b&gt;",
+    '"',
+    "'",
+    "`${window.harmed=4}`",
+    '"onmouseover="window.harmed=5',
+    "javascript:window.harmed=6",
+    "\\",
+    "\\u003c",
+    "\x00",
+    "\x07",
+    "\x7f",
+    "\u0085",
+    "\u2028",
+    "\u2029",
+    "\ud800",
+    "\udfff",
+    text_of_bytes(b"\xe2\x82"),
+    text_of_bytes(b"\xff"),
+    text_of_bytes(b"ok\xf0\x9f"),
+    "\u202egnp.exe",
+    "\ufeff",
+    "",
+    " ",
+    "  ",
+    "\n",
+    "\t",
+    "\r\n",
+    "\u0301",
+    "e\u0301",
+    "𝕏😀",
+    "__proto__",
+    "constructor",
+    "#3",
+    "x" * 300,
+    " city",
+    "city",
+    "City",
+]
+
+
+def spelled(vocab: int) -> PreTrainedTokenizerFast:
+    """A tokenizer for sentences that are lists of token ids: "3 1 4"."""
+    tokenizer = Tokenizer(models.WordLevel({str(i): i for i in range(vocab)}, unk_token="0"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
+
+
+def tiny(seed: int = 3, vocab: int = len(HOSTILE)) -> tuple[FirstLayer, Counts]:
+    """A random GPT-2 of 3 heads, and counts of a random text in which every token occurs."""
+    module = random_gpt2(seed, vocab=vocab)
+    layer = FirstLayer(
+        embeddings_of(module),
+        attention_layer(module),
+        spelled(vocab),
+        {"name": "tiny <b>model</b>"},
+    )
+    rng = np.random.default_rng(seed)
+    text = np.concatenate([np.arange(vocab), rng.integers(vocab, size=12 * vocab)])
+    return layer, Counts.from_stream(text, vocab)
+
+
+def explored(sentences: list[str], limit: int = 8192, **changes: object) -> Explored:
+    """The tiny model, explored, with the hostile vocabulary."""
+    layer, counts = tiny()
+    study = detokenization(
+        layer, counts, heat_tokens=4, pairs=3, draws=20, source={"counts": "a random <text>"}
+    )
+    return explore(layer, counts, study, sentences, limit=limit, texts=HOSTILE, **changes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import NormalDist
+
 import numpy as np
 import pytest
 import torch
@@ -63,6 +65,20 @@ def test_spearman_with_ties_is_that_of_scipy(pairs):
     found = spearman(x, y)
     assert found.rho == pytest.approx(spearmanr(x, y).statistic, abs=1e-12)
     assert -1 <= found.low <= found.rho <= found.high <= 1
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_interval_is_the_one_that_bonett_and_wright_recommend(confidence):
+    """Their standard error of Fisher's z: √((1 + ρ²/2) / (n − 3))."""
+    x, y = np.arange(10), np.array([2, 0, 3, 1, 4, 5, 9, 6, 8, 7])
+    rho = 1 - 6 * ((x - y) ** 2).sum() / 990
+    error = ((1 + rho * rho / 2) / 7) ** 0.5
+    reach = NormalDist().inv_cdf((1 + confidence) / 2) * error
+    fisher = 0.5 * np.log((1 + rho) / (1 - rho))
+    found = spearman(x, y, confidence)
+    assert found.rho == pytest.approx(rho)
+    assert found.low == pytest.approx(np.tanh(fisher - reach), abs=1e-12)
+    assert found.high == pytest.approx(np.tanh(fisher + reach), abs=1e-12)
 
 
 def test_interval_covers_the_truth_as_often_as_it_says():

@@ -54,22 +54,25 @@ def _sort_slice(values, weights):
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _sort_into_buckets(scores, counts, buckets, size, first, values, weights):
-    """Sort positives by counting; afterwards first[b] … first[b+1] are those of bucket b."""
-    first[: size + 1] = 0
+def _sort_into_buckets(scores, counts, buckets, size, first, shared, values, weights):
+    """Sort positives by counting; afterwards first[b] … first[b+1] are those of bucket b.
+
+    shared[b]: whether there is any. While the positives are put in their places, first[b+1] is
+    the next free place of bucket b, so that in the end it is where bucket b+1 begins.
+    """
+    first[: size + 2] = 0
     for i in range(len(scores)):
-        first[buckets[i] + 1] += 1
+        first[buckets[i] + 2] += 1
     for b in range(size):
         first[b + 1] += first[b]
     for i in range(len(scores)):
-        b = buckets[i]
+        b = buckets[i] + 1
         values[first[b]], weights[first[b]] = scores[i], counts[i]
         first[b] += 1
-    for b in range(size, 0, -1):
-        first[b] = first[b - 1]
-    first[0] = 0
     for b in range(size):
-        if first[b + 1] - first[b] > 1:
+        width = first[b + 1] - first[b]
+        shared[b] = width > 0
+        if width > 1:
             _sort_slice(values[first[b] : first[b + 1]], weights[first[b] : first[b + 1]])
 
 
@@ -90,9 +93,7 @@ def _bisect(values, x, low, high, after_ties):
 @no_type_check
 def _weight_above_all(scores, buckets, size, first, values, above, tally, shared, listed):
     """Positive weight above each token, ties by half, summed over all tokens of the row, twice."""
-    for b in range(size):
-        tally[b] = 0
-        shared[b] = first[b + 1] > first[b]
+    tally[:size] = 0
     found = 0
     for v in range(len(scores)):
         b = buckets[v]
@@ -102,8 +103,7 @@ def _weight_above_all(scores, buckets, size, first, values, above, tally, shared
         found += shared[b]
     total = 0.0
     for b in range(size):
-        if not shared[b]:
-            total += 2.0 * tally[b] * above[first[b]]
+        total += 2.0 * (tally[b] * (1 - shared[b])) * above[first[b]]
     for n in range(found):
         x, b = scores[listed[n]], buckets[listed[n]]
         k, end = first[b], first[b + 1]
@@ -142,7 +142,7 @@ def row_auroc(scores, positives, counts, room):
     size, last = inner + 3, real(inner + 2)
 
     _find_buckets(unsorted[:n], low, per_score, last, buckets)
-    _sort_into_buckets(unsorted[:n], counts, buckets, size, first, values, weights)
+    _sort_into_buckets(unsorted[:n], counts, buckets, size, first, shared, values, weights)
     above[n] = 0.0
     for k in range(n - 1, -1, -1):
         above[k] = above[k + 1] + weights[k]

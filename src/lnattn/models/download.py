@@ -36,7 +36,7 @@ _REDIRECTS = 5
 #: A bar for less than this would only flicker.
 _BAR_FROM_BYTES = 4 << 20
 
-#: Replaced in tests, so that none waits.
+# Replaced in tests, so that none waits.
 sleep: Callable[[float], None] = time.sleep
 
 

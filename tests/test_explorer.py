@@ -229,6 +229,19 @@ def test_tokens_without_predecessor_and_tiny_vocabularies() -> None:
     assert value_of(files["index.js"])[1]["aurocTokens"] == 2
 
 
+def test_the_first_view_is_of_a_known_word_or_a_frequent_token(shown) -> None:
+    def first(texts) -> int:
+        files = scripts.scripts(replace(shown, texts=texts), "tiny", {})
+        return value_of(next(files)[1])[1]["start"]
+
+    frequency = shown.counts.unigrams
+    assert first(HOSTILE) == int(np.argmax(frequency))
+    assert first([*HOSTILE[:5], " York", *HOSTILE[6:]]) == 5
+    rarer = int(np.argmin(frequency))
+    several = ["york" if i in (rarer, 5) else text for i, text in enumerate(HOSTILE)]
+    assert first(several) == (5 if frequency[5] > frequency[rarer] else rarer)
+
+
 def test_scores_that_do_not_fit_lose_decimals_before_they_are_refused() -> None:
     assert scripts.decimals(np.array([-327.67])) == 2
     assert scripts.decimals(np.array([327.68])) == 1

@@ -1,7 +1,7 @@
 """What makes a site of the executed chapters: takes no part in what a chapter computes.
 
-As a Sphinx extension, `lnattn.book.web` is all of it: claims, downloads, and what search engines
-read.
+As a Sphinx extension, `lnattn.book.web` is all of it: claims, downloads, the token explorer, and
+what search engines read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Any
 def setup(app: Any) -> dict[str, Any]:
     # Here, because the command line reads parts of this package where Sphinx is not installed.
     from lnattn.book.web import claims_page, downloads, head
+    from lnattn.book.web.explorer import page as explorer
 
-    for part in (claims_page, downloads, head):
+    for part in (claims_page, downloads, explorer, head):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -21,6 +21,8 @@ from lnattn.errors import ResultError
 
 #: Tokens of one shard: quick to load on a phone, and still few files.
 PER_SHARD = 32
+#: Which token the page shows before anyone has asked for one.
+FIRST_WORD = "york"
 #: Terms of a query with a key, and of a key alone.
 PAIR_TERMS, KEY_TERMS = ("ee", "ep", "pe", "pp"), ("e", "p")
 _LARGEST = 32767
@@ -68,10 +70,10 @@ def _index(explored: Explored, places: int, about: Mapping[str, Any]) -> dict[st
 
 
 def _start(explored: Explored) -> int:
-    """The row shown first: the token whose strongest keys are most often its true predecessors."""
-    true = (explored.partners.bigrams[0] > 0).sum(axis=(0, 2))
+    """The row shown first: a word of chapter 06 if it is there, else the most frequent token."""
+    words = [explored.texts[token].strip().lower() == FIRST_WORD for token in explored.tokens]
     frequency = explored.counts.unigrams[explored.tokens]
-    return int(np.lexsort((-explored.tokens, frequency, true))[-1])
+    return int(np.lexsort((-explored.tokens, frequency, words))[-1])
 
 
 def _shard(explored: Explored, rows: range, places: int) -> dict[str, Any]:

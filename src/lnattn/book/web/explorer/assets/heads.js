@@ -81,6 +81,7 @@
       input.select();
     }
 
+    input.addEventListener("focus", () => input.select());
     input.addEventListener("input", () => index && open());
     input.addEventListener("keydown", (event) => {
       if (!index || event.isComposing) return;

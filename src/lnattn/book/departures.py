@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,7 +24,8 @@ from lnattn.studies.affinity import TokenVectors, mean_sigma, token_vectors
 from lnattn.studies.auroc import Neighbours, head_auroc
 from lnattn.studies.contribution import PAPERS_CODE, TEXT, Convention
 from lnattn.studies.measured_attention import measured_attention, windows
-from lnattn.studies.selectability_lp import separating_direction
+from lnattn.studies.selectability import selectability
+from lnattn.studies.selectability_search import bounded_search
 from lnattn.text.counts import Counts
 
 #: Ways to count a contribution (K10): the text's, each departure of the code alone, all together.
@@ -35,8 +37,10 @@ CONVENTIONS: Mapping[str, Convention] = {
     "last position dropped": replace(TEXT, name="last position dropped", ends=False),
     "released code": PAPERS_CODE,
 }
-#: The box and the smallest radius of the authors' program for unselectable keys.
-BOUND, RADIUS = 100.0, 1e-8
+
+
+#: By which keys are multiplied; whether a query can select a key does not depend on it.
+SCALES = (1e-8, 1e-4, 1.0, 1e4)
 
 
 @dataclass(frozen=True)
@@ -122,19 +126,25 @@ def attention_with_and_without(
     }
 
 
-def selectable_as_the_code_says(keys: Float[np.ndarray, "n d"]) -> list[bool]:
-    """Which keys the authors' program calls selectable: a ball of radius 1e-8, |v_k| ≤ 100.
+def exact_and_searched(
+    keys: Float[np.ndarray, "n d"], scales: Sequence[float] = SCALES
+) -> pd.DataFrame:
+    """Share of unselectable keys, exact and by the authors' search, for scales and precisions.
 
-    Their solver is Gurobi; here the same program goes to HiGHS.
+    One row for normal keys and one for the same after LayerNorm, in double and single precision.
+    The authors' solver is Gurobi; here the same linear program goes to HiGHS.
     """
-    return [separating_direction(keys, i, BOUND)[1] >= RADIUS for i in range(len(keys))]
-
-
-def unselectable_by_scale(
-    keys: Float[np.ndarray, "n d"], scales: Sequence[float]
-) -> Float[np.ndarray, "scale"]:
-    """Share of keys that the authors' program calls unselectable, when all keys are scaled."""
-    return np.array([1 - np.mean(selectable_as_the_code_says(keys * scale)) for scale in scales])
+    normed = standardise(torch.from_numpy(keys)).numpy()
+    rows = {}
+    for name, points in (("as drawn", keys), ("after LayerNorm", normed)):
+        for dtype in (np.float64, np.float32):
+            columns = {"exact": selectability(points).unselectable}
+            for scale in scales:
+                columns[f"× {scale:g}"] = bounded_search(
+                    (points * scale).astype(dtype)
+                ).unselectable
+            rows[f"{name}, {np.dtype(dtype).name}"] = columns
+    return pd.DataFrame(rows).T
 
 
 def rank_after_layer_norm(keys: Float[np.ndarray, "n d"], eps: float = 1e-5) -> int:

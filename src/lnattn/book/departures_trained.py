@@ -1,0 +1,110 @@
+"""The departures whose effect needs trained models: read from what chapters 10 and 11 froze.
+
+Where those results are not at hand, a row says so instead of giving an effect.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from lnattn.book.departures import Departure
+
+_ABSENT = "not measured here: data/results/{} is missing"
+
+
+def trained_departures(results: Path) -> tuple[Departure, ...]:
+    """The departures of Brody et al.'s training code with their effects, from `data/results`."""
+    return (*_majority(results / "majority"), *_language_model(results / "selectability"))
+
+
+def _majority(folder: Path) -> tuple[Departure, ...]:
+    there = (folder / "main.json").is_file()
+    schedule = (folder / "authors.json").is_file()
+    return (
+        Departure(
+            "Fig. 2a and 3 (B4)",
+            "without projection, inputs of norm $\\sqrt d$",
+            "of norm $1/\\sqrt d$",
+            _effect_of_the_norm(folder) if there else _ABSENT.format("majority"),
+        ),
+        Departure(
+            "Fig. 2 and 3 (B4, B5)",
+            "1000 epochs, the rate falls to 0",
+            "stops by test accuracy; the rate falls over 10,000 epochs; examples from one corner "
+            "of all partitions",
+            _effect_of_the_schedule(folder) if there and schedule else _ABSENT.format("majority"),
+        ),
+    )
+
+
+def _effect_of_the_norm(folder: Path) -> str:
+    from lnattn.studies import majority
+
+    main = majority.Experiment.read(folder, "main")
+    arrival = {
+        arm: majority.epochs_to(main.of(arm), accuracy=0.9)
+        for arm in ("layernorm", "authors", "rms")
+    }
+    code = majority.ratio_of_medians(arrival["authors"], arrival["layernorm"])
+    text = majority.ratio_of_medians(arrival["rms"], arrival["layernorm"])
+    return (
+        "epochs to 90 % without projection, over those with it: "
+        f"{code} by the code, {text} at equal norm"
+    )
+
+
+def _effect_of_the_schedule(folder: Path) -> str:
+    from lnattn.studies import majority
+
+    both = []
+    for name in ("main", "authors"):
+        experiment = majority.Experiment.read(folder, name)
+        slow, fast = (
+            majority.epochs_to(experiment.of(arm), accuracy=0.9) for arm in ("authors", "layernorm")
+        )
+        count = min(len(slow), len(fast))
+        both.append(np.median(slow[:count]) / np.median(fast[:count]))
+    return (
+        f"the same ratio, by the code's norms: {both[0]:.2g} by the text, {both[1]:.2g} by the code"
+    )
+
+
+def _language_model(folder: Path) -> tuple[Departure, ...]:
+    found = _small_models(folder) if any(folder.glob("lm-*.json")) else None
+    absent = _ABSENT.format("selectability")
+    return (
+        Departure(
+            "Table 1 (B8)",
+            "keys that no query selects",
+            "keys for which a bounded search finds no query",
+            found[0] if found else absent,
+        ),
+        Departure(
+            "Table 2 (B9)",
+            "keys before and after LayerNorm",
+            "both of the model that was trained with scaling",
+            found[1] if found else absent,
+        ),
+    )
+
+
+def _small_models(folder: Path) -> tuple[str, str]:
+    """Exact shares beside those of the search, and shares before LayerNorm, by arm at d = 8."""
+    from lnattn.studies.unselectable_results import BEFORE, KEYS, frozen_arms
+
+    arms: dict[str, list] = {}
+    for one in frozen_arms(folder):
+        if one.d == 8:
+            arms.setdefault(one.arm, []).append(one)
+    counted, before = [], []
+    for arm, runs in arms.items():
+        exact = np.mean([one.share(KEYS).mean() for one in runs])
+        search = np.mean([one.searched(KEYS).mean() for one in runs])
+        counted.append(f"{arm}: {exact:.1%} exactly, {search:.1%} by the search")
+        before.append(f"{arm}: {np.mean([one.share(BEFORE).mean() for one in runs]):.1%}")
+    return (
+        f"mean over layers of {'; '.join(counted)}",
+        f"unselectable before LayerNorm, mean over layers: {'; '.join(before)}",
+    )

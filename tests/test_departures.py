@@ -1,0 +1,120 @@
+"""The page on departures: each effect is what a slow and obvious computation gives."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2
+
+import lnattn
+from lnattn import FirstLayer
+from lnattn.book import departures
+from lnattn.book.departures import CONVENTIONS, Departure, Departures
+from lnattn.book.departures_trained import trained_departures
+from lnattn.studies import majority
+from lnattn.studies.contribution import PAPERS_CODE, TEXT
+from lnattn.studies.majority_training import MajorityPlan
+from lnattn.text.counts import Counts
+
+
+@pytest.fixture(scope="module")
+def model() -> FirstLayer:
+    whole = random_gpt2(seed=5, d_model=12, heads=3, vocab=30, context=16)
+    return FirstLayer(embeddings_of(whole), attention_layer(whole), tokenizer=None, provenance={})
+
+
+def test_each_convention_departs_in_one_thing_and_the_last_in_all():
+    changed = {
+        name: {
+            key
+            for key in ("scaled", "per_key", "floor", "ends")
+            if getattr(way, key) != getattr(TEXT, key)
+        }
+        for name, way in CONVENTIONS.items()
+    }
+    assert [len(keys) for keys in changed.values()] == [0, 1, 1, 1, 1, 4]
+    assert CONVENTIONS["released code"] is PAPERS_CODE
+
+
+def test_half_precision_rounds_before_and_after_the_mean(model):
+    eps = model.attention.ln.eps
+    found = departures.half_precision_sigma(model.embeddings, eps)
+    for token in (0, 7, 29):
+        inputs = model.embeddings.W_E[token] + model.embeddings.W_P
+        sigmas = (inputs.var(dim=-1, unbiased=False) + eps).sqrt()
+        by_hand = np.float16(np.float32(sigmas.numpy().astype(np.float16)).mean())
+        assert float(found[token]) == pytest.approx(float(by_hand), rel=1e-3)
+        assert float(found[token]) == float(found[token].half())
+
+
+def test_the_effect_of_half_precision_is_small_and_not_nothing(model):
+    documents = [np.random.default_rng(0).integers(30, size=200)]
+    effect = departures.effect_of_half_sigma(model, Counts.from_documents(documents, 30), 20)
+    assert 0 < effect.change < 2e-3
+    assert effect.full.shape == effect.half.shape == (3,)
+    assert np.abs(effect.full - effect.half).max() < 0.02
+
+
+def test_attention_with_and_without_a_first_token(model):
+    document = list(range(1, 12))
+    two = departures.attention_with_and_without(model, [document], first=0, length=6)
+    folded = lnattn.fold(model.attention)
+    for name, window in (
+        ("with", [[0, *range(1, 6)], [0, *range(6, 11)]]),
+        ("without", [document[:6]]),
+    ):
+        last = [
+            lnattn.six_terms(folded, model.embeddings, torch.tensor(ids)).attention()[:, -1]
+            for ids in window
+        ]
+        torch.testing.assert_close(torch.from_numpy(two[name]), torch.stack(last).mean(dim=0))
+
+
+def test_search_and_proof_agree_on_corners_with_a_point_inside():
+    corners = np.array([[2.0, 1, 0], [0, -1, 1], [-1, 2, 0.5], [1, 0, -2]])
+    keys = np.vstack([corners, corners.mean(axis=0)])
+    table = departures.exact_and_searched(keys, scales=(1.0,))
+    assert list(table.columns) == ["exact", "× 1"]
+    assert table.loc["as drawn, float64"].tolist() == pytest.approx([0.2, 0.2])
+
+
+def test_keys_lose_a_dimension_in_layer_norm():
+    assert departures.rank_after_layer_norm(np.random.default_rng(0).standard_normal((9, 4))) == 3
+
+
+def test_a_table_keeps_its_columns():
+    shown = Departures((Departure("w", "$|v|$", "c", "e"),))._repr_markdown_()
+    (row,) = [line for line in shown.splitlines() if line.startswith("| w")]
+    assert row == "| w | $\\|v\\|$ | c | e |"
+
+
+def test_what_is_not_measured_says_so(tmp_path):
+    rows = trained_departures(tmp_path)
+    assert all("is missing" in row.effect for row in rows)
+    assert {row.where.split("(")[1] for row in rows} == {"B4)", "B4, B5)", "B8)", "B9)"}
+
+
+def test_frozen_training_runs_are_compared(tmp_path, monkeypatch, shapes_unchecked):
+    """Without projection 8 times slower by the code's norms, 2 times at equal norm."""
+
+    def curves(arm: str, arrival: int) -> majority.Curves:
+        epoch = np.arange(0, 100, 2)
+        reached = np.stack([np.where(epoch >= arrival, 1.0, 0.0)] * 3)
+        weights = np.zeros((3, 20, 8))
+        return majority.Curves(
+            arm, MajorityPlan(), (0, 1, 2), epoch, 1 - reached, reached, reached, reached,
+            weights, weights,
+        )  # fmt: skip
+
+    arrivals = {"layernorm": 10, "authors": 80, "rms": 20}
+    fake = SimpleNamespace(of=lambda arm: curves(arm, arrivals[arm]))
+    monkeypatch.setattr(majority.Experiment, "read", lambda folder, name: fake)
+    for name in ("main", "authors"):
+        (tmp_path / "majority").mkdir(exist_ok=True)
+        (tmp_path / "majority" / f"{name}.json").write_text("{}")
+    norm, schedule = trained_departures(tmp_path)[:2]
+    assert "8 (8 to 8) by the code, 2 (2 to 2) at equal norm" in norm.effect
+    assert "8 by the text, 8 by the code" in schedule.effect

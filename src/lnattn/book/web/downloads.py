@@ -25,7 +25,7 @@ DATA: dict[str, tuple[str, ...]] = {
     "notebooks/08-contributions": ("text/sample.jsonl",),
     "notebooks/09-variance": ("results/gpt2/position.*", "text/sample.jsonl"),
     "notebooks/10-majority": ("results/majority/*",),
-    "notebooks/11-unselectable": ("results/selectability/*",),
+    "notebooks/11-unselectable-keys": ("results/selectability/*",),
     "notebooks/12-other-models": ("results/*/survey.json",),
     "notebooks/performance": ("results/benchmarks/*.json",),
     "book/claims": ("results/claims/*.json",),

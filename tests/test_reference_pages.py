@@ -9,6 +9,7 @@ import importlib
 import inspect
 import io
 import pkgutil
+import re
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,8 @@ def test_every_module_is_on_a_page_once() -> None:
         for module in modules
     ]
     assert len(listed) == len(set(listed)), "modules on two pages"
-    missing = everything - set(listed)
-    assert not missing, f"name their packages in an {{api}} block of a page of book/: {sorted(missing)}"
+    missing = sorted(everything - set(listed))
+    assert not missing, f"name their packages in an {{api}} block of a page of book/: {missing}"
 
 
 def test_every_page_is_in_the_book() -> None:
@@ -125,6 +126,10 @@ def test_functions_lead_to_their_source(built) -> None:
     assert 'href="_modules/lnattn/attention/folding.html#fold"' in page
     source = (out / "_modules" / "lnattn" / "attention" / "folding.html").read_text("utf-8")
     assert 'id="fold"' in source
+    index = (out / "_modules" / "index.html").read_text("utf-8")
+    listed = re.findall(r'<li><a href="([^"]+)"', index)
+    assert len(listed) > 50
+    assert not [name for name in listed if not (out / "_modules" / name).is_file()]
 
 
 def test_what_can_be_imported_from_lnattn_is_explained() -> None:

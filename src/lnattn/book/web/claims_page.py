@@ -13,7 +13,6 @@ from the frozen one, is a warning, and the build treats warnings as errors.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,6 @@ from lnattn.errors import ResultError
 from lnattn.models.choice import default_model
 from lnattn.storage import write_json
 
-ASSETS = Path(__file__).with_name("assets")
 MARK = "lnattn_claims"
 _log = logging.getLogger(__name__)
 
@@ -219,12 +217,6 @@ def _cell(content: list[nodes.Node]) -> nodes.entry:
 # --- files ------------------------------------------------------------------------------------
 
 
-def copy_assets(app: Sphinx) -> None:
-    """Copy the scripts and styles of this package to `_static` of the site."""
-    if app.builder.format == "html":
-        shutil.copytree(ASSETS, Path(app.outdir) / "_static" / "lnattn", dirs_exist_ok=True)
-
-
 def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree: Any) -> None:
     """Load the filter on the claims page only."""
     if app.env.metadata.get(page, {}).get(MARK) == "mathematics":
@@ -251,7 +243,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_directive(name, Mark)
     app.add_directive("claim-tests", ClaimTests)
     app.add_role("claims-summary", SummaryRole())
-    app.connect("builder-inited", copy_assets)
     app.connect("doctree-read", links.name_cells)
     app.connect("env-updated", gather)
     app.connect("doctree-resolved", fill)

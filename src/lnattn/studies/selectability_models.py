@@ -20,9 +20,14 @@ from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.models.layers import FirstLayer
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
-from lnattn.studies.selectability import selectability
+from lnattn.studies.selectability import AffineHull, selectability
 from lnattn.studies.selectability_verify import verify
 from lnattn.text.corpora import read_documents
+
+#: Numbers of principal components to keep, as far as a head has so many.
+DIMENSIONS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+
+_ARRAYS = ("lengths", "before", "after", "heads", "rank", "dims", "fewer", "normal")
 
 #: The names of the frozen results in a model's folder.
 TEXT, POSITIONS = "selectability-text", "selectability-positions"
@@ -64,7 +69,9 @@ class HeadShares:
     """Shares of unselectable keys of a model's first layer, for some numbers of keys.
 
     lengths: [n], keys in a window; before, after: [n window]; heads: [n head window]; rank:
-    [n head window], of each head's keys; record: what made it.
+    [n head window], of each head's keys. dims: [dim]; fewer: [head dim], the shares when only the
+    first so many principal components of a head's keys are kept, in the longest first window;
+    normal: [dim], the same for as many standard normal keys; record: what made it.
     """
 
     lengths: Int[np.ndarray, "n"]
@@ -72,6 +79,9 @@ class HeadShares:
     after: Float[np.ndarray, "n window"]
     heads: Float[np.ndarray, "n head window"]
     rank: Int[np.ndarray, "n head window"]
+    dims: Int[np.ndarray, "dim"]
+    fewer: Float[np.ndarray, "head dim"]
+    normal: Float[np.ndarray, "dim"]
     record: dict[str, Any]
 
     @property
@@ -93,31 +103,42 @@ def study_text(
     texts = [list(ids[:longest]) for ids in documents if len(ids) >= longest][:windows]
     if len(texts) < windows:
         raise CorpusError(f"{len(texts)} documents have {longest} tokens; {windows} are needed.")
-    shape = (len(lengths), model.attention.n_heads, windows)
-    before, after = np.zeros(shape[::2]), np.zeros(shape[::2])
-    heads, rank = np.zeros(shape), np.zeros(shape, np.int64)
-    for w, text in enumerate(texts):
-        for row, n in enumerate(lengths):
-            found = first_layer_keys(model, text[:n])
-            before[row, w], _ = _decide(found["before"])
-            after[row, w], _ = _decide(found["after"])
-            for head, keys in enumerate(found["heads"]):
-                heads[row, head, w], rank[row, head, w] = _decide(keys)
-    return HeadShares(np.array(lengths), before, after, heads, rank, {})
+    # A key does not depend on later tokens, so shorter windows are beginnings of the longest.
+    return _study([first_layer_keys(model, text) for text in texts], lengths)
 
 
 def study_positions(model: FirstLayer, lengths: Sequence[int]) -> HeadShares:
     """Decide the first n position keys for each length: all that a partial checkpoint allows."""
-    found = position_keys(model)
-    shape = (len(lengths), model.attention.n_heads, 1)
+    return _study([position_keys(model)], lengths)
+
+
+def _study(found: Sequence[dict[str, np.ndarray]], lengths: Sequence[int]) -> HeadShares:
+    n_heads, _, d_head = found[0]["heads"].shape
+    shape = (len(lengths), n_heads, len(found))
     before, after = np.zeros(shape[::2]), np.zeros(shape[::2])
     heads, rank = np.zeros(shape), np.zeros(shape, np.int64)
-    for row, n in enumerate(lengths):
-        before[row, 0], _ = _decide(found["before"][:n])
-        after[row, 0], _ = _decide(found["after"][:n])
-        for head, keys in enumerate(found["heads"]):
-            heads[row, head, 0], rank[row, head, 0] = _decide(keys[:n])
-    return HeadShares(np.array(lengths), before, after, heads, rank, {})
+    for w, window in enumerate(found):
+        for row, n in enumerate(lengths):
+            before[row, w], _ = _decide(window["before"][:n])
+            after[row, w], _ = _decide(window["after"][:n])
+            for head, keys in enumerate(window["heads"]):
+                heads[row, head, w], rank[row, head, w] = _decide(keys[:n])
+    dims = np.array([dim for dim in DIMENSIONS if dim <= d_head])
+    longest = found[0]["heads"][:, : max(lengths)]
+    normal = np.random.default_rng(0).normal(size=longest.shape[1:])
+    return HeadShares(
+        np.array(lengths), before, after, heads, rank, dims,
+        np.array([in_fewer_dimensions(keys, dims) for keys in longest]),
+        in_fewer_dimensions(normal, dims), {},
+    )  # fmt: skip
+
+
+def in_fewer_dimensions(
+    keys: Float[np.ndarray, "n d"], dims: Sequence[int] | Int[np.ndarray, "dim"]
+) -> Float[np.ndarray, "dim"]:
+    """Share of unselectable keys when only their first so many principal components are kept."""
+    points = AffineHull.of(keys).points  # the components, by falling size
+    return np.array([_decide(points[:, :dim])[0] for dim in dims])
 
 
 def _decide(keys: np.ndarray) -> tuple[float, int]:
@@ -158,7 +179,7 @@ def freeze_shares(
     folder: Path | str, name: str, found: HeadShares, model: FirstLayer, **facts: Any
 ) -> Path:
     """Write shares as the frozen result `name` (`TEXT` or `POSITIONS`) of a model's folder."""
-    arrays = {key: getattr(found, key) for key in ("lengths", "before", "after", "heads", "rank")}
+    arrays = {key: getattr(found, key) for key in _ARRAYS}
     return write_result(
         folder,
         name,
@@ -177,6 +198,6 @@ def frozen_shares(folder: Path | str, name: str) -> HeadShares:
     """Read what `freeze_shares` wrote."""
     arrays, record = read_result(folder, name)
     return HeadShares(
-        **{key: arrays[key] for key in ("lengths", "before", "after", "heads", "rank")},
+        **{key: arrays[key] for key in _ARRAYS},
         record=record,
     )

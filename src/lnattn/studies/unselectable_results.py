@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2LMHeadModel
 
 from lnattn.errors import CorpusError, ResultError
@@ -29,6 +30,7 @@ from lnattn.text.tokenizers import load_tokenizer
 
 #: Lengths of a window, in tokens: those of the paper's samples.
 SHORTEST, LONGEST = 768, 1024
+GPT2_VOCABULARY = 50_257
 #: Places to look at that do not belong to one head.
 BEFORE, KEYS = 0, 1
 
@@ -197,3 +199,28 @@ def frozen_arms(folder: Path | str) -> list[FrozenArm]:
         raise ResultError(f"{folder} holds no evaluated model; run `lnattn selectable evaluate`.")
     arms = [FrozenArm(name.removeprefix("lm-"), *read_result(folder, name)) for name in names]
     return sorted(arms, key=lambda one: (one.d, one.arm, one.seed))
+
+
+def freeze_lengths(source: Path | str, gpt2_files: Path | str, out: Path | str) -> Path:
+    """How long the documents of a text are in GPT-2's tokens, as the frozen result `lengths`.
+
+    gpt2_files: a folder with GPT-2's vocab.json and merges.txt. The released evaluation draws
+    documents of SQuAD until one has `SHORTEST` tokens; this says how many there are.
+    """
+    bpe = ByteLevelBPETokenizer.from_file(
+        str(Path(gpt2_files) / "vocab.json"), str(Path(gpt2_files) / "merges.txt")
+    )
+    encoded = bpe.encode_batch(list(read_documents([source])))
+    lengths = np.array([len(one.ids) for one in encoded])
+    if bpe.get_vocab_size() != GPT2_VOCABULARY:
+        raise CorpusError(
+            f"{gpt2_files} holds a vocabulary of {bpe.get_vocab_size()} tokens; GPT-2's has "
+            f"{GPT2_VOCABULARY}."
+        )
+    record = provenance(
+        function="lnattn.studies.unselectable_results.freeze_lengths",
+        text=Path(source).name,
+        text_sha256=sha256_of_file(source),
+        shortest=SHORTEST,
+    )
+    return write_result(out, "lengths", {"lengths": lengths}, record)

@@ -18,14 +18,14 @@ from lnattn.book.style import (
     GREEN,
     GREY,
     ORANGE,
-    PALETTE,
     SEQUENTIAL,
     VERMILION,
     WIDTH,
 )
 from lnattn.studies.selectability import Selectability
+from lnattn.studies.selectability_models import HeadShares
 from lnattn.studies.selectability_random import RandomGrid
-from lnattn.studies.unselectable_results import BEFORE, KEYS, FrozenArm
+from lnattn.studies.unselectable_results import KEYS, FrozenArm
 
 #: One colour and mark for each arm, the same in all figures.
 ARM_STYLE = {
@@ -39,7 +39,9 @@ def two_proofs(
     keys: Float[np.ndarray, "n 2"], found: Selectability, inside: int, corner: int
 ) -> Figure:
     """An unselectable key in the triangle that proves it, and a corner with its direction."""
-    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.9), sharex=True, sharey=True)
+    figure, (left, right) = plt.subplots(
+        1, 2, figsize=(WIDTH * 1.3, 4.0), sharex=True, sharey=True, layout="compressed"
+    )
     for ax in (left, right):
         _hull(ax, keys, found)
         ax.set_aspect("equal")
@@ -192,37 +194,23 @@ def shares_by_width(arms: Sequence[FrozenArm]) -> Figure:
     return figure
 
 
-def shares_in_heads(models: Mapping[str, tuple[Sequence[int], np.ndarray]]) -> Figure:
-    """Share of unselectable keys of each head against the number of keys, one panel a model."""
+def in_fewer_dimensions(models: Mapping[str, HeadShares]) -> Figure:
+    """Share of unselectable keys against the number of principal components kept, head by head."""
     figure, axes = plt.subplots(
-        len(models), 1, figsize=(WIDTH, 0.6 + 2.3 * len(models)), squeeze=False, sharex=True
+        len(models), 1, figsize=(WIDTH, 0.8 + 1.9 * len(models)), squeeze=False, sharex=True
     )
-    for ax, (title, (lengths, by_head)) in zip(axes.flat, models.items(), strict=True):
-        for head, values in enumerate(by_head.T):
-            ax.plot(
-                lengths,
-                100 * values,
-                marker=".",
-                color=PALETTE[head % len(PALETTE)],
-                linewidth=1.3,
-            )
-        worst = int(by_head[-1].argmax())
-        ax.annotate(
-            f"head {worst}",
-            (lengths[-1], 100 * by_head[-1, worst]),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-        )
+    for ax, (title, one) in zip(axes.flat, models.items(), strict=True):
+        for head, values in enumerate(one.fewer):
+            ax.plot(one.dims, 100 * values, color=BLUE, alpha=0.5, linewidth=1.2)
+            ax.lines[-1].set_label(None if head else "each head")
+        ax.plot(one.dims, 100 * one.normal, "--", color=BLACK, label="normal keys")
         ax.set_xscale("log", base=2)
-        ax.set_xticks(lengths)
-        ax.get_xaxis().set_major_formatter("{x:g}")
-        ax.margins(x=0.14)
-        ax.set_title(title)
-    axes[-1, 0].set_xlabel("number of keys")
-    figure.supylabel("unselectable keys in a head (%)", fontsize=FONT)
+        ax.set_ylim(-4, 104)
+        ax.set_title(f"{title}, {one.lengths[-1]} keys")
+    ticks = sorted({2 << k for one in models.values() for k in range(6) if 2 << k <= one.dims[-1]})
+    axes[-1, 0].set_xticks(ticks)
+    axes[-1, 0].get_xaxis().set_major_formatter("{x:g}")
+    axes[-1, 0].set_xlabel("principal components kept")
+    figure.supylabel("unselectable keys (%)", fontsize=FONT)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
-
-
-__all__ = ["BEFORE", "KEYS", "grids", "losses", "shares_by_layer", "shares_by_width",
-           "shares_in_heads", "two_proofs"]  # fmt: skip

@@ -15,6 +15,7 @@ from lnattn.book.paths import repository
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
 from lnattn.studies.measured_attention import measured_attention, near_share, windows
 from lnattn.studies.position import (
+    NEAR,
     dominant_wave,
     last_rows,
     near_keys,
@@ -23,7 +24,7 @@ from lnattn.studies.position import (
     trend,
 )
 from lnattn.studies.position_bias import PositionBias, position_bias, share_of_context
-from lnattn.studies.position_only import PositionOnly, freeze_position, position_only
+from lnattn.studies.position_only import ASSUMED, PositionOnly, freeze_position, position_only
 from lnattn.studies.sigma_bands import inverse_sigma_bands
 
 
@@ -272,6 +273,14 @@ def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
     folded = fold(layer.attention)
     curve = (folded.b_QK @ layer.embeddings.W_P.T / sigma).numpy()[2]
     assert made.spearman[3, 2] == pytest.approx(trend(curve).spearman)
+    inputs = layer.embeddings.W_P / sigma[:, None]
+    query, last = 1, made.bias.queries[1]
+    to_query = inputs[last] @ folded.W_Q[2]
+    scores = inputs[: last + 1] @ (folded.W_K[2] @ to_query + folded.b_QK[2])
+    alpha = (scores / folded.scale).softmax(dim=0)
+    assert made.near[3, 2, query] == pytest.approx(float(alpha[-NEAR:].sum()), abs=1e-6)
+    middle = np.median(layer.embeddings.W_P.double().var(dim=1, correction=0).numpy())
+    np.testing.assert_allclose(made.assumed, np.array(ASSUMED) * middle, rtol=1e-12)
 
 
 def test_gpt2_position_terms_are_as_frozen(gpt2_attention_folder):

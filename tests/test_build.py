@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 import time
 
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from lnattn.book import build, inputs, paths
+from lnattn.book.web import twice
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 
@@ -146,6 +149,90 @@ def test_buttons_need_an_address(tree, monkeypatch):
     assert full["launch_buttons"]["binderhub_url"]
 
 
+def test_claims_count_for_chapters_but_their_tests_do_not(tree):
+    """A chapter shows what claims.yml says of a claim, but not which test it names."""
+    (tree / "book/claims.yml").write_text("- id: K1\n  statement: a\n  test: tests/a.py::test_a\n")
+    before = digests(tree)
+    (tree / "book/claims.yml").write_text("- id: K1\n  statement: a\n  test: tests/b.py::test_b\n")
+    assert digests(tree)[0] == before[0]
+    assert digests(tree)[1] != before[1]
+    (tree / "book/claims.yml").write_text("- id: K1\n  statement: b\n  test: tests/b.py::test_b\n")
+    assert digests(tree)[0] != before[0]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["src/lnattn/book/web/head.py", "data/results/claims/book-gpt2.json", "tests/test_a.py"],
+)
+def test_what_only_pages_show_runs_no_chapter(tree, name):
+    before = digests(tree)
+    (tree / name).parent.mkdir(parents=True, exist_ok=True)
+    (tree / name).write_text("new")
+    after = digests(tree)
+    assert after[0] == before[0]
+    assert after[1] != before[1]
+
+
+@pytest.mark.parametrize("name", ["6", "06", "06-heads"])
+def test_a_chapter_is_found_by_number_or_name(tmp_path, name):
+    (tmp_path / "notebooks").mkdir()
+    for stem in ("01-layer", "06-heads", "60-x", "cli"):
+        (tmp_path / "notebooks" / f"{stem}.md").write_text("")
+    assert build.find_chapter(tmp_path, name).stem == "06-heads"
+    assert build.find_chapter(tmp_path, "cli").stem == "cli"
+    for wrong in ("7", "heads", "", "../book/index"):
+        with pytest.raises(
+            ResultError, match="there is no chapter .* there are 01-layer, 06-heads"
+        ):
+            build.find_chapter(tmp_path, wrong)
+
+
+def test_a_pdf_without_latex_is_one_sentence(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(build.shutil, "which", lambda name: "/bin/make" if name == "make" else None)
+    assert build.main(["--root", str(tmp_path), "--pdf"]) == 2
+    said = capsys.readouterr().err
+    assert "a PDF needs LaTeX, and xelatex and latexmk cannot be found" in said
+    assert "print a page" in said
+
+
+def test_the_address_of_the_site_reaches_the_configuration(tree, monkeypatch):
+    (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
+    monkeypatch.setenv("LNATTN_SITE_URL", "https://example.org/site")
+    path = build.write_config(tree, build.Folders(tree), tree / "c")
+    assert yaml.safe_load(path.read_text())["html"]["baseurl"] == "https://example.org/site"
+
+
+def test_two_builds_are_compared_file_by_file(tmp_path):
+    for name, text in {"one": "a", "two": "a", "three": "b"}.items():
+        for file in ("html/claims.json", "html/_images/x.png", "ledger/K1.json", "html/page.html"):
+            path = tmp_path / name / file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text if "page" not in file else name)
+    (tmp_path / "three" / "ledger" / "K1.json").rename(tmp_path / "three" / "ledger" / "K2.json")
+    assert list(twice.differences(tmp_path / "one", tmp_path / "two")) == []
+    assert list(twice.differences(tmp_path / "one", tmp_path / "three")) == [
+        "html/claims.json differs",
+        "ledger/K1.json is only in the first build",
+        "ledger/K2.json is only in the second build",
+        "html/_images/x.png differs",
+    ]
+
+
+def test_a_copy_of_the_tree_has_what_a_clone_would_have(tmp_path):
+    tree, copy = tmp_path / "tree", tmp_path / "copy"
+    tree.mkdir()
+    with pytest.raises(ResultError, match="must be a clone"):
+        twice.copy_tree(tree, copy)
+    subprocess.run(["git", "init", "-q", tree], check=True)
+    for name in ("kept.txt", "new.txt", "gone.txt", "_build/x", ".gitignore"):
+        (tree / name).parent.mkdir(exist_ok=True)
+        (tree / name).write_text("_build/\n")
+    subprocess.run(["git", "-C", tree, "add", "kept.txt", "gone.txt", ".gitignore"], check=True)
+    (tree / "gone.txt").unlink()
+    twice.copy_tree(tree, copy)
+    assert {path.name for path in copy.rglob("*")} == {"kept.txt", "new.txt", ".gitignore"}
+
+
 def test_a_folder_that_is_no_book_is_one_sentence(tmp_path, capsys):
     with pytest.raises(ResultError, match=r"has no _toc\.yml"):
         build.build(tmp_path)
@@ -202,6 +289,27 @@ def test_a_change_in_the_source_runs_the_chapter_again(book, capfd):
     (book / "src" / "lnattn" / "answer.txt").write_text("the answer is 42")
     assert build.build(book) == 0
     assert "the answer is 42" in page.read_text()
+
+
+def test_one_chapter_is_run_and_the_next_build_shows_that_run(book, capfd):
+    """The chapter prints a number that is new in every run, so a second run would show."""
+    code = "import random\nprint('drawn', random.SystemRandom().random())"
+    (book / "notebooks").mkdir()
+    (book / "chapter.md").unlink()
+    (book / "notebooks" / "06-heads.md").write_text(CHAPTER.format(code=code))
+    (book / "_toc.yml").write_text("format: jb-book\nroot: notebooks/06-heads\n")
+    assert build.main(["--root", str(book), "--chapter", "6"]) == 0
+    executed = book / "_build" / "executed" / "none" / "06-heads.ipynb"
+    (drawn,) = re.findall(r"drawn 0\.\d+", executed.read_text())
+    assert build.build(book) == 0
+    assert drawn in (book / "_build" / "html" / "notebooks" / "06-heads.html").read_text()
+
+
+def test_a_chapter_that_fails_alone_says_why(book, capfd):
+    (book / "notebooks").mkdir()
+    (book / "notebooks" / "06-heads.md").write_text(CHAPTER.format(code="1 / 0"))
+    assert build.main(["--root", str(book), "--chapter", "06-heads"]) == 1
+    assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_a_failing_cell_fails_the_build_and_shows_its_traceback(book, capfd):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -206,6 +207,37 @@ def test_a_number_that_differs_from_the_frozen_one_is_a_warning(tmp_path, monkey
     said = one.build()
     assert "4 in 'error 5e-15, 4 of 4' was 3 in 'error 5e-15, 3 of 4'" in said
     assert "make freeze-claims" in said
+
+
+# --- the book itself, where it is built --------------------------------------------------------
+
+SITE = Path(os.environ.get("LNATTN_SITE", ROOT / "_build" / "html"))
+needs_site = pytest.mark.skipif(
+    not (SITE / "claims.json").is_file(), reason="the site is not built here; run: make book"
+)
+
+
+@needs_site
+def test_the_built_page_has_every_record_with_all_its_links():
+    data = json.loads((SITE / "claims.json").read_text(encoding="utf-8"))
+    rows = Rows((SITE / "book" / "claims.html").read_text(encoding="utf-8"))
+    shown = [row for row in rows.rows if len(row) == 6][1:]
+    records = [(claim["id"], found) for claim in data["claims"] for found in claim["found"]]
+    assert records, "no chapter registered anything"
+    for claim_id, found in records:
+        same = [row for row in shown if row[0].split()[0] == claim_id and row[4] == found["model"]]
+        assert any(found["verdict"] in row[3] for row in same), (claim_id, found["model"])
+        assert all(row[5].count("·") == 2 for row in same), f"{claim_id} lacks a link"
+    functions = {found["function"] for _, found in records}
+    linked = {link.split("#")[1] for link in rows.links if "/api" in link or "api-" in link}
+    plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
+    assert not plain, "functions that the API reference does not have"
+
+
+@needs_site
+def test_the_preface_says_what_the_claims_page_says():
+    data = json.loads((SITE / "claims.json").read_text(encoding="utf-8"))
+    assert data["summary"] in (SITE / "book" / "index.html").read_text(encoding="utf-8")
 
 
 # --- heads, sitemap, downloads -----------------------------------------------------------------

@@ -10,7 +10,7 @@ from lnattn.book.claims import Claim
 from lnattn.book.ledger import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, VERDICTS, Entry
 
 #: What records say in place of a model's name where the claim needs no given checkpoint.
-NO_CHECKPOINT = ("no model", "any (algebra)", "trained here")
+NO_CHECKPOINT = ("no model", "any (algebra)", "random keys", "trained here")
 
 _WORDS = {
     HOLDS: ("holds", "hold"),

@@ -1,0 +1,183 @@
+"""The claims page in a real browser, from a file: filter, sort, share a view; and citations.
+
+Skipped, by name, where Sphinx or Chromium is not installed.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
+from test_claims_page import RECORDS, Book
+
+from lnattn.book.claims import claims
+
+SHOWN = """(() => [...document.querySelectorAll('.claims-all tbody tr')]
+  .filter(row => row.offsetParent !== null)
+  .map(row => row.cells[0].textContent.trim().split(' ')[0]))()"""
+HEADS = "[...document.querySelectorAll('.claims-all th')].map(th => th.getAttribute('aria-sort'))"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory):
+    """A small book's claims page, as a file, with three records."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LNATTN_MODEL", "tiny")
+        book = Book(tmp_path_factory.mktemp("book"))
+        other = {"id": "K2", "model": "another", "verdict": "holds in part", "reproduced": "7"}
+        book.leave([*RECORDS, other])
+        book.build(mathjax_path="no-mathjax.js")
+        yield (book.out / "book" / "claims.html").as_uri()
+
+
+@pytest.fixture
+def page(chromium, address):
+    tab = chromium.open(1280, 900)
+    tab.go(address)
+    yield tab
+    tab.close()
+
+
+def choose(page, name: str, value: str) -> None:
+    """Set one field of the filter as a reader would, with the event that follows."""
+    page.evaluate(
+        f"(() => {{ const f = document.querySelector('.claims-filter [name={name}]');"
+        f"f.value = {json.dumps(value)};"
+        "f.dispatchEvent(new Event('input', {bubbles: true})); })()"
+    )
+
+
+def press(page, key: str, code: int, text: str = "") -> None:
+    for kind, typed in (("keyDown", text), ("keyUp", "")):
+        page.call(
+            "Input.dispatchKeyEvent", type=kind, key=key, text=typed, windowsVirtualKeyCode=code
+        )
+
+
+def test_all_rows_are_shown_at_first_and_each_filter_narrows(page):
+    assert page.evaluate(SHOWN) == [*list(claims())[:2], "K2", *list(claims())[2:]]
+    said = page.evaluate("document.querySelector('.claims-shown').textContent")
+    assert said == f"{len(claims()) + 1} of {len(claims()) + 1} rows"
+    choose(page, "from", "K")
+    assert page.evaluate(SHOWN) == sorted(
+        ["K2", *(name for name in claims() if name[0] == "K")], key=lambda name: int(name[1:])
+    )
+    choose(page, "verdict", "fails")
+    assert page.evaluate(SHOWN) == ["K2"]
+    choose(page, "model", "another")
+    assert page.evaluate(SHOWN) == []
+    assert "0 of" in page.evaluate("document.querySelector('.claims-shown').textContent")
+    page.evaluate("document.querySelector('.claims-filter [type=reset]').click()")
+    page.evaluate("new Promise(done => setTimeout(done, 50))")
+    assert len(page.evaluate(SHOWN)) == len(claims()) + 1
+
+
+def test_all_words_must_be_there_in_any_case(page):
+    choose(page, "words", "KEY bias")
+    assert set(page.evaluate(SHOWN)) == {"K2"}
+    choose(page, "words", "<script>")
+    assert page.evaluate(SHOWN) == []
+
+
+def test_headings_sort_up_and_down_and_say_so(page):
+    assert page.evaluate(HEADS)[0] == "ascending"
+    press_heading = "document.querySelectorAll('.claims-all th button')[1].click()"
+    page.evaluate(press_heading)
+    assert page.evaluate(SHOWN)[:3] == ["K1", "K2", "K2"]  # holds, holds in part, fails
+    assert page.evaluate(HEADS)[3] == "ascending"
+    page.evaluate(press_heading)
+    assert page.evaluate(SHOWN)[-1] == "K1"
+    assert page.evaluate(HEADS)[3] == "descending"
+    assert page.evaluate(HEADS)[0] == "none"
+
+
+def test_claims_are_in_the_order_of_their_numbers(page):
+    page.evaluate("document.querySelectorAll('.claims-all th button')[0].click()")
+    shown = page.evaluate(SHOWN)
+    assert shown.index("K10") < shown.index("K9")  # descending now
+    page.evaluate("document.querySelectorAll('.claims-all th button')[0].click()")
+    shown = page.evaluate(SHOWN)
+    assert shown.index("K9") < shown.index("K10")
+
+
+def test_the_keyboard_is_enough(page):
+    """Tab leads to every control, in order, and Enter on a heading sorts."""
+    page.evaluate("document.querySelector('.claims-filter input').focus()")
+    reached = []
+    for _ in range(7):
+        focused = "document.activeElement.name || document.activeElement.textContent"
+        reached.append(page.evaluate(focused))
+        press(page, "Tab", 9)
+    assert reached == ["words", "from", "verdict", "model", "Show all", "Claim", "Holds?"]
+    page.evaluate("document.querySelectorAll('.claims-all th button')[2].focus()")
+    press(page, "Enter", 13, "\r")
+    assert page.evaluate(HEADS)[4] == "ascending"
+
+
+def test_a_view_can_be_shared_by_its_address(page, chromium):
+    choose(page, "verdict", "fails")
+    choose(page, "words", "key")
+    shared = page.evaluate("location.href")
+    assert shared.endswith("?words=key&verdict=fails")
+    other = chromium.open(400, 800)
+    try:
+        other.go(shared)
+        assert other.evaluate(SHOWN) == ["K2"]
+        other.go(shared.replace("fails", "%3Cscript%3E"))
+        assert set(other.evaluate(SHOWN)) >= {"K2"}
+        assert other.evaluate("document.querySelector('[name=verdict]').value") == ""
+    finally:
+        other.close()
+
+
+def test_the_page_is_quiet(page):
+    """No script error; what fails to load is the mathematics that this small book goes without."""
+    page.collect()
+    assert not page.of("Runtime.exceptionThrown")
+    assert all("no-mathjax.js" in e["entry"].get("url", "") for e in page.of("Log.entryAdded"))
+
+
+def test_a_citation_shows_its_reference(page):
+    """On focus and under the pointer; Escape hides it; the title is not shown twice."""
+    page.evaluate("""(() => {
+      const article = document.createElement('div');
+      article.className = 'bd-article';
+      article.innerHTML = '<a href="bibliography.html#id1" title="A & B <i>2025</i>">A</a>';
+      document.body.prepend(article);
+      const again = document.createElement('script');
+      again.src = document.querySelector('script[src*="reading.js"]').src;
+      return new Promise(done => { again.onload = done; document.body.append(again); });
+    })()""")
+    link = "document.querySelector('.bd-article a')"
+    notes = "[...document.querySelectorAll('.citation-note')]"
+    visible = f"{notes}.filter(note => !note.hidden).map(note => note.textContent)"
+    assert page.evaluate(visible) == []
+    page.evaluate(f"{link}.focus()")
+    assert page.evaluate(visible) == ["A & B <i>2025</i>"]
+    assert page.evaluate(f"{link}.getAttribute('aria-describedby')") == "citation-note"
+    assert page.evaluate(f"{link}.hasAttribute('title')") is False
+    page.evaluate("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))")
+    assert page.evaluate(visible) == []
+    page.evaluate(f"{link}.dispatchEvent(new PointerEvent('pointerenter'))")
+    assert page.evaluate(visible) == ["A & B <i>2025</i>"]
+    page.evaluate(f"{link}.dispatchEvent(new PointerEvent('pointerleave'))")
+    assert page.evaluate(visible) == []
+
+
+def test_printing_opens_what_is_folded_and_closes_it_again(page):
+    page.evaluate("""(() => {
+      const article = document.createElement('div');
+      article.className = 'bd-article';
+      article.innerHTML = '<details id="a"></details><details id="b" open></details>';
+      document.body.append(article);
+      document.documentElement.dataset.theme = 'dark';
+      window.dispatchEvent(new Event('beforeprint'));
+    })()""")
+    state = "[...document.querySelectorAll('.bd-article details')].map(d => d.open)"
+    theme = "document.documentElement.dataset.theme"
+    assert (page.evaluate(state), page.evaluate(theme)) == ([True, True], "light")
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert (page.evaluate(state), page.evaluate(theme)) == ([False, True], "dark")

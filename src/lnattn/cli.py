@@ -24,6 +24,11 @@ COMMANDS = {
     "count": ("lnattn.commands.count", "count a corpus: unigrams and bigrams, exact, on all cores"),
     "freeze": ("lnattn.commands.freeze", "compute every study of a model and keep the results"),
     "verify": ("lnattn.commands.verify", "compute frozen results again and list what differs"),
+    "majority": (
+        "lnattn.commands.majority",
+        "train the majority model with and without projection",
+    ),
+    "selectable": ("lnattn.commands.selectability", "which keys no query can select, with proofs"),
     "claims": ("lnattn.commands.claims", "the papers' claims beside what the chapters found"),
     "train-book-model": (
         "lnattn.commands.train",

@@ -1,0 +1,181 @@
+"""Curves of the majority experiment, and its keys and queries in space (chapter 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d import Axes3D
+
+from lnattn.book.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    SMALL,
+    VERMILION,
+    WIDTH,
+)
+from lnattn.studies.majority import Curves, Experiment, epochs_to
+
+#: Colour and line of every arm: solid with projection, dashed without; blue and green norm √d.
+LOOKS: Mapping[str, tuple[str, str]] = {
+    "layernorm": (BLUE, "-"),
+    "rms": (GREEN, "--"),
+    "authors": (VERMILION, "--"),
+    "projection-small": (ORANGE, "-"),
+    "literal": (PURPLE, ":"),
+    "small-scores": (GREY, "-."),
+    "small-values": (BLACK, "-."),
+}
+#: Short names for legends.
+SHORT: Mapping[str, str] = {
+    "layernorm": "projection, √d (LayerNorm)",
+    "rms": "no projection, √d (RMSNorm)",
+    "authors": "no projection, 1/√d (code)",
+    "projection-small": "projection, 1/√d",
+    "literal": "no projection, x/σ(x)",
+    "small-scores": "no proj., √d, but q and k 1/√d",
+    "small-values": "no proj., √d, but v 1/√d",
+}
+_LABELS = {
+    "loss": "training loss\n(nats a position)",
+    "accuracy": "test accuracy",
+    "angle": "mean angle of\nqueries to 1 (degrees)",
+    "spread": "spread of a\nquery's scores",
+}
+
+
+def learning_curves(
+    experiment: Experiment,
+    measures: Sequence[str] = ("loss", "accuracy", "angle"),
+    *,
+    arms: Sequence[str] | None = None,
+    live: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+) -> Figure:
+    """One panel a measure: medians over seeds, with bands from the lowest to the highest run.
+
+    live: arm → arrays `epoch` and the measures, of runs made by the page itself, drawn in black.
+    """
+    figure, axes = plt.subplots(
+        len(measures), 1, figsize=(WIDTH, 1.0 + 2.1 * len(measures)), sharex=True, squeeze=False
+    )
+    for ax, measure in zip(axes[:, 0], measures, strict=True):
+        for name in arms or experiment.arms:
+            _band(ax, experiment.of(name), measure)
+        for number, (name, found) in enumerate((live or {}).items()):
+            _, line = LOOKS[name]
+            ax.plot(
+                found["epoch"],
+                np.median(found[measure], axis=0),
+                line,
+                color=BLACK,
+                lw=1.2,
+                label="run by this page" if number == 0 else None,
+            )
+        ax.set_ylabel(_LABELS[measure])
+        if measure == "loss":
+            ax.set_yscale("log")
+    axes[-1, 0].set_xlabel("epoch")
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper left", ncols=1)
+    return figure
+
+
+def _band(ax: Axes, curves: Curves, measure: str) -> None:
+    colour, line = LOOKS[curves.arm]
+    values = getattr(curves, measure)
+    ax.fill_between(curves.epoch, values.min(0), values.max(0), color=colour, alpha=0.18, lw=0)
+    ax.plot(
+        curves.epoch, np.median(values, axis=0), line, color=colour, lw=1.7, label=SHORT[curves.arm]
+    )
+
+
+def keys_and_queries(
+    experiment: Experiment, arms: Sequence[str], run: int = 0, view: tuple[float, float] = (16, 20)
+) -> Figure:
+    """Trained keys and directions of the queries of every class in three dimensions (Fig. 1a, b).
+
+    Queries differ a hundredfold in length between arms, so each is drawn at the length of the keys'
+    mean; the keys keep their lengths.
+    """
+    rows = -(-len(arms) // 2)
+    figure = plt.figure(figsize=(WIDTH, 0.6 + 2.75 * rows))
+    for place, name in enumerate(arms):
+        curves = experiment.of(name)
+        keys, queries = curves.keys[run], curves.queries[run]
+        size = float(np.linalg.norm(keys, axis=1).mean())
+        axes: Axes3D = figure.add_subplot(rows, 2, place + 1, projection="3d")
+        _plane_and_ones(axes, size)
+        directions = queries / np.linalg.norm(queries, axis=1, keepdims=True) * size
+        axes.plot(*_rays(directions), color=BLACK, lw=1.2, label="queries (direction)")
+        axes.plot(*_rays(keys), color=VERMILION, lw=1.0, label="keys")
+        axes.scatter(*keys.T, color=VERMILION, s=16, depthshade=False)
+        axes.set_title(SHORT[name].replace(" (", "\n("), fontsize=SMALL)
+        axes.view_init(elev=view[0], azim=view[1])
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2)
+    return figure
+
+
+def _rays(ends: np.ndarray) -> np.ndarray:
+    """Coordinates [3, points] of lines from the origin to each end, with gaps between them."""
+    rays = np.full((len(ends), 3, 3), np.nan)
+    rays[:, 0], rays[:, 1] = 0.0, ends
+    return rays.reshape(-1, 3).T
+
+
+def _plane_and_ones(axes: Axes3D, size: float) -> None:
+    """The plane orthogonal to 1, the line through 1, and quiet axes that reach to `size`."""
+    limit = 1.15 * size
+    a, b = np.meshgrid([-size, size], [-size, size])
+    u, w = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)
+    plane = a[..., None] * u + b[..., None] * w
+    axes.plot_surface(*np.moveaxis(plane, -1, 0), color=GREY, alpha=0.2, linewidth=0)
+    end = 1.3 * size / np.sqrt(3)
+    axes.plot([-end, end], [-end, end], [-end, end], color=BLUE, lw=1.4, ls="--")
+    axes.text(end * 1.1, end * 1.1, end * 1.1, "1", color=BLUE, fontweight="bold")
+    axes.set(xlim=(-limit, limit), ylim=(-limit, limit), zlim=(-limit, limit))
+    axes.set(xticks=[], yticks=[], zticks=[])
+    axes.set_box_aspect((1, 1, 1))
+
+
+def arrival(
+    panels: Mapping[str, Sequence[Curves]],
+    *,
+    accuracy: float,
+    width: float = WIDTH,
+) -> Figure:
+    """Epochs to a test accuracy: a row of dots for every arm, one dot a run, one panel a setting.
+
+    Runs that never arrive are drawn as crosses at the right edge.
+    """
+    columns = 2 if len(panels) > 1 else 1
+    rows = -(-len(panels) // columns)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(width, 0.9 + 1.45 * rows), sharex=True, sharey=True, squeeze=False
+    )
+    for ax in grid.flat[len(panels) :]:
+        ax.set_visible(False)
+    for ax, (title, listed) in zip(grid.flat, panels.items(), strict=False):
+        for row, curves in enumerate(listed):
+            colour, _ = LOOKS[curves.arm]
+            found = epochs_to(curves, accuracy=accuracy)
+            late = int(curves.epoch[-1]) * 1.35
+            arrived = np.isfinite(found)
+            ax.plot(found[arrived], np.full(arrived.sum(), row), "o", color=colour, alpha=0.75)
+            ax.plot(
+                np.full((~arrived).sum(), late), np.full((~arrived).sum(), row), "x", color=colour
+            )
+        ax.set_title(title, fontsize=SMALL)
+        ax.set_xscale("log")
+        ax.set_yticks(range(len(listed)), [SHORT[curves.arm].split(" (")[0] for curves in listed])
+        ax.set_ylim(len(listed) - 0.5, -0.5)
+        ax.grid(axis="x")
+    figure.supxlabel(f"epochs to {accuracy:.0%} test accuracy (×: not reached)", fontsize=11)
+    return figure

@@ -1,0 +1,161 @@
+"""The one-layer encoder of the majority task, and the five ways to normalise what it attends to.
+
+Brody et al. (2023, §4.1, App. E.1): embedding → `nn.TransformerEncoderLayer` (norm first, one
+head, no positions, feed-forward of width d, ReLU) → the transposed embedding. The norm before
+attention has no gain or bias and attention's input projections have no bias, which makes 584
+parameters for d = 8 and 20 classes. The norm before attention is what the experiment varies.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from lnattn.attention.layernorm import center
+from lnattn.errors import ShapeError
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way to normalise the input of attention.
+
+    project: subtract the mean first. norm: 'sqrt' scales to norm √d, 'inverse' to norm 1/√d,
+    'sigma' divides by the standard deviation σ of Eq. 2, which centres even when the numerator
+    does not. small: which of attention's inputs are d times smaller than `norm` makes them:
+    'none', 'scores' (queries and keys) or 'values'. title: its name in tables and figures.
+    """
+
+    name: str
+    title: str
+    project: bool
+    norm: str
+    small: str = "none"
+
+    def normalise(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        """Normalise the last axis; no ε, as in the authors' code."""
+        root = math.sqrt(x.shape[-1])
+        kept = center(x) if self.project else x
+        if self.norm == "sigma":
+            return kept * (root / center(x).norm(dim=-1, keepdim=True))
+        unit = kept / kept.norm(dim=-1, keepdim=True)
+        return unit * root if self.norm == "sqrt" else unit / root
+
+    def score_inputs(self, y: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        """What queries and keys are made of, given the normalised input."""
+        return y / y.shape[-1] if self.small == "scores" else y
+
+    def value_inputs(self, y: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        """What values are made of, given the normalised input."""
+        return y / y.shape[-1] if self.small == "values" else y
+
+
+_LISTED = (
+    Arm("layernorm", "projection, norm √d (LayerNorm)", True, "sqrt"),
+    Arm("rms", "no projection, norm √d (RMSNorm)", False, "sqrt"),
+    Arm("authors", "no projection, norm 1/√d (the authors' code)", False, "inverse"),
+    Arm("projection-small", "projection, norm 1/√d", True, "inverse"),
+    Arm("literal", "no projection, x/σ(x) (the text, read literally)", False, "sigma"),
+    Arm("small-scores", "no projection, norm √d, queries and keys 1/√d", False, "sqrt", "scores"),
+    Arm("small-values", "no projection, norm √d, values 1/√d", False, "sqrt", "values"),
+)
+#: All arms by name; the first five are the experiment, the last two take its result apart.
+ARMS: Mapping[str, Arm] = {arm.name: arm for arm in _LISTED}
+#: The five arms of the experiment.
+MAIN_ARMS: tuple[str, ...] = tuple(ARMS)[:5]
+
+
+def arm(name: str) -> Arm:
+    """The arm of this name; an unknown name is one `ShapeError`."""
+    if name not in ARMS:
+        raise ShapeError(f"arm {name!r} is not one of: {', '.join(ARMS)}.")
+    return ARMS[name]
+
+
+class InputNorm(nn.Module):
+    """An arm's normalisation as a module, in the place of the encoder layer's first norm."""
+
+    eps = 0.0
+
+    def __init__(self, arm: Arm) -> None:
+        super().__init__()
+        self.arm = arm
+
+    def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        return self.arm.normalise(x)
+
+
+class MajorityTransformer(nn.Module):
+    """The obvious model: one embedded sequence after the other through an encoder layer.
+
+    Slow, and what the fast trainer is tested and timed against. It stays in training mode (there
+    is no dropout), because torch's fused inference path needs a bias that this model does not have.
+    """
+
+    def __init__(self, arm: Arm, d_model: int = 8, classes: int = 20) -> None:
+        super().__init__()
+        if arm.small != "none":
+            raise ShapeError(f"arm {arm.name!r} has no equivalent in nn.TransformerEncoderLayer.")
+        self.embedding = nn.Embedding(classes, d_model)
+        self.layer = _encoder_layer(d_model)
+        self.layer.norm1 = InputNorm(arm)
+
+    def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length classes"]:
+        """Logits of the majority class, at every position."""
+        return self.layer(self.embedding(ids)) @ self.embedding.weight.T
+
+    def loss(
+        self, ids: Int[Tensor, "batch length"], labels: Int[Tensor, "batch"]
+    ) -> Float[Tensor, ""]:
+        """Mean cross-entropy in nats over all positions of all sequences."""
+        logits = self(ids)
+        targets = labels[:, None].expand(ids.shape)
+        return nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def _encoder_layer(d_model: int) -> nn.TransformerEncoderLayer:
+    layer = nn.TransformerEncoderLayer(
+        d_model,
+        nhead=1,
+        dim_feedforward=d_model,
+        dropout=0.0,
+        layer_norm_eps=0.0,
+        batch_first=True,
+        norm_first=True,
+    )
+    layer.self_attn.register_parameter("in_proj_bias", None)
+    return layer
+
+
+def initial_parameters(
+    seed: int, d_model: int = 8, classes: int = 20, scale: float = 1.0
+) -> dict[str, Tensor]:
+    """The model's parameters at the start, by name, float32; the same for every arm.
+
+    torch's defaults: standard normal embeddings, Xavier-uniform input projections, Kaiming-uniform
+    linear layers. scale multiplies the input projections W_Q, W_K and W_V: at scale d, norm 1/√d
+    starts out with the scores and values that norm √d has at scale 1. The caller's random state
+    is left alone.
+    """
+    if d_model < 2 or classes < 2:
+        raise ShapeError(f"d_model = {d_model} and classes = {classes} must both be at least 2.")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        embedding = nn.Embedding(classes, d_model)
+        layer = _encoder_layer(d_model)
+    found = {"embedding.weight": embedding.weight.detach()}
+    for name, value in layer.named_parameters(prefix="layer"):
+        if not name.startswith("layer.norm1."):
+            found[name] = value.detach()
+    found["layer.self_attn.in_proj_weight"] *= scale
+    return found
+
+
+def sequences(counts: Int[Tensor, "batch classes"]) -> Int[Tensor, "batch length"]:
+    """A sequence for every count vector, its classes in order (the model cannot tell the order)."""
+    classes = torch.arange(counts.shape[1])
+    return torch.stack([classes.repeat_interleave(row) for row in counts])

@@ -1,0 +1,288 @@
+"""Long runs of the majority experiment: interruption, freezing, the command, and what is read."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lnattn import cli
+from lnattn.errors import ResultError, ShapeError
+from lnattn.studies import majority, majority_experiments
+from lnattn.studies.majority import Curves, Experiment, epochs_to, median, ratio_of_medians
+from lnattn.studies.majority_model import arm
+from lnattn.studies.majority_runs import Job, angles_to_ones, measures, run_job
+from lnattn.studies.majority_training import MajorityPlan, Stack
+
+mpl.use("Agg")
+TINY = MajorityPlan(
+    d_model=3, classes=5, length=15, margin=3, examples=100, batch=40, epochs=7, evaluate_every=3
+)
+JOB = Job("rms, tiny", "rms", TINY, (0, 1))
+
+
+class Stop(Exception):
+    """What interrupts a run in these tests."""
+
+
+def stop_after(epochs: int):
+    """A progress callback that raises after so many epochs."""
+    done = 0
+
+    def progress(more: int, loss: float) -> None:
+        nonlocal done
+        done += more
+        if done >= epochs:
+            raise Stop
+
+    return progress
+
+
+def assert_same(one: dict, other: dict) -> None:
+    for name in set(one) - {"seconds"}:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> dict[str, np.ndarray]:
+    return run_job(JOB, tmp_path_factory.mktemp("whole"))
+
+
+def test_curves_have_the_planned_points(uninterrupted):
+    assert uninterrupted["epoch"].tolist() == [0, 3, 6, 7]
+    for name in ("loss", "accuracy", "angle", "spread"):
+        assert uninterrupted[name].shape == (2, 4)
+        assert uninterrupted[name].dtype == np.float32
+        assert np.isfinite(uninterrupted[name]).all()
+    assert uninterrupted["keys"].shape == (2, 5, 3)
+    # Two seeds are two runs.
+    assert (uninterrupted["loss"][0] != uninterrupted["loss"][1]).all()
+
+
+@pytest.mark.parametrize("stops", [(1,), (3, 5), (2, 4, 6)])
+def test_an_interrupted_run_ends_where_it_would_have_ended(tmp_path, uninterrupted, stops):
+    for epochs in stops:
+        with pytest.raises(Stop):
+            run_job(JOB, tmp_path, progress=stop_after(epochs), save_every=0.0)
+    assert_same(run_job(JOB, tmp_path), uninterrupted)
+    # Finished: read, not trained again.
+    assert_same(run_job(JOB, tmp_path, progress=lambda epochs, loss: None), uninterrupted)
+
+
+def test_a_killed_process_loses_nothing_that_was_saved(tmp_path, uninterrupted):
+    """kill -9 in the middle of the run, between two saved states."""
+    script = f"""
+import os, signal, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from lnattn.studies.majority_runs import Job, run_job
+from lnattn.studies.majority_training import MajorityPlan
+plan = MajorityPlan(**{vars(TINY)!r})
+seen = 0
+def progress(epochs, loss):
+    global seen
+    seen += epochs
+    if seen == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+run_job(Job("rms, tiny", "rms", plan, (0, 1)), {str(tmp_path)!r}, progress=progress, save_every=0.0)
+"""
+    ended = subprocess.run([sys.executable, "-c", script], check=False, env=dict(os.environ))
+    assert ended.returncode == -signal.SIGKILL
+    (state,) = [path for path in tmp_path.iterdir() if path.suffix == ".npz"]
+    with np.load(state) as kept:
+        assert int(kept["done"]) == 4
+    assert_same(run_job(JOB, tmp_path), uninterrupted)
+
+
+def test_threads_change_nothing(tmp_path, uninterrupted):
+    assert_same(run_job(JOB, tmp_path, workers=2), uninterrupted)
+
+
+def test_other_settings_and_damage_are_refused(tmp_path, uninterrupted):
+    run_job(replace(JOB, plan=replace(TINY, epochs=1)), tmp_path)
+    with pytest.raises(ResultError, match="other settings"):
+        run_job(JOB, tmp_path)
+    (tmp_path / JOB.file_name).write_bytes(b"PK no more")
+    with pytest.raises(ResultError, match=r"cannot be read .*delete it and run again"):
+        run_job(JOB, tmp_path)
+
+
+def test_angles_and_spread():
+    d = 5
+    vectors = np.stack([np.ones(d), -2 * np.ones(d), np.eye(d)[0] - np.eye(d)[1], np.eye(d)[0]])
+    angle = np.degrees(np.arccos(1 / np.sqrt(d)))
+    np.testing.assert_allclose(angles_to_ones(vectors), [0, 0, 90, angle], atol=1e-5)
+    stack = Stack(arm("rms"), TINY, (0, 1))
+    found, spread = measures(stack)
+    y = arm("rms").normalise(stack.parameters["embedding.weight"][1]).numpy().astype(float)
+    W_Q, W_K, _ = np.split(stack.parameters["layer.self_attn.in_proj_weight"][1].numpy(), 3)
+    queries = y @ W_Q.T @ W_K / np.sqrt(3)
+    cosine = np.abs(queries.sum(axis=1)) / np.linalg.norm(queries, axis=1) / np.sqrt(3)
+    assert found[1] == pytest.approx(np.degrees(np.arccos(cosine)).mean(), abs=1e-3)
+    assert spread[1] == pytest.approx((queries @ y.T).std(axis=1).mean(), rel=1e-4)
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("frozen")
+    jobs = [
+        Job(f"{name} {seeds}", name, TINY, seeds)
+        for seeds in ((0, 1), (2,))
+        for name in ("layernorm", "rms")
+    ]
+    majority_experiments.run_experiments(["main"], folder, progress=False, jobs={"main": jobs})
+    return folder
+
+
+def test_frozen_results_are_read_back(frozen):
+    found = Experiment.read(frozen, "main")
+    assert found.record["finished_runs"] == found.record["planned_runs"] == 6
+    assert not (frozen / "partial" / "main").exists()
+    assert found.arms == ("layernorm", "rms")
+    curves = found.of("rms", d_model=3)
+    assert curves.seeds == (0, 1, 2)
+    assert curves.loss.shape == (3, 4)
+    alone = run_job(Job("alone", "rms", TINY, (2,)), frozen / "elsewhere")
+    np.testing.assert_array_equal(curves.loss[2], alone["loss"][0])
+    with pytest.raises(ResultError, match="0 of the frozen curves are of rms, d_model = 4"):
+        found.of("rms", d_model=4)
+    table = majority.threshold_table(
+        found, {"layernorm": "LN", "rms": "RMS"}, accuracies=(0.01, 1.1), losses=(100.0,)
+    )
+    never = "never (never to never), 0 of 3 runs"
+    assert table.loc["LN"].tolist() == ["0 (0 to 0)", never, "0 (0 to 0)"]
+
+
+def test_an_interrupted_experiment_freezes_what_is_finished(tmp_path, monkeypatch):
+    jobs = [Job(name, name, TINY, (0,)) for name in ("layernorm", "rms")]
+    first = run_job
+
+    def broken(job, *args, **options):
+        if job.name == "rms":
+            raise KeyboardInterrupt
+        return first(job, *args, **options)
+
+    monkeypatch.setattr(majority_experiments, "run_job", broken)
+    with pytest.raises(KeyboardInterrupt):
+        majority_experiments.run_experiments(
+            ["width"], tmp_path, progress=False, jobs={"width": jobs}
+        )
+    part = Experiment.read(tmp_path, "width")
+    assert part.arms == ("layernorm",)
+    assert (part.record["finished_jobs"], part.record["planned_jobs"]) == (1, 2)
+    monkeypatch.undo()
+    for _ in range(2):  # the second time, all is there
+        majority_experiments.run_experiments(
+            ["width"], tmp_path, progress=False, jobs={"width": jobs}
+        )
+        assert Experiment.read(tmp_path, "width").arms == ("layernorm", "rms")
+
+
+def test_planned_experiments():
+    main = majority_experiments.jobs_of("main")
+    assert sum(len(job.seeds) for job in main) == 50
+    assert {job.plan for job in main} == {MajorityPlan()}
+    assert {job.arm for job in main[:5]} == {job.arm for job in main[5:]}
+    for name in majority_experiments.EXPERIMENTS:
+        jobs = majority_experiments.jobs_of(name)
+        assert len({job.name for job in jobs}) == len(jobs)
+        assert len({job.file_name for job in jobs}) == len(jobs)
+    with pytest.raises(ShapeError, match="'depth' is not one of: main"):
+        majority_experiments.jobs_of("depth")
+
+
+def curves_with(accuracy: list[list[float]]) -> Curves:
+    values = np.array(accuracy, dtype=np.float32)
+    points = np.zeros_like(values)
+    runs, size = values.shape
+    return Curves(
+        arm="rms",
+        plan=TINY,
+        seeds=tuple(range(runs)),
+        epoch=np.arange(size) * 5,
+        loss=1 - values,
+        accuracy=values,
+        angle=points,
+        spread=points,
+        queries=np.zeros((runs, 2, 3)),
+        keys=np.zeros((runs, 2, 3)),
+    )
+
+
+def test_epochs_to_a_threshold():
+    curves = curves_with([[0.1, 0.5, 0.9, 0.8], [0.1, 0.2, 0.3, 0.4], [0.9, 0.1, 0.1, 0.1]])
+    assert epochs_to(curves, accuracy=0.9).tolist() == [10, np.inf, 0]
+    assert epochs_to(curves, loss=0.55).tolist() == [5, np.inf, 0]
+    with pytest.raises(ResultError, match="one threshold"):
+        epochs_to(curves)
+
+
+@given(
+    st.lists(st.one_of(st.floats(1, 100), st.just(np.inf)), min_size=1, max_size=10),
+    st.integers(0, 3),
+)
+def test_intervals_hold_the_median(values, seed):
+    found = median(np.array(values), seed=seed)
+    ordered = sorted(values)
+    middle = (ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2
+    assert found.value == pytest.approx(middle)
+    assert min(values) <= found.low <= found.value <= found.high <= max(values)
+
+
+def test_ratio_is_paired_and_covers_its_value():
+    rng = np.random.default_rng(0)
+    fast = rng.uniform(50, 150, 10)
+    slow = 3 * fast
+    exact = ratio_of_medians(slow, fast)
+    assert exact.value == exact.low == exact.high == pytest.approx(3)
+    loose = ratio_of_medians(rng.permutation(slow), fast)
+    assert loose.low < 3 < loose.high
+    with pytest.raises(ResultError, match="cannot be paired"):
+        ratio_of_medians(slow[:3], fast)
+    with pytest.raises(ResultError, match="no ratio"):
+        ratio_of_medians(slow, np.full(10, np.inf))
+    assert ratio_of_medians(np.full(10, np.inf), fast).value == np.inf
+
+
+def test_figures_are_drawn(frozen):
+    from lnattn.book.figures import majority as figures
+
+    found = Experiment.read(frozen, "main")
+    live = {"rms": {"epoch": np.array([0, 1]), "loss": np.ones((2, 2))}}
+    drawn = figures.learning_curves(found, ("loss", "angle"))
+    assert [len(ax.lines) for ax in drawn.axes] == [2, 2]
+    assert len(figures.learning_curves(found, ("loss",), live=live).axes[0].lines) == 3
+    assert len(figures.keys_and_queries(found, ("layernorm", "rms"), run=1).axes) == 2
+    panels = {"here": [found.of("rms")], "there": [found.of("layernorm")]}
+    assert len(figures.arrival(panels, accuracy=0.9).axes) == 2
+    assert set(figures.LOOKS) == set(figures.SHORT)
+
+
+def test_command_runs_and_explains(capsys, tmp_path):
+    sizes = ["--examples", "200", "--batch", "50", "--epochs", "2", "--d-model", "3"]
+    assert cli.main(["majority", *sizes, "--seeds", "1", "--arms", "rms", "--quiet"]) == 0
+    assert "rms" in capsys.readouterr().out
+    assert cli.main(["majority", *sizes, "--seeds", "1", "--quiet", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["arm"] for row in rows] == ["layernorm", "rms", "authors"]
+    for arguments, message in (
+        (["--paper"], "needs --out"),
+        (["--paper", "--out", str(tmp_path), "--epochs", "3"], "--epochs does not go with --paper"),
+        (["--out", str(tmp_path)], "go with --paper"),
+        (["--arms", "none"], "'none' is not one of"),
+        (
+            ["--paper", "--out", str(tmp_path), "--only", "depth", "--quiet"],
+            "'depth' is not one of",
+        ),
+    ):
+        assert cli.main(["majority", *arguments]) == 1
+        assert message in capsys.readouterr().err

@@ -1,0 +1,208 @@
+"""The built site in a real browser: nothing from other hosts, no errors, mathematics, phones.
+
+And for everyone: axe-core finds no grave violation, in the light colours or the dark ones.
+Skipped, by name, where the site is not built (`make book`) or no Chromium is installed.
+"""
+
+from __future__ import annotations
+
+import json
+
+import accessibility
+import browser
+import pytest
+from site_pages import SITE, SYSTEM_PAGES, each_page, needs_site, served
+
+needs_browser = pytest.mark.skipif(
+    browser.find() is None, reason="no Chromium is installed here; apt-get install chromium"
+)
+pytestmark = [needs_site, needs_browser]
+
+
+@pytest.fixture(scope="module")
+def address():
+    with served(SITE) as address:
+        yield address
+
+
+LOOK = """
+(() => {
+  const article = document.querySelector('.bd-article') ?? document.body;
+  const formulas = [...article.querySelectorAll('.math')];
+  return {
+    formulas: formulas.length,
+    rendered: formulas.filter(e => e.querySelector('mjx-container')).length,
+    broken: [...document.querySelectorAll('mjx-merror, [data-mjx-error]')].map(e => e.title
+      || e.dataset.mjxError || e.textContent),
+    raw: formulas.filter(e => !e.querySelector('mjx-container')).map(e => e.textContent),
+    nameless: [...article.querySelectorAll('img')].filter(e => !e.alt.trim()).map(e => e.src),
+    empty: [...article.querySelectorAll('img')].filter(e => e.naturalWidth === 0).map(e => e.src),
+    overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    wide: [...article.querySelectorAll('*')]
+      .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+      .slice(0, 5).map(e => e.tagName + '.' + e.className),
+    headings: article.querySelectorAll('h1').length,
+    language: document.documentElement.lang,
+  };
+})()
+"""
+
+
+def problems(tab) -> list[str]:
+    """Requests that failed, and what the console calls an error, since the page was opened."""
+    tab.collect()
+    found = [
+        f"status {event['response']['status']}: {event['response']['url']}"
+        for event in tab.of("Network.responseReceived")
+        if event["response"]["status"] >= 400
+    ]
+    found += [event["errorText"] for event in tab.of("Network.loadingFailed")]
+    found += [
+        event["entry"]["text"]
+        for event in tab.of("Log.entryAdded")
+        if event["entry"]["level"] == "error"
+    ]
+    found += [
+        str(event["args"])
+        for event in tab.of("Runtime.consoleAPICalled")
+        if event["type"] in {"error", "assert"}
+    ]
+    return found + [str(event["exceptionDetails"]) for event in tab.of("Runtime.exceptionThrown")]
+
+
+def requested(tab) -> list[str]:
+    return [event["request"]["url"] for event in tab.of("Network.requestWillBeSent")]
+
+
+@each_page
+def test_a_page_in_the_browser(page, address, chromium):
+    tab = chromium.open(360, 740)
+    try:
+        tab.go(address + page)
+        phone = tab.evaluate(LOOK)
+        tab.resize(1280, 900)
+        desktop = tab.evaluate(LOOK)
+        wrong, urls = problems(tab), requested(tab)
+    finally:
+        tab.close()
+    assert urls, "the browser reported no request at all"
+    elsewhere = [url for url in urls if not url.startswith((address, "data:", "blob:"))]
+    assert not elsewhere, "requests to other hosts"
+    assert not wrong, "failed requests, or errors on the console"
+    assert not phone["broken"], "formulas that MathJax could not read"
+    assert not phone["raw"], "formulas that were not rendered"
+    assert phone["rendered"] == phone["formulas"]
+    assert not phone["nameless"], "images without alternative text"
+    assert not phone["empty"], "images without content"
+    assert phone["overflow"] <= 0, f"scrolls sideways at 360 px: {phone['wide']}"
+    assert desktop["overflow"] <= 0, f"scrolls sideways at 1280 px: {desktop['wide']}"
+    assert phone["language"] == "en"
+    if page not in SYSTEM_PAGES:
+        assert phone["headings"] == 1
+
+
+@pytest.mark.skipif(accessibility.find() is None, reason="axe-core absent: pip install .[test]")
+@each_page
+def test_everyone_can_use_a_page(page, address, chromium):
+    """In light colours by all rules of the guidelines; in dark ones, whether it can be read."""
+    tab = chromium.open(1280, 900)
+    try:
+        tab.go(address + page)
+        tab.evaluate("document.documentElement.dataset.theme = 'light'")
+        light = accessibility.violations(tab)
+        tab.evaluate("document.documentElement.dataset.theme = 'dark'")
+        dark = accessibility.violations(tab, accessibility.CONTRAST)
+    finally:
+        tab.close()
+    assert not light, "accessibility"
+    assert not dark, "contrast on dark ground"
+
+
+def test_mathematics_is_there_at_all(address, chromium):
+    tab = chromium.open()
+    try:
+        tab.go(address + "book/notation.html")
+        assert tab.evaluate("document.querySelectorAll('mjx-container').length") > 20
+    finally:
+        tab.close()
+
+
+@pytest.mark.parametrize("page", ["index.html", "book/notation.html", "book/token-explorer.html"])
+def test_the_site_works_from_a_disk(page, chromium):
+    tab = chromium.open(360, 740)
+    try:
+        tab.go((SITE / page).as_uri())
+        tab.evaluate("new Promise(done => setTimeout(done, 500))")
+        found = tab.evaluate(LOOK)
+        wrong, urls = problems(tab), requested(tab)
+        states = tab.evaluate(
+            "[...document.querySelectorAll('.token-explorer')].map(e => e.dataset.state)"
+        )
+    finally:
+        tab.close()
+    assert not wrong
+    assert all(url.startswith(("file://", "data:", "blob:")) for url in urls)
+    assert found["rendered"] == found["formulas"]
+    assert states == (["ready", "ready"] if "explorer" in page else [])
+
+
+def test_the_explorers_first_view_is_small(chromium):
+    """What it loads beside the book's own page: scripts, styles and data, not compressed."""
+    tab = chromium.open(360, 740)
+    try:
+        tab.go((SITE / "book" / "token-explorer.html").as_uri())
+        tab.evaluate("new Promise(done => setTimeout(done, 500))")
+        tab.collect()
+        own = {url.split("?")[0] for url in requested(tab) if "/_static/explorer/" in url}
+    finally:
+        tab.close()
+    folder = (SITE / "_static" / "explorer").as_uri() + "/"
+    sizes = {
+        name: (SITE / "_static" / "explorer" / name).stat().st_size
+        for name in (url.removeprefix(folder) for url in own)
+    }
+    assert len(sizes) >= 8
+    assert sum(sizes.values()) < 200e3, sizes
+    data = sum(path.stat().st_size for path in (SITE / "_static" / "explorer").rglob("*.js"))
+    assert data < 8.4e6, f"all data of the explorer: {data / 1e6:.1f} MB"
+
+
+TIMES = """(() => {
+  const page = performance.getEntriesByType('navigation')[0];
+  const paint = performance.getEntriesByName('first-contentful-paint')[0];
+  return {
+    'first paint': Math.round(paint?.startTime ?? NaN),
+    'interactive': Math.round(page.domContentLoadedEventEnd),
+    'loaded': Math.round(page.loadEventEnd),
+  };
+})()"""
+#: Round trip in ms, megabits a second, how much slower the processor: as Lighthouse names them.
+NETWORKS = {"fast 4G": (40, 10.0, 1), "slow 4G": (150, 1.6, 4)}
+
+
+def test_the_first_page_is_light(address, chromium, capsys):
+    """Its size is tested; its times, which depend on this machine, are printed."""
+    measured = {}
+    for network, (delay, megabits, slower) in NETWORKS.items():
+        tab = chromium.open(360, 740)
+        try:
+            tab.call("Network.setCacheDisabled", cacheDisabled=True)
+            speed = megabits * 1e6 / 8
+            tab.call(
+                "Network.emulateNetworkConditions",
+                offline=False,
+                latency=delay,
+                downloadThroughput=speed,
+                uploadThroughput=speed,
+            )
+            tab.call("Emulation.setCPUThrottlingRate", rate=slower)
+            tab.go(address + "book/index.html")
+            tab.evaluate("new Promise(done => setTimeout(done, 300))")
+            tab.collect()
+            size = sum(e["encodedDataLength"] for e in tab.of("Network.loadingFinished"))
+            measured[network] = {"kilobytes": round(size / 1e3), **tab.evaluate(TIMES)}
+        finally:
+            tab.close()
+    with capsys.disabled():
+        print("\nfirst page, sizes compressed, times in ms: " + json.dumps(measured))
+    assert 0 < measured["fast 4G"]["kilobytes"] < 1000

@@ -156,9 +156,8 @@ def freeze_evaluation(
             ),
         )
         if progress:
-            print(
-                f"{name}: keys {found.exact[:, KEYS].mean(axis=-1).round(3).tolist()}", flush=True
-            )
+            shares = found.exact[:, KEYS].mean(axis=-1).round(3).tolist()
+            print(f"{name}: unselectable keys by layer {shares}", flush=True)
     return Path(out)
 
 

@@ -15,9 +15,10 @@ from transformers import AutoTokenizer, GPT2LMHeadModel
 from lnattn.cli import main
 from lnattn.commands.train import PLAN
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.models import training
+from lnattn.models import training, training_state
 from lnattn.models.book_model import train_book_model
-from lnattn.models.training import TrainingPlan, held_out_loss, train, training_log, windows
+from lnattn.models.training import TrainingPlan, held_out_loss, train, windows
+from lnattn.models.training_state import training_log
 from lnattn.storage import read_json, sha256_of_file
 
 TINY = TrainingPlan(
@@ -120,7 +121,7 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
 def test_a_stop_between_the_two_files_of_a_checkpoint_loses_nothing(
     uninterrupted, corpus, tmp_path, monkeypatch
 ) -> None:
-    write = training.write_atomically
+    write = training_state.write_atomically
     calls = []
 
     def stopping(path, payload):
@@ -129,10 +130,10 @@ def test_a_stop_between_the_two_files_of_a_checkpoint_loses_nothing(
             raise KeyboardInterrupt
         return write(path, payload)
 
-    monkeypatch.setattr(training, "write_atomically", stopping)
+    monkeypatch.setattr(training_state, "write_atomically", stopping)
     with pytest.raises(KeyboardInterrupt):
         train_book_model([corpus[0]], [corpus[1]], tmp_path, TINY, device="cpu", progress=False)
-    monkeypatch.setattr(training, "write_atomically", write)
+    monkeypatch.setattr(training_state, "write_atomically", write)
     train_book_model([corpus[0]], [corpus[1]], tmp_path, TINY, device="cpu", progress=False)
     for name, value in _weights(uninterrupted).items():
         assert torch.equal(_weights(tmp_path)[name], value), name

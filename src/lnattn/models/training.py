@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -11,13 +10,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
 from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.storage import read_json, write_atomically, write_json
+from lnattn.models.training_state import load_best, resume_run, save_run
 
 #: Windows evaluated at a time.
 _EVALUATE = 16
@@ -176,7 +174,7 @@ def train(
         prepare(model)
     model.to(device)
     optimiser = _optimiser(model, plan)
-    run = _resume(state_folder, model, optimiser, plan)
+    run = resume_run(state_folder, model, optimiser, asdict(plan))
     if run is None:
         run = {"plan": asdict(plan), "step": 0, "best": math.inf, "stale": 0, "log": []}
     forward = torch.compile(model) if compiled else model
@@ -205,10 +203,10 @@ def train(
             improved = held_loss < run["best"]
             run["stale"] = 0 if improved else run["stale"] + 1
             run["best"] = min(run["best"], held_loss)
-            _save(state_folder, model, optimiser, run, improved)
+            save_run(state_folder, model, optimiser, run, improved)
             since, seen, recent = time.perf_counter(), 0, []
     bar.close()
-    model.load_state_dict(_tied(load_file(state_folder / "best.safetensors"), model))
+    load_best(state_folder, model)
     return model.eval(), run["log"]
 
 
@@ -240,78 +238,3 @@ def _step(
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimiser.step()
     return loss.item()
-
-
-def _untied(model: GPT2LMHeadModel) -> dict[str, Tensor]:
-    """The state without the unembedding, which is the token embedding itself."""
-    return {k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}
-
-
-def _tied(state: dict[str, Tensor], model: GPT2LMHeadModel) -> dict[str, Tensor]:
-    return {**state, "lm_head.weight": state["transformer.wte.weight"]}
-
-
-def _save(
-    folder: Path,
-    model: GPT2LMHeadModel,
-    optimiser: torch.optim.AdamW,
-    run: dict,
-    improved: bool,
-) -> None:
-    """Write the run's state in one file, so that weights, moments and step cannot disagree."""
-    weights = _untied(model)
-    if improved:
-        write_atomically(folder / "best.safetensors", lambda f: f.write(save(weights)))
-    moments = {
-        f"optimiser.{index}.{key}": value.contiguous()
-        for index, state in optimiser.state_dict()["state"].items()
-        for key, value in state.items()
-    }
-    record = {"run": json.dumps({**run, "torch_rng": torch.get_rng_state().tolist()})}
-    payload = save({**weights, **moments}, metadata=record)
-    write_atomically(folder / "last.safetensors", lambda f: f.write(payload))
-    write_json(
-        folder / "progress.json",
-        {key: run[key] for key in ("plan", "plan_changes", "step", "log") if key in run},
-    )
-
-
-def _resume(
-    folder: Path, model: GPT2LMHeadModel, optimiser: torch.optim.AdamW, plan: TrainingPlan
-) -> dict | None:
-    """Load the last state into model and optimiser; None when the folder holds no run."""
-    from safetensors import safe_open
-
-    path = folder / "last.safetensors"
-    if not path.is_file():
-        return None
-    with safe_open(path, framework="pt") as file:
-        run = json.loads(file.metadata()["run"])
-    changed = [k for k, v in asdict(plan).items() if run["plan"].get(k) != v]
-    if set(changed) - {"steps"}:
-        raise CheckpointError(
-            f"{folder} holds a run with another plan ({', '.join(changed)} differ); "
-            "train into another folder, or delete this one."
-        )
-    if changed:
-        # A longer or shorter run is the same run with its schedule stretched from here on. The
-        # change is kept, since it is part of what made the weights.
-        history = {"step": run["step"], "steps_before": run["plan"]["steps"], "steps": plan.steps}
-        run["plan_changes"] = [*run.get("plan_changes", []), history]
-        run["plan"] = asdict(plan)
-    tensors = load_file(path)
-    moments: dict[int, dict[str, Tensor]] = {}
-    for key in [k for k in tensors if k.startswith("optimiser.")]:
-        _, index, name = key.split(".", 2)
-        moments.setdefault(int(index), {})[name] = tensors.pop(key)
-    model.load_state_dict(_tied(tensors, model))
-    optimiser.load_state_dict(
-        {"state": moments, "param_groups": optimiser.state_dict()["param_groups"]}
-    )
-    torch.set_rng_state(torch.tensor(run.pop("torch_rng"), dtype=torch.uint8))
-    return run
-
-
-def training_log(folder: Path | str) -> list[dict[str, int | float]]:
-    """The evaluations written so far by a run in `folder` (also while it is still running)."""
-    return read_json(Path(folder) / "checkpoint" / "progress.json")["log"]

@@ -1,0 +1,113 @@
+"""The state of a training run on disk, saved after every evaluation, so that it can go on.
+
+`last.safetensors` is the whole state, `best.safetensors` the best weights so far, `progress.json`
+the plan and the log for people.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save
+from torch import Tensor
+from transformers import GPT2LMHeadModel
+
+from lnattn.errors import CheckpointError
+from lnattn.storage import read_json, write_atomically, write_json
+
+
+def _untied(model: GPT2LMHeadModel) -> dict[str, Tensor]:
+    """The state without the unembedding, which is the token embedding itself."""
+    return {k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}
+
+
+def _tied(state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {**state, "lm_head.weight": state["transformer.wte.weight"]}
+
+
+def save_run(
+    folder: Path,
+    model: GPT2LMHeadModel,
+    optimiser: torch.optim.AdamW,
+    run: Mapping[str, Any],
+    improved: bool,
+) -> None:
+    """Write the run's state in one file, so that weights, moments and step cannot disagree.
+
+    run: its plan, step, best loss and log; improved: whether these are the best weights so far.
+    """
+    weights = _untied(model)
+    if improved:
+        write_atomically(folder / "best.safetensors", lambda f: f.write(save(weights)))
+    moments = {
+        f"optimiser.{index}.{key}": value.contiguous()
+        for index, state in optimiser.state_dict()["state"].items()
+        for key, value in state.items()
+    }
+    record = {"run": json.dumps({**run, "torch_rng": torch.get_rng_state().tolist()})}
+    payload = save({**weights, **moments}, metadata=record)
+    write_atomically(folder / "last.safetensors", lambda f: f.write(payload))
+    write_json(
+        folder / "progress.json",
+        {key: run[key] for key in ("plan", "plan_changes", "step", "log") if key in run},
+    )
+
+
+def load_best(folder: Path, model: GPT2LMHeadModel) -> None:
+    """Give a model the weights of the best evaluation of the run in `folder`."""
+    model.load_state_dict(_tied(load_file(folder / "best.safetensors")))
+
+
+def resume_run(
+    folder: Path,
+    model: GPT2LMHeadModel,
+    optimiser: torch.optim.AdamW,
+    plan: Mapping[str, Any],
+) -> dict[str, Any] | None:
+    """Load the last state into model and optimiser; None when the folder holds no run.
+
+    plan: that of the run to come. Only its `steps` may differ from what is there, which is noted
+    in the run; raises `CheckpointError` where anything else does.
+    """
+    path = folder / "last.safetensors"
+    if not path.is_file():
+        return None
+    with safe_open(path, framework="pt") as file:
+        run = json.loads(file.metadata()["run"])
+    changed = [k for k, v in plan.items() if run["plan"].get(k) != v]
+    if set(changed) - {"steps"}:
+        raise CheckpointError(
+            f"{folder} holds a run with another plan ({', '.join(changed)} differ); "
+            "train into another folder, or delete this one."
+        )
+    if changed:
+        # A longer or shorter run is the same run with its schedule stretched from here on. The
+        # change is kept, since it is part of what made the weights.
+        history = {
+            "step": run["step"],
+            "steps_before": run["plan"]["steps"],
+            "steps": plan["steps"],
+        }
+        run["plan_changes"] = [*run.get("plan_changes", []), history]
+        run["plan"] = dict(plan)
+    tensors = load_file(path)
+    moments: dict[int, dict[str, Tensor]] = {}
+    for key in [k for k in tensors if k.startswith("optimiser.")]:
+        _, index, name = key.split(".", 2)
+        moments.setdefault(int(index), {})[name] = tensors.pop(key)
+    model.load_state_dict(_tied(tensors))
+    optimiser.load_state_dict(
+        {"state": moments, "param_groups": optimiser.state_dict()["param_groups"]}
+    )
+    torch.set_rng_state(torch.tensor(run.pop("torch_rng"), dtype=torch.uint8))
+    return run
+
+
+def training_log(folder: Path | str) -> list[dict[str, int | float]]:
+    """The evaluations written so far by a run in `folder` (also while it is still running)."""
+    return read_json(Path(folder) / "checkpoint" / "progress.json")["log"]

@@ -71,6 +71,13 @@ def test_a_page_names_no_resource_of_another_host(page):
 
 
 @needs_site
+def test_a_bibliography_is_no_list_of_what_a_list_may_not_hold():
+    text = (SITE / "book" / "bibliography.html").read_text(encoding="utf-8")
+    assert 'role="doc-biblioentry"' in text
+    assert 'role="list" class="citation-list"' not in text
+
+
+@needs_site
 def test_the_site_is_small():
     total = sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file())
     assert total < 30e6, f"{total / 1e6:.1f} MB"

@@ -14,6 +14,7 @@ from lnattn import FirstLayer
 from lnattn.book import departures
 from lnattn.book.departures import CONVENTIONS, Departure, Departures
 from lnattn.book.departures_trained import trained_departures
+from lnattn.storage import write_result
 from lnattn.studies import majority
 from lnattn.studies.contribution import PAPERS_CODE, TEXT
 from lnattn.studies.majority_training import MajorityPlan
@@ -81,8 +82,9 @@ def test_search_and_proof_agree_on_corners_with_a_point_inside():
     assert table.loc["as drawn, float64"].tolist() == pytest.approx([0.2, 0.2])
 
 
-def test_keys_lose_a_dimension_in_layer_norm():
-    assert departures.rank_after_layer_norm(np.random.default_rng(0).standard_normal((9, 4))) == 3
+def test_keys_lose_a_dimension_in_layer_norm_and_rounding_hides_it():
+    keys = np.random.default_rng(0).standard_normal((60, 4))
+    assert departures.ranks_after_layer_norm(keys) == (3, 4)
 
 
 def test_a_table_keeps_its_columns():
@@ -93,8 +95,13 @@ def test_a_table_keeps_its_columns():
 
 def test_what_is_not_measured_says_so(tmp_path):
     rows = trained_departures(tmp_path)
-    assert all("is missing" in row.effect for row in rows)
-    assert {row.where.split("(")[1] for row in rows} == {"B4)", "B4, B5)", "B8)", "B9)"}
+    assert all("not measured" in row.effect for row in rows)
+    assert {row.where.split("(")[1] for row in rows} == {"B4)", "B4, B5)", "B8, B9)", "B8)", "B9)"}
+    write_result(
+        tmp_path / "selectability", "lengths", {"lengths": np.array([5, 800])}, {"shortest": 768}
+    )
+    (row,) = [row for row in trained_departures(tmp_path) if "B8, B9" in row.where]
+    assert row.effect == "long enough: 1 of 2 contexts"
 
 
 def test_frozen_training_runs_are_compared(tmp_path, monkeypatch, shapes_unchecked):

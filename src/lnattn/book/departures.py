@@ -147,6 +147,12 @@ def exact_and_searched(
     return pd.DataFrame(rows).T
 
 
-def rank_after_layer_norm(keys: Float[np.ndarray, "n d"], eps: float = 1e-5) -> int:
-    """Rank of the keys after LayerNorm: at most d − 1, so a check for full rank fails."""
-    return int(np.linalg.matrix_rank(standardise(torch.from_numpy(keys), eps).numpy()))
+def ranks_after_layer_norm(keys: Float[np.ndarray, "n d"], eps: float = 1e-5) -> tuple[int, int]:
+    """Rank of the keys after LayerNorm: as it is, and as seen when they were computed in float32.
+
+    The first is at most d − 1, so a check for full rank must fail. Single precision leaves rounding
+    errors along the missing direction, which double precision then takes for a dimension.
+    """
+    exact = standardise(torch.from_numpy(keys), eps).numpy()
+    rounded = standardise(torch.from_numpy(keys).float(), eps).double().numpy()
+    return int(np.linalg.matrix_rank(exact)), int(np.linalg.matrix_rank(rounded))

@@ -25,6 +25,7 @@ def all_partitions(total: int, parts: int) -> set[tuple[int, ...]]:
     return {tuple(sorted(row, reverse=True)) for row in rows if sum(row) == total}
 
 
+@settings(deadline=None)
 @given(st.integers(0, 12), st.integers(1, 4), st.integers(0, 1000))
 def test_draws_are_partitions(total, parts, seed):
     drawn = uniform_partitions(total, parts, 40, np.random.default_rng(seed))
@@ -88,16 +89,15 @@ def test_uniform_data_have_the_shares_that_counting_gives():
 
 
 def test_the_authors_way_depends_on_the_seed():
-    """The share of examples whose smallest part is 1 swings between seeds; drawn uniformly, not."""
+    """Stopped early, a depth-first walk sees one corner: how many classes occur depends on it."""
 
-    def share(scheme: str, seed: int) -> float:
-        rows = majority_data(2000, scheme=scheme, seed=seed).train.astype(int)
-        return float((np.where(rows > 0, rows, 99).min(axis=1) == 1).mean())
+    def classes_a_sequence(scheme: str, seed: int) -> float:
+        return float((majority_data(2000, scheme=scheme, seed=seed).train > 0).sum(axis=1).mean())
 
-    theirs = [share(AUTHORS, seed) for seed in range(6)]
-    ours = [share("uniform", seed) for seed in range(6)]
-    assert np.ptp(theirs) > 0.3
-    assert np.ptp(ours) < 0.1
+    theirs = [classes_a_sequence(AUTHORS, seed) for seed in range(5)]
+    ours = [classes_a_sequence("uniform", seed) for seed in range(5)]
+    assert np.ptp(theirs) > 5 * np.ptp(ours) > 0
+    assert max(theirs) < min(ours) - 3
 
 
 def test_shuffled_enumeration_visits_every_partition_once():

@@ -7,6 +7,7 @@ import shutil
 import socket
 
 import huggingface_hub.constants
+import numpy as np
 import pytest
 import torch
 from fake_hub import FakeHub, serving
@@ -14,9 +15,11 @@ from random_families import make, save
 from safetensors.torch import load_file, save_file
 
 from lnattn import default_model, load_first_layer
+from lnattn.cli import main
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models import download, hub
 from lnattn.models.hub import PINNED, pin_of
+from lnattn.storage import read_result
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"someone/tiny@{COMMIT}"
@@ -90,6 +93,23 @@ def test_offline_uses_the_cache_and_asks_nobody(server, local, monkeypatch):
     with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
         load_first_layer("someone/else")
     assert server.log == []
+
+
+def test_a_model_of_the_hub_is_frozen_and_verified_by_one_command_each(server, local, tmp_path):
+    """Its results are those of the same weights in a folder, and name no place of this machine."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    studies = ["position", "composition"]
+    assert main(["freeze", NAME, "--out", str(ours), "--only", *studies]) == 0
+    assert main(["freeze", str(local), "--out", str(theirs), "--only", *studies]) == 0
+    for study in studies:
+        arrays, record = read_result(ours, study)
+        expected, _ = read_result(theirs, study)
+        assert arrays.keys() == expected.keys()
+        for name, value in arrays.items():
+            np.testing.assert_array_equal(value, expected[name], err_msg=f"{study}: {name}")
+        assert str(tmp_path) not in json.dumps(record)
+    assert main(["verify", NAME, "--folder", str(ours)]) == 0
+    assert main(["freeze", "someone/else", "--out", str(ours)]) == 1
 
 
 @pytest.mark.parametrize("sent", [0, 1, 1000])

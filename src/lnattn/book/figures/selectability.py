@@ -140,7 +140,7 @@ def shares_by_layer(
     arms: Sequence[FrozenArm], reported: Mapping[str, Sequence[float]], place: int = KEYS
 ) -> Figure:
     """Unselectable keys of each layer: reported, exact for each seed, and as searched (Table 1)."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.8))
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.4))
     layers = np.arange(1, 1 + len(arms[0].share(place)))
     for one in arms:
         colour, mark, label = ARM_STYLE[one.arm]
@@ -169,7 +169,7 @@ def shares_by_layer(
     ax.set_ylim(-3, 103)
     ax.set_xlabel("layer")
     ax.set_ylabel("unselectable keys (%)")
-    ax.legend()
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 

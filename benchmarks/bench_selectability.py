@@ -62,8 +62,8 @@ def run(quick: bool = False) -> dict[str, Any]:
             f"HiGHS was timed on {part} of the {n} keys; its ratio counts the work for all.",
             f"Growth: half of the keys are mixtures of the others, so that there is something to "
             f"find at every width; HiGHS decides {few} keys there, and ours all of them.",
-            f"Memory grows linearly: {memory(sizes[-1], 8)} MiB above the start for {sizes[-1]} "
-            f"keys of width 8, and {memory(n, widths[-1])} MiB for {n} keys of width {widths[-1]}.",
+            f"Resident memory rises by {memory(sizes[-1], 8)} MiB for {sizes[-1]} keys of width 8, "
+            f"and by {memory(n, widths[-1])} MiB for {n} keys of width {widths[-1]}.",
         ],
     }
 

@@ -20,7 +20,7 @@ from lnattn import cli
 from lnattn.errors import ResultError, ShapeError
 from lnattn.studies import majority, majority_experiments
 from lnattn.studies.majority import Curves, Experiment, epochs_to, median, ratio_of_medians
-from lnattn.studies.majority_model import arm
+from lnattn.studies.majority_model import MAIN_ARMS, arm
 from lnattn.studies.majority_runs import Job, angles_to_ones, measures, run_job
 from lnattn.studies.majority_training import MajorityPlan, Stack
 
@@ -191,7 +191,8 @@ def test_planned_experiments():
     main = majority_experiments.jobs_of("main")
     assert sum(len(job.seeds) for job in main) == 50
     assert {job.plan for job in main} == {MajorityPlan()}
-    assert {job.arm for job in main[:5]} == {job.arm for job in main[5:]}
+    runs = {(job.arm, seed) for job in main for seed in job.seeds}
+    assert runs == {(name, seed) for name in MAIN_ARMS for seed in range(10)}
     for name in majority_experiments.EXPERIMENTS:
         jobs = majority_experiments.jobs_of(name)
         assert len({job.name for job in jobs}) == len(jobs)

@@ -104,7 +104,7 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        return f"{_number(self.value)} ({_number(self.low)} to {_number(self.high)})"
+        return f"{words(self.value)} ({words(self.low)} to {words(self.high)})"
 
 
 def epochs_to(
@@ -143,6 +143,21 @@ def ratio_of_medians(
     below = _middle(fast[picks])
     kept = (below > 0) & (below < np.inf)
     return _estimate(_middle(slow) / _middle(fast), _middle(slow[picks])[kept] / below[kept])
+
+
+def slowdown(experiment: Experiment, slow: str, fast: str, *, accuracy: float) -> Estimate | None:
+    """How many times more epochs arm `slow` needs to this accuracy than arm `fast`.
+
+    None where the median run of `fast` never has it. Runs are paired by seed; seeds that only one
+    of the arms has are left out.
+    """
+    one, other = experiment.of(slow), experiment.of(fast)
+    common = [seed for seed in one.seeds if seed in other.seeds]
+    late = epochs_to(one, accuracy=accuracy)[[one.seeds.index(seed) for seed in common]]
+    early = epochs_to(other, accuracy=accuracy)[[other.seeds.index(seed) for seed in common]]
+    if not 0 < _middle(early) < np.inf:
+        return None
+    return ratio_of_medians(late, early)
 
 
 def threshold_table(
@@ -191,7 +206,8 @@ def _estimate(value: np.ndarray | np.floating, resampled: np.ndarray) -> Estimat
     return Estimate(float(value), float(low), float(high))
 
 
-def _number(value: float) -> str:
+def words(value: float) -> str:
+    """A number as a table shows it; 'never' where it is infinite."""
     if np.isinf(value):
         return "never"
     return f"{value:.0f}" if abs(value) >= 20 else f"{value:.3g}"

@@ -148,9 +148,10 @@ def position_only(layer: FirstLayer) -> PositionOnly:
             model=layer.name,
             layer=layer.layer,
             function=f"{position_only.__module__}.{position_only.__qualname__}",
-            weights_sha256=layer.provenance.get("weights_sha256"),
-            tensors=layer.provenance.get("tensors"),
-            metadata=layer.provenance.get("metadata"),
+            **{
+                key: layer.provenance.get(key)
+                for key in ("source", "revision", "weights_sha256", "tensors", "metadata")
+            },
         ),
     )
 

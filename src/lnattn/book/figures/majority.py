@@ -149,16 +149,16 @@ def arrival(
     panels: Mapping[str, Sequence[Curves]],
     *,
     accuracy: float,
-    width: float = WIDTH,
+    columns: int = 2,
 ) -> Figure:
     """Epochs to a test accuracy: a row of dots for every arm, one dot a run, one panel a setting.
 
     Runs that never arrive are drawn as crosses at the right edge.
     """
-    columns = 2 if len(panels) > 1 else 1
+    columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
     figure, grid = plt.subplots(
-        rows, columns, figsize=(width, 0.9 + 1.45 * rows), sharex=True, sharey=True, squeeze=False
+        rows, columns, figsize=(WIDTH, 0.9 + 1.45 * rows), sharex=True, sharey=True, squeeze=False
     )
     for ax in grid.flat[len(panels) :]:
         ax.set_visible(False)

@@ -107,6 +107,7 @@ def test_a_model_of_the_hub_is_frozen_and_verified_by_one_command_each(server, l
         assert arrays.keys() == expected.keys()
         for name, value in arrays.items():
             np.testing.assert_array_equal(value, expected[name], err_msg=f"{study}: {name}")
+        assert record["revision"] == COMMIT
         assert str(tmp_path) not in json.dumps(record)
     assert main(["verify", NAME, "--folder", str(ours)]) == 0
     assert main(["freeze", "someone/else", "--out", str(ours)]) == 1

@@ -40,6 +40,7 @@ def _source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
     counts, words = token_counts(model)
     return counts, {
         "model": model.name,
+        "revision": model.provenance.get("revision"),
         "weights_sha256": model.provenance.get("weights_sha256"),
         "counts": words,
         "corpus": counts.record.get("corpus"),

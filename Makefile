@@ -28,7 +28,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book test serve execute freeze-claims twice pdf links benchmark check lock clean
+.PHONY: help book test serve execute freeze-claims twice pdf links benchmark screenshots check lock clean
 
 help:
 	@echo "make book                 build the book (only what changed) into _build/html"
@@ -41,6 +41,7 @@ help:
 	@echo "make pdf                  the book as one PDF (needs LaTeX)"
 	@echo "make links                follow every outgoing link of the book"
 	@echo "make benchmark            measure the fast paths against the papers' algorithms"
+	@echo "make screenshots          take the README's pictures of the built book (needs Chromium)"
 	@echo "make check                ruff: style and formatting"
 	@echo "make lock                 pin the installed versions in constraints.txt"
 	@echo "make clean                delete what was built, but not .venv"
@@ -76,6 +77,9 @@ serve: $(STAMP)
 
 benchmark: $(STAMP)
 	@$(PY) benchmarks/run_all.py $(ARGS)
+
+screenshots: $(STAMP)
+	@$(PY) tests/screenshots.py
 
 lock: $(STAMP)
 	@$(PY) -m lnattn.book.lock > constraints.new && mv constraints.new constraints.txt

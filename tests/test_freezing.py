@@ -15,7 +15,7 @@ from lnattn import load_first_layer
 from lnattn.book import freezing
 from lnattn.book.freezing import STUDIES, compare_arrays, freeze, verify
 from lnattn.book.printed import differences_from_printed
-from lnattn.cli import main
+from lnattn.cli import COMMANDS, main
 from lnattn.errors import ResultError, TokenError
 from lnattn.storage import read_result, write_result
 from lnattn.studies.contribution import Contributions
@@ -237,9 +237,13 @@ def test_models_and_claims_commands(capsys, tmp_path, monkeypatch) -> None:
     assert main(["claims", "Z9"]) == 1
 
 
-@pytest.mark.parametrize("command", ["models", "affinity", "count", "freeze", "verify", "claims"])
-def test_help_has_examples(command, capsys) -> None:
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_examples_and_the_page_shows_it(command, capsys) -> None:
     with pytest.raises(SystemExit) as stopped:
         main([command, "--help"])
     assert stopped.value.code == 0
-    assert f"lnattn {command}" in capsys.readouterr().out.split("examples:")[1]
+    shown = capsys.readouterr().out
+    assert f"lnattn {command}" in shown.split("examples:")[1]
+    assert "--json" in shown
+    page = (Path(__file__).parents[1] / "notebooks" / "cli.md").read_text(encoding="utf-8")
+    assert f'print(help_text("{command}"))' in page

@@ -23,7 +23,7 @@ from lnattn.studies.selectability import (
     selectability,
 )
 from lnattn.studies.selectability_lp import hull_weights, selectable_by_lp, separating_direction
-from lnattn.studies.selectability_verify import verify
+from lnattn.studies.selectability_verify import _exactly_combined, verify
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -301,6 +301,15 @@ def test_verification_sees_every_kind_of_false_proof():
     assert "no exact combination" in failures(exact=True, support=support, weights=weights)[0]
     with pytest.raises(ResultError, match="compute them again"):
         verify(keys[1:], found)
+
+
+def test_exact_combinations_have_no_negative_weights():
+    keys = np.array([[0.0, 0], [1, 0], [0, 1], [2, 2], [0.25, 0.5]])
+    corners = np.array([0, 1, 2, -1])
+    assert _exactly_combined(keys, 4, corners)
+    assert not _exactly_combined(keys, 3, corners)  # −3, 2 and 2
+    assert not _exactly_combined(keys, 4, np.array([0, 1, -1, -1]))
+    assert not _exactly_combined(keys, 4, np.array([0, 1, 2, 3]))  # no simplex
 
 
 def _halves(weights: np.ndarray, row: int) -> np.ndarray:

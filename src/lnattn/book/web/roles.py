@@ -1,23 +1,32 @@
 """Repairs to the markup that other tools write, where assistive technology would stumble.
 
-Docutils makes a bibliography a list whose entries are no list items: each has the role
-`doc-biblioentry` of its own, which a list may not hold. Without the list's role all is well.
+Docutils makes a bibliography a list whose entries are no list items: each has a role of its own,
+`doc-biblioentry`, which a list may not hold. Sphinx writes a signature of many parameters as a list
+of definitions without any term. In both cases the role of a list is taken away.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from sphinx.application import Sphinx
 
-_REPAIRS = {'<div role="list" class="citation-list">': '<div class="citation-list">'}
+_BIBLIOGRAPHY = '<div role="list" class="citation-list">'
+_SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 
 
 def repaired(body: str) -> str:
     """The HTML of a page, its roles put right."""
-    for wrong, right in _REPAIRS.items():
-        body = body.replace(wrong, right)
-    return body
+    body = body.replace(_BIBLIOGRAPHY, _BIBLIOGRAPHY.replace(' role="list"', ""))
+    return _SIGNATURE.sub(_without_list, body)
+
+
+def _without_list(signature: re.Match[str]) -> str:
+    text = signature[0]
+    for tag in ("dl", "dd"):
+        text = text.replace(f"<{tag}>", f'<{tag} role="none">')
+    return text
 
 
 def repair(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], *_: Any) -> None:

@@ -294,7 +294,7 @@ def test_the_data_that_pages_offer_are_there():
         if page in known and page != "book/claims":
             files = downloads.files_of(page, ROOT)
             assert files, f"{page} offers no file"
-            assert sum(path.stat().st_size for path in files) < 8e6
+            assert sum(path.stat().st_size for path in files) < 2e6
 
 
 def test_data_are_copied_and_offered(tmp_path):

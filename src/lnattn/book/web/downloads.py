@@ -31,12 +31,14 @@ DATA: dict[str, tuple[str, ...]] = {
     "book/claims": ("results/claims/*.json",),
 }
 FOLDER = "_downloads"
+#: Larger files stay in the repository: the whole site is to be small.
+LARGEST = 1_000_000
 
 
 def files_of(page: str, root: Path) -> list[Path]:
-    """The data files of a page, below `root/data`, by name."""
+    """The data files of a page, below `root/data`, by name; none above `LARGEST` bytes."""
     found = {path for pattern in DATA.get(page, ()) for path in (root / "data").glob(pattern)}
-    return sorted(path for path in found if path.is_file())
+    return sorted(path for path in found if path.is_file() and path.stat().st_size <= LARGEST)
 
 
 def offer_notebook(
@@ -54,9 +56,7 @@ def offer_notebook(
     context["ipynb_source"] = f"{page}.ipynb"
 
 
-def offer_data(
-    app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any
-) -> None:
+def offer_data(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
     """Add the page's data to the theme's download button."""
     root = Path(app.srcdir)
     for group in context.get("header_buttons", ()):

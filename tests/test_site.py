@@ -83,6 +83,39 @@ def test_lists_without_items_lose_their_role():
     assert repaired(signature + rest) == none + '<dd role="none">b</dd></dl>)</dt>' + rest
 
 
+def test_only_pages_with_mathematics_load_mathjax():
+    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+    from sphinx.builders.html._assets import _JavaScript
+
+    from lnattn.book.web import light
+
+    def loaded(body: str | None) -> list[str]:
+        scripts = [_JavaScript("_static/a.js"), _JavaScript("_static/mathjax/tex-chtml.js?v=1")]
+        scripts.append(_JavaScript(None, body="window.MathJax = {}"))
+        light.drop_mathjax(None, "page", "page.html", {"body": body, "script_files": scripts})
+        return [script.filename for script in scripts]
+
+    both = ["_static/a.js", "_static/mathjax/tex-chtml.js?v=1", None]
+    assert loaded('<p><span class="math notranslate nohighlight">x</span>') == both
+    assert loaded("<p>raw \\(x\\)") == both
+    assert loaded("<section class='mathjax_ignore'>words") == ["_static/a.js", None]
+    assert loaded(None) == ["_static/a.js", None]
+
+
+def test_a_site_sheds_what_no_page_needs(tmp_path):
+    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+    from lnattn.book.web import light
+
+    light.lighten(tmp_path)
+    scripts = tmp_path / "_static" / "scripts"
+    scripts.mkdir(parents=True)
+    for name in ("fontawesome.js", "theme.js", "theme.js.map"):
+        (scripts / name).write_text("x" * 5000)
+    light.lighten(tmp_path)
+    assert {path.name for path in scripts.iterdir()} == {"fontawesome.js", "theme.js"}
+    assert (scripts / "fontawesome.js").stat().st_size < 200
+
+
 @needs_site
 def test_the_site_is_small():
     total = sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file())

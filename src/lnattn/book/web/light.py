@@ -1,0 +1,57 @@
+"""What the theme would make every page load, or the site carry, without any use.
+
+- Icons come twice, as a font and as a script of 1.5 MB that draws them again. The font is enough.
+- MathJax is loaded by pages that show mathematics only; Jupyter Book asks for it everywhere.
+- Source maps serve those who change the theme itself.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+_ICONS = Path("_static", "scripts", "fontawesome.js")
+_NOTE = "/* The icons come from the theme's font; its script would draw the same ones again. */\n"
+#: What the HTML of a page with mathematics holds.
+_MATHEMATICS = ('class="math', "mathjax_process", "\\(", "\\[")
+
+
+def has_mathematics(body: str) -> bool:
+    """Whether the HTML of a page holds anything for MathJax."""
+    return any(sign in body for sign in _MATHEMATICS)
+
+
+def drop_mathjax(
+    _app: Sphinx, _page: str, _template: str, context: dict[str, Any], *_: Any
+) -> None:
+    """Sphinx's event `html-page-context`, after all that add scripts."""
+    if not has_mathematics(context.get("body") or ""):
+        scripts = context["script_files"]  # Sphinx's own list: changed in place
+        scripts[:] = [script for script in scripts if "mathjax/" not in _name(script)]
+
+
+def _name(script: Any) -> str:
+    return str(getattr(script, "filename", script) or "")
+
+
+def lighten(folder: Path) -> None:
+    """Take out of a built site what no page needs."""
+    if (folder / _ICONS).is_file():
+        (folder / _ICONS).write_text(_NOTE, encoding="ascii")
+    for path in (folder / "_static").rglob("*.map"):
+        path.unlink()
+
+
+def when_finished(app: Sphinx, error: Exception | None) -> None:
+    """Sphinx's event `build-finished`."""
+    if error is None and app.builder.format == "html":
+        lighten(Path(app.outdir))
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the events above."""
+    app.connect("html-page-context", drop_mathjax, priority=900)
+    app.connect("build-finished", when_finished)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,6 +8,7 @@ from pathlib import Path
 import matplotlib as mpl
 import numpy as np
 import pytest
+import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import Embeddings, FirstLayer, load_first_layer
@@ -303,3 +304,18 @@ def test_a_record_of_another_run_is_refused(arms, tmp_path):
     write_json(tmp_path / "training.json", record)
     with pytest.raises(ValueError, match="missing or not the file"):
         load_arm(tmp_path)
+
+
+def test_committed_arms_are_those_whose_evaluation_is_frozen():
+    """The committed checkpoints load, and every one has its frozen evaluation."""
+    folder = repository() / "data" / "selectability-models"
+    evaluated = {
+        one.record["weights_sha256"]
+        for one in results.frozen_arms(repository() / "data" / "results" / "selectability")
+    }
+    committed = sorted(folder.glob("*/training.json"))
+    assert committed
+    for path in committed:
+        model, record = load_arm(path.parent)
+        assert record["weights_sha256"] in evaluated
+        assert torch.isfinite(model.transformer.wte.weight).all()

@@ -102,18 +102,18 @@ def test_only_pages_with_mathematics_load_mathjax():
     assert loaded(None) == ["_static/a.js", None]
 
 
-def test_a_site_sheds_what_no_page_needs(tmp_path):
+def test_icons_are_loaded_once(tmp_path):
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
     from lnattn.book.web import light
 
     light.lighten(tmp_path)
     scripts = tmp_path / "_static" / "scripts"
     scripts.mkdir(parents=True)
-    for name in ("fontawesome.js", "theme.js", "theme.js.map"):
+    for name in ("fontawesome.js", "theme.js"):
         (scripts / name).write_text("x" * 5000)
     light.lighten(tmp_path)
-    assert {path.name for path in scripts.iterdir()} == {"fontawesome.js", "theme.js"}
     assert (scripts / "fontawesome.js").stat().st_size < 200
+    assert (scripts / "theme.js").stat().st_size == 5000
 
 
 @needs_site

@@ -1,8 +1,7 @@
-"""What the theme would make every page load, or the site carry, without any use.
+"""What the theme would make every page load without any use.
 
 - Icons come twice, as a font and as a script of 1.5 MB that draws them again. The font is enough.
-- MathJax is loaded by pages that show mathematics only; Jupyter Book asks for it everywhere.
-- Source maps serve those who change the theme itself.
+- MathJax is loaded by pages that show mathematics only; the theme asks for it everywhere.
 """
 
 from __future__ import annotations
@@ -37,11 +36,9 @@ def _name(script: Any) -> str:
 
 
 def lighten(folder: Path) -> None:
-    """Take out of a built site what no page needs."""
+    """Take the icons' script out of a built site; its address stays, for the theme names it."""
     if (folder / _ICONS).is_file():
         (folder / _ICONS).write_text(_NOTE, encoding="ascii")
-    for path in (folder / "_static").rglob("*.map"):
-        path.unlink()
 
 
 def when_finished(app: Sphinx, error: Exception | None) -> None:

@@ -34,7 +34,7 @@ VOCAB = 50_257
 DOCUMENT = 1000
 CORES = 2
 #: The corpora named by LNATTN_CORPORA are read this many times over, as distinct documents.
-COPIES = 16
+COPIES = 24
 PAPERS = "Counter.update(zip(…)) per document"
 OURS = "sorted keys"
 FLOOR = "tokenizer alone, its own threads"

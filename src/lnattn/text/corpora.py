@@ -78,7 +78,7 @@ def read_documents(sources: Sequence[str | Path]) -> Iterator[str]:
             else _file_documents(Path(source))
         )
         for document in documents:
-            if document.strip():
+            if document and not document.isspace():
                 empty = False
                 yield document
     if empty:
@@ -99,7 +99,7 @@ def _file_documents(path: Path) -> Iterator[str]:
         with path.open("rb") as file:
             for number, line in enumerate(file, start=1):
                 if line.strip():
-                    yield parse_line(line, f"{path}, line {number}")
+                    yield parse_line(line, path, "line", number)
     elif path.suffix == ".parquet":
         yield from parquet_documents(path)
     else:
@@ -116,17 +116,19 @@ def _decode(path: Path) -> str:
         raise CorpusError(f"{path} is not UTF-8 ({error.reason}); convert it first.") from error
 
 
-def parse_line(line: bytes, where: str) -> str:
-    """The document in one line of JSON; `where` begins the message of its `CorpusError`."""
+def parse_line(line: bytes, path: Path, unit: str, number: int) -> str:
+    """The document in one line of JSON. A `CorpusError` begins with `path, unit number`."""
     try:
         text = json.loads(line)["text"]
     except (ValueError, KeyError, TypeError) as error:
         raise CorpusError(
-            f"{where} is not a JSON object with a 'text' field ({type(error).__name__}); mend or "
-            "remove the line."
+            f"{path}, {unit} {number} is not a JSON object with a 'text' field "
+            f"({type(error).__name__}); mend or remove the line."
         ) from error
     if not isinstance(text, str):
-        raise CorpusError(f"{where}: 'text' must be a string, not {type(text).__name__}.")
+        raise CorpusError(
+            f"{path}, {unit} {number}: 'text' must be a string, not {type(text).__name__}."
+        )
     return text
 
 

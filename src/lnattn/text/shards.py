@@ -52,7 +52,7 @@ class Shard:
         Raises `CorpusError` for a missing or damaged file, or a hub that cannot be read.
         """
         reader = {"lines": _lines, "text": _text, "parquet": _parquet, "hub": _hub}[self.kind]
-        return (document for document in reader(self) if document.strip())
+        return (document for document in reader(self) if document and not document.isspace())
 
 
 def plan_shards(sources: Sequence[str | Path], shard_bytes: int | None = None) -> list[Shard]:
@@ -123,9 +123,11 @@ def _lines(shard: Shard) -> Iterator[str]:
             # The line that holds the byte before the cut belongs to the shard before.
             file.seek(shard.start - 1)
             file.readline()
-        while (position := file.tell()) < shard.stop and (line := file.readline()):
-            if line.strip():
-                yield parse_line(line, f"{path}, the line at byte {position}")
+        position = file.tell()
+        while position < shard.stop and (line := file.readline()):
+            if not line.isspace():
+                yield parse_line(line, path, "the line at byte", position)
+            position += len(line)
 
 
 def _text(shard: Shard) -> Iterator[str]:

@@ -155,10 +155,14 @@ def test_frozen_results_are_read_back(frozen):
     np.testing.assert_array_equal(curves.loss[2], alone["loss"][0])
     with pytest.raises(ResultError, match="0 of the frozen curves are of rms, d_model = 4"):
         found.of("rms", d_model=4)
+    only = Experiment(found.curves[:1], found.record)
+    assert only.arms == ("layernorm",)
+    assert only.with_missing(found).arms == found.arms
+    assert found.with_missing(found) == found
     table = majority.threshold_table(
         found, {"layernorm": "LN", "rms": "RMS"}, accuracies=(0.01, 1.1), losses=(100.0,)
     )
-    never = "never (never to never), 0 of 3 runs"
+    never = "not reached, 0 of 3 runs"
     assert table.loc["LN"].tolist() == ["0 (0 to 0)", never, "0 (0 to 0)"]
 
 

@@ -80,6 +80,12 @@ class Experiment:
             raise ResultError(f"{len(found)} of the frozen curves are of {what}; one was expected.")
         return found[0]
 
+    def with_missing(self, other: Experiment) -> Experiment:
+        """The same, with curves of `other` for the arms that are not here."""
+        here = set(self.arms)
+        more = tuple(curves for curves in other.curves if curves.arm not in here)
+        return Experiment((*self.curves, *more), self.record)
+
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms that occur, in the order in which they were run."""
@@ -104,6 +110,8 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
+        if np.isinf(self.low):
+            return words(self.value)
         return f"{words(self.value)} ({words(self.low)} to {words(self.high)})"
 
 
@@ -207,7 +215,7 @@ def _estimate(value: np.ndarray | np.floating, resampled: np.ndarray) -> Estimat
 
 
 def words(value: float) -> str:
-    """A number as a table shows it; 'never' where it is infinite."""
+    """A number as a table shows it; 'not reached' where it is infinite."""
     if np.isinf(value):
-        return "never"
+        return "not reached"
     return f"{value:.0f}" if abs(value) >= 20 else f"{value:.3g}"

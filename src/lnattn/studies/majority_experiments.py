@@ -37,7 +37,7 @@ THREE_D = MajorityPlan(
 )
 #: The published comparison first, then what takes it apart.
 _ARMS = ("layernorm", "authors", "rms", "projection-small", "literal")
-_WIDTHS = (3, 16, 32)
+_WIDTHS = (16, 3, 32)
 _RATES = (1e-3, 3e-3, 1e-2)
 _SCALES = (1.0, 8.0)
 
@@ -53,8 +53,13 @@ def _main() -> list[Job]:
     return [_job(arm, MajorityPlan(), seeds) for arms, seeds in stages for arm in arms]
 
 
+def _early() -> list[Job]:
+    plan = MajorityPlan(epochs=400, decay_epochs=1000)
+    return [_job(arm, plan, range(3)) for arm in _ARMS[3:]]
+
+
 def _three_d() -> list[Job]:
-    return [_job(arm, THREE_D, range(2)) for arm in _ARMS]
+    return [_job(arm, THREE_D, seeds) for seeds in ((0, 1), (2, 3, 4)) for arm in _ARMS]
 
 
 def _sweep() -> list[Job]:
@@ -94,6 +99,7 @@ def _job(arm: str, plan: MajorityPlan, seeds: Sequence[int]) -> Job:
 #: Name → what it is and its jobs, most important first.
 EXPERIMENTS = {
     "main": ("the paper's setting, five arms", _main),
+    "early": ("the last two of the five arms, their first 400 of 1000 epochs", _early),
     "parts": ("which part of attention's input must be large", _parts),
     "authors": ("the authors' schedule and way of drawing data", _authors),
     "sweep": ("learning rates and initial scales", _sweep),

@@ -81,6 +81,8 @@ def learning_curves(
         ax.set_ylabel(_LABELS[measure])
         if measure == "loss":
             ax.set_yscale("log")
+    # The beginning is where the arms differ: linear up to epoch 10, logarithmic from there on.
+    axes[-1, 0].set_xscale("symlog", linthresh=10)
     axes[-1, 0].set_xlabel("epoch")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=1)

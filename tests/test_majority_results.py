@@ -1,0 +1,80 @@
+"""The frozen majority results: whole, documented, small, and what the chapter says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lnattn.book import ledger
+from lnattn.book.paths import repository
+from lnattn.storage import read_json
+from lnattn.studies import majority
+from lnattn.studies.majority import Experiment
+from lnattn.studies.majority_experiments import EXPERIMENTS, jobs_of
+from lnattn.studies.majority_model import arm
+from lnattn.studies.majority_runs import angles_to_ones
+
+FOLDER = repository() / "data" / "results" / "majority"
+FROZEN = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def test_the_main_experiment_is_frozen():
+    assert "main" in FROZEN
+    assert set(FROZEN) <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize("name", FROZEN)
+def test_results_are_whole_and_documented(name):
+    found = Experiment.read(FOLDER, name)
+    record = found.record
+    planned = [job.record() for job in jobs_of(name)]
+    assert all(job in planned for job in record["jobs"])
+    assert record["planned_jobs"] == len(planned)
+    assert record["finished_jobs"] == len(record["jobs"]) == len(record["seconds"])
+    assert record["finished_runs"] == sum(len(job["seeds"]) for job in record["jobs"])
+    assert {"python", "lnattn", "torch", "numpy", "numba"} <= set(record["versions"])
+    assert record["date"] >= "2026-01-01"
+    for curves in found.curves:
+        points, runs = len(curves.epoch), len(curves.seeds)
+        assert (curves.epoch[0], curves.epoch[-1]) == (0, curves.plan.epochs)
+        for measure in (curves.loss, curves.accuracy, curves.angle, curves.spread):
+            assert measure.shape == (runs, points)
+            assert measure.dtype == np.float32
+            assert np.isfinite(measure).all()
+        assert curves.keys.shape == (runs, curves.plan.classes, curves.plan.d_model)
+        # The keys are those of their arm, and the last angle is that of the queries kept.
+        along = np.abs(curves.keys.sum(axis=-1))
+        assert (along.max() < 1e-4) == arm(curves.arm).project
+        np.testing.assert_allclose(
+            angles_to_ones(curves.queries).mean(axis=1), curves.angle[:, -1], atol=0.01
+        )
+
+
+def test_results_are_small():
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 2_000_000
+
+
+def test_the_ledger_follows_from_the_frozen_results():
+    """What the chapter registered, if it has been executed here, computed again."""
+    entries = {
+        (entry.id, entry.model): entry.values
+        for entry in ledger.entries()
+        if entry.id in ("B4", "B5")
+    }
+    if not entries:
+        pytest.skip("chapter 10 has not been executed here, so the ledger has nothing to check")
+    main = Experiment.read(FOLDER, "main")
+    for model, name in (("the authors' norm", "authors"), ("equal norms √d", "rms")):
+        ratio = majority.slowdown(main, name, "layernorm", accuracy=0.85)
+        assert ratio is not None
+        kept = entries["B4", f"majority, {model}"]
+        assert (kept["ratio"], kept["low"], kept["high"]) == pytest.approx(
+            (ratio.value, ratio.low, ratio.high)
+        )
+        fall = majority.fall_of_the_angle(main.of(name)).value
+        assert entries["B5", f"majority, {model}"]["without"] == pytest.approx(fall)
+
+
+def test_records_name_no_folder():
+    for name in FROZEN:
+        assert "/" not in str(read_json(FOLDER / f"{name}.json")["jobs"])

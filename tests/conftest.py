@@ -61,5 +61,6 @@ def chromium() -> Iterator[browser.Browser]:
     executable = browser.find()
     if executable is None:
         pytest.skip("no Chromium is installed here; apt-get install chromium")
-    with browser.Browser(executable) as running:
+    # Patient: the longest page's check takes seconds, but a busy machine may stretch them.
+    with browser.Browser(executable, patience=300) as running:
         yield running

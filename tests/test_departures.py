@@ -15,9 +15,10 @@ from lnattn.book import departures
 from lnattn.book.departures import CONVENTIONS, Departure, Departures
 from lnattn.book.departures_trained import trained_departures
 from lnattn.storage import write_result
-from lnattn.studies import majority
+from lnattn.studies import majority, unselectable_results
 from lnattn.studies.contribution import PAPERS_CODE, TEXT
 from lnattn.studies.majority_training import MajorityPlan
+from lnattn.studies.unselectable_results import FrozenArm
 from lnattn.text.counts import Counts
 
 
@@ -125,3 +126,23 @@ def test_frozen_training_runs_are_compared(tmp_path, monkeypatch, shapes_uncheck
     norm, schedule = trained_departures(tmp_path)[:2]
     assert "8 (8 to 8) by the code, 2 (2 to 2) at equal norm" in norm.effect
     assert "8 by the text, 8 by the code" in schedule.effect
+
+
+def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path, monkeypatch):
+    """Two runs of an arm, one without any search; the second window would change the share."""
+    exact = np.zeros((4, 6, 2))
+    exact[:, unselectable_results.KEYS] = 0.5, 0.1
+    exact[:, unselectable_results.BEFORE] = 0.3
+    record = {"arm": "full", "plan": {"d_model": 8, "seed": 0}}
+    runs = [
+        FrozenArm(f"run {n}", {"exact": exact, "search": np.full((4, 2, n), 0.4)}, record)
+        for n in (1, 0)
+    ]
+    monkeypatch.setattr(unselectable_results, "frozen_arms", lambda folder: runs)
+    (tmp_path / "selectability").mkdir()
+    (tmp_path / "selectability" / "lm-x.json").write_text("{}")
+    *_, counted, before = trained_departures(tmp_path)
+    assert counted.effect == "mean over layers of full: 50.0% exactly, 40.0% by the search"
+    assert before.effect == "unselectable before LayerNorm, mean over layers: full: 30.0%"
+    runs.pop(0)
+    assert "was not run" in trained_departures(tmp_path)[-2].effect

@@ -113,15 +113,15 @@ def _small_models(folder: Path) -> tuple[str, str]:
             arms.setdefault(one.arm, []).append(one)
     counted, before = [], []
     for arm, runs in arms.items():
-        # The search was run on the first few windows only: compare on these.
-        tried = [one.arrays["search"].shape[-1] for one in runs]
-        exact = np.mean(
-            [one.arrays["exact"][:, KEYS, :n].mean() for one, n in zip(runs, tried, strict=True)]
-        )
-        search = np.mean([one.searched(KEYS).mean() for one in runs])
-        counted.append(f"{arm}: {exact:.1%} exactly, {search:.1%} by the search")
+        # The search was run on the first few windows of some runs: compare on these.
+        tried = [(one, one.arrays["search"].shape[-1]) for one in runs]
+        tried = [(one, windows) for one, windows in tried if windows]
+        if tried:
+            exact = np.mean([one.arrays["exact"][:, KEYS, :n].mean() for one, n in tried])
+            search = np.mean([one.searched(KEYS).mean() for one, _ in tried])
+            counted.append(f"{arm}: {exact:.1%} exactly, {search:.1%} by the search")
         before.append(f"{arm}: {np.mean([one.share(BEFORE).mean() for one in runs]):.1%}")
     return (
-        f"mean over layers of {'; '.join(counted)}",
+        f"mean over layers of {'; '.join(counted) or 'no run: the search was not run'}",
         f"unselectable before LayerNorm, mean over layers: {'; '.join(before)}",
     )

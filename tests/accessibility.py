@@ -12,8 +12,8 @@ from browser import Page
 #: Impacts that fail a test; axe calls the lesser ones minor and moderate.
 GRAVE = ("serious", "critical")
 _RUN = """
-axe.run(document, {runOnly: %s, resultTypes: ['violations'], preload: false}).then(found => found.violations
-  .filter(rule => %s.includes(rule.impact))
+axe.run(document, {runOnly: %s, resultTypes: ['violations'], preload: false}).then(found =>
+  found.violations.filter(rule => %s.includes(rule.impact))
   .map(rule => `${rule.id}: ${rule.help}: ` + rule.nodes.slice(0, 4).map(node =>
     `${node.target.join(' ')} (${node.any.concat(node.all, node.none).map(c => c.message)
       .slice(0, 1)})`).join(' | ') + (rule.nodes.length > 4 ? ` and ${rule.nodes.length - 4} more`

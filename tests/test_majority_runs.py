@@ -267,7 +267,7 @@ def test_figures_are_drawn(frozen):
     drawn = figures.learning_curves(found, ("loss", "angle"))
     assert [len(ax.lines) for ax in drawn.axes] == [2, 2]
     assert len(figures.learning_curves(found, ("loss",), live=live).axes[0].lines) == 3
-    assert len(figures.keys_and_queries(found, ("layernorm", "rms"), run=1).axes) == 2
+    assert len(figures.keys_and_queries(found, (("layernorm", 0), ("rms", 1))).axes) == 2
     panels = {"here": [found.of("rms")], "there": [found.of("layernorm")]}
     assert len(figures.arrival(panels, accuracy=0.9).axes) == 2
     assert set(figures.LOOKS) == set(figures.SHORT)

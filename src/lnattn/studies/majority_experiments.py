@@ -55,7 +55,7 @@ def _main() -> list[Job]:
 
 def _early() -> list[Job]:
     plan = MajorityPlan(epochs=400, decay_epochs=1000)
-    return [_job(arm, plan, range(3)) for arm in _ARMS[3:]]
+    return [_job("projection-small", plan, range(3)), _job("literal", plan, range(1))]
 
 
 def _three_d() -> list[Job]:

@@ -99,16 +99,20 @@ def _band(ax: Axes, curves: Curves, measure: str) -> None:
 
 
 def keys_and_queries(
-    experiment: Experiment, arms: Sequence[str], run: int = 0, view: tuple[float, float] = (16, 20)
+    experiment: Experiment,
+    runs: Sequence[tuple[str, int]],
+    view: tuple[float, float] = (16, 20),
 ) -> Figure:
     """Trained keys and directions of the queries of every class in three dimensions (Fig. 1a, b).
+
+    runs: arm and number of the run, one panel each.
 
     Queries differ a hundredfold in length between arms, so each is drawn at the length of the keys'
     mean; the keys keep their lengths.
     """
-    rows = -(-len(arms) // 2)
+    rows = -(-len(runs) // 2)
     figure = plt.figure(figsize=(WIDTH, 0.6 + 2.75 * rows))
-    for place, name in enumerate(arms):
+    for place, (name, run) in enumerate(runs):
         curves = experiment.of(name)
         keys, queries = curves.keys[run], curves.queries[run]
         size = float(np.linalg.norm(keys, axis=1).mean())
@@ -118,7 +122,7 @@ def keys_and_queries(
         axes.plot(*_rays(directions), color=BLACK, lw=1.2, label="queries (direction)")
         axes.plot(*_rays(keys), color=VERMILION, lw=1.0, label="keys")
         axes.scatter(*keys.T, color=VERMILION, s=16, depthshade=False)
-        axes.set_title(SHORT[name].replace(" (", "\n("), fontsize=SMALL)
+        axes.set_title(f"{SHORT[name].split(' (')[0]}\nseed {curves.seeds[run]}", fontsize=SMALL)
         axes.view_init(elev=view[0], azim=view[1])
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=2)

@@ -22,9 +22,7 @@ def has_mathematics(body: str) -> bool:
     return any(sign in body for sign in _MATHEMATICS)
 
 
-def drop_mathjax(
-    _app: Sphinx, _page: str, _template: str, context: dict[str, Any], *_: Any
-) -> None:
+def drop_mathjax(_app: Any, _page: str, _template: str, context: dict[str, Any], *_: Any) -> None:
     """Sphinx's event `html-page-context`, after all that add scripts."""
     if not has_mathematics(context.get("body") or ""):
         scripts = context["script_files"]  # Sphinx's own list: changed in place

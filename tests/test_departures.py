@@ -52,6 +52,16 @@ def test_half_precision_rounds_before_and_after_the_mean(model):
         assert float(found[token]) == float(found[token].half())
 
 
+def test_rounding_comes_before_the_mean_too(model, monkeypatch):
+    """1.00045 and 1.0014 round to 1 and 1 + 2⁻¹⁰, whose mean rounds to 1; their own mean does not."""
+    both = torch.tensor([1.00045, 1.0014])
+    monkeypatch.setattr(
+        departures, "sigma_of_pairs", lambda embeddings, ids, *_: both.expand(len(ids), 2)
+    )
+    assert (departures.half_precision_sigma(model.embeddings, 0.0) == 1).all()
+    assert both.mean().half() > 1
+
+
 def test_the_effect_of_half_precision_is_small_and_not_nothing(model):
     documents = [np.random.default_rng(0).integers(30, size=200)]
     effect = departures.effect_of_half_sigma(model, Counts.from_documents(documents, 30), 20)

@@ -53,7 +53,7 @@ def test_half_precision_rounds_before_and_after_the_mean(model):
 
 
 def test_rounding_comes_before_the_mean_too(model, monkeypatch):
-    """1.00045 and 1.0014 round to 1 and 1 + 2⁻¹⁰, whose mean rounds to 1; their own mean does not."""
+    """1.00045 and 1.0014 round to 1 and 1 + 2⁻¹⁰, whose mean rounds to 1; theirs does not."""
     both = torch.tensor([1.00045, 1.0014])
     monkeypatch.setattr(
         departures, "sigma_of_pairs", lambda embeddings, ids, *_: both.expand(len(ids), 2)

@@ -182,7 +182,7 @@ def test_a_chapter_is_found_by_number_or_name(tmp_path, name):
     assert build.find_chapter(tmp_path, "cli").stem == "cli"
     for wrong in ("7", "heads", "", "../book/index"):
         with pytest.raises(
-            ResultError, match="there is no chapter .* there are 01-layer, 06-heads"
+            ResultError, match=r"there is no chapter .* there are 01-layer, 06-heads"
         ):
             build.find_chapter(tmp_path, wrong)
 

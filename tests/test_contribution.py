@@ -253,6 +253,8 @@ def test_bad_input_is_one_sentence() -> None:
         SixTermKL(folded, embeddings)([0] * 21)
     with pytest.raises(TokenError, match="no token embeddings"):
         SixTermKL(folded, Embeddings(None, embeddings.W_P))
+    with pytest.raises(ShapeError, match="the last 4"):
+        SixTermKL(dataclasses.replace(folded, window=4), embeddings)
     with pytest.raises(ShapeError, match="positive"):
         SixTermKL(folded, embeddings, scale=0.0)
     with pytest.raises(ResultError, match="two keys"):

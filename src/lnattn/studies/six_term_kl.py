@@ -69,7 +69,8 @@ class SixTermKL:
     (the same in every document up to σ), and the threads, which keep their memory between calls.
     scale: what the scores are divided by before the softmax (default: the model's own). workers:
     threads, one head each at a time (default: torch's number). Weights are taken to single
-    precision. Raises `TokenError` for a checkpoint without token embeddings.
+    precision. Raises `TokenError` for a checkpoint without token embeddings, and `ShapeError` for a
+    scale that is not positive or a layer with a local window.
     """
 
     def __init__(
@@ -81,6 +82,11 @@ class SixTermKL:
     ) -> None:
         if scale is not None and not scale > 0:
             raise ShapeError(f"the softmax's scale must be a positive number, not {scale}.")
+        if folded.window is not None:
+            raise ShapeError(
+                "the six divergences need a layer whose queries see all earlier keys; this one "
+                f"sees only the last {folded.window}."
+            )
         look_up(embeddings, [0])  # one clear error now for a checkpoint without token embeddings
         self._embeddings = embeddings.to(torch.float32)
         self._heads, self._d_head = folded.n_heads, folded.d_head

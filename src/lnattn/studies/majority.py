@@ -136,7 +136,7 @@ def median(values: Float[np.ndarray, "run"], *, seed: int = 0) -> Estimate:
 
 
 def ratio_of_medians(
-    slow: Float[np.ndarray, "run"], fast: Float[np.ndarray, "run"], *, seed: int = 0
+    slow: Float[np.ndarray, "run"], fast: Float[np.ndarray, "same"], *, seed: int = 0
 ) -> Estimate:
     """The ratio of two arms' medians; seeds are resampled in pairs, as they share data and start.
 

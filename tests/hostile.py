@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from random_models import attention_layer, embeddings_of, random_gpt2
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -69,12 +71,11 @@ def spelled(vocab: int) -> PreTrainedTokenizerFast:
 def tiny(seed: int = 3, vocab: int = len(HOSTILE)) -> tuple[FirstLayer, Counts]:
     """A random GPT-2 of 3 heads, and counts of a random text in which every token occurs."""
     module = random_gpt2(seed, vocab=vocab)
-    layer = FirstLayer(
-        embeddings_of(module),
-        attention_layer(module),
-        spelled(vocab),
-        {"name": "tiny <b>model</b>"},
-    )
+    attention = attention_layer(module)
+    # Random scores are so large that all attention goes to one key, whatever they are divided by.
+    attention = replace(attention, W_Q=attention.W_Q / 30, b_Q=attention.b_Q / 30)
+    about = {"name": "tiny <b>model</b>"}
+    layer = FirstLayer(embeddings_of(module), attention, spelled(vocab), about)
     rng = np.random.default_rng(seed)
     text = np.concatenate([np.arange(vocab), rng.integers(vocab, size=12 * vocab)])
     return layer, Counts.from_stream(text, vocab)

@@ -40,7 +40,7 @@ PARTS = {
     "sentence": "The six terms of a sentence",
 }
 #: Tokens with a view of their own: the chapters' model, and MiniLM (whose vocabulary is larger).
-LIMIT, LIMIT_MINILM = 8192, 1000
+LIMIT, LIMIT_MINILM = 8192, 800
 _MARK = "token_explorer"
 _say = logging.getLogger(__name__)
 

@@ -28,7 +28,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from lnattn.studies.six_term_kl import _exp as _exp_single
+from lnattn.studies.vectorised import exp as _exp_single
 
 #: Pairs that are computed side by side: their activations stay in the first-level cache.
 LANES = 256

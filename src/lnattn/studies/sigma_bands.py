@@ -29,9 +29,11 @@ from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
 from lnattn.models.layers import Embeddings
+from lnattn.studies.threads import one_torch_thread
 
-#: Positions that are held at one time: 64 × V numbers, 13 MB for GPT-2's vocabulary.
-_BLOCK = 64
+#: Positions that a thread holds at one time: 128 × V numbers, 26 MB for GPT-2's vocabulary. The
+#: matrix product packs all embeddings anew for each block, so a small block would cost more.
+_BLOCK = 128
 
 #: The 95% band of the paper's curves.
 BAND = (0.025, 0.975)
@@ -70,39 +72,32 @@ def inverse_sigma_bands(
     """Mean and two quantiles of 1/σ(e_v + p_j) over all tokens, for every position.
 
     Quantiles interpolate linearly between order statistics, as `numpy.quantile` does. eps: that of
-    the LayerNorm; block: positions held at one time. Works in the dtype of the embeddings.
+    the LayerNorm; block: positions that each thread holds at one time. Works in the dtype of the
+    embeddings.
     Raises `TokenError` without token embeddings, `ShapeError` for quantiles outside 0 … 1 or out of
     order, or when ε = 0 and a token and a position cancel exactly.
     """
     low, high = quantiles
     if not 0 <= low <= high <= 1:
         raise ShapeError(f"quantiles must satisfy 0 ≤ low ≤ high ≤ 1, not {low} and {high}.")
-    token_variance = variances(_token_rows(embeddings)).numpy()
-    position_variance = variances(embeddings.W_P).numpy()
     summary = np.empty((3, embeddings.n_positions))
-    threads = torch.get_num_threads()
-    with ThreadPoolExecutor(threads) as pool:
-        for rows, covariance in covariance_blocks(embeddings, block):
-            block_rows, out = covariance.numpy(), summary[:, rows]
-            of_position = position_variance[rows]
+    workers = torch.get_num_threads()
+    with one_torch_thread(), ThreadPoolExecutor(workers) as pool:
+        token_variance = variances(_token_rows(embeddings)).numpy()
+        position_variance = variances(embeddings.W_P).numpy()
 
-            def summarise(
-                first: int,
-                block_rows: np.ndarray = block_rows,
-                of_position: np.ndarray = of_position,
-                out: np.ndarray = out,
-            ) -> None:
-                mine = slice(first, None, threads)
+        def summarise(worker: int) -> None:
+            for rows, covariance in covariance_blocks(embeddings, block, worker, workers):
                 _summarise_rows(
-                    block_rows[mine],
+                    covariance.numpy(),
                     token_variance,
-                    of_position[mine],
+                    position_variance[rows],
                     eps,
                     quantiles,
-                    out[:, mine],
+                    summary[:, rows],
                 )
 
-            list(pool.map(summarise, range(threads)))
+        list(pool.map(summarise, range(workers)))
     if not np.isfinite(summary).all():
         raise ShapeError("σ is zero for some token and position; give an ε above zero.")
     return InverseSigma(summary[0], summary[1], summary[2], (low, high))
@@ -134,11 +129,12 @@ def variances(rows: Float[Tensor, "n d_model"], block: int = 512) -> Float[Tenso
 
 
 def covariance_blocks(
-    embeddings: Embeddings, block: int = _BLOCK
+    embeddings: Embeddings, block: int = _BLOCK, worker: int = 0, workers: int = 1
 ) -> Iterator[tuple[slice, Float[Tensor, "rows vocab"]]]:
     """Cov(p_j, e_v) for all tokens, a block of positions at a time.
 
-    Yields the slice of positions and a matrix that the next step overwrites.
+    Yields the slice of positions and a matrix that the next step overwrites. Of several workers,
+    each with a matrix of its own, one takes every `workers`-th block.
     """
     if block < 1:
         raise ShapeError(f"a block must hold at least one position, not {block}.")
@@ -147,7 +143,7 @@ def covariance_blocks(
     places = embeddings.W_P - embeddings.W_P.mean(dim=-1, keepdim=True)
     places = places / embeddings.d_model
     buffer = tokens.new_empty(min(block, len(places)), len(tokens))
-    for begin in range(0, len(places), block):
+    for begin in range(worker * block, len(places), workers * block):
         rows = slice(begin, min(begin + block, len(places)))
         out = buffer[: rows.stop - rows.start]
         yield rows, torch.mm(places[rows], tokens.T, out=out)

@@ -1,0 +1,62 @@
+"""Small functions of one number that the compiler turns into instructions on many at once.
+
+The exponential of the C library is a call, and the largest of floats needs a special case for NaN:
+either keeps a loop from being vectorised. These are written out in operations that are not.
+`no_type_check` keeps the tests' shape checker away from the functions that numba compiles.
+"""
+
+from __future__ import annotations
+
+from typing import no_type_check
+
+import numba
+import numpy as np
+
+#: Licence to reorder sums and to fuse multiplications; infinities keep their meaning.
+FAST = {"reassoc", "contract", "nsz", "nnan", "arcp"}
+#: e^x is cut off here, so that a sum over any document stays finite.
+LARGEST_EXPONENT = np.float32(69.0)
+
+_F = np.float32
+_ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
+
+
+@numba.njit(fastmath=FAST, inline="always")
+@no_type_check
+def exp(x):
+    """e^x in single precision (relative error about 1e-7), written so that it vectorises.
+
+    x = k·log 2 + r with |r| ≤ (log 2)/2; e^r by a polynomial, 2^k by setting the exponent bits.
+    """
+    x = min(max(x, _F(-87.0)), LARGEST_EXPONENT)
+    k = np.floor(x * _F(1.4426950408889634) + _F(0.5))
+    # log 2 in two parts, the first exact in few bits, so that x − k·log 2 loses nothing.
+    r = (x - k * _F(0.693359375)) + k * _F(2.12194440e-4)
+    series = _F(1 / 5040)
+    series = series * r + _F(1 / 720)
+    series = series * r + _F(1 / 120)
+    series = series * r + _F(1 / 24)
+    series = series * r + _F(1 / 6)
+    series = series * r + _F(0.5)
+    power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+    return (series * r * r + r + _F(1.0)) * power
+
+
+@numba.njit(inline="always")
+@no_type_check
+def as_ordered(x):
+    """Map a number to an integer of the same order: largest integers are found many at a time.
+
+    (The largest of floats is not, because the compiler minds NaN.) Below zero the bits of a float
+    grow with its size, so all but the sign are turned over.
+    """
+    bits = np.float32(x).view(np.int32)
+    return np.int32(bits ^ (np.int32(bits >> np.int32(31)) & _ALL_BUT_SIGN))
+
+
+@numba.njit(inline="always")
+@no_type_check
+def from_ordered(bits):
+    """The number that `as_ordered` maps to these bits."""
+    bits = np.int32(bits)
+    return np.int32(bits ^ (np.int32(bits >> np.int32(31)) & _ALL_BUT_SIGN)).view(np.float32)

@@ -65,7 +65,7 @@ links: $(STAMP)
 	@$(PY) -m lnattn.book.build --links
 
 test: $(STAMP)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile $(ARGS)
 
 check: $(STAMP)
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check .

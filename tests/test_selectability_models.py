@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import Embeddings, FirstLayer, load_first_layer
@@ -18,13 +18,15 @@ from lnattn.book.paths import repository
 from lnattn.commands import selectability as command
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.models.training import TrainingPlan
-from lnattn.storage import read_json, read_result, write_json
+from lnattn.storage import read_json, read_result, sha256_of_file, write_json
 from lnattn.studies import selectability_models as models
 from lnattn.studies import unselectable_results as results
 from lnattn.studies import unselectable_words as words
 from lnattn.studies.selectability import selectability
 from lnattn.studies.selectability_random import random_grid
-from lnattn.studies.unselectable_lm import keys_of_layers, load_arm, train_arm
+from lnattn.studies.unselectable_lm import keys_of_layers, load_arm, packed, train_arm
+from lnattn.text.corpora import read_documents
+from lnattn.text.tokenizers import load_tokenizer
 
 mpl.use("Agg")
 TOKENIZER = repository() / "data" / "book-gpt2"
@@ -223,8 +225,6 @@ def test_words_are_marked_where_a_token_is_unselectable(arms, tmp_path, monkeypa
 
 
 def load_tokens(sentence: str) -> list[int]:
-    from lnattn.text.tokenizers import load_tokenizer
-
     return load_tokenizer(TOKENIZER)(sentence, add_special_tokens=False)["input_ids"]
 
 
@@ -306,16 +306,49 @@ def test_a_record_of_another_run_is_refused(arms, tmp_path):
         load_arm(tmp_path)
 
 
-def test_committed_arms_are_those_whose_evaluation_is_frozen():
-    """The committed checkpoints load, and every one has its frozen evaluation."""
+def frozen_and_committed() -> list[tuple[results.FrozenArm, Path]]:
+    """Every frozen evaluation with the folder of its checkpoint, which has the same name."""
     folder = repository() / "data" / "selectability-models"
-    evaluated = {
-        one.record["weights_sha256"]
-        for one in results.frozen_arms(repository() / "data" / "results" / "selectability")
-    }
-    committed = sorted(folder.glob("*/training.json"))
-    assert committed
-    for path in committed:
-        model, record = load_arm(path.parent)
-        assert record["weights_sha256"] in evaluated
-        assert torch.isfinite(model.transformer.wte.weight).all()
+    frozen = results.frozen_arms(repository() / "data" / "results" / "selectability")
+    assert {one.name for one in frozen} == {path.parent.name for path in folder.glob("*/*.json")}
+    return [(one, folder / one.name) for one in frozen]
+
+
+def test_every_frozen_evaluation_has_its_checkpoint():
+    for one, path in frozen_and_committed():
+        record = read_json(path / "training.json")
+        assert one.record["weights_sha256"] == record["weights_sha256"]
+        assert sha256_of_file(path / "model.safetensors") == record["weights_sha256"]
+        assert (one.arm, one.record["plan"]) == (record["arm"], record["plan"])
+        np.testing.assert_array_equal(
+            one.arrays["held_out_loss"], [entry["held_out_loss"] for entry in record["log"]]
+        )
+        assert {file.name for file in path.iterdir()} == {"model.safetensors", "training.json"}
+
+
+def test_a_committed_checkpoint_has_the_geometry_of_its_evaluation():
+    """On 200 random tokens: hulls of the frozen rank, and whether all keys are selectable."""
+    ids = np.random.default_rng(0).integers(8192, size=200).tolist()
+    for one, path in frozen_and_committed():
+        if one.d > 8 or one.seed > 0:
+            continue
+        model, _ = load_arm(path)
+        found = results.evaluate(model, [ids])
+        assert found.exact.shape[:2] == one.arrays["exact"].shape[:2] == (4, 6)
+        np.testing.assert_array_equal(found.rank[:, 1:, 0], one.arrays["rank"][:, 1:, 0])
+        for shares in (found.exact, one.arrays["exact"]):
+            assert (shares[:, results.KEYS].max() == 0) == (one.arm != "no-scaling")
+
+
+def test_a_window_of_squad_is_decided_as_frozen(corpora_folder):
+    """The same text, weights and window: the same shares, bit for bit."""
+    (one,) = (both for both in frozen_and_committed() if both[0].name == "d8-no-scaling-s0")
+    frozen, path = one
+    text = corpora_folder / frozen.record["text"]
+    documents = list(islice(read_documents([text]), 20))
+    bpe = load_tokenizer(TOKENIZER)
+    ids = bpe(documents, add_special_tokens=False)["input_ids"]
+    window = packed(ids, results.SHORTEST, results.LONGEST)[0]
+    found = results.evaluate(load_arm(path)[0], [window])
+    np.testing.assert_array_equal(found.exact[..., 0], frozen.arrays["exact"][..., 0])
+    np.testing.assert_array_equal(found.rank[..., 0], frozen.arrays["rank"][..., 0])

@@ -315,6 +315,18 @@ def test_data_are_made_once_and_again_when_something_is_missing(cheap, tmp_path)
     assert files == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
+def test_a_model_that_is_no_longer_shown_leaves_no_data(cheap, tmp_path) -> None:
+    place = tmp_path / "explorer"
+    page.publish(tmp_path, place, wanted("one", "two"))
+    shown = {path.relative_to(place) for path in place.rglob("*") if path.parent.name != "one"}
+    (place / ".three.cut").mkdir()
+    (place / ".three.cut" / "shard-0.js").write_text("half of a build")
+    (place / "old.js").write_text("an asset with a former name")
+    page.publish(tmp_path, place, wanted("two"))
+    left = {path.relative_to(place) for path in place.rglob("*")}
+    assert left == shown - {(place / "one").relative_to(place)}
+
+
 def test_another_input_makes_them_anew(cheap, tmp_path, monkeypatch) -> None:
     page.publish(tmp_path, tmp_path / "e", wanted("one"))
     first = (tmp_path / "e" / "models.js").read_text()

@@ -3,8 +3,8 @@
 `{token-explorer} heads` and `{token-explorer} sentence` mark where its two parts appear. The data
 of this build's model (and of MiniLM, where it is installed) are computed when the site is built
 and lie in `_static/explorer`, beside the scripts of `assets`. They are computed again only
-if the package, its data, the lock, the model or the sentences change. Only pages with such a part
-load the scripts.
+if the package, its data, the lock, the model or the sentences change; those of a model that is no
+longer shown are deleted. Only pages with such a part load the scripts.
 """
 
 from __future__ import annotations
@@ -93,6 +93,18 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
         listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
     text = script("models", {"models": listed, "absent": absent})
     write_atomically(folder / "models.js", lambda file: file.write(text.encode("ascii")))
+    _clear(folder, {*SCRIPTS, *STYLES, "models.js", *(model["folder"] for model in listed)})
+
+
+def _clear(folder: Path, kept: set[str]) -> None:
+    """Delete what this build did not put there: other models, and half of a build that was cut."""
+    for path in folder.iterdir():
+        if path.name in kept:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 def is_current(folder: Path, key: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from lnattn import Embeddings, fold, six_terms
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.studies import six_term_kernel
 from lnattn.studies.contribution import (
     LEVELS,
     PAPERS_CODE,
@@ -89,6 +91,14 @@ def test_tiny_divergences_keep_their_digits() -> None:
     found = SixTermKL(folded, embeddings)(ids)
     assert 1e-13 < np.median(expected[..., 1:]) < 1e-8
     np.testing.assert_allclose(found[..., 1:], expected[..., 1:], rtol=2e-3)
+
+
+def test_series_is_as_good_as_single_precision_where_it_is_used() -> None:
+    """e^-u - 1 + u over its whole range, against the same in double precision."""
+    u = np.linspace(-0.5, 0.5, 4001, dtype=np.float32)[1:-1]
+    exact = sum((-1) ** k * u.astype(float) ** k / math.factorial(k) for k in range(2, 20))
+    found = np.array([six_term_kernel._half_square(x) for x in u])
+    np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 
 def test_a_constant_per_query_contributes_nothing() -> None:

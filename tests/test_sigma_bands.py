@@ -89,6 +89,28 @@ def test_covariances_and_variances_are_those_of_numpy():
     np.testing.assert_allclose(variances(model.W_E, block=4), np.diag(expected)[5:], rtol=1e-12)
 
 
+@pytest.mark.parametrize("workers", [1, 2, 3, 9])
+def test_workers_share_the_positions_without_gap_or_overlap(workers):
+    model = embeddings(4, 11, 3)
+    parts = [covariance_blocks(model, 2, worker, workers) for worker in range(workers)]
+    taken = [j for part in parts for rows, _ in part for j in range(11)[rows]]
+    assert sorted(taken) == list(range(11))
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_change_nothing(threads):
+    model, before = embeddings(2000, 11, 6), torch.get_num_threads()
+    alone = inverse_sigma_bands(model, 1e-5, block=2)
+    torch.set_num_threads(threads)
+    try:
+        shared = inverse_sigma_bands(model, 1e-5, block=2)
+        assert torch.get_num_threads() == threads
+    finally:
+        torch.set_num_threads(before)
+    for field in ("mean", "lower", "upper"):
+        np.testing.assert_allclose(getattr(shared, field), getattr(alone, field), rtol=1e-12)
+
+
 def test_memory_does_not_grow_with_positions():
     model = embeddings(50, 40, 4)
     largest = max(block.numel() for _, block in covariance_blocks(model, 8))

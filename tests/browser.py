@@ -173,7 +173,10 @@ class Page:
         until = time.monotonic() + self.browser.patience
         arrived = self.browser._events[self.session]
         while True:
-            message = arrived.get(timeout=max(0.01, until - time.monotonic()))
+            try:
+                message = arrived.get(timeout=max(0.01, until - time.monotonic()))
+            except queue.Empty:
+                raise TimeoutError(f"no {method} came in {self.browser.patience} s") from None
             self.events.append(message)
             if message["method"] == method:
                 return message

@@ -10,7 +10,9 @@ import json
 
 import accessibility
 import browser
+import first_view
 import pytest
+from first_view import FIRST_PAGE
 from site_pages import SITE, SYSTEM_PAGES, each_page, needs_site, served
 
 needs_browser = pytest.mark.skipif(
@@ -181,42 +183,12 @@ def test_the_explorers_first_view_is_small(chromium):
     assert data < 8.4e6, f"all data of the explorer: {data / 1e6:.1f} MB"
 
 
-TIMES = """(() => {
-  const page = performance.getEntriesByType('navigation')[0];
-  const paint = performance.getEntriesByName('first-contentful-paint')[0];
-  return {
-    'first paint': Math.round(paint?.startTime ?? NaN),
-    'interactive': Math.round(page.domContentLoadedEventEnd),
-    'loaded': Math.round(page.loadEventEnd),
-  };
-})()"""
-#: Round trip in ms, megabits a second, how much slower the processor: as Lighthouse names them.
-NETWORKS = {"fast 4G": (40, 10.0, 1), "slow 4G": (150, 1.6, 4)}
-
-
 def test_the_first_page_is_light(address, chromium, capsys):
     """Its size is tested; its times, which depend on this machine, are printed."""
-    measured = {}
-    for network, (delay, megabits, slower) in NETWORKS.items():
-        tab = chromium.open(360, 740)
-        try:
-            tab.call("Network.setCacheDisabled", cacheDisabled=True)
-            speed = megabits * 1e6 / 8
-            tab.call(
-                "Network.emulateNetworkConditions",
-                offline=False,
-                latency=delay,
-                downloadThroughput=speed,
-                uploadThroughput=speed,
-            )
-            tab.call("Emulation.setCPUThrottlingRate", rate=slower)
-            tab.go(address + "book/index.html")
-            tab.evaluate("new Promise(done => setTimeout(done, 300))")
-            tab.collect()
-            size = sum(e["encodedDataLength"] for e in tab.of("Network.loadingFinished"))
-            measured[network] = {"kilobytes": round(size / 1e3), **tab.evaluate(TIMES)}
-        finally:
-            tab.close()
+    measured = {
+        name: first_view.medians([first_view.measure(chromium, address + FIRST_PAGE, network)])
+        for name, network in first_view.NETWORKS.items()
+    }
     with capsys.disabled():
         print("\nfirst page, sizes compressed, times in ms: " + json.dumps(measured))
-    assert 0 < measured["fast 4G"]["kilobytes"] < 1000
+    assert 0 < measured["fast 4G"]["kilobytes"] < 250

@@ -11,9 +11,20 @@ from typing import Any
 
 def setup(app: Any) -> dict[str, Any]:
     # Here, because the command line reads parts of this package where Sphinx is not installed.
-    from lnattn.book.web import claims_page, downloads, head, light, reading, roles, shrink, sweep
+    from lnattn.book.web import (
+        claims_page,
+        downloads,
+        head,
+        icons,
+        light,
+        reading,
+        roles,
+        shrink,
+        sweep,
+    )
     from lnattn.book.web.explorer import page as explorer
 
-    for part in (claims_page, downloads, explorer, head, light, reading, roles, shrink, sweep):
+    parts = (claims_page, downloads, explorer, head, icons, light, reading, roles, shrink, sweep)
+    for part in parts:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

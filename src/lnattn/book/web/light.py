@@ -1,7 +1,9 @@
 """What the theme would make every page load without any use.
 
-- Icons come twice, as a font and as a script of 1.5 MB that draws them again. The font is enough.
+- Icons come twice, as a font and as a script of 1.5 MB that draws them again. The font is enough,
+  and of that a small part (see `icons`).
 - MathJax is loaded by pages that show mathematics only; the theme asks for it everywhere.
+- The search and its index are loaded by the page of results only (see `templates/layout.html`).
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any
 
 from sphinx.application import Sphinx
 
+TEMPLATES = Path(__file__).with_name("templates")
 _ICONS = Path("_static", "scripts", "fontawesome.js")
 _NOTE = "/* The icons come from the theme's font; its script would draw the same ones again. */\n"
 #: What the HTML of a page with mathematics holds.
@@ -39,6 +42,11 @@ def lighten(folder: Path) -> None:
         (folder / _ICONS).write_text(_NOTE, encoding="ascii")
 
 
+def use_templates(_app: Sphinx, config: Any) -> None:
+    """Sphinx's event `config-inited`: this package's templates go before the theme's."""
+    config.templates_path.insert(0, str(TEMPLATES))
+
+
 def when_finished(app: Sphinx, error: Exception | None) -> None:
     """Sphinx's event `build-finished`."""
     if error is None and app.builder.format == "html":
@@ -46,7 +54,8 @@ def when_finished(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Register the events above."""
+    """Register the event handlers above."""
+    app.connect("config-inited", use_templates)
     app.connect("html-page-context", drop_mathjax, priority=900)
     app.connect("build-finished", when_finished)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

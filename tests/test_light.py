@@ -1,0 +1,131 @@
+"""A page loads only what it shows: icons that are used, and no search before it is asked for."""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("sphinx_book_theme", reason="the book's theme is absent: pip install .[book]")
+
+from fontTools.ttLib import TTFont
+
+from lnattn.book.web import icons
+
+#: A character each of the icons that a page of the theme always has, and of some that none has.
+USED = {"magnifying-glass": 0xF002, "bars": 0xF0C9, "moon": 0xF186}
+UNUSED = {"anchor": 0xF13D, "github": 0xF09B, "paper-plane": 0xF1D8}
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """Two pages in the book's theme, made by Sphinx itself."""
+    from sphinx.application import Sphinx
+
+    place = tmp_path_factory.mktemp("light")
+    (place / "conf.py").write_text(
+        "project = 'Test'\nhtml_theme = 'sphinx_book_theme'\nhtml_last_updated_fmt = '%Y'\n"
+        "extensions = ['lnattn.book.web.icons', 'lnattn.book.web.light']\n"
+        "html_static_path = ['static']\n"
+    )
+    (place / "static").mkdir()
+    (place / "static" / "more.js").write_text("const mine = 'fa-dragon';")
+    text = "Title\n=====\n\n.. note:: Seen so far.\n\n.. toctree::\n\n   other\n"
+    (place / "index.rst").write_text(text)
+    (place / "other.rst").write_text("Other\n=====\n\nWords.\n")
+    said = io.StringIO()
+    app = Sphinx(
+        place, place, place / "html", place / "doctrees", "html", status=said, warning=said
+    )  # fmt: skip
+    app.build()
+    assert app.statuscode == 0, said.getvalue()
+    return place / "html"
+
+
+def fonts_in(styles: str) -> list[TTFont]:
+    return [
+        TTFont(io.BytesIO(base64.b64decode(data)))
+        for data in re.findall(r"data:font/woff;base64,([^)]+)\)", styles)
+    ]
+
+
+def test_the_style_sheet_holds_the_used_icons_and_no_others(site):
+    styles = (site / icons.STYLES).read_text(encoding="utf-8")
+    (font,) = fonts_in(styles)
+    held = font.getBestCmap().keys()
+    assert set(USED.values()) <= held
+    assert not set(UNUSED.values()) & held
+    for name, code in USED.items():
+        assert f".fa-{name}:before{{content:" in styles
+        assert font["glyf"][font.getBestCmap()[code]].numberOfContours > 0, name
+    for name in UNUSED:
+        assert f".fa-{name}:before" not in styles
+    assert ".fa-dragon:before" in styles, "named in a script only"
+    assert 0xF6D5 in held
+    assert len(styles.encode()) < 330_000
+    assert "webfonts" not in styles
+    assert not (site / icons.FONTS).exists()
+
+
+def test_icons_that_the_theme_names_by_their_characters_stay(site):
+    """The sign of a note comes from a rule of the theme, not from a class of the page."""
+    styles = (site / icons.STYLES).read_text(encoding="utf-8")
+    named = icons.characters(styles) | icons.characters(
+        (site / "_static" / "styles" / "sphinx-book-theme.css").read_text(encoding="utf-8")
+    )
+    (font,) = fonts_in(styles)
+    assert 0xF0F3 in named, "the theme's bell, of a note"
+    assert {0xF0F3, 0xF06A} <= font.getBestCmap().keys()
+
+
+def test_brands_are_embedded_where_a_page_asks_for_one(site, tmp_path):
+    theme = Path(pytest.importorskip("pydata_sphinx_theme").__file__).parent
+    static = theme / "theme" / "pydata_sphinx_theme" / "static"
+    for part in (icons.STYLES, *(icons.FONTS / f"{name}.ttf" for name in icons.FACES)):
+        (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / part).write_bytes((static / part.relative_to("_static")).read_bytes())
+    (tmp_path / "a.html").write_text('<i class="fab  fa-github"></i><i class="far fa-file"></i>')
+    assert icons.lighten(tmp_path) > 600_000
+    styles = (tmp_path / icons.STYLES).read_text(encoding="utf-8")
+    families = [font["name"].getDebugName(4) for font in fonts_in(styles)]
+    assert len(families) == 3, families
+    assert sum(0xF09B in font.getBestCmap() for font in fonts_in(styles)) == 1
+
+
+def test_the_same_icons_give_the_same_bytes(site, tmp_path):
+    font = Path(pytest.importorskip("pydata_sphinx_theme").__file__).parent.joinpath(
+        "theme", "pydata_sphinx_theme", "static", "vendor", "fontawesome", "webfonts",
+        "fa-solid-900.ttf",
+    )  # fmt: skip
+    once = icons.smaller_font(font, USED.values())
+    assert icons.smaller_font(font, reversed(USED.values())) == once
+    assert 500 < len(once) < 10_000
+    times = [TTFont(file)["head"].modified for file in (font, io.BytesIO(once))]
+    assert times[0] == times[1], "the time of the build is in the file"
+    assert icons.smaller_font(font, [0x41_41_41]) == b""
+
+
+def test_another_theme_is_left_as_it_is(tmp_path):
+    (tmp_path / icons.STYLES).parent.mkdir(parents=True)
+    (tmp_path / icons.STYLES).write_text(".fa-anchor:before{content:'x'}")
+    assert icons.lighten(tmp_path) == 0
+    assert (tmp_path / icons.STYLES).read_text() == ".fa-anchor:before{content:'x'}"
+
+
+@pytest.mark.parametrize("page", ["index", "other", "genindex"])
+def test_a_page_does_not_load_the_search(site, page):
+    text = (site / f"{page}.html").read_text(encoding="utf-8")
+    assert "bd-search" in text, "the field for a search is there"
+    for script in ("searchindex.js", "searchtools.js", "language_data.js"):
+        assert script not in text
+    assert 'name="docbuild:last-update"' in text
+    assert text.count('name="viewport"') >= 1
+
+
+def test_the_page_of_results_loads_the_search_once(site):
+    text = (site / "search.html").read_text(encoding="utf-8")
+    for script in ("searchindex.js", "searchtools.js", "language_data.js"):
+        assert text.count(f'{script}"') == 1

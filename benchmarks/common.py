@@ -50,9 +50,15 @@ class Timing:
 
 
 def time_side_by_side(
-    methods: Mapping[str, Callable[[], Any]], repeats: int = 5, warm_up: int = 1
+    methods: Mapping[str, Callable[[], Any]],
+    repeats: int = 5,
+    warm_up: int = 1,
+    pause: float = 0.0,
 ) -> dict[str, Timing]:
     """Time several methods in turn (A B C, A B C, …), so that all see the same machine load.
+
+    pause: seconds of rest before each call, for methods of a few milliseconds: threads that torch
+    has used go on spinning for that long, and would slow down whoever comes next.
 
     The first `warm_up` rounds are run and not counted: they compile kernels and fill caches.
     Python's garbage collector is off meanwhile, so that its pauses hit no method.
@@ -65,6 +71,8 @@ def time_side_by_side(
     try:
         for number in range(warm_up + repeats):
             for name, method in methods.items():
+                if pause:
+                    time.sleep(pause)
                 begin = time.perf_counter()
                 method()
                 elapsed = time.perf_counter() - begin
@@ -145,15 +153,17 @@ def growth(
     sizes: Sequence[int],
     make: Callable[[int], Mapping[str, Callable[[], Any]]],
     repeats: int = 3,
+    pause: float = 0.0,
 ) -> dict[str, Any]:
     """How each method's time grows with one size, the others fixed.
 
     against: the symbol (V, d, P, documents …); label: its name in words; make: builds the methods
     for one size (not timed). Methods may be left out of large sizes: their series gets None there.
+    pause: see `time_side_by_side`.
     """
     series: dict[str, list[float | None]] = {}
     for column, size in enumerate(sizes):
-        for name, timing in time_side_by_side(make(size), repeats).items():
+        for name, timing in time_side_by_side(make(size), repeats, pause=pause).items():
             series.setdefault(name, [None] * len(sizes))[column] = timing.median
     slopes = {}
     for name, seconds in series.items():

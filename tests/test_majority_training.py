@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.studies.majority_data import MajorityData
+from lnattn.studies.majority_head import attention_of, layout_of
 from lnattn.studies.majority_model import (
     ARMS,
     MAIN_ARMS,
@@ -21,7 +22,7 @@ from lnattn.studies.majority_model import (
     initial_parameters,
     sequences,
 )
-from lnattn.studies.majority_training import MajorityPlan, Stack, attention_of, layout_of
+from lnattn.studies.majority_training import MajorityPlan, Stack
 
 SMALL = MajorityPlan(examples=300, batch=100, length=20, classes=6, margin=3, epochs=4)
 
@@ -138,6 +139,20 @@ def test_thirty_steps_of_adam_take_the_same_way(dtype):
             torch.testing.assert_close(
                 stack.parameters[name][run], value.detach(), rtol=tolerance, atol=tolerance
             )
+
+
+@pytest.mark.parametrize(("seeds", "workers"), [((0,), 2), ((0,), 50), ((0, 1, 2), 2)])
+def test_threads_change_no_bit(seeds, workers):
+    """Threads share a run's tiles; 50 threads are more than there are tiles."""
+    plan = replace(SMALL, examples=900, batch=600)
+    alone, shared = (
+        Stack(arm("layernorm"), plan, seeds, workers=w, data=[plan.data(s) for s in seeds])
+        for w in (1, workers)
+    )
+    for batches in alone.batches(0):
+        np.testing.assert_array_equal(alone.step(batches), shared.step(batches))
+    assert torch.equal(alone.flat, shared.flat)
+    np.testing.assert_array_equal(alone.test(), shared.test())
 
 
 def test_accuracy_counts_positions():

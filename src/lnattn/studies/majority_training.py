@@ -1,29 +1,45 @@
 """Training the majority model in count space, many runs at once.
 
 All runs of a stack share their arm and plan and differ in their seed. What is the same for the
-whole batch, the classes' scores and values, goes through autograd for all runs in one go; what
-depends on the counts goes through `majority_kernel`, one run a thread. Loss, gradients and
-trajectories are those of `majority_model.MajorityTransformer` on the same sequences.
+whole batch, the classes' scores and values, goes through autograd for all runs in one go
+(`majority_head`); what depends on the counts goes through `majority_kernel`, in threads. Loss,
+gradients and trajectories are those of `majority_model.MajorityTransformer` on the same sequences.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.studies.majority_data import UNIFORM, MajorityData, majority_data
-from lnattn.studies.majority_kernel import Gradients, Weights, loss_and_gradients, padded
+from lnattn.studies.majority_head import (
+    HEAD,
+    Attention,
+    attention_of,
+    layout_of,
+    mixing_matrices,
+    weights_of,
+)
+from lnattn.studies.majority_kernel import (
+    Gradients,
+    Tiles,
+    Weights,
+    add_up,
+    sums_of,
+    tiles_of,
+    work_on,
+)
 from lnattn.studies.majority_model import Arm, initial_parameters
+from lnattn.studies.threads import one_torch_thread
 
 #: Scores of one query may spread this far in single precision before e^S leaves its range.
 _WIDEST = 150.0
@@ -86,67 +102,6 @@ class MajorityPlan:
         )
 
 
-class Layout(NamedTuple):
-    """Names, shapes and places of the parameters in one flat vector."""
-
-    names: tuple[str, ...]
-    shapes: tuple[torch.Size, ...]
-    ends: tuple[int, ...]
-
-    def views(self, flat: Float[Tensor, "run parameters"]) -> dict[str, Tensor]:
-        """Each parameter of all runs, [run, *shape], as a view into `flat`."""
-        starts = (0, *self.ends[:-1])
-        return {
-            name: flat[:, start:end].unflatten(1, shape)
-            for name, shape, start, end in zip(
-                self.names, self.shapes, starts, self.ends, strict=True
-            )
-        }
-
-
-def layout_of(parameters: dict[str, Tensor]) -> Layout:
-    """The layout in which these parameters, without a run axis, are laid end to end."""
-    ends = np.cumsum([value.numel() for value in parameters.values()])
-    shapes = tuple(value.shape for value in parameters.values())
-    return Layout(tuple(parameters), shapes, tuple(int(end) for end in ends))
-
-
-class Attention(NamedTuple):
-    """What attention computes before it meets a sequence; first axis: the run.
-
-    normalised: the classes' inputs y; queries: y Q Kᵀ/√d, what a key is multiplied with (Eq. 6);
-    scores: S, [query class, key class]; values: v, already multiplied with attention's output
-    matrix.
-    """
-
-    normalised: Float[Tensor, "run classes d"]
-    queries: Float[Tensor, "run classes d"]
-    scores: Float[Tensor, "run classes classes"]
-    values: Float[Tensor, "run classes d"]
-
-
-def attention_of(parameters: dict[str, Tensor], arm: Arm) -> Attention:
-    """Queries, keys and values of every class. parameters: with a run axis (`Layout.views`)."""
-    y = arm.normalise(parameters["embedding.weight"])
-    W_Q, W_K, W_V = parameters["layer.self_attn.in_proj_weight"].chunk(3, dim=1)
-    of_scores, of_values = arm.score_inputs(y), arm.value_inputs(y)
-    queries = of_scores @ W_Q.mT @ W_K / math.sqrt(y.shape[-1])
-    values = of_values @ W_V.mT @ parameters["layer.self_attn.out_proj.weight"].mT
-    return Attention(y, queries, queries @ of_scores.mT, values)
-
-
-def mixing_matrices(attention: Attention) -> Float[Tensor, "run classes column key"]:
-    """M_c of `majority_kernel`: rows e^{S_ck} v_k for each of d coordinates, and e^{S_ck}.
-
-    A row of scores may be shifted by any constant; by the middle of its range, e^S stays within
-    the numbers of its dtype for as long as the scores allow.
-    """
-    scores = attention.scores
-    middle = (scores.amax(-1, keepdim=True) + scores.amin(-1, keepdim=True)).detach() / 2
-    e = (scores - middle).exp()
-    return torch.cat([e[:, :, None, :] * attention.values.mT[:, None], e[:, :, None, :]], dim=2)
-
-
 class Stack:
     """Several runs of one arm and plan, with one optimiser step at a time for all of them.
 
@@ -176,14 +131,18 @@ class Stack:
         self.layout = layout_of(starts[0])
         rows = [torch.cat([value.flatten() for value in start.values()]) for start in starts]
         self.flat = torch.stack(rows).to(dtype).requires_grad_()
+        self.flat.grad = torch.zeros_like(self.flat)
+        self._parameters = self.layout.views(self.flat.detach())
+        self._gradients = self.layout.views(self.flat.grad)
         self.optimiser = torch.optim.Adam([self.flat], lr=plan.learning_rate)
         self.step_number = 0
         self.workers = workers
+        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
 
     @property
     def parameters(self) -> dict[str, Tensor]:
         """The current parameters by name, [run, *shape], without gradients."""
-        return self.layout.views(self.flat.detach())
+        return self._parameters
 
     def attention(self) -> Attention:
         """Queries, keys and values of the current parameters."""
@@ -215,17 +174,23 @@ class Stack:
 
     def backward(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
         """Losses of these batches, with the gradients left in `flat.grad`."""
-        mix, weights = self._forward(self.flat)
-        gradients = _zeros(weights)
+        # The threads that torch would start for a large stack would spin beside ours.
+        with one_torch_thread():
+            return self._backward(batches)
+
+    def _backward(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
+        leaves, mix, weights = self._forward()
         examples = [
             (of.train, known) for of, (known, _) in zip(self.data, self._labels, strict=True)
         ]
-        losses, _ = self._run(examples, batches, weights, gradients, train=True)
+        losses, _, gradients = self._run(examples, batches, weights, train=True)
         got = Gradients(*(torch.from_numpy(array) for array in gradients))
         classes, d = self.plan.classes, self.plan.d_model
-        self.flat.grad = None
-        mix.backward(got.mix[..., :classes])
-        into = self.layout.views(self.flat.grad)
+        of_head = torch.autograd.grad(mix, leaves, got.mix[..., :classes])
+        into = self._gradients
+        self.flat.grad.zero_()
+        for name, gradient in zip(HEAD, of_head, strict=True):
+            into[name] += gradient
         into["embedding.weight"] += got.start + got.embedding[..., :d]
         into["layer.self_attn.out_proj.bias"] += got.start.sum(dim=1)
         into["layer.linear1.weight"] += got.W1[..., :d]
@@ -238,80 +203,74 @@ class Stack:
 
     def test(self) -> tuple[Float[np.ndarray, "run"], Float[np.ndarray, "run"]]:
         """Loss and accuracy over all positions of the test sequences, by run."""
-        _, weights = self._forward(self.flat.detach())
+        with one_torch_thread():
+            _, _, weights = self._forward()
         examples = [
             (of.test, known) for of, (_, known) in zip(self.data, self._labels, strict=True)
         ]
         everything = [np.arange(len(of.test)) for of in self.data]
-        return self._run(examples, everything, weights, _zeros(weights), train=False)
+        return self._run(examples, everything, weights, train=False)[:2]
 
-    def _forward(self, flat: Float[Tensor, "run parameters"]) -> tuple[Tensor, Weights]:
-        """The mixing matrices, with their graph, and all that the kernel reads, padded."""
-        views = self.layout.views(flat)
-        attention = attention_of(views, self.arm)
+    def _forward(self) -> tuple[list[Tensor], Tensor, Weights]:
+        """Copies of the parameters in `HEAD`, the mixing matrices with their graph down to these
+        copies, and all that the kernel reads.
+        """
+        parameters = self.parameters
+        leaves, attention = self._head(parameters)
         scores = attention.scores.detach()
-        spread = float((scores.amax(-1) - scores.amin(-1)).max())
-        if spread > _WIDEST and flat.dtype != torch.float64:
+        if float((scores.amax(-1) - scores.amin(-1)).max()) > _WIDEST:
             # e^S would leave the range of single precision: this step is computed in double.
-            return self._forward(flat.double())
+            parameters = self.layout.views(self.flat.detach().double())
+            leaves, attention = self._head(parameters)
         mix = mixing_matrices(attention)
-        e, W1 = views["embedding.weight"], views["layer.linear1.weight"]
-        W2 = views["layer.linear2.weight"]
-        weights = Weights(
-            mix=_padded(mix),
-            start=e + views["layer.self_attn.out_proj.bias"][:, None],
-            embedding=_padded(e),
-            embedding_T=_padded(e.mT),
-            W1=_padded(W1),
-            b1=views["layer.linear1.bias"],
-            W1_T=_padded(W1.mT),
-            W2=_padded(W2),
-            b2=views["layer.linear2.bias"],
-            W2_T=_padded(W2.mT),
-            gain=views["layer.norm2.weight"],
-            shift=views["layer.norm2.bias"],
-        )
-        return mix, Weights(*(value.detach().contiguous().numpy() for value in weights))
+        return leaves, mix, weights_of(parameters, mix)
+
+    def _head(self, parameters: dict[str, Tensor]) -> tuple[list[Tensor], Attention]:
+        leaves = [parameters[name].detach().requires_grad_() for name in HEAD]
+        return leaves, attention_of(dict(zip(HEAD, leaves, strict=True)), self.arm)
 
     def _run(
         self,
         examples: Sequence[tuple[np.ndarray, np.ndarray]],
         batches: Sequence[np.ndarray],
         weights: Weights,
-        gradients: Gradients,
         *,
         train: bool,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        length = self.plan.length
-
-        def one(run: int) -> tuple[float, float]:
-            counts, labels = examples[run]
-            positions = len(batches[run]) * length
-            total, right = loss_and_gradients(
-                counts,
-                labels,
-                batches[run],
-                Weights(*(array[run] for array in weights)),
-                Gradients(*(array[run] for array in gradients)),
-                weights.mix.dtype.type(1 / positions),
-                train,
-            )
-            return total / positions, right / positions
-
+    ) -> tuple[np.ndarray, np.ndarray, Gradients]:
+        """Losses and shares of right positions by run, and gradients, first axis the run."""
         runs = range(len(self.seeds))
-        if self.workers == 1 or len(runs) == 1:
-            found = [one(run) for run in runs]
-        else:
-            with ThreadPoolExecutor(min(self.workers, len(runs))) as pool:
-                found = list(pool.map(one, runs))
-        losses, accuracies = zip(*found, strict=True)
-        return np.array(losses), np.array(accuracies)
+        # As many equal pieces of work as keep all threads busy to the end.
+        parts = self.workers // math.gcd(self.workers, len(runs))
+        kind = weights.mix.dtype
+        positions = [len(batch) * self.plan.length for batch in batches]
+        own = [Weights(*(array[run] for array in weights)) for run in runs]
+        gradients = Gradients(*(np.zeros_like(getattr(weights, n)) for n in Gradients._fields))
 
+        def cut(run: int) -> tuple[Tiles, Gradients, np.ndarray]:
+            tiles = tiles_of(examples[run][0], batches[run], weights.mix[:0, 0, 0])
+            number = len(tiles.owner)
+            return tiles, sums_of(own[run], number if train else 0), np.empty((number, 2))
 
-def _zeros(weights: Weights) -> Gradients:
-    return Gradients(*(np.zeros_like(getattr(weights, name)) for name in Gradients._fields))
+        def work(job: tuple[int, int]) -> None:
+            run, part = job
+            tiles, sums, found = ready[run]
+            start, stop = (len(found) * k // parts for k in (part, part + 1))
+            labels, scale = examples[run][1], kind.type(1 / positions[run])
+            work_on(tiles, start, stop, batches[run], labels, own[run], sums, found, scale, train)
 
+        def add(run: int) -> tuple[float, float]:
+            tiles, sums, found = ready[run]
+            into = Gradients(*(array[run] for array in gradients))
+            total, right = add_up(tiles.owner, sums, found, into, train)
+            return total / positions[run], right / positions[run]
 
-def _padded(value: Tensor) -> Tensor:
-    width = value.shape[-1]
-    return pad(value, (0, padded(width) - width))
+        ready = self._map(cut, runs)
+        self._map(work, [(run, part) for run in runs for part in range(parts)])
+        losses, accuracies = zip(*map(add, runs), strict=True)
+        return np.array(losses), np.array(accuracies), gradients
+
+    def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+        """The function's results, from as many threads as there is work for."""
+        if self._pool is None or len(items) == 1:
+            return [function(item) for item in items]
+        return list(self._pool.map(function, items))

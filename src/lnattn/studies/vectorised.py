@@ -7,10 +7,13 @@ either keeps a loop from being vectorised. These are written out in operations t
 
 from __future__ import annotations
 
+import math
 from typing import no_type_check
 
 import numba
 import numpy as np
+from numba import types
+from numba.extending import overload
 
 #: Licence to reorder sums and to fuse multiplications; infinities keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "nnan", "arcp"}
@@ -19,6 +22,8 @@ LARGEST_EXPONENT = np.float32(69.0)
 
 _F = np.float32
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
+#: The bits of √½ in single precision.
+_SQRT_HALF = np.int32(0x3F3504F3)
 
 
 @numba.njit(fastmath=FAST, inline="always")
@@ -40,6 +45,55 @@ def exp(x):
     series = series * r + _F(0.5)
     power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
     return (series * r * r + r + _F(1.0)) * power
+
+
+@numba.njit(fastmath=FAST, inline="always")
+@no_type_check
+def log(x):
+    """log x in single precision for normal x > 0, written so that it vectorises.
+
+    x = m · 2^k with m in [√½, √2); log m = 2 artanh s with s = (m − 1)/(m + 1), |s| < 0.172.
+    """
+    # Integers of two 32-bit numbers become 64-bit ones in numba, hence the many conversions.
+    bits = np.int32(np.float32(x).view(np.int32) - _SQRT_HALF)
+    k = np.int32(bits >> np.int32(23))
+    m = np.int32(np.int32(bits & np.int32(0x7FFFFF)) + _SQRT_HALF).view(np.float32)
+    s = (m - _F(1)) / (m + _F(1))
+    t = s * s
+    series = _F(2 / 9)
+    series = series * t + _F(2 / 7)
+    series = series * t + _F(2 / 5)
+    series = series * t + _F(2 / 3)
+    series = series * t + _F(2)
+    return _F(k) * _F(0.6931471805599453) + s * series
+
+
+@no_type_check
+def exp_any(x):
+    """e^x in the precision of x: for single precision `exp`, for double the C library's."""
+    return math.exp(x)
+
+
+@overload(exp_any, inline="always")
+@no_type_check
+def _exp_for(x):
+    if x == types.float32:
+        return lambda x: exp(x)
+    return lambda x: math.exp(x)
+
+
+@no_type_check
+def log_any(x):
+    """log x in the precision of x: for single precision `log`, for double the C library's."""
+    return math.log(x)
+
+
+@overload(log_any, inline="always")
+@no_type_check
+def _log_for(x):
+    if x == types.float32:
+        return lambda x: log(x)
+    return lambda x: math.log(x)
 
 
 @numba.njit(inline="always")

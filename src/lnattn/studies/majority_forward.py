@@ -1,0 +1,169 @@
+"""From class counts to losses, `LANES` pairs of a sequence and a class at a time, compiled.
+
+The steps of `majority_kernel` on the way there. Arrays of activations are [coordinate, lane]: all
+loops run over the lanes, which are side by side in memory. Matrix products take eight or four
+columns at a time; that is what the padding of `majority_kernel.Weights` is for.
+`no_type_check` keeps the tests' shape checker away from the functions that numba compiles.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import no_type_check
+
+import numba
+
+from lnattn.studies.vectorised import exp_any, log_any
+
+#: Pairs that are computed side by side: their activations stay near the core.
+LANES = 256
+#: Numbers from one row of activations to the next: not a power of two, or rows would compete for
+#: the same lines of the cache.
+SPAN = LANES + 16
+
+#: Licence to reorder sums and to fuse multiplications; infinities and NaN keep their meaning.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+#: With numba's own error model every division would be a branch, and no loop with one a vector's.
+OPTIONS = {"nogil": True, "cache": True, "fastmath": _FAST, "error_model": "numpy"}
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def gather(vectors, members, first, size, n):
+    """Counts of LANES pairs, one a column; columns beyond the last pair repeat the first."""
+    classes = vectors.shape[1]
+    for lane in range(LANES):
+        vector = vectors[members[first + lane if first + lane < size else first]]
+        for k in range(classes):
+            n[k, lane] = vector[k]
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def gather_labels(batch, labels, members, first, size, own, label, weight):
+    """Labels of the same pairs, and how often each counts; 0 beyond the last pair."""
+    for lane in range(LANES):
+        there = first + lane < size
+        label[lane] = labels[batch[members[first + lane if there else first]]]
+        weight[lane] = own[lane] if there else own.dtype.type(0)
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def affine(W, bias, X, Y):
+    """Y = W X + bias, column by column of the lanes; W's width is a multiple of four."""
+    rows, width = W.shape
+    eights = width // 8 * 8
+    for i in range(rows):
+        start = bias[i]
+        for lane in range(LANES):
+            Y[i, lane] = start
+        for j in range(0, eights, 8):
+            w0, w1, w2, w3 = W[i, j], W[i, j + 1], W[i, j + 2], W[i, j + 3]
+            w4, w5, w6, w7 = W[i, j + 4], W[i, j + 5], W[i, j + 6], W[i, j + 7]
+            for lane in range(LANES):
+                low = w0 * X[j, lane] + w1 * X[j + 1, lane]
+                low += w2 * X[j + 2, lane] + w3 * X[j + 3, lane]
+                high = w4 * X[j + 4, lane] + w5 * X[j + 5, lane]
+                high += w6 * X[j + 6, lane] + w7 * X[j + 7, lane]
+                Y[i, lane] += low + high
+        for j in range(eights, width, 4):
+            w0, w1, w2, w3 = W[i, j], W[i, j + 1], W[i, j + 2], W[i, j + 3]
+            for lane in range(LANES):
+                low = w0 * X[j, lane] + w1 * X[j + 1, lane]
+                Y[i, lane] += low + (w2 * X[j + 2, lane] + w3 * X[j + 3, lane])
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def divide_and_add(mixed, start, inverse, x):
+    """Numerators become o = numerator/denominator, and x = o + start."""
+    d, one = len(start), x.dtype.type(1)
+    for lane in range(LANES):
+        inverse[lane] = one / mixed[d, lane]
+    for j in range(d):
+        for lane in range(LANES):
+            mixed[j, lane] *= inverse[lane]
+        for lane in range(LANES):
+            x[j, lane] = mixed[j, lane] + start[j]
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def standardise(x, gain, shift, x_hat, inverse_sigma, z, mean):
+    """LayerNorm with gain and shift, and its parts for the way back; `mean` is scratch."""
+    d = len(gain)
+    share, one, zero = x.dtype.type(1 / d), x.dtype.type(1), x.dtype.type(0)
+    for lane in range(LANES):
+        mean[lane] = zero
+        inverse_sigma[lane] = zero
+    for j in range(d):
+        for lane in range(LANES):
+            mean[lane] += share * x[j, lane]
+    for j in range(d):
+        for lane in range(LANES):
+            x_hat[j, lane] = x[j, lane] - mean[lane]
+        for lane in range(LANES):
+            inverse_sigma[lane] += share * x_hat[j, lane] * x_hat[j, lane]
+    for lane in range(LANES):
+        inverse_sigma[lane] = one / math.sqrt(inverse_sigma[lane])
+    for j in range(d):
+        for lane in range(LANES):
+            x_hat[j, lane] *= inverse_sigma[lane]
+        for lane in range(LANES):
+            z[j, lane] = gain[j] * x_hat[j, lane] + shift[j]
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def relu(h, d):
+    zero = h.dtype.type(0)
+    for j in range(d):
+        for lane in range(LANES):
+            h[j, lane] = max(h[j, lane], zero)
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def add(y, x, d):
+    for j in range(d):
+        for lane in range(LANES):
+            y[j, lane] += x[j, lane]
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def softmax(logits, classes, label, weight, scale, highest, total):
+    """Cross-entropy and right answers of a tile; logits become scale · weight · (p − one-hot).
+
+    highest and total are scratch.
+    """
+    zero = logits.dtype.type(0)
+    for lane in range(LANES):
+        highest[lane] = logits[0, lane]
+        total[lane] = zero
+    for k in range(1, classes):
+        for lane in range(LANES):
+            highest[lane] = max(highest[lane], logits[k, lane])
+    loss = right = zero
+    for lane in range(LANES):
+        target = logits[label[lane], lane]
+        loss += weight[lane] * (highest[lane] - target)
+        right += weight[lane] if target >= highest[lane] else zero
+    for k in range(classes):
+        for lane in range(LANES):
+            logits[k, lane] = exp_any(logits[k, lane] - highest[lane])
+        for lane in range(LANES):
+            total[lane] += logits[k, lane]
+    for lane in range(LANES):
+        loss += weight[lane] * log_any(total[lane])
+    for lane in range(LANES):
+        weight[lane] *= scale
+    for lane in range(LANES):
+        total[lane] = weight[lane] / total[lane]
+    for k in range(classes):
+        for lane in range(LANES):
+            logits[k, lane] *= total[lane]
+    for lane in range(LANES):
+        logits[label[lane], lane] -= weight[lane]
+    return loss, right

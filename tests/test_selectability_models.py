@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -144,7 +145,7 @@ def frozen(arms, text, tmp_path_factory) -> Path:
 def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen, monkeypatch):
     [full, unscaled] = results.frozen_arms(frozen)
     assert (full.arm, unscaled.arm) == ("full", "no-scaling")
-    assert (full.d, full.seed) == (4, 0)
+    assert (full.d, full.seed, full.steps) == (4, 0, 2)
     monkeypatch.setattr(results, "SHORTEST", 40)
     monkeypatch.setattr(results, "LONGEST", 64)
     windows = results.text_windows(text, TOKENIZER, 2)
@@ -162,10 +163,12 @@ def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen, monk
     assert unscaled.share(slice(2, None))[1] == pytest.approx(shares[1, 2:].mean())
     assert unscaled.arrays["search"].shape == (2, 2, 1)
     assert unscaled.record["certificates"] == 2 * 4 * sum(map(len, windows))
+    longer = {**unscaled.record, "plan": {**unscaled.record["plan"], "steps": 9}}
     for draw in (
         lambda: figures.losses([full, unscaled]),
         lambda: figures.shares_by_layer([full, unscaled], {"reported": [50.0, 30.0]}),
         lambda: figures.shares_by_width([full, unscaled]),
+        lambda: figures.longer_training([full, replace(unscaled, record=longer)]),
     ):
         mpl.pyplot.close(draw())
 

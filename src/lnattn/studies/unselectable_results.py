@@ -181,6 +181,11 @@ class FrozenArm:
     def seed(self) -> int:
         return self.record["plan"]["seed"]
 
+    @property
+    def steps(self) -> int:
+        """How many steps it was trained for."""
+        return self.record["plan"]["steps"]
+
     def share(self, place: int | slice) -> Float[np.ndarray, "layer"]:
         """Mean share of unselectable keys by layer, over windows (and heads, for a slice)."""
         chosen = self.arrays["exact"][:, place]
@@ -192,12 +197,12 @@ class FrozenArm:
 
 
 def frozen_arms(folder: Path | str) -> list[FrozenArm]:
-    """All frozen arms of a folder, by width, arm and seed; `ResultError` where there is none."""
+    """All frozen arms of a folder, by width, arm, seed and steps; `ResultError` if it has none."""
     names = [path.stem for path in sorted(Path(folder).glob("lm-*.json"))]
     if not names:
         raise ResultError(f"{folder} holds no evaluated model; run `lnattn selectable evaluate`.")
     arms = [FrozenArm(name.removeprefix("lm-"), *read_result(folder, name)) for name in names]
-    return sorted(arms, key=lambda one: (one.d, one.arm, one.seed))
+    return sorted(arms, key=lambda one: (one.d, one.arm, one.seed, one.steps))
 
 
 def freeze_lengths(source: Path | str, gpt2_files: Path | str, out: Path | str) -> Path:

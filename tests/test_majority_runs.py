@@ -259,6 +259,25 @@ def test_ratio_is_paired_and_covers_its_value():
     assert ratio_of_medians(np.full(10, np.inf), fast).value == np.inf
 
 
+def test_slowdown_pairs_the_seeds_that_both_arms_have():
+    """Seeds in another order and one of the slow arm's own; a seed alone would change the ratio."""
+    fast = replace(curves_with([[0, 1, 1, 1], [0, 0, 1, 1]]), arm="layernorm", seeds=(4, 7))
+    slow = replace(curves_with([[0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 1, 1]]), seeds=(7, 5, 4))
+    both = Experiment((fast, slow), {})
+    found = majority.slowdown(both, "rms", "layernorm", accuracy=0.9)
+    # Seed 4 takes 5 and 10 epochs, seed 7 takes 10 and 15: medians 7.5 and 12.5.
+    assert found.value == pytest.approx(12.5 / 7.5)
+    # Resampled in pairs, a ratio is that of one seed or of both; mixed, 15/5 would be the largest.
+    assert (found.low, found.high) == pytest.approx((1.5, 2.0))
+    assert majority.slowdown(both, "rms", "layernorm", accuracy=1.1) is None
+
+
+def test_the_angle_falls_where_its_end_is_lower():
+    angle = np.array([[60, 70, 20], [50, 10, 45], [30, 20, 40]], dtype=np.float32)
+    found = majority.fall_of_the_angle(replace(curves_with([[0] * 3] * 3), angle=angle))
+    assert (found.value, found.low, found.high) == (5, -10, 40)
+
+
 def test_figures_are_drawn(frozen):
     from lnattn.book.figures import majority as figures
 

@@ -74,3 +74,20 @@ def test_every_module_is_in_the_wheel(installed) -> None:
     packed = {p.relative_to(installed / "lnattn") for p in (installed / "lnattn").rglob("*.py")}
     assert not wanted - packed
     assert (installed / "lnattn" / "py.typed").is_file()
+
+
+def test_the_claims_come_with_the_package(installed, tmp_path) -> None:
+    """Outside a clone, `lnattn claims` prints what was frozen, and says that it does."""
+    text = run(installed, tmp_path, "-m", "lnattn.cli", "claims")
+    frozen = json.loads((ROOT / "data" / "results" / "claims" / "book-gpt2.json").read_text())
+    for record in frozen["records"]:
+        assert record["reproduced"] in text
+    assert "not computed yet" not in text
+    assert text.splitlines()[-1].endswith(".")
+    assert " claims hold on book-gpt2" in text.splitlines()[-1]
+    (row,) = json.loads(run(installed, tmp_path, "-m", "lnattn.cli", "claims", "K5", "--json"))
+    k5 = [record for record in frozen["records"] if record["id"] == "K5"]
+    assert [found["verdict"] for found in row["found"]] == [record["verdict"] for record in k5]
+    assert row["found"][0]["values"] == {
+        name: value["is"] for name, value in k5[0]["values"].items()
+    }

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from lnattn.book.paths import repository
+from lnattn.book.paths import claims_file
 from lnattn.errors import ResultError
 
 _ID = re.compile(r"[KBRM][1-9][0-9]*")
@@ -56,7 +56,7 @@ class Claim:
 
 def claims(path: Path | str | None = None) -> dict[str, Claim]:
     """All claims by id, in the file's order; a malformed file is one `ResultError`."""
-    source = Path(path) if path else repository() / "book" / "claims.yml"
+    source = Path(path) if path else claims_file()
     return _claims(source, source.stat().st_mtime_ns if source.is_file() else 0)
 
 

@@ -7,20 +7,37 @@ from pathlib import Path
 
 from lnattn.errors import ResultError
 
+#: The list of claims in an installed package (see `pyproject.toml`); not in a repository.
+PACKAGED_CLAIMS = Path(__file__).resolve().parents[1] / "data" / "claims.yml"
 
-def repository() -> Path:
+
+def find_repository() -> Path | None:
     """The folder that holds `book/claims.yml`: above this file, or above the working directory.
 
-    Raises `ResultError` where there is none (the package was installed without its book).
+    None where there is none: the package was installed, and runs elsewhere.
     """
     for start in (Path(__file__).resolve(), Path.cwd().resolve()):
         for folder in start.parents if start.is_file() else (start, *start.parents):
             if (folder / "book" / "claims.yml").is_file():
                 return folder
-    raise ResultError(
-        "book/claims.yml was not found above this package or the working directory; "
-        "run from a clone of the book's repository."
-    )
+    return None
+
+
+def repository() -> Path:
+    """The folder that `find_repository` finds; `ResultError` where there is none."""
+    found = find_repository()
+    if found is None:
+        raise ResultError(
+            "book/claims.yml was not found above this package or the working directory; "
+            "run from a clone of the book's repository."
+        )
+    return found
+
+
+def claims_file() -> Path:
+    """The list of claims: the repository's, else the copy in the installed package."""
+    found = find_repository()
+    return found / "book" / "claims.yml" if found else PACKAGED_CLAIMS
 
 
 def ledger_folder() -> Path:

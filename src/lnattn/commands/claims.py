@@ -1,9 +1,14 @@
-"""The claims of the papers beside what the book's chapters found when they were last executed."""
+"""The claims of the papers beside what the book's chapters found when they were last executed.
+
+Where no build of the book is at hand, as with an installed package, it prints what was frozen.
+"""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import sys
 
 EXAMPLES = """examples:
   lnattn claims                    all claims, with the verdicts there are
@@ -19,11 +24,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from lnattn.book.claims import claim, claims
     from lnattn.book.ledger import VERDICTS, entries, report
+    from lnattn.book.paths import find_repository
+    from lnattn.book.web.frozen_claims import frozen_entries
     from lnattn.book.web.tally import tally
+    from lnattn.models.checkpoints import data_folder
     from lnattn.models.choice import default_model
 
     chosen = [claim(name) for name in args.id] or list(claims().values())
-    found = entries()
+    built = os.environ.get("LNATTN_LEDGER") or find_repository()
+    found, model = entries() if built else [], ""
+    if not found:
+        model, found = frozen_entries(data_folder() / "results" / "claims")
+        print(f"no build of the book is here: {_frozen(model)}", file=sys.stderr)
     rows = report(chosen, found)
     if args.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
@@ -37,4 +49,9 @@ def run(args: argparse.Namespace) -> None:
         if not row["found"]:
             print("    not computed yet: execute the book")
     if not args.id:
-        print(tally(chosen, found, default_model().name).sentence())
+        print(tally(chosen, found, model or default_model().name).sentence())
+
+
+def _frozen(model: str) -> str:
+    """What is shown instead, in words."""
+    return f"these are the frozen results of one on {model}" if model else "no results"

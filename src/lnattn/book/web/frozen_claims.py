@@ -24,7 +24,7 @@ from typing import Any
 
 from lnattn.book.claims import Claim, claims
 from lnattn.book.inputs import FROZEN_CLAIMS
-from lnattn.book.ledger import Entry, as_entry
+from lnattn.book.ledger import Entry, as_entry, in_order
 from lnattn.book.paths import repository
 from lnattn.errors import LnattnError, ResultError
 from lnattn.storage import read_json, write_json
@@ -108,6 +108,37 @@ def read_frozen(model: str, root: Path) -> list[dict[str, Any]] | None:
     if record.get("model") != model or not isinstance(record.get("records"), list):
         raise ResultError(f"{path} is not a file of frozen claims of {model}; delete it.")
     return record["records"]
+
+
+def frozen_entries(folder: Path) -> tuple[str, list[Entry]]:
+    """The model of a frozen build, and its records, for where no build is at hand.
+
+    folder: `data/results/claims`; of several builds the first by name counts. Without any, the name
+    is '' and there are no records. Notes and figures are not frozen, so entries are without.
+    """
+    path = min(folder.glob("*.json"), default=None)
+    if path is None:
+        return "", []
+    known, frozen = claims(), read_json(path)
+    found = [
+        Entry(
+            id=record["id"],
+            model=record["model"],
+            reproduced=record["reproduced"],
+            verdict=record["verdict"],
+            function=known[record["id"]].function,
+            note="",
+            cell="",
+            values={
+                name: value["is"] if isinstance(value, dict) else value
+                for name, value in record["values"].items()
+            },
+            chapter=record["chapter"],
+        )
+        for record in frozen["records"]
+        if record["id"] in known
+    ]
+    return frozen["model"], in_order(found)
 
 
 def differences(

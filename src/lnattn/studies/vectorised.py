@@ -21,6 +21,8 @@ FAST = {"reassoc", "contract", "nsz", "nnan", "arcp"}
 LARGEST_EXPONENT = np.float32(69.0)
 
 _F = np.float32
+#: 1.5 · 2²³, and its bits: the middle of the numbers between which floats are the whole numbers.
+_WHOLE, _WHOLE_BITS = np.float32(12582912.0), np.int32(0x4B400000)
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
 #: The bits of √½ in single precision.
 _SQRT_HALF = np.int32(0x3F3504F3)
@@ -34,7 +36,10 @@ def exp(x):
     x = k·log 2 + r with |r| ≤ (log 2)/2; e^r by a polynomial, 2^k by setting the exponent bits.
     """
     x = min(max(x, _F(-87.0)), LARGEST_EXPONENT)
-    k = np.floor(x * _F(1.4426950408889634) + _F(0.5))
+    # Beyond 2²³ floats are whole numbers, so this addition rounds; the last bits are k itself. Read
+    # as bits, because the licence to reorder sums would let the compiler undo it otherwise.
+    bits = np.float32(x * _F(1.4426950408889634) + _WHOLE).view(np.int32)
+    k = _F(np.int32(bits - _WHOLE_BITS))
     # log 2 in two parts, the first exact in few bits, so that x − k·log 2 loses nothing.
     r = (x - k * _F(0.693359375)) + k * _F(2.12194440e-4)
     series = _F(1 / 5040)
@@ -43,7 +48,7 @@ def exp(x):
     series = series * r + _F(1 / 24)
     series = series * r + _F(1 / 6)
     series = series * r + _F(0.5)
-    power = np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+    power = np.int32(np.int32(bits + np.int32(127)) << np.int32(23)).view(np.float32)
     return (series * r * r + r + _F(1.0)) * power
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import socket
@@ -13,6 +14,7 @@ import torch
 from fake_hub import FakeHub, serving
 from random_families import make, save
 from safetensors.torch import load_file, save_file
+from tqdm import tqdm
 
 from lnattn import default_model, load_first_layer
 from lnattn.cli import main
@@ -121,6 +123,72 @@ def test_a_cut_connection_is_taken_up_where_it_stopped(server, local, sent, paus
     spans = [request.span for request in server.log if request.path.endswith(WEIGHTS)]
     assert spans[3] == (spans[2][0] + sent, spans[2][1])
     assert len(pauses) == 1
+
+
+class Screen(io.StringIO):
+    """Where progress bars write: a terminal, or the output of a notebook or a log."""
+
+    def __init__(self, terminal: bool) -> None:
+        super().__init__()
+        self.terminal = terminal
+
+    def isatty(self) -> bool:
+        return self.terminal
+
+
+def shown_bars(monkeypatch, screen: Screen) -> list[tqdm]:
+    """The bars that downloads make from now on, on this screen."""
+    made: list[tqdm] = []
+
+    class Bar(tqdm):
+        def __init__(self, **options) -> None:
+            super().__init__(**options, file=screen, mininterval=0)
+            made.append(self)
+
+    monkeypatch.setattr(download, "tqdm", Bar)
+    return made
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+def test_a_bar_shows_how_much_has_arrived(server, local, monkeypatch, ranges):
+    """Of each request its own part of the file, and of what a cut left, the rest."""
+    server.ranges = ranges
+    server.faults[WEIGHTS] = [("serve",), ("serve",), ("cut", 500 if ranges else 0)]
+    monkeypatch.setattr(download, "_BAR_FROM_BYTES", 1)
+    screen = Screen(terminal=True)
+    bars = shown_bars(monkeypatch, screen)
+    first = load_first_layer(NAME)
+    assert_is_the_local_one(first, local)
+    assert all(0 <= bar.initial <= bar.n <= bar.total for bar in bars)
+    cut = [bar for bar in bars if bar.n < bar.total]
+    assert len(cut) == 1
+    (resumed,) = [bar for bar in bars if bar.total == cut[0].total and bar.initial == cut[0].n
+                  and bar is not cut[0] and bar.desc == cut[0].desc]  # fmt: skip
+    assert cut[0].n == (500 if ranges else 0)
+    assert resumed.n == resumed.total
+    of_tensors = [bar for bar in bars if bar.n == bar.total and bar.total in sizes(local)]
+    assert sum(bar.total for bar in of_tensors) >= first.provenance["bytes"]
+    assert all(bar.desc in screen.getvalue() for bar in bars)
+    assert "100%" in screen.getvalue()
+
+
+def sizes(folder) -> set[int]:
+    """How many bytes the tensors of a checkpoint have."""
+    return {tensor.nbytes for tensor in load_file(folder / WEIGHTS).values()}
+
+
+def test_no_bar_for_little_and_none_outside_a_terminal(server, monkeypatch):
+    terminal = Screen(terminal=True)
+    bars = shown_bars(monkeypatch, terminal)
+    load_first_layer(NAME)
+    assert bars
+    assert terminal.getvalue() == "", "a bar for a few kilobytes"
+    notebook = Screen(terminal=False)
+    shown_bars(monkeypatch, notebook)
+    monkeypatch.setattr(download, "_BAR_FROM_BYTES", 1)
+    monkeypatch.setenv("LNATTN_CACHE", str(hub.cache_folder() / "another"))
+    load_first_layer(NAME)
+    assert notebook.getvalue() == ""
 
 
 def test_an_interrupted_run_is_resumed_by_the_next(server, local, monkeypatch):

@@ -80,12 +80,6 @@ class Experiment:
             raise ResultError(f"{len(found)} of the frozen curves are of {what}; one was expected.")
         return found[0]
 
-    def with_missing(self, other: Experiment) -> Experiment:
-        """The same, with curves of `other` for the arms that are not here."""
-        here = set(self.arms)
-        more = tuple(curves for curves in other.curves if curves.arm not in here)
-        return Experiment((*self.curves, *more), self.record)
-
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms that occur, in the order in which they were run."""

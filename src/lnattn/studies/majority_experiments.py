@@ -53,11 +53,6 @@ def _main() -> list[Job]:
     return [_job(arm, MajorityPlan(), seeds) for arms, seeds in stages for arm in arms]
 
 
-def _early() -> list[Job]:
-    plan = MajorityPlan(epochs=400, decay_epochs=1000)
-    return [_job("projection-small", plan, range(3)), _job("literal", plan, range(1))]
-
-
 def _three_d() -> list[Job]:
     return [_job(arm, THREE_D, seeds) for seeds in ((0, 1), (2, 3, 4)) for arm in _ARMS]
 
@@ -99,7 +94,6 @@ def _job(arm: str, plan: MajorityPlan, seeds: Sequence[int]) -> Job:
 #: Name → what it is and its jobs, most important first.
 EXPERIMENTS = {
     "main": ("the paper's setting, five arms", _main),
-    "early": ("the last two of the five arms, their first 400 of 1000 epochs", _early),
     "parts": ("which part of attention's input must be large", _parts),
     "authors": ("the authors' schedule and way of drawing data", _authors),
     "sweep": ("learning rates and initial scales", _sweep),

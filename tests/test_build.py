@@ -258,6 +258,70 @@ kernelspec:
 """
 
 
+def built_copies(monkeypatch, *changes: dict[str, str]):
+    """Replace the builds of `make twice` by these files, changed in one build or the other."""
+    files = {
+        "html/claims.json": '{"model": "m"}',
+        "ledger/K1--m.json": '{"reproduced": "0.5"}',
+        "html/_images/abc.png": "a figure",
+        "html/_downloads/results/a.npz": "data",
+        "html/_static/explorer/m/shard-0.js": "tokens",
+        "html/index.html": "a page",
+    }
+    waiting = list(changes)
+
+    def build_copy(_root, place):
+        for name, text in (files | waiting.pop(0)).items():
+            path = place / "_build" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return place / "_build"
+
+    monkeypatch.setattr(twice, "build_copy", build_copy)
+
+
+def test_two_builds_that_are_the_same_pass(monkeypatch, tmp_path, capsys):
+    built_copies(monkeypatch, {}, {"html/index.html": "a page with another date"})
+    assert twice.main(["--root", str(tmp_path)]) == 0
+    assert "the same: 5 files" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"html/claims.json": '{"model":  "m"}'}, "html/claims.json differs"),
+        ({"ledger/K1--m.json": '{"reproduced": "0.50"}'}, "ledger/K1--m.json differs"),
+        ({"ledger/K2--m.json": "{}"}, "ledger/K2--m.json is only in the second build"),
+        ({"html/_images/abc.png": "a figurE"}, "html/_images/abc.png differs"),
+        ({"html/_images/abd.png": ""}, "html/_images/abd.png is only in the second build"),
+        ({"html/_downloads/results/a.npz": "Data"}, "a.npz differs"),
+        ({"html/_static/explorer/m/shard-0.js": "Tokens"}, "shard-0.js differs"),
+    ],
+)
+def test_one_byte_that_differs_between_two_builds_fails(
+    monkeypatch, tmp_path, capsys, change, said
+):
+    built_copies(monkeypatch, {}, change)
+    assert twice.main(["--root", str(tmp_path)]) == 1
+    assert said in capsys.readouterr().out
+
+
+def test_builds_without_anything_to_compare_prove_nothing(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(twice, "build_copy", lambda _root, place: place)
+    assert twice.main(["--root", str(tmp_path)]) == 1
+    said = capsys.readouterr().out
+    assert "has no html/_images/*: nothing to compare" in said
+    assert "has no ledger/*.json: nothing to compare" in said
+
+
+def test_a_build_at_hand_can_be_one_of_the_two(monkeypatch, tmp_path, capsys):
+    built_copies(monkeypatch, {}, {}, {"html/_images/abc.png": "another"})
+    at_hand = twice.build_copy(None, tmp_path / "mine")
+    assert twice.main(["--root", str(tmp_path), "--against", str(at_hand)]) == 0
+    assert twice.main(["--root", str(tmp_path), "--against", str(at_hand)]) == 1
+    assert "abc.png differs" in capsys.readouterr().out
+
+
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A book of one chapter with this repository's settings."""

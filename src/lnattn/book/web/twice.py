@@ -1,8 +1,9 @@
 """Build the book twice from nothing and compare: `python -m lnattn.book.web.twice` (`make twice`).
 
 Two copies of the working tree, without any cache, are built one after the other on this machine.
-The records of the claims, the figures and the data must be equal byte for byte; what differs is
-listed. (Pages are not compared: they carry the date, and how long each chapter took.)
+The records of the claims, the figures, the data and the token explorer must be equal byte for byte;
+what differs is listed. A build without records or without figures is no proof, and fails too.
+(Pages are not compared: they carry the date, and how long each chapter took.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from lnattn.errors import LnattnError, ResultError
 from lnattn.storage import sha256_of_file
 
 #: Below `_build`: what must be the same in two builds, as patterns.
-SAME = ("html/claims.json", "ledger/*.json", "html/_images/*", "html/_downloads/**/*")
+SAME = (
+    "html/claims.json",
+    "ledger/*.json",
+    "html/_images/*",
+    "html/_downloads/**/*",
+    "html/_static/explorer/**/*",
+)
+#: Of these, what every build of the book has.
+NEEDED = SAME[:3]
 
 
 def copy_tree(root: Path, target: Path) -> None:
@@ -53,6 +62,13 @@ def differences(one: Path, other: Path, patterns: Sequence[str] = SAME) -> Itera
                 yield f"{name} differs"
 
 
+def lacking(build: Path) -> Iterator[str]:
+    """What must be there to be compared, and is not."""
+    for pattern in NEEDED:
+        if not any(build.glob(pattern)):
+            yield f"{build} has no {pattern}: nothing to compare"
+
+
 def build_copy(root: Path, place: Path) -> Path:
     """Build a copy of the tree in `place`; returns its `_build` folder."""
     copy_tree(root, place)
@@ -81,7 +97,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="lnattn-twice-") as folder:
             one = options.against or build_copy(root, Path(folder) / "first")
             other = build_copy(root, Path(folder) / "second")
-            said = list(differences(one, other))
+            said = [*lacking(one), *lacking(other), *differences(one, other)]
             count = sum(1 for pattern in SAME for path in other.glob(pattern) if path.is_file())
     except LnattnError as error:
         print(error, file=sys.stderr)

@@ -264,6 +264,31 @@ def test_an_address_brings_others_to_the_same_view(tab, site, models) -> None:
     assert tab.evaluate(SEEN)["harmed"] is None
 
 
+def test_the_way_back_leads_through_tokens_and_not_through_every_setting(tab, site) -> None:
+    def follow(action: str) -> dict:
+        tab.evaluate(
+            "document.querySelectorAll('.token-explorer').forEach(p => delete p.dataset.state);"
+            f"{action}; 0"
+        )
+        tab.evaluate(READY)
+        return tab.evaluate(SEEN)
+
+    show(tab, site, "#model=tiny&token=3&sentence=2")
+    first, steps = tab.evaluate(SEEN)["chosen"], tab.evaluate("history.length")
+    follow("document.querySelector('#explorer-word-2').click()")
+    assert tab.evaluate("history.length") == steps, "a query is a setting, no step"
+    second = follow(
+        "[...document.querySelectorAll('.head li button')]"
+        ".find(e => e.title !== 'Show 3' && e.textContent !== "
+        "document.querySelector('.chosen').textContent).click()"
+    )["chosen"]
+    assert second != first
+    assert tab.evaluate("history.length") == steps + 1
+    assert "query=2" in tab.evaluate("location.hash"), "the other part keeps its place"
+    assert follow("history.back()")["chosen"] == first
+    assert follow("history.forward()")["chosen"] == second
+
+
 def test_a_token_without_a_view_of_its_own_is_no_button(tab, site, models) -> None:
     some = models["some"]
     show(tab, site, f"#model=some&token={some.tokens[0]}")

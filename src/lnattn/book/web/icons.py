@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import io
+import logging as python_logging
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -39,6 +40,8 @@ _FACE = re.compile(r"@font-face\{[^}]*?/(fa-[a-z]+-\d+)\.woff2[^}]*\}")
 _SOURCE = re.compile(r"src:[^;}]*")
 _CLASS, _ICON = re.compile(r'class="([^"]*)"'), re.compile(r"\bfa-[\w-]+")
 _say = logging.getLogger(__name__)
+# It tells every table that it cuts; its warnings are still heard.
+python_logging.getLogger("fontTools").setLevel(python_logging.WARNING)
 
 
 def names_in(site: Path) -> set[str]:

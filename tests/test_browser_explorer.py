@@ -209,9 +209,8 @@ def test_the_list_of_suggestions_with_keys_alone(tab, site) -> None:
     press(tab, "ArrowUp", "ArrowUp")
     assert tab.evaluate(state)["active"] == "City"
     press(tab, "ArrowDown", "ArrowDown", "Enter")
-    tab.evaluate(READY)
     found = tab.evaluate(state)
-    assert found["open"] == "false"
+    assert (found["open"], found["value"]) == ("false", "␣city")
     assert f"token={HOSTILE.index(' city')}" in found["hash"]
     write(tab, "<")
     found = tab.evaluate(state)
@@ -227,6 +226,8 @@ def test_the_list_of_suggestions_with_keys_alone(tab, site) -> None:
     assert (found["open"], found["status"]) == ("false", "0 tokens")
     press(tab, "Enter")
     assert "token=14" in tab.evaluate(state)["hash"]
+    move(tab, tab.evaluate(state)["hash"] + "&show=pp")
+    assert tab.evaluate(state)["value"] == "no such token", "what is being typed is not replaced"
 
 
 def test_an_address_brings_others_to_the_same_view(tab, site, models) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -14,6 +12,7 @@ from lnattn import FirstLayer
 from lnattn.book import departures
 from lnattn.book.departures import CONVENTIONS, Departure, Departures
 from lnattn.book.departures_trained import trained_departures
+from lnattn.book.paths import repository
 from lnattn.storage import write_result
 from lnattn.studies import majority, unselectable_results
 from lnattn.studies.contribution import PAPERS_CODE, TEXT
@@ -115,27 +114,42 @@ def test_what_is_not_measured_says_so(tmp_path):
     assert row.effect == "long enough: 1 of 2 contexts"
 
 
+def test_what_is_frozen_with_the_book_gives_every_effect():
+    for row in trained_departures(repository() / "data" / "results"):
+        assert "not measured" not in row.effect and "nan" not in row.effect
+
+
 def test_frozen_training_runs_are_compared(tmp_path, monkeypatch, shapes_unchecked):
     """Without projection 8 times slower by the code's norms, 2 times at equal norm."""
 
-    def curves(arm: str, arrival: int) -> majority.Curves:
+    def curves(arm: str, arrival: int, runs: int = 3) -> majority.Curves:
         epoch = np.arange(0, 100, 2)
-        reached = np.stack([np.where(epoch >= arrival, 1.0, 0.0)] * 3)
-        weights = np.zeros((3, 20, 8))
+        reached = np.stack([np.where(epoch >= arrival, 1.0, 0.0)] * runs)
+        weights = np.zeros((runs, 20, 8))
         return majority.Curves(
-            arm, MajorityPlan(), (0, 1, 2), epoch, 1 - reached, reached, reached, reached,
+            arm, MajorityPlan(), tuple(range(runs)), epoch, 1 - reached, reached, reached, reached,
             weights, weights,
         )  # fmt: skip
 
     arrivals = {"layernorm": 10, "authors": 80, "rms": 20}
-    fake = SimpleNamespace(of=lambda arm: curves(arm, arrivals[arm]))
-    monkeypatch.setattr(majority.Experiment, "read", lambda folder, name: fake)
-    for name in ("main", "authors"):
+
+    class Fake:
+        def of(self, arm: str, **plan: float) -> majority.Curves:
+            found = curves(arm, arrivals[arm])
+            # Arms with other numbers of runs are compared on the seeds that both have.
+            return found if arm != "layernorm" else curves(arm, arrivals[arm], runs=2)
+
+    monkeypatch.setattr(majority.Experiment, "read", lambda folder, name: Fake())
+    for name in ("main", "sweep", "authors"):
         (tmp_path / "majority").mkdir(exist_ok=True)
         (tmp_path / "majority" / f"{name}.json").write_text("{}")
     norm, schedule = trained_departures(tmp_path)[:2]
     assert "8 (8 to 8) by the code, 2 (2 to 2) at equal norm" in norm.effect
     assert "8 by the text, 8 by the code" in schedule.effect
+    arrivals["layernorm"] = 1000
+    norm, schedule = trained_departures(tmp_path)[:2]
+    assert "(not reached) by the code" in norm.effect
+    assert "(not reached) by the text" in schedule.effect
 
 
 def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path, monkeypatch):

@@ -33,6 +33,7 @@
     let index = null;
     let rows = [];
     let active = -1;
+    let edited = false; // the reader has typed something that is not chosen yet
     const list = make("ul", { id: `${id}-list`, role: "listbox", "aria-label": "Tokens", hidden: "" });
     const count = make("p", { class: "visually-hidden", role: "status" });
     const input = make("input", {
@@ -77,12 +78,17 @@
       if (rows.length === 0) return;
       const row = rows[Math.max(0, place)];
       close();
+      edited = false;
+      input.value = plain(index.tokens[row]); // at once, not when its data have arrived
       onChoice(row);
       input.select();
     }
 
     input.addEventListener("focus", () => input.select());
-    input.addEventListener("input", () => index && open());
+    input.addEventListener("input", () => {
+      edited = true;
+      if (index) open();
+    });
     input.addEventListener("keydown", (event) => {
       if (!index || event.isComposing) return;
       if (event.key === "ArrowDown" || event.key === "ArrowUp") {
@@ -101,12 +107,15 @@
       event.preventDefault();
     });
     list.addEventListener("mousedown", (event) => event.preventDefault()); // the input keeps focus
-    input.addEventListener("blur", close);
+    input.addEventListener("blur", () => {
+      edited = false;
+      close();
+    });
     return {
       elements: [input, list, count],
       set(newIndex, row) {
         index = newIndex;
-        if (document.activeElement !== input || list.hidden) {
+        if (document.activeElement !== input || (list.hidden && !edited)) {
           input.value = plain(index.tokens[row]);
         }
       },

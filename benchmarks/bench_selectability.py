@@ -38,7 +38,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     fast = timings[ours_name]
     every = ratio(timings[lp_name], fast, floor=500, work=n / part)
     every["of"] = f"HiGHS, {n} keys"
-    papers = ratio(timings[papers_name], fast)
+    papers = ratio(timings[papers_name], fast, floor=500)
     sizes = (64, 128) if quick else (1024, 2048, 4096, 8192, 16_384)
     widths = (2, 4) if quick else (4, 8, 16, 32, 64)
     few = 2 if quick else 4

@@ -22,6 +22,7 @@ from lnattn.studies.selectability_lp import (
     hull_weights,
     separating_direction,
 )
+from lnattn.studies.threads import one_blas_thread
 
 #: How each verdict was found: `Selectability.method` indexes this.
 METHODS = ("own or another's direction", "walk", "linear program", "duplicate")
@@ -143,7 +144,8 @@ def selectability(
         given, axis=0, return_index=True, return_inverse=True, return_counts=True
     )
     place = place.reshape(-1)
-    found = _decide(distinct, rank_tolerance, hull_tolerance)
+    with one_blas_thread():
+        found = _decide(distinct, rank_tolerance, hull_tolerance)
     support = np.where(found.support >= 0, first[found.support], -1)[place]
     weights, direction = found.weights[place], found.direction[place]
     selectable, method = found.selectable[place], found.method[place]
@@ -256,7 +258,8 @@ def _measure(
     if n == 1:
         return np.where(selectable, np.inf, np.nan), residual
     centred = keys - keys.mean(axis=0)
-    for rows in np.array_split(np.flatnonzero(selectable), 1 + n * n // (1 << 22)):
+    # In pieces of a megabyte, which stay in the cache.
+    for rows in np.array_split(np.flatnonzero(selectable), 1 + n * n // (1 << 17)):
         scores = direction[rows] @ centred.T
         own = scores[np.arange(len(rows)), rows].copy()
         scores[np.arange(len(rows)), rows] = -np.inf

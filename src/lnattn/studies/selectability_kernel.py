@@ -30,6 +30,9 @@ OUTSIDE, INSIDE, UNDECIDED = 1, 0, -1
 #: Takes a key out of a search for the smallest score; finite, as fast arithmetic asks for.
 _FAR = 1e300
 
+#: Clears the sign of a float64's bits, and is the largest int64.
+_LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
+
 #: A weight below this is rounding: its key leaves the combination.
 _NO_WEIGHT = 1e-13
 
@@ -54,80 +57,108 @@ def _scores(columns, x, scores):
         k += 1
 
 
-@nb.njit(cache=True, nogil=True, fastmath=True)
+@nb.njit(cache=True, nogil=True)
 @no_type_check
-def _smallest(scores, n):
-    """Index of the smallest of the first n scores: two simple loops, both of which vectorise."""
-    low = scores[0]
+def _smallest(bits, n):
+    """Index of the smallest of n scores, the first if several; bits: the scores' bits as int64.
+
+    Numbers that are not negative are in the order of their bits; in negative ones all bits but the
+    sign are turned over. Smallest integers are found by vector instructions, smallest floats not.
+    """
+    low = _LARGEST
     for j in range(n):
-        low = min(low, scores[j])
+        low = min(low, bits[j] ^ ((bits[j] >> 63) & _LARGEST))
+    low ^= (low >> 63) & _LARGEST
+    first = np.int64(n)
     for j in range(n):
-        if scores[j] == low:
-            return j
-    return 0
+        first = min(first, j if bits[j] == low else n)
+    return first
 
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _affine_minimiser(points, m, factor, weights):
-    """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, by Cholesky; False if singular.
+def _factor_row(gram, factor, solved, i):
+    """Row i of the Cholesky factor L of gram, and of L⁻¹ 1; False if gram is singular.
 
-    The minimiser is proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1.
+    The diagonal of `factor` has the reciprocals of L's.
     """
-    for i in range(m):
-        weights[i] = 1.0
-        for j in range(i + 1):
-            total = 1.0
-            for k in range(points.shape[1]):
-                total += points[i, k] * points[j, k]
-            factor[i, j] = total
-    for j in range(m):
-        before = factor[j, j]
+    square, right = gram[i, i], 1.0
+    for j in range(i):
+        entry = gram[i, j]
         for k in range(j):
-            factor[j, j] -= factor[j, k] * factor[j, k]
-        if factor[j, j] <= 1e-13 * before:
-            return False
-        factor[j, j] = math.sqrt(factor[j, j])
-        for i in range(j + 1, m):
-            for k in range(j):
-                factor[i, j] -= factor[i, k] * factor[j, k]
-            factor[i, j] /= factor[j, j]
-    for i in range(m):
-        for k in range(i):
-            weights[i] -= factor[i, k] * weights[k]
-        weights[i] /= factor[i, i]
-    total = 0.0
-    for i in range(m - 1, -1, -1):
-        for k in range(i + 1, m):
-            weights[i] -= factor[k, i] * weights[k]
-        weights[i] /= factor[i, i]
-        total += weights[i]
-    for i in range(m):
-        weights[i] /= total
+            entry -= factor[i, k] * factor[j, k]
+        entry *= factor[j, j]
+        factor[i, j] = entry
+        square -= entry * entry
+        right -= entry * solved[j]
+    if square <= 1e-13 * gram[i, i]:
+        return False
+    factor[i, i] = 1.0 / math.sqrt(square)
+    solved[i] = right * factor[i, i]
     return True
 
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _shrink(points, members, weights, target, m):
-    """Step from weights towards target until one weight is 0; drop it. Returns the new size."""
-    step = 1.0
-    for k in range(m):
-        if target[k] <= _NO_WEIGHT and weights[k] > target[k]:
-            step = min(step, weights[k] / (weights[k] - target[k]))
-    kept = 0
-    for k in range(m):
-        weight = weights[k] + step * (target[k] - weights[k])
-        if weight > _NO_WEIGHT:
-            weights[kept], members[kept] = weight, members[k]
-            points[kept] = points[k]
-            kept += 1
-    return kept
+def _append(points, gram, m):
+    """Row m of the Gram matrix X Xᵀ + 1 1ᵀ of the points so far and points[m]."""
+    for j in range(m + 1):
+        total = 1.0
+        for k in range(points.shape[1]):
+            total += points[m, k] * points[j, k]
+        gram[m, j] = total
 
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _next(z, columns, corners, corner_columns, i, x, scores):
+def _affine_minimiser(factor, solved, m, weights):
+    """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, from the factor of their Gram matrix.
+
+    The minimiser is proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1.
+    """
+    total = 0.0
+    for i in range(m - 1, -1, -1):
+        weight = solved[i]
+        for k in range(i + 1, m):
+            weight -= factor[k, i] * weights[k]
+        weights[i] = weight * factor[i, i]
+        total += weights[i]
+    for i in range(m):
+        weights[i] /= total
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _shrink(points, members, gram, weights, target, m):
+    """Step from weights towards target until one weight is 0; drop it.
+
+    Returns the new size, and the first row that is not where it was.
+    """
+    step = 1.0
+    for k in range(m):
+        if target[k] <= _NO_WEIGHT and weights[k] > target[k]:
+            step = min(step, weights[k] / (weights[k] - target[k]))
+    kept, moved = 0, m
+    for k in range(m):
+        weight = weights[k] + step * (target[k] - weights[k])
+        if weight <= _NO_WEIGHT:
+            moved = min(moved, kept)
+            continue
+        weights[kept] = weight
+        if kept < k:
+            members[kept], points[kept] = members[k], points[k]
+            # Row k of the triangle moves up; then column k moves left in the rows below it.
+            gram[kept, : kept + 1] = gram[k, : kept + 1]
+            gram[kept, kept] = gram[k, k]
+            for below in range(k + 1, m):
+                gram[below, kept] = gram[below, k]
+        kept += 1
+    return kept, moved
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _next(z, columns, corners, corner_columns, i, x, scores, bits):
     """The key j ≠ i with the smallest x·(z_j − z_i), and that number.
 
     Among the known corners first: if one of them is not beyond p, the walk can go there.
@@ -137,12 +168,12 @@ def _next(z, columns, corners, corner_columns, i, x, scores):
         offset += x[k] * z[i, k]
     if len(corners):
         _scores(corner_columns, x, scores)
-        j = _smallest(scores, len(corners))
+        j = _smallest(bits, len(corners))
         if scores[j] - offset <= 0.0:
             return corners[j], scores[j] - offset
     _scores(columns, x, scores)
     scores[i] = _FAR
-    j = _smallest(scores, len(z))
+    j = _smallest(bits, len(z))
     return j, scores[j] - offset
 
 
@@ -153,13 +184,17 @@ def _walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direc
     rank = z.shape[1]
     points, members = np.empty((rank + 2, rank)), np.empty(rank + 2, np.int64)
     weights, target = np.zeros(rank + 2), np.empty(rank + 2)
-    factor, x = np.empty((rank + 2, rank + 2)), np.empty(rank)
+    gram, factor = np.empty((rank + 2, rank + 2)), np.empty((rank + 2, rank + 2))
+    solved, x = np.empty(rank + 2), np.empty(rank)
+    bits = scores.view(np.int64)
 
     x[:] = -z[i]
-    members[0], _ = _next(z, columns, corners, corner_columns, i, x, scores)
+    members[0], _ = _next(z, columns, corners, corner_columns, i, x, scores, bits)
     points[0] = z[members[0]] - z[i]
     weights[0], m = 1.0, 1
+    _append(points, gram, 0)
     x[:] = points[0]
+    ready = _factor_row(gram, factor, solved, 0)
     for passes in range(1, most):
         square = 0.0
         for k in range(rank):
@@ -167,33 +202,41 @@ def _walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direc
         if square < tolerance * tolerance:
             support[:m], lam[:m] = members[:m], weights[:m]
             return INSIDE, passes
-        j, gap = _next(z, columns, corners, corner_columns, i, x, scores)
+        j, gap = _next(z, columns, corners, corner_columns, i, x, scores, bits)
         if gap > tolerance * math.sqrt(square):
             direction[:] = -x
             return OUTSIDE, passes
-        known = m > rank
+        known = m > rank or not ready
         for k in range(m):
             known = known or members[k] == j
         if known:  # no progress is possible: rounding has the better of us
             return UNDECIDED, passes
-        points[m], members[m], weights[m] = z[j] - z[i], j, 0.0
+        members[m], weights[m] = j, 0.0
+        for k in range(rank):
+            points[m, k] = z[j, k] - z[i, k]
+        _append(points, gram, m)
+        if not _factor_row(gram, factor, solved, m):
+            return UNDECIDED, passes
         m += 1
         while True:
-            if not _affine_minimiser(points, m, factor, target):
-                return UNDECIDED, passes
+            _affine_minimiser(factor, solved, m, target)
             inner = True
             for k in range(m):
                 inner = inner and target[k] > _NO_WEIGHT
             if inner:
                 weights[:m] = target[:m]
                 break
-            kept = _shrink(points, members, weights, target, m)
+            kept, moved = _shrink(points, members, gram, weights, target, m)
             if kept == m or kept == 0:
                 return UNDECIDED, passes
             m = kept
+            for row in range(moved, m):
+                if not _factor_row(gram, factor, solved, row):
+                    return UNDECIDED, passes
         x[:] = 0.0
         for k in range(m):
-            x += weights[k] * points[k]
+            for axis in range(rank):
+                x[axis] += weights[k] * points[k, axis]
     return UNDECIDED, most
 
 
@@ -211,6 +254,7 @@ def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
         winner[:] = -1
         for thread in nb.prange(threads):
             scores = np.empty(n)
+            bits = scores.view(np.int64)
             for i in range(thread, n, threads):
                 if verdict[i] == OUTSIDE:
                     continue
@@ -219,9 +263,9 @@ def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
                 for k in range(len(x)):
                     size += x[k] * x[k]
                 _scores(columns, x, scores)
-                first = _smallest(scores, n)
+                first = _smallest(bits, n)
                 best, scores[first] = scores[first], _FAR
-                second = _smallest(scores, n)
+                second = _smallest(bits, n)
                 if scores[second] - best > tolerance * math.sqrt(size):
                     winner[i] = first
         for i in range(n):

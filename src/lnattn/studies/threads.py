@@ -1,11 +1,13 @@
-"""Sharing the cores between torch's threads and ours."""
+"""Sharing the cores between the threads of torch or NumPy and ours."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 
 import torch
+from threadpoolctl import ThreadpoolController
 
 
 @contextmanager
@@ -21,3 +23,17 @@ def one_torch_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def one_blas_thread() -> AbstractContextManager:
+    """Let NumPy's linear algebra use one thread for each call while our own threads run between.
+
+    Its threads, too, keep a core busy for a while after each call: for matrices as small as sets of
+    keys they cost more than they bring.
+    """
+    return _pools().limit(limits=1, user_api="blas")
+
+
+@cache
+def _pools() -> ThreadpoolController:
+    return ThreadpoolController()  # looks through all loaded libraries: once is enough

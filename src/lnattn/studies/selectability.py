@@ -140,10 +140,7 @@ def selectability(
     where neither the walk nor the linear programs come to a verdict.
     """
     given = _checked(keys)
-    distinct, first, place, copies = np.unique(
-        given, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
-    place = place.reshape(-1)
+    distinct, first, place, copies = _distinct(given)
     with one_blas_thread():
         found = _decide(distinct, rank_tolerance, hull_tolerance)
     support = np.where(found.support >= 0, first[found.support], -1)[place]
@@ -177,6 +174,17 @@ def _checked(keys: np.ndarray) -> np.ndarray:
     if len(bad):
         raise ShapeError(f"key {bad[0]} is not finite; drop it or mend what computed it.")
     return given + 0.0  # −0 and 0 are one value, and must be one to np.unique too
+
+
+def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Distinct keys; where each occurs first; which of them each key is; how often each occurs."""
+    here = np.arange(len(keys))
+    if len(np.unique(keys[:, 0])) == len(keys):  # most sets: no need to compare whole keys
+        return keys, here, here, np.ones_like(here)
+    distinct, first, place, copies = np.unique(
+        keys, axis=0, return_index=True, return_inverse=True, return_counts=True
+    )
+    return distinct, first, place.reshape(-1), copies
 
 
 def _another_copy(first: np.ndarray, place: np.ndarray) -> np.ndarray:
@@ -257,16 +265,8 @@ def _measure(
     margin, residual = np.full(n, np.nan), np.full(n, np.nan)
     if n == 1:
         return np.where(selectable, np.inf, np.nan), residual
-    centred = keys - keys.mean(axis=0)
-    # In pieces of a megabyte, which stay in the cache.
-    for rows in np.array_split(np.flatnonzero(selectable), 1 + n * n // (1 << 17)):
-        scores = direction[rows] @ centred.T
-        own = scores[np.arange(len(rows)), rows].copy()
-        scores[np.arange(len(rows)), rows] = -np.inf
-        margin[rows] = own - scores.max(axis=1)
-    inside = np.flatnonzero(~selectable)
-    entries = len(inside) * support.shape[1] * keys.shape[1]
-    for rows in np.array_split(inside, 1 + entries // (1 << 22)):
-        combined = np.einsum("im,imd->id", weights[rows], keys[support[rows]])
-        residual[rows] = np.linalg.norm(combined - keys[rows], axis=1)
+    columns = np.ascontiguousarray((keys - keys.mean(axis=0)).T)
+    outside = np.flatnonzero(selectable)
+    kernel.lead(columns, direction, outside, margin, min(nb.get_num_threads(), n))
+    kernel.distances(keys, np.flatnonzero(~selectable), support, weights, residual)
     return margin, residual

@@ -302,3 +302,34 @@ def walk_all(
                 support[i],
                 lam[i],
             )
+
+
+@nb.njit(cache=True, parallel=True)
+@no_type_check
+def lead(columns, directions, rows, margin, threads):
+    """margin[i] for the keys i in `rows`: how far each leads the next in its direction."""
+    n = columns.shape[1]
+    for thread in nb.prange(threads):
+        scores = np.empty(n)
+        bits = scores.view(np.int64)
+        for t in range(thread, len(rows), threads):
+            i = rows[t]
+            _scores(columns, -directions[i], scores)
+            own, scores[i] = scores[i], _FAR
+            margin[i] = scores[_smallest(bits, n)] - own
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def distances(keys, rows, support, weights, residual):
+    """residual[i] for the keys i in `rows`: how far each is from the combination of its support."""
+    missing = np.empty(keys.shape[1])
+    for i in rows:
+        missing[:] = -keys[i]
+        for member in range(support.shape[1]):
+            if support[i, member] >= 0:
+                missing += weights[i, member] * keys[support[i, member]]
+        square = 0.0
+        for part in missing:
+            square += part * part
+        residual[i] = math.sqrt(square)

@@ -24,6 +24,14 @@ from typing import no_type_check
 import numba as nb
 import numpy as np
 
+from lnattn.studies.selectability_corral import (
+    NO_WEIGHT,
+    affine_minimiser,
+    append,
+    factor_row,
+    shrink,
+)
+
 #: Verdicts of the kernel.
 OUTSIDE, INSIDE, UNDECIDED = 1, 0, -1
 
@@ -32,9 +40,6 @@ _FAR = 1e300
 
 #: Clears the sign of a float64's bits, and is the largest int64.
 _LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
-
-#: A weight below this is rounding: its key leaves the combination.
-_NO_WEIGHT = 1e-13
 
 
 @nb.njit(cache=True, nogil=True, fastmath=True)
@@ -77,87 +82,6 @@ def _smallest(bits, n):
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _factor_row(gram, factor, solved, i):
-    """Row i of the Cholesky factor L of gram, and of L⁻¹ 1; False if gram is singular.
-
-    The diagonal of `factor` has the reciprocals of L's.
-    """
-    square, right = gram[i, i], 1.0
-    for j in range(i):
-        entry = gram[i, j]
-        for k in range(j):
-            entry -= factor[i, k] * factor[j, k]
-        entry *= factor[j, j]
-        factor[i, j] = entry
-        square -= entry * entry
-        right -= entry * solved[j]
-    if square <= 1e-13 * gram[i, i]:
-        return False
-    factor[i, i] = 1.0 / math.sqrt(square)
-    solved[i] = right * factor[i, i]
-    return True
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
-def _append(points, gram, m):
-    """Row m of the Gram matrix X Xᵀ + 1 1ᵀ of the points so far and points[m]."""
-    for j in range(m + 1):
-        total = 1.0
-        for k in range(points.shape[1]):
-            total += points[m, k] * points[j, k]
-        gram[m, j] = total
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
-def _affine_minimiser(factor, solved, m, weights):
-    """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, from the factor of their Gram matrix.
-
-    The minimiser is proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1.
-    """
-    total = 0.0
-    for i in range(m - 1, -1, -1):
-        weight = solved[i]
-        for k in range(i + 1, m):
-            weight -= factor[k, i] * weights[k]
-        weights[i] = weight * factor[i, i]
-        total += weights[i]
-    for i in range(m):
-        weights[i] /= total
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
-def _shrink(points, members, gram, weights, target, m):
-    """Step from weights towards target until one weight is 0; drop it.
-
-    Returns the new size, and the first row that is not where it was.
-    """
-    step = 1.0
-    for k in range(m):
-        if target[k] <= _NO_WEIGHT and weights[k] > target[k]:
-            step = min(step, weights[k] / (weights[k] - target[k]))
-    kept, moved = 0, m
-    for k in range(m):
-        weight = weights[k] + step * (target[k] - weights[k])
-        if weight <= _NO_WEIGHT:
-            moved = min(moved, kept)
-            continue
-        weights[kept] = weight
-        if kept < k:
-            members[kept], points[kept] = members[k], points[k]
-            # Row k of the triangle moves up; then column k moves left in the rows below it.
-            gram[kept, : kept + 1] = gram[k, : kept + 1]
-            gram[kept, kept] = gram[k, k]
-            for below in range(k + 1, m):
-                gram[below, kept] = gram[below, k]
-        kept += 1
-    return kept, moved
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
 def _next(z, columns, corners, corner_columns, i, x, scores, bits):
     """The key j ≠ i with the smallest x·(z_j − z_i), and that number.
 
@@ -192,9 +116,9 @@ def _walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direc
     members[0], _ = _next(z, columns, corners, corner_columns, i, x, scores, bits)
     points[0] = z[members[0]] - z[i]
     weights[0], m = 1.0, 1
-    _append(points, gram, 0)
+    append(points, gram, 0)
     x[:] = points[0]
-    ready = _factor_row(gram, factor, solved, 0)
+    ready = factor_row(gram, factor, solved, 0)
     for passes in range(1, most):
         square = 0.0
         for k in range(rank):
@@ -214,24 +138,24 @@ def _walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direc
         members[m], weights[m] = j, 0.0
         for k in range(rank):
             points[m, k] = z[j, k] - z[i, k]
-        _append(points, gram, m)
-        if not _factor_row(gram, factor, solved, m):
+        append(points, gram, m)
+        if not factor_row(gram, factor, solved, m):
             return UNDECIDED, passes
         m += 1
         while True:
-            _affine_minimiser(factor, solved, m, target)
+            affine_minimiser(factor, solved, m, target)
             inner = True
             for k in range(m):
-                inner = inner and target[k] > _NO_WEIGHT
+                inner = inner and target[k] > NO_WEIGHT
             if inner:
                 weights[:m] = target[:m]
                 break
-            kept, moved = _shrink(points, members, gram, weights, target, m)
+            kept, moved = shrink(points, members, gram, weights, target, m)
             if kept == m or kept == 0:
                 return UNDECIDED, passes
             m = kept
             for row in range(moved, m):
-                if not _factor_row(gram, factor, solved, row):
+                if not factor_row(gram, factor, solved, row):
                     return UNDECIDED, passes
         x[:] = 0.0
         for k in range(m):

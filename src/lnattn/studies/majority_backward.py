@@ -9,6 +9,8 @@ from typing import no_type_check
 
 import numba
 
+from lnattn.compiled import forget_outdated
+from lnattn.studies import majority_forward
 from lnattn.studies.majority_forward import LANES, OPTIONS
 
 
@@ -113,3 +115,6 @@ def mix_backward(d_x, mixed, inverse):
             mixed[j, lane] = d_x[j, lane] * inverse[lane]
     for lane in range(LANES):
         mixed[d, lane] *= inverse[lane]
+
+
+forget_outdated(__name__, majority_forward)

@@ -13,6 +13,8 @@ from typing import no_type_check
 
 import numba
 
+from lnattn.compiled import forget_outdated
+from lnattn.studies import vectorised
 from lnattn.studies.vectorised import exp_any, log_any
 
 #: Pairs that are computed side by side: their activations stay near the core.
@@ -167,3 +169,6 @@ def softmax(logits, classes, label, weight, scale, highest, total):
     for lane in range(LANES):
         logits[label[lane], lane] -= weight[lane]
     return loss, right
+
+
+forget_outdated(__name__, vectorised)

@@ -26,6 +26,8 @@ from typing import NamedTuple, no_type_check
 import numba
 import numpy as np
 
+from lnattn.compiled import forget_outdated
+from lnattn.studies import majority_backward, majority_forward, vectorised
 from lnattn.studies.majority_backward import (
     mix_backward,
     outer,
@@ -233,3 +235,6 @@ def add_up(owner, sums, found, gradients, train):
         gradients.gain[:] += sums.gain[t]
         gradients.shift[:] += sums.shift[t]
     return total, right
+
+
+forget_outdated(__name__, majority_backward, majority_forward, vectorised)

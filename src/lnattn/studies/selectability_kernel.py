@@ -24,6 +24,8 @@ from typing import no_type_check
 import numba as nb
 import numpy as np
 
+from lnattn.compiled import forget_outdated
+from lnattn.studies import selectability_corral
 from lnattn.studies.selectability_corral import (
     NO_WEIGHT,
     affine_minimiser,
@@ -257,3 +259,6 @@ def distances(keys, rows, support, weights, residual):
         for part in missing:
             square += part * part
         residual[i] = math.sqrt(square)
+
+
+forget_outdated(__name__, selectability_corral)

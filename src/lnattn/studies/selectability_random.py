@@ -19,8 +19,10 @@ import numba as nb
 import numpy as np
 from jaxtyping import Float, Int
 
+from lnattn.compiled import forget_outdated
 from lnattn.errors import ShapeError
 from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies import selectability_corral
 from lnattn.studies import selectability_kernel as kernel
 from lnattn.studies.selectability import HULL_TOLERANCE, selectability
 
@@ -186,3 +188,6 @@ def frozen_grids(folder: Path | str) -> dict[str, RandomGrid]:
         )
         for name in ("normal", "layer_norm")
     }
+
+
+forget_outdated(__name__, selectability_corral, kernel)

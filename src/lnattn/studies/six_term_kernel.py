@@ -32,6 +32,8 @@ from typing import no_type_check
 import numba
 import numpy as np
 
+from lnattn.compiled import forget_outdated
+from lnattn.studies import vectorised
 from lnattn.studies.vectorised import FAST, as_ordered, exp, from_ordered
 
 _F = np.float32
@@ -169,3 +171,6 @@ def _centred(above, first, total):
     """KL = E_p[u] + log(1 + E_p[f(u)] − E_p[u]), which is never negative but for rounding."""
     mean = np.float64(first) / total
     return max(mean + math.log1p(np.float64(above) / total - mean), 0.0)
+
+
+forget_outdated(__name__, vectorised)

@@ -155,6 +155,21 @@ def test_threads_change_no_bit(seeds, workers):
     np.testing.assert_array_equal(alone.test(), shared.test())
 
 
+def test_every_epoch_sees_every_example_once_in_an_order_of_its_own():
+    plan = replace(SMALL, batch=70)
+    stack = Stack(arm("layernorm"), plan, (3, 4))
+    orders = {}
+    for epoch in (0, 1):
+        batches = stack.batches(epoch)
+        assert [len(both[0]) for both in batches] == [70, 70, 70, 30]
+        for run in range(2):
+            orders[epoch, run] = np.concatenate([both[run] for both in batches])
+            np.testing.assert_array_equal(np.sort(orders[epoch, run]), np.arange(240))
+    assert len({order.tobytes() for order in orders.values()}) == 4
+    again = Stack(arm("rms"), plan, (4,)).batches(1)
+    np.testing.assert_array_equal(np.concatenate([one[0] for one in again]), orders[1, 1])
+
+
 def test_accuracy_counts_positions():
     stack = Stack(arm("layernorm"), SMALL, (0, 1), dtype=torch.float64)
     disturb(stack, size=1.0)

@@ -46,7 +46,7 @@ _LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
 
 @nb.njit(cache=True, nogil=True, fastmath=True)
 @no_type_check
-def _scores(columns, x, scores):
+def scores_of(columns, x, scores):
     """scores[j] = x·z_j for all j; columns: [rank n], so that the inner loop runs along memory."""
     rank, n = columns.shape
     scores[:n] = 0.0
@@ -66,7 +66,7 @@ def _scores(columns, x, scores):
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _smallest(bits, n):
+def smallest(bits, n):
     """Index of the smallest of n scores, the first if several; bits: the scores' bits as int64.
 
     Numbers that are not negative are in the order of their bits; in negative ones all bits but the
@@ -93,19 +93,19 @@ def _next(z, columns, corners, corner_columns, i, x, scores, bits):
     for k in range(len(x)):
         offset += x[k] * z[i, k]
     if len(corners):
-        _scores(corner_columns, x, scores)
-        j = _smallest(bits, len(corners))
+        scores_of(corner_columns, x, scores)
+        j = smallest(bits, len(corners))
         if scores[j] - offset <= 0.0:
             return corners[j], scores[j] - offset
-    _scores(columns, x, scores)
+    scores_of(columns, x, scores)
     scores[i] = _FAR
-    j = _smallest(bits, len(z))
+    j = smallest(bits, len(z))
     return j, scores[j] - offset
 
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direction, support, lam):
+def walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direction, support, lam):
     """Wolfe's walk for key i; fills direction, or support and lam; returns (verdict, passes)."""
     rank = z.shape[1]
     points, members = np.empty((rank + 2, rank)), np.empty(rank + 2, np.int64)
@@ -188,10 +188,10 @@ def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
                 size = 0.0
                 for k in range(len(x)):
                     size += x[k] * x[k]
-                _scores(columns, x, scores)
-                first = _smallest(bits, n)
+                scores_of(columns, x, scores)
+                first = smallest(bits, n)
                 best, scores[first] = scores[first], _FAR
-                second = _smallest(bits, n)
+                second = smallest(bits, n)
                 if scores[second] - best > tolerance * math.sqrt(size):
                     winner[i] = first
         for i in range(n):
@@ -215,7 +215,7 @@ def walk_all(
         scores = np.empty(len(z))
         for t in range(thread, len(todo), threads):
             i = todo[t]
-            verdict[i], passes[i] = _walk(
+            verdict[i], passes[i] = walk(
                 z,
                 columns,
                 corners,
@@ -240,9 +240,9 @@ def lead(columns, directions, rows, margin, threads):
         bits = scores.view(np.int64)
         for t in range(thread, len(rows), threads):
             i = rows[t]
-            _scores(columns, -directions[i], scores)
+            scores_of(columns, -directions[i], scores)
             own, scores[i] = scores[i], _FAR
-            margin[i] = scores[_smallest(bits, n)] - own
+            margin[i] = scores[smallest(bits, n)] - own
 
 
 @nb.njit(cache=True, nogil=True)

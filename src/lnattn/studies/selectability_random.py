@@ -116,7 +116,7 @@ def _unselectable_in_sets(sets, tolerance, threads):
     count = np.zeros(draws, np.int64)
     for thread in nb.prange(threads):
         columns, scores = np.empty((rank, n)), np.empty(n)
-        direction = np.empty(rank)
+        bits, direction = scores.view(np.int64), np.empty(rank)
         support, lam = np.empty(rank + 2, np.int64), np.empty(rank + 2)
         no_corners, no_columns = np.empty(0, np.int64), np.empty((rank, 0))
         for draw in range(thread, draws, threads):
@@ -125,12 +125,12 @@ def _unselectable_in_sets(sets, tolerance, threads):
                 for k in range(rank):
                     columns[k, i] = z[i, k]
             for i in range(n):
-                kernel._scores(columns, -z[i], scores)
+                kernel.scores_of(columns, -z[i], scores)
                 own = scores[i]
                 scores[i] = np.float64(1e300)
-                if scores[kernel._smallest(scores, n)] - own > tolerance * (1.0 - own):
+                if scores[kernel.smallest(bits, n)] - own > tolerance * (1.0 - own):
                     continue  # it wins in its own direction
-                verdict, _ = kernel._walk(
+                verdict, _ = kernel.walk(
                     z,
                     columns,
                     no_corners,

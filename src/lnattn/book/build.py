@@ -144,11 +144,14 @@ def make_pdf(root: Path) -> int:
         raise ResultError(
             f"a PDF needs LaTeX, and {' and '.join(missing)} cannot be found; on Debian and Ubuntu "
             "install it with: sudo apt install texlive-xetex texlive-latex-extra "
-            "texlive-fonts-extra latexmk. Without LaTeX, print a page of the site to a file."
+            "texlive-fonts-recommended latexmk tex-gyre fonts-freefont-otf. Without LaTeX, print a "
+            "page of the site to a file."
         )
+    latex = root / "_build" / "latex"
+    shutil.rmtree(latex, ignore_errors=True)  # all that is there would be set, the old too
     status = build(root) or build_other(root, "pdflatex")
     if not status:
-        say(f"the PDF is below {root / '_build' / 'latex'}")
+        say(f"the PDF: {next(latex.glob('*.pdf'))}")
     return status
 
 

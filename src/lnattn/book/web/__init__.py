@@ -17,6 +17,7 @@ def setup(app: Any) -> dict[str, Any]:
         head,
         icons,
         light,
+        paper,
         reading,
         roles,
         shrink,
@@ -24,7 +25,9 @@ def setup(app: Any) -> dict[str, Any]:
     )
     from lnattn.book.web.explorer import page as explorer
 
-    parts = (claims_page, downloads, explorer, head, icons, light, reading, roles, shrink, sweep)
+    parts = (
+        claims_page, downloads, explorer, head, icons, light, paper, reading, roles, shrink, sweep,
+    )  # fmt: skip
     for part in parts:
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -33,7 +33,7 @@ class Shot:
 SHOTS = (
     Shot("screenshot-preface", "book/index.html"),
     Shot("screenshot-chapter", "notebooks/06-detokenization-heads.html", "#who-looks-for-whom"),
-    Shot("screenshot-claims", "book/claims.html"),
+    Shot("screenshot-claims", "book/claims.html", ".claims-all"),
     Shot("screenshot-explorer", "book/token-explorer.html#model=minilm", ".controls"),
     Shot(
         "screenshot-phone",

@@ -24,6 +24,7 @@ UNUSED = {"anchor": 0xF13D, "github": 0xF09B, "paper-plane": 0xF1D8}
 def site(tmp_path_factory) -> Path:
     """Two pages in the book's theme, made by Sphinx itself."""
     from sphinx.application import Sphinx
+    from sphinx.util.docutils import docutils_namespace
 
     place = tmp_path_factory.mktemp("light")
     (place / "conf.py").write_text(
@@ -37,10 +38,11 @@ def site(tmp_path_factory) -> Path:
     (place / "index.rst").write_text(text)
     (place / "other.rst").write_text("Other\n=====\n\nWords.\n")
     said = io.StringIO()
-    app = Sphinx(
-        place, place, place / "html", place / "doctrees", "html", status=said, warning=said
-    )  # fmt: skip
-    app.build()
+    with docutils_namespace():  # or the next app of this process finds its nodes registered
+        app = Sphinx(
+            place, place, place / "html", place / "doctrees", "html", status=said, warning=said
+        )  # fmt: skip
+        app.build()
     assert app.statuscode == 0, said.getvalue()
     return place / "html"
 

@@ -19,6 +19,7 @@ import lnattn
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace
 
 from lnattn.book.reference import documented_by, modules_below
 
@@ -80,23 +81,24 @@ def built(tmp_path_factory) -> tuple[Sphinx, str, Path]:
     chosen = ("autodoc", "nitpick", "python_", "maximum_", "toc_object", "myst_heading")
     extensions = [e for e in settings["extensions"] if e.endswith((".autodoc", ".viewcode"))]
     warnings = io.StringIO()
-    app = Sphinx(
-        source,
-        None,
-        out,
-        out / ".doctrees",
-        "html",
-        confoverrides={
-            **{key: value for key, value in settings.items() if key.startswith(chosen)},
-            "extensions": ["myst_parser", *extensions, "lnattn.book.reference"],
-            "root_doc": "api",
-            "nitpicky": True,
-            "html_theme": "basic",
-        },
-        status=None,
-        warning=warnings,
-    )
-    app.build()
+    with docutils_namespace():  # another app in this process would leave its nodes registered
+        app = Sphinx(
+            source,
+            None,
+            out,
+            out / ".doctrees",
+            "html",
+            confoverrides={
+                **{key: value for key, value in settings.items() if key.startswith(chosen)},
+                "extensions": ["myst_parser", *extensions, "lnattn.book.reference"],
+                "root_doc": "api",
+                "nitpicky": True,
+                "html_theme": "basic",
+            },
+            status=None,
+            warning=warnings,
+        )
+        app.build()
     return app, warnings.getvalue(), out
 
 

@@ -218,6 +218,25 @@ def test_two_builds_are_compared_file_by_file(tmp_path):
     ]
 
 
+def test_figures_of_times_need_not_be_the_same(tmp_path):
+    for name in ("one", "two"):
+        images = tmp_path / name / "html" / "_images"
+        images.mkdir(parents=True)
+        for figure in (f"time-{name}.png", f"other-{name}.png", "first.png"):
+            (images / figure).write_text(figure)
+        (tmp_path / name / "html" / "page.html").write_text(
+            '<img src="_images/first.png"><div class="cell tag_remove-input docutils">'
+            f'<img src="_images/other-{name}.png"></div><div class="cell tag_timed docutils">'
+            f'<div class="cell_output"><img src="_images/time-{name}.png"></div></div>'
+            '<div class="cell docutils"><p>tag_timed</p><img src="_images/first.png"></div>'
+        )
+    assert twice.timed_figures(tmp_path / "one") == {"time-one.png"}
+    assert list(twice.differences(tmp_path / "one", tmp_path / "two")) == [
+        "html/_images/other-one.png is only in the first build",
+        "html/_images/other-two.png is only in the second build",
+    ]
+
+
 def test_a_copy_of_the_tree_has_what_a_clone_would_have(tmp_path):
     tree, copy = tmp_path / "tree", tmp_path / "copy"
     tree.mkdir()

@@ -3,13 +3,15 @@
 Two copies of the working tree, without any cache, are built one after the other on this machine.
 The records of the claims, the figures, the data and the token explorer must be equal byte for byte;
 what differs is listed. A build without records or without figures is no proof, and fails too.
-(Pages are not compared: they carry the date, and how long each chapter took.)
+(Pages are not compared: they carry the date, and how long each chapter took. Nor are figures of
+cells with the tag `timed`, which show how long something took just then.)
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -48,11 +50,27 @@ def copy_tree(root: Path, target: Path) -> None:
             shutil.copy2(root / name, target / name)
 
 
+def timed_figures(build: Path) -> set[str]:
+    """File names of the figures that cells with the tag `timed` have drawn."""
+    names = set()
+    for page in build.glob("html/**/*.html"):
+        _, *cells = page.read_text(encoding="utf-8").split('<div class="cell ')
+        for cell in cells:
+            if "tag_timed" in cell.partition('"')[0].split():
+                names |= set(re.findall(r"_images/([\w.-]+)", cell))
+    return names
+
+
 def differences(one: Path, other: Path, patterns: Sequence[str] = SAME) -> Iterator[str]:
     """Names of the files that are not the same in two `_build` folders, and why."""
+    timed = timed_figures(one) | timed_figures(other)
     for pattern in patterns:
         first, second = (
-            {path.relative_to(place): path for path in place.glob(pattern) if path.is_file()}
+            {
+                path.relative_to(place): path
+                for path in place.glob(pattern)
+                if path.is_file() and path.name not in timed
+            }
             for place in (one, other)
         )
         for name in sorted(first.keys() | second.keys()):

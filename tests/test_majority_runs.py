@@ -143,6 +143,17 @@ def frozen(tmp_path_factory) -> Path:
     return folder
 
 
+def test_an_epochs_loss_is_a_mean_over_examples(tmp_path):
+    """Not over batches, of which the last is smaller."""
+    plan = replace(TINY, batch=len(TINY.data(0).train) - 1, epochs=1, evaluate_every=1)
+    found = run_job(Job("uneven", "layernorm", plan, (0,)), tmp_path)
+    stack = Stack(arm("layernorm"), plan, (0,))
+    batches = stack.batches(0)
+    assert [len(own) for (own,) in batches] == [plan.batch, 1]
+    total = sum(stack.step(each)[0] * len(each[0]) for each in batches)
+    assert found["loss"][0, -1] == pytest.approx(total / (plan.batch + 1), rel=1e-6)
+
+
 def test_frozen_results_are_read_back(frozen):
     found = Experiment.read(frozen, "main")
     assert found.record["finished_runs"] == found.record["planned_runs"] == 6

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.studies.majority_data import MajorityData
-from lnattn.studies.majority_head import attention_of, layout_of
+from lnattn.studies.majority_head import Attention, attention_of, layout_of, mixing_matrices
 from lnattn.studies.majority_model import (
     ARMS,
     MAIN_ARMS,
@@ -329,3 +329,14 @@ def test_the_last_step_has_the_last_rate():
     assert plan.rate(14 * 1000 - 1) == pytest.approx(1e-3 / 14_000)
     authors = replace(plan, decay_epochs=10_000)
     assert authors.rate(14 * 1000) == pytest.approx(0.9e-3)
+
+
+def test_scores_far_from_zero_stay_within_single_precision():
+    """Only their spread counts: a constant on all of a query's scores is no attention."""
+    y = torch.randn(1, 4, 3, generator=torch.Generator().manual_seed(0))
+    scores = 5 * torch.rand(1, 4, 4, generator=torch.Generator().manual_seed(1))
+    near = mixing_matrices(Attention(y, y, scores, y))
+    for shift in (300.0, -300.0):
+        far = mixing_matrices(Attention(y, y, scores + shift, y))
+        assert torch.isfinite(far).all()
+        torch.testing.assert_close(far, near, rtol=1e-4, atol=1e-5)

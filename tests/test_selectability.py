@@ -333,3 +333,14 @@ def test_copies_cannot_prove_each_other_inside_when_they_count_as_one():
     strict = selectability(keys)
     assert verify(keys, strict).ok
     assert "own copy" in verify(keys, broken(strict, strict=False)).failures[0]
+
+
+def test_an_affine_combination_is_no_proof():
+    """2 = −1 · 0 + 2 · 1: the sum of the weights is 1, and nothing is left over."""
+    keys = np.arange(3.0)[:, None]
+    found = selectability(keys)
+    flags, support, weights = found.selectable.copy(), found.support.copy(), found.weights.copy()
+    flags[2], support[2], weights[2] = False, -1, 0.0
+    support[2, :2], weights[2, :2] = (0, 1), (-1.0, 2.0)
+    said = verify(keys, broken(found, selectable=flags, support=support, weights=weights))
+    assert said.failures == ("key 2 has weights that are negative or do not sum to 1.",)

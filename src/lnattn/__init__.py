@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lnattn.attention.distance import DistanceTerms, distance_terms
     from lnattn.attention.folding import FoldedAttention, fold
     from lnattn.attention.terms import SixTerms, sigma_of_pairs, six_terms
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
@@ -17,12 +18,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AttentionLayer",
     "Choice",
+    "DistanceTerms",
     "Embeddings",
     "FirstLayer",
     "FoldedAttention",
     "LayerNorm",
     "SixTerms",
     "default_model",
+    "distance_terms",
     "fold",
     "load_attention_layers",
     "load_first_layer",
@@ -31,6 +34,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "lnattn.attention.distance": ("DistanceTerms", "distance_terms"),
     "lnattn.attention.folding": ("FoldedAttention", "fold"),
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),

@@ -8,8 +8,10 @@ the key; one letter means a key that asserts itself. The terms are stated *befor
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -24,8 +26,61 @@ from lnattn.models.layers import Embeddings
 TERMS = ("ee", "ep", "pe", "pp", "e", "p")
 
 
+class PairTerms:
+    """A score as a sum of terms: every part of the query with every part of the key.
+
+    A query is a sum of parts, and so is a key; a term is named by the query's part and then the
+    key's. The part named '' is what all queries of a head have in common. Learned positions give
+    six terms (`SixTerms`), rotary and relative ones four (`lnattn.attention.distance`).
+    """
+
+    #: Names of the terms, in order.
+    names: ClassVar[tuple[str, ...]]
+
+    @property
+    def query_parts(self) -> Mapping[str, Float[Tensor, "head query d_head"]]:
+        """The parts of all queries by name, each a single letter or ''."""
+        raise NotImplementedError
+
+    @property
+    def key_parts(self) -> Mapping[str, Float[Tensor, "head key d_head"]]:
+        """The parts of all keys by name, each a single letter."""
+        raise NotImplementedError
+
+    def _softmax(self, scores: Tensor) -> Tensor:
+        """Attention from scores, as the block makes it."""
+        raise NotImplementedError
+
+    @cached_property
+    def _computed(self) -> dict[str, Tensor]:
+        return {}
+
+    def __getitem__(self, name: str) -> Float[Tensor, "head query key"]:
+        self._check(name)
+        if name not in self._computed:
+            query, key = self.query_parts[name[:-1]], self.key_parts[name[-1]]
+            # A part without an axis of queries is the same for all of them: [head 1 key].
+            term = query @ key.mT
+            self._computed[name] = term.expand(-1, key.shape[1], -1)
+        return self._computed[name]
+
+    def scores(self, without: str | None = None) -> Float[Tensor, "head query key"]:
+        """The sum of the terms (or of all but one, `without` it): scores before the scale."""
+        return sum(self[name] for name in self.names if name != without)  # type: ignore[return-value]
+
+    def attention(self, without: str | None = None) -> Float[Tensor, "head query key"]:
+        """softmax_j(scores / scale); `without` a term, the α^{−T} of Kamoda et al. §6.1."""
+        if without is not None:
+            self._check(without)
+        return self._softmax(self.scores(without))
+
+    def _check(self, name: str) -> None:
+        if name not in self.names:
+            raise KeyError(f"there is no term {name!r}; there are {', '.join(self.names)}")
+
+
 @dataclass(frozen=True, eq=False)
-class SixTerms:
+class SixTerms(PairTerms):
     """The six terms of one sequence; each is computed when first asked for, then kept.
 
     folded: the block; tokens, positions: [n d_model], the two summands of every input vector.
@@ -37,67 +92,60 @@ class SixTerms:
     tokens: Float[Tensor, "n d_model"]
     positions: Float[Tensor, "n d_model"]
 
+    names = TERMS
+
     @cached_property
     def sigma(self) -> Float[Tensor, "n"]:
         """σ_i = σ(e_i + p_i), the divisor of both parts of input i."""
         return sigma(self.tokens + self.positions, self.folded.eps)
 
     @cached_property
+    def query_parts(self) -> dict[str, Tensor]:
+        """q_i = e_i W_Q/σ_i + p_i W_Q/σ_i + b_Q."""
+        return {**self._projected(self.folded.W_Q), "": self.folded.b_Q[:, None]}
+
+    @cached_property
+    def key_parts(self) -> dict[str, Tensor]:
+        """k_j = e_j W_K/σ_j + p_j W_K/σ_j; b_K has no effect (K2)."""
+        return self._projected(self.folded.W_K)
+
+    @property
     def ee(self) -> Float[Tensor, "head query key"]:
         """T^ee, token compared with token: e_i W_QK e_jᵀ / (σ_i σ_j)."""
-        return self._compare(self.tokens, self.tokens)
+        return self["ee"]
 
-    @cached_property
+    @property
     def ep(self) -> Float[Tensor, "head query key"]:
         """T^ep, the query's token against the key's position: e_i W_QK p_jᵀ / (σ_i σ_j)."""
-        return self._compare(self.tokens, self.positions)
+        return self["ep"]
 
-    @cached_property
+    @property
     def pe(self) -> Float[Tensor, "head query key"]:
         """T^pe, the query's position against the key's token: p_i W_QK e_jᵀ / (σ_i σ_j)."""
-        return self._compare(self.positions, self.tokens)
+        return self["pe"]
 
-    @cached_property
+    @property
     def pp(self) -> Float[Tensor, "head query key"]:
         """T^pp, position compared with position: p_i W_QK p_jᵀ / (σ_i σ_j)."""
-        return self._compare(self.positions, self.positions)
+        return self["pp"]
 
-    @cached_property
+    @property
     def e(self) -> Float[Tensor, "head query key"]:
         """T^e, the key's token asserts itself: b_QK e_jᵀ / σ_j, the same for every query."""
-        return self._assert(self.tokens)
+        return self["e"]
 
-    @cached_property
+    @property
     def p(self) -> Float[Tensor, "head query key"]:
         """T^p, the key's position asserts itself: b_QK p_jᵀ / σ_j, the same for every query."""
-        return self._assert(self.positions)
+        return self["p"]
 
-    def __getitem__(self, name: str) -> Float[Tensor, "head query key"]:
-        if name not in TERMS:
-            raise KeyError(f"there is no term {name!r}; the six are {', '.join(TERMS)}")
-        return getattr(self, name)
+    def _projected(self, W: Float[Tensor, "head d_model d_head"]) -> dict[str, Tensor]:
+        divisor = self.sigma[:, None]
+        return {"e": (self.tokens / divisor) @ W, "p": (self.positions / divisor) @ W}
 
-    def scores(self, without: str | None = None) -> Float[Tensor, "head query key"]:
-        """The sum of the six terms (or of five, `without` one): pre-softmax scores."""
-        return sum(self[name] for name in TERMS if name != without)  # type: ignore[return-value]
-
-    def attention(self, without: str | None = None) -> Float[Tensor, "head query key"]:
-        """softmax_j(scores / √d_head); `without` a term, the α^{−T} of Kamoda et al. §6.1."""
-        if without is not None and without not in TERMS:
-            raise KeyError(f"there is no term {without!r}; the six are {', '.join(TERMS)}")
+    def _softmax(self, scores: Tensor) -> Tensor:
         folded = self.folded
-        return softmax_over_keys(
-            self.scores(without), folded.scale, folded.causal, window=folded.window
-        )
-
-    def _compare(self, query: Tensor, key: Tensor) -> Tensor:
-        queries = (query / self.sigma[:, None]) @ self.folded.W_Q
-        keys = (key / self.sigma[:, None]) @ self.folded.W_K
-        return queries @ keys.transpose(-1, -2)
-
-    def _assert(self, key: Tensor) -> Tensor:
-        row = self.folded.b_QK @ (key / self.sigma[:, None]).T
-        return row[:, None, :].expand(-1, len(key), -1)
+        return softmax_over_keys(scores, folded.scale, folded.causal, window=folded.window)
 
 
 def six_terms(

@@ -1,0 +1,267 @@
+"""The four terms by distance: their definition, the six terms as a special case, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_models import random_layer
+
+from lnattn import distance_terms, fold, six_terms
+from lnattn.attention.distance import DISTANCE_TERMS
+from lnattn.attention.folding import softmax_over_keys
+from lnattn.attention.relative import Constants, mean_vectors
+from lnattn.attention.rotation import rotate, turn
+from lnattn.attention.terms import six_terms_of_rows
+from lnattn.errors import ShapeError, TokenError
+from lnattn.models.layers import LayerNorm
+from lnattn.relative import (
+    HeadNorm,
+    RelativeAttention,
+    RelativeFirstLayer,
+    RMSNorm,
+    Rotation,
+    TokenEmbeddings,
+)
+
+VOCAB, D_MODEL = 11, 10
+IDS = [3, 10, 3, 0, 7, 7, 8]
+
+
+def angles(positions, dtype, turned=4):
+    """Rotation tables made by hand: pair m turns by position · 0.7^m."""
+    speed = 0.7 ** torch.arange(turned // 2, dtype=torch.float64)
+    angle = torch.cat([positions[:, None].double() * speed] * 2, dim=1)
+    return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def random_relative(seed: int, heads=4, key_heads=2, d_head=6, rms=True, **more):
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    gamma, beta = 1 + noise(D_MODEL), noise(D_MODEL)
+    defaults = {
+        "ln": RMSNorm(gamma, 1e-3) if rms else LayerNorm(gamma, beta, 1e-3),
+        "rotation": Rotation(angles),
+        "scale": 2.5,
+    }
+    layer = RelativeAttention(
+        W_Q=noise(heads, D_MODEL, d_head),
+        W_K=noise(key_heads, D_MODEL, d_head),
+        b_Q=noise(heads, d_head),
+        b_K=noise(key_heads, d_head),
+        **{**defaults, **more},
+    )
+    return layer, TokenEmbeddings(noise(VOCAB, D_MODEL))
+
+
+def slow_scores(layer, embeddings, ids, constants):
+    """The four terms one pair at a time, from the unfolded layer and a dense rotation."""
+
+    def norm(x):
+        ln = layer.ln
+        if isinstance(ln, LayerNorm):
+            x = x - x.mean()
+            return x / (x.square().mean() + ln.eps).sqrt() * ln.gamma + ln.beta
+        return x / (x.square().mean() + ln.eps).sqrt() * ln.gamma
+
+    def matrix(position):
+        eye = torch.eye(layer.d_head, dtype=torch.float64)
+        cos, sin = angles(torch.tensor([position]), torch.float64)
+        return rotate(eye, cos.expand(layer.d_head, -1), sin.expand(layer.d_head, -1))
+
+    n, heads = len(ids), layer.n_heads
+    group = heads // len(layer.W_K)
+    terms = {name: torch.zeros(heads, n, n, dtype=torch.float64) for name in DISTANCE_TERMS}
+    for h in range(heads):
+        q0, k0 = constants.q0[h], constants.k0[h // group]
+        for i in range(n):
+            q = norm(embeddings.W_E[ids[i]]) @ layer.W_Q[h] + layer.b_Q[h]
+            for j in range(n):
+                k = norm(embeddings.W_E[ids[j]]) @ layer.W_K[h // group] + layer.b_K[h // group]
+                R = matrix(i - j)  # a query turned by i − j against a key that is not turned
+                terms["ee"][h, i, j] = (q - q0) @ R @ (k - k0)
+                terms["ed"][h, i, j] = (q - q0) @ R @ k0
+                terms["e"][h, i, j] = q0 @ R @ (k - k0)
+                terms["d"][h, i, j] = q0 @ R @ k0
+    return terms
+
+
+@pytest.mark.parametrize("rms", [True, False])
+def test_each_term_matches_its_definition(rms):
+    layer, embeddings = random_relative(1, rms=rms)
+    folded = fold(layer)
+    constants = mean_vectors(folded, embeddings)
+    fast = distance_terms(folded, embeddings, IDS)
+    slow = slow_scores(layer, embeddings, IDS, constants)
+    for name in DISTANCE_TERMS:
+        assert slow[name].std() > 0.1  # the comparison is not about zeros
+        torch.testing.assert_close(fast[name], slow[name], atol=1e-10, rtol=1e-10)
+        torch.testing.assert_close(getattr(fast, name), slow[name], atol=1e-10, rtol=1e-10)
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**31), n=st.integers(1, 9), key_heads=st.sampled_from([1, 2, 4]))
+def test_the_sum_is_the_same_for_any_constants(seed, n, key_heads):
+    layer, embeddings = random_relative(seed, key_heads=key_heads)
+    folded = fold(layer)
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(VOCAB, (n,), generator=generator)
+    other = Constants(
+        *(torch.randn(b.shape, generator=generator).double() for b in (folded.b_Q, folded.b_K))
+    )
+    usual = distance_terms(folded, embeddings, ids)
+    terms = distance_terms(folded, embeddings, ids, constants=other)
+    torch.testing.assert_close(terms.scores(), usual.scores(), atol=1e-9, rtol=1e-9)
+    torch.testing.assert_close(
+        terms.attention(), softmax_over_keys(usual.scores(), 2.5, causal=True)
+    )
+
+
+def test_six_terms_are_the_case_without_rotation(gpt2):
+    """R = I, e + p in place of the token, q₀ = b_Q, k₀ = b_K: one decomposition."""
+    layer = random_layer(5, D_MODEL, heads=3, d_head=4)
+    generator = torch.Generator().manual_seed(6)
+    tokens, positions = torch.randn(2, 7, D_MODEL, generator=generator, dtype=torch.float64)
+    six = six_terms_of_rows(fold(layer), tokens, positions)
+    still = RelativeAttention(
+        layer.ln, layer.W_Q, layer.W_K, layer.b_Q, layer.b_K, scale=layer.scale
+    )
+    folded = fold(still)
+    four = distance_terms(
+        folded,
+        TokenEmbeddings(tokens + positions),
+        list(range(7)),
+        constants=Constants(folded.b_Q, folded.b_K),
+    )
+    close = {"atol": 1e-10, "rtol": 1e-10}
+    torch.testing.assert_close(four.ee, six.ee + six.ep + six.pe + six.pp, **close)
+    torch.testing.assert_close(four.e, six.e + six.p, **close)
+    assert six.pe.std() > 0.01
+    assert four.ed.std() > 0.01
+    for name in ("ed", "d"):  # the same for all keys of a query (K2)
+        torch.testing.assert_close(four[name], four[name][:, :, :1].expand(-1, -1, 7), **close)
+    torch.testing.assert_close(four.attention(), six.attention(), **close)
+
+
+def test_leaving_a_term_out():
+    layer, embeddings = random_relative(2)
+    terms = distance_terms(fold(layer), embeddings, IDS)
+    for name in DISTANCE_TERMS:
+        expected = softmax_over_keys(terms.scores() - terms[name], 2.5, causal=True)
+        torch.testing.assert_close(terms.attention(without=name), expected)
+        assert (expected - terms.attention()).abs().max() > 1e-6
+    with pytest.raises(KeyError, match="there is no term"):
+        terms["pp"]
+
+
+def test_only_differences_of_positions_matter():
+    layer, embeddings = random_relative(3)
+    folded = fold(layer)
+    here = distance_terms(folded, embeddings, IDS, positions=[0, 1, 2, 5, 6, 9, 20])
+    there = distance_terms(folded, embeddings, IDS, positions=[30, 31, 32, 35, 36, 39, 50])
+    usual = distance_terms(folded, embeddings, IDS)
+    for name in DISTANCE_TERMS:
+        torch.testing.assert_close(here[name], there[name], atol=1e-10, rtol=1e-10)
+    assert (here.ee - usual.ee).abs().max() > 0.1
+
+
+def test_bias_soft_cap_and_window():
+    layer, embeddings = random_relative(
+        4,
+        bias=lambda distance: -0.5 * distance.expand(4, *distance.shape),
+        soft_cap=1.5,
+        window=3,
+    )
+    folded = fold(layer)
+    terms = distance_terms(folded, embeddings, IDS)
+    bare = distance_terms(replace(folded, bias=None), embeddings, IDS)
+    distance = torch.arange(7)[:, None] - torch.arange(7)
+    torch.testing.assert_close(terms.d - bare.d, (-0.5 * distance.double()).expand(4, 7, 7))
+    torch.testing.assert_close(terms.ee, bare.ee)
+    capped = 1.5 * torch.tanh(terms.scores() / 2.5 / 1.5)
+    seen = (distance >= 0) & (distance < 3)
+    expected = capped.masked_fill(~seen, -torch.inf).softmax(-1)
+    torch.testing.assert_close(terms.attention(), expected)
+
+
+def test_means_by_counts_hold_the_biases_and_centre_the_terms():
+    layer, embeddings = random_relative(7, norm_K=None)
+    norm = HeadNorm(torch.rand(2, 6).double() + 0.5, torch.rand(2, 6).double(), 1e-6, centred=True)
+    counts = torch.tensor([0, 5, 1, 0, 2, 9, 3, 1, 1, 4, 7])
+    weights = counts.double() / counts.sum()
+    for block in (layer, replace(layer, norm_K=norm), replace(layer, clip=0.7)):
+        folded = fold(block)
+        means = mean_vectors(folded, embeddings, counts)
+        everything = embeddings.rows(torch.arange(VOCAB))
+        torch.testing.assert_close(means.q0, weights @ folded.queries(everything))
+        torch.testing.assert_close(means.k0, weights @ folded.keys(everything))
+    with pytest.raises(ShapeError, match="not all 0"):
+        mean_vectors(folded, embeddings, torch.zeros(VOCAB))
+
+
+def test_rotation_by_hand():
+    x = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]).double()
+    angle = torch.tensor([[0.3, 1.1]]).double()
+    cos, sin = angle.cos(), angle.sin()
+    half = rotate(x, torch.cat([cos, cos], 1), torch.cat([sin, sin], 1))[0]
+    pairs = torch.view_as_complex(torch.tensor([[1.0, 3.0], [2.0, 4.0]]).double())
+    expected = pairs * torch.polar(torch.ones(2).double(), angle[0])
+    torch.testing.assert_close(half[[0, 1]], expected.real)
+    torch.testing.assert_close(half[[2, 3]], expected.imag)
+    assert half[4] == 5
+    other = rotate(x, cos.repeat_interleave(2, 1), sin.repeat_interleave(2, 1), interleaved=True)[0]
+    pairs = torch.view_as_complex(x[0, :4].reshape(2, 2))
+    expected = pairs * torch.polar(torch.ones(2).double(), angle[0])
+    torch.testing.assert_close(other[:4], torch.view_as_real(expected).flatten())
+    assert turn(x, torch.tensor([4]), None) is x
+    with pytest.raises(ShapeError, match="cannot be turned in pairs"):
+        rotate(x, cos[:, :1], sin[:, :1])
+
+
+@pytest.mark.parametrize(
+    ("ids", "positions", "message"),
+    [
+        ([11], None, "token id 11 is outside the vocabulary"),
+        ([-1], None, "token id -1 is outside the vocabulary"),
+        ([], None, "non-empty"),
+        ([1, 2], [0], "ascending"),
+        ([1, 2], [3, 3], "ascending"),
+        ([1, 2], [-1, 3], "ascending"),
+    ],
+)
+def test_bad_indices_are_one_sentence(shapes_unchecked, ids, positions, message):
+    layer, embeddings = random_relative(8)
+    with pytest.raises(TokenError, match=message):
+        distance_terms(fold(layer), embeddings, ids, positions)
+
+
+def test_containers_check_themselves(shapes_unchecked):
+    layer, embeddings = random_relative(9)
+    folded = fold(layer)
+    for change, message in (
+        ({"W_K": layer.W_K[:, :, :5]}, "must have shape"),
+        ({"W_Q": layer.W_Q[:3], "b_Q": layer.b_Q[:3]}, "cannot share 2 key heads"),
+        ({"scale": 0.0}, "must be positive"),
+        ({"window": 0}, "window of 0"),
+        ({"ln": RMSNorm(torch.ones(3))}, "normalises 3"),
+    ):
+        with pytest.raises(ShapeError, match=message):
+            replace(layer, **change)
+    with pytest.raises(ShapeError, match="q0 and k0 must have the shapes"):
+        distance_terms(folded, embeddings, IDS, constants=Constants(folded.b_Q[:1], folded.b_K))
+    with pytest.raises(ShapeError, match=r"have width 3 .* reads 10"):
+        RelativeFirstLayer(TokenEmbeddings(torch.ones(2, 3)), layer)
+
+
+def test_studies_of_position_embeddings_say_why_they_do_not_apply(shapes_unchecked):
+    layer, embeddings = random_relative(10)
+    with pytest.raises(ShapeError, match=r"use lnattn\.distance_terms"):
+        six_terms(fold(layer), embeddings, IDS)
+    with pytest.raises(ShapeError, match="six terms do not exist"):
+        _ = fold(layer).b_QK

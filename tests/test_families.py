@@ -16,6 +16,7 @@ from lnattn import fold, load_attention_layers, load_first_layer, six_terms
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import FAMILIES
 from lnattn.models.lens import from_transformer_lens
+from lnattn.models.relative_families import LAYOUTS
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 LENGTH = 12  # longer than the window of 8 of GPT-Neo's local layers
@@ -131,18 +132,17 @@ def test_half_precision_is_widened_exactly(half, tmp_path):
 @pytest.mark.parametrize(
     ("config", "reason"),
     [
-        ({"model_type": "llama"}, "RMSNorm"),
-        ({"model_type": "mistral"}, "RMSNorm"),
-        ({"model_type": "gemma2"}, "RMSNorm"),
-        ({"model_type": "gpt_neox"}, "rotary"),
-        ({"model_type": "gptj"}, "rotary"),
-        ({"model_type": "bloom"}, "ALiBi"),
-        ({"model_type": "mpt"}, "ALiBi"),
-        ({"model_type": "t5"}, "relative"),
+        ({"model_type": "deepseek_v3"}, "latent"),
+        ({"model_type": "mamba"}, "no attention scores"),
+        ({"model_type": "zamba2"}, "state-space"),
+        ({"model_type": "bart"}, "encoder"),
         ({"model_type": "deberta-v2"}, "relative"),
+        ({"model_type": "gemma3"}, "multimodal"),
+        ({"model_type": "brand_new", "kv_lora_rank": 16}, "latent"),
         ({"model_type": "brand_new", "rms_norm_eps": 1e-6}, "RMSNorm"),
         ({"model_type": "brand_new", "rope_theta": 1e4}, "rotary"),
         ({"model_type": "brand_new", "alibi": True}, "ALiBi"),
+        ({"model_type": "llama", "quantization_config": {"bits": 4}}, "quantised"),
         ({"model_type": "brand_new"}, "not one that lnattn knows"),
         ({}, "names no model_type"),
         ({"model_type": "gpt2", "quantization_config": {"bits": 4}}, "quantised"),
@@ -167,7 +167,7 @@ def test_refusals_say_why(config, reason, tmp_path):
 def test_every_family_is_tested():
     tested = {make(kind, torch.float32).config.model_type for kind in KINDS}
     aliases = {"xlm-roberta", "camembert"}  # RoBERTa under other names
-    assert tested | aliases == set(FAMILIES)
+    assert tested | aliases | set(LAYOUTS) == set(FAMILIES)  # those by test_rotary_families
 
 
 # ---- real pretrained weights ---------------------------------------------------------------

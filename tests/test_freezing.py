@@ -219,11 +219,14 @@ def test_affinity_command_shows_the_best_partners(with_words, monkeypatch, capsy
 
 def test_models_and_claims_commands(capsys, tmp_path, monkeypatch) -> None:
     assert main(["models", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
+    listed = json.loads(capsys.readouterr().out)
+    rows, families = listed["models"], listed["families"]
     assert rows[0]["name"] == "book-gpt2"
+    assert "gpt2" in families["six terms"]
+    assert "llama" in families["four terms by distance"]
     assert all(len(row["revision"]) == 40 for row in rows if row["source"].startswith("hub"))
     assert main(["models"]) == 0
-    assert capsys.readouterr().out.count("\n") == len(rows)
+    assert capsys.readouterr().out.count("\n") == len(rows) + len(families)
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
     from lnattn.book.ledger import register
 

@@ -19,8 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from lnattn.book.freezing import results_folder, summary
+    from lnattn.models.architectures import FAMILIES
     from lnattn.models.checkpoints import BOOK_MODEL
     from lnattn.models.hub import PINNED
+    from lnattn.models.relative_families import LAYOUTS
 
     rows = [
         {"name": BOOK_MODEL, "source": "ships with the book", "revision": None},
@@ -30,11 +32,17 @@ def run(args: argparse.Namespace) -> None:
         {"name": name, "source": f"hub: {pin.repo}", "revision": pin.revision}
         for name, pin in PINNED.items()
     ]
+    families = {
+        "six terms": [name for name in FAMILIES if name not in LAYOUTS],
+        "four terms by distance": list(LAYOUTS),
+    }
     for row in rows:
         row["frozen"] = list(summary(results_folder(str(row["name"]))))
     if args.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps({"models": rows, "families": families}, indent=2))
         return
+    for terms, names in families.items():
+        print(f"{terms}: {', '.join(names)}")
     width = max(len(str(row["name"])) for row in rows)
     for row in rows:
         revision = f" @ {row['revision'][:12]}" if row["revision"] else ""

@@ -20,6 +20,7 @@ from lnattn.errors import CheckpointError
 from lnattn.models.family import Family, WeightSource
 from lnattn.models.layers import AttentionLayer, Embeddings
 from lnattn.models.refusals import reason_against
+from lnattn.models.relative_families import LAYOUTS, RelativeFamily
 
 
 class GPT2(Family):
@@ -210,6 +211,7 @@ FAMILIES: dict[str, type[Family]] = {
     "roberta": RoBERTa,
     "xlm-roberta": RoBERTa,
     "camembert": RoBERTa,
+    **dict.fromkeys(LAYOUTS, RelativeFamily),
 }
 
 

@@ -21,7 +21,9 @@ from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
 from lnattn.models.family import Family
 from lnattn.models.layers import AttentionLayer, FirstLayer
+from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.weights import LocalWeights, read_config
+from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 
 #: The model that ships with the repository.
@@ -40,7 +42,9 @@ _WEIGHT_FILES = (
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer_config.json")
 
 
-def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> FirstLayer:
+def load_first_layer(
+    name_or_path: str | Path | Choice, layer: int = 0
+) -> FirstLayer | RelativeFirstLayer:
     """Load the embeddings and one attention block, with its LayerNorm, of a model.
 
     name_or_path: what `default_model()` chose (the reason is kept in the provenance);
@@ -52,7 +56,9 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> First
     layer: index of the block, counted from 0. Any block can be folded; only block 0 reads the
     embeddings, so the six terms are defined for it alone.
 
-    Families: GPT-2, GPT-Neo, OPT, BERT (MiniLM), RoBERTa; see `lnattn.models.architectures`.
+    Families: GPT-2, GPT-Neo, OPT, BERT (MiniLM), RoBERTa; see `lnattn.models.architectures`. A
+    model with rotary or relative positions (`lnattn.models.relative_families`) gives a
+    `RelativeFirstLayer`, of layer 0 only.
     Weights come in float32, or in the checkpoint's own dtype if that is wider.
     Raises `CheckpointError`, in one sentence, for whatever is wrong with the checkpoint, and its
     subclass `HubError` where the hub cannot be reached and nothing is cached.
@@ -64,18 +70,14 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> First
     family = checkpoint.family
     attention = family.attention(checkpoint.check_layer(layer))
     embeddings = family.embeddings()
-    return FirstLayer(
-        embeddings=embeddings,
-        attention=attention,
-        tokenizer=_tokenizer(checkpoint.folder),
-        provenance={
-            **checkpoint.provenance(),
-            **family.notes(layer),
-            **why,
-            "analyses": _analyses(embeddings.W_E is None, layer),
-        },
-        layer=layer,
-    )
+    parts = {"embeddings": embeddings, "attention": attention, "layer": layer}
+    parts["tokenizer"] = _tokenizer(checkpoint.folder)
+    about = {**checkpoint.provenance(), **family.notes(layer), **why}
+    if isinstance(family, RelativeFamily):
+        about["analyses"] = "those of the four terms by distance: there are no position embeddings"
+        return RelativeFirstLayer(**parts, provenance=about, context=family.context)
+    about["analyses"] = _analyses(embeddings.W_E is None, layer)
+    return FirstLayer(**parts, provenance=about)
 
 
 def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLayer]:
@@ -87,6 +89,11 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
     if isinstance(name_or_path, Choice):
         name_or_path = name_or_path.name
     family = open_checkpoint(name_or_path).family
+    if isinstance(family, RelativeFamily):
+        family.refuse(
+            "its positions are rotary or relative, so only its first block is read, by "
+            "load_first_layer."
+        )
     return [family.attention(layer) for layer in range(family.n_layers)]
 
 

@@ -103,8 +103,8 @@ class Family:
         """Whether the checkpoint holds a tensor of this name, the prefix left out."""
         return self.prefix + name in self.weights
 
-    def read(self, name: str, *shape: int) -> Tensor:
-        """One tensor by its name without prefix, checked; in float32 or wider."""
+    def read(self, name: str, *shape: int, widen: bool = True) -> Tensor:
+        """One tensor by its name without prefix, checked; in float32 or wider, or as stored."""
         full, label = self.prefix + name, self.weights.label
         if full not in self.weights:
             raise CheckpointError(
@@ -126,7 +126,7 @@ class Family:
                 f"{label}: {full!r} holds NaN or infinite values; the checkpoint is damaged, "
                 "fetch it again."
             )
-        return tensor.float() if tensor.element_size() < 4 else tensor
+        return tensor.float() if widen and tensor.element_size() < 4 else tensor
 
     def layer_norm(self, name: str, eps: float) -> LayerNorm:
         """γ and β of a LayerNorm, also under the names that checkpoints from TensorFlow use."""

@@ -1,87 +1,60 @@
-"""Architectures whose attention the folding or the six terms do not fit, each with its reason."""
+"""Architectures whose attention is not read, each with its reason."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-_RMS = (
-    "its RMSNorm divides by the root mean square without subtracting the mean, so there is no "
-    "centring to fold and the identities of this book do not apply."
+_LATENT = (
+    "its keys are unpacked from a latent vector that is shared by all heads (MLA) and only partly "
+    "turned by rotary positions, which the four terms by distance are not written for."
 )
-_ROTARY = (
-    "its rotary positions turn queries and keys inside the attention instead of being added to "
-    "the input, so there are no position embeddings and no six terms."
+_NO_SCORES = (
+    "its layers carry a state from token to token and compare no query with a key, so there are "
+    "no attention scores to take apart."
 )
-_RMS_ROTARY = f"{_RMS[:-1]}; moreover {_ROTARY}"
-_ALIBI = (
-    "its positions are a penalty on the distance, added to the scores (ALiBi), not vectors added "
-    "to the input, so there are no position embeddings and no six terms."
+_HYBRID = (
+    "most of its layers carry a state from token to token (a state-space model), the first among "
+    "them, so there are no attention scores at the embeddings."
+)
+_CROSS = (
+    "its decoder attends to an encoder's output, whose keys depend on a whole text and not on a "
+    "token, and its encoder is not one that lnattn has a tested reader for."
 )
 _RELATIVE = (
-    "its scores contain a bias for the relative distance of two tokens, which is no product of "
-    "two input vectors, so the six terms do not add up to them."
+    "its scores compare tokens with embeddings of their relative distance, so that they are no "
+    "sum of the six terms, nor of the four by distance."
 )
-_T5 = f"its LayerNorm is an RMSNorm without centring; moreover {_RELATIVE}"
+_PART = (
+    "its language model is one part of a multimodal checkpoint; save the language model by itself."
+)
+_UNTESTED = (
+    "it is no family that lnattn has a tested reader for, though its {} looks like one; reading it "
+    "by guesswork could be wrong in silence."
+)
 
 #: Reasons by the `model_type` of config.json.
 REFUSED = {
-    **dict.fromkeys(
-        (
-            "llama",
-            "mistral",
-            "mixtral",
-            "ministral",
-            "gemma",
-            "gemma2",
-            "gemma3",
-            "gemma3_text",
-            "qwen2",
-            "qwen3",
-            "qwen2_moe",
-            "qwen3_moe",
-            "phi3",
-            "deepseek_v2",
-            "deepseek_v3",
-            "olmo2",
-            "smollm3",
-            "granite",
-        ),
-        _RMS_ROTARY,
-    ),
-    **dict.fromkeys(
-        (
-            "gpt_neox",
-            "gpt_neox_japanese",
-            "gptj",
-            "codegen",
-            "phi",
-            "stablelm",
-            "starcoder2",
-            "falcon",
-            "modernbert",
-            "nomic_bert",
-            "persimmon",
-            "olmo",
-            "cohere",
-            "roformer",
-        ),
-        _ROTARY,
-    ),
-    **dict.fromkeys(("bloom", "mpt"), _ALIBI),
-    **dict.fromkeys(("t5", "mt5", "umt5", "longt5", "switch_transformers"), _T5),
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3"), _LATENT),
+    **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"), _NO_SCORES),
+    **dict.fromkeys(("jamba", "zamba", "zamba2", "bamba", "falcon_h1"), _HYBRID),
+    **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "whisper", "m2m_100"), _CROSS),
+    **dict.fromkeys(("gemma3", "llama4", "mistral3", "llava"), _PART),
     **dict.fromkeys(("deberta", "deberta-v2", "xlnet", "mpnet", "transfo-xl"), _RELATIVE),
 }
 
-#: Settings that give an architecture away whose name is not in the table.
+#: Settings that give away what an architecture is like whose name is not in the table.
 _SIGNS = {
-    "rms_norm_eps": _RMS,
-    "rope_theta": _ROTARY,
-    "rope_parameters": _ROTARY,
-    "rope_scaling": _ROTARY,
-    "rotary_dim": _ROTARY,
-    "rotary_pct": _ROTARY,
-    "relative_attention_num_buckets": _RELATIVE,
+    "kv_lora_rank": _LATENT,
+    "state_size": _NO_SCORES,
+    "rms_norm_eps": _UNTESTED.format("RMSNorm"),
+    "rope_theta": _UNTESTED.format("rotary attention"),
+    "rope_parameters": _UNTESTED.format("rotary attention"),
+    "rope_scaling": _UNTESTED.format("rotary attention"),
+    "rotary_dim": _UNTESTED.format("rotary attention"),
+    "rotary_pct": _UNTESTED.format("rotary attention"),
+    "alibi": _UNTESTED.format("penalty on the distance (ALiBi)"),
+    "relative_attention_num_buckets": _UNTESTED.format("bias by relative distance"),
 }
 
 
@@ -100,9 +73,7 @@ def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
         return f"{kind}: {REFUSED[kind]}"
     if known:
         return None
-    if config.get("alibi"):
-        return f"{kind}: {_ALIBI}"
-    found = [reason for sign, reason in _SIGNS.items() if config.get(sign) is not None]
+    found = [reason for sign, reason in _SIGNS.items() if config.get(sign) not in (None, False)]
     if found:
         return f"{kind}: {found[0]}"
     if not kind:

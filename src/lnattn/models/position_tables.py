@@ -1,0 +1,97 @@
+"""Rotations and biases by distance, from transformers' own code: no table is typed here.
+
+A rotary module keeps state where a model stretches its angles for long texts (`dynamic`,
+`longrope`), so each call makes a fresh one: what comes out depends on the positions asked for, as
+in a single pass over a text that ends with the last of them.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lnattn.errors import TokenError
+from lnattn.relative import DistanceBias, Rotation
+
+
+def modeling_of(model: torch.nn.Module | type[torch.nn.Module]) -> ModuleType:
+    """The module of transformers that a model's class is written in."""
+    return import_module((model if isinstance(model, type) else type(model)).__module__)
+
+
+def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = None) -> Rotation:
+    """The rotation of a rotary module's class for one configuration.
+
+    layer_type: for models whose local and global layers turn differently (Gemma 3).
+    """
+    options = {} if layer_type is None else {"layer_type": layer_type}
+
+    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        module = kind(config)
+        like = torch.empty(0, dtype=dtype)
+        cos, sin = module(like, positions.cpu()[None], **options)
+        return cos[0].to(dtype), sin[0].to(dtype)
+
+    return Rotation(tables)
+
+
+def gptj(model: torch.nn.Module, config: Any) -> Rotation:
+    """GPT-J's rotation: sines and cosines side by side, one of each for a pair of neighbours."""
+    make = modeling_of(model).create_sinusoidal_positions
+    rows = make(config.max_position_embeddings, config.rotary_dim or config.hidden_size)
+
+    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        if int(positions.max()) >= len(rows):
+            raise TokenError(
+                f"position {int(positions.max())} is outside the context of {len(rows)}."
+            )
+        sin, cos = rows[positions.cpu()].to(dtype).repeat_interleave(2, dim=-1).chunk(2, dim=-1)
+        return cos, sin
+
+    return Rotation(tables, interleaved=True)
+
+
+def alibi(slopes: Tensor, scale: float) -> DistanceBias:
+    """−slope · Δ, in units of the scores before their division by `scale`.
+
+    The models add slope · j to a score, which differs from it by a constant for each query.
+    slopes: [head].
+    """
+
+    def bias(distance: Tensor) -> Tensor:
+        return -scale * slopes.view(-1, *[1] * distance.ndim).double() * distance
+
+    return bias
+
+
+def bloom_slopes(model: torch.nn.Module, heads: int) -> Tensor:
+    """ALiBi's slopes as BLOOM makes them, [head]: what a key at position 1 is given."""
+    mask = torch.ones(1, 2, dtype=torch.long)
+    return modeling_of(model).build_alibi_tensor(mask, heads, torch.float64)[:, 0, 1]
+
+
+def mpt_slopes(model: torch.nn.Module, heads: int) -> Tensor:
+    """ALiBi's slopes as MPT makes them, [head]: what the key one before the last loses."""
+    return -modeling_of(model).build_mpt_alibi_tensor(heads, 2)[:, 0, 0].double()
+
+
+def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:
+    """T5's learned bias for the bucket of a distance.
+
+    attention: T5's module, which knows its buckets; weight: [bucket head].
+    """
+
+    def bias(distance: Tensor) -> Tensor:
+        buckets = attention._relative_position_bucket(
+            -distance.cpu(),  # T5 counts from the query to the key
+            bidirectional=not attention.is_decoder,
+            num_buckets=attention.relative_attention_num_buckets,
+            max_distance=attention.relative_attention_max_distance,
+        )
+        return weight[buckets].movedim(-1, 0)
+
+    return bias

@@ -1,0 +1,335 @@
+"""Tiny random models with rotary or relative positions, and what Hugging Face computes in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers as hf
+from random_models import randomise
+from torch import Tensor, nn
+
+from lnattn.models.position_tables import modeling_of
+
+VOCAB, LENGTH = 50, 14
+_SIZES = {
+    "vocab_size": VOCAB,
+    "hidden_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 20,
+    "max_position_embeddings": 64,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+    "pad_token_id": 0,
+}
+#: Four query heads share two key heads, whose width is not d_model / heads.
+_GROUPED = {**_SIZES, "num_key_value_heads": 2, "head_dim": 8}
+
+
+_EXPERTS = {"num_experts": 2, "num_experts_per_tok": 1, "moe_intermediate_size": 8}
+
+
+def _rope(kind: str, **more: Any) -> dict[str, Any]:
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 100.0, **more}}
+
+
+_SHORT = {"max_position_embeddings": 10, "original_max_position_embeddings": 10}
+#: One setting for each rotary type of transformers.
+ROPES = {
+    "default": _rope("default"),
+    "linear": _rope("linear", factor=3.0),
+    "dynamic": {**_rope("dynamic", factor=2.0), "max_position_embeddings": 10},
+    "yarn": _rope("yarn", factor=4.0, original_max_position_embeddings=8),
+    "longrope": {
+        **_rope(
+            "longrope",
+            factor=2.0,
+            short_factor=[1.0, 1.5, 2.0, 1.2],
+            long_factor=[2.0, 3.0, 1.1, 1.7],
+            original_max_position_embeddings=10,
+        )
+    },
+    "llama3": _rope(
+        "llama3",
+        factor=8.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=16,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How to build a tiny model: its configuration class and settings."""
+
+    config: type
+    settings: dict[str, Any]
+
+
+KINDS = {
+    **{
+        f"llama-{name}": Kind(hf.LlamaConfig, {**_GROUPED, "attention_bias": True, **rope})
+        for name, rope in ROPES.items()
+    },
+    "mistral": Kind(hf.MistralConfig, {**_GROUPED, "sliding_window": 5}),
+    "mistral-open": Kind(hf.MistralConfig, {**_GROUPED, "sliding_window": None}),
+    "mixtral": Kind(hf.MixtralConfig, {**_GROUPED, "num_local_experts": 2}),
+    "qwen2": Kind(hf.Qwen2Config, {**_SIZES, "num_key_value_heads": 1}),
+    "qwen2-window": Kind(
+        hf.Qwen2Config,
+        {
+            **_SIZES,
+            "num_key_value_heads": 4,
+            "use_sliding_window": True,
+            "sliding_window": 4,
+            "max_window_layers": 0,
+        },
+    ),
+    "qwen2_moe": Kind(
+        hf.Qwen2MoeConfig, {**_SIZES, "num_key_value_heads": 2, **_EXPERTS}
+    ),
+    "qwen3": Kind(hf.Qwen3Config, {**_GROUPED, "attention_bias": True}),
+    "qwen3_moe": Kind(
+        hf.Qwen3MoeConfig, {**_GROUPED, **_EXPERTS}
+    ),
+    "gemma": Kind(hf.GemmaConfig, {**_GROUPED, "attention_bias": True}),
+    "gemma2": Kind(
+        hf.Gemma2Config,
+        {
+            **_GROUPED,
+            "query_pre_attn_scalar": 5,
+            "attn_logit_softcapping": 3.0,
+            "sliding_window": 6,
+        },
+    ),
+    "gemma3": Kind(
+        hf.Gemma3TextConfig, {**_GROUPED, "query_pre_attn_scalar": 5, "sliding_window": 6}
+    ),
+    "phi3": Kind(hf.Phi3Config, {**_SIZES, "num_key_value_heads": 2, "sliding_window": 7}),
+    "phi3-longrope": Kind(
+        hf.Phi3Config,
+        {
+            **_SIZES,
+            "num_key_value_heads": 2,
+            "original_max_position_embeddings": 10,
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 100.0,
+                "short_factor": [1.0, 1.5, 2.0],
+                "long_factor": [2.0, 3.0, 1.1],
+            },
+        },
+    ),
+    "phi": Kind(hf.PhiConfig, {**_SIZES, "partial_rotary_factor": 0.67}),
+    "phi-norms": Kind(
+        hf.PhiConfig, {**_SIZES, "qk_layernorm": True, "partial_rotary_factor": 0.67}
+    ),
+    "olmo": Kind(hf.OlmoConfig, {**_SIZES, "num_key_value_heads": 2, "clip_qkv": 1.5}),
+    "olmo2": Kind(hf.Olmo2Config, {**_SIZES, "num_key_value_heads": 2}),
+    "smollm3": Kind(
+        hf.SmolLM3Config, {**_SIZES, "num_key_value_heads": 2, "no_rope_layers": [1, 0]}
+    ),
+    "smollm3-unturned": Kind(
+        hf.SmolLM3Config, {**_SIZES, "num_key_value_heads": 2, "no_rope_layers": [0, 1]}
+    ),
+    "starcoder2": Kind(
+        hf.Starcoder2Config, {**_SIZES, "num_key_value_heads": 2, "sliding_window": 6}
+    ),
+    "granite": Kind(
+        hf.GraniteConfig,
+        {
+            **_SIZES,
+            "num_key_value_heads": 2,
+            "embedding_multiplier": 7.0,
+            "attention_multiplier": 0.3,
+        },
+    ),
+    "stablelm": Kind(
+        hf.StableLmConfig,
+        {
+            **_SIZES,
+            "num_key_value_heads": 2,
+            "use_qkv_bias": True,
+            "partial_rotary_factor": 0.67,
+        },
+    ),
+    "stablelm-norms": Kind(
+        hf.StableLmConfig,
+        {
+            **_SIZES,
+            "num_key_value_heads": 2,
+            "qk_layernorm": True,
+            "partial_rotary_factor": 0.67,
+        },
+    ),
+    "gpt_neox": Kind(hf.GPTNeoXConfig, {**_SIZES, "rotary_pct": 0.67}),
+    "gpt_neox-whole": Kind(hf.GPTNeoXConfig, {**_SIZES, "rotary_pct": 1.0}),
+    "gptj": Kind(
+        hf.GPTJConfig,
+        {
+            "vocab_size": VOCAB, "n_embd": 24, "n_layer": 2, "n_head": 3, "rotary_dim": 4,
+            "n_positions": 64, "n_inner": 20, "bos_token_id": 0, "eos_token_id": 0,
+        },
+    ),
+    "falcon": Kind(hf.FalconConfig, {**_SIZES, "multi_query": True, "bias": True}),
+    "falcon-heads": Kind(
+        hf.FalconConfig, {**_SIZES, "multi_query": False, "bias": True, "parallel_attn": False}
+    ),
+    "falcon-groups": Kind(
+        hf.FalconConfig, {**_SIZES, "new_decoder_architecture": True, "num_kv_heads": 2}
+    ),
+    "bloom": Kind(
+        hf.BloomConfig,
+        {"vocab_size": VOCAB, "hidden_size": 24, "n_layer": 2, "n_head": 3, "bos_token_id": 0},
+    ),
+    "mpt": Kind(
+        hf.MptConfig,
+        {"vocab_size": VOCAB, "d_model": 24, "n_layers": 2, "n_heads": 3, "max_seq_len": 64},
+    ),
+    "mpt-clipped": Kind(
+        hf.MptConfig,
+        {
+            "vocab_size": VOCAB, "d_model": 24, "n_layers": 2, "n_heads": 3, "max_seq_len": 64,
+            "attn_config": {"clip_qkv": 1.5},
+        },
+    ),
+    "t5": Kind(
+        hf.T5Config,
+        {
+            "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 20, "num_layers": 2,
+            "num_heads": 3, "relative_attention_num_buckets": 8,
+            "relative_attention_max_distance": 10, "decoder_start_token_id": 0,
+        },
+    ),
+    "mt5": Kind(
+        hf.MT5Config,
+        {
+            "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 20, "num_layers": 2,
+            "num_heads": 3, "decoder_start_token_id": 0,
+        },
+    ),
+}  # fmt: skip
+
+
+def in_double_precision(config: Any, patch: pytest.MonkeyPatch) -> None:
+    """Let transformers' code of an architecture keep the double precision that it is given.
+
+    It takes norms, angles and softmax in float32 whatever the dtype of the weights. To be called
+    before the model is made, which computes its angles then.
+    """
+    module = modeling_of(hf.MODEL_MAPPING[type(config)])
+    lifted = {**vars(torch), "float32": torch.float64, "float": torch.float64}
+    patch.setattr(module, "torch", SimpleNamespace(**lifted))
+    patch.setattr(torch.Tensor, "float", torch.Tensor.double)
+
+
+def make(config: Any, dtype: torch.dtype = torch.float64, seed: int = 3) -> nn.Module:
+    """A model with random parameters and eager attention, in evaluation mode."""
+    # Experts one by one: the fused ones know no double precision.
+    config._experts_implementation = "eager"
+    model = hf.AutoModel.from_config(config, attn_implementation="eager")
+    return randomise(model.to(dtype), seed, scale=0.4).eval()
+
+
+def config_of(name: str) -> Any:
+    """The configuration of one of `KINDS`."""
+    return KINDS[name].config(**KINDS[name].settings)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What the first block computed. query, key: [head n d_head], turned; attention: [head n n]."""
+
+    query: Tensor
+    key: Tensor
+    attention: Tensor
+
+    @property
+    def scores(self) -> Tensor:
+        """q · k of the module's own queries and keys, not divided, without any bias."""
+        return self.query @ self.key.mT
+
+
+@torch.no_grad()
+def run(model: nn.Module, ids: Tensor, monkeypatch: pytest.MonkeyPatch) -> Seen:
+    """Run a model on one text and look at what its first attention block compares."""
+    found: list[tuple[Tensor, Tensor]] = []
+    modeling = modeling_of(model)
+    catch = _CATCHERS.get(model.config.model_type, _catch_eager)
+    hooks = catch(model, modeling, found, monkeypatch)
+    if model.config.is_encoder_decoder:
+        attention = model(
+            input_ids=ids[None], decoder_input_ids=ids[None, :1], output_attentions=True
+        ).encoder_attentions[0][0]
+    else:
+        attention = model(ids[None], output_attentions=True).attentions[0][0]
+    for hook in hooks or []:
+        hook.remove()
+    query, key = (found[0][0][0], found[0][1][0])
+    return Seen(query, key.repeat_interleave(len(query) // len(key), 0), attention)
+
+
+Found = list[tuple[Tensor, Tensor]]
+
+
+def _catch_eager(_model: nn.Module, modeling: ModuleType, found: Found, patch) -> None:
+    """Most families hand turned queries and keys to one function."""
+    theirs = modeling.eager_attention_forward
+
+    def watched(module: nn.Module, query: Tensor, key: Tensor, *rest: Any, **more: Any) -> Any:
+        found.append((query, key))
+        return theirs(module, query, key, *rest, **more)
+
+    patch.setattr(modeling, "eager_attention_forward", watched)
+
+
+def _catch_gptj(_model: nn.Module, modeling: ModuleType, found: Found, patch) -> None:
+    theirs = modeling.GPTJAttention._attn
+
+    def watched(self: Any, query: Tensor, key: Tensor, *rest: Any) -> Any:
+        found.append((query, key))
+        return theirs(self, query, key, *rest)
+
+    patch.setattr(modeling.GPTJAttention, "_attn", watched)
+
+
+def _hook(path: str, split: Callable[[nn.Module, Tensor], tuple[Tensor, Tensor]]):
+    """Queries and keys from what the joined projection of a module gives out."""
+
+    def catch(model: nn.Module, _modeling: ModuleType, found: Found, _patch) -> list[Any]:
+        module = model.get_submodule(path)
+        mixer = model.get_submodule(path.rpartition(".")[0])
+        hook = module.register_forward_hook(lambda _m, _x, out: found.append(split(mixer, out)))
+        return [hook]
+
+    return catch
+
+
+def _falcon(mixer: Any, joined: Tensor) -> tuple[Tensor, Tensor]:
+    modeling = modeling_of(mixer)
+    query, key, _ = (t.transpose(1, 2) for t in mixer._split_heads(joined))
+    rotary = modeling.FalconRotaryEmbedding(mixer.config)
+    cos, sin = rotary(joined, torch.arange(joined.shape[1])[None])
+    return modeling.apply_rotary_pos_emb(query, key, cos, sin)
+
+
+def _mpt(mixer: Any, joined: Tensor) -> tuple[Tensor, Tensor]:
+    if mixer.clip_qkv:
+        joined = joined.clamp(-mixer.clip_qkv, mixer.clip_qkv)
+    query, key, _ = joined.chunk(3, dim=2)
+    shape = (*joined.shape[:2], mixer.n_heads, mixer.head_dim)
+    return query.reshape(shape).transpose(1, 2), key.reshape(shape).transpose(1, 2)
+
+
+_CATCHERS = {
+    "gptj": _catch_gptj,
+    "falcon": _hook("h.0.self_attention.query_key_value", _falcon),
+    "bloom": _hook("h.0.self_attention.query_key_value", lambda m, out: m._reshape(out)[:2]),
+    "mpt": _hook("blocks.0.attn.Wqkv", _mpt),
+}

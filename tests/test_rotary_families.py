@@ -1,0 +1,189 @@
+"""Every family with rotary or relative positions computes what Hugging Face computes."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers as hf
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from random_relative import (
+    _SIZES,
+    KINDS,
+    LENGTH,
+    ROPES,
+    VOCAB,
+    config_of,
+    in_double_precision,
+    make,
+    run,
+)
+
+from lnattn import distance_terms, fold, load_first_layer
+from lnattn.attention.distance import DISTANCE_TERMS
+from lnattn.attention.relative import Constants
+from lnattn.errors import CheckpointError, LnattnError
+from lnattn.models.relative_families import LAYOUTS
+
+
+def token_ids(length: int = LENGTH) -> torch.Tensor:
+    generator = torch.Generator().manual_seed(9)
+    return torch.randint(1, VOCAB, (length,), generator=generator)
+
+
+def random_constants(folded, seed: int = 4) -> Constants:
+    """Any constants will do: these are nobody's means."""
+    generator = torch.Generator().manual_seed(seed)
+    return Constants(
+        *(
+            torch.randn(b.shape, generator=generator, dtype=b.dtype)
+            for b in (folded.b_Q, folded.b_K)
+        )
+    )
+
+
+def assert_identity(config, folder, monkeypatch, length=LENGTH):
+    """Scores, attention and the four terms, in double precision throughout."""
+    in_double_precision(config, monkeypatch)
+    model = make(config)
+    model.save_pretrained(folder)
+    ids = token_ids(length)
+    there = run(model, ids, monkeypatch)
+    first = load_first_layer(folder)
+    assert first.attention.W_Q.dtype == torch.float64
+    folded = fold(first.attention)
+    terms = distance_terms(folded, first.embeddings, ids, constants=random_constants(folded))
+    scores = terms.scores()
+    if folded.bias is not None:
+        places = torch.arange(length)
+        scores = scores - folded.bias(places[:, None] - places[None, :])
+    assert there.scores.abs().max() > 0.1
+    assert (scores - there.scores).abs().max() < 1e-10 * max(1, there.scores.abs().max())
+    assert (terms.attention() - there.attention).abs().max() < 1e-10
+    for name in DISTANCE_TERMS:
+        assert terms[name].std() > 1e-6, name  # the sum is not made of zeros
+    return first
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_scores_and_attention_equal_hugging_face(name, tmp_path, monkeypatch):
+    first = assert_identity(config_of(name), tmp_path, monkeypatch)
+    assert first.provenance["normalisation"] in ("LayerNorm", "RMSNorm", "none")
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_attention_as_hugging_face_runs_it(name, tmp_path, monkeypatch):
+    """In single precision, nothing patched: the tables are those of the running model."""
+    model = make(config_of(name), torch.float32)
+    model.save_pretrained(tmp_path)
+    first = load_first_layer(tmp_path)
+    there = run(model, token_ids(), monkeypatch)
+    terms = distance_terms(fold(first.attention), first.embeddings, token_ids())
+    assert (terms.attention() - there.attention).abs().max() < 2e-5
+    wide = first.to(torch.float64)
+    terms = distance_terms(fold(wide.attention), wide.embeddings, token_ids())
+    assert (terms.attention() - there.attention).abs().max() < 2e-5
+
+
+def test_every_layout_is_tested():
+    assert {case.config.model_type for case in KINDS.values()} == set(LAYOUTS)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    groups=st.sampled_from([(1, 1), (2, 1), (2, 2), (4, 2), (6, 3)]),
+    d_head=st.sampled_from([8, 16]),
+    rope=st.sampled_from(sorted(set(ROPES) - {"longrope"})),
+    bias=st.booleans(),
+    length=st.integers(1, 24),
+    seed=st.integers(0, 99),
+)
+def test_grouped_heads_and_rotary_types(tmp_path_factory, groups, d_head, rope, bias, length, seed):
+    heads, key_heads = groups
+    sizes = {
+        **_SIZES, "num_attention_heads": heads, "num_key_value_heads": key_heads,
+        "head_dim": d_head, "attention_bias": bias, **ROPES[rope],
+    }  # fmt: skip
+    with pytest.MonkeyPatch.context() as patch:
+        config = hf.LlamaConfig(**sizes)
+        loose_identity(config, seed, tmp_path_factory.mktemp("llama"), patch, length)
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(
+    share=st.sampled_from([0.25, 0.5, 0.75, 1.0]),
+    length=st.integers(1, 24),
+    seed=st.integers(0, 99),
+)
+def test_partial_rotary_shares(tmp_path_factory, share, length, seed):
+    sizes = {**_SIZES, "hidden_size": 32, "rotary_pct": share}
+    with pytest.MonkeyPatch.context() as patch:
+        config = hf.GPTNeoXConfig(**sizes)
+        loose_identity(config, seed, tmp_path_factory.mktemp("neox"), patch, length)
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(window=st.integers(1, 30), length=st.integers(1, 24), seed=st.integers(0, 99))
+def test_windows(tmp_path_factory, window, length, seed):
+    sizes = {**_SIZES, "num_key_value_heads": 2, "sliding_window": window}
+    with pytest.MonkeyPatch.context() as patch:
+        config = hf.MistralConfig(**sizes)
+        loose_identity(config, seed, tmp_path_factory.mktemp("mistral"), patch, length)
+
+
+def loose_identity(config, seed, folder, patch, length):
+    """The identity where a text may be too short for every term to vary."""
+    in_double_precision(config, patch)
+    model = make(config, seed=seed)
+    model.save_pretrained(folder)
+    ids = token_ids(length)
+    there = run(model, ids, patch)
+    first = load_first_layer(folder)
+    folded = fold(first.attention)
+    terms = distance_terms(folded, first.embeddings, ids, constants=random_constants(folded))
+    size = max(1.0, float(there.scores.abs().max()))
+    assert (terms.scores() - there.scores).abs().max() < 1e-10 * size
+    assert (terms.attention() - there.attention).abs().max() < 1e-10
+
+
+def test_half_precision_embeddings_stay_as_stored(tmp_path):
+    make(config_of("gemma"), torch.bfloat16).save_pretrained(tmp_path)
+    first = load_first_layer(tmp_path)
+    assert first.embeddings.W_E.dtype == torch.bfloat16
+    assert first.attention.W_Q.dtype == torch.float32
+    rows = first.embeddings.rows(torch.tensor([3]))
+    assert torch.equal(rows, first.embeddings.W_E[3:4].float() * 24**0.5)
+
+
+def test_only_the_first_layer_is_read(tmp_path):
+    from lnattn import load_attention_layers
+
+    make(config_of("qwen2")).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="only layer 0"):
+        load_first_layer(tmp_path, layer=1)
+    with pytest.raises(CheckpointError, match="only its first block"):
+        load_attention_layers(tmp_path)
+
+
+def test_falcon_with_alibi_is_refused(tmp_path):
+    make(hf.FalconConfig(**_SIZES, alibi=True)).save_pretrained(tmp_path)
+    with pytest.raises(CheckpointError, match="half precision"):
+        load_first_layer(tmp_path)
+
+
+def test_a_broken_configuration_is_one_sentence(tmp_path):
+    import json
+
+    make(config_of("qwen2")).save_pretrained(tmp_path)
+    path = tmp_path / "config.json"
+    settings_ = json.loads(path.read_text())
+    path.write_text(json.dumps({**settings_, "hidden_size": 23}))
+    with pytest.raises(LnattnError) as error:
+        load_first_layer(tmp_path)
+    assert "\n" not in str(error.value)

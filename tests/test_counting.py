@@ -142,6 +142,21 @@ def test_counts_of_all_formats_equal_a_counter(tmp_path, boundary, start, end) -
     assert sorted(p.name for p in out.parent.iterdir()) == ["counts.json", "counts.npz"]
 
 
+def test_the_command_counts_pairs_at_a_distance(corpus, tmp_path) -> None:
+    path, documents = corpus
+    make_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    out = tmp_path / "third.npz"
+    arguments = ["count", str(path), "--tokenizer", str(tmp_path / "tokenizer.json"), "--quiet"]
+    assert main([*arguments, "--out", str(out), "--skip", "3", "--workers", "1"]) == 0
+    encode = make_tokenizer().encode
+    ids = [np.array(encode(text, add_special_tokens=False).ids) for text in documents]
+    expected = Counts.from_documents(ids, len(WORDS) + 2, skip=3)
+    counts = Counts.load(out)
+    assert counts.record["skip"] == 3
+    assert (counts.bigrams != expected.bigrams).nnz == 0
+    assert np.array_equal(counts.unigrams, expected.unigrams)
+
+
 def test_little_memory_gives_the_same_counts(corpus, tmp_path, monkeypatch) -> None:
     path, documents = corpus
     spilled = []
@@ -415,6 +430,8 @@ def test_another_tokenizer_or_boundary_is_not_mixed_in(interrupted) -> None:
         count_corpus([path], other, out, **OPTIONS)
     with pytest.raises(CorpusError, match="other boundary;"):
         count_corpus([path], make_tokenizer(), out, boundary=Boundary(end=END), **OPTIONS)
+    with pytest.raises(CorpusError, match="other skip;"):
+        count_corpus([path], make_tokenizer(), out, skip=2, **OPTIONS)
     with pytest.raises(CorpusError, match="other shards;"):
         count_corpus([path], make_tokenizer(), out, **{**OPTIONS, "shard_bytes": 500})
     record = count_corpus([path], make_tokenizer(), out, restart=True, **OPTIONS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ documents_of_tokens = st.lists(st.lists(st.integers(0, VOCAB - 1), max_size=9), 
 boundaries = st.sampled_from([Boundary(), Boundary(end=3), Boundary(start=3, end=3)])
 
 
-def by_counter(documents, boundary=None) -> tuple[Counter, Counter]:
+def by_counter(documents, boundary=None, skip=1) -> tuple[Counter, Counter]:
     boundary = boundary or Boundary()
     start = [] if boundary.start is None else [boundary.start]
     end = [] if boundary.end is None else [boundary.end]
@@ -33,7 +32,7 @@ def by_counter(documents, boundary=None) -> tuple[Counter, Counter]:
     for document in documents:
         unigrams.update([*document, *end])
         framed = [*start, *document, *end]
-        pairs.update(pairwise(framed))
+        pairs.update(zip(framed, framed[skip:], strict=False))
     return unigrams, pairs
 
 
@@ -52,12 +51,12 @@ def zipf_documents(seed: int, number: int, vocab: int) -> list[np.ndarray]:
     return [(generator.zipf(1.3, size=n) % vocab).astype(np.int32) for n in lengths]
 
 
-@settings(max_examples=60, deadline=None)
-@given(documents_of_tokens, boundaries, st.integers(1, 5))
-def test_counting_equals_a_counter(documents, boundary, buffer) -> None:
-    unigrams, pairs = by_counter(documents, boundary)
+@settings(max_examples=100, deadline=None)
+@given(documents_of_tokens, boundaries, st.integers(1, 5), st.integers(1, 4))
+def test_counting_equals_a_counter(documents, boundary, buffer, skip) -> None:
+    unigrams, pairs = by_counter(documents, boundary, skip)
     # A buffer of a few keys: documents are cut by it in every possible way.
-    counter = PairCounter(VOCAB, boundary, buffer=buffer)
+    counter = PairCounter(VOCAB, boundary, skip=skip, buffer=buffer)
     counter.add(*as_arrays(documents))
     (keys, counts) = next(counter.blocks())
     assert pairs_of(keys, counts) == dict(pairs)
@@ -283,3 +282,27 @@ def test_nothing_at_all_is_counted_as_nothing() -> None:
     assert (counts.tokens, counts.pairs) == (0, 0)
     assert counts.predecessors(2)[0].size == 0
     assert Counts.from_documents([np.array([], dtype=np.int32), np.array([2])], 4).pairs == 0
+
+
+def test_pairs_at_a_distance_are_not_bigrams() -> None:
+    documents = [np.array([0, 1, 2, 3, 0]), np.array([4]), np.array([5, 6])]
+    skipped = Counts.from_documents(documents, VOCAB, skip=3)
+    assert pairs_of_matrix(skipped) == {(0, 3): 1, (1, 0): 1}
+    assert skipped.record == {"skip": 3}
+    with pytest.raises(CorpusError, match="another distance"):
+        skipped.merge(Counts.from_documents(documents, VOCAB))
+    merged = skipped.merge(skipped)
+    assert pairs_of_matrix(merged) == {(0, 3): 2, (1, 0): 2}
+    with pytest.raises(TokenError, match="1 or more apart"):
+        Counts.from_documents(documents, VOCAB, skip=0)
+
+
+def pairs_of_matrix(counts: Counts) -> dict:
+    matrix = counts.bigrams.tocoo()
+    return dict(
+        zip(
+            zip(*map(np.ndarray.tolist, matrix.coords), strict=True),
+            matrix.data.tolist(),
+            strict=True,
+        )
+    )

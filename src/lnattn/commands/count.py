@@ -14,6 +14,7 @@ from typing import Any
 EXAMPLES = """examples:
   lnattn count *.jsonl --tokenizer book-gpt2 --out counts.npz
   lnattn count corpus.parquet --tokenizer path/to/tokenizer.json --out counts.npz --workers 8
+  lnattn count *.jsonl --tokenizer book-gpt2 --skip 3 --out third.npz
   lnattn count --tokenizer gpt2 --out gpt2.npz
   lnattn count --corpus openwebtext --tokenizer gpt2 --out gpt2.npz --scheduler tcp://head:8786
   lnattn count notes.txt --tokenizer minilm --out table.parquet --json
@@ -51,6 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="none",
         help="where the end-of-text token is counted at a document's ends (default: none)",
     )
+    parser.add_argument(
+        "--skip",
+        type=_positive,
+        default=1,
+        metavar="N",
+        help="count pairs of tokens that stand N apart (default: 1, neighbours)",
+    )
     parser.add_argument("--workers", type=_positive, metavar="N", help="processes (default: cores)")
     parser.add_argument(
         "--memory",
@@ -86,6 +94,7 @@ def run(args: argparse.Namespace) -> None:
         tokenizer,
         args.out,
         boundary=_boundary(args.boundary, tokenizer),
+        skip=args.skip,
         workers=args.workers,
         memory=args.memory << 20,
         scheduler=args.scheduler,

@@ -43,7 +43,7 @@ class CountJob:
     """What all shards of one count have in common.
 
     folder: where the parts and tokenizer.json lie, the same for all machines; memory: bytes for
-    the counts of one shard while they are made.
+    the counts of one shard while they are made; skip: how far apart the tokens of a pair stand.
     """
 
     folder: str
@@ -51,6 +51,7 @@ class CountJob:
     vocab_size: int
     boundary: Boundary
     memory: int
+    skip: int = 1
 
     def part(self, shard: Shard) -> Path:
         return Path(self.folder) / f"part-{shard.index:06d}.run"
@@ -62,6 +63,7 @@ def count_corpus(
     out: Path | str,
     *,
     boundary: Boundary | None = None,
+    skip: int = 1,
     workers: int | None = None,
     memory: int = 1 << 29,
     scheduler: str | None = None,
@@ -75,7 +77,8 @@ def count_corpus(
     sources: as for `lnattn.text.corpora.read_documents`; tokenizer: a `tokenizers.Tokenizer`, or
     a fast tokenizer of `transformers` (no special tokens are added, nothing is truncated);
     out: a .npz that `Counts.load` reads, or a .parquet table of pairs; boundary: what counts at a
-    document's ends (default: nothing); workers: processes (default: one for each core; started by
+    document's ends (default: nothing); skip: how far apart the tokens of a pair stand (1:
+    neighbours); workers: processes (default: one for each core; started by
     spawning, so a script needs its `if __name__ == "__main__"` guard); memory: bytes for counting,
     shared by the workers; scheduler: the address of a Dask scheduler, whose workers must see the
     same files; restart: discard what an interrupted count has left; name: what the record calls
@@ -99,6 +102,7 @@ def count_corpus(
         vocab_size=vocabulary_size(text),
         boundary=boundary or Boundary(),
         memory=memory // (1 if scheduler else workers),
+        skip=skip,
     )
     _prepare_folder(job, text, _plan(job, shards, inputs), restart)
     records = {shard.index: record for shard in shards if (record := _finished(job, shard))}
@@ -123,7 +127,7 @@ def count_corpus(
     if not totals["documents"]:
         raise CorpusError(f"the corpus {', '.join(map(str, sources))} holds no text.")
     record = provenance(
-        what="unigram and bigram counts",
+        what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
         corpus=inputs,
         tokenizer={
             "name": name,
@@ -131,6 +135,7 @@ def count_corpus(
             "vocab_size": job.vocab_size,
         },
         boundary=asdict(job.boundary),
+        skip=job.skip,
         **totals,
         shards=len(shards),
         resumed_with=len(shards) - len(waiting),
@@ -152,7 +157,13 @@ def count_shard(job: CountJob, shard: Shard) -> dict[str, Any]:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     begun = time.perf_counter()
     tokenizer = _tokenizer(job.folder, job.tokenizer_sha256)
-    counter = PairCounter(job.vocab_size, job.boundary, memory=job.memory, folder=Path(job.folder))
+    counter = PairCounter(
+        job.vocab_size,
+        job.boundary,
+        skip=job.skip,
+        memory=job.memory,
+        folder=Path(job.folder),
+    )
     for batch in batches(shard.documents()):
         counter.add(*encode(tokenizer, batch))
     pairs = 0
@@ -232,6 +243,7 @@ def _plan(job: CountJob, shards: list[Shard], inputs: list[dict[str, Any]]) -> d
         "inputs": inputs,
         "tokenizer": job.tokenizer_sha256,
         "boundary": asdict(job.boundary),
+        "skip": job.skip,
         "shards": [[shard.kind, shard.start, shard.stop] for shard in shards],
     }
 

@@ -25,8 +25,8 @@ class Counts:
     """How often each token, and each pair of neighbours, occurs in a corpus.
 
     unigrams: int64 [vocab]; bigrams: int64 CSR array [vocab vocab], rows are the previous token,
-    columns the next, no stored zeros; record: provenance (corpus, tokenizer, boundary convention),
-    empty for counts that were made in memory.
+    columns the next (or the one `skip` places on, as the record says), no stored zeros; record:
+    provenance (corpus, tokenizer, boundary convention), empty for counts made in memory.
     Raises `CorpusError` for arrays that contradict each other.
     """
 
@@ -95,8 +95,12 @@ class Counts:
                 f"counts over vocabularies of {self.vocab_size} and {other.vocab_size} tokens "
                 "cannot be merged."
             )
-        for key, what in (("tokenizer", "another tokenizer"), ("boundary", "another convention")):
-            mine, theirs = self.record.get(key), other.record.get(key)
+        for key, what, usual in (
+            ("tokenizer", "another tokenizer", None),
+            ("boundary", "another convention", None),
+            ("skip", "another distance between the tokens of a pair", 1),
+        ):
+            mine, theirs = self.record.get(key, usual), other.record.get(key, usual)
             if mine is not None and theirs is not None and mine != theirs:
                 raise CorpusError(
                     f"the counts to merge were made with {what}: {mine} and {theirs}."
@@ -112,16 +116,19 @@ class Counts:
         documents: Iterable[np.ndarray],
         vocab_size: int,
         boundary: Boundary | None = None,
+        skip: int = 1,
     ) -> Counts:
         """Count documents of token ids, in memory; no pair spans two documents.
 
-        boundary: what counts at a document's ends (default: nothing).
+        boundary: what counts at a document's ends (default: nothing). skip: how far apart the
+        tokens of a pair stand (1: neighbours).
         """
-        counter = PairCounter(vocab_size, boundary, memory=1 << 62)
+        counter = PairCounter(vocab_size, boundary, skip=skip, memory=1 << 62)
         for document in documents:
             tokens = np.asarray(document)
             counter.add(tokens, np.array([tokens.size]))
-        return cls(counter.unigrams, _matrix(*next(counter.blocks()), vocab_size))
+        record = {} if skip == 1 else {"skip": skip}
+        return cls(counter.unigrams, _matrix(*next(counter.blocks()), vocab_size), record)
 
     @classmethod
     def from_stream(

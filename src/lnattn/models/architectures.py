@@ -9,7 +9,7 @@ follows needs no special cases. `refusals` says which architectures do not fit, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -230,15 +230,18 @@ def family_of(config: Mapping[str, Any], weights: WeightSource) -> Family:
     return FAMILIES[str(config["model_type"])](config, weights)
 
 
-def needed_tensors(config: Mapping[str, Any], weights: Any, layer: int = 0) -> list[str]:
-    """Names of the tensors that `load_first_layer` reads for one layer, found by a dry run.
+def needed_tensors(
+    config: Mapping[str, Any],
+    label: str,
+    shapes: Mapping[str, tuple[int, ...]],
+    read: Callable[[Family], object],
+) -> list[str]:
+    """Names of the tensors that `read` takes from a checkpoint's family, found by a dry run.
 
-    weights: a source that knows `shape(name)` besides what `WeightSource` asks for.
+    label: how messages call the checkpoint; shapes: of all its tensors, by name.
     """
-    dry = _DryRun(weights)
-    family = family_of(config, dry)
-    family.embeddings()
-    family.attention(layer)
+    dry = _DryRun(label, shapes)
+    read(family_of(config, dry))
     return sorted(dry.asked)
 
 
@@ -246,16 +249,15 @@ def needed_tensors(config: Mapping[str, Any], weights: Any, layer: int = 0) -> l
 class _DryRun:
     """Answers every request with zeros of the right shape, and remembers what was asked for."""
 
-    source: Any
+    label: str
+    shapes: Mapping[str, tuple[int, ...]]
     asked: set[str] = field(default_factory=set)
 
-    @property
-    def label(self) -> str:
-        return self.source.label
-
     def __contains__(self, name: str) -> bool:
-        return name in self.source
+        if name in self.shapes:
+            self.asked.add(name)  # that it is there decides something
+        return name in self.shapes
 
     def read(self, name: str) -> Tensor:
         self.asked.add(name)
-        return torch.zeros(()).expand(self.source.shape(name))
+        return torch.zeros(()).expand(self.shapes[name])

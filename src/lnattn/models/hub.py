@@ -1,36 +1,51 @@
-"""Models on the Hugging Face hub: pinned revisions, and reading only the tensors that are needed.
+"""Models on the Hugging Face hub: pinned revisions, and what of them is on this machine.
 
-The first layer of GPT-2 XL is about 0.4 GB of a 6.4 GB file. Only what is needed of it is fetched,
-into a cache of single tensors (`hub_files`). Whole checkpoints in Hugging Face's own cache are
-used where they exist.
-
-Environment: HF_ENDPOINT (another address of the hub), HF_HUB_OFFLINE (no request at all),
-LNATTN_CACHE (where tensors are kept; default ~/.cache/lnattn).
+Configuration, tokenizer and weights of one commit lie in the cache that transformers shares
+(HF_HOME), fetched by huggingface_hub (`fetching`). Of a checkpoint over `LARGE` bytes (GPT-2 XL has
+6.4 GB) only the tensors that are asked for are read; they are kept below LNATTN_CACHE (default
+~/.cache/lnattn). HF_ENDPOINT names another hub; with HF_HUB_OFFLINE nobody is asked.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import struct
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
+from typing import Any, BinaryIO
 
-from huggingface_hub import try_to_load_from_cache
+from huggingface_hub import (
+    HfApi,
+    constants,
+    hf_hub_download,
+    hf_hub_url,
+    try_to_load_from_cache,
+)
+from huggingface_hub.errors import HTTPError
+from huggingface_hub.file_download import get_hf_file_metadata
+from tqdm import tqdm
 
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models import download
 from lnattn.models.architectures import check_supported, needed_tensors
-from lnattn.models.download import NotFoundOnHub, offline
-from lnattn.models.hub_files import (
-    HubWeights,
-    Pin,
-    cache_folder,
-    endpoint,
-    nothing_cached,
-    small_file,
-    url_of,
-)
-from lnattn.models.weights import Account, LocalWeights, read_config
+from lnattn.models.family import Family
+from lnattn.models.fetching import BLOCK, NotOnHub, Repository, one_sentence
+from lnattn.models.weights import read_config
 from lnattn.storage import write_atomically
+
+#: A checkpoint of more bytes than this is not fetched whole for a few of its tensors.
+LARGE = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Pin:
+    """A model repository and the one commit of it that results refer to."""
+
+    repo: str
+    revision: str
+
 
 #: Short names, and the commits they stand for. The commits were not fetched when this table was
 #: written (there was no network); each was found as the pinned revision of its repository in
@@ -54,15 +69,17 @@ PINNED = {
 }
 
 _BY_REPO = {pin.repo: pin for pin in PINNED.values()}
+
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+#: The file whose known absence stands for that of any tokenizer.
+_NO_TOKENIZER = "tokenizer.json"
+#: Any one of these sets of files is a tokenizer; the other two files only refine it.
+_TOKENIZERS = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("vocab.txt",))
 _TOKENIZER_FILES = (
-    "tokenizer.json",
+    *(name for names in _TOKENIZERS for name in names),
     "tokenizer_config.json",
     "special_tokens_map.json",
-    "vocab.json",
-    "merges.txt",
-    "vocab.txt",
 )
-_COMMIT_LENGTH = 40
 
 
 def pin_of(name: str) -> Pin | None:
@@ -83,98 +100,161 @@ def pin_of(name: str) -> Pin | None:
     return Pin(repo, revision or "main")
 
 
-def reachable(seconds: float = 3.0) -> bool:
-    """True where the hub answers a request for GPT-2's configuration within `seconds`."""
-    if offline():
-        return False
-    pin = PINNED["gpt2"]
+def reachable(pin: Pin, seconds: float = 3.0) -> bool:
+    """True where the hub answers a question about a model's configuration within `seconds`."""
+    url = hf_hub_url(pin.repo, "config.json", revision=pin.revision)
     try:
-        answer = download.open_once(url_of(pin, "config.json"), timeout=seconds)
-    except (OSError, HTTPException, HubError):  # HTTPError, a refusal, is an OSError too
+        # A network that answers every question with a page of its own names no commit.
+        return get_hf_file_metadata(url, timeout=seconds).commit_hash is not None
+    except (HTTPError, OSError):
         return False
-    answer.body.close()
-    return True
 
 
-@dataclass
-class HubModel:
-    """One model at one commit: a folder with its small files, and its weights."""
-
-    pin: Pin
-    folder: Path
-    weights: Account
+def snapshot(pin: Pin) -> Path | None:
+    """The folder in Hugging Face's cache that holds the model, or a part of it; asks nobody."""
+    config = try_to_load_from_cache(pin.repo, "config.json", revision=pin.revision)
+    return Path(config).parent if isinstance(config, str) else None
 
 
-def open_hub_model(pin: Pin) -> HubModel:
-    """Find a model in Hugging Face's cache, in ours, or on the hub, in this order.
+def lacking(pin: Pin) -> tuple[str, ...]:
+    """What the book reads of a model and its snapshot does not hold, in words.
 
-    Fetches its configuration, tokenizer and table of tensors, but no tensor yet. Raises `HubError`
-    where it is nowhere to be had, `CheckpointError` where its weights are only a pickle.
+    Empty where it is complete. A model that is known to have no tokenizer lacks none.
     """
-    return _from_hf_cache(pin) or _from_hub(_resolved(pin))
+    folder = snapshot(pin)
+    if folder is None:
+        return ("configuration", "tokenizer", "weights")
+    there = {path.name for path in folder.iterdir() if path.is_file()}
+    marked = try_to_load_from_cache(pin.repo, _NO_TOKENIZER, revision=pin.revision)
+    tokenizer = _has_tokenizer(there) or not (marked is None or isinstance(marked, str))
+    if _WEIGHTS in there or _INDEX not in there:
+        weights = _WEIGHTS in there
+    else:
+        weights = there.issuperset(shards_of(folder / _INDEX))
+    return (*(() if tokenizer else ("tokenizer",)), *(() if weights else ("weights",)))
 
 
-def _from_hf_cache(pin: Pin) -> HubModel | None:
-    """A complete snapshot that transformers or `hf download` has left, if there is one."""
-    repo, revision = pin.repo, pin.revision
-    found = {
-        name: try_to_load_from_cache(repo, name, revision=revision)
-        for name in ("config.json", "model.safetensors")
-    }
-    if not all(isinstance(path, str) for path in found.values()):
-        return None
-    folder = Path(found["config.json"]).parent
-    weights = LocalWeights(repo, (Path(found["model.safetensors"]),))
-    return HubModel(Pin(repo, folder.name), folder, weights)
+def _has_tokenizer(files: Collection[str]) -> bool:
+    return any(all(name in files for name in names) for names in _TOKENIZERS)
 
 
-def _resolved(pin: Pin) -> Pin:
-    """The same model with a commit hash as revision, remembered for when there is no network."""
-    if len(pin.revision) == _COMMIT_LENGTH:
-        return pin
-    note = cache_folder() / pin.repo / f"{pin.revision.replace('/', '--')}.revision"
-    if offline():
-        if note.is_file():
-            return Pin(pin.repo, note.read_text(encoding="ascii").strip())
-        raise HubError(nothing_cached(pin))
-    answer, failed = None, 0
-    while answer is None:
-        answer, failed = download.open_patiently(url_of(pin, "config.json"), 0, None, failed)
-    answer.body.close()
-    commit = answer.headers.get("x-repo-commit", "")
-    if len(commit) != _COMMIT_LENGTH or not commit.isalnum():
-        raise HubError(
-            f"{endpoint()} does not say which commit {pin.revision!r} of {pin.repo} is; "
-            "name one, as in owner/model@revision."
-        )
-    write_atomically(note, lambda file: file.write(commit.encode("ascii")))
-    return Pin(pin.repo, commit)
-
-
-def _from_hub(pin: Pin) -> HubModel:
-    folder = cache_folder() / pin.repo / pin.revision
-    if offline() and not (folder / "config.json").is_file():
-        raise HubError(nothing_cached(pin))
-    path = small_file(pin, folder, "config.json")
-    if path is None:
-        raise NotFoundOnHub(f"{pin.repo} has no config.json, so its architecture is unknown.")
-    check_supported(read_config(path), pin.repo)
-    for name in _TOKENIZER_FILES:
-        small_file(pin, folder, name)
-    return HubModel(pin, folder, HubWeights(pin.repo, pin, folder))
-
-
-def is_cached(name: str, layer: int = 0) -> bool:
-    """True where everything that `load_first_layer(name, layer)` reads is on this machine."""
-    pin = pin_of(name)
-    if pin is None:
-        return False
-    if _from_hf_cache(pin) is not None:
-        return True
-    folder = cache_folder() / pin.repo / pin.revision
+def shards_of(index: Path) -> tuple[str, ...]:
+    """The files that an index of shards names, all beside it."""
     try:
-        weights = HubWeights(pin.repo, pin, folder, local_only=True)
-        config = read_config(folder / "config.json")
-    except CheckpointError:
-        return False  # never fetched, or not all of it
-    return all(map(weights.has_cached, needed_tensors(config, weights, layer)))
+        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(
+            f"{index} is no index of shards ({type(error).__name__}); fetch it again."
+        ) from error
+    if any(Path(name).name != name for name in names):
+        raise CheckpointError(f"{index} points outside its folder; do not use this checkpoint.")
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a model: its name, and what reads it from a family."""
+
+    name: str
+    read: Callable[[Family], Any]
+
+
+def bring(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
+    """Bring a model, or a part of it, to this machine, where it is not there already.
+
+    Returns the snapshot's folder, which holds the configuration and the tokenizer, and the
+    weights: the same folder, or, of a checkpoint over `LARGE` bytes, a file with the part's tensors
+    alone. Raises `HubError` where the model cannot be had, `CheckpointError` where it cannot be
+    used or its weights are only a pickle.
+    """
+    missing, folder = lacking(pin), snapshot(pin)
+    if folder and not missing:
+        return folder, folder
+    if folder and part and missing == ("weights",) and _excerpt(pin, folder, part).is_file():
+        return folder, _excerpt(pin, folder, part)
+    if constants.HF_HUB_OFFLINE:
+        raise HubError(
+            f"the cache lacks the {' and the '.join(missing)} of {pin.repo} at "
+            f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
+            "'book-gpt2', a local folder, or fetch it once with a network."
+        )
+    with one_sentence(pin.repo):
+        config = Path(hf_hub_download(pin.repo, "config.json", revision=pin.revision))
+    check_supported(read_config(config), pin.repo)
+    repository = Repository.of(pin.repo, config)
+    weights = _weights_of(repository)
+    for name in _TOKENIZER_FILES:
+        if name in repository.files:
+            repository.fetch(name)
+    if not _has_tokenizer(repository.files):  # remembered, for when there is no network
+        with suppress(NotOnHub), one_sentence(pin.repo):
+            hf_hub_download(pin.repo, _NO_TOKENIZER, revision=repository.commit)
+    if part is None or sum(repository.files[name]["size"] for name in weights) <= LARGE:
+        for name in weights:
+            repository.fetch(name)
+        return repository.folder, repository.folder
+    place = _excerpt(pin, repository.folder, part)
+    if not place.is_file():
+        _cut_out(repository, weights, part, place)
+    return repository.folder, place
+
+
+def _weights_of(repository: Repository) -> tuple[str, ...]:
+    names = (_WEIGHTS,)
+    if _WEIGHTS not in repository.files and _INDEX in repository.files:
+        names = shards_of(repository.fetch(_INDEX))
+    if absent := [name for name in names if name not in repository.files]:
+        raise CheckpointError(
+            f"{repository.repo} at {repository.commit[:12]} has no {absent[0]}; its weights may be "
+            "a pickle, which could run code when opened: save it as safetensors into a local "
+            "folder (save_pretrained) and name that."
+        )
+    return names
+
+
+def _excerpt(pin: Pin, folder: Path, part: Part) -> Path:
+    """Where a part of a large checkpoint is kept."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "lnattn")
+    chosen = Path(os.environ.get("LNATTN_CACHE") or caches)
+    return chosen / pin.repo / folder.name / f"{part.name}.safetensors"
+
+
+def _cut_out(repository: Repository, files: Iterable[str], part: Part, place: Path) -> None:
+    """Read the tensors of a part, and no others, into a safetensors file of their own."""
+    found: dict[str, tuple[str, int, Any]] = {}
+    with one_sentence(repository.repo):
+        for file in files:
+            table = (
+                HfApi()
+                .parse_safetensors_file_metadata(
+                    repository.repo, file, revision=repository.commit, timeout=20.0
+                )
+                .tensors
+            )
+            # The tensors fill the file up to its end.
+            data = max(tensor.data_offsets[1] for tensor in table.values())
+            start = repository.files[file]["size"] - data
+            found |= {name: (file, start, tensor) for name, tensor in table.items()}
+    shapes = {name: tuple(tensor.shape) for name, (_, _, tensor) in found.items()}
+    config = read_config(repository.folder / "config.json")
+    names = needed_tensors(config, repository.repo, shapes, part.read)
+    header, size = {}, 0
+    for name in names:
+        tensor = found[name][2]
+        span = [size, size := size + tensor.data_offsets[1] - tensor.data_offsets[0]]
+        header[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": span}
+    text = json.dumps(header).encode()
+    bar = tqdm(total=size, unit="B", unit_scale=True, desc=repository.repo, disable=None)
+
+    def write(target: BinaryIO) -> None:
+        target.write(struct.pack("<Q", len(text)) + text)
+        for name in names:
+            file, start, tensor = found[name]
+            first, stop = (start + offset for offset in tensor.data_offsets)
+            with repository.open(file) as source:
+                source.seek(first)
+                for at in range(first, stop, BLOCK):
+                    bar.update(target.write(source.read(min(BLOCK, stop - at))))
+
+    with one_sentence(repository.repo), bar:
+        write_atomically(place, write)

@@ -10,7 +10,6 @@ from transformers import AutoModel, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from lnattn.errors import CheckpointError
-from lnattn.models import hub
 from lnattn.models.checkpoints import open_checkpoint
 
 
@@ -18,23 +17,23 @@ def load_reference_model(name_or_path: str | Path) -> PreTrainedModel:
     """Load the complete model that `load_first_layer(name_or_path)` reads its first layer from.
 
     In evaluation mode, with the *eager* attention, which computes the softmax as it is written and
-    can report attention weights. A hub name is loaded at its pinned revision. Raises
-    `CheckpointError` for a partial checkpoint, which is not a model that can run.
+    can report attention weights. A model of the hub is loaded from the very files that the first
+    layer is read from. Raises `CheckpointError` for a partial checkpoint, which is not a model that
+    can run.
     """
-    pin = hub.pin_of(str(name_or_path))
-    if pin is not None and not Path(name_or_path).is_dir():
-        where, options = pin.repo, {"revision": pin.revision}
-    else:
-        checkpoint = open_checkpoint(name_or_path)
-        if not (checkpoint.folder / "model.safetensors").is_file():
-            raise CheckpointError(
-                f"{checkpoint.name} is not a complete model in one model.safetensors file, so it "
-                "cannot be run for comparison; give the folder of a complete model."
-            )
-        where, options = str(checkpoint.folder), {"local_files_only": True}
+    checkpoint = open_checkpoint(name_or_path)
+    names = ("model.safetensors", "model.safetensors.index.json")
+    if not any((checkpoint.folder / name).is_file() for name in names):
+        raise CheckpointError(
+            f"{checkpoint.name} is not a complete model with its model.safetensors, so it cannot "
+            "be run for comparison; give the folder of a complete model."
+        )
     with _without_progress_bars():
         model = AutoModel.from_pretrained(
-            where, attn_implementation="eager", use_safetensors=True, **options
+            str(checkpoint.folder),
+            attn_implementation="eager",
+            use_safetensors=True,
+            local_files_only=True,
         )
     return model.eval()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,25 +13,6 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from lnattn.errors import CheckpointError
-
-#: Names that safetensors gives to the number types, and what torch calls them.
-DTYPES = {
-    "F64": torch.float64,
-    "F32": torch.float32,
-    "F16": torch.float16,
-    "BF16": torch.bfloat16,
-    "F8_E4M3": torch.float8_e4m3fn,
-    "F8_E5M2": torch.float8_e5m2,
-    "I64": torch.int64,
-    "I32": torch.int32,
-    "I16": torch.int16,
-    "I8": torch.int8,
-    "U8": torch.uint8,
-    "BOOL": torch.bool,
-}
-
-#: A header longer than this is no header of a real checkpoint (the format's own limit).
-_LONGEST_HEADER = 100_000_000
 
 
 def digest_of(tensor: Tensor) -> str:
@@ -114,70 +94,6 @@ def _open(path: Path) -> Any:
             f"{path} is no readable safetensors file ({error}): it is cut short, damaged or in "
             "another format; fetch it again."
         ) from error
-
-
-@dataclass(frozen=True)
-class TensorEntry:
-    """Where one tensor lies in a safetensors file: byte offsets from the file's start."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
-    stop: int
-
-    def decode(self, stored: bytes | bytearray) -> Tensor:
-        """The tensor that these bytes are."""
-        flat = torch.frombuffer(bytearray(stored), dtype=DTYPES[self.dtype])
-        return flat.reshape(self.shape)
-
-
-def header_length(first_eight: bytes, label: str) -> int:
-    """Length in bytes of a safetensors header, from the first eight bytes of the file."""
-    (length,) = struct.unpack("<Q", first_eight) if len(first_eight) == 8 else (0,)
-    if not 2 <= length <= _LONGEST_HEADER:
-        raise CheckpointError(
-            f"{label} is no safetensors file (its header would be {length} bytes long); "
-            "give a checkpoint in that format."
-        )
-    return length
-
-
-def parse_header(
-    header: bytes, file_size: int, label: str
-) -> tuple[dict[str, TensorEntry], dict[str, str]]:
-    """All tensors of a safetensors file and its metadata, from its header alone.
-
-    file_size is the length of the whole file; a header that promises more, or less, than there is
-    raises `CheckpointError`: the file is cut short or damaged.
-    """
-    try:
-        raw: dict[str, Any] = json.loads(header)
-        metadata = raw.pop("__metadata__", {})
-        entries = {name: _entry(item, offset=8 + len(header)) for name, item in sorted(raw.items())}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(
-            f"{label} has a damaged safetensors header ({type(error).__name__}: {error}); "
-            "fetch it again."
-        ) from error
-    end = max((entry.stop for entry in entries.values()), default=8 + len(header))
-    if end != file_size:
-        raise CheckpointError(
-            f"{label} is {file_size} bytes long where its header describes {end}: it is cut short "
-            "or damaged; fetch it again."
-        )
-    return entries, metadata
-
-
-def _entry(item: dict[str, Any], offset: int) -> TensorEntry:
-    dtype, shape = item["dtype"], tuple(int(size) for size in item["shape"])
-    start, stop = (int(value) for value in item["data_offsets"])
-    width = DTYPES[dtype].itemsize
-    count = 1
-    for size in shape:
-        count *= size
-    if not 0 <= start <= stop or stop - start != count * width:
-        raise ValueError(f"{stop - start} bytes for {count} numbers of {width} bytes")
-    return TensorEntry(dtype, shape, offset + start, offset + stop)
 
 
 def read_config(path: Path) -> dict[str, Any]:

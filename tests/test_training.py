@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoTokenizer, GPT2LMHeadModel
 
+from lnattn import load_first_layer
 from lnattn.cli import main
 from lnattn.commands.train import PLAN
 from lnattn.errors import CheckpointError, CorpusError
@@ -158,7 +159,63 @@ def test_training_stops_early_and_keeps_the_best_model(corpus, tmp_path) -> None
     losses = [entry["held_out_loss"] for entry in record["log"]]
     best = int(np.argmin(losses))
     assert len(losses) == best + 1 + 2 < 20
-    assert record["held_out_loss"] == pytest.approx(min(losses), abs=1e-6)
+    # Evaluated once more with weights of half precision.
+    assert record["held_out_loss"] == pytest.approx(min(losses), rel=1e-2)
+
+
+def test_a_trapezoid_is_flat_up_to_its_corner_and_ends_near_zero() -> None:
+    plan = replace(TINY, schedule="trapezoid", learning_rate=0.5, warmup=10, steps=100)
+    rates = np.array([plan.rate(step) for step in range(100)])
+    np.testing.assert_allclose(rates[:10], 0.05 * np.arange(1, 11))
+    np.testing.assert_array_equal(rates[10:81], 0.5)
+    np.testing.assert_allclose(rates[80:], 0.5 * np.arange(20, 0, -1) / 20)
+    # Its length can be decided late: before the corner the rates are those of a longer plan.
+    longer = replace(plan, steps=1000)
+    np.testing.assert_array_equal([longer.rate(step) for step in range(81)], rates[:81])
+
+
+def test_a_trapezoid_ended_early_is_the_shorter_run(corpus, tmp_path, monkeypatch) -> None:
+    plan = replace(TINY, schedule="trapezoid", steps=10, evaluate_every=4)
+    options = {"device": "cpu", "progress": False}
+    train_book_model([corpus[0]], [corpus[1]], tmp_path / "short", plan, **options)
+    step = training._step
+
+    def stopping(model, optimiser, rows, plan, number, loss_of):
+        if number == 8:
+            raise KeyboardInterrupt
+        return step(model, optimiser, rows, plan, number, loss_of)
+
+    long = replace(plan, steps=1000)
+    monkeypatch.setattr(training, "_step", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        train_book_model([corpus[0]], [corpus[1]], tmp_path / "long", long, **options)
+    monkeypatch.setattr(training, "_step", step)
+    record = train_book_model([corpus[0]], [corpus[1]], tmp_path / "long", plan, **options)
+    assert record["plan_changes"] == [{"step": 8, "steps_before": 1000, "steps": 10}]
+    for name, value in _weights(tmp_path / "short").items():
+        assert torch.equal(_weights(tmp_path / "long")[name], value), name
+
+
+def test_snapshots_double_their_steps_and_weights_are_of_half_precision(
+    corpus, tmp_path, monkeypatch
+) -> None:
+    monkeypatch.setattr(training, "_FIRST_SNAPSHOT", 2)
+    record = train_book_model(
+        [corpus[0]], [corpus[1]], tmp_path, TINY, device="cpu", progress=False
+    )
+    assert [entry["step"] for entry in record["log"]] == [2, 3, 4, 6, 8, 9]
+    kept = sorted((tmp_path / "checkpoint").glob("step-*.safetensors"))
+    assert [path.stem for path in kept] == ["step-000002", "step-000004", "step-000008"]
+    state = load_file(kept[-1])
+    assert {value.dtype for value in [*state.values(), *_weights(tmp_path).values()]} == {
+        torch.float16
+    }
+    # What is loaded computes in float32, and its first layer is that of the stored numbers.
+    assert GPT2LMHeadModel.from_pretrained(tmp_path).dtype == torch.float32
+    layer = load_first_layer(tmp_path)
+    assert layer.embeddings.W_E.dtype == torch.float32
+    stored = _weights(tmp_path)["transformer.wte.weight"]
+    assert torch.equal(layer.embeddings.W_E, stored.float())
 
 
 def test_windows_visit_every_token_at_every_position_and_are_reproducible() -> None:
@@ -209,6 +266,8 @@ def test_refusals(uninterrupted, corpus, tmp_path, capsys) -> None:
         train_book_model(text, text, tmp_path / "x", TINY, **options)
     with pytest.raises(CheckpointError, match="3 heads"):
         replace(TINY, heads=3)
+    with pytest.raises(CheckpointError, match="schedule = 'flat' is not one of cosine"):
+        replace(TINY, schedule="flat")
     with pytest.raises(CheckpointError, match="steps = 0"):
         replace(TINY, steps=0)
     with pytest.raises(CorpusError, match="one batch of 4 windows"):

@@ -15,8 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from lnattn.book.paths import repository
 from lnattn.errors import CheckpointError
-from lnattn.models import chunked_loss as chunks
-from lnattn.models.training import TrainingPlan, cross_entropy
+from lnattn.models.training import TrainingPlan
 from lnattn.studies.unselectable_lm import (
     ARMS,
     keys_of_layers,
@@ -50,37 +49,6 @@ def random_model(arm: str, seed: int = 0, std: float = 0.3) -> GPT2LMHeadModel:
     ).eval()  # fmt: skip
     remove_from_layer_norm(model, arm)
     return model
-
-
-@pytest.mark.parametrize("rows", [1, chunks.ROWS - 1, chunks.ROWS, 3 * chunks.ROWS + 5])
-def test_chunked_loss_and_its_gradients_are_those_of_torch(rows: int):
-    generator = torch.Generator().manual_seed(rows)
-    x = torch.randn(rows, 6, generator=generator, dtype=torch.float64) * 3
-    W_E = torch.randn(40, 6, generator=generator, dtype=torch.float64)
-    targets = torch.randint(40, (rows,), generator=generator)
-    found = []
-    for loss in (
-        chunks.chunked_loss,
-        lambda x, W, t: torch.nn.functional.cross_entropy(x @ W.T, t),
-    ):
-        a, b = x.clone().requires_grad_(), W_E.clone().requires_grad_()
-        value = loss(a, b, targets)
-        (2.5 * value).backward()
-        found.append((value.detach(), a.grad, b.grad))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
-
-
-def test_large_logits_do_not_overflow():
-    x = torch.tensor([[1e4], [-1e4]])
-    loss = chunks.chunked_loss(x, torch.tensor([[1.0], [-1.0]]), torch.tensor([0, 0]))
-    assert loss == pytest.approx(1e4)
-
-
-def test_next_token_loss_is_the_plain_one_on_tied_logits(double):
-    model = random_model("full")
-    rows = torch.randint(50, (3, 13), generator=torch.Generator().manual_seed(1))
-    torch.testing.assert_close(chunks.next_token_loss(model, rows), cross_entropy(model, rows))
 
 
 @pytest.mark.parametrize("arm", ARMS)

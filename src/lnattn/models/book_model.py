@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from safetensors.torch import save
+from transformers import PreTrainedTokenizerFast
 
 from lnattn.errors import CheckpointError, CorpusError
 from lnattn.models.training import TrainingPlan, held_out_loss, train
@@ -59,8 +61,10 @@ def train_book_model(
             f"{folder} holds a tokenizer of {len(tokenizer)} tokens, not {plan.vocab_size}; train "
             "into another folder, or ask for the same vocabulary."
         )
-    train_tokens = encode_stream(read_documents(sources), tokenizer)
-    held_tokens = encode_stream(read_documents(held_out), tokenizer)
+    train_tokens, held_tokens = (
+        _tokens(folder / "checkpoint" / f"{role}_tokens.npy", texts, tokenizer)
+        for role, texts in (("train", sources), ("held_out", held_out))
+    )
     started = time.perf_counter()
     model, log = train(
         train_tokens,
@@ -73,9 +77,12 @@ def train_book_model(
         progress=progress,
     )
     seconds = time.perf_counter() - started
+    # Stored in half precision, computed with in float32, and evaluated as it will be loaded.
+    model.half().float()
+    model.config.dtype = torch.float32
     model.config.save_pretrained(str(folder))
     weights = {
-        name: value.cpu().contiguous()
+        name: value.cpu().half().contiguous()
         for name, value in model.state_dict().items()
         if name != "lm_head.weight"  # tied to the token embedding
     }
@@ -143,6 +150,17 @@ def _remember_corpus(folder: Path, corpus: dict[str, object]) -> None:
             f"{folder} holds a run on another corpus; train into another folder, or delete it."
         )
     write_json(path, corpus)
+
+
+def _tokens(
+    path: Path, sources: Sequence[str | Path], tokenizer: PreTrainedTokenizerFast
+) -> np.ndarray:
+    """A corpus as one stream of token ids, encoded once a run: a resumed one reads the file."""
+    if not path.is_file():
+        tokens = encode_stream(read_documents(sources), tokenizer)
+        narrow = tokens.astype(np.min_scalar_type(len(tokenizer)))
+        write_atomically(path, lambda file: np.save(file, narrow, allow_pickle=False))
+    return np.load(path, allow_pickle=False)
 
 
 def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -12,13 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.models.training_state import load_best, resume_run, save_run
+from lnattn.models.forward import PRECISIONS, training_loss
+from lnattn.models.training_state import load_best, resume_run, save_run, save_snapshot
 
 #: Windows evaluated at a time.
 _EVALUATE = 16
+#: The share of a trapezoid's steps over which the learning rate falls.
+_DECAY = 0.2
+#: The first step whose weights are kept for studies of training; then at each of its doublings.
+_FIRST_SNAPSHOT = 64
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,10 @@ class TrainingPlan:
     """Everything that decides the outcome of a training run, besides the corpus.
 
     Sizes in tokens; `batch` counts windows of `context` tokens; learning rate: linear warm-up
-    over `warmup` steps, then a cosine down to a tenth of `learning_rate` at `steps`.
+    over `warmup` steps, then by `schedule` either "cosine", down to a tenth of `learning_rate` at
+    `steps`, or "trapezoid": constant, then in the last fifth of the steps linearly to 0. A
+    trapezoid's length may be decided late: up to its corner it does not depend on `steps`.
+    precision: of the products, "float32" or "bfloat16"; parameters are float32 in both.
     """
 
     layers: int = 2
@@ -43,12 +52,20 @@ class TrainingPlan:
     evaluate_every: int = 300
     patience: int = 4
     seed: int = 0
+    schedule: str = "cosine"
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         sizes = ("layers", "d_model", "heads", "context", "steps", "batch", "evaluate_every")
         for name in (*sizes, "patience"):
             if getattr(self, name) < 1:
                 raise CheckpointError(f"{name} = {getattr(self, name)} must be at least 1.")
+        choices = {"schedule": ("cosine", "trapezoid"), "precision": tuple(PRECISIONS)}
+        for name, known in choices.items():
+            if getattr(self, name) not in known:
+                raise CheckpointError(
+                    f"{name} = {getattr(self, name)!r} is not one of {', '.join(known)}."
+                )
         if self.d_model % self.heads:
             raise CheckpointError(
                 f"d_model = {self.d_model} does not divide into {self.heads} heads of equal width."
@@ -67,14 +84,22 @@ class TrainingPlan:
             attn_pdrop=self.dropout,
             bos_token_id=end_of_text,
             eos_token_id=end_of_text,
+            attn_implementation="lnattn_whole",
         )
 
     def rate(self, step: int) -> float:
         """Learning rate at a step (counted from 0)."""
         if step < self.warmup:
             return self.learning_rate * (step + 1) / self.warmup
+        if self.schedule == "trapezoid":
+            return self.learning_rate * min(1.0, (self.steps - step) / (_DECAY * self.steps))
         done = (step - self.warmup) / max(1, self.steps - self.warmup)
         return self.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))
+
+
+def default_device() -> str:
+    """A GPU if torch finds one."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def windows(tokens: np.ndarray, plan: TrainingPlan) -> Iterator[Tensor]:
@@ -103,8 +128,10 @@ def windows(tokens: np.ndarray, plan: TrainingPlan) -> Iterator[Tensor]:
         epoch += 1
 
 
-@torch.inference_mode()
-def held_out_loss(model: GPT2LMHeadModel, tokens: np.ndarray, context: int) -> float:
+@torch.no_grad()
+def held_out_loss(
+    model: PreTrainedModel, tokens: np.ndarray, context: int, precision: str = "float32"
+) -> float:
     """Mean cross-entropy in nats a token over the whole stream, in windows of `context`.
 
     Windows do not overlap, so the early tokens of each see little context: a pessimistic measure,
@@ -113,18 +140,15 @@ def held_out_loss(model: GPT2LMHeadModel, tokens: np.ndarray, context: int) -> f
     model.eval()
     device = next(model.parameters()).device
     stream = torch.from_numpy(tokens.astype(np.int64))
-    whole = (len(stream) - 1) // context
-    inputs = stream[: whole * context].view(-1, context)
-    targets = stream[1 : whole * context + 1].view(-1, context)
-    batches = list(zip(inputs.split(_EVALUATE), targets.split(_EVALUATE), strict=True))
-    rest = stream[whole * context :]
-    if len(rest) > 1:
-        batches.append((rest[None, :-1], rest[None, 1:]))
-    total = 0.0
-    for rows, following in batches:
-        logits = model(rows.to(device)).logits.flatten(0, 1).float()
-        target = following.flatten().to(device)
-        total += float(torch.nn.functional.cross_entropy(logits, target, reduction="sum"))
+    count = (len(stream) - 1) // context
+    rows = stream[context * torch.arange(count)[:, None] + torch.arange(context + 1)]
+    loss_of = training_loss(model, precision)
+    batches = [*rows.split(_EVALUATE), stream[None, count * context :]]
+    total = sum(
+        float(loss_of(batch.to(device))) * batch[:, 1:].numel()
+        for batch in batches
+        if batch[:, 1:].numel()
+    )
     return total / (len(stream) - 1)
 
 
@@ -138,7 +162,7 @@ def _optimiser(model: GPT2LMHeadModel, plan: TrainingPlan) -> torch.optim.AdamW:
         {"params": decayed, "weight_decay": plan.weight_decay},
         {"params": rest, "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=(0.9, 0.95))
+    return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=(0.9, 0.95), fused=True)
 
 
 def train(
@@ -152,7 +176,6 @@ def train(
     progress: bool = True,
     compiled: bool = False,
     prepare: Callable[[GPT2LMHeadModel], None] | None = None,
-    loss: Callable[[torch.nn.Module, Tensor], Tensor] | None = None,
 ) -> tuple[GPT2LMHeadModel, list[dict[str, int | float]]]:
     """Train a GPT-2 and return the model of the best held-out loss, with the log of evaluations.
 
@@ -162,12 +185,11 @@ def train(
     torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
     `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
     from there on, and the log says so.
-    prepare: changes the new model in place before anything else, say to replace a module; loss: of
-    a model on rows [batch context+1], by default the mean cross-entropy of all logits.
+    prepare: changes the new model in place before anything else, say to replace a module.
     Raises `CheckpointError` when the folder holds a run with another plan.
     """
     state_folder = Path(folder) / "checkpoint"
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    device = device or default_device()
     torch.manual_seed(plan.seed)
     model = GPT2LMHeadModel(plan.config(end_of_text))
     if prepare is not None:
@@ -177,7 +199,7 @@ def train(
     run = resume_run(state_folder, model, optimiser, asdict(plan))
     if run is None:
         run = {"plan": asdict(plan), "step": 0, "best": math.inf, "stale": 0, "log": []}
-    forward = torch.compile(model) if compiled else model
+    loss_of = training_loss(model, plan.precision, compiled)
     batches = windows(train_tokens, plan)
     for _ in range(run["step"]):
         next(batches)
@@ -185,18 +207,20 @@ def train(
     since, seen, recent = time.perf_counter(), 0, []
     while run["step"] < plan.steps and run["stale"] < plan.patience:
         rows = next(batches).to(device)
-        recent.append(_step(forward, optimiser, rows, plan, run["step"], loss or cross_entropy))
+        recent.append(_step(model, optimiser, rows, plan, run["step"], loss_of))
         run["step"] += 1
         seen += plan.batch * plan.context
         bar.update()
         bar.set_postfix(train=f"{np.mean(recent[-50:]):.3f}", best=f"{run['best']:.3f}")
-        if run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
-            held_loss = held_out_loss(model, held_out, plan.context)
+        kept = _FIRST_SNAPSHOT <= run["step"] == 1 << (run["step"].bit_length() - 1)
+        if kept or run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
+            held_loss = held_out_loss(model, held_out, plan.context, plan.precision)
             run["log"].append(
                 {
                     "step": run["step"],
                     "train_loss": float(np.mean(recent)),
                     "held_out_loss": held_loss,
+                    "tokens": run["step"] * plan.batch * plan.context,
                     "tokens_per_second": seen / (time.perf_counter() - since),
                 }
             )
@@ -204,16 +228,22 @@ def train(
             run["stale"] = 0 if improved else run["stale"] + 1
             run["best"] = min(run["best"], held_loss)
             save_run(state_folder, model, optimiser, run, improved)
+            if kept:
+                save_snapshot(state_folder, model, run["step"])
+            if progress:
+                bar.write(_line(run["log"][-1]), file=sys.stderr)
             since, seen, recent = time.perf_counter(), 0, []
     bar.close()
     load_best(state_folder, model)
     return model.eval(), run["log"]
 
 
-def cross_entropy(model: torch.nn.Module, rows: Tensor) -> Tensor:
-    """Mean next-token loss in nats of a model on rows [batch context+1]."""
-    logits = model(rows[:, :-1]).logits
-    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
+def _line(entry: dict[str, int | float]) -> str:
+    return (
+        f"step {entry['step']:,}, {entry['tokens'] / 1e6:.1f} M tokens: training "
+        f"{entry['train_loss']:.4f}, held out {entry['held_out_loss']:.4f} nats a token; "
+        f"{entry['tokens_per_second']:,.0f} tokens/s"
+    )
 
 
 def _step(
@@ -222,13 +252,13 @@ def _step(
     rows: Tensor,
     plan: TrainingPlan,
     step: int,
-    loss_of: Callable[[torch.nn.Module, Tensor], Tensor],
+    loss_of: Callable[[Tensor], Tensor],
 ) -> float:
     """One optimiser step; returns the batch's mean loss in nats."""
     for group in optimiser.param_groups:
         group["lr"] = plan.rate(step)
     model.train()
-    loss = loss_of(model, rows)
+    loss = loss_of(rows)
     if not torch.isfinite(loss):
         raise CheckpointError(
             f"the training loss became {loss.item()} at step {step}; lower the learning rate."

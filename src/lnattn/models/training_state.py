@@ -58,6 +58,14 @@ def save_run(
     )
 
 
+def save_snapshot(folder: Path, model: GPT2LMHeadModel, step: int) -> None:
+    """Keep the weights at a step in half precision, for studies of training."""
+    weights = {name: value.half() for name, value in _untied(model).items()}
+    payload = save(weights, metadata={"format": "pt"})
+    path = folder / f"step-{step:06d}.safetensors"
+    write_atomically(path, lambda f: f.write(payload))
+
+
 def load_best(folder: Path, model: GPT2LMHeadModel) -> None:
     """Give a model the weights of the best evaluation of the run in `folder`."""
     model.load_state_dict(_tied(load_file(folder / "best.safetensors")))

@@ -23,7 +23,6 @@ from torch import Tensor, nn
 from transformers import GPT2LMHeadModel
 
 from lnattn.errors import CheckpointError
-from lnattn.models.chunked_loss import next_token_loss
 from lnattn.models.training import TrainingPlan, train
 from lnattn.storage import provenance, read_json, sha256_of_file, write_atomically, write_json
 from lnattn.text.corpora import describe_corpus, read_documents
@@ -124,7 +123,6 @@ def train_arm(
         bpe.eos_token_id,
         progress=progress,
         prepare=partial(remove_from_layer_norm, arm=arm),
-        loss=next_token_loss,
     )
     weights = {k: v.cpu() for k, v in model.state_dict().items() if k != "lm_head.weight"}
     payload = save({k: v.contiguous() for k, v in weights.items()}, metadata={"format": "pt"})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from types import SimpleNamespace
 
@@ -153,12 +152,7 @@ def test_the_claims_are_complete():
 
 
 def test_every_claim_names_something_that_can_be_imported():
-    """A study that is not written yet is let pass; a name that is wrong is not."""
     for claim in ledger.claims().values():
-        if claim.function.startswith("lnattn.studies."):
-            module = ".".join(claim.function.split(".")[:3])
-            if importlib.util.find_spec(module) is None:
-                continue
         ledger.resolve(claim.function)
 
 

@@ -53,7 +53,7 @@ execute: $(STAMP)
 	@$(PY) -m lnattn.book.build $(if $(CHAPTER),--chapter "$(CHAPTER)",--force)
 
 freeze-claims: $(STAMP)
-	@$(PY) -m lnattn.book.web.frozen_claims
+	@$(PY) -m lnattn.claims.frozen
 
 twice: $(STAMP)
 	@$(PY) -m lnattn.book.web.twice

@@ -24,8 +24,8 @@ from tokenizers import Tokenizer
 
 from lnattn.models.checkpoints import data_folder
 from lnattn.text.corpora import read_documents
-from lnattn.text.counting import batches, encode, plain_tokenizer
 from lnattn.text.counts import Counts
+from lnattn.text.jobs import batches, encode, plain_tokenizer
 from lnattn.text.pairs import PairCounter, count_in_threads
 from lnattn.text.tokenizers import load_tokenizer
 

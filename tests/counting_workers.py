@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lnattn.text.counting import CountJob, count_shard
+from lnattn.text.jobs import CountJob, count_shard
 from lnattn.text.shards import Shard
 
 

@@ -11,9 +11,9 @@ from transformers import PreTrainedTokenizerFast
 
 from lnattn.book.web.explorer.data import Explored, explore
 from lnattn.book.web.explorer.texts import text_of_bytes
-from lnattn.models.layers import FirstLayer
 from lnattn.studies.detokenization import detokenization
 from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
 
 HOSTILE = [
     "<script>window.harmed=1</script>",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnattn.book.benchmarks import Report, frozen, seconds
+from lnattn.book.benchmark_report import Report, frozen, seconds
 from lnattn.book.figures import performance
 from lnattn.errors import ResultError
 from lnattn.storage import write_json

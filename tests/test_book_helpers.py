@@ -12,7 +12,9 @@ import torch
 import yaml
 from matplotlib.figure import Figure
 
-from lnattn.book import ledger, page, paths, style
+from lnattn import paths
+from lnattn.book import page, style
+from lnattn.claims import ledger
 from lnattn.errors import ResultError
 
 # --- style ------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import time
 import pytest
 import yaml
 
-from lnattn.book import build, inputs, paths
+from lnattn import paths
+from lnattn.book import build, inputs
 from lnattn.book.web import twice
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
@@ -26,7 +27,7 @@ def tree(tmp_path):
     """A small repository with all kinds of inputs."""
     for name, text in {
         "src/lnattn/attention/terms.py": "terms = 6",
-        "src/lnattn/book/ledger.py": "ledger = 1",
+        "src/lnattn/claims/ledger.py": "ledger = 1",
         "src/lnattn/book/build.py": "site = 1",
         "data/book-gpt2/model.safetensors": "weights",
         "constraints.txt": "torch==1",
@@ -50,7 +51,7 @@ def digests(tree, model="m", environment=None, repository=""):
     "name",
     [
         "src/lnattn/attention/terms.py",
-        "src/lnattn/book/ledger.py",
+        "src/lnattn/claims/ledger.py",
         "src/lnattn/new.py",
         "data/book-gpt2/model.safetensors",
         "constraints.txt",

@@ -10,15 +10,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnattn.attention.layer import attention_pattern
+from lnattn import paths
+from lnattn.attention.forward import attention_pattern
 from lnattn.attention.layernorm import standardise
-from lnattn.book import paths
-from lnattn.book.claims import SOURCES, Claim, claims
-from lnattn.book.ledger import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Entry, report
-from lnattn.book.web import frozen_claims
 from lnattn.book.web.executed import registered
 from lnattn.book.web.sources import source_of
-from lnattn.book.web.tally import by_model, listed, tally
+from lnattn.claims import frozen as frozen_claims
+from lnattn.claims.ledger import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Entry, report
+from lnattn.claims.listed import SOURCES, Claim, claims
+from lnattn.claims.tally import by_model, listed, tally
 from lnattn.errors import ResultError
 
 ROOT = paths.repository()
@@ -134,7 +134,7 @@ def test_a_damaged_record_is_one_sentence(tmp_path, output):
 def test_a_record_reaches_the_output_of_its_cell(monkeypatch, tmp_path):
     """In a notebook, `register` also displays the record under a type that nothing shows."""
     display = pytest.importorskip("IPython.display")
-    from lnattn.book import ledger
+    from lnattn.claims import ledger
 
     shown = []
     monkeypatch.setattr(display, "display", lambda data, **rest: shown.append((data, rest)))

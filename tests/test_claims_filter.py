@@ -13,7 +13,7 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 from test_claims_page import RECORDS, Book
 
-from lnattn.book.claims import claims
+from lnattn.claims.listed import claims
 
 SHOWN = """(() => [...document.querySelectorAll('.claims-all tbody tr')]
   .filter(row => row.offsetParent !== null)

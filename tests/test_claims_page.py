@@ -22,10 +22,11 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
-from lnattn.book import paths
-from lnattn.book.claims import claims
-from lnattn.book.ledger import Entry
-from lnattn.book.web import downloads, frozen_claims, head
+from lnattn import paths
+from lnattn.book.web import downloads, head
+from lnattn.claims import frozen as frozen_claims
+from lnattn.claims.ledger import Entry
+from lnattn.claims.listed import claims
 from lnattn.commands import claims as command
 
 ROOT = paths.repository()

@@ -14,7 +14,7 @@ from pathlib import Path
 from numba.extending import is_jitted
 
 import lnattn
-from lnattn.compiled import forget_outdated
+from lnattn.numerics.compiled import forget_outdated
 
 HELPER = """
 import numba
@@ -25,7 +25,7 @@ def number():
 CALLER = """
 import numba, helper
 from helper import number
-from lnattn.compiled import forget_outdated
+from lnattn.numerics.compiled import forget_outdated
 @numba.njit(cache=True)
 def twice():
     return 2 * number()

@@ -26,10 +26,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from lnattn.cli import main
 from lnattn.errors import CorpusError
 from lnattn.storage import read_json
-from lnattn.text import counting, pairs
+from lnattn.text import jobs as counting
+from lnattn.text import pairs
 from lnattn.text.corpora import HUB_CORPORA, HubCorpus, read_documents
-from lnattn.text.counting import CountJob, count_corpus, count_shard
 from lnattn.text.counts import Counts
+from lnattn.text.jobs import CountJob, count_corpus, count_shard
 from lnattn.text.pairs import Boundary, PairCounter
 from lnattn.text.schedulers import in_processes, on_dask
 from lnattn.text.shards import plan_shards
@@ -241,7 +242,7 @@ def test_progress_tells_the_rate_and_the_time_left(corpus, tmp_path, capsys) -> 
 
 _KILLED = """
 import os, signal, sys
-from lnattn.text import counting, pairs
+from lnattn.text import jobs as counting, pairs
 from test_counting import make_tokenizer, OPTIONS
 
 calls = 0

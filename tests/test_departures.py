@@ -12,7 +12,7 @@ from lnattn import FirstLayer
 from lnattn.book import departures
 from lnattn.book.departures import CONVENTIONS, Departure, Departures
 from lnattn.book.departures_trained import trained_departures
-from lnattn.book.paths import repository
+from lnattn.paths import repository
 from lnattn.storage import write_result
 from lnattn.studies import majority, unselectable_results
 from lnattn.studies.contribution import PAPERS_CODE, TEXT

@@ -17,7 +17,6 @@ from lnattn.attention.relative import Constants, mean_vectors
 from lnattn.attention.rotation import rotate, turn
 from lnattn.attention.terms import six_terms_of_rows
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.layers import LayerNorm
 from lnattn.relative import (
     HeadNorm,
     RelativeAttention,
@@ -26,6 +25,7 @@ from lnattn.relative import (
     Rotation,
     TokenEmbeddings,
 )
+from lnattn.weights import LayerNorm
 
 VOCAB, D_MODEL = 11, 10
 IDS = [3, 10, 3, 0, 7, 7, 8]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from random_models import random_gpt2
 
-from lnattn.book import paths
+from lnattn import paths
 
 ROOT = paths.repository()
 EXAMPLES = sorted((ROOT / "examples").glob("*.ipynb"))

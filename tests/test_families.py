@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from lnattn import fold, load_attention_layers, load_first_layer, six_terms
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import FAMILIES
-from lnattn.models.lens import from_transformer_lens
+from lnattn.models.in_memory import from_transformer_lens
 from lnattn.models.relative_families import LAYOUTS
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}

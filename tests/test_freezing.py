@@ -228,7 +228,7 @@ def test_models_and_claims_commands(capsys, tmp_path, monkeypatch) -> None:
     assert main(["models"]) == 0
     assert capsys.readouterr().out.count("\n") == len(rows) + len(families)
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
-    from lnattn.book.ledger import register
+    from lnattn.claims.ledger import register
 
     register("K5", reproduced="head 3", verdict="fails", model="tiny")
     assert main(["claims", "K5", "K6"]) == 0

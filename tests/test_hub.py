@@ -28,7 +28,7 @@ from lnattn.errors import CheckpointError, HubError
 from lnattn.models import checkpoints, fetching, hub
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
-from lnattn.models.whole import load_transformer
+from lnattn.models.whole_gpt2 import load_transformer
 from lnattn.storage import read_result
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.book import ledger
-from lnattn.book.paths import repository
+from lnattn.claims import ledger
+from lnattn.paths import repository
 from lnattn.storage import read_json
 from lnattn.studies import majority
 from lnattn.studies.majority import Experiment

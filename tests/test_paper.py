@@ -12,8 +12,8 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from lnattn.book.paths import repository
 from lnattn.book.web.paper import UPRIGHT, preamble, tell_latex
+from lnattn.paths import repository
 
 
 def told(mathjax: dict | None, elements: dict) -> dict:

@@ -11,8 +11,8 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
 
 from lnattn import Embeddings, FirstLayer, fold, load_first_layer, six_terms
-from lnattn.book.paths import repository
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.paths import repository
 from lnattn.studies.measured_attention import measured_attention, near_share, windows
 from lnattn.studies.position import (
     NEAR,

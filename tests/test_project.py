@@ -9,7 +9,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lnattn.book import paths
+from lnattn import paths
 
 ROOT = paths.repository()
 

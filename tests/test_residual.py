@@ -14,8 +14,8 @@ from lnattn.attention.layernorm import centring_matrix
 from lnattn.attention.paths import two_layer_paths, virtual_circuit
 from lnattn.attention.residual import decompose, unembedding
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.transformer import Block
-from lnattn.models.whole import gpt2_transformer
+from lnattn.models.whole_gpt2 import gpt2_transformer
+from lnattn.transformer import Block
 
 CONFIGURATIONS = [
     # layers, d_model, heads, length

@@ -15,10 +15,9 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 from lnattn import Embeddings, FirstLayer, load_first_layer
 from lnattn.attention.layernorm import layer_norm
 from lnattn.book.figures import selectability as figures
-from lnattn.book.paths import repository
 from lnattn.commands import selectability as command
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.models.training import TrainingPlan
+from lnattn.paths import repository
 from lnattn.storage import read_json, read_result, sha256_of_file, write_json
 from lnattn.studies import selectability_models as models
 from lnattn.studies import unselectable_results as results
@@ -28,6 +27,7 @@ from lnattn.studies.selectability_random import random_grid
 from lnattn.studies.unselectable_lm import keys_of_layers, load_arm, packed, train_arm
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
+from lnattn.training.loop import TrainingPlan
 
 mpl.use("Agg")
 TOKENIZER = repository() / "data" / "book-gpt2"

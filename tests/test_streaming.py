@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ShapeError
-from lnattn.studies.streaming import LogHistogram, Moments
+from lnattn.numerics.streaming import LogHistogram, Moments
 
 
 def test_moments_equal_those_of_the_list() -> None:

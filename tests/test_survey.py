@@ -12,8 +12,9 @@ from random_families import CONTEXT, VOCAB, make, save
 
 from lnattn import Embeddings, load_first_layer
 from lnattn.book.figures.models import claims_by_models
+from lnattn.claims import kamoda as survey_rules
+from lnattn.claims import survey
 from lnattn.errors import ResultError
-from lnattn.studies import survey, survey_rules
 
 
 class Words:

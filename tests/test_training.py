@@ -16,11 +16,12 @@ from lnattn import load_first_layer
 from lnattn.cli import main
 from lnattn.commands.train import PLAN
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.models import training, training_state
-from lnattn.models.book_model import train_book_model
-from lnattn.models.training import TrainingPlan, held_out_loss, train, windows
-from lnattn.models.training_state import training_log
 from lnattn.storage import read_json, sha256_of_file
+from lnattn.training import loop as training
+from lnattn.training import state as training_state
+from lnattn.training.book_model import train_book_model
+from lnattn.training.loop import TrainingPlan, held_out_loss, train, windows
+from lnattn.training.state import training_log
 
 TINY = TrainingPlan(
     layers=1,

@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2LMHeadModel
 
-from lnattn.models.chunked_loss import ROWS, chunked_loss
-from lnattn.models.forward import fastest_precision, training_loss, whole_attention
+from lnattn.training.chunked_loss import ROWS, chunked_loss
+from lnattn.training.forward import fastest_precision, training_loss, whole_attention
 
 
 def plain_loss(model: GPT2LMHeadModel, rows: Tensor) -> Tensor:

@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from lnattn.book.paths import repository
 from lnattn.errors import CheckpointError
-from lnattn.models.training import TrainingPlan
+from lnattn.paths import repository
 from lnattn.studies.unselectable_lm import (
     ARMS,
     keys_of_layers,
@@ -24,6 +23,7 @@ from lnattn.studies.unselectable_lm import (
     remove_from_layer_norm,
     train_arm,
 )
+from lnattn.training.loop import TrainingPlan
 
 PLAN = TrainingPlan(
     layers=2, d_model=8, heads=4, context=16, vocab_size=8192, steps=4, batch=2,
@@ -125,7 +125,7 @@ def test_a_trained_arm_comes_back_as_it_was_and_resumes(text, tmp_path, monkeypa
     assert model.transformer.h[0].attn.c_attn.bias.abs().max() == 0
     assert not list(model.transformer.h[0].ln_1.parameters())
 
-    from lnattn.models import training
+    from lnattn.training import loop as training
 
     step, calls = training._step, []
 

@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 from lnattn import Embeddings, fold
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
-from lnattn.studies.correlation import spearman, spearman_rows
+from lnattn.numerics.correlation import spearman, spearman_rows
 from lnattn.studies.first_token import first_token_switch, first_token_switch_on_text
 from lnattn.studies.position_bias import position_bias
 from lnattn.studies.sigma_bands import InverseSigma, inverse_sigma_bands

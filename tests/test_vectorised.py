@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lnattn.studies import vectorised
+from lnattn.numerics import vectorised
 
 
 @numba.njit(fastmath=vectorised.FAST)

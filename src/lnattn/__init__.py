@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lnattn.attention.terms import SixTerms, sigma_of_pairs, six_terms
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
     from lnattn.models.choice import Choice, default_model
-    from lnattn.models.layers import AttentionLayer, Embeddings, FirstLayer, LayerNorm
+    from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 __all__ = [
     "AttentionLayer",
@@ -39,7 +39,7 @@ _HOMES = {
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),
     "lnattn.models.choice": ("Choice", "default_model"),
-    "lnattn.models.layers": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
+    "lnattn.weights": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

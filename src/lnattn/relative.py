@@ -3,7 +3,7 @@
 Rotary positions, ALiBi and T5's buckets are not added to the input. At the first layer a query
 therefore depends on its token alone, and so does a key; what positions do is to turn one against
 the other (`Rotation`), or to add a number that depends on their distance. Same conventions as the
-containers of `lnattn.models.layers`: row vectors, x @ W, frozen and checked when made.
+containers of `lnattn.weights`: row vectors, x @ W, frozen and checked when made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.layers import LayerNorm, _check, _check_dims, _Weights
+from lnattn.weights import LayerNorm, _check, _check_dims, _Weights
 
 #: A bias by distance: distances i − j (whole numbers, any shape) -> [head *shape].
 DistanceBias = Callable[[Tensor], Tensor]

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from lnattn.attention.layernorm import center, divide_by_sigma
 from lnattn.errors import ShapeError
-from lnattn.models.layers import AttentionLayer
 from lnattn.relative import RelativeAttention
+from lnattn.weights import AttentionLayer
 
 if TYPE_CHECKING:
     from lnattn.attention.relative import FoldedRelative

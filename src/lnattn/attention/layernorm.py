@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
-from lnattn.models.layers import LayerNorm
+from lnattn.weights import LayerNorm
 
 
 def centring_matrix(d: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "d d"]:

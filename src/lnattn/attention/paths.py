@@ -27,7 +27,7 @@ from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.residual import Readout, decompose, weigh
 from lnattn.errors import ShapeError
-from lnattn.models.transformer import Transformer
+from lnattn.transformer import Transformer
 
 
 @dataclass(frozen=True, eq=False)

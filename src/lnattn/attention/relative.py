@@ -18,7 +18,6 @@ from lnattn.attention.folding import absorb
 from lnattn.attention.layernorm import divide_by_sigma
 from lnattn.attention.rotation import turn
 from lnattn.errors import ShapeError
-from lnattn.models.layers import LayerNorm
 from lnattn.relative import (
     DistanceBias,
     HeadNorm,
@@ -26,6 +25,7 @@ from lnattn.relative import (
     Rotation,
     TokenEmbeddings,
 )
+from lnattn.weights import LayerNorm
 
 #: Numbers in one block of projected tokens: 64 MiB in float32.
 _BLOCK = 1 << 24

@@ -21,12 +21,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.attention.layer import feed_forward
+from lnattn.attention.forward import feed_forward
 from lnattn.attention.layernorm import center, divide_by_sigma, layer_norm, sigma
 from lnattn.attention.terms import check_indices, look_up
 from lnattn.errors import TokenError
-from lnattn.models.layers import LayerNorm
-from lnattn.models.transformer import Transformer
+from lnattn.transformer import Transformer
+from lnattn.weights import LayerNorm
 
 
 @dataclass(frozen=True, eq=False)

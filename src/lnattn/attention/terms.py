@@ -20,7 +20,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.layers import Embeddings
+from lnattn.weights import Embeddings
 
 #: Names of the six terms in the order of the paper.
 TERMS = ("ee", "ep", "pe", "pp", "e", "p")

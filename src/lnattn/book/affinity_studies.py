@@ -6,9 +6,9 @@ from typing import Any
 
 from lnattn.book.samples import token_counts
 from lnattn.models.checkpoints import data_folder
-from lnattn.models.layers import FirstLayer
 from lnattn.studies.detokenization import Detokenization, detokenization
 from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
 
 
 def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:

@@ -21,10 +21,10 @@ from pathlib import Path
 import yaml
 
 from lnattn.book.inputs import execution_digest, site_digest
-from lnattn.book.ledger import as_entry, write_entry
-from lnattn.book.paths import repository
+from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.choice import Choice, default_model
+from lnattn.paths import repository
 from lnattn.storage import read_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.

@@ -19,7 +19,6 @@ from torch import Tensor
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import standardise
 from lnattn.attention.terms import sigma_of_pairs
-from lnattn.models.layers import Embeddings, FirstLayer
 from lnattn.studies.affinity import TokenVectors, mean_sigma, token_vectors
 from lnattn.studies.auroc import Neighbours, head_auroc
 from lnattn.studies.contribution import PAPERS_CODE, TEXT, Convention
@@ -27,6 +26,7 @@ from lnattn.studies.measured_attention import measured_attention, windows
 from lnattn.studies.selectability import selectability
 from lnattn.studies.selectability_search import bounded_search
 from lnattn.text.counts import Counts
+from lnattn.weights import Embeddings, FirstLayer
 
 #: Ways to count a contribution (K10): the text's, each departure of the code alone, all together.
 CONVENTIONS: Mapping[str, Convention] = {

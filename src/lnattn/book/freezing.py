@@ -19,10 +19,11 @@ from lnattn.attention.folding import fold
 from lnattn.book import affinity_studies
 from lnattn.book.printed import differences_from_printed
 from lnattn.book.samples import sample_file, tokenizer_of
+from lnattn.claims import survey
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import data_folder, load_first_layer
 from lnattn.storage import read_json, read_result, sha256_of_file
-from lnattn.studies import composition, survey
+from lnattn.studies import composition
 from lnattn.studies.contribution import contributions
 from lnattn.studies.position_only import freeze_position
 from lnattn.text.corpora import describe_corpus, read_documents

@@ -13,8 +13,8 @@ import numpy as np
 
 from lnattn.attention.folding import fold
 from lnattn.errors import TokenError
-from lnattn.models.layers import FirstLayer
 from lnattn.studies.affinity import token_vectors
+from lnattn.weights import FirstLayer
 
 HEAD = 7
 QUERY = "iens"

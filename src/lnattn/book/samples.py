@@ -9,9 +9,9 @@ import numpy as np
 
 from lnattn.errors import TokenError
 from lnattn.models.checkpoints import BOOK_MODEL, data_folder
-from lnattn.models.layers import FirstLayer
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
 
 
 def sample_file() -> Path:

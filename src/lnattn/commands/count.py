@@ -85,7 +85,7 @@ def _positive(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> None:
-    from lnattn.text.counting import count_corpus
+    from lnattn.text.jobs import count_corpus
 
     tokenizer = _find_tokenizer(args.tokenizer)
     sources = [*args.text, *([args.corpus] if args.corpus else [])]

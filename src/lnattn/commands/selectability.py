@@ -104,8 +104,8 @@ def _grid(args: argparse.Namespace) -> None:
 
 def _train(args: argparse.Namespace) -> None:
     from lnattn.models.checkpoints import data_folder
-    from lnattn.models.training import TrainingPlan
     from lnattn.studies.unselectable_lm import PAPER_SHAPE, train_arm
+    from lnattn.training.loop import TrainingPlan
 
     given = {name: getattr(args, name) for name in PLAN if getattr(args, name) is not None}
     record = train_arm(

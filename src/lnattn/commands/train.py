@@ -60,15 +60,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--json", action="store_true", help="print the full record as JSON")
-    plan = parser.add_argument_group("plan (defaults: lnattn.models.training.TrainingPlan)")
+    plan = parser.add_argument_group("plan (defaults: lnattn.training.loop.TrainingPlan)")
     for name, (kind, meaning) in PLAN.items():
         plan.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=meaning)
 
 
 def run(args: argparse.Namespace) -> None:
-    from lnattn.models.book_model import train_book_model
-    from lnattn.models.forward import fastest_precision
-    from lnattn.models.training import TrainingPlan, default_device
+    from lnattn.training.book_model import train_book_model
+    from lnattn.training.forward import fastest_precision
+    from lnattn.training.loop import TrainingPlan, default_device
 
     given = {name: getattr(args, name) for name in PLAN if getattr(args, name) is not None}
     device = args.device or default_device()

@@ -18,9 +18,9 @@ from torch import Tensor
 
 from lnattn.errors import CheckpointError
 from lnattn.models.family import Family, WeightSource
-from lnattn.models.layers import AttentionLayer, Embeddings
 from lnattn.models.refusals import reason_against
 from lnattn.models.relative_families import LAYOUTS, RelativeFamily
+from lnattn.weights import AttentionLayer, Embeddings
 
 
 class GPT2(Family):

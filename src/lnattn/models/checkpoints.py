@@ -21,11 +21,11 @@ from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
 from lnattn.models.family import Family
 from lnattn.models.hub import Part
-from lnattn.models.layers import AttentionLayer, FirstLayer
 from lnattn.models.relative_families import RelativeFamily
-from lnattn.models.weights import LocalWeights, read_config
+from lnattn.models.safetensors_files import LocalWeights, read_config
 from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
+from lnattn.weights import AttentionLayer, FirstLayer
 
 #: The model that ships with the repository.
 BOOK_MODEL = "book-gpt2"

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lnattn.errors import CheckpointError
-from lnattn.models.layers import AttentionLayer, Embeddings, LayerNorm
+from lnattn.weights import AttentionLayer, Embeddings, LayerNorm
 
 
 @runtime_checkable

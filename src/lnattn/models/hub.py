@@ -32,7 +32,7 @@ from lnattn.errors import CheckpointError, HubError
 from lnattn.models.architectures import check_supported, needed_tensors
 from lnattn.models.family import Family
 from lnattn.models.fetching import BLOCK, NotOnHub, Repository, one_sentence
-from lnattn.models.weights import read_config
+from lnattn.models.safetensors_files import read_config
 from lnattn.storage import write_atomically
 
 #: A checkpoint of more bytes than this is not fetched whole for a few of its tensors.

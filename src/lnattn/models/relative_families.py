@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from lnattn.errors import CheckpointError
 from lnattn.models import position_tables
 from lnattn.models.family import Family, WeightSource
-from lnattn.models.layers import LayerNorm
 from lnattn.relative import (
     DistanceBias,
     HeadNorm,
@@ -28,6 +27,7 @@ from lnattn.relative import (
     Rotation,
     TokenEmbeddings,
 )
+from lnattn.weights import LayerNorm
 
 
 @dataclass(frozen=True)

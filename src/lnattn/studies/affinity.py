@@ -23,7 +23,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import check_indices, sigma_of_pairs
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.layers import Embeddings
+from lnattn.weights import Embeddings
 
 #: Numbers in one block of token–position pairs, or of scores: 32 MiB in float32.
 _BLOCK = 1 << 23

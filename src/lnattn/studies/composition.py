@@ -25,8 +25,8 @@ from lnattn.attention.nulls import random_baseline, rotation_z
 from lnattn.errors import ResultError
 from lnattn.models.checkpoints import load_attention_layers, load_first_layer
 from lnattn.models.choice import Choice
-from lnattn.models.layers import AttentionLayer
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
+from lnattn.weights import AttentionLayer
 
 #: The name of the frozen result in data/results/<model>/.
 RESULT = "composition"

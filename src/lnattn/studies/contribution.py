@@ -23,10 +23,10 @@ from tqdm import tqdm
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
 from lnattn.errors import CorpusError, ResultError, ShapeError
-from lnattn.models.layers import Embeddings
+from lnattn.numerics.streaming import LogHistogram, Moments
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.six_term_kl import SixTermKL
-from lnattn.studies.streaming import LogHistogram, Moments
+from lnattn.weights import Embeddings
 
 
 @dataclass(frozen=True)

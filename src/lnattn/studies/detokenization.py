@@ -25,7 +25,6 @@ from jaxtyping import Float, Int
 
 from lnattn.attention.folding import fold
 from lnattn.errors import CorpusError, ResultError
-from lnattn.models.layers import FirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.affinity import (
     TokenVectors,
@@ -38,6 +37,7 @@ from lnattn.studies.affinity import (
 from lnattn.studies.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc
 from lnattn.studies.topk import strongest_pairs
 from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
 
 #: Baselines with one AUROC for each head, and those with one for all.
 HEAD_BASELINES = ("shuffled", "wrong query", "reversed")

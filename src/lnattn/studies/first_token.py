@@ -18,9 +18,9 @@ from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import look_up
 from lnattn.errors import ShapeError
-from lnattn.models.layers import Embeddings
 from lnattn.studies.position_bias import position_bias
 from lnattn.studies.sigma_bands import InverseSigma
+from lnattn.weights import Embeddings
 
 
 @dataclass(frozen=True, eq=False)

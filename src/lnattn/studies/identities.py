@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
-from lnattn.models.layers import AttentionLayer, FirstLayer, LayerNorm
+from lnattn.weights import AttentionLayer, FirstLayer, LayerNorm
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import no_type_check
 
 import numba
 
-from lnattn.compiled import forget_outdated
+from lnattn.numerics.compiled import forget_outdated
 from lnattn.studies import majority_forward
 from lnattn.studies.majority_forward import LANES, OPTIONS
 

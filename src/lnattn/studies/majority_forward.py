@@ -13,9 +13,9 @@ from typing import no_type_check
 
 import numba
 
-from lnattn.compiled import forget_outdated
-from lnattn.studies import vectorised
-from lnattn.studies.vectorised import exp_any, log_any
+from lnattn.numerics import vectorised
+from lnattn.numerics.compiled import forget_outdated
+from lnattn.numerics.vectorised import exp_any, log_any
 
 #: Pairs that are computed side by side: their activations stay near the core.
 LANES = 256

@@ -26,8 +26,9 @@ from typing import NamedTuple, no_type_check
 import numba
 import numpy as np
 
-from lnattn.compiled import forget_outdated
-from lnattn.studies import majority_backward, majority_forward, vectorised
+from lnattn.numerics import vectorised
+from lnattn.numerics.compiled import forget_outdated
+from lnattn.studies import majority_backward, majority_forward
 from lnattn.studies.majority_backward import (
     mix_backward,
     outer,

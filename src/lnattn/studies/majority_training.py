@@ -20,6 +20,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import ResultError, ShapeError
+from lnattn.numerics.threads import one_torch_thread
 from lnattn.studies.majority_data import UNIFORM, MajorityData, majority_data
 from lnattn.studies.majority_head import (
     HEAD,
@@ -39,7 +40,6 @@ from lnattn.studies.majority_kernel import (
     work_on,
 )
 from lnattn.studies.majority_model import Arm, initial_parameters
-from lnattn.studies.threads import one_torch_thread
 
 #: Scores of one query may spread this far in single precision before e^S leaves its range.
 _WIDEST = 150.0

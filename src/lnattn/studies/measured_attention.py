@@ -24,8 +24,8 @@ from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import divide_by_sigma
 from lnattn.attention.terms import check_indices, look_up
 from lnattn.errors import CorpusError
-from lnattn.models.layers import Embeddings
 from lnattn.studies.position import NEAR, near_keys
+from lnattn.weights import Embeddings
 
 
 @dataclass(frozen=True, eq=False)

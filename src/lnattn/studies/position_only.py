@@ -19,12 +19,12 @@ from jaxtyping import Float
 
 from lnattn.attention.folding import fold
 from lnattn.errors import ResultError
-from lnattn.models.layers import FirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.measured_attention import near_share
 from lnattn.studies.position import LastRows, dominant_wave, last_rows, nearness, trend
 from lnattn.studies.position_bias import PositionBias, position_bias, share_of_context
 from lnattn.studies.sigma_bands import assumed_inverse_sigma, variances
+from lnattn.weights import FirstLayer
 
 #: Assumed Var(e), as multiples of the median Var(p_j).
 ASSUMED = (0.0, 0.25, 1.0, 4.0, 16.0)

@@ -17,10 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from lnattn.attention.layer import KeyValueCache, pre_ln_layer
+from lnattn.attention.forward import KeyValueCache, pre_ln_layer
 from lnattn.models.costs import PRODUCTS, LayerSize, product_costs
-from lnattn.models.layers import AttentionLayer, LayerNorm
-from lnattn.models.transformer import Block, FeedForward
+from lnattn.transformer import Block, FeedForward
+from lnattn.weights import AttentionLayer, LayerNorm
 
 
 @dataclass

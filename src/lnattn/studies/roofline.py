@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pandas as pd
 import torch
 
-from lnattn.attention.layer import pre_ln_layer
+from lnattn.attention.forward import pre_ln_layer
 from lnattn.models.costs import LayerSize, least_bytes, product_costs, roofline_seconds
 from lnattn.studies.profiling import profile_layer, random_block, random_cache
 

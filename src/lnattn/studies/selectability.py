@@ -16,13 +16,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from lnattn.errors import ResultError, ShapeError
+from lnattn.numerics.threads import one_blas_thread
 from lnattn.studies import selectability_kernel as kernel
 from lnattn.studies.selectability_lp import (
     SMALLEST_RADIUS,
     hull_weights,
     separating_direction,
 )
-from lnattn.studies.threads import one_blas_thread
 
 #: How each verdict was found: `Selectability.method` indexes this.
 METHODS = ("own or another's direction", "walk", "linear program", "duplicate")

@@ -24,7 +24,7 @@ from typing import no_type_check
 import numba as nb
 import numpy as np
 
-from lnattn.compiled import forget_outdated
+from lnattn.numerics.compiled import forget_outdated
 from lnattn.studies import selectability_corral
 from lnattn.studies.selectability_corral import (
     NO_WEIGHT,

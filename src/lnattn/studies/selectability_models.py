@@ -18,11 +18,11 @@ from jaxtyping import Float, Int
 
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.models.layers import FirstLayer
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 from lnattn.studies.selectability import AffineHull, selectability
 from lnattn.studies.selectability_verify import verify
 from lnattn.text.corpora import read_documents
+from lnattn.weights import FirstLayer
 
 #: Numbers of principal components to keep, as far as a head has so many.
 DIMENSIONS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)

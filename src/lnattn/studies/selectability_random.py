@@ -19,8 +19,8 @@ import numba as nb
 import numpy as np
 from jaxtyping import Float, Int
 
-from lnattn.compiled import forget_outdated
 from lnattn.errors import ShapeError
+from lnattn.numerics.compiled import forget_outdated
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies import selectability_corral
 from lnattn.studies import selectability_kernel as kernel

@@ -28,8 +28,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.layers import Embeddings
-from lnattn.studies.threads import one_torch_thread
+from lnattn.numerics.threads import one_torch_thread
+from lnattn.weights import Embeddings
 
 #: Positions that a thread holds at one time: 128 × V numbers, 26 MB for GPT-2's vocabulary. The
 #: matrix product packs all embeddings anew for each block, so a small block would cost more.

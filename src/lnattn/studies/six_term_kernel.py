@@ -32,9 +32,9 @@ from typing import no_type_check
 import numba
 import numpy as np
 
-from lnattn.compiled import forget_outdated
-from lnattn.studies import vectorised
-from lnattn.studies.vectorised import FAST, as_ordered, exp, from_ordered
+from lnattn.numerics import vectorised
+from lnattn.numerics.compiled import forget_outdated
+from lnattn.numerics.vectorised import FAST, as_ordered, exp, from_ordered
 
 _F = np.float32
 _TOO_LARGE = 5e29

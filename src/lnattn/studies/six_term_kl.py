@@ -18,9 +18,9 @@ from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS, look_up
 from lnattn.errors import ShapeError
-from lnattn.models.layers import Embeddings
+from lnattn.numerics.threads import one_torch_thread
 from lnattn.studies.six_term_kernel import divergences
-from lnattn.studies.threads import one_torch_thread
+from lnattn.weights import Embeddings
 
 #: Queries whose scores a thread holds at one time: 4 · 64 · n numbers, within its own cache.
 _BLOCK = 64

@@ -23,10 +23,10 @@ from torch import Tensor, nn
 from transformers import GPT2LMHeadModel
 
 from lnattn.errors import CheckpointError
-from lnattn.models.training import TrainingPlan, train
 from lnattn.storage import provenance, read_json, sha256_of_file, write_atomically, write_json
 from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.tokenizers import encode_stream, load_tokenizer
+from lnattn.training.loop import TrainingPlan, train
 
 
 class ProjectionOnly(nn.Module):

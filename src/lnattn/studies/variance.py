@@ -19,9 +19,9 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.layers import Embeddings
-from lnattn.studies.correlation import Correlation, spearman, spearman_rows
+from lnattn.numerics.correlation import Correlation, spearman, spearman_rows
 from lnattn.studies.sigma_bands import covariance_blocks, variances
+from lnattn.weights import Embeddings
 
 
 @dataclass(frozen=True, eq=False)

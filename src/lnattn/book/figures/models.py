@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lnattn.book.style import DIVERGING, PALETTE, WIDTH
-from lnattn.studies.survey import RULES, Finding
+from lnattn.claims.survey import RULES, Finding
 
 _MARKS = {True: "✓", False: "✗", None: "–"}
 

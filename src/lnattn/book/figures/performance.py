@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
 
-from lnattn.book.benchmarks import Benchmark
+from lnattn.book.benchmark_report import Benchmark
 from lnattn.book.style import BLUE, GREY, PALETTE, SMALL, VERMILION, WIDTH
 from lnattn.errors import ResultError
 

@@ -23,14 +23,15 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from lnattn.book import ledger
-from lnattn.book.claims import Claim, claims
-from lnattn.book.ledger import VERDICTS, Entry
-from lnattn.book.web import frozen_claims, links
+from lnattn.book.web import links
 from lnattn.book.web.executed import registered
 from lnattn.book.web.sources import source_of
-from lnattn.book.web.tally import by_model, own_first, tally
 from lnattn.book.web.text import inline
+from lnattn.claims import frozen as frozen_claims
+from lnattn.claims import ledger
+from lnattn.claims.ledger import VERDICTS, Entry
+from lnattn.claims.listed import Claim, claims
+from lnattn.claims.tally import by_model, own_first, tally
 from lnattn.errors import ResultError
 from lnattn.models.choice import default_model
 from lnattn.storage import write_json

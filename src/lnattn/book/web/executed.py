@@ -1,7 +1,7 @@
 """What the executed chapters registered, read from the chapters' own outputs.
 
 MyST-NB keeps the data that a notebook glues in `NAME.glue.json` beside the executed notebook;
-`lnattn.book.ledger.register` puts its records there. So the claims page shows what the very
+`lnattn.claims.ledger.register` puts its records there. So the claims page shows what the very
 run registered that the chapter shows, also where that run came from the execution cache.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from lnattn.book.ledger import RECORD_PREFIX, Entry, as_entry, in_order
+from lnattn.claims.ledger import RECORD_PREFIX, Entry, as_entry, in_order
 from lnattn.errors import ResultError
 from lnattn.storage import read_json
 

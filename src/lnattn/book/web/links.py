@@ -8,8 +8,8 @@ from typing import Any
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from lnattn.book.claims import Claim
-from lnattn.book.ledger import Entry
+from lnattn.claims.ledger import Entry
+from lnattn.claims.listed import Claim
 
 CELLS = "lnattn_cells"
 #: The page that shows the tests (see `claims_page.ClaimTests`).

@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import TERMS, six_terms
-from lnattn.book.paths import repository
 from lnattn.book.style import BLUE, DIVERGING, settings
 from lnattn.models.checkpoints import load_first_layer
+from lnattn.paths import repository
 
 SENTENCE = "The city of New York lies on the coast of the Atlantic Ocean."
 HEAD = 2

@@ -19,8 +19,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lnattn.book.paths import repository
 from lnattn.errors import LnattnError, ResultError
+from lnattn.paths import repository
 from lnattn.storage import sha256_of_file
 
 #: Below `_build`: what must be the same in two builds, as patterns.

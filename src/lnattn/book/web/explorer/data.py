@@ -17,12 +17,12 @@ from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.terms import SixTerms, six_terms
 from lnattn.book.web.explorer.texts import token_texts
 from lnattn.errors import ResultError
-from lnattn.models.layers import Embeddings, FirstLayer
 from lnattn.studies.affinity import token_vectors
 from lnattn.studies.detokenization import Detokenization
 from lnattn.studies.topk import best_partners
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
+from lnattn.weights import Embeddings, FirstLayer
 
 #: Partners shown on each side of a token in each head.
 RANKS = 5

@@ -26,10 +26,10 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from lnattn.book.inputs import digest_of, execution_digest, files_below
-from lnattn.book.paths import repository
 from lnattn.book.web.explorer.texts import script
 from lnattn.errors import LnattnError
 from lnattn.models.choice import Choice, default_model
+from lnattn.paths import repository
 from lnattn.storage import read_json, sha256_of_file, write_atomically, write_json
 
 ASSETS = Path(__file__).parent / "assets"

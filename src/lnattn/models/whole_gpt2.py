@@ -13,8 +13,8 @@ from lnattn.errors import CheckpointError
 from lnattn.models.architectures import GPT2
 from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.choice import Choice
-from lnattn.models.transformer import ACTIVATIONS, Block, FeedForward, Transformer
-from lnattn.models.weights import Account
+from lnattn.models.safetensors_files import Account
+from lnattn.transformer import ACTIVATIONS, Block, FeedForward, Transformer
 
 #: Of the families, only this one is read whole.
 _FAMILY = "GPT-2"

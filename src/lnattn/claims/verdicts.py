@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lnattn.book.ledger import FAILS, HOLDS, HOLDS_IN_PART
+from lnattn.claims.ledger import FAILS, HOLDS, HOLDS_IN_PART
 from lnattn.errors import ResultError
 
 

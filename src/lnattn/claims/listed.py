@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from lnattn.book.paths import claims_file
 from lnattn.errors import ResultError
+from lnattn.paths import claims_file
 
 _ID = re.compile(r"[KBRM][1-9][0-9]*")
 _TEST = re.compile(r"tests/\w+\.py::test_\w+")

@@ -8,7 +8,7 @@ from pathlib import Path
 from lnattn.errors import ResultError
 
 #: The list of claims in an installed package (see `pyproject.toml`); not in a repository.
-PACKAGED_CLAIMS = Path(__file__).resolve().parents[1] / "data" / "claims.yml"
+PACKAGED_CLAIMS = Path(__file__).resolve().parent / "data" / "claims.yml"
 
 
 def find_repository() -> Path | None:

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.models.layers import FirstLayer
 from lnattn.studies import affinity, auroc, contribution, measured_attention, position, variance
 from lnattn.studies.first_token import first_token_switch
 from lnattn.studies.position_bias import position_bias
 from lnattn.studies.sigma_bands import InverseSigma, inverse_sigma_bands
 from lnattn.text.ngrams import count_bigrams
+from lnattn.weights import FirstLayer
 
 #: First and second word of common names; a model is asked about those that are tokens of its own.
 NAMES = tuple(

@@ -1,6 +1,6 @@
 """Which claims about first layers hold for which model, and for models that learned nothing.
 
-Each claim is asked by its rule in `lnattn.studies.survey_rules`. Beside a model stands its *null*:
+Each claim is asked by its rule in `lnattn.claims.kamoda`. Beside a model stands its *null*:
 the same model with the entries of every tensor dealt out anew. A claim that the null passes too
 says nothing about training.
 """
@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from lnattn.claims.kamoda import RULES, Subject
 from lnattn.errors import ResultError
-from lnattn.models.layers import FirstLayer
 from lnattn.storage import provenance, read_result, write_result
-from lnattn.studies.survey_rules import RULES, Subject
+from lnattn.weights import FirstLayer
 
 
 @dataclass(frozen=True)

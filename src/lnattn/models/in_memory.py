@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from lnattn.errors import CheckpointError
-from lnattn.models.layers import AttentionLayer, Embeddings, FirstLayer, LayerNorm
+from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 _WEIGHTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
 

@@ -14,14 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
-from lnattn.models.layers import (
-    AttentionLayer,
-    Embeddings,
-    LayerNorm,
-    _check,
-    _check_dims,
-    _Weights,
-)
+from lnattn.weights import AttentionLayer, Embeddings, LayerNorm, _check, _check_dims, _Weights
 
 #: Activations by the names that Hugging Face configurations use.
 ACTIVATIONS = {

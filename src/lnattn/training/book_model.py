@@ -14,7 +14,6 @@ from safetensors.torch import save
 from transformers import PreTrainedTokenizerFast
 
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.models.training import TrainingPlan, held_out_loss, train
 from lnattn.storage import (
     provenance,
     read_json,
@@ -26,6 +25,7 @@ from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.ngrams import bigram_loss, unigram_loss
 from lnattn.text.tokenizers import encode_stream, load_tokenizer, train_bpe
+from lnattn.training.loop import TrainingPlan, held_out_loss, train
 
 
 def train_book_model(

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ShapeError
-from lnattn.models.layers import AttentionLayer
-from lnattn.models.transformer import ACTIVATIONS, Block, FeedForward
+from lnattn.transformer import ACTIVATIONS, Block, FeedForward
+from lnattn.weights import AttentionLayer
 
 
 def causal_mask(queries: int, keys: int, window: int | None = None) -> Bool[Tensor, "query key"]:

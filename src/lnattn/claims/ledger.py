@@ -18,10 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lnattn.book.claims import Claim, claim, claims
 from lnattn.book.page import plain_scalar
-from lnattn.book.paths import ledger_folder
+from lnattn.claims.listed import Claim, claim, claims
 from lnattn.errors import ResultError
+from lnattn.paths import ledger_folder
 from lnattn.storage import package_versions, read_json, write_json
 
 HOLDS = "holds"

@@ -15,7 +15,7 @@ from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
-from lnattn.models.chunked_loss import chunked_loss
+from lnattn.training.chunked_loss import chunked_loss
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 

@@ -22,11 +22,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lnattn.book.claims import Claim, claims
 from lnattn.book.inputs import FROZEN_CLAIMS
-from lnattn.book.ledger import Entry, as_entry, in_order
-from lnattn.book.paths import repository
+from lnattn.claims.ledger import Entry, as_entry, in_order
+from lnattn.claims.listed import Claim, claims
 from lnattn.errors import LnattnError, ResultError
+from lnattn.paths import repository
 from lnattn.storage import read_json, write_json
 
 SHARE = 1e-3
@@ -195,7 +195,7 @@ def _key(record: Mapping[str, Any]) -> tuple[str, str, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Freeze the claims of the last build; returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m lnattn.book.web.frozen_claims",
+        prog="python -m lnattn.claims.frozen",
         description="Freeze the claims of the last build, to compare later builds with.",
     )
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")

@@ -16,8 +16,8 @@ from tqdm.auto import tqdm
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.models.forward import PRECISIONS, training_loss
-from lnattn.models.training_state import load_best, resume_run, save_run, save_snapshot
+from lnattn.training.forward import PRECISIONS, training_loss
+from lnattn.training.state import load_best, resume_run, save_run, save_snapshot
 
 #: Windows evaluated at a time.
 _EVALUATE = 16

@@ -47,22 +47,22 @@ help:
 	@echo "make clean                delete what was built, but not .venv"
 
 book: $(STAMP)
-	@$(PY) -m lnattn.book.build
+	@$(PY) -m booksite.build
 
 execute: $(STAMP)
-	@$(PY) -m lnattn.book.build $(if $(CHAPTER),--chapter "$(CHAPTER)",--force)
+	@$(PY) -m booksite.build $(if $(CHAPTER),--chapter "$(CHAPTER)",--force)
 
 freeze-claims: $(STAMP)
 	@$(PY) -m lnattn.claims.frozen
 
 twice: $(STAMP)
-	@$(PY) -m lnattn.book.web.twice
+	@$(PY) -m booksite.twice
 
 pdf: $(STAMP)
-	@$(PY) -m lnattn.book.build --pdf
+	@$(PY) -m booksite.build --pdf
 
 links: $(STAMP)
-	@$(PY) -m lnattn.book.build --links
+	@$(PY) -m booksite.build --links
 
 test: $(STAMP)
 	@$(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile $(ARGS)
@@ -82,7 +82,7 @@ screenshots: $(STAMP)
 	@$(PY) tests/screenshots.py
 
 lock: $(STAMP)
-	@$(PY) -m lnattn.book.lock > constraints.new && mv constraints.new constraints.txt
+	@$(PY) -m booksite.lock > constraints.new && mv constraints.new constraints.txt
 
 clean:
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis

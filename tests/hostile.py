@@ -9,8 +9,8 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from lnattn.book.web.explorer.data import Explored, explore
-from lnattn.book.web.explorer.texts import text_of_bytes
+from booksite.explorer.data import Explored, explore
+from booksite.explorer.texts import text_of_bytes
 from lnattn.studies.detokenization import detokenization
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer

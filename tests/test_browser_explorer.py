@@ -14,9 +14,9 @@ import torch
 from hostile import HOSTILE, explored
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-from lnattn.book.web.explorer import page as extension
-from lnattn.book.web.explorer.scripts import scripts
-from lnattn.book.web.explorer.texts import script
+from booksite.explorer import page as extension
+from booksite.explorer.scripts import scripts
+from booksite.explorer.texts import script
 from lnattn.studies.contribution import kl_of_removal
 
 SENTENCES = ["3 1 4 1 5 9 2", "0 1 2", "2 7 1 8 2 8 1 8"]

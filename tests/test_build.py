@@ -13,9 +13,8 @@ import time
 import pytest
 import yaml
 
+from booksite import build, inputs, twice
 from lnattn import paths
-from lnattn.book import build, inputs
-from lnattn.book.web import twice
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 
@@ -28,7 +27,7 @@ def tree(tmp_path):
     for name, text in {
         "src/lnattn/attention/terms.py": "terms = 6",
         "src/lnattn/claims/ledger.py": "ledger = 1",
-        "src/lnattn/book/build.py": "site = 1",
+        "src/booksite/build.py": "site = 1",
         "data/book-gpt2/model.safetensors": "weights",
         "constraints.txt": "torch==1",
         "notebooks/01-a.md": "# A",
@@ -66,7 +65,7 @@ def test_chapters_run_again_when_code_data_or_lock_change(tree, name):
 
 
 @pytest.mark.parametrize(
-    "name", ["notebooks/01-a.md", "book/index.md", "_config.yml", "src/lnattn/book/build.py"]
+    "name", ["notebooks/01-a.md", "book/index.md", "_config.yml", "src/booksite/build.py"]
 )
 def test_pages_are_made_again_but_chapters_not_rerun_when_only_the_site_changes(tree, name):
     before = digests(tree)
@@ -163,7 +162,13 @@ def test_claims_count_for_chapters_but_their_tests_do_not(tree):
 
 @pytest.mark.parametrize(
     "name",
-    ["src/lnattn/book/web/head.py", "data/results/claims/book-gpt2.json", "tests/test_a.py"],
+    [
+        "src/booksite/head.py",
+        "src/lnattn/cli.py",
+        "src/lnattn/commands/count.py",
+        "data/results/claims/book-gpt2.json",
+        "tests/test_a.py",
+    ],
 )
 def test_what_only_pages_show_runs_no_chapter(tree, name):
     before = digests(tree)

@@ -10,11 +10,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booksite.executed import registered
+from booksite.sources import source_of
 from lnattn import paths
 from lnattn.attention.forward import attention_pattern
 from lnattn.attention.layernorm import standardise
-from lnattn.book.web.executed import registered
-from lnattn.book.web.sources import source_of
 from lnattn.claims import frozen as frozen_claims
 from lnattn.claims.ledger import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Entry, report
 from lnattn.claims.listed import SOURCES, Claim, claims

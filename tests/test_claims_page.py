@@ -22,8 +22,8 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace, patch_docutils
 
+from booksite import downloads, head
 from lnattn import paths
-from lnattn.book.web import downloads, head
 from lnattn.claims import frozen as frozen_claims
 from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import claims
@@ -71,7 +71,7 @@ class Book:
     def build(self, **settings) -> str:
         """Build it; returns the warnings."""
         settings = {
-            "extensions": ["myst_parser", "lnattn.book.web"],
+            "extensions": ["myst_parser", "booksite"],
             "myst_enable_extensions": ["dollarmath"],
             "exclude_patterns": ["tests"],
             "project": "Tiny book",
@@ -153,7 +153,7 @@ def test_the_sentence_and_the_file_and_the_command_agree(book, monkeypatch, tmp_
     data = book.data()
     assert data["summary"].startswith(f"1 of {len(claims())} claims holds on tiny; 1 fails and ")
     assert data["summary"] in book.page("index")
-    from lnattn.book.build import publish_ledger
+    from booksite.build import publish_ledger
 
     publish_ledger(book.out / "claims.json", tmp_path / "ledger")
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path / "ledger"))

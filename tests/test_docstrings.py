@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lnattn
-from lnattn.book.docstrings import as_restructured_text
+from booksite.docstrings import as_restructured_text
 
 
 def render(lines: list[str]) -> tuple[str, str]:

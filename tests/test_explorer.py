@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
+from booksite.explorer import data, scripts, texts
 from lnattn import fold, load_first_layer, six_terms
-from lnattn.book.web.explorer import data, scripts, texts
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
 from lnattn.studies.affinity import token_vectors
@@ -269,7 +269,7 @@ def test_the_same_input_gives_the_same_bytes(written) -> None:
 
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-from lnattn.book.web.explorer import page  # noqa: E402
+from booksite.explorer import page  # noqa: E402
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ pytest.importorskip("sphinx_book_theme", reason="the book's theme is absent: pip
 
 from fontTools.ttLib import TTFont
 
-from lnattn.book.web import icons
+from booksite import icons
 
 #: A character each of the icons that a page of the theme always has, and of some that none has.
 USED = {"magnifying-glass": 0xF002, "bars": 0xF0C9, "moon": 0xF186}
@@ -29,7 +29,7 @@ def site(tmp_path_factory) -> Path:
     place = tmp_path_factory.mktemp("light")
     (place / "conf.py").write_text(
         "project = 'Test'\nhtml_theme = 'sphinx_book_theme'\nhtml_last_updated_fmt = '%Y'\n"
-        "extensions = ['lnattn.book.web.icons', 'lnattn.book.web.light']\n"
+        "extensions = ['booksite.icons', 'booksite.light']\n"
         "html_static_path = ['static']\n"
     )
     (place / "static").mkdir()

@@ -12,7 +12,7 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 from sphinx.application import Sphinx
 from sphinx.config import Config
 
-from lnattn.book.web.paper import UPRIGHT, preamble, tell_latex
+from booksite.paper import UPRIGHT, preamble, tell_latex
 from lnattn.paths import repository
 
 

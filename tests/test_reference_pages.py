@@ -21,7 +21,7 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from lnattn.book.reference import documented_by, modules_below
+from booksite.reference import documented_by, modules_below
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "book").glob("api*.md"))
@@ -90,7 +90,7 @@ def built(tmp_path_factory) -> tuple[Sphinx, str, Path]:
             "html",
             confoverrides={
                 **{key: value for key, value in settings.items() if key.startswith(chosen)},
-                "extensions": ["myst_parser", *extensions, "lnattn.book.reference"],
+                "extensions": ["myst_parser", *extensions, "booksite.reference"],
                 "root_doc": "api",
                 "nitpicky": True,
                 "html_theme": "basic",

@@ -12,7 +12,7 @@ import pytest
 Image = pytest.importorskip("PIL.Image", reason="Pillow, which matplotlib needs, is missing")
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 
-from lnattn.book.web import shrink  # noqa: E402
+from booksite import shrink  # noqa: E402
 
 
 def png(array: np.ndarray) -> bytes:

@@ -73,7 +73,7 @@ def test_a_page_names_no_resource_of_another_host(page):
 
 def test_lists_without_items_lose_their_role():
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-    from lnattn.book.web.roles import repaired
+    from booksite.roles import repaired
 
     books = '<div role="list" class="citation-list"><div role="doc-biblioentry">A</div></div>'
     assert repaired(books) == books.replace(' role="list"', "", 1)
@@ -87,7 +87,7 @@ def test_only_pages_with_mathematics_load_mathjax():
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
     from sphinx.builders.html._assets import _JavaScript
 
-    from lnattn.book.web import light
+    from booksite import light
 
     def loaded(body: str | None) -> list[str]:
         scripts = [_JavaScript("_static/a.js"), _JavaScript("_static/mathjax/tex-chtml.js?v=1")]
@@ -104,7 +104,7 @@ def test_only_pages_with_mathematics_load_mathjax():
 
 def test_icons_are_loaded_once(tmp_path):
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-    from lnattn.book.web import light
+    from booksite import light
 
     light.lighten(tmp_path)
     scripts = tmp_path / "_static" / "scripts"

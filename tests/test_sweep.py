@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 
-from lnattn.book.web.sweep import MADE, sweep
+from booksite.sweep import MADE, sweep
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_two_builds_leave_no_figure_of_the_first(tmp_path):
 
     source, out = tmp_path / "source", tmp_path / "html"
     (source / "part").mkdir(parents=True)
-    (source / "conf.py").write_text("extensions = ['lnattn.book.web.sweep']\n")
+    (source / "conf.py").write_text("extensions = ['booksite.sweep']\n")
     for name in ("one.png", "two.png", "three.png"):
         (source / name).write_bytes(name.encode())  # Sphinx copies pictures, and reads none
 

@@ -74,6 +74,7 @@ def test_every_module_is_in_the_wheel(installed) -> None:
     packed = {p.relative_to(installed / "lnattn") for p in (installed / "lnattn").rglob("*.py")}
     assert not wanted - packed
     assert (installed / "lnattn" / "py.typed").is_file()
+    assert not (installed / "booksite").exists(), "what builds the site works in a clone only"
 
 
 def test_the_claims_come_with_the_package(installed, tmp_path) -> None:

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lnattn.book.inputs import FROZEN_CLAIMS
+from booksite.inputs import FROZEN_CLAIMS
 from lnattn.claims.ledger import Entry, as_entry, in_order
 from lnattn.claims.listed import Claim, claims
 from lnattn.errors import LnattnError, ResultError

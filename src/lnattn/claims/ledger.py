@@ -3,7 +3,7 @@
 `book/claims.yml` lists every claim once. A chapter calls `register` where it has computed one;
 `table` then shows 'claim | reported | reproduced here | holds?'. A record goes to two places: to a
 small JSON file in the ledger folder, for whoever runs a chapter by hand, and, unseen, into the
-output of the notebook's cell. A build reads the latter (`lnattn.book.web.executed`), so that the
+output of the notebook's cell. A build reads the latter (`booksite.executed`), so that the
 records are always those of the very run that its pages show.
 """
 

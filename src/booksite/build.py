@@ -1,4 +1,4 @@
-"""Build the book: `python -m lnattn.book.build` (what `make book` calls).
+"""Build the book: `python -m booksite.build` (what `make book` calls).
 
 Runs Jupyter Book with an execution cache that belongs to the present source, data, lock and
 model, so that stale numbers cannot survive a change, and with warnings as errors. A chapter that
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import yaml
 
-from lnattn.book.inputs import execution_digest, site_digest
+from booksite.inputs import execution_digest, site_digest
 from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.choice import Choice, default_model
@@ -113,7 +113,7 @@ def execute_chapter(root: Path, name: str) -> int:
     prune(folders.caches, keep=digest)
     target = folders.build / "executed" / Path(choice.name).name / f"{chapter.stem}.ipynb"
     say(f"executing {chapter.relative_to(root)} on {choice}")
-    command = [sys.executable, "-m", "lnattn.book.web.execute", chapter, cache / "cells", target]
+    command = [sys.executable, "-m", "booksite.execute", chapter, cache / "cells", target]
     return subprocess.run(
         list(map(str, command)), env=environment(root, folders, cache, choice), check=False
     ).returncode
@@ -259,7 +259,7 @@ def say(text: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and build; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m lnattn.book.build", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m booksite.build", description=__doc__)
     parser.add_argument("--force", action="store_true", help="run every chapter again")
     parser.add_argument("--chapter", metavar="06", help="run this chapter only, and no site")
     parser.add_argument("--links", action="store_true", help="then follow every outgoing link")

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.book.web.explorer.data import Explored, neighbours
-from lnattn.book.web.explorer.texts import script
+from booksite.explorer.data import Explored, neighbours
+from booksite.explorer.texts import script
 from lnattn.errors import ResultError
 
 #: Tokens of one shard: quick to load on a phone, and still few files.

@@ -15,13 +15,10 @@ from pathlib import Path
 
 from lnattn.storage import package_versions, sha256_of_file
 
-#: Modules that make pages but take no part in what a chapter computes.
-SITE_ONLY = frozenset(
-    {"inputs.py", "build.py", "site.py", "lock.py", "docstrings.py", "reference.py"}
-)
-#: The same for a whole package below `book`, and for the numbers that pages are checked against.
-SITE_PACKAGE = "web"
+#: The numbers that pages are checked against: no chapter computes with them.
 FROZEN_CLAIMS = Path("data", "results", "claims")
+#: The command line: chapters print its help, but compute nothing with it.
+_COMMANDS = (Path("src", "lnattn", "cli.py"), Path("src", "lnattn", "commands"))
 #: What running programs leave behind, never an input.
 _LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
 #: Environment variables that change what a chapter computes.
@@ -35,7 +32,8 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
     """
     environment = os.environ if environment is None else environment
     places = (root / "src" / "lnattn", root / "data", root / "constraints.txt")
-    files = [path for path in files_below(*places) if not _of_the_site(path.relative_to(root))]
+    without = [root / place for place in (*_COMMANDS, FROZEN_CLAIMS)]
+    files = [path for path in files_below(*places) if not _at_or_below(path, without)]
     facts = {
         "model": model,
         "claims": claims_as_chapters_see_them(root),
@@ -48,19 +46,13 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
 
 def site_digest(root: Path, execution: str, repository: str = "") -> str:
     """Digest of all that the built site depends on, the execution digest included."""
-    pages = ("book", "notebooks", "tests", "_config.yml", "_toc.yml", str(FROZEN_CLAIMS))
-    files = list(files_below(*(root / name for name in pages)))
-    package = files_below(root / "src" / "lnattn" / "book")
-    files += [path for path in package if _of_the_site(path.relative_to(root))]
+    pages = ("book", "notebooks", "tests", "_config.yml", "_toc.yml", "src/booksite")
+    files = files_below(*(root / name for name in (*pages, *_COMMANDS, FROZEN_CLAIMS)))
     return digest_of(root, files, {"execution": execution, "repository": repository})
 
 
-def _of_the_site(path: Path) -> bool:
-    """Whether a file, named from the repository's root, only makes pages and computes nothing."""
-    inside = path.parts[2:] if path.parts[:2] == ("src", "lnattn") else ()
-    if len(inside) == 2 and inside[0] == "book":
-        return inside[1] in SITE_ONLY
-    return inside[:2] == ("book", SITE_PACKAGE) or path.is_relative_to(FROZEN_CLAIMS)
+def _at_or_below(path: Path, places: Iterable[Path]) -> bool:
+    return any(path.is_relative_to(place) for place in places)
 
 
 def claims_as_chapters_see_them(root: Path) -> str:

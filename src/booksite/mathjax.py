@@ -19,7 +19,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-from lnattn.book.lock import installed_closure
+from booksite.lock import installed_closure
 
 _CARRIER = "sphinx-mathjax-offline"
 #: Below MathJax's folder: TeX in, HTML with web fonts out, and what its menu may ask for later.

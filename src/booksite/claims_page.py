@@ -23,10 +23,10 @@ from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-from lnattn.book.web import links
-from lnattn.book.web.executed import registered
-from lnattn.book.web.sources import source_of
-from lnattn.book.web.text import inline
+from booksite import links
+from booksite.executed import registered
+from booksite.sources import source_of
+from booksite.text import inline
 from lnattn.claims import frozen as frozen_claims
 from lnattn.claims import ledger
 from lnattn.claims.ledger import VERDICTS, Entry

@@ -1,6 +1,6 @@
 """The installed packages that lnattn needs, with their versions: the book's lock.
 
-`python -m lnattn.book.lock > constraints.txt` (what `make lock` does) pins what is installed now.
+`python -m booksite.lock > constraints.txt` (what `make lock` does) pins what is installed now.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Build the book twice from nothing and compare: `python -m lnattn.book.web.twice` (`make twice`).
+"""Build the book twice from nothing and compare: `python -m booksite.twice` (`make twice`).
 
 Two copies of the working tree, without any cache, are built one after the other on this machine.
 The records of the claims, the figures, the data and the token explorer must be equal byte for byte;
@@ -90,7 +90,7 @@ def lacking(build: Path) -> Iterator[str]:
 def build_copy(root: Path, place: Path) -> Path:
     """Build a copy of the tree in `place`; returns its `_build` folder."""
     copy_tree(root, place)
-    command = [sys.executable, "-m", "lnattn.book.build", "--root", str(place)]
+    command = [sys.executable, "-m", "booksite.build", "--root", str(place)]
     # The copy's own package and data, not the ones that are installed.
     environment = {**os.environ, "PYTHONPATH": str(place / "src")}
     status = subprocess.run(command, env=environment, check=False).returncode
@@ -101,7 +101,7 @@ def build_copy(root: Path, place: Path) -> Path:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Build twice and compare; returns 0 where all is the same, else 1."""
-    parser = argparse.ArgumentParser(prog="python -m lnattn.book.web.twice", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m booksite.twice", description=__doc__)
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
     parser.add_argument(
         "--against",

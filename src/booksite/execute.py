@@ -1,4 +1,4 @@
-"""Run one chapter and keep what came out: `python -m lnattn.book.web.execute` (see `book.build`).
+"""Run one chapter and keep what came out: `python -m booksite.execute` (see `build`).
 
 The notebook is read as MyST-NB reads it, run by the same code, and put into the build's cache under
 the same key. So the next build shows this run and does not repeat it.

@@ -1,7 +1,7 @@
 """What the token explorer shows of a model: each token's partners, AUROC, bigrams, and sentences.
 
 Everything is computed by the studies of the book; this module only asks them for many tokens at
-once. How the results are written for a browser is the matter of `lnattn.book.web.explorer.scripts`.
+once. How the results are written for a browser is the matter of `booksite.explorer.scripts`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from booksite.explorer.texts import token_texts
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.terms import SixTerms, six_terms
-from lnattn.book.web.explorer.texts import token_texts
 from lnattn.errors import ResultError
 from lnattn.studies.affinity import token_vectors
 from lnattn.studies.detokenization import Detokenization

@@ -25,8 +25,8 @@ from sphinx.errors import ExtensionError
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from lnattn.book.inputs import digest_of, execution_digest, files_below
-from lnattn.book.web.explorer.texts import script
+from booksite.explorer.texts import script
+from booksite.inputs import digest_of, execution_digest, files_below
 from lnattn.errors import LnattnError
 from lnattn.models.choice import Choice, default_model
 from lnattn.paths import repository
@@ -131,9 +131,9 @@ def _key(root: Path, wanted: Wanted) -> str:
 def _compute(wanted: Wanted, folder: Path, key: str) -> None:
     """Write a model's scripts and their manifest to `folder`, all or nothing."""
     # Here and not at the top: reading cached data needs neither PyTorch nor the studies.
+    from booksite.explorer.data import explore
+    from booksite.explorer.scripts import scripts
     from lnattn.book.affinity_studies import affinity_study
-    from lnattn.book.web.explorer.data import explore
-    from lnattn.book.web.explorer.scripts import scripts
     from lnattn.models.checkpoints import load_first_layer
 
     begun = time.monotonic()

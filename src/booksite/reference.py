@@ -22,7 +22,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-from lnattn.book.docstrings import as_restructured_text
+from booksite.docstrings import as_restructured_text
 
 _BLOCK = re.compile(r"^```\{api\} +([\w. ]+)\n```$", re.MULTILINE)
 

@@ -1,6 +1,6 @@
 """What makes a site of the executed chapters: takes no part in what a chapter computes.
 
-As a Sphinx extension, `lnattn.book.web` is all of it: claims, downloads, the token explorer, and
+As a Sphinx extension, `booksite` is all of it: claims, downloads, the token explorer, and
 what search engines read.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 def setup(app: Any) -> dict[str, Any]:
     # Here, because the command line reads parts of this package where Sphinx is not installed.
-    from lnattn.book.web import (
+    from booksite import (
         claims_page,
         downloads,
         head,
@@ -23,7 +23,7 @@ def setup(app: Any) -> dict[str, Any]:
         shrink,
         sweep,
     )
-    from lnattn.book.web.explorer import page as explorer
+    from booksite.explorer import page as explorer
 
     parts = (
         claims_page, downloads, explorer, head, icons, light, paper, reading, roles, shrink, sweep,

@@ -1,6 +1,6 @@
 """The picture that stands for the book where a link to it is shared, 1200 × 630 pixels.
 
-`python -m lnattn.book.web.preview` draws it anew into `book/static/preview.png`, from the embedded
+`python -m booksite.preview` draws it anew into `book/static/preview.png`, from the embedded
 model: the six terms of the scores of one sentence in one head.
 """
 

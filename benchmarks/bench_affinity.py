@@ -14,9 +14,9 @@ from sklearn.metrics import roc_auc_score
 
 from lnattn import FirstLayer, fold
 from lnattn.attention.folding import FoldedAttention
-from lnattn.studies.affinity import TokenVectors, mean_sigma, token_vectors
-from lnattn.studies.auroc import Neighbours, head_auroc
-from lnattn.studies.topk import best_partners, score_blocks
+from lnattn.studies.affinity.auroc import Neighbours, head_auroc
+from lnattn.studies.affinity.topk import best_partners, score_blocks
+from lnattn.studies.affinity.vectors import TokenVectors, mean_sigma, token_vectors
 
 
 def zipf_bigrams(vocab: int, draws: int, seed: int = 0) -> sparse.csr_array:

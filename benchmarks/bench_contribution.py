@@ -14,9 +14,9 @@ from common import GPT2_SMALL, growth, peak_memory, random_first_layer, ratio, t
 from lnattn import FirstLayer, fold
 from lnattn.attention.terms import TERMS
 from lnattn.errors import ResultError
-from lnattn.studies import six_term_kl
-from lnattn.studies.contribution import contributions
-from lnattn.studies.six_term_kl import SixTermKL
+from lnattn.studies.contribution import kl as six_term_kl
+from lnattn.studies.contribution.kl import SixTermKL
+from lnattn.studies.contribution.study import contributions
 
 PAPERS = "papers' algorithm"
 OURS = "lnattn"

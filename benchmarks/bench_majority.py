@@ -12,9 +12,9 @@ import torch
 from common import growth, ratio, time_side_by_side
 
 from lnattn.errors import ResultError
-from lnattn.studies.majority_data import majority_data
-from lnattn.studies.majority_model import MajorityTransformer, arm, sequences
-from lnattn.studies.majority_training import MajorityPlan, Stack
+from lnattn.studies.majority.model import MajorityTransformer, arm, sequences
+from lnattn.studies.majority.task import majority_data
+from lnattn.studies.majority.training import MajorityPlan, Stack
 
 TORCH = "torch encoder layer"
 OURS = "count space"

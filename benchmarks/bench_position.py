@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 
 from lnattn import FirstLayer, fold
 from lnattn.attention.layernorm import sigma
-from lnattn.studies.position_bias import position_bias
-from lnattn.studies.sigma_bands import covariance_blocks, inverse_sigma_bands
+from lnattn.studies.position.bias import position_bias
+from lnattn.studies.position.sigma import covariance_blocks, inverse_sigma_bands
 
 matplotlib.use("Agg")
 

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from common import growth, peak_memory, ratio, time_side_by_side
 
-from lnattn.studies.selectability import AffineHull, Selectability, selectability
-from lnattn.studies.selectability_lp import selectable_by_lp
-from lnattn.studies.selectability_search import bounded_search
-from lnattn.studies.selectability_verify import verify
+from lnattn.studies.selectability.decide import AffineHull, Selectability, selectability
+from lnattn.studies.selectability.papers_search import bounded_search
+from lnattn.studies.selectability.programs import selectable_by_lp
+from lnattn.studies.selectability.verify import verify
 
 
 def run(quick: bool = False) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from booksite.explorer.data import Explored, explore
 from booksite.explorer.texts import text_of_bytes
-from lnattn.studies.detokenization import detokenization
+from lnattn.studies.affinity.study import detokenization
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 

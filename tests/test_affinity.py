@@ -12,8 +12,8 @@ from random_models import attention_layer, embeddings_of, random_gpt2, random_la
 from lnattn import Embeddings, fold, six_terms
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
-from lnattn.studies import topk
-from lnattn.studies.affinity import (
+from lnattn.studies.affinity import topk
+from lnattn.studies.affinity.vectors import (
     TokenVectors,
     cosine_vectors,
     diagonal_z,
@@ -33,7 +33,7 @@ def vectors() -> TokenVectors:
 
 
 def test_mean_sigma_is_the_mean_over_positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lnattn.studies.affinity._BLOCK", 5 * 16)  # blocks of five tokens
+    monkeypatch.setattr("lnattn.studies.affinity.vectors._BLOCK", 5 * 16)  # blocks of five tokens
     model = random_gpt2(seed=3, d_model=24, heads=3, vocab=42, context=16)
     both = embeddings_of(model)
     expected = sigma(both.W_E[:, None] + both.W_P, 1e-5).mean(dim=1)
@@ -79,7 +79,7 @@ def test_partners_of_both_sides(vectors: TokenVectors) -> None:
 def test_ranks_count_strictly_better_keys(
     vectors: TokenVectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lnattn.studies.affinity._BLOCK", 2 * 3 * 40)  # two pairs a block
+    monkeypatch.setattr("lnattn.studies.affinity.vectors._BLOCK", 2 * 3 * 40)  # two pairs a block
     queries, keys = [1, 1, 5, 30, 0], [2, 9, 5, 0, 39]
     table = vectors.queries @ vectors.keys.mT
     found = ranks(vectors, queries, keys)

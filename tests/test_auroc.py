@@ -12,16 +12,16 @@ from scipy import sparse
 from sklearn.metrics import auc, roc_auc_score
 
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.studies import topk
-from lnattn.studies.affinity import TokenVectors
-from lnattn.studies.auroc import (
+from lnattn.studies.affinity import topk
+from lnattn.studies.affinity.auroc import (
     HeadAuroc,
     Neighbours,
     frequency_vectors,
     head_auroc,
     recall_curve,
 )
-from lnattn.studies.auroc_kernel import make_room, row_auroc
+from lnattn.studies.affinity.auroc_kernel import make_room, row_auroc
+from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.ngrams import count_bigrams
 
 

@@ -17,7 +17,7 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 from booksite.explorer import page as extension
 from booksite.explorer.scripts import scripts
 from booksite.explorer.texts import script
-from lnattn.studies.contribution import kl_of_removal
+from lnattn.studies.contribution.study import kl_of_removal
 
 SENTENCES = ["3 1 4 1 5 9 2", "0 1 2", "2 7 1 8 2 8 1 8"]
 TERMS = ("ee", "ep", "pe", "pp", "e", "p")

@@ -18,8 +18,9 @@ from lnattn import Embeddings, fold, six_terms
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
-from lnattn.studies import six_term_kernel
-from lnattn.studies.contribution import (
+from lnattn.studies.contribution import kl_kernel as six_term_kernel
+from lnattn.studies.contribution.kl import SixTermKL
+from lnattn.studies.contribution.study import (
     LEVELS,
     PAPERS_CODE,
     TEXT,
@@ -28,7 +29,6 @@ from lnattn.studies.contribution import (
     kl_of_removal,
     position_groups,
 )
-from lnattn.studies.six_term_kl import SixTermKL
 
 
 def random_embeddings(

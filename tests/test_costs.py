@@ -9,21 +9,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ShapeError
-from lnattn.models.costs import (
+from lnattn.studies.costs.formulas import (
     PRODUCTS,
     LayerSize,
     least_bytes,
     product_costs,
     roofline_seconds,
 )
-from lnattn.studies.profiling import (
+from lnattn.studies.costs.profiling import (
     OperatorCount,
     formula_and_count,
     profile_layer,
     random_block,
     random_cache,
 )
-from lnattn.studies.roofline import Roof, measure_layers, measure_roof
+from lnattn.studies.costs.roofline import Roof, measure_layers, measure_roof
 
 
 @settings(max_examples=25, deadline=None)

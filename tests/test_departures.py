@@ -14,10 +14,11 @@ from lnattn.book.departures import CONVENTIONS, Departure, Departures
 from lnattn.book.departures_trained import trained_departures
 from lnattn.paths import repository
 from lnattn.storage import write_result
-from lnattn.studies import majority, unselectable_results
-from lnattn.studies.contribution import PAPERS_CODE, TEXT
-from lnattn.studies.majority_training import MajorityPlan
-from lnattn.studies.unselectable_results import FrozenArm
+from lnattn.studies.contribution.study import PAPERS_CODE, TEXT
+from lnattn.studies.majority import results as majority
+from lnattn.studies.majority.training import MajorityPlan
+from lnattn.studies.selectability import evaluation as unselectable_results
+from lnattn.studies.selectability.evaluation import FrozenArm
 from lnattn.text.counts import Counts
 
 

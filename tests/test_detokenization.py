@@ -11,15 +11,15 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 from lnattn import FirstLayer, fold
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.storage import write_result
-from lnattn.studies.affinity import TokenVectors, heat_map, ranks, token_vectors
-from lnattn.studies.auroc import HeadAuroc, Neighbours, head_auroc
-from lnattn.studies.detokenization import (
+from lnattn.studies.affinity.auroc import HeadAuroc, Neighbours, head_auroc
+from lnattn.studies.affinity.study import (
     HEAD_BASELINES,
     Detokenization,
     detokenization,
     specific_auroc,
 )
-from lnattn.studies.table1 import TABLE_1, look_up, token_of
+from lnattn.studies.affinity.table1 import TABLE_1, look_up, token_of
+from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
 from lnattn.text.counts import Counts
 
 

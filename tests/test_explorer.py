@@ -20,7 +20,7 @@ from booksite.explorer import data, scripts, texts
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
-from lnattn.studies.affinity import token_vectors
+from lnattn.studies.affinity.vectors import token_vectors
 
 SENTENCES = ["3 1 4 1 5", "0", "2 7 1 8 2 8 1 8"]
 

@@ -18,7 +18,7 @@ from lnattn.book.printed import differences_from_printed
 from lnattn.cli import COMMANDS, main
 from lnattn.errors import ResultError, TokenError
 from lnattn.storage import read_result, write_result
-from lnattn.studies.contribution import Contributions
+from lnattn.studies.contribution.study import Contributions
 
 QUICK = ["position", "composition"]
 

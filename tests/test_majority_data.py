@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ShapeError
-from lnattn.studies.majority_data import (
+from lnattn.studies.majority.task import (
     AUTHORS,
     eligible,
     majority_data,

@@ -8,11 +8,11 @@ import pytest
 from lnattn.claims import ledger
 from lnattn.paths import repository
 from lnattn.storage import read_json
-from lnattn.studies import majority
-from lnattn.studies.majority import Experiment
-from lnattn.studies.majority_experiments import EXPERIMENTS, jobs_of
-from lnattn.studies.majority_model import arm
-from lnattn.studies.majority_runs import angles_to_ones
+from lnattn.studies.majority import results as majority
+from lnattn.studies.majority.experiments import EXPERIMENTS, jobs_of
+from lnattn.studies.majority.model import arm
+from lnattn.studies.majority.results import Experiment
+from lnattn.studies.majority.runs import angles_to_ones
 
 FOLDER = repository() / "data" / "results" / "majority"
 FROZEN = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -18,11 +18,12 @@ from hypothesis import strategies as st
 
 from lnattn import cli
 from lnattn.errors import ResultError, ShapeError
-from lnattn.studies import majority, majority_experiments
-from lnattn.studies.majority import Curves, Experiment, epochs_to, median, ratio_of_medians
-from lnattn.studies.majority_model import MAIN_ARMS, arm
-from lnattn.studies.majority_runs import Job, angles_to_ones, measures, run_job
-from lnattn.studies.majority_training import MajorityPlan, Stack
+from lnattn.studies.majority import experiments as majority_experiments
+from lnattn.studies.majority import results as majority
+from lnattn.studies.majority.model import MAIN_ARMS, arm
+from lnattn.studies.majority.results import Curves, Experiment, epochs_to, median, ratio_of_medians
+from lnattn.studies.majority.runs import Job, angles_to_ones, measures, run_job
+from lnattn.studies.majority.training import MajorityPlan, Stack
 
 mpl.use("Agg")
 TINY = MajorityPlan(
@@ -84,8 +85,8 @@ def test_a_killed_process_loses_nothing_that_was_saved(tmp_path, uninterrupted):
     script = f"""
 import os, signal, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
-from lnattn.studies.majority_runs import Job, run_job
-from lnattn.studies.majority_training import MajorityPlan
+from lnattn.studies.majority.runs import Job, run_job
+from lnattn.studies.majority.training import MajorityPlan
 plan = MajorityPlan(**{vars(TINY)!r})
 seen = 0
 def progress(epochs, loss):

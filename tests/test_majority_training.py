@@ -12,9 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ResultError, ShapeError
-from lnattn.studies.majority_data import MajorityData
-from lnattn.studies.majority_head import Attention, attention_of, layout_of, mixing_matrices
-from lnattn.studies.majority_model import (
+from lnattn.studies.majority.head import Attention, attention_of, layout_of, mixing_matrices
+from lnattn.studies.majority.model import (
     ARMS,
     MAIN_ARMS,
     MajorityTransformer,
@@ -22,7 +21,8 @@ from lnattn.studies.majority_model import (
     initial_parameters,
     sequences,
 )
-from lnattn.studies.majority_training import MajorityPlan, Stack
+from lnattn.studies.majority.task import MajorityData
+from lnattn.studies.majority.training import MajorityPlan, Stack
 
 SMALL = MajorityPlan(examples=300, batch=100, length=20, classes=6, margin=3, epochs=4)
 

@@ -13,8 +13,8 @@ from random_models import attention_layer, embeddings_of, random_gpt2, random_la
 from lnattn import Embeddings, FirstLayer, fold, load_first_layer, six_terms
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
 from lnattn.paths import repository
-from lnattn.studies.measured_attention import measured_attention, near_share, windows
-from lnattn.studies.position import (
+from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
+from lnattn.studies.position.curves import (
     NEAR,
     dominant_wave,
     last_rows,
@@ -23,9 +23,14 @@ from lnattn.studies.position import (
     position_table,
     trend,
 )
-from lnattn.studies.position_bias import PositionBias, position_bias, share_of_context
-from lnattn.studies.position_only import ASSUMED, PositionOnly, freeze_position, position_only
-from lnattn.studies.sigma_bands import inverse_sigma_bands
+from lnattn.studies.position.measured import measured_attention, near_share, windows
+from lnattn.studies.position.sigma import inverse_sigma_bands
+from lnattn.studies.position.without_tokens import (
+    ASSUMED,
+    PositionOnly,
+    freeze_position,
+    position_only,
+)
 
 
 @pytest.fixture(scope="module")

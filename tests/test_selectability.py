@@ -13,17 +13,21 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial import ConvexHull
 
 from lnattn.errors import ResultError, ShapeError
-from lnattn.studies import selectability as study
-from lnattn.studies import selectability_kernel as kernel
-from lnattn.studies.selectability import (
+from lnattn.studies.selectability import decide as study
+from lnattn.studies.selectability import kernel
+from lnattn.studies.selectability.decide import (
     DUPLICATE,
     PROGRAM,
     AffineHull,
     Selectability,
     selectability,
 )
-from lnattn.studies.selectability_lp import hull_weights, selectable_by_lp, separating_direction
-from lnattn.studies.selectability_verify import _exactly_combined, verify
+from lnattn.studies.selectability.programs import (
+    hull_weights,
+    selectable_by_lp,
+    separating_direction,
+)
+from lnattn.studies.selectability.verify import _exactly_combined, verify
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:

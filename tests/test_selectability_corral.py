@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lnattn.studies import selectability_corral as corral
+from lnattn.studies.selectability import corral
 
 
 class Corral:

@@ -19,12 +19,12 @@ from lnattn.commands import selectability as command
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.paths import repository
 from lnattn.storage import read_json, read_result, sha256_of_file, write_json
-from lnattn.studies import selectability_models as models
-from lnattn.studies import unselectable_results as results
-from lnattn.studies import unselectable_words as words
-from lnattn.studies.selectability import selectability
-from lnattn.studies.selectability_random import random_grid
-from lnattn.studies.unselectable_lm import keys_of_layers, load_arm, packed, train_arm
+from lnattn.studies.selectability import evaluation as results
+from lnattn.studies.selectability import first_layers as models
+from lnattn.studies.selectability import words
+from lnattn.studies.selectability.decide import selectability
+from lnattn.studies.selectability.random_keys import random_grid
+from lnattn.studies.selectability.small_models import keys_of_layers, load_arm, packed, train_arm
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
 from lnattn.training.loop import TrainingPlan
@@ -258,7 +258,7 @@ def test_the_command_decides_a_file(tmp_path, capsys):
 
 
 def test_the_command_trains_and_evaluates(text, tmp_path, capsys, monkeypatch):
-    from lnattn.studies import unselectable_lm
+    from lnattn.studies.selectability import small_models as unselectable_lm
 
     monkeypatch.setattr(unselectable_lm, "PAPER_SHAPE", {**vars(PLAN), "seed": 0})
     monkeypatch.setattr(results, "SHORTEST", 40)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from lnattn.errors import ShapeError
-from lnattn.studies import selectability_random as grid
-from lnattn.studies import selectability_search as search
-from lnattn.studies.selectability import selectability
-from lnattn.studies.selectability_random import random_grid, standardised
-from lnattn.studies.selectability_search import bounded_search
+from lnattn.studies.selectability import papers_search as search
+from lnattn.studies.selectability import random_keys as grid
+from lnattn.studies.selectability.decide import selectability
+from lnattn.studies.selectability.papers_search import bounded_search
+from lnattn.studies.selectability.random_keys import random_grid, standardised
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:

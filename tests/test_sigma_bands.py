@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from lnattn import Embeddings
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
-from lnattn.studies import sigma_bands
-from lnattn.studies.sigma_bands import (
+from lnattn.studies.position import sigma as sigma_bands
+from lnattn.studies.position.sigma import (
     assumed_inverse_sigma,
     covariance_blocks,
     inverse_sigma_bands,

@@ -15,7 +15,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from lnattn.errors import CheckpointError
 from lnattn.paths import repository
-from lnattn.studies.unselectable_lm import (
+from lnattn.studies.selectability.small_models import (
     ARMS,
     keys_of_layers,
     load_arm,

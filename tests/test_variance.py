@@ -16,10 +16,10 @@ from lnattn import Embeddings, fold
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
 from lnattn.numerics.correlation import spearman, spearman_rows
-from lnattn.studies.first_token import first_token_switch, first_token_switch_on_text
-from lnattn.studies.position_bias import position_bias
-from lnattn.studies.sigma_bands import InverseSigma, inverse_sigma_bands
-from lnattn.studies.variance import (
+from lnattn.studies.position.bias import position_bias
+from lnattn.studies.position.first_token import first_token_switch, first_token_switch_on_text
+from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
+from lnattn.studies.position.variance import (
     frequency_study,
     position_outliers,
     token_norms,

@@ -17,9 +17,9 @@ from booksite.explorer.texts import token_texts
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.terms import SixTerms, six_terms
 from lnattn.errors import ResultError
-from lnattn.studies.affinity import token_vectors
-from lnattn.studies.detokenization import Detokenization
-from lnattn.studies.topk import best_partners
+from lnattn.studies.affinity.study import Detokenization
+from lnattn.studies.affinity.topk import best_partners
+from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
 from lnattn.weights import Embeddings, FirstLayer

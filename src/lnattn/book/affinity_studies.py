@@ -6,7 +6,7 @@ from typing import Any
 
 from lnattn.book.samples import token_counts
 from lnattn.models.checkpoints import data_folder
-from lnattn.studies.detokenization import Detokenization, detokenization
+from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 

@@ -19,12 +19,12 @@ from torch import Tensor
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import standardise
 from lnattn.attention.terms import sigma_of_pairs
-from lnattn.studies.affinity import TokenVectors, mean_sigma, token_vectors
-from lnattn.studies.auroc import Neighbours, head_auroc
-from lnattn.studies.contribution import PAPERS_CODE, TEXT, Convention
-from lnattn.studies.measured_attention import measured_attention, windows
-from lnattn.studies.selectability import selectability
-from lnattn.studies.selectability_search import bounded_search
+from lnattn.studies.affinity.auroc import Neighbours, head_auroc
+from lnattn.studies.affinity.vectors import TokenVectors, mean_sigma, token_vectors
+from lnattn.studies.contribution.study import PAPERS_CODE, TEXT, Convention
+from lnattn.studies.position.measured import measured_attention, windows
+from lnattn.studies.selectability.decide import selectability
+from lnattn.studies.selectability.papers_search import bounded_search
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings, FirstLayer
 

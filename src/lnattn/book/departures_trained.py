@@ -44,7 +44,7 @@ def _majority(folder: Path) -> tuple[Departure, ...]:
 
 
 def _effect_of_the_norm(folder: Path) -> str:
-    from lnattn.studies import majority
+    from lnattn.studies.majority import results as majority
 
     main = majority.Experiment.read(folder, "main")
     code, text = (
@@ -57,7 +57,7 @@ def _effect_of_the_norm(folder: Path) -> str:
 
 
 def _effect_of_the_schedule(folder: Path) -> str:
-    from lnattn.studies import majority
+    from lnattn.studies.majority import results as majority
 
     # The short runs with the rate and the scale of the paper, beside as short ones of the authors'.
     paper = {"learning_rate": 1e-3, "initial_scale": 1.0}
@@ -109,7 +109,7 @@ def _effect_of_the_samples(folder: Path) -> str:
 
 def _small_models(folder: Path) -> tuple[str, str]:
     """Exact shares beside those of the search, and shares before LayerNorm, by arm at d = 8."""
-    from lnattn.studies.unselectable_results import BEFORE, KEYS, frozen_arms
+    from lnattn.studies.selectability.evaluation import BEFORE, KEYS, frozen_arms
 
     arms: dict[str, list] = {}
     for one in frozen_arms(folder):

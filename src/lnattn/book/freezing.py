@@ -24,8 +24,8 @@ from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import data_folder, load_first_layer
 from lnattn.storage import read_json, read_result, sha256_of_file
 from lnattn.studies import composition
-from lnattn.studies.contribution import contributions
-from lnattn.studies.position_only import freeze_position
+from lnattn.studies.contribution.study import contributions
+from lnattn.studies.position.without_tokens import freeze_position
 from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.tokenizers import encode_documents
 

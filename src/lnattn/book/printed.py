@@ -13,7 +13,7 @@ import numpy as np
 
 from lnattn.attention.folding import fold
 from lnattn.errors import TokenError
-from lnattn.studies.affinity import token_vectors
+from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.weights import FirstLayer
 
 HEAD = 7

@@ -14,10 +14,15 @@ from typing import Any
 import numpy as np
 
 from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.studies import affinity, auroc, contribution, measured_attention, position, variance
-from lnattn.studies.first_token import first_token_switch
-from lnattn.studies.position_bias import position_bias
-from lnattn.studies.sigma_bands import InverseSigma, inverse_sigma_bands
+from lnattn.studies.affinity import auroc
+from lnattn.studies.affinity import vectors as affinity
+from lnattn.studies.contribution import study as contribution
+from lnattn.studies.position import curves as position
+from lnattn.studies.position import measured as measured_attention
+from lnattn.studies.position import variance
+from lnattn.studies.position.bias import position_bias
+from lnattn.studies.position.first_token import first_token_switch
+from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
 from lnattn.text.ngrams import count_bigrams
 from lnattn.weights import FirstLayer
 

@@ -17,7 +17,7 @@ EXAMPLES = """examples:
   lnattn majority --paper --out results    the whole experiment, about an hour on one core
   lnattn majority --paper --only main --out results --workers 2
 
-An arm is a way to normalise attention's input; lnattn.studies.majority_model describes all.
+An arm is a way to normalise attention's input; lnattn.studies.majority.model describes all.
 """
 
 #: Fields of `MajorityPlan` that can be set for short runs: type, default, meaning.
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
 
 def _paper(args: argparse.Namespace) -> None:
     from lnattn.storage import read_json
-    from lnattn.studies.majority_experiments import EXPERIMENTS, run_experiments
+    from lnattn.studies.majority.experiments import EXPERIMENTS, run_experiments
 
     names = args.only or list(EXPERIMENTS)
     paths = run_experiments(names, args.out, workers=args.workers, progress=not args.quiet)
@@ -93,9 +93,9 @@ def _short(args: argparse.Namespace) -> None:
 
     from tqdm.auto import tqdm
 
-    from lnattn.studies.majority_model import MAIN_ARMS, arm
-    from lnattn.studies.majority_runs import Job, run_job
-    from lnattn.studies.majority_training import MajorityPlan
+    from lnattn.studies.majority.model import MAIN_ARMS, arm
+    from lnattn.studies.majority.runs import Job, run_job
+    from lnattn.studies.majority.training import MajorityPlan
 
     given = {name: getattr(args, name) for name in PLAN}
     given = {

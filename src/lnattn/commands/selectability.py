@@ -64,8 +64,8 @@ def _keys(args: argparse.Namespace) -> None:
     import numpy as np
 
     from lnattn.errors import ResultError
-    from lnattn.studies.selectability import METHODS, selectability
-    from lnattn.studies.selectability_verify import verify
+    from lnattn.studies.selectability.decide import METHODS, selectability
+    from lnattn.studies.selectability.verify import verify
 
     path = _one(args.input, "a .npy file with an array [n d]")
     try:
@@ -96,7 +96,7 @@ def _keys(args: argparse.Namespace) -> None:
 
 
 def _grid(args: argparse.Namespace) -> None:
-    from lnattn.studies.selectability_random import freeze_grids
+    from lnattn.studies.selectability.random_keys import freeze_grids
 
     path = freeze_grids(_needed(args.out, "--out"))
     print(json.dumps({"written": str(path)}) if args.json else path)
@@ -104,7 +104,7 @@ def _grid(args: argparse.Namespace) -> None:
 
 def _train(args: argparse.Namespace) -> None:
     from lnattn.models.checkpoints import data_folder
-    from lnattn.studies.unselectable_lm import PAPER_SHAPE, train_arm
+    from lnattn.studies.selectability.small_models import PAPER_SHAPE, train_arm
     from lnattn.training.loop import TrainingPlan
 
     given = {name: getattr(args, name) for name in PLAN if getattr(args, name) is not None}
@@ -129,7 +129,7 @@ def _train(args: argparse.Namespace) -> None:
 
 def _evaluate(args: argparse.Namespace) -> None:
     from lnattn.models.checkpoints import data_folder
-    from lnattn.studies.unselectable_results import freeze_evaluation
+    from lnattn.studies.selectability.evaluation import freeze_evaluation
 
     out = freeze_evaluation(
         _needed(args.input, "the folder of a trained arm"),
@@ -147,7 +147,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 def _heads(args: argparse.Namespace) -> None:
     from lnattn import load_first_layer
     from lnattn.book.samples import sample_file
-    from lnattn.studies.selectability_models import freeze_model
+    from lnattn.studies.selectability.first_layers import freeze_model
 
     model = load_first_layer(_one(args.input, "one model"))
     written = list(freeze_model(model, sample_file(), _needed(args.out, "--out")))

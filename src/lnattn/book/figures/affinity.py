@@ -24,7 +24,7 @@ from lnattn.book.style import (
     VERMILION,
     WIDTH,
 )
-from lnattn.studies.detokenization import COMMON_BASELINES, HEAD_BASELINES, Detokenization
+from lnattn.studies.affinity.study import COMMON_BASELINES, HEAD_BASELINES, Detokenization
 
 #: Marker and colour of every baseline.
 _LOOK = {"shuffled": ("x", GREY), "wrong query": ("o", VERMILION), "reversed": ("<", PURPLE)}

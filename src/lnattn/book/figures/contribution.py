@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from lnattn.attention.terms import TERMS
 from lnattn.book.style import BLUE, GREEN, ORANGE, PURPLE, SEQUENTIAL, SKY, VERMILION, WIDTH
-from lnattn.studies.contribution import LEVELS, Contributions
+from lnattn.studies.contribution.study import LEVELS, Contributions
 
 #: One colour and one line style for each term, the same in all figures; the two mixed terms, which
 #: the paper found to matter little, are the dashed ones.

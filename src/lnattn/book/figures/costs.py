@@ -87,7 +87,7 @@ def operations_by_part(shares: pd.DataFrame, crossing: int | float) -> Figure:
 def against_the_roof(prefill: pd.DataFrame, decode: pd.DataFrame) -> Figure:
     """Measured milliseconds of a layer beside the roofline: prefill against N, decoding against M.
 
-    prefill, decode: tables of `lnattn.studies.roofline.measure_layers`.
+    prefill, decode: tables of `lnattn.studies.costs.roofline.measure_layers`.
     """
     figure, axes = plt.subplots(2, 1, figsize=(WIDTH, 6.4))
     panels = (

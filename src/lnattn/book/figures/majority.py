@@ -21,7 +21,7 @@ from lnattn.book.style import (
     VERMILION,
     WIDTH,
 )
-from lnattn.studies.majority import Curves, Experiment, epochs_to
+from lnattn.studies.majority.results import Curves, Experiment, epochs_to
 
 #: Colour and line of every arm: solid with projection, dashed without; blue and green norm √d.
 LOOKS: Mapping[str, tuple[str, str]] = {

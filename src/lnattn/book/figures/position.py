@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnattn.book.style import BLACK, BLUE, GREEN, GREY, PALETTE, SINGLE, VERMILION, WIDTH
-from lnattn.studies.measured_attention import MeasuredAttention
-from lnattn.studies.position import LastRows
-from lnattn.studies.position_bias import Band, PositionBias
-from lnattn.studies.position_only import PositionOnly
+from lnattn.studies.position.bias import Band, PositionBias
+from lnattn.studies.position.curves import LastRows
+from lnattn.studies.position.measured import MeasuredAttention
+from lnattn.studies.position.without_tokens import PositionOnly
 
 #: One colour and one dash for each query, so that curves differ without colour too.
 _QUERIES = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."))

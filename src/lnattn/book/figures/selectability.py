@@ -22,10 +22,10 @@ from lnattn.book.style import (
     VERMILION,
     WIDTH,
 )
-from lnattn.studies.selectability import Selectability
-from lnattn.studies.selectability_models import HeadShares
-from lnattn.studies.selectability_random import RandomGrid
-from lnattn.studies.unselectable_results import KEYS, FrozenArm
+from lnattn.studies.selectability.decide import Selectability
+from lnattn.studies.selectability.evaluation import KEYS, FrozenArm
+from lnattn.studies.selectability.first_layers import HeadShares
+from lnattn.studies.selectability.random_keys import RandomGrid
 
 #: One colour and mark for each arm, the same in all figures.
 ARM_STYLE = {

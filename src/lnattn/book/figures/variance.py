@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 
 from lnattn.book.figures.position import head_grid
 from lnattn.book.style import BLACK, BLUE, PALETTE, SEQUENTIAL, SINGLE, VERMILION, WIDTH
-from lnattn.studies.first_token import FirstTokenSwitch
-from lnattn.studies.variance import FrequencyStudy
+from lnattn.studies.position.first_token import FirstTokenSwitch
+from lnattn.studies.position.variance import FrequencyStudy
 
 
 def position_variances(models: Mapping[str, Float[np.ndarray, "position"]]) -> Figure:

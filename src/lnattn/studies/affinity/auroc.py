@@ -1,0 +1,206 @@
+"""Which heads reconstruct bigrams: the AUROC of T^ee against bigram counts, for every head.
+
+Kamoda et al. 2025, §4.2, Fig. 2D. For a query token b, a key token a is a *positive* if the corpus
+holds the bigram a b, and counts as often as the bigram occurs; every other token is a *negative*.
+The AUROC is the chance that a positive, drawn by its count, scores higher than a negative, ties
+counting one half. A head's score is the mean over query tokens.
+
+A token that never follows another has no positives and no AUROC. Such tokens are left out of the
+mean; the authors' code gives them 0.0 and averages these in (`convention="zero"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numba as nb
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy import sparse
+
+from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.studies.affinity.auroc_kernel import auroc_of_rows
+from lnattn.studies.affinity.topk import score_blocks
+from lnattn.studies.affinity.vectors import TokenVectors
+
+Convention = Literal["exclude", "zero"]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """For every token the tokens that stand beside it in a corpus, and how often.
+
+    indptr: int64 [vocab + 1]; tokens: int32 and counts: int64, both [pair]. The neighbours of
+    token b are tokens[indptr[b] : indptr[b + 1]], each once, counts positive.
+    """
+
+    indptr: Int[np.ndarray, "vocab_plus_1"]
+    tokens: Int[np.ndarray, "pair"]
+    counts: Int[np.ndarray, "pair"]
+
+    @classmethod
+    def before(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
+        """Predecessors: from counts [previous next], for b the tokens a with count(a, b) > 0."""
+        return cls._rows(_square(bigrams).tocsc())
+
+    @classmethod
+    def after(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
+        """Successors: the same for the reversed bigram, count(b, a) > 0. A baseline."""
+        return cls._rows(_square(bigrams).tocsr())
+
+    @classmethod
+    def _rows(cls, matrix: sparse.sparray | sparse.spmatrix) -> Neighbours:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        if len(matrix.data) and (matrix.data.min() < 0 or matrix.data.dtype.kind not in "iu"):
+            raise CorpusError("bigram counts must be whole numbers ≥ 0; count the corpus again.")
+        return cls(
+            matrix.indptr.astype(np.int64),
+            matrix.indices.astype(np.int32),
+            matrix.data.astype(np.int64),
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def n_distinct(self) -> Int[np.ndarray, "vocab"]:
+        """How many different neighbours each token has."""
+        return np.diff(self.indptr)
+
+    def of(self, token: int) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
+        """Neighbours of one token and their counts."""
+        if not 0 <= token < self.vocab_size:
+            raise TokenError(f"token id {token} is outside the vocabulary of {self.vocab_size}.")
+        row = slice(self.indptr[token], self.indptr[token + 1])
+        return self.tokens[row], self.counts[row]
+
+
+def _square(bigrams: sparse.sparray | sparse.spmatrix) -> sparse.sparray | sparse.spmatrix:
+    if not sparse.issparse(bigrams) or bigrams.ndim != 2 or bigrams.shape[0] != bigrams.shape[1]:
+        raise CorpusError(
+            "bigram counts must be a square sparse matrix [previous next]; "
+            "give the `bigrams` of lnattn.text.counts.Counts."
+        )
+    return bigrams
+
+
+@dataclass(frozen=True, eq=False)
+class HeadAuroc:
+    """AUROC of every head for every query token. values: float64 [head vocab], NaN where undefined.
+
+    Undefined are query tokens without positives, and those without negatives.
+    """
+
+    values: Float[np.ndarray, "head vocab"]
+
+    @property
+    def defined(self) -> np.ndarray:
+        """Query tokens that have an AUROC, bool [vocab]: the same ones for every head."""
+        return ~np.isnan(self.values[0])
+
+    def mean(self, convention: Convention = "exclude") -> Float[np.ndarray, "head"]:
+        """Mean over query tokens; "zero" counts tokens without AUROC as 0.0, as the authors do."""
+        return self._sample(convention).mean(axis=1)
+
+    def interval(
+        self,
+        level: float = 0.95,
+        draws: int = 1000,
+        seed: int = 0,
+        convention: Convention = "exclude",
+    ) -> Float[np.ndarray, "head 2"]:
+        """Bootstrap interval of the mean: query tokens drawn anew with replacement, percentiles.
+
+        All heads see the same draws. Query tokens are treated as independent.
+        """
+        if not 0 < level < 1 or draws < 1:
+            raise ResultError(f"need 0 < level < 1 and draws ≥ 1, not {level} and {draws}.")
+        sample = self._sample(convention)
+        n = sample.shape[1]
+        rng = np.random.default_rng(seed)
+        means = np.empty((draws, len(sample)))
+        for draw in range(draws):
+            # How often each token was drawn, so that a mean is a product and not a gather.
+            means[draw] = sample @ np.bincount(rng.integers(n, size=n), minlength=n) / n
+        edges = [(1 - level) / 2, (1 + level) / 2]
+        return np.quantile(means, edges, axis=0).T
+
+    def _sample(self, convention: Convention) -> Float[np.ndarray, "head n"]:
+        if convention not in ("exclude", "zero"):
+            raise ResultError(f"convention must be 'exclude' or 'zero', not {convention!r}.")
+        if convention == "zero":
+            return np.nan_to_num(self.values, nan=0.0)
+        if not self.defined.any():
+            raise ResultError("no query token has an AUROC: the counts hold no usable bigram.")
+        return self.values[:, self.defined]
+
+
+def head_auroc(
+    vectors: TokenVectors,
+    neighbours: Neighbours,
+    query_ids: Sequence[int] | np.ndarray | None = None,
+) -> HeadAuroc:
+    """AUROC of T^ee against bigram counts for every head and query token.
+
+    query_ids: which query tokens to do; all of the vocabulary unless given. The others are NaN.
+    Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count or 1), to rounding.
+    Time: one V × V product for each head, and about as much again for looking at its scores.
+    Memory: the answer and one block of scores.
+
+    Raises `CorpusError` when counts and vectors have different vocabularies.
+    """
+    vocab = vectors.vocab_size
+    if neighbours.vocab_size != vocab:
+        raise CorpusError(
+            f"the counts are over {neighbours.vocab_size} tokens but the model has {vocab}; "
+            "count the corpus with the model's own tokenizer."
+        )
+    asked = np.arange(vocab) if query_ids is None else np.unique(np.asarray(query_ids))
+    if len(asked) and not (asked[0] >= 0 and asked[-1] < vocab):
+        raise TokenError(f"query tokens must be between 0 and {vocab - 1}.")
+    with_positives = asked[neighbours.n_distinct[asked] > 0]
+    values = np.full((vectors.n_heads, vocab), np.nan)
+    threads = nb.get_num_threads()
+    for head in range(vectors.n_heads):
+        queries = vectors.queries[head, torch.from_numpy(with_positives)]
+        for begin, scores in score_blocks(queries, vectors.keys[head]):
+            ids = with_positives[begin : begin + len(scores)]
+            values[head, ids] = auroc_of_rows(
+                scores, ids, neighbours.indptr, neighbours.tokens, neighbours.counts, threads
+            )
+    return HeadAuroc(values)
+
+
+def frequency_vectors(unigrams: Int[np.ndarray, "vocab"]) -> TokenVectors:
+    """A 'head' that scores every key by how frequent it is, whatever the query: a baseline."""
+    keys = torch.from_numpy(np.asarray(unigrams, dtype=np.float64))[None, :, None]
+    return TokenVectors(torch.ones_like(keys), keys)
+
+
+def recall_curve(
+    scores: Float[np.ndarray, "vocab"], neighbours: Neighbours, query_id: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Recall curve of one query token, as in Fig. 2C: (share of negatives, share of bigrams).
+
+    Going down from the best key, the share of the negatives passed so far and the share of the
+    query's bigram occurrences. The area under it is the AUROC. Tied keys are passed together.
+    """
+    tokens, counts = neighbours.of(query_id)
+    if len(tokens) in (0, len(scores)):
+        raise CorpusError(
+            f"query token {query_id} has {len(tokens)} positives among {len(scores)} tokens; "
+            "a recall curve needs positives and negatives."
+        )
+    weight, negative = np.zeros(len(scores)), np.ones(len(scores))
+    weight[tokens], negative[tokens] = counts, 0
+    order = np.argsort(-scores, kind="stable")
+    ends = np.append(np.nonzero(np.diff(scores[order]))[0], len(scores) - 1)
+    passed = np.cumsum(negative[order])[ends] / negative.sum()
+    recalled = np.cumsum(weight[order])[ends] / weight.sum()
+    return np.append(0.0, passed), np.append(0.0, recalled)

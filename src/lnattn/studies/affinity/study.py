@@ -1,0 +1,199 @@
+"""Which heads detokenize? The affinity study of one model, with what it must be compared with.
+
+Kamoda et al. 2025, §4: the AUROC of every head against bigram counts, the same-token heat map, the
+strongest pairs of the whole vocabulary squared, and the pairs of Table 1. An AUROC alone says
+little, so five others stand beside it:
+
+    shuffled     T^ee with tokens that changed places: what chance gives
+    wrong query  T^ee of another query token: what a head knows of keys that are popular anyway
+    reversed     T^ee against count(b, a): does the head know which of the two comes first?
+    frequency    the key's unigram count in place of T^ee: no attention at all
+    cosine       the similarity of the two embeddings: no attention either
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+
+from lnattn.attention.folding import fold
+from lnattn.errors import CorpusError, ResultError
+from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies.affinity.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc
+from lnattn.studies.affinity.topk import strongest_pairs
+from lnattn.studies.affinity.vectors import (
+    TokenVectors,
+    cosine_vectors,
+    diagonal_z,
+    heat_map,
+    same_token_z,
+    token_vectors,
+)
+from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
+
+#: Baselines with one AUROC for each head, and those with one for all.
+HEAD_BASELINES = ("shuffled", "wrong query", "reversed")
+COMMON_BASELINES = ("frequency", "cosine")
+
+_ARRAYS = (
+    "auroc",
+    "interval",
+    "head_baselines",
+    "common_baselines",
+    "heat_tokens",
+    "heat",
+    "same_token",
+    "pair_queries",
+    "pair_keys",
+    "pair_scores",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Detokenization:
+    """The affinity study of one model. Made by `detokenization`.
+
+    auroc: float32 [head vocab], NaN where undefined; interval: [head 2], 95 % bootstrap interval
+    of its mean over query tokens; head_baselines: [baseline head], means, in the order of
+    `HEAD_BASELINES`; common_baselines: [baseline], in the order of `COMMON_BASELINES`.
+    heat_tokens: [n], tokens drawn at random; heat: [head n n], their T^ee.
+    same_token: float32 [head vocab], z-score of T^ee_{v,v} in its row over the whole vocabulary.
+    pair_queries, pair_keys, pair_scores: [head rank], strongest pairs of two different tokens.
+    record: provenance.
+    """
+
+    auroc: Float[np.ndarray, "head vocab"]
+    interval: Float[np.ndarray, "head 2"]
+    head_baselines: Float[np.ndarray, "baseline head"]
+    common_baselines: Float[np.ndarray, "common"]
+    heat_tokens: Int[np.ndarray, "n"]
+    heat: Float[np.ndarray, "head n n"]
+    same_token: Float[np.ndarray, "head vocab"]
+    pair_queries: Int[np.ndarray, "head rank"]
+    pair_keys: Int[np.ndarray, "head rank"]
+    pair_scores: Float[np.ndarray, "head rank"]
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_heads(self) -> int:
+        return len(self.auroc)
+
+    def mean_auroc(self) -> Float[np.ndarray, "head"]:
+        """Mean over the query tokens that have an AUROC, in double precision."""
+        return HeadAuroc(self.auroc.astype(np.float64)).mean()
+
+    def diagonal_z(self) -> Float[np.ndarray, "head"]:
+        """Mean z-score of the heat map's diagonal, for every head."""
+        return diagonal_z(torch.from_numpy(self.heat)).numpy()
+
+    def table(self) -> pd.DataFrame:
+        """One row a head: AUROC with its interval, the authors' average, baselines, z-scores."""
+        scores = HeadAuroc(self.auroc.astype(np.float64))
+        columns = {
+            "auroc": scores.mean(),
+            "low": self.interval[:, 0],
+            "high": self.interval[:, 1],
+            "auroc with zeros": scores.mean("zero"),
+            **dict(zip(HEAD_BASELINES, self.head_baselines, strict=True)),
+            "diagonal z": self.diagonal_z(),
+            "same-token z": self.same_token.mean(axis=1),
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(self.n_heads, name="head"))
+
+    def write(self, folder: Path | str, name: str = "detokenization") -> Path:
+        """Freeze the result as folder/name.npz and folder/name.json."""
+        return write_result(folder, name, {key: getattr(self, key) for key in _ARRAYS}, self.record)
+
+    @classmethod
+    def read(cls, folder: Path | str, name: str = "detokenization") -> Detokenization:
+        """Read a frozen result; `ResultError` if it is missing, damaged, or another one."""
+        arrays, record = read_result(folder, name)
+        if set(arrays) != set(_ARRAYS):
+            raise ResultError(f"{folder}/{name}.npz is not an affinity study; recompute it.")
+        return cls(**arrays, record=record)
+
+
+def detokenization(
+    model: FirstLayer,
+    counts: Counts,
+    *,
+    heat_tokens: int = 100,
+    pairs: int = 20,
+    draws: int = 1000,
+    seed: int = 0,
+    source: Mapping[str, Any] | None = None,
+) -> Detokenization:
+    """The whole affinity study of a model's first layer: about five V × V products per head.
+
+    counts: of a corpus in the model's own tokens. draws: bootstrap samples. source: what the
+    record shall say about model and counts. The same `seed` gives the same result.
+
+    Raises `CorpusError` where the vocabularies of counts and model differ.
+    """
+    if counts.vocab_size != model.embeddings.vocab_size:
+        raise CorpusError(
+            f"the counts are over {counts.vocab_size} tokens but {model.name} has "
+            f"{model.embeddings.vocab_size}; count the corpus with the model's own tokenizer."
+        )
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    before, after = Neighbours.before(counts.bigrams), Neighbours.after(counts.bigrams)
+    auroc = head_auroc(vectors, before)
+    of_heads = {
+        "shuffled": head_auroc(vectors.shuffled(seed), before),
+        "wrong query": head_auroc(vectors.shuffled(seed, keys=False), before),
+        "reversed": head_auroc(vectors, after),
+    }
+    common = {
+        "frequency": head_auroc(frequency_vectors(counts.unigrams), before),
+        "cosine": head_auroc(cosine_vectors(model.embeddings), before),
+    }
+    drawn = _draw_tokens(counts.unigrams, heat_tokens, seed)
+    best = strongest_pairs(vectors, pairs)
+    return Detokenization(
+        auroc=auroc.values.astype(np.float32),
+        interval=auroc.interval(draws=draws, seed=seed),
+        head_baselines=np.stack([of_heads[name].mean() for name in HEAD_BASELINES]),
+        common_baselines=np.array([common[name].mean()[0] for name in COMMON_BASELINES]),
+        heat_tokens=drawn,
+        heat=heat_map(vectors, torch.from_numpy(drawn)).numpy().astype(np.float32),
+        same_token=same_token_z(vectors).numpy().astype(np.float32),
+        pair_queries=best.queries,
+        pair_keys=best.keys,
+        pair_scores=best.scores,
+        record=provenance(
+            what="affinity study: T^ee, its AUROC against bigrams, and baselines",
+            query_tokens=int(auroc.defined.sum()),
+            bigrams={"distinct": len(before.tokens), "all": int(before.counts.sum())},
+            seed=seed,
+            bootstrap_draws=draws,
+            **(source or {}),
+        ),
+    )
+
+
+def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """n different tokens at random among those that occur: unused rows were never trained."""
+    occurring = np.flatnonzero(unigrams)
+    if len(occurring) < max(3, n):
+        raise CorpusError(
+            f"only {len(occurring)} tokens occur in the counts, too few to draw {max(3, n)}."
+        )
+    return np.sort(np.random.default_rng(seed).choice(occurring, size=n, replace=False))
+
+
+def specific_auroc(result: Detokenization) -> Float[np.ndarray, "head"]:
+    """AUROC minus that of the wrong query: what a head knows about *this* query token."""
+    return result.mean_auroc() - result.head_baselines[HEAD_BASELINES.index("wrong query")]
+
+
+def row_scores(vectors: TokenVectors, head: int, query_id: int) -> Float[np.ndarray, "vocab"]:
+    """T^ee of one query token in one head, over the whole vocabulary."""
+    return vectors.scores([query_id])[head, 0].numpy()

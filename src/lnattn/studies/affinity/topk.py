@@ -1,0 +1,177 @@
+"""The best partners of every token, and the strongest pairs of all: streaming over V² scores.
+
+Scores are made one block of rows at a time by a matrix product and looked at once, while they are
+still in the cache. Almost none of them matters: whether any of 128 neighbours beats the worst
+partner kept so far is one vectorised comparison, and only then are they looked at one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import no_type_check
+
+import numba as nb
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.errors import TokenError
+from lnattn.studies.affinity.vectors import TokenVectors
+
+#: Bytes of one block of scores: fits into a last-level cache, and is tall enough for the product.
+BLOCK_BYTES = 16 << 20
+_CHUNK = 128
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _best_of_row(scores, skip, values, ids):
+    """Keep the best scores of a row in `values`, descending, and their columns in `ids`.
+
+    A score must exceed what `values` holds at the start; of equal ones the first column stays.
+    Column `skip` is passed over.
+    """
+    last = len(values) - 1
+    for begin in range(0, len(scores), _CHUNK):
+        chunk = scores[begin : begin + _CHUNK]
+        if len(chunk) == _CHUNK:  # a fixed number of turns: the compiler makes it vectors
+            limit = values[last]
+            better = nb.int32(0)
+            for v in range(_CHUNK):
+                better += nb.int32(chunk[v] > limit)
+            if better == 0:
+                continue
+        for v in range(len(chunk)):
+            if chunk[v] > values[last] and begin + v != skip:
+                k = last
+                while k > 0 and values[k - 1] < chunk[v]:
+                    values[k], ids[k] = values[k - 1], ids[k - 1]
+                    k -= 1
+                values[k], ids[k] = chunk[v], begin + v
+
+
+@nb.njit(cache=True, parallel=True)
+@no_type_check
+def _best_of_rows(scores, skip, values, ids):
+    """`_best_of_row` for every row of a block, in parallel."""
+    for r in nb.prange(len(scores)):
+        _best_of_row(scores[r], skip[r], values[r], ids[r])
+
+
+def score_blocks(
+    queries: Float[Tensor, "row width"], keys: Float[Tensor, "vocab width"]
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Blocks of rows of queries keysᵀ as (first row, scores [row vocab]).
+
+    Every block is written over the one before: use it before asking for the next.
+    """
+    rows = max(1, min(len(queries), BLOCK_BYTES // (keys.element_size() * len(keys))))
+    room = torch.empty(rows, len(keys), dtype=keys.dtype)
+    for begin in range(0, len(queries), rows):
+        some = queries[begin : begin + rows]
+        scores = room[: len(some)]
+        torch.mm(some, keys.T, out=scores)
+        yield begin, scores.numpy()
+
+
+@dataclass(frozen=True, eq=False)
+class BestPartners:
+    """The best keys of query tokens. ids: int32, scores: float, both [head query rank].
+
+    Rows are in the order of the query tokens that were asked for; all of the vocabulary by default.
+    """
+
+    ids: np.ndarray
+    scores: np.ndarray
+
+
+def best_partners(
+    vectors: TokenVectors,
+    k: int = 10,
+    *,
+    same_token: bool = True,
+    query_ids: Sequence[int] | np.ndarray | None = None,
+) -> BestPartners:
+    """The k keys with the highest T^ee for every query token of the vocabulary and every head.
+
+    same_token: False leaves out the query token itself. query_ids: only these query tokens, in
+    this order. For the best queries of every key, give `vectors.swapped()`. Among equal scores
+    the smaller id comes first. Memory: the answer and one block of scores.
+
+    Raises `TokenError` for a k or a query token outside the vocabulary.
+    """
+    vocab = vectors.vocab_size
+    _check_k(k, vocab - (not same_token))
+    asked = np.arange(vocab) if query_ids is None else np.asarray(query_ids, dtype=np.int64)
+    if len(asked) and not 0 <= asked.min() <= asked.max() < vocab:
+        raise TokenError(f"query tokens must be between 0 and {vocab - 1}.")
+    shape = (vectors.n_heads, len(asked), k)
+    ids = np.full(shape, -1, dtype=np.int32)
+    scores = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
+    own = asked if not same_token else np.full(len(asked), -1)
+    for head in range(vectors.n_heads):
+        queries = vectors.queries[head]
+        if query_ids is not None:
+            queries = queries[torch.from_numpy(asked)]
+        for begin, block in score_blocks(queries, vectors.keys[head]):
+            rows = slice(begin, begin + len(block))
+            _best_of_rows(block, own[rows], scores[head, rows], ids[head, rows])
+    return BestPartners(ids, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class StrongestPairs:
+    """The pairs with the highest T^ee of all V² pairs of a head, best first.
+
+    queries, keys: token ids, [head rank]; scores: [head rank].
+    """
+
+    queries: Int[np.ndarray, "head rank"]
+    keys: Int[np.ndarray, "head rank"]
+    scores: Float[np.ndarray, "head rank"]
+
+
+def strongest_pairs(
+    vectors: TokenVectors, k: int = 20, *, same_token: bool = False
+) -> StrongestPairs:
+    """The k strongest pairs of every head over the whole vocabulary squared.
+
+    same_token: True lets a token be paired with itself. Only scores above the k-th best so far
+    are ever kept, so this costs little more than the matrix products. Among equal scores the
+    pair with the smaller query id comes first, then the smaller key id.
+    """
+    _check_k(k, vectors.vocab_size - (not same_token))
+    own = np.arange(vectors.vocab_size) if not same_token else np.full(vectors.vocab_size, -1)
+    found = [
+        _strongest_of_head(queries, keys, k, own)
+        for queries, keys in zip(vectors.queries, vectors.keys, strict=True)
+    ]
+    queries, keys, scores = (np.stack(part) for part in zip(*found, strict=True))
+    return StrongestPairs(queries, keys, scores)
+
+
+def _strongest_of_head(
+    queries: Tensor, keys: Tensor, k: int, own: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    dtype = keys.numpy().dtype
+    best = np.full(k, -np.inf, dtype=dtype)
+    best_query, best_key = np.full(k, -1), np.full(k, -1)
+    for begin, block in score_blocks(queries, keys):
+        values = np.full((len(block), k), best[-1], dtype=dtype)
+        ids = np.full((len(block), k), -1, dtype=np.int32)
+        _best_of_rows(block, own[begin : begin + len(block)], values, ids)
+        row, column = np.nonzero(ids >= 0)
+        candidates = np.concatenate([best, values[row, column]])
+        query = np.concatenate([best_query, begin + row])
+        key = np.concatenate([best_key, ids[row, column]])
+        # Rows come in rising order and earlier finds first: a stable sort keeps the tie rule.
+        order = np.argsort(-candidates, kind="stable")[:k]
+        best, best_query, best_key = candidates[order], query[order], key[order]
+    return best_query, best_key, best
+
+
+def _check_k(k: int, most: int) -> None:
+    if not 1 <= k <= most:
+        raise TokenError(f"k must be between 1 and {most} for this vocabulary, not {k}.")

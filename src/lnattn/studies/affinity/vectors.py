@@ -1,0 +1,230 @@
+"""Token affinity: T^ee of tokens with tokens, for every head, from the weights alone.
+
+Kamoda et al. 2025, §4. The term T^ee_{b,a} = e_b W_QK e_aᵀ / (σ_b σ_a) says how much a query token
+b likes a key token a, wherever the two stand. Its W_QK has rank d_head, so a vector of d_head
+numbers for each token and side is all that is needed: T^ee_{b,a} = query_b · key_a. The table of
+all pairs, V × V for every head, is never built.
+
+σ depends on the position too. As in the paper, a token gets one σ: its mean over all positions of
+the context. (The authors round it to float16 first; here it keeps its precision.) The scores are
+stated before the division by √d_head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.terms import check_indices, sigma_of_pairs
+from lnattn.errors import ShapeError, TokenError
+from lnattn.weights import Embeddings
+
+#: Numbers in one block of token–position pairs, or of scores: 32 MiB in float32.
+_BLOCK = 1 << 23
+
+Side = Literal["keys", "queries"]
+
+
+@dataclass(frozen=True, eq=False)
+class TokenVectors:
+    """One vector for each token, side and head; their dot products are the affinities.
+
+    queries, keys: [head vocab width]; T^ee of query token b and key token a in head h is
+    queries[h, b] · keys[h, a].
+    """
+
+    queries: Float[Tensor, "head vocab width"]
+    keys: Float[Tensor, "head vocab width"]
+
+    def __post_init__(self) -> None:
+        if self.queries.shape != self.keys.shape or 0 in self.queries.shape:
+            raise ShapeError(
+                f"queries and keys must have one non-empty shape [head vocab width], not "
+                f"{list(self.queries.shape)} and {list(self.keys.shape)}."
+            )
+        if not bool(torch.isfinite(self.queries).all() and torch.isfinite(self.keys).all()):
+            raise ShapeError(
+                "token vectors hold NaN or infinite values: some σ is zero or a weight is broken."
+            )
+
+    @property
+    def n_heads(self) -> int:
+        return self.queries.shape[0]
+
+    @property
+    def vocab_size(self) -> int:
+        return self.queries.shape[1]
+
+    def swapped(self) -> TokenVectors:
+        """Keys in the place of queries: what asks for the best *queries* of a key token."""
+        return TokenVectors(self.keys, self.queries)
+
+    def shuffled(self, seed: int, *, keys: bool = True) -> TokenVectors:
+        """The same vectors dealt out to other tokens at random, the same for both sides.
+
+        Keeps every number of the weights and destroys only which token is which: a baseline.
+        With keys=False only the queries change owner: what a head then still knows is which keys
+        are popular with everyone.
+        """
+        generator = torch.Generator().manual_seed(seed)
+        order = torch.randperm(self.vocab_size, generator=generator)
+        return TokenVectors(self.queries[:, order], self.keys[:, order] if keys else self.keys)
+
+    def scores(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Float[Tensor, "head n vocab"]:
+        """T^ee of the given query tokens with the whole vocabulary."""
+        return self.queries[:, self._checked(token_ids)] @ self.keys.mT
+
+    def _checked(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Int[Tensor, "n"]:
+        ids = torch.as_tensor(token_ids, dtype=torch.long)
+        if ids.ndim != 1 or len(ids) == 0:
+            raise TokenError(f"token ids must be a non-empty list, not shape {list(ids.shape)}.")
+        check_indices(ids, self.vocab_size, "token id", "the vocabulary")
+        return ids
+
+
+def mean_sigma(embeddings: Embeddings, eps: float) -> Float[Tensor, "vocab"]:
+    """σ of every token, averaged over all positions: mean_j σ(e_v + p_j).
+
+    Works through the vocabulary in blocks; raises `TokenError` without token embeddings.
+    """
+    places = torch.arange(embeddings.n_positions)
+    step = max(1, _BLOCK // len(places))
+    tokens = torch.arange(max(1, embeddings.vocab_size))
+    return torch.cat(
+        [sigma_of_pairs(embeddings, ids, places, eps).mean(dim=1) for ids in tokens.split(step)]
+    )
+
+
+def token_vectors(
+    folded: FoldedAttention,
+    embeddings: Embeddings,
+    sigma: Float[Tensor, "vocab"] | None = None,
+) -> TokenVectors:
+    """e W'_Q / σ and e W'_K / σ of every token: the two factors of T^ee.
+
+    sigma: one divisor for each token; the mean over positions (`mean_sigma`) unless given.
+    Raises `TokenError` for a partial checkpoint, `ShapeError` for a divisor that is not positive.
+    """
+    if embeddings.W_E is None:
+        raise TokenError(
+            "this checkpoint has no token embeddings, so T^ee cannot be computed; "
+            "load a complete model."
+        )
+    sigma = mean_sigma(embeddings, folded.eps) if sigma is None else sigma
+    if sigma.shape != (embeddings.vocab_size,) or not bool((sigma > 0).all()):
+        raise ShapeError(
+            f"sigma must hold one positive number for each of {embeddings.vocab_size} tokens."
+        )
+    rows = embeddings.W_E / sigma[:, None]
+    # d_model · d_head multiplications for each token: V-long matrices, but nothing V × V.
+    return TokenVectors(rows @ folded.W_Q, rows @ folded.W_K)
+
+
+def cosine_vectors(embeddings: Embeddings) -> TokenVectors:
+    """Vectors whose dot products are cosine similarities of token embeddings, as one 'head'.
+
+    A baseline without attention. A zero embedding has no direction; it is similar to nothing.
+    """
+    if embeddings.W_E is None:
+        raise TokenError("this checkpoint has no token embeddings; load a complete model.")
+    length = embeddings.W_E.norm(dim=1, keepdim=True)
+    unit = (embeddings.W_E / torch.where(length > 0, length, torch.ones_like(length)))[None]
+    return TokenVectors(unit, unit)
+
+
+@dataclass(frozen=True, eq=False)
+class Partners:
+    """The best partners of some tokens in every head, best first.
+
+    ids, scores: [token head rank]; rank 0 is the best. Ties are in no particular order.
+    """
+
+    ids: Int[Tensor, "token head rank"]
+    scores: Float[Tensor, "token head rank"]
+
+
+def partners(
+    vectors: TokenVectors,
+    token_ids: Int[Tensor, "n"] | Sequence[int],
+    k: int = 10,
+    side: Side = "keys",
+) -> Partners:
+    """The k tokens with the highest T^ee for each given token, in every head.
+
+    side "keys": the given tokens are queries, and their favourite keys are returned; "queries":
+    the given tokens are keys, and the queries that like them best are returned. For whole
+    vocabularies use `lnattn.studies.affinity.topk`.
+    """
+    if not 1 <= k <= vectors.vocab_size:
+        raise TokenError(f"k must be between 1 and {vectors.vocab_size}, not {k}.")
+    if side not in ("keys", "queries"):
+        raise TokenError(f"side must be 'keys' or 'queries', not {side!r}.")
+    seen_from = vectors if side == "keys" else vectors.swapped()
+    best = seen_from.scores(token_ids).topk(k, dim=-1)
+    return Partners(best.indices.transpose(0, 1), best.values.transpose(0, 1))
+
+
+def ranks(
+    vectors: TokenVectors,
+    query_ids: Int[Tensor, "n"] | Sequence[int],
+    key_ids: Int[Tensor, "n"] | Sequence[int],
+) -> Int[Tensor, "pair head"]:
+    """Rank of each key among all keys of its query, 1 for the best: Table 1's last number.
+
+    One more than the number of keys with a strictly higher score, so ties share the better rank.
+    """
+    queries, keys = vectors._checked(query_ids), vectors._checked(key_ids)
+    if len(queries) != len(keys):
+        raise TokenError(f"{len(queries)} query tokens cannot be paired with {len(keys)} keys.")
+    step = max(1, _BLOCK // (vectors.n_heads * vectors.vocab_size))
+    found = []
+    for some, wanted in zip(queries.split(step), keys.split(step), strict=True):
+        scores = vectors.scores(some)
+        own = scores.gather(-1, wanted[None, :, None].expand(len(scores), -1, 1))
+        found.append(1 + (scores > own).sum(dim=-1))
+    return torch.cat(found, dim=1).T
+
+
+def heat_map(
+    vectors: TokenVectors, token_ids: Int[Tensor, "n"] | Sequence[int]
+) -> Float[Tensor, "head query key"]:
+    """T^ee among the given tokens, all with all (Fig. 2B and 12)."""
+    ids = vectors._checked(token_ids)
+    return vectors.queries[:, ids] @ vectors.keys[:, ids].mT
+
+
+def diagonal_z(scores: Float[Tensor, "head n n"]) -> Float[Tensor, "head"]:
+    """How far the diagonal of a heat map stands out: its mean z-score, for every head.
+
+    z = (diagonal − mean) / standard deviation, both over the entries off the diagonal. About 0
+    for a head that does not care whether a key is the query itself; large and positive for a
+    same-token head. Raises `ShapeError` for fewer than 3 tokens or scores without any spread.
+    """
+    n = scores.shape[-1]
+    if scores.ndim != 3 or scores.shape[-2] != n or n < 3:
+        raise ShapeError(f"a heat map must be [head n n] with n ≥ 3, not {list(scores.shape)}.")
+    off = scores[:, ~torch.eye(n, dtype=torch.bool)]
+    spread = off.std(dim=1)
+    if bool((spread == 0).any()):
+        raise ShapeError("a heat map whose entries are all equal has no z-score.")
+    return (scores.diagonal(dim1=1, dim2=2).mean(dim=1) - off.mean(dim=1)) / spread
+
+
+def same_token_z(vectors: TokenVectors) -> Float[Tensor, "head vocab"]:
+    """z-score of T^ee_{v,v} within the row of v against the *whole* vocabulary, for every token.
+
+    The row of query q has mean q · k̄ and variance q Cov(k) qᵀ, so no row is ever computed: this
+    costs V · width² instead of V² · width. Rows without any spread (q = 0) get 0.
+    """
+    keys = vectors.keys - vectors.keys.mean(dim=1, keepdim=True)
+    covariance = keys.mT @ keys / vectors.vocab_size
+    own = (vectors.queries * keys).sum(dim=-1)
+    variance = ((vectors.queries @ covariance) * vectors.queries).sum(dim=-1).clamp_min(0)
+    spread = variance.sqrt()
+    return torch.where(spread > 0, own / torch.where(spread > 0, spread, 1), 0)

@@ -1,0 +1,116 @@
+"""KL divergence of removing each of the six terms, for every query of a document, in one pass.
+
+The scores of a block of queries are two matrix products; `six_term_kernel` takes each row of them
+to its six divergences while it is in the first-level cache. No [query key] matrix of a whole
+document is ever held, and every head runs on a thread of its own.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.layernorm import sigma
+from lnattn.attention.terms import TERMS, look_up
+from lnattn.errors import ShapeError
+from lnattn.numerics.threads import one_torch_thread
+from lnattn.studies.contribution.kl_kernel import divergences
+from lnattn.weights import Embeddings
+
+#: Queries whose scores a thread holds at one time: 4 · 64 · n numbers, within its own cache.
+_BLOCK = 64
+
+
+class SixTermKL:
+    """Computes the divergences of documents, one call each, for one model and one scale.
+
+    Made once: each head's query and key weights side by side, the projections of all positions
+    (the same in every document up to σ), and the threads, which keep their memory between calls.
+    scale: what the scores are divided by before the softmax (default: the model's own). workers:
+    threads, one head each at a time (default: torch's number). Weights are taken to single
+    precision. Raises `TokenError` for a checkpoint without token embeddings, and `ShapeError` for a
+    scale that is not positive or a layer with a local window.
+    """
+
+    def __init__(
+        self,
+        folded: FoldedAttention,
+        embeddings: Embeddings,
+        scale: float | None = None,
+        workers: int | None = None,
+    ) -> None:
+        if scale is not None and not scale > 0:
+            raise ShapeError(f"the softmax's scale must be a positive number, not {scale}.")
+        if folded.window is not None:
+            raise ShapeError(
+                "the six divergences need a layer whose queries see all earlier keys; this one "
+                f"sees only the last {folded.window}."
+            )
+        look_up(embeddings, [0])  # one clear error now for a checkpoint without token embeddings
+        self._embeddings = embeddings.to(torch.float32)
+        self._heads, self._d_head = folded.n_heads, folded.d_head
+        self._eps, self._causal = folded.eps, folded.causal
+        shrink = 1.0 / (folded.scale if scale is None else scale)
+        # [head d_model 2·d_head]: queries, already divided by the scale, beside keys.
+        self._projection = torch.cat([folded.W_Q * shrink, folded.W_K], dim=2).float()
+        self._projected_positions = self._embeddings.W_P @ self._projection
+        # [d_model head]: what a key asserts alone, whatever the query.
+        self._alone = (folded.b_QK.T * shrink).float()
+        self._alone_of_positions = self._embeddings.W_P @ self._alone
+        self._workers = min(workers or torch.get_num_threads(), self._heads)
+        self._pool = ThreadPoolExecutor(self._workers)
+
+    def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
+        """KL(α ‖ α without T) in nats for T in the order of `TERMS`; positions are 0 … n − 1.
+
+        Float32. The first query of a causal model sees one key, so its six numbers are 0. Raises
+        `TokenError` for an empty document, one longer than the context, or an unknown token.
+        """
+        with one_torch_thread():
+            tokens, positions = look_up(self._embeddings, token_ids)
+            n = len(tokens)
+            over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
+            alone = torch.stack([tokens @ self._alone, self._alone_of_positions[:n]])
+            by_head = (alone * over_sigma).permute(2, 0, 1).contiguous().numpy()
+            # A text repeats its words: each distinct token is projected once.
+            ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
+            distinct = self._embeddings.W_E[ids]  # type: ignore[index]  # look_up has checked it
+            divergence = np.empty((self._heads, len(TERMS), n), dtype=np.float32)
+
+            def one_head(head: int) -> None:
+                inputs = torch.empty(n, 2, 2 * self._d_head)
+                projected = (distinct @ self._projection[head])[inverse]
+                torch.mul(projected, over_sigma, out=inputs[:, 0])
+                projected = self._projected_positions[head, :n]
+                torch.mul(projected, over_sigma, out=inputs[:, 1])
+                self._queries_against_keys(inputs, by_head[head], divergence[head])
+
+            list(self._pool.map(one_head, range(self._heads)))
+        return divergence.transpose(1, 0, 2)
+
+    def _queries_against_keys(
+        self,
+        inputs: Float[Tensor, "n part column"],
+        alone: Float[np.ndarray, "part n"],
+        divergence: Float[np.ndarray, "term n"],
+    ) -> None:
+        """Fill the divergences of one head from its projected token parts and position parts."""
+        n, width = len(inputs), self._d_head
+        # Rows 2 i and 2 i + 1: the token part and the position part of query i.
+        queries = inputs[..., :width].flatten(0, 1)
+        keys = inputs[..., width:]
+        # Reused by every block: fresh memory would be zeroed by the system again and again.
+        scratch = torch.empty(2 * 2 * _BLOCK * n)
+        for first in range(0, n, _BLOCK):
+            last = min(first + _BLOCK, n)
+            seen = last if self._causal else n
+            query = queries[2 * first : 2 * last]
+            scores = scratch[: 2 * len(query) * seen].view(2, len(query), seen)
+            for part in range(2):
+                torch.mm(query, keys[:seen, part].T, out=scores[part])
+            divergences(scores.numpy(), alone, first, self._causal, divergence)

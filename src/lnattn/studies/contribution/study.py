@@ -1,0 +1,288 @@
+"""How much each of the six terms contributes to attention: Kamoda et al. 2025, §6.1 and Fig. 4.
+
+The contribution of a term T at query i of head h is KL(α_ih ‖ α_ih without T), in nats: how far
+attention moves when T is removed from the scores. Here it is taken at every query and head of many
+documents, in a stream: means, standard errors and quantiles are kept, never the rows.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from tqdm import tqdm
+
+from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.terms import TERMS
+from lnattn.errors import CorpusError, ResultError, ShapeError
+from lnattn.numerics.streaming import LogHistogram, Moments
+from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies.contribution.kl import SixTermKL
+from lnattn.weights import Embeddings
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a contribution is counted.
+
+    scaled: divide the scores by √d_head before the softmax, as the model does. per_key: divide the
+    divergence by the number of keys. floor: leave out rows at or below this value. ends: keep the
+    last position of the context.
+    """
+
+    name: str
+    scaled: bool
+    per_key: bool
+    floor: float | None
+    ends: bool
+
+
+#: What the paper's text defines.
+TEXT = Convention("text", scaled=True, per_key=False, floor=None, ends=True)
+#: What the code that the authors released computes: a softmax without 1/√d_head; torch's
+#: `kl_div(reduction="mean")`, which divides by the number of keys; rows ≤ 1e-10 and the last
+#: position left out of the figure.
+PAPERS_CODE = Convention("papers' code", scaled=False, per_key=True, floor=1e-10, ends=False)
+
+#: Quantiles that are frozen with a result.
+LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
+
+_ARRAYS = ("mean", "standard_error", "rows", "quantiles", "overall", "group_edges")
+_STATE = "contribution.partial"
+
+#: Groups of positions for quantiles: this many for each doubling of the position.
+_GROUPS_PER_OCTAVE = 4
+
+
+def kl_of_removal(
+    scores: Float[Tensor, "*rows key"], term: Float[Tensor, "*rows key"]
+) -> Float[Tensor, "*rows"]:
+    """KL(softmax(scores) ‖ softmax(scores − term)) = E_p[term] + log E_p[e^{−term}], in nats.
+
+    Both already divided by the softmax's scale; −∞ in `scores` masks a key. The plain formula, in
+    the precision of its input: good to see what is computed, and exact to rounding in float64.
+    """
+    log_p = scores.log_softmax(dim=-1)
+    masked = log_p == -torch.inf
+    term = term.masked_fill(masked, 0.0)
+    return (log_p.exp() * term).sum(dim=-1) + (log_p - term).logsumexp(dim=-1)
+
+
+def position_groups(n: int) -> np.ndarray:
+    """Edges of groups of positions: 0, 1, 2, … singly, then four groups for each doubling.
+
+    Group g holds positions edges[g] … edges[g + 1] − 1; the last edge is n.
+    """
+    if n < 1:
+        raise ShapeError(f"positions can be grouped for a context of 1 or more, not {n}.")
+    count = int(np.ceil(np.log2(n + 1) * _GROUPS_PER_OCTAVE)) + 1
+    edges = np.floor(2 ** (np.arange(count) / _GROUPS_PER_OCTAVE)).astype(int)
+    return np.unique(np.concatenate([[0], edges[edges < n], [n]]))
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions:
+    """Contributions of the six terms over a corpus, in nats (divided by i + 1 in the papers' code).
+
+    mean, standard_error, rows: [term slot position], over documents; rows counts them. A slot is a
+    head, and the last slot is the mean of all heads of each document. quantiles: [level term slot
+    group], over the documents and positions of a group; overall: [level term slot], over all
+    positions where a query has two or more keys. group_edges: [group + 1]. record: what was
+    computed from what, with the relative resolution of the quantiles.
+    """
+
+    mean: Float[np.ndarray, "term slot position"]
+    standard_error: Float[np.ndarray, "term slot position"]
+    rows: np.ndarray
+    quantiles: Float[np.ndarray, "level term slot group"]
+    overall: Float[np.ndarray, "level term slot"]
+    group_edges: np.ndarray
+    record: Mapping[str, Any]
+
+    @property
+    def n_heads(self) -> int:
+        return self.mean.shape[1] - 1
+
+    @property
+    def documents(self) -> int:
+        return int(self.record["documents"])
+
+    def grand_mean(self) -> Float[np.ndarray, "term slot"]:
+        """Mean over all documents and all positions where a query has two or more keys."""
+        first = 1 if self.record["causal"] else 0
+        rows = self.rows[..., first:]
+        if not rows.any():
+            raise ResultError(
+                "no document has a query with two keys, so no term can contribute; give more text."
+            )
+        total = np.where(rows > 0, self.mean[..., first:] * rows, 0.0).sum(axis=-1)
+        counted = rows.sum(axis=-1)
+        return np.divide(total, counted, out=np.full(total.shape, np.nan), where=counted > 0)
+
+    def ranking(self) -> list[str]:
+        """The terms from the largest to the smallest mean contribution over all heads."""
+        means = self.grand_mean()[:, -1]
+        return [TERMS[index] for index in np.argsort(-np.nan_to_num(means, nan=-np.inf))]
+
+    def table(self) -> pd.DataFrame:
+        """One row for each term and head ('all' is the mean of heads): mean and quantiles."""
+        means = self.grand_mean()
+        heads: list[int | str] = [*range(self.n_heads), "all"]
+        return pd.DataFrame(
+            [
+                {
+                    "term": term,
+                    "head": head,
+                    "mean": means[t, h],
+                    **{f"q{level:g}": self.overall[k, t, h] for k, level in enumerate(LEVELS)},
+                }
+                for t, term in enumerate(TERMS)
+                for h, head in enumerate(heads)
+            ]
+        )
+
+    def write(self, folder: Path | str, name: str = "contribution") -> Path:
+        """Freeze as folder/name.npz and .json; returns the path of the record."""
+        return write_result(folder, name, {key: getattr(self, key) for key in _ARRAYS}, self.record)
+
+    @classmethod
+    def read(cls, folder: Path | str, name: str = "contribution") -> Contributions:
+        """Read a frozen result; `ResultError` where it is missing, damaged or of another kind."""
+        arrays, record = read_result(folder, name)
+        missing = [key for key in _ARRAYS if key not in arrays]
+        if missing:
+            raise ResultError(f"{folder}/{name}.npz has no {missing[0]}; recompute the result.")
+        return cls(**{key: arrays[key] for key in _ARRAYS}, record=record)
+
+
+class _Tally:
+    """Running statistics of a study; every array in it has a fixed size."""
+
+    def __init__(
+        self, heads: int, positions: int, convention: Convention, causal: bool, source: str
+    ) -> None:
+        self.convention, self.causal, self.positions = convention, causal, positions
+        self.source = source
+        self.documents = 0
+        self.tokens = 0
+        self.edges = position_groups(positions)
+        self.moments = Moments((len(TERMS), heads + 1, positions))
+        self.histogram = LogHistogram((len(TERMS), heads + 1, len(self.edges) - 1))
+        group = np.searchsorted(self.edges, np.arange(positions), side="right") - 1
+        slots = np.arange(len(TERMS) * (heads + 1)).reshape(len(TERMS), heads + 1, 1)
+        self._cells = slots * (len(self.edges) - 1) + group
+
+    def add(self, divergence: np.ndarray) -> None:
+        """Take in the [term head n] divergences of one document."""
+        n = divergence.shape[-1]
+        keys = np.arange(1, n + 1) if self.causal else np.full(n, n)
+        values = divergence.astype(np.float64)
+        if self.convention.per_key:
+            values /= keys
+        values = np.concatenate([values, values.mean(axis=1, keepdims=True)], axis=1)
+        kept = np.ones(values.shape, dtype=bool)
+        if self.convention.floor is not None:
+            kept &= values > self.convention.floor
+        if not self.convention.ends:
+            kept[..., self.positions - 1 :] = False
+        self.moments.add(values, kept)
+        self.histogram.add(values, self._cells[..., :n], kept)
+        self.documents += 1
+        self.tokens += n
+
+    def overall(self) -> np.ndarray:
+        """Quantiles over all positions where a query has a choice: group 0 is position 0 alone."""
+        pooled = LogHistogram(self.histogram.counts.shape[:2])
+        first = 1 if self.causal else 0
+        pooled.counts[...] = self.histogram.counts[:, :, first:].sum(axis=2)
+        return pooled.quantiles(LEVELS)
+
+    def save(self, folder: Path, name: str) -> None:
+        arrays = {**self.moments.state(), **self.histogram.state()}
+        progress = {"documents": self.documents, "tokens": self.tokens, "source": self.source}
+        write_result(folder, name, arrays, progress)
+
+    def resume(self, folder: Path, name: str) -> None:
+        """Continue where a stopped run of the same study saved its state, if one did."""
+        if not (folder / f"{name}.json").is_file():
+            return
+        arrays, progress = read_result(folder, name)
+        if progress.get("source") != self.source:
+            raise ResultError(
+                f"{folder}/{name}.json belongs to another study (model, corpus or convention); "
+                "delete it, or save this study elsewhere."
+            )
+        self.moments.restore(arrays)
+        self.histogram.restore(arrays)
+        self.documents, self.tokens = int(progress["documents"]), int(progress["tokens"])
+
+
+def contributions(
+    folded: FoldedAttention,
+    embeddings: Embeddings,
+    documents: Iterable[Sequence[int]],
+    *,
+    convention: Convention = TEXT,
+    source: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+    progress: bool = False,
+    checkpoint: Path | str | None = None,
+    every: int = 200,
+) -> Contributions:
+    """Contributions of the six terms at every position and head, over a stream of documents.
+
+    documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
+    the context here. source: provenance to keep (model, weights, corpus). progress: show a bar.
+    checkpoint: a folder in which to save the statistics after `every` documents; a run that finds
+    such a state of the same study there skips the documents it covers. Single precision. Raises
+    `CorpusError` for an empty stream, `TokenError` for unknown tokens or a partial checkpoint.
+    """
+    begin = time.perf_counter()
+    scale = None if convention.scaled else 1.0
+    divergence_of = SixTermKL(folded, embeddings, scale, workers)
+    about = {**(source or {}), "convention": vars(convention)}
+    context = embeddings.n_positions
+    tally = _Tally(folded.n_heads, context, convention, folded.causal, repr(about))
+    saved = Path(checkpoint) if checkpoint is not None else None
+    if saved is not None:
+        tally.resume(saved, _STATE)
+    done = tally.documents
+    for number, ids in enumerate(tqdm(documents, disable=not progress, unit=" documents")):
+        if number < done:
+            continue
+        tally.add(divergence_of(torch.as_tensor(ids[:context], dtype=torch.long)))
+        if saved is not None and tally.documents % every == 0:
+            tally.save(saved, _STATE)
+    if tally.documents == 0:
+        raise CorpusError("no document was given, so there is nothing to average over.")
+    if saved is not None:
+        tally.save(saved, _STATE)
+    record = provenance(
+        **about,
+        study="contributions of the six terms (Kamoda et al. 2025, §6.1)",
+        terms=list(TERMS),
+        levels=list(LEVELS),
+        causal=folded.causal,
+        documents=tally.documents,
+        tokens=tally.tokens,
+        resumed_after=done,
+        quantile_resolution=tally.histogram.resolution,
+        seconds=round(time.perf_counter() - begin, 2),
+    )
+    return Contributions(
+        mean=tally.moments.mean,
+        standard_error=tally.moments.standard_error,
+        rows=tally.moments.count,
+        quantiles=tally.histogram.quantiles(LEVELS),
+        overall=tally.overall(),
+        group_edges=tally.edges,
+        record=record,
+    )

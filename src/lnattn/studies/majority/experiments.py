@@ -1,0 +1,176 @@
+"""The experiments on majority, as lists of jobs, and their frozen results.
+
+`MAIN` is the experiment of Brody et al. (2023, §4.1) with the arms that tell projection and norm
+apart. The others ask what its outcome depends on: the width, the learning rate and the initial
+scale, which part of attention's input has which norm, and the authors' own schedule and data.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from lnattn.errors import ShapeError
+from lnattn.storage import provenance, read_json, write_result
+from lnattn.studies.majority.runs import Job, run_job
+from lnattn.studies.majority.task import AUTHORS
+from lnattn.studies.majority.training import MajorityPlan
+
+#: A quarter of the examples in batches of a quarter: as many steps, each at a quarter of the cost.
+#: Stopped early; the learning rate decays as if it went on to the paper's 1000 epochs.
+SHORT = MajorityPlan(examples=25_000, batch=1500, epochs=200, decay_epochs=1000)
+#: Figures 1a and 1b, from the authors' scripts: three dimensions, one batch an epoch. They go on
+#: for up to 10,000 epochs; the learning rate decays here as it does there.
+THREE_D = MajorityPlan(
+    d_model=3,
+    classes=10,
+    length=30,
+    examples=6000,
+    epochs=4000,
+    decay_epochs=10_000,
+    evaluate_every=50,
+)
+#: The published comparison first, then what takes it apart.
+_ARMS = ("layernorm", "authors", "rms", "projection-small", "literal")
+_WIDTHS = (16, 3, 32)
+_RATES = (1e-3, 3e-3, 1e-2)
+_SCALES = (1.0, 8.0)
+
+
+def _main() -> list[Job]:
+    # So ordered that a run which has to end early leaves the comparisons that matter most.
+    stages = (
+        (_ARMS[:3], (0, 1, 2, 3, 4)),
+        (_ARMS[3:], (0, 1, 2)),
+        (_ARMS[3:], (3, 4)),
+        (_ARMS, (5, 6, 7, 8, 9)),
+    )
+    return [_job(arm, MajorityPlan(), seeds) for arms, seeds in stages for arm in arms]
+
+
+def _three_d() -> list[Job]:
+    return [_job(arm, THREE_D, seeds) for seeds in ((0, 1), (2, 3, 4)) for arm in _ARMS]
+
+
+def _sweep() -> list[Job]:
+    return [
+        _job(arm, replace(SHORT, learning_rate=rate, initial_scale=scale), range(2))
+        for scale in _SCALES
+        for rate in _RATES
+        for arm in _ARMS[:4]
+    ]
+
+
+def _width() -> list[Job]:
+    return [
+        _job(arm, replace(SHORT, d_model=d, epochs=120), range(2))
+        for d in _WIDTHS
+        for arm in _ARMS[:4]
+    ]
+
+
+def _parts() -> list[Job]:
+    return [_job(arm, SHORT, range(2)) for arm in ("small-values", "small-scores")]
+
+
+def _authors() -> list[Job]:
+    plan = replace(SHORT, decay_epochs=10_000, scheme=AUTHORS)
+    return [_job(arm, plan, range(2)) for arm in _ARMS[:2]]
+
+
+def _job(arm: str, plan: MajorityPlan, seeds: Sequence[int]) -> Job:
+    name = (
+        f"{arm}, d {plan.d_model}, rate {plan.learning_rate:g}, scale {plan.initial_scale:g}, "
+        f"seeds {seeds[0]} to {seeds[-1]}"
+    )
+    return Job(name, arm, plan, tuple(seeds))
+
+
+#: Name → what it is and its jobs, most important first.
+EXPERIMENTS = {
+    "main": ("the paper's setting, five arms", _main),
+    "parts": ("which part of attention's input must be large", _parts),
+    "authors": ("the authors' schedule and way of drawing data", _authors),
+    "sweep": ("learning rates and initial scales", _sweep),
+    "three-d": ("three dimensions, as for Fig. 1a and 1b", _three_d),
+    "width": ("widths 3, 16 and 32", _width),
+}
+#: Arrays of a job that are frozen; the state of its optimiser is not.
+_FROZEN = ("epoch", "loss", "accuracy", "angle", "spread", "queries", "keys", "seconds")
+
+
+def jobs_of(experiment: str) -> list[Job]:
+    """The jobs of an experiment; an unknown name is one `ShapeError`."""
+    if experiment not in EXPERIMENTS:
+        raise ShapeError(f"experiment {experiment!r} is not one of: {', '.join(EXPERIMENTS)}.")
+    return EXPERIMENTS[experiment][1]()
+
+
+def run_experiments(
+    names: Sequence[str],
+    folder: Path | str,
+    *,
+    workers: int = 1,
+    progress: bool = True,
+    jobs: Mapping[str, list[Job]] | None = None,
+) -> list[Path]:
+    """Run experiments in turn, or go on with them; freeze each after every job it has finished.
+
+    Writes `folder/NAME.npz` and `folder/NAME.json`, whose record says how many of the planned jobs
+    and runs are in it; `folder/partial/` keeps states while an experiment is unfinished. jobs:
+    other lists of jobs than the paper's. Returns the records' paths.
+    """
+    folder = Path(folder)
+    planned = {name: (jobs or {}).get(name) or jobs_of(name) for name in names}
+    total = sum(job.plan.epochs * len(job.seeds) for listed in planned.values() for job in listed)
+    bar = tqdm(total=total, unit="epoch", disable=not progress, mininterval=2.0, smoothing=0.02)
+    written = []
+    for name, listed in planned.items():
+        path = folder / f"{name}.json"
+        if path.is_file() and read_json(path).get("jobs") == [job.record() for job in listed]:
+            bar.update(sum(job.plan.epochs * len(job.seeds) for job in listed))
+            written.append(path)
+            continue
+        partial, arrays, seconds, ready = folder / "partial" / name, {}, [], []
+        for job in listed:
+            bar.set_description(f"{name}: {job.name}")
+
+            def show(epochs: int, loss: float, runs: int = len(job.seeds)) -> None:
+                bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
+                bar.update(epochs * runs)
+
+            found = run_job(job, partial, workers=workers, progress=show)
+            arrays.update({f"{job.name}/{key}": found[key] for key in _FROZEN[:-1]})
+            seconds.append(round(float(found["seconds"]), 1))
+            ready.append(job)
+            path = _freeze(folder, name, arrays, listed, ready, seconds)
+        written.append(path)
+        shutil.rmtree(partial)
+    bar.close()
+    return written
+
+
+def _freeze(
+    folder: Path,
+    name: str,
+    arrays: Mapping[str, np.ndarray],
+    planned: Sequence[Job],
+    ready: Sequence[Job],
+    seconds: Sequence[float],
+) -> Path:
+    record = provenance(
+        experiment=name,
+        what=EXPERIMENTS[name][0] if name in EXPERIMENTS else "",
+        planned_jobs=len(planned),
+        finished_jobs=len(ready),
+        planned_runs=sum(len(job.seeds) for job in planned),
+        finished_runs=sum(len(job.seeds) for job in ready),
+        jobs=[job.record() for job in ready],
+        seconds=list(seconds),
+    )
+    return write_result(folder, name, arrays, record)

@@ -1,0 +1,113 @@
+"""What the majority model computes before it meets a sequence: its classes' scores and values.
+
+All runs of a stack at once, by torch, so that autograd finds the gradients of this part. First
+axis of every tensor: the run. See `majority_kernel` for what follows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from lnattn.studies.majority.kernel import Weights, padded
+from lnattn.studies.majority.model import Arm
+
+#: The parameters that decide the classes' scores and values.
+HEAD = (
+    "embedding.weight",
+    "layer.self_attn.in_proj_weight",
+    "layer.self_attn.out_proj.weight",
+)
+
+
+class Layout(NamedTuple):
+    """Names, shapes and places of the parameters in one flat vector."""
+
+    names: tuple[str, ...]
+    shapes: tuple[torch.Size, ...]
+    ends: tuple[int, ...]
+
+    def views(self, flat: Float[Tensor, "run parameters"]) -> dict[str, Tensor]:
+        """Each parameter of all runs, [run, *shape], as a view into `flat`."""
+        starts = (0, *self.ends[:-1])
+        return {
+            name: flat[:, start:end].unflatten(1, shape)
+            for name, shape, start, end in zip(
+                self.names, self.shapes, starts, self.ends, strict=True
+            )
+        }
+
+
+def layout_of(parameters: dict[str, Tensor]) -> Layout:
+    """The layout in which these parameters, without a run axis, are laid end to end."""
+    ends = np.cumsum([value.numel() for value in parameters.values()])
+    shapes = tuple(value.shape for value in parameters.values())
+    return Layout(tuple(parameters), shapes, tuple(int(end) for end in ends))
+
+
+class Attention(NamedTuple):
+    """What attention computes before it meets a sequence; first axis: the run.
+
+    normalised: the classes' inputs y; queries: y Q Kᵀ/√d, what a key is multiplied with (Eq. 6);
+    scores: S, [query class, key class]; values: v, already multiplied with attention's output
+    matrix.
+    """
+
+    normalised: Float[Tensor, "run classes d"]
+    queries: Float[Tensor, "run classes d"]
+    scores: Float[Tensor, "run classes classes"]
+    values: Float[Tensor, "run classes d"]
+
+
+def attention_of(parameters: dict[str, Tensor], arm: Arm) -> Attention:
+    """Queries, keys and values of every class. parameters: with a run axis (`Layout.views`)."""
+    y = arm.normalise(parameters["embedding.weight"])
+    W_Q, W_K, W_V = parameters["layer.self_attn.in_proj_weight"].chunk(3, dim=1)
+    of_scores, of_values = arm.score_inputs(y), arm.value_inputs(y)
+    queries = of_scores @ W_Q.mT @ W_K / math.sqrt(y.shape[-1])
+    values = of_values @ W_V.mT @ parameters["layer.self_attn.out_proj.weight"].mT
+    return Attention(y, queries, queries @ of_scores.mT, values)
+
+
+def mixing_matrices(attention: Attention) -> Float[Tensor, "run classes column key"]:
+    """M_c of `majority_kernel`: rows e^{S_ck} v_k for each of d coordinates, and e^{S_ck}.
+
+    A row of scores may be shifted by any constant; by the middle of its range, e^S stays within
+    the numbers of its dtype for as long as the scores allow.
+    """
+    scores = attention.scores
+    middle = (scores.amax(-1, keepdim=True) + scores.amin(-1, keepdim=True)).detach() / 2
+    e = (scores - middle).exp()
+    return torch.cat([e[:, :, None, :] * attention.values.mT[:, None], e[:, :, None, :]], dim=2)
+
+
+def weights_of(parameters: dict[str, Tensor], mix: Float[Tensor, "run ..."]) -> Weights:
+    """All that the kernel reads, padded, first axis the run; they share memory where they can."""
+    e, W1 = parameters["embedding.weight"], parameters["layer.linear1.weight"]
+    W2 = parameters["layer.linear2.weight"]
+    weights = Weights(
+        mix=_padded(mix.detach()),
+        start=e + parameters["layer.self_attn.out_proj.bias"][:, None],
+        embedding=_padded(e),
+        embedding_T=_padded(e.mT),
+        W1=_padded(W1),
+        b1=parameters["layer.linear1.bias"],
+        W1_T=_padded(W1.mT),
+        W2=_padded(W2),
+        b2=parameters["layer.linear2.bias"],
+        W2_T=_padded(W2.mT),
+        gain=parameters["layer.norm2.weight"],
+        shift=parameters["layer.norm2.bias"],
+    )
+    return Weights(*(value.contiguous().numpy() for value in weights))
+
+
+def _padded(value: Tensor) -> Tensor:
+    missing = padded(value.shape[-1]) - value.shape[-1]
+    return pad(value, (0, missing)) if missing else value

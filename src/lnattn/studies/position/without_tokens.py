@@ -1,0 +1,161 @@
+"""What a checkpoint without token embeddings still tells about position (K6, K7, K13, K14).
+
+GPT-2's position embeddings, first LayerNorm and attention weights fix b_QK p_jᵀ, p_i W_QK p_jᵀ and
+Var(p_j) exactly. σ(e_v + p_j) needs the token embeddings too. It is left out here, and in its place
+every conclusion about trend and nearness is repeated for assumed variances of the tokens: one that
+holds for all of them does not hang on what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from lnattn.attention.folding import fold
+from lnattn.errors import ResultError
+from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
+from lnattn.studies.position.curves import LastRows, dominant_wave, last_rows, nearness, trend
+from lnattn.studies.position.measured import near_share
+from lnattn.studies.position.sigma import assumed_inverse_sigma, variances
+from lnattn.weights import FirstLayer
+
+#: Assumed Var(e), as multiples of the median Var(p_j).
+ASSUMED = (0.0, 0.25, 1.0, 4.0, 16.0)
+
+#: The name of the frozen result in a model's folder.
+NAME = "position"
+
+
+@dataclass(frozen=True, eq=False)
+class PositionOnly:
+    """Position terms without σ, and what would follow under assumed variances of the tokens.
+
+    bias: the terms, undivided, at `share_of_context` queries; variance: Var(p_j), [position];
+    last: the last rows of p_i W_QK p_jᵀ; peak: distance from each query to the highest undivided
+    T^pp that it sees, and percentile: share of its far keys below the mean of the nearest ten,
+    [head position] (see `Nearness`); assumed: variances of tokens, [case]; spearman: of T^p with
+    position, [case head]; near: share of attention on the nearest ten keys, [case head query].
+    record: what made it.
+    """
+
+    bias: PositionBias
+    variance: Float[np.ndarray, "position"]
+    last: LastRows
+    peak: np.ndarray
+    percentile: np.ndarray
+    assumed: Float[np.ndarray, "case"]
+    spearman: Float[np.ndarray, "case head"]
+    near: Float[np.ndarray, "case head query"]
+    record: Mapping[str, Any]
+
+    def table(self) -> pd.DataFrame:
+        """One row a head: trend of T^p, with its range over the assumptions, and T^pp's shape.
+
+        The percentile and the distance are medians over the queries of the second half.
+        """
+        compared = self.bias.comparison
+        half = slice(self.bias.n_positions // 2, self.bias.n_positions - 1)
+        rows = []
+        for head in range(self.bias.n_heads):
+            found = trend(self.bias.self_assertion[head])
+            wave = dominant_wave(compared[head, -1])
+            rows.append(
+                {
+                    "head": head,
+                    "T^p Spearman": found.spearman,
+                    "lowest, any assumed σ": self.spearman[:, head].min(),
+                    "highest, any assumed σ": self.spearman[:, head].max(),
+                    "T^p rising steps": found.rising,
+                    "T^p straight line R²": found.straight,
+                    "T^pp wavelength": wave.wavelength,
+                    "T^pp wave share": wave.share,
+                    "distance to highest T^pp": float(np.median(self.peak[head, half])),
+                    "near T^pp percentile": float(np.median(self.percentile[head, half])),
+                }
+            )
+        return pd.DataFrame(rows).set_index("head")
+
+    def write(self, folder: Path | str) -> Path:
+        """Freeze as `folder/position.npz` and `.json`; curves in single precision."""
+        arrays = {
+            "queries": np.array(self.bias.queries),
+            "self_assertion": self.bias.self_assertion.astype(np.float32),
+            "comparison": self.bias.comparison.astype(np.float32),
+            "variance": self.variance,
+            "last_queries": np.array(self.last.queries),
+            "last_rows": self.last.curves.astype(np.float32),
+            "peak": self.peak.astype(np.int32),
+            "percentile": self.percentile.astype(np.float32),
+            "assumed": self.assumed,
+            "spearman": self.spearman,
+            "near": self.near,
+        }
+        facts = {"study": "position_only", "scale": self.bias.scale, "causal": self.bias.causal}
+        return write_result(folder, NAME, arrays, {**facts, **self.record})
+
+    @classmethod
+    def read(cls, folder: Path | str) -> PositionOnly:
+        """Read what `write` froze; raises `ResultError` for anything else."""
+        arrays, record = read_result(folder, NAME)
+        if record.get("study") != "position_only":
+            raise ResultError(f"{folder}/{NAME}.json is not a frozen position study.")
+        bias = PositionBias(
+            tuple(int(i) for i in arrays["queries"]),
+            arrays["self_assertion"].astype(np.float64),
+            arrays["comparison"].astype(np.float64),
+            None,
+            float(record["scale"]),
+            bool(record["causal"]),
+        )
+        last = LastRows(
+            tuple(int(i) for i in arrays["last_queries"]), arrays["last_rows"].astype(np.float64)
+        )
+        kept = ("variance", "peak", "percentile", "assumed", "spearman", "near")
+        return cls(bias=bias, last=last, record=record, **{name: arrays[name] for name in kept})
+
+
+def position_only(layer: FirstLayer) -> PositionOnly:
+    """Everything about position that needs no token embedding, for the first layer of a model."""
+    W_P = layer.embeddings.W_P
+    folded = fold(layer.attention)
+    bias = position_bias(folded, W_P, share_of_context(len(W_P)))
+    around = nearness(folded, W_P)
+    variance = variances(W_P.double()).numpy()
+    assumed = np.array(ASSUMED) * float(np.median(variance))
+    spearman, near = [], []
+    for token_variance in assumed:
+        sigma = assumed_inverse_sigma(W_P, float(token_variance), folded.eps)
+        divided = bias.with_sigma(sigma)
+        spearman.append([trend(curve).spearman for curve in divided.term_p().mean])
+        near.append(near_share(divided.attention(), bias.queries, bias.causal))
+    return PositionOnly(
+        bias=bias,
+        variance=variance,
+        last=last_rows(folded, W_P),
+        peak=around.peak,
+        percentile=around.percentile,
+        assumed=assumed,
+        spearman=np.array(spearman),
+        near=np.array(near),
+        record=provenance(
+            model=layer.name,
+            layer=layer.layer,
+            function=f"{position_only.__module__}.{position_only.__qualname__}",
+            **{
+                key: layer.provenance.get(key)
+                for key in ("source", "revision", "weights_sha256", "tensors", "metadata")
+            },
+        ),
+    )
+
+
+def freeze_position(layer: FirstLayer, folder: Path | str) -> Path:
+    """Compute `position_only` and write it to `folder/position.npz` and `.json`."""
+    return position_only(layer).write(folder)

@@ -22,7 +22,7 @@ import numpy as np
 from common import Timing, growth, peak_memory, ratio, time_side_by_side
 from tokenizers import Tokenizer
 
-from lnattn.models.checkpoints import data_folder
+from lnattn.paths import data_folder
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.jobs import batches, encode, plain_tokenizer

@@ -13,13 +13,13 @@ from lnattn import Embeddings, fold, six_terms
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
 from lnattn.studies.affinity import topk
+from lnattn.studies.affinity.topk import partners
 from lnattn.studies.affinity.vectors import (
     TokenVectors,
     cosine_vectors,
     diagonal_z,
     heat_map,
     mean_sigma,
-    partners,
     ranks,
     same_token_z,
     token_vectors,

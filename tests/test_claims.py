@@ -16,9 +16,10 @@ from lnattn import paths
 from lnattn.attention.forward import attention_pattern
 from lnattn.attention.layernorm import standardise
 from lnattn.claims import frozen as frozen_claims
-from lnattn.claims.ledger import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Entry, report
+from lnattn.claims.ledger import Entry, report
 from lnattn.claims.listed import SOURCES, Claim, claims
 from lnattn.claims.tally import by_model, listed, tally
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE
 from lnattn.errors import ResultError
 
 ROOT = paths.repository()

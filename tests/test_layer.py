@@ -15,8 +15,9 @@ from lnattn import fold
 from lnattn.attention.forward import causal_mask, multi_head_attention, post_ln_layer, pre_ln_layer
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CheckpointError, ShapeError
+from lnattn.models.in_memory import block_of_encoder_layer
 from lnattn.models.whole_gpt2 import gpt2_transformer, load_transformer
-from lnattn.transformer import Block, FeedForward, Transformer, block_of_encoder_layer
+from lnattn.transformer import Block, FeedForward, Transformer
 from lnattn.weights import LayerNorm
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}

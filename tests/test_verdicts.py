@@ -11,7 +11,7 @@ import pytest
 from lnattn import load_first_layer
 from lnattn.book import samples
 from lnattn.claims import verdicts
-from lnattn.claims.ledger import FAILS, HOLDS, HOLDS_IN_PART
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
 from lnattn.errors import ResultError, TokenError
 from lnattn.storage import sha256_of_file
 

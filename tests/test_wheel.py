@@ -20,7 +20,7 @@ import json, sys
 import lnattn
 from lnattn.book.freezing import results_folder, summary
 from lnattn.book.samples import sample_file
-from lnattn.models.checkpoints import data_folder
+from lnattn.paths import data_folder
 model = lnattn.load_first_layer("book-gpt2")
 print(json.dumps({
     "package": lnattn.__file__,

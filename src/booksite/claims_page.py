@@ -29,9 +29,10 @@ from booksite.sources import source_of
 from booksite.text import inline
 from lnattn.claims import frozen as frozen_claims
 from lnattn.claims import ledger
-from lnattn.claims.ledger import VERDICTS, Entry
+from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import Claim, claims
 from lnattn.claims.tally import by_model, own_first, tally
+from lnattn.claims.verdicts import VERDICTS
 from lnattn.errors import ResultError
 from lnattn.models.choice import default_model
 from lnattn.storage import write_json

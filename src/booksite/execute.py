@@ -19,7 +19,8 @@ from jupyter_cache.executors.utils import single_nb_execution
 from myst_nb.core.read import read_myst_markdown_notebook
 from myst_parser.config.main import MdParserConfig
 
-from lnattn.claims.ledger import RECORD_PREFIX, VERDICTS
+from lnattn.claims.ledger import RECORD_PREFIX
+from lnattn.claims.verdicts import VERDICTS
 from lnattn.storage import write_atomically
 
 

@@ -13,10 +13,9 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from lnattn.paths import FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
 
-#: The numbers that pages are checked against: no chapter computes with them.
-FROZEN_CLAIMS = Path("data", "results", "claims")
 #: The command line: chapters print its help, but compute nothing with it.
 _COMMANDS = (Path("src", "lnattn", "cli.py"), Path("src", "lnattn", "commands"))
 #: What running programs leave behind, never an input.

@@ -9,6 +9,21 @@ from lnattn.errors import ResultError
 
 #: The list of claims in an installed package (see `pyproject.toml`); not in a repository.
 PACKAGED_CLAIMS = Path(__file__).resolve().parent / "data" / "claims.yml"
+#: The numbers that pages are checked against: no chapter computes with them.
+FROZEN_CLAIMS = Path("data", "results", "claims")
+
+
+def data_folder() -> Path:
+    """The embedded model, counts and frozen results: $LNATTN_DATA if set, else what ships.
+
+    That is `data` inside the package where it was installed from a wheel, and the repository's
+    `data` where it runs from its source.
+    """
+    if chosen := os.environ.get("LNATTN_DATA"):
+        return Path(chosen)
+    package = Path(__file__).resolve().parent
+    installed = package / "data"
+    return installed if installed.is_dir() else package.parents[1] / "data"
 
 
 def find_repository() -> Path | None:

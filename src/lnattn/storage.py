@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import numbers
 import os
 import platform
 import tempfile
@@ -145,3 +147,22 @@ def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], d
             f"{path} does not match the checksum in {name}.json; recompute the result."
         )
     return arrays, record
+
+
+def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:
+    """A Python str, bool, int or finite float equal to `value`; arrays of one element count."""
+    if isinstance(value, str | bool):
+        return value
+    if hasattr(value, "item"):
+        try:
+            value = value.item()
+        except (ValueError, RuntimeError) as error:
+            raise ResultError(f"{name} holds several numbers; a sentence can show one.") from error
+    if isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, numbers.Real):
+        value = float(value)
+        if not math.isfinite(value):
+            raise ResultError(f"{name} is {value}; a sentence needs a finite number.")
+        return value
+    raise ResultError(f"{name} must be a number or text, not {type(value).__name__}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lnattn.book.samples import token_counts
-from lnattn.models.checkpoints import data_folder
+from lnattn.paths import data_folder
 from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer

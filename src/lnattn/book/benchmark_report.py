@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lnattn.errors import ResultError
-from lnattn.models.checkpoints import data_folder
+from lnattn.paths import data_folder
 from lnattn.storage import read_json
 
 _KEYS = ("title", "what", "workload", "rows", "ratios", "growth", "notes", "record")

@@ -21,7 +21,8 @@ from lnattn.book.printed import differences_from_printed
 from lnattn.book.samples import sample_file, tokenizer_of
 from lnattn.claims import survey
 from lnattn.errors import LnattnError, ResultError
-from lnattn.models.checkpoints import data_folder, load_first_layer
+from lnattn.models.checkpoints import load_first_layer
+from lnattn.paths import data_folder
 from lnattn.storage import read_json, read_result, sha256_of_file
 from lnattn.studies import composition
 from lnattn.studies.contribution.study import contributions

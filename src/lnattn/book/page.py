@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import html
-import math
-import numbers
 import os
 import platform
 from collections.abc import Mapping
@@ -14,7 +12,7 @@ from typing import Any
 
 from lnattn.book.style import use_style
 from lnattn.errors import ResultError
-from lnattn.storage import package_versions
+from lnattn.storage import package_versions, plain_scalar
 
 _SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
 
@@ -117,25 +115,6 @@ def formatted(value: Any, spec: str = "", name: str = "value") -> str:
         return format(plain, spec)
     except ValueError as error:
         raise ResultError(f"{name} = {plain!r} cannot be formatted as {spec!r}.") from error
-
-
-def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:
-    """A Python str, bool, int or finite float equal to `value`; arrays of one element count."""
-    if isinstance(value, str | bool):
-        return value
-    if hasattr(value, "item"):
-        try:
-            value = value.item()
-        except (ValueError, RuntimeError) as error:
-            raise ResultError(f"{name} holds several numbers; a sentence can show one.") from error
-    if isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, numbers.Real):
-        value = float(value)
-        if not math.isfinite(value):
-            raise ResultError(f"{name} is {value}; a sentence needs a finite number.")
-        return value
-    raise ResultError(f"{name} must be a number or text, not {type(value).__name__}.")
 
 
 def _reason(name: str) -> str:

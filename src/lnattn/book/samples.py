@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from lnattn.errors import TokenError
-from lnattn.models.checkpoints import BOOK_MODEL, data_folder
+from lnattn.models.checkpoints import BOOK_MODEL
+from lnattn.paths import data_folder
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer

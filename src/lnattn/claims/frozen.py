@@ -22,11 +22,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from booksite.inputs import FROZEN_CLAIMS
 from lnattn.claims.ledger import Entry, as_entry, in_order
 from lnattn.claims.listed import Claim, claims
 from lnattn.errors import LnattnError, ResultError
-from lnattn.paths import repository
+from lnattn.paths import FROZEN_CLAIMS, repository
 from lnattn.storage import read_json, write_json
 
 SHARE = 1e-3

@@ -18,24 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lnattn.book.page import plain_scalar
 from lnattn.claims.listed import Claim, claim, claims
+from lnattn.claims.verdicts import VERDICTS
 from lnattn.errors import ResultError
 from lnattn.paths import ledger_folder
-from lnattn.storage import package_versions, read_json, write_json
-
-HOLDS = "holds"
-HOLDS_IN_PART = "holds in part"
-FAILS = "fails"
-NOT_COMPUTABLE = "not computable with this model"
-
-#: The four verdicts and the mark that stands before each in a table.
-VERDICTS: Mapping[str, str] = {
-    HOLDS: "✓",
-    HOLDS_IN_PART: "◐",
-    FAILS: "✗",
-    NOT_COMPUTABLE: "–",
-}
+from lnattn.storage import package_versions, plain_scalar, read_json, write_json
 
 #: Marks a record among the data that MyST-NB keeps beside a notebook (see its `glue`).
 RECORD_PREFIX = "claim:"

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lnattn.claims.ledger import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, VERDICTS, Entry
+from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import Claim
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, VERDICTS
 
 #: What records say in place of a model's name where the claim needs no given checkpoint.
 NO_CHECKPOINT = ("no model", "any (algebra)", "random keys", "trained here")

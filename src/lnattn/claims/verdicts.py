@@ -1,12 +1,24 @@
-"""Verdicts on claims that are made about every head: how many heads does it hold for?"""
+"""The four verdicts on a claim, and those on claims that are made about every head."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from lnattn.claims.ledger import FAILS, HOLDS, HOLDS_IN_PART
 from lnattn.errors import ResultError
+
+HOLDS = "holds"
+HOLDS_IN_PART = "holds in part"
+FAILS = "fails"
+NOT_COMPUTABLE = "not computable with this model"
+
+#: The four verdicts and the mark that stands before each in a table.
+VERDICTS: Mapping[str, str] = {
+    HOLDS: "✓",
+    HOLDS_IN_PART: "◐",
+    FAILS: "✗",
+    NOT_COMPUTABLE: "–",
+}
 
 
 def of_heads(flags: Iterable[Any]) -> tuple[str, str]:

@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from lnattn import fold, load_first_layer
     from lnattn.errors import TokenError
-    from lnattn.studies.affinity.vectors import partners, token_vectors
+    from lnattn.studies.affinity.topk import partners
+    from lnattn.studies.affinity.vectors import token_vectors
 
     model = load_first_layer(args.model)
     if model.tokenizer is None:

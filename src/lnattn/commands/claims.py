@@ -23,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from lnattn.claims.frozen import frozen_entries
-    from lnattn.claims.ledger import VERDICTS, entries, report
+    from lnattn.claims.ledger import entries, report
     from lnattn.claims.listed import claim, claims
     from lnattn.claims.tally import tally
-    from lnattn.models.checkpoints import data_folder
+    from lnattn.claims.verdicts import VERDICTS
     from lnattn.models.choice import default_model
-    from lnattn.paths import find_repository
+    from lnattn.paths import data_folder, find_repository
 
     chosen = [claim(name) for name in args.id] or list(claims().values())
     built = os.environ.get("LNATTN_LEDGER") or find_repository()

@@ -103,7 +103,7 @@ def _grid(args: argparse.Namespace) -> None:
 
 
 def _train(args: argparse.Namespace) -> None:
-    from lnattn.models.checkpoints import data_folder
+    from lnattn.paths import data_folder
     from lnattn.studies.selectability.small_models import PAPER_SHAPE, train_arm
     from lnattn.training.loop import TrainingPlan
 
@@ -128,7 +128,7 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    from lnattn.models.checkpoints import data_folder
+    from lnattn.paths import data_folder
     from lnattn.studies.selectability.evaluation import freeze_evaluation
 
     out = freeze_evaluation(

@@ -7,7 +7,6 @@ safetensors files only, one tensor at a time; nothing in a checkpoint is ever ex
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
@@ -23,6 +22,7 @@ from lnattn.models.family import Family
 from lnattn.models.hub import Part
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.safetensors_files import LocalWeights, read_config
+from lnattn.paths import data_folder
 from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.weights import AttentionLayer, FirstLayer
@@ -183,19 +183,6 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     if files[0].parent.name == "checkpoint":
         origin["snapshot"] = "the best weights so far of a training run that has not finished"
     return Checkpoint(name, folder, family, origin)
-
-
-def data_folder() -> Path:
-    """The embedded model, counts and frozen results: $LNATTN_DATA if set, else what ships.
-
-    That is `data` inside the package where it was installed from a wheel, and the repository's
-    `data` where it runs from its source.
-    """
-    if chosen := os.environ.get("LNATTN_DATA"):
-        return Path(chosen)
-    package = Path(__file__).resolve().parents[1]
-    installed = package / "data"
-    return installed if installed.is_dir() else package.parents[1] / "data"
 
 
 def _open_book_model() -> Checkpoint:

@@ -1,11 +1,14 @@
-"""Taking a model over from TransformerLens, processed or not."""
+"""Taking a model over from memory: of TransformerLens, processed or not, or a layer of torch."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import torch
+
 from lnattn.errors import CheckpointError
+from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 _WEIGHTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
@@ -57,6 +60,47 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
             "revision": None,
         },
         layer=layer,
+    )
+
+
+def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:
+    """The weights of torch's own post-LN encoder layer, as a `Block` for `post_ln_layer`.
+
+    Its two LayerNorms become those of the attention and of the FFN; the activation must be gelu.
+    """
+    attention = layer.self_attn
+    d_model, heads = attention.embed_dim, attention.num_heads
+    W_Q, W_K, W_V = (
+        part.T.reshape(d_model, heads, -1).transpose(0, 1)
+        for part in attention.in_proj_weight.detach().chunk(3)
+    )
+    b_Q, b_K, b_V = attention.in_proj_bias.detach().reshape(3, heads, -1)
+    W_O = attention.out_proj.weight.detach().T.reshape(heads, -1, d_model)
+
+    def norm(module: torch.nn.LayerNorm) -> LayerNorm:
+        return LayerNorm(module.weight.detach(), module.bias.detach(), module.eps)
+
+    return Block(
+        AttentionLayer(
+            norm(layer.norm1),
+            W_Q,
+            W_K,
+            W_V,
+            W_O,
+            b_Q,
+            b_K,
+            b_V,
+            attention.out_proj.bias.detach(),
+            causal=False,
+        ),
+        FeedForward(
+            norm(layer.norm2),
+            layer.linear1.weight.detach().T,
+            layer.linear1.bias.detach(),
+            layer.linear2.weight.detach().T,
+            layer.linear2.bias.detach(),
+            "gelu",
+        ),
     )
 
 

@@ -138,38 +138,6 @@ def cosine_vectors(embeddings: Embeddings) -> TokenVectors:
     return TokenVectors(unit, unit)
 
 
-@dataclass(frozen=True, eq=False)
-class Partners:
-    """The best partners of some tokens in every head, best first.
-
-    ids, scores: [token head rank]; rank 0 is the best. Ties are in no particular order.
-    """
-
-    ids: Int[Tensor, "token head rank"]
-    scores: Float[Tensor, "token head rank"]
-
-
-def partners(
-    vectors: TokenVectors,
-    token_ids: Int[Tensor, "n"] | Sequence[int],
-    k: int = 10,
-    side: Side = "keys",
-) -> Partners:
-    """The k tokens with the highest T^ee for each given token, in every head.
-
-    side "keys": the given tokens are queries, and their favourite keys are returned; "queries":
-    the given tokens are keys, and the queries that like them best are returned. For whole
-    vocabularies use `lnattn.studies.affinity.topk`.
-    """
-    if not 1 <= k <= vectors.vocab_size:
-        raise TokenError(f"k must be between 1 and {vectors.vocab_size}, not {k}.")
-    if side not in ("keys", "queries"):
-        raise TokenError(f"side must be 'keys' or 'queries', not {side!r}.")
-    seen_from = vectors if side == "keys" else vectors.swapped()
-    best = seen_from.scores(token_ids).topk(k, dim=-1)
-    return Partners(best.indices.transpose(0, 1), best.values.transpose(0, 1))
-
-
 def ranks(
     vectors: TokenVectors,
     query_ids: Int[Tensor, "n"] | Sequence[int],

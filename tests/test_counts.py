@@ -15,8 +15,15 @@ from lnattn.storage import read_json, write_json
 from lnattn.text.counts import Counts
 from lnattn.text.ngrams import count_bigrams
 from lnattn.text.pairs import Boundary, PairCounter, count_in_threads
-from lnattn.text.runs import merge_all, merge_two, run_of
-from lnattn.text.spill import merged_blocks, read_run, run_length, write_run
+from lnattn.text.runs import (
+    merge_all,
+    merge_two,
+    merged_blocks,
+    read_run,
+    run_length,
+    run_of,
+    write_run,
+)
 
 VOCAB = 7
 

@@ -10,8 +10,7 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 import lnattn
 from lnattn import FirstLayer
 from lnattn.book import departures
-from lnattn.book.departures import CONVENTIONS, Departure, Departures
-from lnattn.book.departures_trained import trained_departures
+from lnattn.book.departures import CONVENTIONS, Departure, Departures, trained_departures
 from lnattn.paths import repository
 from lnattn.storage import write_result
 from lnattn.studies.contribution.study import PAPERS_CODE, TEXT

@@ -289,9 +289,7 @@ def cheap(monkeypatch):
 
     study = explored([]).study
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", load)
-    monkeypatch.setattr(
-        "lnattn.book.affinity_studies.affinity_study", lambda _: (study, tiny()[1], "")
-    )
+    monkeypatch.setattr("lnattn.book.freezing.affinity_study", lambda _: (study, tiny()[1], ""))
     monkeypatch.setattr(page, "execution_digest", lambda _root, model: f"digest of {model}")
     monkeypatch.setattr(data, "explore", explore)
     return computed

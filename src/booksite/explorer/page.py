@@ -133,7 +133,7 @@ def _compute(wanted: Wanted, folder: Path, key: str) -> None:
     # Here and not at the top: reading cached data needs neither PyTorch nor the studies.
     from booksite.explorer.data import explore
     from booksite.explorer.scripts import scripts
-    from lnattn.book.affinity_studies import affinity_study
+    from lnattn.book.freezing import affinity_study
     from lnattn.models.checkpoints import load_first_layer
 
     begun = time.monotonic()

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from lnattn.errors import ResultError
+from lnattn.text.runs import ENTRY
 from lnattn.text.shards import LARGEST_SHARD
-from lnattn.text.spill import ENTRY
 
 #: The row of the benchmark that is extrapolated.
 METHOD = "lnattn count, text to npz"

@@ -16,19 +16,21 @@ from typing import Any
 import numpy as np
 
 from lnattn.attention.folding import fold
-from lnattn.book import affinity_studies
 from lnattn.book.printed import differences_from_printed
-from lnattn.book.samples import sample_file, tokenizer_of
+from lnattn.book.samples import sample_file, token_counts, tokenizer_of
 from lnattn.claims import survey
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
 from lnattn.storage import read_json, read_result, sha256_of_file
 from lnattn.studies import composition
+from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.without_tokens import freeze_position
 from lnattn.text.corpora import describe_corpus, read_documents
+from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
+from lnattn.weights import FirstLayer
 
 #: Largest difference of two runs, as a share of the largest value in the array (float32 rounding
 #: in other orders of summation), and of integers, the share of entries that may differ (ties).
@@ -60,7 +62,7 @@ def _composition(model: str, folder: Path) -> Path:
 
 
 def _detokenization(model: str, folder: Path) -> Path:
-    return affinity_studies.compute(load_first_layer(model)).write(folder)
+    return _computed(load_first_layer(model)).write(folder)
 
 
 def _contribution(model: str, folder: Path) -> Path:
@@ -250,4 +252,41 @@ def summary(folder: Path | str) -> dict[str, str]:
         name: read_json(Path(folder) / f"{name}.json").get("date", "no date")
         for name in STUDIES
         if (Path(folder) / f"{name}.json").is_file()
+    }
+
+
+def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
+    """The study, the bigram counts it is about, and in words where it came from.
+
+    A frozen study is taken if it was made from these weights and these counts; otherwise it is
+    computed now (seconds for a small model, minutes for GPT-2) and the words say so.
+    """
+    counts, source = _counts_and_source(model)
+    folder = data_folder() / "results" / model.name.rsplit("/", 1)[-1]
+    if (folder / "detokenization.json").is_file():
+        frozen = Detokenization.read(folder)
+        if all(frozen.record.get(key) == value for key, value in source.items()):
+            return frozen, counts, f"frozen on {frozen.record['date']}"
+        reason = "the frozen study is of other weights or counts"
+    else:
+        reason = "no study of this model is frozen"
+    return detokenization(model, counts, source=source), counts, f"computed now: {reason}"
+
+
+def _computed(model: FirstLayer) -> Detokenization:
+    """The study, computed now whatever is frozen."""
+    counts, source = _counts_and_source(model)
+    return detokenization(model, counts, source=source)
+
+
+def _counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
+    """The counts for a model, and what a study of the two was made from."""
+    counts, words = token_counts(model)
+    return counts, {
+        "model": model.name,
+        "revision": model.provenance.get("revision"),
+        "weights_sha256": model.provenance.get("weights_sha256"),
+        "counts": words,
+        "corpus": counts.record.get("corpus"),
+        "tokens": counts.tokens,
     }

@@ -29,10 +29,9 @@ from lnattn.storage import provenance, read_json, sha256_of_file, write_atomical
 from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts_files import write_counts
 from lnattn.text.pairs import Boundary, PairCounter
-from lnattn.text.runs import Run
+from lnattn.text.runs import Run, merged_blocks, write_run
 from lnattn.text.schedulers import in_processes, in_this_process, on_dask
 from lnattn.text.shards import Shard, plan_shards
-from lnattn.text.spill import merged_blocks, write_run
 
 #: Text handed to the tokenizer at a time, in characters and documents.
 _BATCH_CHARACTERS, _BATCH_DOCUMENTS = 1 << 20, 1000

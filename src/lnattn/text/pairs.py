@@ -19,8 +19,7 @@ import numpy as np
 from numba import njit
 
 from lnattn.errors import TokenError
-from lnattn.text.runs import Run, merge_all, merge_two, run_of
-from lnattn.text.spill import merged_blocks, write_run
+from lnattn.text.runs import Run, merge_all, merge_two, merged_blocks, run_of, write_run
 
 #: Keys collected before they are sorted (32 or 64 MiB of them).
 _BUFFER = 1 << 23

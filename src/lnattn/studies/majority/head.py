@@ -1,7 +1,7 @@
 """What the majority model computes before it meets a sequence: its classes' scores and values.
 
 All runs of a stack at once, by torch, so that autograd finds the gradients of this part. First
-axis of every tensor: the run. See `majority_kernel` for what follows.
+axis of every tensor: the run. See `kernel` for what follows.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def attention_of(parameters: dict[str, Tensor], arm: Arm) -> Attention:
 
 
 def mixing_matrices(attention: Attention) -> Float[Tensor, "run classes column key"]:
-    """M_c of `majority_kernel`: rows e^{S_ck} v_k for each of d coordinates, and e^{S_ck}.
+    """M_c of `kernel`: rows e^{S_ck} v_k for each of d coordinates, and e^{S_ck}.
 
     A row of scores may be shifted by any constant; by the middle of its range, e^S stays within
     the numbers of its dtype for as long as the scores allow.

@@ -9,7 +9,7 @@ scores S and the values v of the classes, attention's output for a query of clas
 numerator and denominator being one small matrix M_c (rows: the d coordinates of e^{S_ck} v_k, and
 e^{S_ck} itself) times n. `tiles_of` gathers the pairs (sequence, class) class by class and cuts
 them into tiles of `LANES`; `work_on` takes tiles through the rest of the layer and back
-(`majority_forward`, `majority_backward`); `add_up` sums the gradients with respect to M_c and all
+(`steps`); `add_up` sums the gradients with respect to M_c and all
 later weights. What lies before M_c, the scores of a few classes, is shared by the whole batch and
 left to autograd (`majority_head`).
 
@@ -28,8 +28,7 @@ import numpy as np
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.studies.majority import steps as majority_forward
-from lnattn.studies.majority import steps_backward as majority_backward
+from lnattn.studies.majority import steps
 from lnattn.studies.majority.steps import (
     LANES,
     OPTIONS,
@@ -39,15 +38,13 @@ from lnattn.studies.majority.steps import (
     divide_and_add,
     gather,
     gather_labels,
-    relu,
-    softmax,
-    standardise,
-)
-from lnattn.studies.majority.steps_backward import (
     mix_backward,
     outer,
+    relu,
     relu_backward,
     row_sums,
+    softmax,
+    standardise,
     standardise_backward,
 )
 
@@ -239,4 +236,4 @@ def add_up(owner, sums, found, gradients, train):
     return total, right
 
 
-forget_outdated(__name__, majority_backward, majority_forward, vectorised)
+forget_outdated(__name__, steps, vectorised)

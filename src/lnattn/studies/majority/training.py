@@ -2,7 +2,7 @@
 
 All runs of a stack share their arm and plan and differ in their seed. What is the same for the
 whole batch, the classes' scores and values, goes through autograd for all runs in one go
-(`majority_head`); what depends on the counts goes through `majority_kernel`, in threads. Loss,
+(`head`); what depends on the counts goes through `kernel`, in threads. Loss,
 gradients and trajectories are those of `majority_model.MajorityTransformer` on the same sequences.
 """
 

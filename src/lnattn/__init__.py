@@ -10,9 +10,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lnattn.attention.distance import DistanceTerms, distance_terms
     from lnattn.attention.folding import FoldedAttention, fold
+    from lnattn.attention.residual import decompose
     from lnattn.attention.terms import SixTerms, sigma_of_pairs, six_terms
+    from lnattn.book.freezing import verify
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
     from lnattn.models.choice import Choice, default_model
+    from lnattn.models.whole_gpt2 import load_transformer
+    from lnattn.studies.affinity import token_vectors
+    from lnattn.studies.contribution import contributions
+    from lnattn.studies.position import position_bias
+    from lnattn.studies.selectability import selectability
     from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 __all__ = [
@@ -24,21 +31,35 @@ __all__ = [
     "FoldedAttention",
     "LayerNorm",
     "SixTerms",
+    "contributions",
+    "decompose",
     "default_model",
     "distance_terms",
     "fold",
     "load_attention_layers",
     "load_first_layer",
+    "load_transformer",
+    "position_bias",
+    "selectability",
     "sigma_of_pairs",
     "six_terms",
+    "token_vectors",
+    "verify",
 ]
 
 _HOMES = {
     "lnattn.attention.distance": ("DistanceTerms", "distance_terms"),
     "lnattn.attention.folding": ("FoldedAttention", "fold"),
+    "lnattn.attention.residual": ("decompose",),
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
+    "lnattn.book.freezing": ("verify",),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),
     "lnattn.models.choice": ("Choice", "default_model"),
+    "lnattn.models.whole_gpt2": ("load_transformer",),
+    "lnattn.studies.affinity": ("token_vectors",),
+    "lnattn.studies.contribution": ("contributions",),
+    "lnattn.studies.position": ("position_bias",),
+    "lnattn.studies.selectability": ("selectability",),
     "lnattn.weights": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -131,6 +131,11 @@ def fold(layer: AttentionLayer | RelativeAttention) -> FoldedAttention | FoldedR
     Exact for every input; tested in float64 to 1e-10 against the unfolded block. Works for any
     layer of a model, pre-LN or post-LN, as long as the LayerNorm feeds the attention directly, and
     for the first layer of a model with rotary or relative positions.
+
+    >>> import lnattn
+    >>> folded = fold(lnattn.load_first_layer("book-gpt2").attention)
+    >>> tuple(folded.W_Q.shape)  # head, d_model, d_head
+    (8, 256, 32)
     """
     if isinstance(layer, RelativeAttention):
         from lnattn.attention.relative import fold_relative  # it needs this module

@@ -135,6 +135,12 @@ def decompose(
 
     Computed in the dtype of the weights; memory is layers · heads · query · d_model numbers.
     Raises `TokenError` for ids outside the vocabulary or more tokens than positions.
+
+    >>> import lnattn
+    >>> model = lnattn.load_transformer("book-gpt2")
+    >>> parts = decompose(model, [464, 3290, 318])
+    >>> tuple(parts.heads.shape)  # layer, head, query, d_model
+    (2, 8, 3, 256)
     """
     tokens, positions = look_up(model.embeddings, token_ids)
     direct = x = tokens + positions

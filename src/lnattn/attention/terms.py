@@ -158,6 +158,12 @@ def six_terms(
 
     Raises `TokenError` for an id outside the vocabulary, a position outside the context, an empty
     sequence, or a partial checkpoint that has no token embeddings.
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-gpt2")
+    >>> terms = six_terms(lnattn.fold(model.attention), model.embeddings, [464, 3290, 318])
+    >>> tuple(terms.attention().shape)  # head, query, key
+    (8, 3, 3)
     """
     tokens, places = look_up(embeddings, token_ids, positions)
     return six_terms_of_rows(folded, tokens, places)
@@ -224,6 +230,12 @@ def sigma_of_pairs(
     σ² = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε: one matrix product for the covariances. Where
     the variances nearly cancel (e_v ≈ −p_j) rounding could make the sum negative; it is clamped
     to ε, which is then also the exact value to working precision.
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-gpt2")
+    >>> sigma = sigma_of_pairs(model.embeddings, [464, 3290], [0, 1, 2], eps=1e-5)
+    >>> tuple(sigma.shape)  # token, position
+    (2, 3)
     """
     if embeddings.W_E is None:
         raise TokenError("this checkpoint has no token embeddings, so σ of a pair is unknown.")

@@ -30,8 +30,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    from lnattn import fold, load_first_layer
+    from lnattn.attention.folding import fold
     from lnattn.errors import TokenError
+    from lnattn.models.checkpoints import load_first_layer
     from lnattn.studies.affinity.topk import partners
     from lnattn.studies.affinity.vectors import token_vectors
 

@@ -145,8 +145,8 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _heads(args: argparse.Namespace) -> None:
-    from lnattn import load_first_layer
     from lnattn.book.samples import sample_file
+    from lnattn.models.checkpoints import load_first_layer
     from lnattn.studies.selectability.first_layers import freeze_model
 
     model = load_first_layer(_one(args.input, "one model"))

@@ -65,6 +65,10 @@ def load_first_layer(
     Weights come in float32, or in the checkpoint's own dtype if that is wider.
     Raises `CheckpointError`, in one sentence, for whatever is wrong with the checkpoint, and its
     subclass `HubError` where the hub cannot be reached and nothing is cached.
+
+    >>> model = load_first_layer("book-gpt2")
+    >>> model.name, model.attention.n_heads, model.attention.d_model
+    ('book-gpt2', 8, 256)
     """
     why: dict[str, str] = {}
     if isinstance(name_or_path, Choice):
@@ -88,6 +92,9 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
 
     Takes the same names as `load_first_layer`, partial checkpoints included, and raises the same
     errors.
+
+    >>> len(load_attention_layers("book-gpt2"))
+    2
     """
     if isinstance(name_or_path, Choice):
         name_or_path = name_or_path.name

@@ -25,6 +25,9 @@ def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
 
     Raises `CheckpointError` for another family, for a partial checkpoint, and for whatever is
     wrong with the files.
+
+    >>> load_transformer("book-gpt2").n_layers
+    2
     """
     name = name_or_path.name if isinstance(name_or_path, Choice) else name_or_path
     checkpoint = open_checkpoint(name)

@@ -110,6 +110,12 @@ def token_vectors(
 
     sigma: one divisor for each token; the mean over positions (`mean_sigma`) unless given.
     Raises `TokenError` for a partial checkpoint, `ShapeError` for a divisor that is not positive.
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-gpt2")
+    >>> vectors = token_vectors(lnattn.fold(model.attention), model.embeddings)
+    >>> tuple(vectors.scores([464]).shape)  # head, query token, key token
+    (8, 1, 8192)
     """
     if embeddings.W_E is None:
         raise TokenError(

@@ -1,0 +1,15 @@
+"""What does a transformer layer cost, by formula and on this machine? (chapter 01)
+
+The eight matrix products of a layer, their operations and the bytes that they must move, in prefill
+and when decoding; then the same counted operator by operator as torch executes them, and timed
+against the roofline of the machine at hand (Williams et al. 2009).
+
+`LayerSize` and `product_costs` are the formulas; `profile_layer` counts; `measure_roof` and
+`measure_layers` take times.
+"""
+
+from lnattn.studies.costs.formulas import LayerSize, product_costs
+from lnattn.studies.costs.profiling import profile_layer
+from lnattn.studies.costs.roofline import measure_layers, measure_roof
+
+__all__ = ["LayerSize", "measure_layers", "measure_roof", "product_costs", "profile_layer"]

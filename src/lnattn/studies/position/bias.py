@@ -177,6 +177,12 @@ def position_bias(
     all that a checkpoint without token embeddings allows. Computed in float64.
     Raises `TokenError` for a query outside the context; `ShapeError` for σ of another model, or a
     layer with local attention (later layers of GPT-Neo, which read no embeddings anyway).
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-gpt2")
+    >>> bias = position_bias(lnattn.fold(model.attention), model.embeddings.W_P, [10, 100])
+    >>> tuple(bias.attention().shape)  # head, query, position
+    (8, 2, 256)
     """
     places = torch.as_tensor(list(queries), dtype=torch.long)
     if len(places) == 0:

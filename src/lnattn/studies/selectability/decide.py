@@ -138,6 +138,10 @@ def selectability(
     this, in standard deviations of the keys, counts as inside.
     Raises `ShapeError` for an empty or non-finite array or one of another shape, and `ResultError`
     where neither the walk nor the linear programs come to a verdict.
+
+    >>> square = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1], [0, 0]])  # and its centre
+    >>> selectability(square).selectable.tolist()
+    [True, True, True, True, False]
     """
     given = _checked(keys)
     distinct, first, place, copies = _distinct(given)

@@ -1,0 +1,42 @@
+"""What `import lnattn` offers: about twenty names, whose examples run."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import lnattn
+
+#: Functions whose examples would need minutes, another model, a network, or a page of set-up.
+WITHOUT_EXAMPLE = {"contributions", "default_model", "distance_terms", "verify"}
+FUNCTIONS = sorted(name for name in lnattn.__all__ if inspect.isfunction(getattr(lnattn, name)))
+
+
+def test_it_is_small_and_in_order():
+    assert lnattn.__all__ == sorted(lnattn.__all__)
+    assert 18 <= len(lnattn.__all__) <= 22
+    assert set(lnattn.__all__) <= set(dir(lnattn))
+    with pytest.raises(AttributeError, match="nothing"):
+        lnattn.nothing  # noqa: B018
+
+
+@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in WITHOUT_EXAMPLE])
+def test_examples_show_what_happens(name):
+    thing = getattr(lnattn, name)
+    module = importlib.import_module(thing.__module__)
+    (example,) = doctest.DocTestFinder(recurse=False).find(
+        inspect.unwrap(thing), name, module=False, globs=dict(vars(module))
+    )
+    assert example.examples, f"{name} shows no example"
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_importing_it_loads_nothing_heavy():
+    code = "import sys, lnattn; print(*sorted({'torch', 'numba', 'numpy'} & set(sys.modules)))"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert shown.stdout.strip() == ""

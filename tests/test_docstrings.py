@@ -67,6 +67,7 @@ def _words(text: str) -> str:
         ("one\n  hanging\ntwo", "one hanging two"),
         ("a list:\n- one\n  more\n- two", "a list:\n\none more\n\ntwo"),
         ("see:\n\n    code *here*", "see:\n\ncode *here*"),
+        ("see:\n\n>>> a_b_ * c_\n1_\n\nend_", "see: >>> a_b_ * c_ 1_ end_"),
     ],
 )
 def test_forms(text, shown) -> None:

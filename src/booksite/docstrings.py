@@ -2,7 +2,7 @@
 
 Sphinx reads docstrings as reStructuredText. The package's are plain text, in which an asterisk, a
 vertical bar or a trailing underscore means itself; lines that are indented more are either a list
-or set off as they stand.
+or set off as they stand, and so are examples (`>>>`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ def as_restructured_text(lines: Sequence[str]) -> list[str]:
 
 
 def _paragraph(lines: list[str]) -> Iterator[str]:
+    if lines[0].startswith(">>> "):  # an example, which Sphinx knows
+        yield from lines
+        return
     if all(line.startswith(" ") for line in lines):
         yield ".. code-block:: text"
         yield ""

@@ -202,7 +202,7 @@ def test_printed_scores_are_compared_with_the_definition(with_words) -> None:
 
 
 def test_affinity_command_shows_the_best_partners(with_words, monkeypatch, capsys) -> None:
-    monkeypatch.setattr("lnattn.load_first_layer", lambda _name: with_words)
+    monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _name: with_words)
     assert main(["affinity", "any", "t5", "--head", "1", "--top", "3", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     scores = _scores_by_hand(with_words, 5, 1)

@@ -108,8 +108,8 @@ class FoldedRelative:
         return keys.repeat_interleave(self.n_heads // self.n_key_heads, dim=0)
 
     def turned(
-        self, x: Float[Tensor, "some n d_head"], positions: Tensor
-    ) -> Float[Tensor, "some n d_head"]:
+        self, x: Float[Tensor, "*batch n d_head"], positions: Tensor
+    ) -> Float[Tensor, "*batch n d_head"]:
         """Queries or keys turned as at their positions."""
         return turn(x, positions, self.rotation)
 

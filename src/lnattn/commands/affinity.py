@@ -1,6 +1,7 @@
 """The tokens that each head of the first layer pairs with a token, from the weights alone (T^ee).
 
 The token is given as text, and must be one token of the model's vocabulary; a leading space counts.
+Where positions are rotary, T^ee depends on how far the key stands before the query: --distance.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
   lnattn affinity gpt2 iens --head 7 --top 10
+  lnattn affinity HuggingFaceTB/SmolLM2-135M " York" --distance 1
   lnattn affinity book-gpt2 " city" --side queries --json
 """
 
@@ -26,13 +28,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="keys",
         help="look for the keys that the token likes as a query (default), or the reverse",
     )
+    parser.add_argument(
+        "--distance",
+        type=int,
+        metavar="N",
+        help="of the key before the query, for rotary and relative positions (default: 1)",
+    )
     parser.add_argument("--json", action="store_true", help="print the table as JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     from lnattn.attention.folding import fold
+    from lnattn.attention.relative import FoldedRelative
     from lnattn.errors import TokenError
     from lnattn.models.checkpoints import load_first_layer
+    from lnattn.studies.affinity.at_distance import vectors_at_distance
     from lnattn.studies.affinity.topk import partners
     from lnattn.studies.affinity.vectors import token_vectors
 
@@ -40,7 +50,18 @@ def run(args: argparse.Namespace) -> None:
     if model.tokenizer is None:
         raise TokenError(f"{model.name} has no tokenizer, so no token can be named by its text.")
     ids = [_single(model.tokenizer, text) for text in args.token]
-    vectors = token_vectors(fold(model.attention), model.embeddings)
+    folded = fold(model.attention)
+    if isinstance(folded, FoldedRelative):
+        distance = 1 if args.distance is None else args.distance
+        some = ids if args.side == "keys" else None
+        vectors = vectors_at_distance(folded, model.embeddings, distance, query_ids=some)
+    elif args.distance is not None:
+        raise TokenError(
+            f"T^ee of {model.name} is the same at every distance, since its positions are added to "
+            "its input; leave --distance out."
+        )
+    else:
+        vectors = token_vectors(folded, model.embeddings)
     if args.head is not None and not 0 <= args.head < vectors.n_heads:
         raise TokenError(f"{model.name} has heads 0 to {vectors.n_heads - 1}; {args.head} is none.")
     best = partners(vectors, ids, args.top, args.side)

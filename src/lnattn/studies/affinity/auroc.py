@@ -145,10 +145,13 @@ def head_auroc(
     vectors: TokenVectors,
     neighbours: Neighbours,
     query_ids: Sequence[int] | np.ndarray | None = None,
+    device: str | torch.device | None = None,
 ) -> HeadAuroc:
     """AUROC of T^ee against bigram counts for every head and query token.
 
-    query_ids: which query tokens to do; all of the vocabulary unless given. The others are NaN.
+    query_ids: which query tokens to do; all that the vectors have unless given. The others are
+    NaN. device: where the products are made (default: a GPU if torch finds one); the scores are
+    looked at on the CPU.
     Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count or 1), to rounding.
     Time: one V × V product for each head, and about as much again for looking at its scores.
     Memory: the answer and one block of scores.
@@ -161,15 +164,17 @@ def head_auroc(
             f"the counts are over {neighbours.vocab_size} tokens but the model has {vocab}; "
             "count the corpus with the model's own tokenizer."
         )
-    asked = np.arange(vocab) if query_ids is None else np.unique(np.asarray(query_ids))
+    if query_ids is None:
+        query_ids = np.arange(vocab) if vectors.tokens is None else vectors.tokens.numpy()
+    asked = np.unique(np.asarray(query_ids))
     if len(asked) and not (asked[0] >= 0 and asked[-1] < vocab):
         raise TokenError(f"query tokens must be between 0 and {vocab - 1}.")
     with_positives = asked[neighbours.n_distinct[asked] > 0]
     values = np.full((vectors.n_heads, vocab), np.nan)
     threads = nb.get_num_threads()
     for head in range(vectors.n_heads):
-        queries = vectors.queries[head, torch.from_numpy(with_positives)]
-        for begin, scores in score_blocks(queries, vectors.keys[head]):
+        queries = vectors.queries_of(head, torch.from_numpy(with_positives))
+        for begin, scores in score_blocks(queries, vectors.keys_of(head), device):
             ids = with_positives[begin : begin + len(scores)]
             values[head, ids] = auroc_of_rows(
                 scores, ids, neighbours.indptr, neighbours.tokens, neighbours.counts, threads

@@ -93,19 +93,32 @@ def _best_of_rows(scores, skip, values, ids):
 
 
 def score_blocks(
-    queries: Float[Tensor, "row width"], keys: Float[Tensor, "vocab width"]
+    queries: Float[Tensor, "row width"],
+    keys: Float[Tensor, "vocab width"],
+    device: str | torch.device | None = None,
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Blocks of rows of queries keysᵀ as (first row, scores [row vocab]).
 
-    Every block is written over the one before: use it before asking for the next.
+    Every block is written over the one before: use it before asking for the next. device: where
+    the products are made (default: `product_device`); the scores come back to the CPU.
     """
+    there = product_device(device)
+    queries, keys = queries.to(there), keys.to(there)
     rows = max(1, min(len(queries), BLOCK_BYTES // (keys.element_size() * len(keys))))
-    room = torch.empty(rows, len(keys), dtype=keys.dtype)
+    room = torch.empty(rows, len(keys), dtype=keys.dtype, device=there)
+    here = room if there.type == "cpu" else torch.empty_like(room, device="cpu")
     for begin in range(0, len(queries), rows):
         some = queries[begin : begin + rows]
         scores = room[: len(some)]
         torch.mm(some, keys.T, out=scores)
-        yield begin, scores.numpy()
+        if here is not room:
+            here[: len(some)].copy_(scores)
+        yield begin, here[: len(some)].numpy()
+
+
+def product_device(device: str | torch.device | None = None) -> torch.device:
+    """Where to make large matrix products: as asked, else a GPU if torch finds one, else here."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,18 +138,23 @@ def best_partners(
     *,
     same_token: bool = True,
     query_ids: Sequence[int] | np.ndarray | None = None,
+    device: str | torch.device | None = None,
 ) -> BestPartners:
     """The k keys with the highest T^ee for every query token of the vocabulary and every head.
 
     same_token: False leaves out the query token itself. query_ids: only these query tokens, in
     this order. For the best queries of every key, give `vectors.swapped()`. Among equal scores
-    the smaller id comes first. Memory: the answer and one block of scores.
+    the smaller id comes first. Memory: the answer and one block of scores. device: as for
+    `score_blocks`.
 
     Raises `TokenError` for a k or a query token outside the vocabulary.
     """
     vocab = vectors.vocab_size
     _check_k(k, vocab - (not same_token))
-    asked = np.arange(vocab) if query_ids is None else np.asarray(query_ids, dtype=np.int64)
+    if query_ids is None:
+        asked = np.arange(vocab) if vectors.tokens is None else vectors.tokens.numpy()
+    else:
+        asked = np.asarray(query_ids, dtype=np.int64)
     if len(asked) and not 0 <= asked.min() <= asked.max() < vocab:
         raise TokenError(f"query tokens must be between 0 and {vocab - 1}.")
     shape = (vectors.n_heads, len(asked), k)
@@ -144,10 +162,8 @@ def best_partners(
     scores = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
     own = asked if not same_token else np.full(len(asked), -1)
     for head in range(vectors.n_heads):
-        queries = vectors.queries[head]
-        if query_ids is not None:
-            queries = queries[torch.from_numpy(asked)]
-        for begin, block in score_blocks(queries, vectors.keys[head]):
+        queries = vectors.queries_of(head, None if query_ids is None else torch.from_numpy(asked))
+        for begin, block in score_blocks(queries, vectors.keys_of(head), device):
             rows = slice(begin, begin + len(block))
             _best_of_rows(block, own[rows], scores[head, rows], ids[head, rows])
     return BestPartners(ids, scores)
@@ -175,10 +191,12 @@ def strongest_pairs(
     pair with the smaller query id comes first, then the smaller key id.
     """
     _check_k(k, vectors.vocab_size - (not same_token))
+    if vectors.tokens is not None:
+        raise TokenError("the queries of all tokens are needed to find the strongest pairs.")
     own = np.arange(vectors.vocab_size) if not same_token else np.full(vectors.vocab_size, -1)
     found = [
-        _strongest_of_head(queries, keys, k, own)
-        for queries, keys in zip(vectors.queries, vectors.keys, strict=True)
+        _strongest_of_head(vectors.queries_of(head), vectors.keys_of(head), k, own)
+        for head in range(vectors.n_heads)
     ]
     queries, keys, scores = (np.stack(part) for part in zip(*found, strict=True))
     return StrongestPairs(queries, keys, scores)

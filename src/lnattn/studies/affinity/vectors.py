@@ -35,17 +35,26 @@ Side = Literal["keys", "queries"]
 class TokenVectors:
     """One vector for each token, side and head; their dot products are the affinities.
 
-    queries, keys: [head vocab width]; T^ee of query token b and key token a in head h is
-    queries[h, b] · keys[h, a].
+    queries: [head row width], of all tokens in order, or of those in `tokens`, which ascend;
+    keys: [key_head vocab width], where key head g serves a group of query heads side by side
+    (grouped keys; without groups there are as many). T^ee of query token b and key token a in
+    head h is queries[h, b] · keys[g, a].
     """
 
-    queries: Float[Tensor, "head vocab width"]
-    keys: Float[Tensor, "head vocab width"]
+    queries: Float[Tensor, "head row width"]
+    keys: Float[Tensor, "key_head vocab width"]
+    tokens: Int[Tensor, "row"] | None = None
 
     def __post_init__(self) -> None:
-        if self.queries.shape != self.keys.shape or 0 in self.queries.shape:
+        heads, rows, width = self.queries.shape
+        key_heads, vocab, key_width = self.keys.shape
+        expected = vocab if self.tokens is None else len(self.tokens)
+        if 0 in (*self.queries.shape, *self.keys.shape) or (
+            (width, rows) != (key_width, expected) or heads % key_heads
+        ):
             raise ShapeError(
-                f"queries and keys must have one non-empty shape [head vocab width], not "
+                f"queries and keys must be [head row width] and [key_head vocab width] with one "
+                f"width, a row for each token, and heads in equal groups, not "
                 f"{list(self.queries.shape)} and {list(self.keys.shape)}."
             )
         if not bool(torch.isfinite(self.queries).all() and torch.isfinite(self.keys).all()):
@@ -59,11 +68,30 @@ class TokenVectors:
 
     @property
     def vocab_size(self) -> int:
-        return self.queries.shape[1]
+        return self.keys.shape[1]
+
+    def queries_of(
+        self, head: int, token_ids: Int[Tensor, "n"] | None = None
+    ) -> Float[Tensor, "n width"]:
+        """The queries of one head: of these tokens, or of all that there are."""
+        queries = self.queries[head]
+        return queries if token_ids is None else queries[self._rows(token_ids)]
+
+    def keys_of(self, head: int) -> Float[Tensor, "vocab width"]:
+        """The keys that a query head is compared with."""
+        return self.keys[head * len(self.keys) // self.n_heads]
+
+    @property
+    def keys_per_head(self) -> Float[Tensor, "head vocab width"]:
+        """Keys repeated for every query head; the keys themselves where there are no groups."""
+        group = self.n_heads // len(self.keys)
+        return self.keys if group == 1 else self.keys.repeat_interleave(group, dim=0)
 
     def swapped(self) -> TokenVectors:
         """Keys in the place of queries: what asks for the best *queries* of a key token."""
-        return TokenVectors(self.keys, self.queries)
+        if self.tokens is not None:
+            raise TokenError("the queries of all tokens are needed to look for the best queries.")
+        return TokenVectors(self.keys_per_head, self.queries)
 
     def shuffled(self, seed: int, *, keys: bool = True) -> TokenVectors:
         """The same vectors dealt out to other tokens at random, the same for both sides.
@@ -72,13 +100,28 @@ class TokenVectors:
         With keys=False only the queries change owner: what a head then still knows is which keys
         are popular with everyone.
         """
+        if self.tokens is not None:
+            raise TokenError("the queries of all tokens are needed to deal them out anew.")
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(self.vocab_size, generator=generator)
         return TokenVectors(self.queries[:, order], self.keys[:, order] if keys else self.keys)
 
     def scores(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Float[Tensor, "head n vocab"]:
         """T^ee of the given query tokens with the whole vocabulary."""
-        return self.queries[:, self._checked(token_ids)] @ self.keys.mT
+        queries = self.queries[:, self._rows(self._checked(token_ids))]
+        # Heads that share keys are one taller matrix: [key_head group·n width].
+        shared = queries.reshape(len(self.keys), -1, queries.shape[-1])
+        return (shared @ self.keys.mT).reshape(*queries.shape[:2], -1)
+
+    def _rows(self, ids: Int[Tensor, "n"]) -> Int[Tensor, "n"]:
+        """Where the queries of these tokens are."""
+        if self.tokens is None:
+            return ids
+        rows = torch.searchsorted(self.tokens, ids).clamp_max(len(self.tokens) - 1)
+        absent = ids[self.tokens[rows] != ids]
+        if len(absent):
+            raise TokenError(f"the query of token {int(absent[0])} is not among these vectors.")
+        return rows
 
     def _checked(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Int[Tensor, "n"]:
         ids = torch.as_tensor(token_ids, dtype=torch.long)
@@ -170,7 +213,7 @@ def heat_map(
 ) -> Float[Tensor, "head query key"]:
     """T^ee among the given tokens, all with all (Fig. 2B and 12)."""
     ids = vectors._checked(token_ids)
-    return vectors.queries[:, ids] @ vectors.keys[:, ids].mT
+    return vectors.scores(ids)[..., ids]
 
 
 def diagonal_z(scores: Float[Tensor, "head n n"]) -> Float[Tensor, "head"]:
@@ -196,7 +239,8 @@ def same_token_z(vectors: TokenVectors) -> Float[Tensor, "head vocab"]:
     The row of query q has mean q · k̄ and variance q Cov(k) qᵀ, so no row is ever computed: this
     costs V · width² instead of V² · width. Rows without any spread (q = 0) get 0.
     """
-    keys = vectors.keys - vectors.keys.mean(dim=1, keepdim=True)
+    keys = vectors.keys_per_head
+    keys = keys - keys.mean(dim=1, keepdim=True)
     covariance = keys.mT @ keys / vectors.vocab_size
     own = (vectors.queries * keys).sum(dim=-1)
     variance = ((vectors.queries @ covariance) * vectors.queries).sum(dim=-1).clamp_min(0)

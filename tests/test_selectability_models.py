@@ -27,7 +27,7 @@ from lnattn.studies.selectability.random_keys import random_grid
 from lnattn.studies.selectability.small_models import keys_of_layers, load_arm, packed, train_arm
 from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn.training.loop import TrainingPlan
+from lnattn.training.plan import TrainingPlan
 
 mpl.use("Agg")
 TOKENIZER = repository() / "data" / "book-gpt2"

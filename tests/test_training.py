@@ -9,18 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
-from transformers import AutoTokenizer, GPT2LMHeadModel
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from transformers import AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM
 
 from lnattn import load_first_layer
 from lnattn.cli import main
 from lnattn.commands.train import PLAN
 from lnattn.errors import CheckpointError, CorpusError
 from lnattn.storage import read_json, sha256_of_file
+from lnattn.text.tokenizers import encode_stream
 from lnattn.training import loop as training
 from lnattn.training import state as training_state
 from lnattn.training.book_model import train_book_model
-from lnattn.training.loop import TrainingPlan, held_out_loss, train, windows
+from lnattn.training.loop import held_out_loss, train, windows
+from lnattn.training.plan import TrainingPlan
 from lnattn.training.state import training_log
 
 TINY = TrainingPlan(
@@ -219,6 +222,35 @@ def test_snapshots_double_their_steps_and_weights_are_of_half_precision(
     assert torch.equal(layer.embeddings.W_E, stored.float())
 
 
+def test_a_llama_is_trained_by_the_same_command(corpus, tmp_path) -> None:
+    plan = replace(TINY, architecture="llama", heads=4, dropout=0.0)
+    record = train_book_model(
+        [corpus[0]], [corpus[1]], tmp_path, plan, device="cpu", progress=False
+    )
+    model = LlamaForCausalLM.from_pretrained(tmp_path)
+    assert record["name"] == "book-llama"
+    assert "A Llama of 1 layers" in (tmp_path / "README.md").read_text()
+    text = [json.loads(line)["text"] for line in corpus[1].read_text().splitlines()]
+    stream = encode_stream(text, AutoTokenizer.from_pretrained(tmp_path))
+    assert held_out_loss(model, stream, 16) == pytest.approx(record["held_out_loss"], abs=1e-6)
+    layer = load_first_layer(tmp_path)
+    stored = _weights(tmp_path)["model.embed_tokens.weight"]
+    assert torch.equal(layer.embeddings.W_E, stored.float())
+
+
+def test_a_run_of_a_version_with_fewer_fields_goes_on(corpus, tmp_path) -> None:
+    options = {"device": "cpu", "progress": False}
+    train_book_model([corpus[0]], [corpus[1]], tmp_path, TINY, **options)
+    path = tmp_path / "checkpoint" / "last.safetensors"
+    with safe_open(path, framework="pt") as file:
+        run = json.loads(file.metadata()["run"])
+    del run["plan"]["architecture"]
+    save_file(load_file(path), path, metadata={"run": json.dumps(run)})
+    record = train_book_model([corpus[0]], [corpus[1]], tmp_path, TINY, **options)
+    assert record["plan"]["architecture"] == "gpt2"
+    assert not record["plan_changes"]
+
+
 def test_windows_visit_every_token_at_every_position_and_are_reproducible() -> None:
     plan = replace(TINY, context=8, batch=2)
     tokens = np.arange(8 * 2 * 5 + 9, dtype=np.int32)
@@ -236,7 +268,7 @@ def test_windows_visit_every_token_at_every_position_and_are_reproducible() -> N
 
 def test_held_out_loss_is_the_mean_over_all_predicted_tokens() -> None:
     torch.manual_seed(0)
-    model = GPT2LMHeadModel(replace(TINY, dropout=0.0).config(0)).double().eval()
+    model = replace(TINY, dropout=0.0).new_model(0).double().eval()
     tokens = np.random.default_rng(0).integers(0, 300, size=16 * 3 + 6).astype(np.int32)
     total = 0.0
     for start in range(0, len(tokens) - 1, 16):

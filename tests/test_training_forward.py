@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
-from random_models import random_gpt2
+from random_models import random_gpt2, randomise
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2LMHeadModel
 
+from lnattn.errors import CheckpointError
 from lnattn.training.chunked_loss import ROWS, chunked_loss
 from lnattn.training.forward import fastest_precision, training_loss, whole_attention
+from lnattn.training.plan import TrainingPlan
 
 
-def plain_loss(model: GPT2LMHeadModel, rows: Tensor) -> Tensor:
+def plain_loss(model: torch.nn.Module, rows: Tensor) -> Tensor:
     """The obvious implementation: all logits, torch's cross-entropy."""
     logits = model(rows[:, :-1]).logits
     return cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
@@ -99,6 +101,52 @@ def test_grouped_keys_are_shared_by_neighbouring_heads() -> None:
         q, k, v, is_causal=True, scale=0.3, enable_gqa=True
     )
     torch.testing.assert_close(found, expected.transpose(1, 2))
+
+
+def architecture(name: str, **changes: object) -> torch.nn.Module:
+    plan = TrainingPlan(
+        layers=2, d_model=32, heads=4, context=24, vocab_size=60, dropout=0.0, architecture=name,
+        **changes,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return randomise(plan.new_model(59), seed=5, scale=0.2).double()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_every_architecture_trains_on_its_plain_loss(name: str) -> None:
+    model, (_, rows) = architecture(name), model_and_rows()
+    found = gradients(model, training_loss(model, "float32")(rows))
+    model.set_attn_implementation("eager")
+    expected = plain_loss(model, rows)
+    for parameter, oracle in gradients(model, expected).items():
+        # A Llama's own norms and eager softmax are of float32, whatever the model is.
+        torch.testing.assert_close(found[parameter], oracle, rtol=1e-4, atol=1e-6, msg=parameter)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama"])
+def test_the_diagonal_twin_sees_the_current_token_alone(name: str) -> None:
+    rows = torch.randint(59, (1, 24), generator=torch.Generator().manual_seed(2))
+    changed = rows.clone()
+    changed[0, :-1] = (changed[0, :-1] + 1) % 59
+    twin, whole = architecture(name, attention="diagonal"), architecture(name)
+    with torch.no_grad():
+        assert torch.equal(twin(rows).logits[0, -1], twin(changed).logits[0, -1])
+        assert not torch.allclose(whole(rows).logits[0, -1], whole(changed).logits[0, -1])
+        # At the first token there is no past: the two are one model.
+        torch.testing.assert_close(twin(rows).logits[0, 0], whole(rows).logits[0, 0])
+        assert not torch.allclose(twin(rows).logits[0, 1], whole(rows).logits[0, 1])
+
+
+def test_a_llama_has_the_parameters_of_the_gpt2() -> None:
+    gpt2, llama = (TrainingPlan(architecture=name).new_model(0) for name in ("gpt2", "llama"))
+    assert llama.num_parameters() == pytest.approx(gpt2.num_parameters(), rel=0.01)
+    config = llama.config
+    assert (config.model_type, config.num_key_value_heads, config.hidden_act) == (
+        "llama", 2, "silu",
+    )  # fmt: skip
+    assert llama.get_output_embeddings().weight is llama.get_input_embeddings().weight
+    with pytest.raises(CheckpointError, match="heads = 2 is no multiple of 4"):
+        TrainingPlan(architecture="llama", heads=2)
 
 
 def test_bfloat16_is_for_processors_that_multiply_it(monkeypatch) -> None:

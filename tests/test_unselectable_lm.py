@@ -23,7 +23,7 @@ from lnattn.studies.selectability.small_models import (
     remove_from_layer_norm,
     train_arm,
 )
-from lnattn.training.loop import TrainingPlan
+from lnattn.training.plan import TrainingPlan
 
 PLAN = TrainingPlan(
     layers=2, d_model=8, heads=4, context=16, vocab_size=8192, steps=4, batch=2,

@@ -105,7 +105,7 @@ def _grid(args: argparse.Namespace) -> None:
 def _train(args: argparse.Namespace) -> None:
     from lnattn.paths import data_folder
     from lnattn.studies.selectability.small_models import PAPER_SHAPE, train_arm
-    from lnattn.training.loop import TrainingPlan
+    from lnattn.training.plan import TrainingPlan
 
     given = {name: getattr(args, name) for name in PLAN if getattr(args, name) is not None}
     record = train_arm(

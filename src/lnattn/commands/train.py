@@ -1,6 +1,6 @@
-"""Train a small GPT-2 from nothing: byte-level BPE, bfloat16 where the processor gains from it,
-early stopping on held-out text. An interrupted run goes on where it stopped when the same command
-is given again.
+"""Train a small GPT-2 or Llama from nothing: byte-level BPE, bfloat16 where the processor gains
+from it, early stopping on held-out text. An interrupted run goes on where it stopped when the same
+command is given again.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ PLAN = {
     "seed": (int, "random seed"),
     "schedule": (str, "of the learning rate: cosine, or trapezoid, whose length can change"),
     "precision": (str, "of the matrix products: float32 or bfloat16 (default: the faster here)"),
+    "architecture": (str, "gpt2, or llama with as many parameters"),
+    "attention": (str, "causal, or diagonal: a twin whose tokens see themselves alone"),
 }
 
 
@@ -60,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--json", action="store_true", help="print the full record as JSON")
-    plan = parser.add_argument_group("plan (defaults: lnattn.training.loop.TrainingPlan)")
+    plan = parser.add_argument_group("plan (defaults: lnattn.training.plan.TrainingPlan)")
     for name, (kind, meaning) in PLAN.items():
         plan.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar="N", help=meaning)
 
@@ -68,7 +70,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from lnattn.training.book_model import train_book_model
     from lnattn.training.forward import fastest_precision
-    from lnattn.training.loop import TrainingPlan, default_device
+    from lnattn.training.loop import default_device
+    from lnattn.training.plan import TrainingPlan
 
     given = {name: getattr(args, name) for name in PLAN if getattr(args, name) is not None}
     device = args.device or default_device()

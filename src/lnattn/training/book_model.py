@@ -1,4 +1,4 @@
-"""Making the embedded model `book-gpt2`: tokenizer, training, baselines, counts, provenance."""
+"""Making an embedded model: tokenizer, training, baselines, counts, provenance."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.ngrams import bigram_loss, unigram_loss
 from lnattn.text.tokenizers import encode_stream, load_tokenizer, train_bpe
-from lnattn.training.loop import TrainingPlan, held_out_loss, train
+from lnattn.training.loop import held_out_loss, train
+from lnattn.training.plan import TrainingPlan
+from lnattn.training.state import stored_weights
 
 
 def train_book_model(
@@ -38,7 +40,7 @@ def train_book_model(
     compiled: bool = False,
     progress: bool = True,
 ) -> dict[str, object]:
-    """Train a GPT-2 from nothing and write a complete model folder; return its record.
+    """Train a small model from nothing and write a complete model folder; return its record.
 
     sources, held_out: files or names understood by `lnattn.text.corpora.read_documents`; the held
     out text takes no part in the tokenizer, the counts or the training.
@@ -81,16 +83,12 @@ def train_book_model(
     model.half().float()
     model.config.dtype = torch.float32
     model.config.save_pretrained(str(folder))
-    weights = {
-        name: value.cpu().half().contiguous()
-        for name, value in model.state_dict().items()
-        if name != "lm_head.weight"  # tied to the token embedding
-    }
+    weights = {name: value.half() for name, value in stored_weights(model).items()}
     payload = save(weights, metadata={"format": "pt"})
     write_atomically(folder / "model.safetensors", lambda file: file.write(payload))
     save_counts(folder / "counts.npz", train_tokens, plan.vocab_size)
     record = provenance(
-        name="book-gpt2",
+        name=f"book-{plan.architecture}",
         plan=asdict(plan),
         plan_changes=read_json(folder / "checkpoint" / "progress.json").get("plan_changes", []),
         corpus=corpus,
@@ -119,9 +117,10 @@ def model_card(record: Mapping[str, Any]) -> str:
         for role, items in record["corpus"].items()
         for item in items
     )
+    kind = {"gpt2": "GPT-2", "llama": "Llama"}[plan["architecture"]]
     return f"""# {record["name"]}
 
-A GPT-2 of {plan["layers"]} layers, d_model {plan["d_model"]}, {plan["heads"]} heads, context
+A {kind} of {plan["layers"]} layers, d_model {plan["d_model"]}, {plan["heads"]} heads, context
 {plan["context"]} and {plan["vocab_size"]} byte-level BPE tokens, made by `lnattn train-book-model`
 on {record["date"]} from {record["tokens"]["train"]} tokens of text.
 

@@ -55,8 +55,20 @@ def whole_attention(
     return (attention @ v).view(batch, heads, tokens, width).transpose(1, 2).contiguous(), None
 
 
-AttentionInterface.register("lnattn_whole", whole_attention)
-AttentionMaskInterface.register("lnattn_whole", lambda *_, **__: None)
+def own_attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any
+) -> tuple[Float[Tensor, "batch token head d_head"], None]:
+    """The attention of tokens that see themselves alone: a softmax over one key, so its value."""
+    repeats = query.shape[1] // value.shape[1]
+    return value.repeat_interleave(repeats, 1).transpose(1, 2).contiguous(), None
+
+
+#: Names under which `transformers` knows the two kinds of attention that are trained with.
+ATTENTION = {"causal": "lnattn_whole", "diagonal": "lnattn_own"}
+
+for _name, _function in (("causal", whole_attention), ("diagonal", own_attention)):
+    AttentionInterface.register(ATTENTION[_name], _function)
+    AttentionMaskInterface.register(ATTENTION[_name], lambda *_, **__: None)
 
 
 def training_loss(

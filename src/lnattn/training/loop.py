@@ -1,4 +1,4 @@
-"""Training `book-gpt2`: a small GPT-2 on local text, resumable, with held-out early stopping."""
+"""Training a small language model on local text, resumable, with held-out early stopping."""
 
 from __future__ import annotations
 
@@ -6,95 +6,24 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
-from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
+from transformers import PreTrainedModel
 
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.training.forward import PRECISIONS, training_loss
+from lnattn.training.forward import training_loss
+from lnattn.training.plan import TrainingPlan
 from lnattn.training.state import load_best, resume_run, save_run, save_snapshot
 
 #: Windows evaluated at a time.
 _EVALUATE = 16
-#: The share of a trapezoid's steps over which the learning rate falls.
-_DECAY = 0.2
 #: The first step whose weights are kept for studies of training; then at each of its doublings.
 _FIRST_SNAPSHOT = 64
-
-
-@dataclass(frozen=True)
-class TrainingPlan:
-    """Everything that decides the outcome of a training run, besides the corpus.
-
-    Sizes in tokens; `batch` counts windows of `context` tokens; learning rate: linear warm-up
-    over `warmup` steps, then by `schedule` either "cosine", down to a tenth of `learning_rate` at
-    `steps`, or "trapezoid": constant, then in the last fifth of the steps linearly to 0. A
-    trapezoid's length may be decided late: up to its corner it does not depend on `steps`.
-    precision: of the products, "float32" or "bfloat16"; parameters are float32 in both.
-    """
-
-    layers: int = 2
-    d_model: int = 256
-    heads: int = 8
-    context: int = 256
-    vocab_size: int = 8192
-    steps: int = 3600
-    batch: int = 16
-    learning_rate: float = 2e-3
-    warmup: int = 200
-    weight_decay: float = 0.1
-    dropout: float = 0.2
-    evaluate_every: int = 300
-    patience: int = 4
-    seed: int = 0
-    schedule: str = "cosine"
-    precision: str = "float32"
-
-    def __post_init__(self) -> None:
-        sizes = ("layers", "d_model", "heads", "context", "steps", "batch", "evaluate_every")
-        for name in (*sizes, "patience"):
-            if getattr(self, name) < 1:
-                raise CheckpointError(f"{name} = {getattr(self, name)} must be at least 1.")
-        choices = {"schedule": ("cosine", "trapezoid"), "precision": tuple(PRECISIONS)}
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise CheckpointError(
-                    f"{name} = {getattr(self, name)!r} is not one of {', '.join(known)}."
-                )
-        if self.d_model % self.heads:
-            raise CheckpointError(
-                f"d_model = {self.d_model} does not divide into {self.heads} heads of equal width."
-            )
-
-    def config(self, end_of_text: int) -> GPT2Config:
-        """The Hugging Face configuration of the model to train."""
-        return GPT2Config(
-            vocab_size=self.vocab_size,
-            n_positions=self.context,
-            n_embd=self.d_model,
-            n_layer=self.layers,
-            n_head=self.heads,
-            resid_pdrop=self.dropout,
-            embd_pdrop=self.dropout,
-            attn_pdrop=self.dropout,
-            bos_token_id=end_of_text,
-            eos_token_id=end_of_text,
-            attn_implementation="lnattn_whole",
-        )
-
-    def rate(self, step: int) -> float:
-        """Learning rate at a step (counted from 0)."""
-        if step < self.warmup:
-            return self.learning_rate * (step + 1) / self.warmup
-        if self.schedule == "trapezoid":
-            return self.learning_rate * min(1.0, (self.steps - step) / (_DECAY * self.steps))
-        done = (step - self.warmup) / max(1, self.steps - self.warmup)
-        return self.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))
 
 
 def default_device() -> str:
@@ -152,7 +81,7 @@ def held_out_loss(
     return total / (len(stream) - 1)
 
 
-def _optimiser(model: GPT2LMHeadModel, plan: TrainingPlan) -> torch.optim.AdamW:
+def _optimiser(model: PreTrainedModel, plan: TrainingPlan) -> torch.optim.AdamW:
     """AdamW with decay on matrices only: gains, biases and position rows are not pulled to 0."""
     decayed = [
         p for n, p in model.named_parameters() if p.ndim >= 2 and not n.endswith("wpe.weight")
@@ -175,9 +104,9 @@ def train(
     device: str | None = None,
     progress: bool = True,
     compiled: bool = False,
-    prepare: Callable[[GPT2LMHeadModel], None] | None = None,
-) -> tuple[GPT2LMHeadModel, list[dict[str, int | float]]]:
-    """Train a GPT-2 and return the model of the best held-out loss, with the log of evaluations.
+    prepare: Callable[[PreTrainedModel], None] | None = None,
+) -> tuple[PreTrainedModel, list[dict[str, int | float]]]:
+    """Train a model and return the model of the best held-out loss, with the log of evaluations.
 
     `folder/checkpoint/` keeps the state of the run after every evaluation; calling again with the
     same plan goes on from there. Stops at `plan.steps`, or when the held-out loss has not fallen
@@ -191,12 +120,12 @@ def train(
     state_folder = Path(folder) / "checkpoint"
     device = device or default_device()
     torch.manual_seed(plan.seed)
-    model = GPT2LMHeadModel(plan.config(end_of_text))
+    model = plan.new_model(end_of_text)
     if prepare is not None:
         prepare(model)
     model.to(device)
     optimiser = _optimiser(model, plan)
-    run = resume_run(state_folder, model, optimiser, asdict(plan))
+    run = resume_run(state_folder, model, optimiser, plan)
     if run is None:
         run = {"plan": asdict(plan), "step": 0, "best": math.inf, "stale": 0, "log": []}
     loss_of = training_loss(model, plan.precision, compiled)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,24 +16,32 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save
 from torch import Tensor
-from transformers import GPT2LMHeadModel
+from transformers import PreTrainedModel
 
 from lnattn.errors import CheckpointError
 from lnattn.storage import read_json, write_atomically, write_json
+from lnattn.training.plan import TrainingPlan
+
+#: The unembedding, which is the token embedding itself and is not stored.
+_TIED = "lm_head.weight"
 
 
-def _untied(model: GPT2LMHeadModel) -> dict[str, Tensor]:
-    """The state without the unembedding, which is the token embedding itself."""
-    return {k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}
+def stored_weights(model: PreTrainedModel) -> dict[str, Tensor]:
+    """The state without the tied unembedding, on the CPU."""
+    return {k: v.cpu().contiguous() for k, v in model.state_dict().items() if k != _TIED}
 
 
-def _tied(state: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {**state, "lm_head.weight": state["transformer.wte.weight"]}
+def _load(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
+    missing, unknown = model.load_state_dict(state, strict=False)
+    if wrong := [*(name for name in missing if name != _TIED), *unknown]:
+        raise CheckpointError(
+            f"the weights kept do not fit the model ({', '.join(wrong)}); delete them."
+        )
 
 
 def save_run(
     folder: Path,
-    model: GPT2LMHeadModel,
+    model: PreTrainedModel,
     optimiser: torch.optim.AdamW,
     run: Mapping[str, Any],
     improved: bool,
@@ -41,7 +50,7 @@ def save_run(
 
     run: its plan, step, best loss and log; improved: whether these are the best weights so far.
     """
-    weights = _untied(model)
+    weights = stored_weights(model)
     if improved:
         write_atomically(folder / "best.safetensors", lambda f: f.write(save(weights)))
     moments = {
@@ -58,24 +67,24 @@ def save_run(
     )
 
 
-def save_snapshot(folder: Path, model: GPT2LMHeadModel, step: int) -> None:
+def save_snapshot(folder: Path, model: PreTrainedModel, step: int) -> None:
     """Keep the weights at a step in half precision, for studies of training."""
-    weights = {name: value.half() for name, value in _untied(model).items()}
+    weights = {name: value.half() for name, value in stored_weights(model).items()}
     payload = save(weights, metadata={"format": "pt"})
     path = folder / f"step-{step:06d}.safetensors"
     write_atomically(path, lambda f: f.write(payload))
 
 
-def load_best(folder: Path, model: GPT2LMHeadModel) -> None:
+def load_best(folder: Path, model: PreTrainedModel) -> None:
     """Give a model the weights of the best evaluation of the run in `folder`."""
-    model.load_state_dict(_tied(load_file(folder / "best.safetensors")))
+    _load(model, load_file(folder / "best.safetensors"))
 
 
 def resume_run(
     folder: Path,
-    model: GPT2LMHeadModel,
+    model: PreTrainedModel,
     optimiser: torch.optim.AdamW,
-    plan: Mapping[str, Any],
+    plan: TrainingPlan,
 ) -> dict[str, Any] | None:
     """Load the last state into model and optimiser; None when the folder holds no run.
 
@@ -87,7 +96,10 @@ def resume_run(
         return None
     with safe_open(path, framework="pt") as file:
         run = json.loads(file.metadata()["run"])
-    changed = [k for k, v in plan.items() if run["plan"].get(k) != v]
+    wanted = asdict(plan)
+    # A field that a run of an older version did not know had the value that is its default today.
+    before = {**asdict(TrainingPlan()), **run["plan"]}
+    changed = [name for name, value in wanted.items() if before[name] != value]
     if set(changed) - {"steps"}:
         raise CheckpointError(
             f"{folder} holds a run with another plan ({', '.join(changed)} differ); "
@@ -99,16 +111,16 @@ def resume_run(
         history = {
             "step": run["step"],
             "steps_before": run["plan"]["steps"],
-            "steps": plan["steps"],
+            "steps": plan.steps,
         }
         run["plan_changes"] = [*run.get("plan_changes", []), history]
-        run["plan"] = dict(plan)
+    run["plan"] = wanted
     tensors = load_file(path)
     moments: dict[int, dict[str, Tensor]] = {}
     for key in [k for k in tensors if k.startswith("optimiser.")]:
         _, index, name = key.split(".", 2)
         moments.setdefault(int(index), {})[name] = tensors.pop(key)
-    model.load_state_dict(_tied(tensors))
+    _load(model, tensors)
     optimiser.load_state_dict(
         {"state": moments, "param_groups": optimiser.state_dict()["param_groups"]}
     )

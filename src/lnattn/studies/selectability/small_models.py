@@ -26,7 +26,8 @@ from lnattn.errors import CheckpointError
 from lnattn.storage import provenance, read_json, sha256_of_file, write_atomically, write_json
 from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.tokenizers import encode_stream, load_tokenizer
-from lnattn.training.loop import TrainingPlan, train
+from lnattn.training.loop import train
+from lnattn.training.plan import TrainingPlan
 
 
 class ProjectionOnly(nn.Module):
@@ -111,7 +112,7 @@ def train_arm(
         )
     if (folder / "training.json").is_file():
         record = read_json(folder / "training.json")
-        if (record["arm"], record["plan"]) == (arm, asdict(plan)):
+        if (record["arm"], TrainingPlan(**record["plan"])) == (arm, plan):
             return record
         raise CheckpointError(f"{folder} holds another run; train into another folder.")
     begun = time.perf_counter()
@@ -150,7 +151,7 @@ def load_arm(folder: Path | str) -> tuple[GPT2LMHeadModel, dict[str, Any]]:
     path = folder / "model.safetensors"
     if not path.is_file() or sha256_of_file(path) != record["weights_sha256"]:
         raise CheckpointError(f"{path} is missing or not the file that training.json describes.")
-    model = GPT2LMHeadModel(TrainingPlan(**record["plan"]).config(end_of_text=0))
+    model = TrainingPlan(**record["plan"]).new_model(end_of_text=0)
     remove_from_layer_norm(model, record["arm"])
     state = load_file(path)
     state["lm_head.weight"] = state["transformer.wte.weight"]

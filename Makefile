@@ -56,7 +56,14 @@ freeze-claims: $(STAMP)
 	@$(PY) -m lnattn.claims.frozen
 
 twice: $(STAMP)
-	@$(PY) -m booksite.twice
+	@rm -rf _build/twice
+	@for copy in one two; do git clone --quiet . _build/twice/$$copy; \
+	  PYTHONPATH=$(CURDIR)/_build/twice/$$copy/src $(abspath $(PY)) -m booksite.build --root _build/twice/$$copy; done
+	@cd _build/twice; test -s one/_build/html/claims.json -a -d one/_build/html/_images; status=0; \
+	for part in claims.json _downloads _static/explorer _images; do \
+	  diff -rq {one,two}/_build/html/$$part || status=1; done; \
+	[ $$status -eq 0 ] && echo "the same: claims, downloads, explorer, figures" || { echo "these differ; \
+	a figure of a cell with the tag 'timed' shows how long something took, and may" >&2; exit 1; }
 
 pdf: $(STAMP)
 	@$(PY) -m booksite.build --pdf
@@ -82,7 +89,12 @@ screenshots: $(STAMP)
 	@$(PY) tests/screenshots.py
 
 lock: $(STAMP)
-	@$(PY) -m booksite.lock > constraints.new && mv constraints.new constraints.txt
+	@rm -rf _build/lock && python3 -m venv _build/lock
+	@_build/lock/bin/python -m pip install --quiet '.[$(EXTRAS)]'
+	@{ echo "# The versions that the book was last built and tested with (pip install -c this-file)."; \
+	  echo "# Local labels (+cpu) are left out, so that any build of the same version will do."; \
+	  _build/lock/bin/python -m pip freeze --exclude lnattn | sed 's/+[^ ]*$$//'; } > constraints.new
+	@mv constraints.new constraints.txt
 
 clean:
 	rm -rf _build .pytest_cache .ruff_cache .hypothesis

@@ -6,14 +6,13 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 
 import pytest
 import yaml
 
-from booksite import build, inputs, twice
+from booksite import build, inputs
 from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
@@ -208,56 +207,6 @@ def test_the_address_of_the_site_reaches_the_configuration(tree, monkeypatch):
     assert yaml.safe_load(path.read_text())["html"]["baseurl"] == "https://example.org/site"
 
 
-def test_two_builds_are_compared_file_by_file(tmp_path):
-    for name, text in {"one": "a", "two": "a", "three": "b"}.items():
-        for file in ("html/claims.json", "html/_images/x.png", "ledger/K1.json", "html/page.html"):
-            path = tmp_path / name / file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text if "page" not in file else name)
-    (tmp_path / "three" / "ledger" / "K1.json").rename(tmp_path / "three" / "ledger" / "K2.json")
-    assert list(twice.differences(tmp_path / "one", tmp_path / "two")) == []
-    assert list(twice.differences(tmp_path / "one", tmp_path / "three")) == [
-        "html/claims.json differs",
-        "ledger/K1.json is only in the first build",
-        "ledger/K2.json is only in the second build",
-        "html/_images/x.png differs",
-    ]
-
-
-def test_figures_of_times_need_not_be_the_same(tmp_path):
-    for name in ("one", "two"):
-        images = tmp_path / name / "html" / "_images"
-        images.mkdir(parents=True)
-        for figure in (f"time-{name}.png", f"other-{name}.png", "first.png"):
-            (images / figure).write_text(figure)
-        (tmp_path / name / "html" / "page.html").write_text(
-            '<img src="_images/first.png"><div class="cell tag_remove-input docutils">'
-            f'<img src="_images/other-{name}.png"></div><div class="cell tag_timed docutils">'
-            f'<div class="cell_output"><img src="_images/time-{name}.png"></div></div>'
-            '<div class="cell docutils"><p>tag_timed</p><img src="_images/first.png"></div>'
-        )
-    assert twice.timed_figures(tmp_path / "one") == {"time-one.png"}
-    assert list(twice.differences(tmp_path / "one", tmp_path / "two")) == [
-        "html/_images/other-one.png is only in the first build",
-        "html/_images/other-two.png is only in the second build",
-    ]
-
-
-def test_a_copy_of_the_tree_has_what_a_clone_would_have(tmp_path):
-    tree, copy = tmp_path / "tree", tmp_path / "copy"
-    tree.mkdir()
-    with pytest.raises(ResultError, match="must be a clone"):
-        twice.copy_tree(tree, copy)
-    subprocess.run(["git", "init", "-q", tree], check=True)
-    for name in ("kept.txt", "new.txt", "gone.txt", "_build/x", ".gitignore"):
-        (tree / name).parent.mkdir(exist_ok=True)
-        (tree / name).write_text("_build/\n")
-    subprocess.run(["git", "-C", tree, "add", "kept.txt", "gone.txt", ".gitignore"], check=True)
-    (tree / "gone.txt").unlink()
-    twice.copy_tree(tree, copy)
-    assert {path.name for path in copy.rglob("*")} == {"kept.txt", "new.txt", ".gitignore"}
-
-
 def test_a_folder_that_is_no_book_is_one_sentence(tmp_path, capsys):
     with pytest.raises(ResultError, match=r"has no _toc\.yml"):
         build.build(tmp_path)
@@ -281,70 +230,6 @@ kernelspec:
 {code}
 ```
 """
-
-
-def built_copies(monkeypatch, *changes: dict[str, str]):
-    """Replace the builds of `make twice` by these files, changed in one build or the other."""
-    files = {
-        "html/claims.json": '{"model": "m"}',
-        "ledger/K1--m.json": '{"reproduced": "0.5"}',
-        "html/_images/abc.png": "a figure",
-        "html/_downloads/results/a.npz": "data",
-        "html/_static/explorer/m/shard-0.js": "tokens",
-        "html/index.html": "a page",
-    }
-    waiting = list(changes)
-
-    def build_copy(_root, place):
-        for name, text in (files | waiting.pop(0)).items():
-            path = place / "_build" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text)
-        return place / "_build"
-
-    monkeypatch.setattr(twice, "build_copy", build_copy)
-
-
-def test_two_builds_that_are_the_same_pass(monkeypatch, tmp_path, capsys):
-    built_copies(monkeypatch, {}, {"html/index.html": "a page with another date"})
-    assert twice.main(["--root", str(tmp_path)]) == 0
-    assert "the same: 5 files" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"html/claims.json": '{"model":  "m"}'}, "html/claims.json differs"),
-        ({"ledger/K1--m.json": '{"reproduced": "0.50"}'}, "ledger/K1--m.json differs"),
-        ({"ledger/K2--m.json": "{}"}, "ledger/K2--m.json is only in the second build"),
-        ({"html/_images/abc.png": "a figurE"}, "html/_images/abc.png differs"),
-        ({"html/_images/abd.png": ""}, "html/_images/abd.png is only in the second build"),
-        ({"html/_downloads/results/a.npz": "Data"}, "a.npz differs"),
-        ({"html/_static/explorer/m/shard-0.js": "Tokens"}, "shard-0.js differs"),
-    ],
-)
-def test_one_byte_that_differs_between_two_builds_fails(
-    monkeypatch, tmp_path, capsys, change, said
-):
-    built_copies(monkeypatch, {}, change)
-    assert twice.main(["--root", str(tmp_path)]) == 1
-    assert said in capsys.readouterr().out
-
-
-def test_builds_without_anything_to_compare_prove_nothing(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(twice, "build_copy", lambda _root, place: place)
-    assert twice.main(["--root", str(tmp_path)]) == 1
-    said = capsys.readouterr().out
-    assert "has no html/_images/*: nothing to compare" in said
-    assert "has no ledger/*.json: nothing to compare" in said
-
-
-def test_a_build_at_hand_can_be_one_of_the_two(monkeypatch, tmp_path, capsys):
-    built_copies(monkeypatch, {}, {}, {"html/_images/abc.png": "another"})
-    at_hand = twice.build_copy(None, tmp_path / "mine")
-    assert twice.main(["--root", str(tmp_path), "--against", str(at_hand)]) == 0
-    assert twice.main(["--root", str(tmp_path), "--against", str(at_hand)]) == 1
-    assert "abc.png differs" in capsys.readouterr().out
 
 
 @pytest.fixture

@@ -21,12 +21,11 @@ def setup(app: Any) -> dict[str, Any]:
         reading,
         roles,
         shrink,
-        sweep,
     )
     from booksite.explorer import page as explorer
 
     parts = (
-        claims_page, downloads, explorer, head, icons, light, paper, reading, roles, shrink, sweep,
+        claims_page, downloads, explorer, head, icons, light, paper, reading, roles, shrink,
     )  # fmt: skip
     for part in parts:
         part.setup(app)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import platform
 import shutil
-from importlib.metadata import PackageNotFoundError, distribution
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,6 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
-
-from booksite.lock import installed_closure
 
 _CARRIER = "sphinx-mathjax-offline"
 #: Below MathJax's folder: TeX in, HTML with web fonts out, and what its menu may ask for later.
@@ -65,12 +65,14 @@ def copy_mathjax(app: Sphinx) -> None:
 
 
 class InstalledVersions(SphinxDirective):
-    """`{installed-versions}`: Python, and every package that lnattn and its book rely on."""
+    """`{installed-versions}`: Python, and every package of constraints.txt that is installed."""
 
     has_content = False
 
     def run(self) -> list[nodes.Node]:
-        rows = [("Python", platform.python_version()), *installed_closure("lnattn", {"book"})]
+        lock = Path(self.env.srcdir, "constraints.txt")
+        self.env.note_dependency(str(lock))
+        rows = [("Python", platform.python_version()), *installed(lock)]
         table = nodes.table(classes=["versions"])
         group = nodes.tgroup(cols=2)
         table += group
@@ -78,6 +80,15 @@ class InstalledVersions(SphinxDirective):
         group += nodes.thead("", _row("Package", "Version"))
         group += nodes.tbody("", *(_row(name, number) for name, number in rows))
         return [table]
+
+
+def installed(lock: Path) -> Iterator[tuple[str, str]]:
+    """Names of a lock's packages, with the versions that are installed here."""
+    for line in lock.read_text(encoding="utf-8").splitlines() if lock.is_file() else ():
+        name = line.partition("==")[0]
+        if name and not name.startswith("#"):
+            with suppress(PackageNotFoundError):
+                yield name, version(name)
 
 
 def _row(*cells: str) -> nodes.row:

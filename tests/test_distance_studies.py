@@ -11,17 +11,24 @@ import pytest
 import torch
 from random_models import random_layer
 from scipy import sparse
+from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 from test_distance_terms import VOCAB, random_relative
 
 from lnattn import distance_terms, fold
+from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.relative import mean_vectors
 from lnattn.cli import main
 from lnattn.errors import ShapeError, TokenError
+from lnattn.relative import RelativeFirstLayer
 from lnattn.studies.affinity.at_distance import curve_over_distance, vectors_at_distance
 from lnattn.studies.affinity.auroc import Neighbours, head_auroc
 from lnattn.studies.affinity.topk import best_partners, partners, strongest_pairs
 from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
+from lnattn.studies.contribution.distance_kl import DistanceKL
+from lnattn.studies.contribution.study import contributions, kl_of_removal
+from lnattn.studies.position.distance import distance_bias, self_assertion
+from lnattn.studies.selectability.first_layers import first_layer_keys, study_text
 
 
 @pytest.fixture
@@ -152,3 +159,128 @@ def test_affinity_command_takes_a_distance(parts, monkeypatch, capsys):
     monkeypatch.setattr("lnattn.attention.folding.fold", lambda _layer: learned)
     assert main(["affinity", "any", "t7", "--distance", "1"]) == 1
     assert "the same at every distance" in capsys.readouterr().err
+
+
+# ---- distance alone, and shares of variance ------------------------------------------------
+
+
+COUNTS = np.array([0, 5, 1, 0, 2, 9, 3, 1, 1, 4, 7])
+DISTANCES = (0, 1, 2, 5, 11)
+
+
+def all_terms(folded, embeddings, distances):
+    """The four terms of every pair of tokens at every distance: [term head distance b a]."""
+    constants = mean_vectors(folded, embeddings, torch.from_numpy(COUNTS))
+    out = np.zeros((4, folded.n_heads, len(distances), VOCAB, VOCAB))
+    for n, distance in enumerate(distances):
+        for b in range(VOCAB):
+            for a in range(VOCAB):
+                # Position 0 twice is no text: two tokens at one place, by their parts.
+                terms = distance_terms(
+                    folded, embeddings, [a, b], positions=[3, 3 + max(distance, 1)],
+                    constants=constants,
+                )  # fmt: skip
+                if distance == 0:
+                    terms = replace(terms, positions=torch.tensor([3, 3]))
+                for t, name in enumerate(DISTANCE_TERMS):
+                    out[t, :, n, b, a] = terms[name][:, 1, 0]
+    return out
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_shares_are_an_analysis_of_variance(parts, biased):
+    folded, embeddings = parts
+    if biased:
+        slopes = torch.tensor([0.5, -0.1, 0.2, 0.3], dtype=torch.float64)
+        folded = replace(
+            folded, bias=lambda distance: slopes.view(-1, *[1] * distance.ndim) * distance
+        )
+    every = all_terms(folded, embeddings, DISTANCES)
+    weights = np.einsum("b,a->ba", COUNTS, COUNTS) / COUNTS.sum() ** 2 / len(DISTANCES)
+
+    def mean(x):
+        return np.einsum("hnba,ba->h", x, weights)
+
+    total = every.sum(axis=0)
+    found = distance_bias(folded, embeddings, COUNTS, DISTANCES)
+    for t in range(4):
+        centred = every[t] - mean(every[t])[:, None, None, None]
+        np.testing.assert_allclose(found.variance[t], mean(centred**2), rtol=1e-9)
+    spread = total - mean(total)[:, None, None, None]
+    np.testing.assert_allclose(found.variance.sum(axis=0), mean(spread**2), rtol=1e-9)
+    np.testing.assert_allclose(found.share.sum(axis=0), 1)
+    np.testing.assert_allclose(found.curve, every[3, :, :, 0, 0], rtol=1e-9)
+    table = found.table()
+    assert list(table.columns[:4]) == list(DISTANCE_TERMS)
+    assert table["favourite distance"].isin(DISTANCES).all()
+
+
+def test_self_assertion_against_frequency(parts):
+    folded, embeddings = parts
+    found = self_assertion(folded, embeddings, COUNTS, distance=2)
+    assert found.tokens.tolist() == np.flatnonzero(COUNTS).tolist()
+    every = all_terms(folded, embeddings, [2])[DISTANCE_TERMS.index("e"), :, 0, 0]
+    np.testing.assert_allclose(found.asserted, every[:, found.tokens], rtol=1e-9)
+    for head, correlation in enumerate(found.correlations):
+        expected = spearmanr(every[head, found.tokens], COUNTS[found.tokens]).statistic
+        assert correlation.rho == pytest.approx(expected)
+
+
+# ---- what the terms contribute ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("biased", [False, True])
+def test_divergences_of_removing_a_term(parts, biased):
+    folded, embeddings = parts
+    if biased:
+        folded = replace(folded, bias=lambda distance: -0.7 * distance.expand(4, *distance.shape))
+    ids = torch.randint(VOCAB, (70,), generator=torch.Generator().manual_seed(3))
+    constants = mean_vectors(folded, embeddings, torch.from_numpy(COUNTS))
+    found = DistanceKL(folded, embeddings, constants, workers=2)(ids)
+    terms = distance_terms(folded, embeddings, ids, constants=constants)
+    before = torch.ones(70, 70).triu(1).bool()
+    scores = (terms.scores() / folded.scale).masked_fill(before, -torch.inf)
+    for t, name in enumerate(DISTANCE_TERMS):
+        expected = kl_of_removal(scores, terms[name] / folded.scale).numpy()
+        np.testing.assert_allclose(found[t], expected, atol=2e-5, rtol=2e-3)
+        assert expected[:, 5:].max() > 0.1
+
+
+def test_contributions_of_the_four_terms(parts):
+    folded, embeddings = parts
+    texts = [[1, 2, 3, 4, 5], [7, 7, 8]]
+    found = contributions(folded, embeddings, texts, context=4, workers=1)
+    assert found.record["terms"] == list(DISTANCE_TERMS)
+    assert found.mean.shape == (4, 5, 4)
+    rows = [DistanceKL(folded, embeddings)(text[:4]) for text in texts]
+    expected = (rows[0][:, :, 2] + rows[1][:, :, 2]) / 2
+    np.testing.assert_allclose(found.mean[:, :4, 2], expected, rtol=1e-6)
+    assert set(found.ranking()) == set(DISTANCE_TERMS)
+    assert len(found.table()) == 4 * 5
+    with pytest.raises(ShapeError, match="how long a text may be"):
+        contributions(folded, embeddings, texts)
+
+
+def test_what_has_no_closed_form_is_refused(parts):
+    folded, embeddings = parts
+    with pytest.raises(ShapeError, match="soft cap"):
+        DistanceKL(replace(folded, soft_cap=2.0), embeddings)
+    with pytest.raises(ShapeError, match="positive number"):
+        DistanceKL(folded, embeddings, scale=0.0)
+    with pytest.raises(TokenError, match="window of 3"):
+        DistanceKL(replace(folded, window=3), embeddings)([1, 2, 3, 4])
+
+
+def test_keys_of_a_text_are_turned():
+    layer, embeddings = random_relative(30)
+    model = RelativeFirstLayer(embeddings, layer)
+    keys = first_layer_keys(model, [4, 4, 9])
+    folded = fold(layer)
+    rows = embeddings.rows(torch.tensor([4, 4, 9]))
+    expected = folded.turned(folded.keys(rows), torch.arange(3))
+    np.testing.assert_allclose(keys["heads"], expected.numpy())
+    assert np.abs(keys["heads"][:, 0] - keys["heads"][:, 1]).max() > 0.1  # one token, two places
+    np.testing.assert_allclose(keys["after"] @ layer.W_K[0].numpy() + layer.b_K[0].numpy(),
+                               folded.keys(rows)[0].numpy())  # fmt: skip
+    shares = study_text(model, [[4, 4, 9, 2, 0, 1], [5, 6, 7, 8, 9, 10]], [3, 6], 2)
+    assert shares.heads.shape == (2, 2, 2)

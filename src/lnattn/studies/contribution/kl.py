@@ -1,6 +1,6 @@
 """KL divergence of removing each of the six terms, for every query of a document, in one pass.
 
-The scores of a block of queries are two matrix products; `six_term_kernel` takes each row of them
+The scores of a block of queries are two matrix products; `kl_kernel` takes each row of them
 to its six divergences while it is in the first-level cache. No [query key] matrix of a whole
 document is ever held, and every head runs on a thread of its own.
 """
@@ -88,29 +88,38 @@ class SixTermKL:
                 torch.mul(projected, over_sigma, out=inputs[:, 0])
                 projected = self._projected_positions[head, :n]
                 torch.mul(projected, over_sigma, out=inputs[:, 1])
-                self._queries_against_keys(inputs, by_head[head], divergence[head])
+                divergences_of_head(inputs, by_head[head], self._causal, divergence[head])
 
             list(self._pool.map(one_head, range(self._heads)))
         return divergence.transpose(1, 0, 2)
 
-    def _queries_against_keys(
-        self,
-        inputs: Float[Tensor, "n part column"],
-        alone: Float[np.ndarray, "part n"],
-        divergence: Float[np.ndarray, "term n"],
-    ) -> None:
-        """Fill the divergences of one head from its projected token parts and position parts."""
-        n, width = len(inputs), self._d_head
-        # Rows 2 i and 2 i + 1: the token part and the position part of query i.
-        queries = inputs[..., :width].flatten(0, 1)
-        keys = inputs[..., width:]
-        # Reused by every block: fresh memory would be zeroed by the system again and again.
-        scratch = torch.empty(2 * 2 * _BLOCK * n)
-        for first in range(0, n, _BLOCK):
-            last = min(first + _BLOCK, n)
-            seen = last if self._causal else n
-            query = queries[2 * first : 2 * last]
-            scores = scratch[: 2 * len(query) * seen].view(2, len(query), seen)
-            for part in range(2):
-                torch.mm(query, keys[:seen, part].T, out=scores[part])
-            divergences(scores.numpy(), alone, first, self._causal, divergence)
+
+def divergences_of_head(
+    inputs: Float[Tensor, "n part column"],
+    alone: Float[np.ndarray, "part n"],
+    causal: bool,
+    divergence: Float[np.ndarray, "term n"],
+    bias: Float[Tensor, "n n"] | None = None,
+) -> None:
+    """Fill the divergences of one head from the two parts of its inputs.
+
+    inputs: for each part the query, divided by the softmax's scale, beside the key; alone: what
+    each part of a key asserts whatever the query; bias: [query key], added to the product of the
+    second parts. divergence: [term n], in the order of `kl_kernel`.
+    """
+    n, width = len(inputs), inputs.shape[2] // 2
+    # Rows 2 i and 2 i + 1: the first and the second part of query i.
+    queries = inputs[..., :width].flatten(0, 1)
+    keys = inputs[..., width:]
+    # Reused by every block: fresh memory would be zeroed by the system again and again.
+    scratch = torch.empty(2 * 2 * _BLOCK * n)
+    for first in range(0, n, _BLOCK):
+        last = min(first + _BLOCK, n)
+        seen = last if causal else n
+        query = queries[2 * first : 2 * last]
+        scores = scratch[: 2 * len(query) * seen].view(2, len(query), seen)
+        for part in range(2):
+            torch.mm(query, keys[:seen, part].T, out=scores[part])
+        if bias is not None:
+            scores[1, 1::2] += bias[first:last, :seen]
+        divergences(scores.numpy(), alone, first, causal, divergence)

@@ -20,11 +20,15 @@ from jaxtyping import Float
 from torch import Tensor
 from tqdm import tqdm
 
+from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.relative import Constants, FoldedRelative
 from lnattn.attention.terms import TERMS
 from lnattn.errors import CorpusError, ResultError, ShapeError
 from lnattn.numerics.streaming import LogHistogram, Moments
+from lnattn.relative import TokenEmbeddings
 from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies.contribution.distance_kl import DistanceKL
 from lnattn.studies.contribution.kl import SixTermKL
 from lnattn.weights import Embeddings
 
@@ -90,7 +94,7 @@ def position_groups(n: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Contributions:
-    """Contributions of the six terms over a corpus, in nats (divided by i + 1 in the papers' code).
+    """Contributions of all terms over a corpus, in nats (divided by i + 1 in the papers' code).
 
     mean, standard_error, rows: [term slot position], over documents; rows counts them. A slot is a
     head, and the last slot is the mean of all heads of each document. quantiles: [level term slot
@@ -130,7 +134,8 @@ class Contributions:
     def ranking(self) -> list[str]:
         """The terms from the largest to the smallest mean contribution over all heads."""
         means = self.grand_mean()[:, -1]
-        return [TERMS[index] for index in np.argsort(-np.nan_to_num(means, nan=-np.inf))]
+        terms = self.record["terms"]
+        return [terms[index] for index in np.argsort(-np.nan_to_num(means, nan=-np.inf))]
 
     def table(self) -> pd.DataFrame:
         """One row for each term and head ('all' is the mean of heads): mean and quantiles."""
@@ -144,7 +149,7 @@ class Contributions:
                     "mean": means[t, h],
                     **{f"q{level:g}": self.overall[k, t, h] for k, level in enumerate(LEVELS)},
                 }
-                for t, term in enumerate(TERMS)
+                for t, term in enumerate(self.record["terms"])
                 for h, head in enumerate(heads)
             ]
         )
@@ -167,17 +172,23 @@ class _Tally:
     """Running statistics of a study; every array in it has a fixed size."""
 
     def __init__(
-        self, heads: int, positions: int, convention: Convention, causal: bool, source: str
+        self,
+        shape: tuple[int, int],
+        positions: int,
+        convention: Convention,
+        causal: bool,
+        source: str,
     ) -> None:
+        terms, heads = shape
         self.convention, self.causal, self.positions = convention, causal, positions
         self.source = source
         self.documents = 0
         self.tokens = 0
         self.edges = position_groups(positions)
-        self.moments = Moments((len(TERMS), heads + 1, positions))
-        self.histogram = LogHistogram((len(TERMS), heads + 1, len(self.edges) - 1))
+        self.moments = Moments((terms, heads + 1, positions))
+        self.histogram = LogHistogram((terms, heads + 1, len(self.edges) - 1))
         group = np.searchsorted(self.edges, np.arange(positions), side="right") - 1
-        slots = np.arange(len(TERMS) * (heads + 1)).reshape(len(TERMS), heads + 1, 1)
+        slots = np.arange(terms * (heads + 1)).reshape(terms, heads + 1, 1)
         self._cells = slots * (len(self.edges) - 1) + group
 
     def add(self, divergence: np.ndarray) -> None:
@@ -226,10 +237,12 @@ class _Tally:
 
 
 def contributions(
-    folded: FoldedAttention,
-    embeddings: Embeddings,
+    folded: FoldedAttention | FoldedRelative,
+    embeddings: Embeddings | TokenEmbeddings,
     documents: Iterable[Sequence[int]],
     *,
+    constants: Constants | None = None,
+    context: int | None = None,
     convention: Convention = TEXT,
     source: Mapping[str, Any] | None = None,
     workers: int | None = None,
@@ -237,20 +250,32 @@ def contributions(
     checkpoint: Path | str | None = None,
     every: int = 200,
 ) -> Contributions:
-    """Contributions of the six terms at every position and head, over a stream of documents.
+    """Contributions of all terms at every position and head, over a stream of documents.
 
+    The six terms, or the four by distance with the `constants` of `mean_vectors`.
     documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
-    the context here. source: provenance to keep (model, weights, corpus). progress: show a bar.
-    checkpoint: a folder in which to save the statistics after `every` documents; a run that finds
-    such a state of the same study there skips the documents it covers. Single precision. Raises
-    `CorpusError` for an empty stream, `TokenError` for unknown tokens or a partial checkpoint.
+    the context here. context: at most the model's, which is the default; a model with rotary or
+    relative positions must be told one. source: provenance to keep (model, weights, corpus).
+    progress: show a bar. checkpoint: a folder in which to save the statistics after `every`
+    documents; a run that finds such a state of the same study there skips the documents it
+    covers. Single precision. Raises `CorpusError` for an empty stream, `TokenError` for unknown
+    tokens or a partial checkpoint.
     """
     begin = time.perf_counter()
     scale = None if convention.scaled else 1.0
-    divergence_of = SixTermKL(folded, embeddings, scale, workers)
+    divergence_of: SixTermKL | DistanceKL
+    if isinstance(folded, FoldedRelative):
+        terms, paper = DISTANCE_TERMS, "the four terms by distance"
+        divergence_of = DistanceKL(folded, embeddings, constants, scale, workers)
+    else:
+        terms, paper = TERMS, "the six terms (Kamoda et al. 2025, §6.1)"
+        divergence_of = SixTermKL(folded, embeddings, scale, workers)
+        context = min(context or embeddings.n_positions, embeddings.n_positions)
+    if context is None or context < 1:
+        raise ShapeError("say how long a text may be: this model has no table of positions.")
     about = {**(source or {}), "convention": vars(convention)}
-    context = embeddings.n_positions
-    tally = _Tally(folded.n_heads, context, convention, folded.causal, repr(about))
+    shape = (len(terms), folded.n_heads)
+    tally = _Tally(shape, context, convention, folded.causal, repr(about))
     saved = Path(checkpoint) if checkpoint is not None else None
     if saved is not None:
         tally.resume(saved, _STATE)
@@ -267,8 +292,8 @@ def contributions(
         tally.save(saved, _STATE)
     record = provenance(
         **about,
-        study="contributions of the six terms (Kamoda et al. 2025, §6.1)",
-        terms=list(TERMS),
+        study=f"contributions of {paper}",
+        terms=list(terms),
         levels=list(LEVELS),
         causal=folded.causal,
         documents=tally.documents,

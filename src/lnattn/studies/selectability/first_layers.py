@@ -16,13 +16,15 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int
 
+from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 from lnattn.studies.selectability.decide import AffineHull, selectability
 from lnattn.studies.selectability.verify import verify
 from lnattn.text.corpora import read_documents
-from lnattn.weights import FirstLayer
+from lnattn.weights import FirstLayer, LayerNorm
 
 #: Numbers of principal components to keep, as far as a head has so many.
 DIMENSIONS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
@@ -34,13 +36,17 @@ TEXT, POSITIONS = "selectability-text", "selectability-positions"
 
 
 def first_layer_keys(
-    model: FirstLayer, token_ids: Sequence[int]
+    model: FirstLayer | RelativeFirstLayer, token_ids: Sequence[int]
 ) -> dict[str, Float[np.ndarray, "..."]]:
     """Keys of one text in the first layer, in float64.
 
-    before: [n d_model], token plus position; after: [n d_model], LayerNormed with gain and bias;
-    heads: [head n d_head]. Raises `TokenError` for a text longer than the context.
+    before: [n d_model], token plus position; after: [n d_model], normalised with gain and bias;
+    heads: [head n d_head]. With rotary positions `before` is the token alone, and `heads` are the
+    keys of each key head, turned as at their positions. Raises `TokenError` for a text longer than
+    the context.
     """
+    if isinstance(model, RelativeFirstLayer):
+        return _turned_keys(model.to(torch.float64), token_ids)
     if model.embeddings.W_E is None:
         raise TokenError(f"{model.name} has no token embeddings, so no text can be read with it.")
     if not 0 < len(token_ids) <= model.embeddings.n_positions:
@@ -62,6 +68,19 @@ def _keys(model: FirstLayer, x: torch.Tensor) -> dict[str, np.ndarray]:
     after = layer_norm(x.double(), layer.ln)
     heads = after @ layer.W_K + layer.b_K[:, None, :]
     return {"before": x.double().numpy(), "after": after.numpy(), "heads": heads.numpy()}
+
+
+def _turned_keys(model: RelativeFirstLayer, token_ids: Sequence[int]) -> dict[str, np.ndarray]:
+    ids = model.embeddings.checked(list(token_ids))
+    folded, ln = fold(model.attention), model.attention.ln
+    before = model.embeddings.rows(ids)
+    after = folded.normalised(before)
+    if isinstance(ln, LayerNorm):
+        after = layer_norm(before, ln)
+    elif ln is not None:
+        after = after * ln.gamma
+    heads = folded.turned(folded.keys(before), torch.arange(len(ids)))
+    return {"before": before.numpy(), "after": after.numpy(), "heads": heads.numpy()}
 
 
 @dataclass(frozen=True)
@@ -91,7 +110,10 @@ class HeadShares:
 
 
 def study_text(
-    model: FirstLayer, documents: Sequence[Sequence[int]], lengths: Sequence[int], windows: int
+    model: FirstLayer | RelativeFirstLayer,
+    documents: Sequence[Sequence[int]],
+    lengths: Sequence[int],
+    windows: int,
 ) -> HeadShares:
     """Decide the keys of windows of text, with every certificate verified.
 

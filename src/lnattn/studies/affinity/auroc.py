@@ -68,6 +68,14 @@ class Neighbours:
     def vocab_size(self) -> int:
         return len(self.indptr) - 1
 
+    def among(self, key_ids: Int[np.ndarray, "key"]) -> Neighbours:
+        """Only the neighbours in `key_ids` (ascending), named by their place in it."""
+        place = np.full(self.vocab_size, -1, dtype=np.int32)
+        place[key_ids] = np.arange(len(key_ids))
+        kept = place[self.tokens] >= 0
+        indptr = np.append(0, np.cumsum(kept))[self.indptr]
+        return Neighbours(indptr, place[self.tokens[kept]], self.counts[kept])
+
     @property
     def n_distinct(self) -> Int[np.ndarray, "vocab"]:
         """How many different neighbours each token has."""
@@ -145,13 +153,15 @@ def head_auroc(
     vectors: TokenVectors,
     neighbours: Neighbours,
     query_ids: Sequence[int] | np.ndarray | None = None,
+    key_ids: Sequence[int] | np.ndarray | None = None,
     device: str | torch.device | None = None,
 ) -> HeadAuroc:
     """AUROC of T^ee against bigram counts for every head and query token.
 
     query_ids: which query tokens to do; all that the vectors have unless given. The others are
-    NaN. device: where the products are made (default: a GPU if torch finds one); the scores are
-    looked at on the CPU.
+    NaN. key_ids: which keys take part, as positives and as negatives; all unless given. device:
+    where the products are made (default: a GPU if torch finds one); the scores are looked at on
+    the CPU.
     Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count or 1), to rounding.
     Time: one V × V product for each head, and about as much again for looking at its scores.
     Memory: the answer and one block of scores.
@@ -164,22 +174,36 @@ def head_auroc(
             f"the counts are over {neighbours.vocab_size} tokens but the model has {vocab}; "
             "count the corpus with the model's own tokenizer."
         )
-    if query_ids is None:
-        query_ids = np.arange(vocab) if vectors.tokens is None else vectors.tokens.numpy()
-    asked = np.unique(np.asarray(query_ids))
-    if len(asked) and not (asked[0] >= 0 and asked[-1] < vocab):
-        raise TokenError(f"query tokens must be between 0 and {vocab - 1}.")
+    if query_ids is None and vectors.tokens is not None:
+        query_ids = vectors.tokens.numpy()
+    asked, chosen = _ids(query_ids, vocab, "query tokens"), None
+    if key_ids is not None:
+        ids = _ids(key_ids, vocab, "keys")
+        neighbours, chosen = neighbours.among(ids), torch.from_numpy(ids)
     with_positives = asked[neighbours.n_distinct[asked] > 0]
     values = np.full((vectors.n_heads, vocab), np.nan)
+    if not len(with_positives):
+        return HeadAuroc(values)
     threads = nb.get_num_threads()
     for head in range(vectors.n_heads):
         queries = vectors.queries_of(head, torch.from_numpy(with_positives))
-        for begin, scores in score_blocks(queries, vectors.keys_of(head), device):
+        keys = vectors.keys_of(head) if chosen is None else vectors.keys_of(head)[chosen]
+        for begin, scores in score_blocks(queries, keys, device):
             ids = with_positives[begin : begin + len(scores)]
             values[head, ids] = auroc_of_rows(
                 scores, ids, neighbours.indptr, neighbours.tokens, neighbours.counts, threads
             )
     return HeadAuroc(values)
+
+
+def _ids(ids: Sequence[int] | np.ndarray | None, vocab: int, what: str) -> Int[np.ndarray, "id"]:
+    """Token ids, ascending and each once; all of them for None."""
+    if ids is None:
+        return np.arange(vocab)
+    asked = np.unique(np.asarray(ids, dtype=np.int64))
+    if len(asked) and not (asked[0] >= 0 and asked[-1] < vocab):
+        raise TokenError(f"{what} must be between 0 and {vocab - 1}.")
+    return asked
 
 
 def frequency_vectors(unigrams: Int[np.ndarray, "vocab"]) -> TokenVectors:

@@ -1,0 +1,268 @@
+"""Pieces and their predecessors by an obvious loop; AUROC of classes by scikit-learn."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+
+from lnattn.errors import CorpusError, TokenError
+from lnattn.studies.affinity import TokenVectors
+from lnattn.studies.auroc import Neighbours, head_auroc
+from lnattn.studies.query_classes import CLASSES, KEYS, MEASURES, class_auroc
+from lnattn.studies.subwords import (
+    TOPS,
+    PieceRule,
+    Pieces,
+    TokenClasses,
+    continuation_pieces,
+    subword_ranks,
+    token_classes,
+)
+from lnattn.text.counts import Counts
+
+
+class WordPiece:
+    words = ("[CLS]", "##s", "sap", "##iens", "##1", "19", ".", "é", "[unused1]")
+    all_special_ids = (0,)
+
+    def get_vocab(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+
+class Bytes:
+    """Byte-level pieces: a space is Ġ, a letter outside ASCII is several bytes."""
+
+    words = ("<|endoftext|>", "iens", "Ġsap", "Ġ19", "Ã©", "Ã", "Ġ", ".", "Ġ(")
+    all_special_ids = (0,)
+
+    def get_vocab(self) -> dict[str, int]:
+        return {word: place for place, word in enumerate(self.words)}
+
+    def convert_tokens_to_string(self, pieces: list[str]) -> str:
+        return {"Ã©": "é", "Ã": "\ufffd"}.get(pieces[0], pieces[0].replace("Ġ", " "))
+
+
+def test_classes_by_spelling() -> None:
+    classes = token_classes(WordPiece(), 8)  # one id short: a vocabulary may be cut
+    assert classes.wordpiece
+    assert np.flatnonzero(classes.continuation).tolist() == [1, 3]
+    assert np.flatnonzero(classes.word).tolist() == [2, 7]
+    classes = token_classes(Bytes(), 12)  # and padded
+    assert not classes.wordpiece
+    assert np.flatnonzero(classes.continuation).tolist() == [1, 4]
+    assert np.flatnonzero(classes.word).tolist() == [2]
+    assert np.flatnonzero(classes.letters).tolist() == [1, 2, 4]
+
+
+def counts_of(dense: np.ndarray) -> Counts:
+    return Counts(dense.sum(axis=0), sparse.csr_array(dense.astype(np.int64)))
+
+
+def slow_pieces(dense, classes, rule) -> list[tuple[int, int, float, int]]:
+    found = []
+    for b in range(len(dense)):
+        column = dense[:, b].tolist()
+        total = sum(column)
+        if not classes.continuation[b] or total < rule.min_count:
+            continue
+        a = column.index(max(column))
+        if column[a] / total >= rule.min_share and (classes.word[a] or classes.continuation[a]):
+            found.append((b, a, column[a] / total, total))
+    return found
+
+
+@st.composite
+def small_counts(draw: st.DrawFn) -> tuple[np.ndarray, TokenClasses, PieceRule]:
+    """Few tokens and small counts: ties, tokens without a predecessor, classes without tokens."""
+    n = draw(st.integers(1, 9))
+    cells = draw(st.lists(st.integers(0, 3), min_size=n * n, max_size=n * n))
+    kinds = np.array(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+    rule = PieceRule(draw(st.integers(1, 6)), draw(st.sampled_from([0.2, 0.25, 0.5, 1.0])))
+    return np.reshape(cells, (n, n)), TokenClasses(kinds == 1, kinds == 2, True), rule
+
+
+@settings(max_examples=200, deadline=None)
+@given(small_counts())
+def test_pieces_equal_a_loop(case) -> None:
+    dense, classes, rule = case
+    found = continuation_pieces(counts_of(dense), classes, rule)
+    rows = zip(found.queries, found.keys, found.share, found.count, strict=True)
+    expected = slow_pieces(dense, classes, rule)
+    assert [(int(b), int(a), int(n)) for b, a, _, n in rows] == [
+        (b, a, n) for b, a, _, n in expected
+    ]
+    np.testing.assert_allclose(found.share, [share for _, _, share, _ in expected])
+
+
+def pieces_of(queries, keys) -> Pieces:
+    n = len(queries)
+    share = np.linspace(0.3, 0.9, n)
+    return Pieces(np.array(queries), np.array(keys), share, np.full(n, 100))
+
+
+def slow_rank(vectors: TokenVectors, head: int, query: int, key: int) -> int:
+    scores = [float(vectors.queries[head, query] @ k) for k in vectors.keys[head]]
+    return 1 + sum(score > scores[key] for score in scores)
+
+
+@st.composite
+def small_vectors(draw: st.DrawFn) -> tuple[TokenVectors, Pieces]:
+    """Whole numbers, so that many scores are tied and every sum is exact."""
+    heads, vocab, width = draw(st.integers(1, 3)), draw(st.integers(1, 8)), draw(st.integers(1, 3))
+    size = heads * vocab * width
+    number = st.integers(-2, 2)
+    both = [
+        torch.tensor(draw(st.lists(number, min_size=size, max_size=size))).double()
+        for _ in range(2)
+    ]
+    n = draw(st.integers(0, vocab))
+    queries = sorted(draw(st.permutations(range(vocab)))[:n])
+    keys = draw(st.lists(st.integers(0, vocab - 1), min_size=n, max_size=n))
+    shaped = [part.reshape(heads, vocab, width) for part in both]
+    return TokenVectors(*shaped), pieces_of(np.array(queries, int), np.array(keys, int))
+
+
+@settings(max_examples=150, deadline=None)
+@given(small_vectors())
+def test_ranks_equal_a_loop(case) -> None:
+    vectors, pieces = case
+    found = subword_ranks(vectors, pieces, draws=3)
+    for head in range(vectors.n_heads):
+        for place, (b, a) in enumerate(zip(pieces.queries, pieces.keys, strict=True)):
+            assert found.ranks[head, place] == slow_rank(vectors, head, b, a)
+    assert np.isnan(found.chance).all() == (len(pieces) < 2)
+    if not len(pieces):
+        with pytest.raises(CorpusError, match="no piece fits"):
+            found.table()
+
+
+def test_chance_is_that_of_exchanged_queries() -> None:
+    """Against exchanges made by hand: every draw gives each piece another piece's key."""
+    generator = torch.Generator().manual_seed(0)
+    vectors = TokenVectors(*torch.randn(2, 2, 40, 3, generator=generator).double())
+    pieces = pieces_of(np.arange(12), np.arange(20, 32))
+    found = subword_ranks(vectors, pieces, draws=400, seed=1)
+    of_all = np.array(
+        [[[slow_rank(vectors, h, b, a) for a in pieces.keys] for b in range(12)] for h in (0, 1)]
+    )
+    np.testing.assert_array_equal(found.ranks, of_all[:, range(12), range(12)])
+    others = ~np.eye(12, dtype=bool)
+    for t, top in enumerate(TOPS):
+        for place, table in enumerate([*of_all, of_all.min(axis=0)]):
+            exact = (table[others] <= top).mean()  # each other piece is equally likely
+            assert found.chance[t, :, place].mean() == pytest.approx(exact, abs=0.02)
+    again = subword_ranks(vectors, pieces, draws=400, seed=1)
+    np.testing.assert_array_equal(found.chance, again.chance)
+    assert not np.array_equal(found.chance, subword_ranks(vectors, pieces, draws=400).chance)
+
+
+def test_a_head_that_joins_is_told_from_one_that_likes_its_keys_always() -> None:
+    """Head 0 gives each piece its own key; head 1 likes all pieces' keys, whatever the query."""
+    one_hot = torch.eye(60).double()
+    pieces = pieces_of(np.arange(20), np.arange(30, 50))
+    queries, keys = torch.zeros(2, 2, 60, 60).double()
+    queries[0, :20], keys[0] = one_hot[30:50], one_hot
+    queries[1, :, 0], keys[1, 30:50, 0] = 1, 1
+    found = subword_ranks(TokenVectors(queries, keys), pieces, draws=50)
+    table = found.table(top=1)
+    assert table.loc[0, "found"] == table.loc["best", "found"] == 1
+    assert table.loc[0, "chance high"] < table.loc[0, "low"]
+    assert table.loc[1, "found"] == table.loc[1, "chance"] == 1  # popular, so chance says so
+    assert found.excess(1) == 0  # and the best of both heads cannot tell
+    alone = subword_ranks(TokenVectors(queries[:1], keys[:1]), pieces, draws=50)
+    assert alone.excess(1) == pytest.approx(1, abs=0.1)
+    assert found.heads_of(1).tolist() == [20, 0]
+
+
+def test_examples_are_the_best_ranks_with_one_for_each_predecessor() -> None:
+    vectors = TokenVectors(torch.eye(6).double()[None], torch.eye(6).double()[None])
+    pieces = pieces_of([1, 2, 3, 4], [1, 1, 0, 4])
+    found = subword_ranks(vectors, pieces, draws=2)
+    assert found.best_rank.tolist() == [1, 2, 2, 1]
+    # 4 before 1 by its larger share; of 1 and 2, which share a predecessor, the better rank.
+    assert found.examples(3).tolist() == [3, 0, 2]
+
+
+def random_case() -> tuple[TokenVectors, Counts, TokenClasses]:
+    generator = torch.Generator().manual_seed(3)
+    vectors = TokenVectors(*torch.randn(2, 2, 50, 4, generator=generator).double())
+    rng = np.random.default_rng(3)
+    counts = Counts.from_stream(np.minimum(rng.zipf(1.3, 600) - 1, 46), 50)
+    kinds = rng.integers(0, 3, 50)
+    return vectors, counts, TokenClasses(kinds == 1, kinds == 2, False)
+
+
+def test_class_auroc_equals_scikit_learn() -> None:
+    vectors, counts, classes = random_case()
+    found = class_auroc(vectors, counts, classes, draws=20)
+    dense = counts.bigrams.toarray()
+    table = found.table().set_index(["queries", "keys", "measure", "head"])
+    for i, name in enumerate(CLASSES):
+        members = np.flatnonzero(getattr(classes, name) & dense.any(axis=0))
+        right = np.flatnonzero(dense[:, members].any(axis=1))
+        assert (found.queries[i], found.right_keys[i]) == (len(members), len(right))
+        assert len(right) < 50
+        for keys, chosen in zip(KEYS, (np.arange(50), right), strict=True):
+            weight = np.maximum(dense[chosen], 1)
+            for head in (0, 1):
+                scores = (vectors.queries[head] @ vectors.keys[head].T).numpy()[:, chosen]
+                areas = [
+                    roc_auc_score(dense[chosen, b] > 0, scores[b], sample_weight=weight[:, b])
+                    for b in members
+                ]
+                row = table.loc[(name, keys, "auroc", head)]
+                assert row["mean"] == pytest.approx(np.mean(areas))
+                assert row["low"] <= row["mean"] <= row["high"]
+                rest = table.loc[(name, keys, "wrong query", head), "mean"]
+                own = table.loc[(name, keys, "own part", head), "mean"]
+                assert own == pytest.approx(row["mean"] - rest)
+                assert rest != row["mean"]
+            unigrams = counts.unigrams[chosen]
+            areas = [
+                roc_auc_score(dense[chosen, b] > 0, unigrams, sample_weight=weight[:, b])
+                for b in members
+            ]
+            assert found.frequency[i, KEYS.index(keys), 0] == pytest.approx(np.mean(areas))
+    np.testing.assert_array_equal(
+        found.own_part("word"), found.heads[1, 1, MEASURES.index("own part")]
+    )
+
+
+def test_class_auroc_of_a_drawn_part() -> None:
+    vectors, counts, classes = random_case()
+    some = class_auroc(vectors, counts, classes, queries=5, draws=20)
+    assert some.queries.tolist() == [5, 5]
+    again = class_auroc(vectors, counts, classes, queries=5, draws=20)
+    np.testing.assert_array_equal(some.heads, again.heads)
+    few = TokenClasses(classes.continuation & (np.arange(50) < 1), classes.word, False)
+    with pytest.raises(CorpusError, match="continuation tokens with a predecessor"):
+        class_auroc(vectors, counts, few)
+
+
+def test_keys_that_take_part() -> None:
+    vectors, counts, _ = random_case()
+    before = Neighbours.before(counts.bigrams)
+    kept = before.among(np.array([0, 2, 7]))
+    for token in range(50):
+        tokens, how_often = before.of(token)
+        mask = np.isin(tokens, [0, 2, 7])
+        assert kept.of(token)[1].tolist() == how_often[mask].tolist()
+        assert np.array([0, 2, 7])[kept.of(token)[0]].tolist() == tokens[mask].tolist()
+    with pytest.raises(TokenError, match="keys must be between 0 and 49"):
+        head_auroc(vectors, before, None, [50])
+    assert np.isnan(head_auroc(vectors, before, None, []).values).all()
+
+
+def test_bad_input_is_one_sentence() -> None:
+    with pytest.raises(CorpusError, match="min_count ≥ 1"):
+        PieceRule(0, 0.5)
+    with pytest.raises(CorpusError, match="not 3 and"):
+        PieceRule(3, 1.5)
+    classes = TokenClasses(np.zeros(4, bool), np.ones(4, bool), True)
+    with pytest.raises(CorpusError, match="over 2 tokens"):
+        continuation_pieces(counts_of(np.eye(2, dtype=int)), classes, PieceRule(1, 0.5))

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
-from sklearn.metrics import auc, roc_auc_score
+from sklearn.metrics import auc, roc_auc_score, roc_curve
 
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.studies.affinity import topk
@@ -18,7 +18,6 @@ from lnattn.studies.affinity.auroc import (
     Neighbours,
     frequency_vectors,
     head_auroc,
-    recall_curve,
 )
 from lnattn.studies.affinity.auroc_kernel import make_room, row_auroc
 from lnattn.studies.affinity.vectors import TokenVectors
@@ -163,17 +162,19 @@ def test_bootstrap_interval() -> None:
     np.testing.assert_allclose(constant, [[0.25, 0.25]])
 
 
-def test_recall_curve_has_the_auroc_as_area() -> None:
+def test_labels_give_scikit_learn_the_same_question() -> None:
     vectors, bigrams = random_case()
     neighbours = Neighbours.before(bigrams)
     values = head_auroc(vectors, neighbours).values
-    for query in np.nonzero(~np.isnan(values[0]))[0][:20]:
-        scores = (vectors.queries[1, query] @ vectors.keys[1].T).numpy()
-        for row, area in ((scores, values[1, query]), (np.round(scores), None)):
-            passed, recalled = recall_curve(row, neighbours, int(query))
-            area = oracle(row, *neighbours.of(int(query))) if area is None else area
+    for query in np.nonzero(~np.isnan(values[0]))[0][:20].tolist():
+        positive, weight = neighbours.labels(query)
+        assert positive.sum() == neighbours.n_distinct[query]
+        for head in range(vectors.n_heads):
+            scores = vectors.scores([query])[head, 0].numpy()
+            area = roc_auc_score(positive, scores, sample_weight=weight)
+            assert area == pytest.approx(values[head, query], abs=1e-12)
+            passed, recalled, _ = roc_curve(positive, scores, sample_weight=weight)
             assert auc(passed, recalled) == pytest.approx(area, abs=1e-12)
-            assert (passed[0], recalled[0], passed[-1], recalled[-1]) == (0, 0, 1, 1)
 
 
 def test_frequency_baseline_ranks_by_frequency() -> None:
@@ -198,8 +199,6 @@ def test_bad_input_is_one_sentence() -> None:
         Neighbours.before(bigrams / 2)
     with pytest.raises(TokenError, match="outside the vocabulary"):
         Neighbours.before(bigrams).of(70)
-    with pytest.raises(CorpusError, match="needs positives"):
-        recall_curve(np.arange(70.0), Neighbours.before(bigrams), 69)
     with pytest.raises(ResultError, match="no query token"):
         HeadAuroc(np.full((2, 3), np.nan)).mean()
     with pytest.raises(ResultError, match="convention"):

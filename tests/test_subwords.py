@@ -11,10 +11,9 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from lnattn.errors import CorpusError, TokenError
-from lnattn.studies.affinity import TokenVectors
-from lnattn.studies.auroc import Neighbours, head_auroc
-from lnattn.studies.query_classes import CLASSES, KEYS, MEASURES, class_auroc
-from lnattn.studies.subwords import (
+from lnattn.studies.affinity.auroc import Neighbours, head_auroc
+from lnattn.studies.affinity.query_classes import CLASSES, KEYS, MEASURES, class_auroc
+from lnattn.studies.affinity.subwords import (
     TOPS,
     PieceRule,
     Pieces,
@@ -23,6 +22,7 @@ from lnattn.studies.subwords import (
     subword_ranks,
     token_classes,
 )
+from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.counts import Counts
 
 

@@ -18,7 +18,7 @@ from typing import Literal
 import numba as nb
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from lnattn.errors import CorpusError, ResultError, TokenError
@@ -75,6 +75,17 @@ class Neighbours:
         kept = place[self.tokens] >= 0
         indptr = np.append(0, np.cumsum(kept))[self.indptr]
         return Neighbours(indptr, place[self.tokens[kept]], self.counts[kept])
+
+    def labels(self, token: int) -> tuple[Bool[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
+        """The neighbours of one token as scikit-learn wants them: which keys are positive, weights.
+
+        `roc_auc_score(positive, scores, sample_weight=weight)` is the AUROC of `head_auroc`, and
+        `roc_curve` the recall curve of Fig. 2C: share of negatives passed, share of bigrams.
+        """
+        tokens, counts = self.of(token)
+        positive, weight = np.zeros(self.vocab_size, dtype=bool), np.ones(self.vocab_size, np.int64)
+        positive[tokens], weight[tokens] = True, counts
+        return positive, weight
 
     @property
     def n_distinct(self) -> Int[np.ndarray, "vocab"]:
@@ -210,26 +221,3 @@ def frequency_vectors(unigrams: Int[np.ndarray, "vocab"]) -> TokenVectors:
     """A 'head' that scores every key by how frequent it is, whatever the query: a baseline."""
     keys = torch.from_numpy(np.asarray(unigrams, dtype=np.float64))[None, :, None]
     return TokenVectors(torch.ones_like(keys), keys)
-
-
-def recall_curve(
-    scores: Float[np.ndarray, "vocab"], neighbours: Neighbours, query_id: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Recall curve of one query token, as in Fig. 2C: (share of negatives, share of bigrams).
-
-    Going down from the best key, the share of the negatives passed so far and the share of the
-    query's bigram occurrences. The area under it is the AUROC. Tied keys are passed together.
-    """
-    tokens, counts = neighbours.of(query_id)
-    if len(tokens) in (0, len(scores)):
-        raise CorpusError(
-            f"query token {query_id} has {len(tokens)} positives among {len(scores)} tokens; "
-            "a recall curve needs positives and negatives."
-        )
-    weight, negative = np.zeros(len(scores)), np.ones(len(scores))
-    weight[tokens], negative[tokens] = counts, 0
-    order = np.argsort(-scores, kind="stable")
-    ends = np.append(np.nonzero(np.diff(scores[order]))[0], len(scores) - 1)
-    passed = np.cumsum(negative[order])[ends] / negative.sum()
-    recalled = np.cumsum(weight[order])[ends] / weight.sum()
-    return np.append(0.0, passed), np.append(0.0, recalled)

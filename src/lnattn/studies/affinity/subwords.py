@@ -18,8 +18,8 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import binomtest
 
 from lnattn.errors import CorpusError
-from lnattn.studies.affinity import TokenVectors
-from lnattn.studies.topk import score_blocks
+from lnattn.studies.affinity.topk import score_blocks
+from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.counts import Counts
 
 #: The ranks up to which a predecessor counts as found.

@@ -21,9 +21,9 @@ import torch
 from jaxtyping import Float, Int
 
 from lnattn.errors import CorpusError
-from lnattn.studies.affinity import TokenVectors
-from lnattn.studies.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc
-from lnattn.studies.subwords import TokenClasses
+from lnattn.studies.affinity.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc
+from lnattn.studies.affinity.subwords import TokenClasses
+from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.counts import Counts
 
 CLASSES = ("continuation", "word")

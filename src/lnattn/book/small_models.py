@@ -1,0 +1,120 @@
+"""Why a small model has no detokenizing heads: the same look at many small first layers.
+
+Chapter 06. What a head does to sub-words (T^ee) is set beside what it does by position alone, for
+the checkpoints of a training run, or for models of several shapes. A look is a tidy table, one row
+a head; tables of many looks are put one below the other and frozen as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention, fold
+from lnattn.attention.terms import six_terms
+from lnattn.errors import CorpusError, ResultError
+from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies.affinity.query_classes import CLASSES, class_auroc
+from lnattn.studies.affinity.subwords import (
+    PieceRule,
+    continuation_pieces,
+    subword_ranks,
+    token_classes,
+)
+from lnattn.studies.affinity.vectors import token_vectors
+from lnattn.studies.position.bias import position_bias
+from lnattn.studies.position.curves import NEAR
+from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
+from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
+
+#: Stands for a piece's best head in the column 'head'.
+BEST = -1
+#: Texts whose terms are compared.
+_TEXTS = 20
+
+
+def look(
+    model: FirstLayer, counts: Counts, documents: Sequence[Sequence[int]], rule: PieceRule
+) -> pd.DataFrame:
+    """One row a head, and one (`BEST`) for the best head of each piece.
+
+    counts: of a corpus in the model's tokens; documents: token ids of some texts, cut to whole
+    contexts. Columns: found, low, high, chance, chance low, chance high (`Subwords.table`, rank
+    10); pieces; own continuation and own word (`ClassAuroc.own_part`, means); spread ee and spread
+    pp (`near_spread`, over √d_head); previous, itself (`by_position`). NaN where a row has none.
+    Raises `CorpusError` where no piece fits the rule or no document fills the context.
+    """
+    folded, embeddings = fold(model.attention), model.embeddings
+    vectors = token_vectors(folded, embeddings)
+    classes = token_classes(model.tokenizer, vectors.vocab_size)
+    pieces = continuation_pieces(counts, classes, rule)
+    table = subword_ranks(vectors, pieces).table().rename(index={"best": BEST})
+    own = class_auroc(vectors, counts, classes, draws=1)
+    columns = {f"own {name}": own.own_part(name)[:, 0] for name in CLASSES}
+    n = embeddings.n_positions
+    texts = [ids[:n] for ids in documents if len(ids) >= n][:_TEXTS]
+    if not texts:
+        raise CorpusError(f"no document fills the context of {n} tokens; give longer texts.")
+    for term in ("ee", "pp"):
+        spread = [near_spread(six_terms(folded, embeddings, ids)[term]) for ids in texts]
+        columns[f"spread {term}"] = torch.stack(spread).mean(dim=0).numpy() / folded.scale
+    sigma = inverse_sigma_bands(embeddings, folded.eps)
+    columns["previous"], columns["itself"] = by_position(folded, embeddings.W_P, sigma)
+    heads = pd.DataFrame(columns, index=range(folded.n_heads))
+    return table.join(heads).assign(pieces=len(pieces)).rename_axis("head").reset_index()
+
+
+def near_spread(
+    scores: Float[Tensor, "head query key"], window: int = NEAR
+) -> Float[Tensor, "head"]:
+    """How much scores differ among the `window` keys right before a query.
+
+    Their standard deviation, averaged over the queries of the later half. The query itself is left
+    out: the question is which *earlier* token a head would choose.
+    """
+    n = scores.shape[-1]
+    first = max(n // 2, window)
+    if not first < n:
+        raise CorpusError(f"{n} tokens are too few to look {window} back.")
+    near = [scores.diagonal(-o, dim1=1, dim2=2)[:, first - o :] for o in range(1, window + 1)]
+    return torch.stack(near).std(dim=0, correction=0).mean(dim=-1)
+
+
+def by_position(
+    folded: FoldedAttention, W_P: Float[Tensor, "position d_model"], sigma: InverseSigma
+) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
+    """Attention by position alone, softmax of T^p + T^pp, on i−1 and on i.
+
+    Mean over the queries of the later half of the context.
+    """
+    queries = np.arange(max(1, len(W_P) // 2), len(W_P))
+    attention = position_bias(folded, W_P, queries.tolist(), sigma).attention()
+    rows = np.arange(len(queries))
+    on_previous, on_itself = attention[:, rows, queries - 1], attention[:, rows, queries]
+    return on_previous.mean(axis=1), on_itself.mean(axis=1)
+
+
+def freeze_looks(
+    folder: Path | str, name: str, looks: Iterable[pd.DataFrame], **facts: Any
+) -> Path:
+    """Write tables of looks, one below the other, as folder/name.npz and .json."""
+    table = pd.concat(list(looks), ignore_index=True)
+    arrays = {column: table[column].to_numpy() for column in table}
+    record = provenance(what="small first layers: sub-words beside positions", **facts)
+    return write_result(folder, name, arrays, record)
+
+
+def read_looks(folder: Path | str, name: str) -> tuple[pd.DataFrame, Mapping[str, Any]]:
+    """What `freeze_looks` wrote; `ResultError` where it is missing, damaged or something else."""
+    arrays, record = read_result(folder, name)
+    if "spread pp" not in arrays or len({len(values) for values in arrays.values()}) != 1:
+        raise ResultError(f"{folder}/{name}.npz holds no looks at small models; compute it again.")
+    return pd.DataFrame(arrays), record

@@ -1,0 +1,113 @@
+"""Looks at small models against loops over queries and keys."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2
+
+from lnattn import FirstLayer, fold, six_terms
+from lnattn.book.small_models import (
+    BEST,
+    by_position,
+    freeze_looks,
+    look,
+    near_spread,
+    read_looks,
+)
+from lnattn.errors import CorpusError, ResultError
+from lnattn.storage import write_result
+from lnattn.studies.affinity.subwords import PieceRule
+from lnattn.studies.position.sigma import inverse_sigma_bands
+from lnattn.text.counts import Counts
+
+
+class Letters:
+    """Half of the tokens begin a word, half continue one."""
+
+    all_special_ids = (0,)
+
+    def get_vocab(self) -> dict[str, int]:
+        return {("Ġ" if i % 2 else "") + chr(97 + i // 26) + chr(97 + i % 26): i for i in range(50)}
+
+    def convert_tokens_to_string(self, pieces: list[str]) -> str:
+        return pieces[0].replace("Ġ", " ")
+
+
+@pytest.fixture(scope="module")
+def model() -> FirstLayer:
+    whole = random_gpt2(seed=8, d_model=12, heads=3, vocab=50, context=24)
+    return FirstLayer(embeddings_of(whole), attention_layer(whole), Letters(), {"name": "random"})
+
+
+@pytest.fixture(scope="module")
+def counts() -> Counts:
+    rng = np.random.default_rng(1)
+    return Counts.from_stream(np.minimum(rng.zipf(1.4, 900) - 1, 49), 50)
+
+
+def test_spread_among_near_keys_by_a_loop() -> None:
+    scores = torch.randn(2, 9, 9, generator=torch.Generator().manual_seed(0)).double()
+    expected = [
+        [np.std([float(scores[head, i, i - o]) for o in (1, 2, 3)]) for i in range(4, 9)]
+        for head in (0, 1)
+    ]
+    found = near_spread(scores, window=3)
+    np.testing.assert_allclose(found.numpy(), np.mean(expected, axis=1))
+    with pytest.raises(CorpusError, match="9 tokens are too few to look 9 back"):
+        near_spread(scores, window=9)
+
+
+def test_a_look_is_made_of_its_parts(model: FirstLayer, counts: Counts) -> None:
+    rng = np.random.default_rng(2)
+    documents = [rng.integers(0, 50, size).tolist() for size in (24, 10, 40)]
+    table = look(model, counts, documents, PieceRule(3, 0.1)).set_index("head")
+    assert list(table.index) == [0, 1, 2, BEST]
+    assert (table["pieces"] > 1).all()
+    assert table["found"].between(0, 1).all()
+    assert table.loc[BEST, "found"] >= table["found"].max()
+    assert table.loc[BEST, ["previous", "spread ee"]].isna().all()
+    folded = fold(model.attention)
+    for term in ("ee", "pp"):  # the short document takes no part, the long one is cut
+        spread = [
+            near_spread(six_terms(folded, model.embeddings, ids[:24])[term])
+            for ids in (documents[0], documents[2])
+        ]
+        expected = (spread[0] + spread[1]) / 2 / folded.scale
+        np.testing.assert_allclose(table[f"spread {term}"][:3], expected.numpy())
+    sigma = inverse_sigma_bands(model.embeddings, folded.eps)
+    previous, itself = by_position(folded, model.embeddings.W_P, sigma)
+    np.testing.assert_allclose(table["previous"][:3], previous)
+    np.testing.assert_allclose(table["itself"][:3], itself)
+    with pytest.raises(CorpusError, match="no document fills the context of 24"):
+        look(model, counts, documents[1:2], PieceRule(3, 0.1))
+
+
+def test_attention_by_position_by_a_loop(model: FirstLayer) -> None:
+    folded, places = fold(model.attention), model.embeddings.W_P
+    sigma = inverse_sigma_bands(model.embeddings, folded.eps)
+    previous, itself = by_position(folded, places, sigma)
+    for head in range(3):
+        before, own = [], []
+        for i in range(12, 24):
+            query = places[i] @ folded.W_Q[head] * sigma.mean[i] + folded.b_Q[head]
+            keys = places[: i + 1] @ folded.W_K[head] * torch.from_numpy(sigma.mean[: i + 1, None])
+            alpha = torch.softmax(keys @ query / folded.scale, dim=0)
+            before.append(float(alpha[i - 1]))
+            own.append(float(alpha[i]))
+        assert previous[head] == pytest.approx(np.mean(before))
+        assert itself[head] == pytest.approx(np.mean(own))
+
+
+def test_looks_survive_the_file(tmp_path) -> None:
+    table = pd.DataFrame({"head": [0, BEST], "spread pp": [0.5, np.nan], "step": [4, 4]})
+    freeze_looks(tmp_path, "over-training", [table, table.assign(step=8)], run="made up")
+    again, record = read_looks(tmp_path, "over-training")
+    assert again["step"].tolist() == [4, 4, 8, 8]
+    pd.testing.assert_frame_equal(again[:2], table)
+    assert record["run"] == "made up"
+    write_result(tmp_path, "other", {"x": np.zeros(2)}, {})
+    with pytest.raises(ResultError, match="holds no looks"):
+        read_looks(tmp_path, "other")

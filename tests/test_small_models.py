@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
+from safetensors.torch import save_file
 
 from lnattn import FirstLayer, fold, six_terms
 from lnattn.book.small_models import (
@@ -17,11 +18,14 @@ from lnattn.book.small_models import (
     near_spread,
     read_looks,
 )
-from lnattn.errors import CorpusError, ResultError
-from lnattn.storage import write_result
+from lnattn.errors import CheckpointError, CorpusError, ResultError
+from lnattn.storage import write_json, write_result
 from lnattn.studies.affinity.subwords import PieceRule
 from lnattn.studies.position.sigma import inverse_sigma_bands
 from lnattn.text.counts import Counts
+from lnattn.text.tokenizers import train_bpe
+from lnattn.training.loop import TrainingPlan
+from lnattn.training.snapshots import snapshots
 
 
 class Letters:
@@ -111,3 +115,32 @@ def test_looks_survive_the_file(tmp_path) -> None:
     write_result(tmp_path, "other", {"x": np.zeros(2)}, {})
     with pytest.raises(ResultError, match="holds no looks"):
         read_looks(tmp_path, "other")
+
+
+def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
+    words = ["sap", "iens", "homo", "an", "old", "word", "new"]
+    rng = np.random.default_rng(0)
+    train_bpe((" ".join(rng.choice(words, 60)) for _ in range(20)), 270).save_pretrained(
+        str(tmp_path)
+    )
+    with pytest.raises(CheckpointError, match="holds no checkpoint/step"):
+        list(snapshots(tmp_path))
+    plan = TrainingPlan(
+        layers=1, d_model=12, heads=3, context=8, vocab_size=270, batch=5, steps=200
+    )
+    write_json(tmp_path / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 130})
+    wholes = {}
+    for step in (128, 64):
+        wholes[step] = random_gpt2(step, d_model=12, heads=3, vocab=270, context=8).half()
+        weights = {k: v for k, v in wholes[step].state_dict().items() if k != "lm_head.weight"}
+        save_file(weights, tmp_path / "checkpoint" / f"step-{step:06d}.safetensors")
+    found = list(snapshots(tmp_path))
+    assert [(one.step, one.tokens) for one in found] == [(64, 64 * 40), (128, 128 * 40)]
+    for one in found:
+        expected = attention_layer(wholes[one.step].float())
+        torch.testing.assert_close(one.model.attention.W_Q, expected.W_Q)
+        torch.testing.assert_close(
+            one.model.embeddings.W_E, wholes[one.step].float().transformer.wte.weight.data
+        )
+        assert one.model.tokenizer("homo")["input_ids"]
+        assert len(one.model.provenance["weights_sha256"]) == 64

@@ -1,0 +1,49 @@
+"""The first layers of a training run, as it was at the steps whose weights were kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lnattn.errors import CheckpointError
+from lnattn.models.architectures import family_of
+from lnattn.models.safetensors_files import LocalWeights
+from lnattn.storage import read_json, sha256_of_file
+from lnattn.text.tokenizers import load_tokenizer
+from lnattn.training.loop import TrainingPlan
+from lnattn.weights import FirstLayer
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A run's first layer after `step` optimiser steps, that is after `tokens` tokens."""
+
+    step: int
+    tokens: int
+    model: FirstLayer
+
+
+def snapshots(folder: Path | str) -> Iterator[Snapshot]:
+    """The snapshots of a run of `lnattn train-book-model`, first to last, finished or not.
+
+    Raises `CheckpointError` where the folder holds none.
+    """
+    folder = Path(folder)
+    files = sorted((folder / "checkpoint").glob("step-*.safetensors"))
+    if not files:
+        raise CheckpointError(
+            f"{folder} holds no checkpoint/step-*.safetensors; give the folder of a training run."
+        )
+    tokenizer = load_tokenizer(folder)
+    plan = TrainingPlan(**read_json(folder / "checkpoint" / "progress.json")["plan"])
+    config = plan.config(tokenizer.eos_token_id).to_dict()
+    for file in files:
+        step = int(file.stem.removeprefix("step-"))
+        family = family_of(config, LocalWeights(f"{folder.name} at step {step}", (file,)))
+        about = {
+            "name": f"{folder.name} at step {step}",
+            "weights_sha256": sha256_of_file(file),
+        }
+        model = FirstLayer(family.embeddings(), family.attention(0), tokenizer, about)
+        yield Snapshot(step, step * plan.batch * plan.context, model)

@@ -24,7 +24,7 @@ from lnattn.studies.affinity.subwords import PieceRule
 from lnattn.studies.position.sigma import inverse_sigma_bands
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import train_bpe
-from lnattn.training.loop import TrainingPlan
+from lnattn.training.plan import TrainingPlan
 from lnattn.training.snapshots import snapshots
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
+
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import family_of
 from lnattn.models.safetensors_files import LocalWeights
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn.training.loop import TrainingPlan
+from lnattn.training.plan import TrainingPlan
 from lnattn.weights import FirstLayer
 
 
@@ -37,7 +39,8 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
         )
     tokenizer = load_tokenizer(folder)
     plan = TrainingPlan(**read_json(folder / "checkpoint" / "progress.json")["plan"])
-    config = plan.config(tokenizer.eos_token_id).to_dict()
+    with torch.device("meta"):  # its configuration is wanted, and no weights
+        config = plan.new_model(tokenizer.eos_token_id).config.to_dict()
     for file in files:
         step = int(file.stem.removeprefix("step-"))
         family = family_of(config, LocalWeights(f"{folder.name} at step {step}", (file,)))

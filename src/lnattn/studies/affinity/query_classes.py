@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 
 from lnattn.errors import CorpusError
 from lnattn.studies.affinity.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc
-from lnattn.studies.affinity.subwords import TokenClasses
+from lnattn.studies.affinity.subwords import TokenClasses, cycle
 from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.counts import Counts
 
@@ -102,11 +102,11 @@ def class_auroc(
 def _queries_exchanged(
     vectors: TokenVectors, ids: Int[np.ndarray, "query"], rng: np.random.Generator
 ) -> TokenVectors:
-    """The vectors after these query tokens have changed places in one random cycle."""
-    order = torch.from_numpy(rng.permutation(ids))
-    queries = vectors.queries.clone()
-    queries[:, order] = vectors.queries[:, order.roll(1)]
-    return TokenVectors(queries, vectors.keys)
+    """The vectors of these query tokens after they have changed places in one random cycle."""
+    tokens = torch.from_numpy(ids)
+    sent = tokens[torch.from_numpy(cycle(len(ids), rng))]
+    queries = torch.stack([vectors.queries_of(head, sent) for head in range(vectors.n_heads)])
+    return TokenVectors(queries, vectors.keys, tokens)
 
 
 def _summary(found: HeadAuroc, draws: int, seed: int) -> Float[np.ndarray, "head 3"]:

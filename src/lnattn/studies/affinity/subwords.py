@@ -206,7 +206,7 @@ def subword_ranks(
     if not n:
         return Subwords(pieces, ranks, chance)
     rng = np.random.default_rng(seed)
-    cycles = np.stack([_cycle(n, rng) for _ in range(draws)]) if n > 1 else None
+    cycles = np.stack([cycle(n, rng) for _ in range(draws)]) if n > 1 else None
     best = np.full((n, n), np.iinfo(np.int32).max, dtype=np.int32)
     for head in range(heads):
         table = _all_ranks(vectors, head, pieces)
@@ -223,8 +223,8 @@ def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarr
     """Rank of every piece's key for every piece's query; the diagonal is the pieces' own."""
     keys, place = np.unique(pieces.keys, return_inverse=True)
     ranks = np.empty((len(pieces), len(keys)), dtype=np.int32)
-    queries = vectors.queries[head, torch.from_numpy(pieces.queries)]
-    for begin, scores in score_blocks(queries, vectors.keys[head]):
+    queries = vectors.queries_of(head, torch.from_numpy(pieces.queries))
+    for begin, scores in score_blocks(queries, vectors.keys_of(head)):
         wanted = scores[:, keys]
         scores.sort(axis=1)
         for row, (ordered, own) in enumerate(zip(scores, wanted, strict=True)):
@@ -233,7 +233,7 @@ def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarr
     return ranks[:, place]
 
 
-def _cycle(n: int, rng: np.random.Generator) -> Int[np.ndarray, "n"]:
+def cycle(n: int, rng: np.random.Generator) -> Int[np.ndarray, "n"]:
     """A random permutation without fixed points: every place is sent on to the next of a round."""
     order = rng.permutation(n)
     sent = np.empty(n, dtype=np.int64)

@@ -77,14 +77,17 @@ def tiny(seed: int = 3, vocab: int = len(HOSTILE)) -> tuple[FirstLayer, Counts]:
     about = {"name": "tiny <b>model</b>"}
     layer = FirstLayer(embeddings_of(module), attention, spelled(vocab), about)
     rng = np.random.default_rng(seed)
-    text = np.concatenate([np.arange(vocab), rng.integers(vocab, size=12 * vocab)])
+    # Each token is often followed by the next but one, so that some pairs are habits of the text.
+    drawn = rng.integers(vocab, size=12 * vocab)
+    habits = np.stack([drawn, (drawn + 2) % vocab], axis=1).ravel()
+    text = np.concatenate([np.arange(vocab), habits[: 12 * vocab]])
     return layer, Counts.from_stream(text, vocab)
 
 
-def explored(sentences: list[str], limit: int = 8192, **changes: object) -> Explored:
+def explored(frequent: int = len(HOSTILE), **changes: object) -> Explored:
     """The tiny model, explored, with the hostile vocabulary."""
     layer, counts = tiny()
     study = detokenization(
         layer, counts, heat_tokens=4, pairs=3, draws=20, source={"counts": "a random <text>"}
     )
-    return explore(layer, counts, study, sentences, limit=limit, texts=HOSTILE, **changes)
+    return explore(layer, counts, study, frequent=frequent, texts=HOSTILE, **changes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 import shutil
@@ -10,19 +9,20 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hostile import HOSTILE, explored, tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from booksite.explorer import data, scripts, texts
+from booksite.explorer import data, first_layer, scripts, texts
 from lnattn import fold, load_first_layer, six_terms
+from lnattn.attention.terms import TERMS
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
-from lnattn.studies.affinity.vectors import token_vectors
-
-SENTENCES = ["3 1 4 1 5", "0", "2 7 1 8 2 8 1 8"]
+from lnattn.studies.affinity.vectors import ranks, token_vectors
+from lnattn.studies.contribution.study import kl_of_removal
 
 
 def value_of(text: str):
@@ -33,7 +33,7 @@ def value_of(text: str):
 
 @pytest.fixture(scope="module")
 def shown() -> data.Explored:
-    return explored(SENTENCES)
+    return explored()
 
 
 @pytest.fixture(scope="module")
@@ -109,152 +109,186 @@ def test_the_book_models_tokens_are_all_different() -> None:
 # ---- Numbers -------------------------------------------------------------------------------------
 
 
+def lists_of(text: str, width: int) -> np.ndarray:
+    """Pairs of an id and a number: [pair 2]."""
+    step = scripts.ID_DIGITS + width
+    pairs = np.array(first_layer.numbers(text, step))
+    return np.stack([pairs // 64**width, pairs % 64**width], axis=1)
+
+
 def test_partners_are_those_of_the_whole_table(shown) -> None:
-    layer, counts = tiny()
+    layer, _ = tiny()
     vectors = token_vectors(fold(layer.attention), layer.embeddings)
     table = (vectors.queries @ vectors.keys.mT).numpy()
+    sides = [(table, shown.keys), (table.transpose(0, 2, 1), shown.queries)]
+    for (scores, found), most in zip(sides, data.RANKS, strict=True):
+        order = np.argsort(-scores, axis=-1, kind="stable")[..., :most]
+        assert found.ids.tolist() == order.tolist()
+        np.testing.assert_allclose(found.scores, np.take_along_axis(scores, order, -1), atol=1e-5)
+    assert shown.rest.ids.shape == (3, 0, 1)
+
+
+def test_usual_predecessors_and_their_ranks(shown) -> None:
+    layer, counts = tiny()
     times = counts.bigrams.toarray()
-    for side, (scores, pairs) in enumerate([(table, times.T), (table.transpose(0, 2, 1), times)]):
-        order = np.argsort(-scores, axis=-1, kind="stable")[..., : data.RANKS]
-        assert shown.partners.ids[side].tolist() == order.tolist()
-        best = np.take_along_axis(scores, order, -1)
-        np.testing.assert_allclose(shown.partners.scores[side], best, atol=1e-12)
-        token = np.arange(len(HOSTILE))[None, :, None]
-        assert shown.partners.bigrams[side].tolist() == pairs[token, order].tolist()
-    assert (shown.partners.bigrams > 0).any()
-    assert (shown.partners.bigrams == 0).any()
+    right = np.where(times.max(axis=0) >= data.LEAST_COUNT, times.argmax(axis=0), -1)
+    assert shown.main.tolist() == right.tolist()
+    assert 5 < (right >= 0).sum() < len(right)
+    vectors = token_vectors(fold(layer.attention), layer.embeddings)
+    asked = np.flatnonzero(right >= 0)
+    of_main = ranks(vectors, asked.tolist(), right[asked].tolist()).numpy()
+    assert shown.main_rank[asked].tolist() == of_main.tolist()
+    assert not shown.main_rank[right < 0].any()
 
 
 def test_what_is_written_is_what_was_computed(shown, written) -> None:
     name, index = value_of(written["index.js"])
     assert (name, index["heads"], index["vocab"]) == ("tiny/index", 3, len(HOSTILE))
-    assert index["tokens"] == HOSTILE
+    assert value_of(written["tokens.js"]) == ("tiny/tokens", HOSTILE)
     assert index["auroc"][1][0] == pytest.approx(shown.study.mean_auroc()[1], abs=5.1e-4)
-    tokens = range(len(HOSTILE))
-    for number, first in enumerate(tokens[:: scripts.PER_SHARD]):
-        name, shard = value_of(written[f"shard-{number}.js"])
-        assert name == f"tiny/shard-{number}"
-        here = tokens[first : first + scripts.PER_SHARD]
-        shape = (len(here), 2, 3, data.RANKS)
-        ids = np.frombuffer(base64.b64decode(shard["ids"]), "<u2").reshape(shape)
-        scores = np.frombuffer(base64.b64decode(shard["scores"]), "<i2").reshape(shape)
-        for place, token in enumerate(here):
-            assert ids[place].tolist() == shown.partners.ids[:, :, token].tolist()
-            error = scores[place] / 10 ** index["decimals"] - shown.partners.scores[:, :, token]
-            assert np.abs(error).max() <= 0.5 / 10 ** index["decimals"] + 1e-9
-            true = shown.partners.bigrams[:, :, token].ravel()
-            pairs = np.reshape(shard["bigrams"][place], (-1, 2))
-            assert pairs[:, 0].tolist() == np.flatnonzero(true).tolist()
-            assert pairs[:, 1].tolist() == true[true > 0].tolist()
-            assert shard["count"][place] == shown.counts.unigrams[token]
-            auroc = shown.study.auroc[:, token]
-            assert shard["auroc"][place] == pytest.approx(auroc.tolist(), abs=5.1e-4)
-            column = shown.counts.bigrams.toarray()[:, token]
-            assert shard["kinds"][place] == np.count_nonzero(column)
-            before = np.reshape(shard["before"][place], (-1, 2))
-            most = sorted(column[column > 0], reverse=True)[: data.RANKS]
-            assert before[:, 1].tolist() == most
-            assert column[before[:, 0]].tolist() == before[:, 1].tolist()
+    name, shard = value_of(written["shard-0.js"])
+    assert name == "tiny/shard-0"
+    table, step = shown.counts.bigrams.toarray(), 1 / 2047
+    for token in range(len(HOSTILE)):
+        for side in ("keys", "queries"):
+            listed = lists_of(shard[side][token], scripts.SCORE_DIGITS)
+            right = getattr(shown, side)
+            assert listed[:, 0].tolist() == right.ids[:, token].ravel().tolist()
+            scores = (listed[:, 1] - 2048) * step * index["largest"]
+            off = np.abs(scores - right.scores[:, token].ravel()).max()
+            assert off <= 0.51 * step * index["largest"]
+        assert shard["count"][token] == shown.counts.unigrams[token]
+        auroc = np.array(first_layer.numbers(shard["auroc"][token], scripts.AUROC_DIGITS)) / 1000
+        np.testing.assert_allclose(auroc, shown.study.auroc[:, token], atol=5.1e-4)
+        rank = first_layer.numbers(shard["rank"][token], scripts.ID_DIGITS)
+        assert rank == (shown.main_rank[token].tolist() if shown.main[token] >= 0 else [])
+        assert shard["kinds"][token] == np.count_nonzero(table[:, token])
+        for name, times in (("before", table[:, token]), ("after", table[token])):
+            listed = lists_of(shard[name][token], scripts.COUNT_DIGITS)
+            assert times[listed[:, 0]].tolist() == listed[:, 1].tolist()
+            assert sorted(listed[:, 1], reverse=True) == listed[:, 1].tolist()
+            left = np.delete(times, listed[:, 0])
+            assert left.max() <= max(1, listed[:, 1].min(initial=99))
+        assert left.max() < data.LEAST_COUNT or len(listed) == scripts.NEIGHBOURS
+        if shown.main[token] >= 0:
+            assert lists_of(shard["before"][token], scripts.COUNT_DIGITS)[0, 0] == shown.main[token]
 
 
-def test_the_terms_of_a_sentence(shown, written) -> None:
-    layer, _ = tiny()
-    for number, sentence in enumerate(SENTENCES):
-        ids = [int(word) for word in sentence.split()]
-        _, value = value_of(written[f"sentence-{number}.js"])
-        assert value["rows"] == ids
-        terms, n = six_terms(fold(layer.attention), layer.embeddings, ids), len(ids)
-        pairs = np.frombuffer(base64.b64decode(value["pairs"]), "<f4").reshape(4, 3, -1)
-        keys = np.frombuffer(base64.b64decode(value["keys"]), "<f4").reshape(2, 3, n)
-        at = 0
-        for query in range(n):
-            for key in range(query + 1):
-                for place, name in enumerate(("ee", "ep", "pe", "pp")):
-                    right = terms[name][:, query, key]
-                    np.testing.assert_allclose(pairs[place, :, at], right, rtol=1e-6, atol=1e-6)
-                at += 1
-        assert at == pairs.shape[-1]
-        for place, name in enumerate(("e", "p")):
-            np.testing.assert_allclose(keys[place], terms[name][:, 0], rtol=1e-6, atol=1e-6)
-
-
-def test_a_model_without_causal_mask_keeps_all_pairs() -> None:
-    layer, counts = tiny()
-    layer = replace(layer, attention=replace(layer.attention, causal=False))
-    study = explored([]).study
-    both = data.explore(layer, counts, study, ["3 1 4"], texts=HOSTILE)
-    files = dict(scripts.scripts(both, "tiny", {}))
-    assert value_of(files["index.js"])[1]["causal"] is False
-    _, value = value_of(files["sentence-0.js"])
-    pairs = np.frombuffer(base64.b64decode(value["pairs"]), "<f4").reshape(4, 3, 3, 3)
-    terms = both.terms(0)
-    np.testing.assert_allclose(pairs[0], terms.ee, rtol=1e-5, atol=1e-6)
-    np.testing.assert_allclose(pairs[2], terms.pe, rtol=1e-5, atol=1e-6)
-
-
-def test_a_large_vocabulary_shows_its_most_frequent_tokens() -> None:
-    some = explored(["3 1 4"], limit=10)
-    counts = tiny()[1]
-    assert {1, 3, 4} < set(some.tokens.tolist())
-    assert len(some.tokens) == 10
-    assert some.tokens.tolist() == sorted(some.tokens.tolist())
-    left_out = np.setdiff1d(np.arange(len(HOSTILE)), some.tokens)
-    rest = np.setdiff1d(some.tokens, [1, 3, 4])
-    assert counts.unigrams[rest].min() >= counts.unigrams[left_out].max()
-    every = explored(["3 1 4"])
-    assert some.partners.ids.tolist() == every.partners.ids[:, :, some.tokens].tolist()
-    _, index = value_of(dict(scripts.scripts(some, "tiny", {}))["index.js"])
-    assert index["ids"] == some.tokens.tolist()
+def test_rare_tokens_keep_their_best_key(shown) -> None:
+    some = explored(frequent=10, always=["City"])
+    tokens = some.keys.tokens
+    assert HOSTILE.index("City") in tokens
+    assert len(tokens) == 11 - int(HOSTILE.index("City") in explored(frequent=10).keys.tokens)
+    frequency = some.counts.unigrams
+    left_out = np.setdiff1d(np.arange(len(HOSTILE)), tokens)
+    others = tokens[tokens != HOSTILE.index("City")]
+    assert frequency[others].min() >= frequency[left_out].max()
+    assert some.keys.ids.tolist() == shown.keys.ids[:, tokens].tolist()
+    assert some.rest.tokens.tolist() == left_out.tolist()
+    assert some.rest.ids.tolist() == shown.keys.ids[:, left_out, :1].tolist()
     _, shard = value_of(dict(scripts.scripts(some, "tiny", {}))["shard-0.js"])
-    assert set(map(int, shard["names"])).isdisjoint(some.tokens.tolist())
-    assert all(HOSTILE[int(token)] == text for token, text in shard["names"].items())
-    assert set(map(int, shard["names"])) >= set(some.partners.ids.ravel()) - set(some.tokens)
-    with pytest.raises(ResultError, match="leaves no room for the 3"):
-        explored(["3 1 4"], limit=2)
+    for token in range(len(HOSTILE)):
+        assert bool(shard["keys"][token]) == bool(shard["auroc"][token]) == (token in tokens)
+        assert bool(shard["rest"][token]) == (token in left_out)
 
 
-def test_tokens_without_predecessor_and_tiny_vocabularies() -> None:
+def test_a_model_that_the_browser_computes_has_no_lists() -> None:
+    own = explored(listed=False)
+    assert (own.keys, own.queries, own.rest) == (None, None, None)
+    written = dict(scripts.scripts(own, "tiny", {}))
+    _, shard = value_of(written["shard-0.js"])
+    assert {"keys", "queries", "rest"}.isdisjoint(shard)
+    assert any(shard["rank"])
+
+
+def test_the_first_view_names_its_tokens_itself(shown, written) -> None:
+    """So that it needs neither the vocabulary nor another shard."""
+    _, index = value_of(written["index.js"])
+    start = index["start"]
+    assert index["names"][str(start)] == HOSTILE[start]
+    needed = {int(token) for token in shown.keys.ids[:, start].ravel()}
+    needed |= {int(token) for token in shown.queries.ids[:, start].ravel()}
+    assert needed <= {int(token) for token in index["names"]}
+    assert all(HOSTILE[int(token)] == text for token, text in index["names"].items())
+
+
+def test_the_page_opens_on_a_strong_piece_of_a_word() -> None:
+    text = [0, 1] * 30 + [2, 3] * 25 + [4, 5] * 40 + [6] * 90 + [7, 5] * 30
+    counts = data.Counts.from_stream(np.array(text), 8)
+    main = data.main_predecessors(counts)
+    assert main[[1, 3, 5]].tolist() == [0, 2, 4]
+    rank = np.full((8, 2), 9)
+    rank[1], rank[3], rank[5] = [5, 1], [7, 1], [2, 2]
+    pieces = ["a", "##b", "c", "##d", "e", "##f", "g", "h"]
+    assert data.opening_token(counts, pieces, main, rank) == 1  # as good as 3, and more frequent
+    assert data.opening_token(counts, ["x"] * 8, main, rank) == 1
+    rank[6] = 1  # no piece
+    assert data.opening_token(counts, pieces, main, rank) == 1
+    assert data.opening_token(counts, ["x"] * 8, main, rank) == 6
+    rank[1] = 3
+    assert data.opening_token(counts, pieces, main, rank) == 3
+    rare = data.Counts.from_stream(np.array([0, 1, 2, 3, 3]), 8)
+    none = data.main_predecessors(rare)
+    assert data.opening_token(rare, pieces, none, rank) == 3
+
+
+def test_a_token_that_nothing_precedes() -> None:
     layer, _ = tiny(vocab=3)
-    study = explored([]).study
+    study = explored().study
     counts = data.Counts.from_stream(np.array([0, 1, 1, 0]), 3)
     auroc = study.auroc[:, :3].copy()
     auroc[:, 2] = np.nan
     study = replace(study, auroc=auroc, same_token=auroc)
-    few = data.explore(layer, counts, study, [], texts=["a", "b", "c"])
-    files = dict(scripts.scripts(few, "t", {}))
-    assert few.partners.ids.shape == (2, 3, 3, 3)
-    _, shard = value_of(files["shard-0.js"])
-    assert shard["auroc"][2] == []
-    assert (shard["count"][2], shard["before"][2], shard["after"][2]) == (0, [], [])
-    assert value_of(files["index.js"])[1]["aurocTokens"] == 2
+    few = data.explore(layer, counts, study, texts=["a", "b", "c"])
+    _, shard = value_of(dict(scripts.scripts(few, "t", {}))["shard-0.js"])
+    assert few.keys.ids.shape == (3, 3, 3)
+    assert (shard["auroc"][2], shard["rank"]) == ("", ["", "", ""])
+    assert (shard["count"][2], shard["before"][2], shard["after"][2]) == (0, "", "")
+    assert value_of(dict(scripts.scripts(few, "t", {}))["index.js"])[1]["aurocTokens"] == 2
 
 
-def test_the_first_view_is_of_a_known_word_or_a_frequent_token(shown) -> None:
-    def first(texts) -> int:
-        files = scripts.scripts(replace(shown, texts=texts), "tiny", {})
-        return value_of(next(files)[1])[1]["start"]
-
-    frequency = shown.counts.unigrams
-    assert first(HOSTILE) == int(np.argmax(frequency))
-    assert first([*HOSTILE[:5], " York", *HOSTILE[6:]]) == 5
-    rarer = int(np.argmin(frequency))
-    several = ["york" if i in (rarer, 5) else text for i, text in enumerate(HOSTILE)]
-    assert first(several) == (5 if frequency[5] > frequency[rarer] else rarer)
+# ---- Sentences -----------------------------------------------------------------------------------
 
 
-def test_scores_that_do_not_fit_lose_decimals_before_they_are_refused() -> None:
-    assert scripts.decimals(np.array([-327.67])) == 2
-    assert scripts.decimals(np.array([327.68])) == 1
-    assert scripts.decimals(np.array([-32767.0])) == 0
-    assert scripts.decimals(np.zeros(0)) == 2
-    with pytest.raises(ResultError, match="larger than the explorer can show"):
-        scripts.decimals(np.array([32768.0]))
+def test_the_first_sentence_is_the_one_in_which_a_term_moves_most() -> None:
+    model = load_first_layer("book-gpt2").to(torch.float64)
+    sentences = ["The city of New York.", "She said that she would not.", "the the the"]
+    best = data.strongest_view(model, sentences)
+    moved = {}
+    for text in sentences:
+        (ids,) = data.encode_sentences(model, [text])
+        terms = six_terms(fold(model.attention), model.embeddings, ids)
+        for name in TERMS:
+            for head in range(terms.folded.n_heads):
+                for query in range(len(ids)):
+                    seen = [
+                        part[head, query, : query + 1] / terms.folded.scale
+                        for part in (terms.scores(), terms[name])
+                    ]
+                    moved[text, head, query, name] = float(kl_of_removal(*seen))
+    text, head, query, _ = max(moved, key=moved.get)
+    assert (best.text, best.head, best.query) == (text, head, query)
+    with pytest.raises(ResultError, match="no sentence to open with"):
+        data.strongest_view(model, [])
+
+
+def test_the_first_sentence_is_written_in_full() -> None:
+    model = load_first_layer("book-gpt2")
+    opening = data.strongest_view(model, ["The city of New York."])
+    texts_ = texts.token_texts(model.tokenizer, 8192)
+    name, value = value_of(scripts.opening_script(opening, texts_, "m"))
+    assert (name, value["ids"]) == ("m/opening", list(opening.ids))
+    assert value["tokens"][0] == "<|endoftext|>"
+    n = len(opening.ids)
+    assert len(value["pairs"]["digits"]) == 4 * 8 * n * (n + 1) / 2 * 3
+    assert len(value["keys"]["digits"]) == 2 * 8 * n * 3
+    np.testing.assert_allclose(value["sigma"], opening.terms.sigma, rtol=1e-6)
 
 
 def test_a_sentence_that_is_too_long_is_one_sentence() -> None:
-    with pytest.raises(ResultError, match=r"more than 20 tokens in tiny <b>model</b>; shorten it"):
-        explored([" ".join("1" for _ in range(21))])
     layer, _ = tiny()
+    with pytest.raises(ResultError, match=r"more than 16 tokens in tiny <b>model</b>; shorten it"):
+        data.encode_sentences(layer, [" ".join("1" for _ in range(65))])
     near = replace(layer, attention=replace(layer.attention, window=4))
     with pytest.raises(ResultError, match="more than 4 tokens"):
         data.encode_sentences(near, ["1 2 3 4 5"])
@@ -264,7 +298,7 @@ def test_a_sentence_that_is_too_long_is_one_sentence() -> None:
 
 
 def test_the_same_input_gives_the_same_bytes(written) -> None:
-    again = dict(scripts.scripts(explored(SENTENCES), "tiny", {"name": "<tiny>"}))
+    again = dict(scripts.scripts(explored(), "tiny", {"name": "<tiny>"}))
     assert again == written
 
 
@@ -284,10 +318,10 @@ def cheap(monkeypatch):
         computed.append(choice.name)
         return tiny()[0]
 
-    def explore(layer, counts, study, _sentences, limit):
-        return original(layer, counts, study, SENTENCES, limit=limit, texts=HOSTILE)
+    def explore(layer, counts, study, listed, always):
+        return original(layer, counts, study, listed=listed, always=always, texts=HOSTILE)
 
-    study = explored([]).study
+    study = explored().study
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", load)
     monkeypatch.setattr("lnattn.book.freezing.affinity_study", lambda _: (study, tiny()[1], ""))
     monkeypatch.setattr(page, "execution_digest", lambda _root, model: f"digest of {model}")
@@ -296,7 +330,7 @@ def cheap(monkeypatch):
 
 
 def wanted(*names: str) -> list[page.Wanted]:
-    return [page.Wanted(Choice(name, "a reason"), 8192) for name in names]
+    return [page.Wanted(Choice(name, "a reason")) for name in names]
 
 
 def test_data_are_made_once_and_again_when_something_is_missing(cheap, tmp_path) -> None:
@@ -354,16 +388,35 @@ def test_a_model_that_cannot_be_shown_is_named_with_the_reason(cheap, tmp_path) 
     assert "no token embeddings" in listed["absent"][0]["why"]
 
 
-def test_the_books_own_sentences_fit_both_models() -> None:
-    sentences = (page.ASSETS / "sentences.txt").read_text("utf-8").splitlines()
+def test_the_books_own_sentences_fit() -> None:
+    sentences = page.sentences()
     assert len(sentences) == len(set(sentences)) >= 8
     encoded = data.encode_sentences(load_first_layer("book-gpt2"), sentences)
     assert all(ids[0] == 8191 for ids in encoded)
-    try:
-        minilm = load_first_layer("minilm")
-    except Exception as error:
-        pytest.skip(f"MiniLM absent: {error}")
-    assert len(data.encode_sentences(minilm, sentences)) == len(sentences)
+
+
+def test_all_parts_know_the_terms_by_name_and_colour(cheap, tmp_path) -> None:
+    page.publish(tmp_path, tmp_path / "e", wanted("one"))
+    _, value = value_of((tmp_path / "e" / "models.js").read_text())
+    assert set(value["terms"]) == set(TERMS)
+    assert value["terms"]["ee"] == {"name": "token → token", "colour": "#0072B2"}
+    assert len({term["colour"] for term in value["terms"].values()}) == 6
+    assert value["examples"] == page.sentences()
+
+
+def test_the_embedded_model_brings_its_layer(tmp_path, monkeypatch) -> None:
+    layer = load_first_layer("book-gpt2")
+    study, counts = explored().study, tiny()[1]
+    monkeypatch.setattr(page, "execution_digest", lambda *_: "digest")
+    monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _: layer)
+    monkeypatch.setattr("lnattn.book.freezing.affinity_study", lambda _: (study, counts, ""))
+    monkeypatch.setattr(data, "explore", lambda *_, **__: explored(listed=False))
+    own = [page.Wanted(Choice("book-gpt2", "here"), computed=True)]
+    page.publish(tmp_path, tmp_path / "e", own)
+    names = {path.name for path in (tmp_path / "e" / "book-gpt2").iterdir()}
+    assert {"layer.js", "rows-0.js", "rows-127.js", "opening.js", "tokens.js"} <= names
+    _, value = value_of((tmp_path / "e" / "book-gpt2" / "opening.js").read_text())
+    assert value["text"] in page.sentences()
 
 
 def test_scripts_never_make_markup_of_text() -> None:
@@ -374,6 +427,7 @@ def test_scripts_never_make_markup_of_text() -> None:
 
 def test_the_model_and_minilm_are_wanted(monkeypatch) -> None:
     monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
-    assert [one.folder for one in page.wanted_models()] == ["book-gpt2", "minilm"]
+    assert [one.folder for one in page.wanted_models()] == ["minilm", "book-gpt2"]
+    assert [one.computed for one in page.wanted_models()] == [False, True]
     monkeypatch.setenv("LNATTN_MODEL", "minilm")
-    assert [one.folder for one in page.wanted_models()] == ["minilm"]
+    assert [one.folder for one in page.wanted_models()] == ["minilm", "book-gpt2"]

@@ -1,4 +1,4 @@
-"""What the token explorer shows of a model: each token's partners, AUROC, bigrams, and sentences.
+"""What the token explorer shows of a model: each token's partners, AUROC, bigrams; sentences.
 
 Everything is computed by the studies of the book; this module only asks them for many tokens at
 once. How the results are written for a browser is the matter of `booksite.explorer.scripts`.
@@ -15,93 +15,202 @@ from jaxtyping import Float, Int
 
 from booksite.explorer.texts import token_texts
 from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.attention.terms import SixTerms, six_terms
+from lnattn.attention.terms import TERMS, SixTerms, six_terms
 from lnattn.errors import ResultError
 from lnattn.studies.affinity.study import Detokenization
 from lnattn.studies.affinity.topk import best_partners
-from lnattn.studies.affinity.vectors import token_vectors
+from lnattn.studies.affinity.vectors import TokenVectors, ranks, token_vectors
+from lnattn.studies.contribution.study import kl_of_removal
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
-from lnattn.weights import Embeddings, FirstLayer
+from lnattn.weights import FirstLayer
 
-#: Partners shown on each side of a token in each head.
-RANKS = 5
+#: Partners listed for a token in each head: keys that it likes as a query, queries that like it.
+RANKS = (3, 3)
+#: The most frequent tokens have both lists; the others, their best key in every head.
+FREQUENT = 5000
+#: A pair of tokens that stand next to each other less often is no habit of the text.
+LEAST_COUNT = 5
 #: Longest sentence, in tokens, special ones included: its maps must fit on a phone.
-LONGEST = 20
+LONGEST = 64
+#: The page opens on a sub-word piece whose main predecessor makes up at least this share of the
+#: tokens before it, seen at least so many times.
+OPENING_SHARE, OPENING_COUNT = 0.25, 20
 
 
 @dataclass(frozen=True, eq=False)
 class Partners:
-    """The strongest partners of some tokens, on both sides. All arrays: [side head token rank].
+    """Strongest partners of some tokens in every head, best first.
 
-    Side 0: the token is the query and `ids` are keys; side 1: it is the key and they are queries.
-    scores: T^ee, float64; bigrams: how often (key, query) stand next to each other in the corpus,
-    the key first.
+    tokens: [token], ascending; ids, scores (T^ee at the mean σ): [head token rank], int32 and
+    float64; rank 0 is the best.
     """
 
-    ids: Int[np.ndarray, "2 head token rank"]
-    scores: Float[np.ndarray, "2 head token rank"]
-    bigrams: Int[np.ndarray, "2 head token rank"]
+    tokens: Int[np.ndarray, "token"]
+    ids: Int[np.ndarray, "head token rank"]
+    scores: Float[np.ndarray, "head token rank"]
 
 
 @dataclass(frozen=True, eq=False)
 class Explored:
-    """All that the explorer shows of one model.
+    """All that the explorer shows of one model's tokens.
 
-    tokens: int64 [token], the ids that have a view of their own, ascending; texts: of every id of
-    the vocabulary; sentences: token ids of each sentence, in the order of `sentence_texts`.
+    keys, queries: partners of the `FREQUENT` tokens on both sides; rest: of the others, their best
+    key. All three are None for a model whose embeddings the browser has: it finds them itself.
+    main: int64 [vocab], the token that comes most often before each, −1 where none does so at least
+    `LEAST_COUNT` times; main_rank: int64 [vocab head], its rank among all keys, 1 for the best, 0
+    where there is none.
+    start: the token that the page opens on.
     """
 
+    model: FirstLayer
     folded: FoldedAttention
-    embeddings: Embeddings
     counts: Counts
     study: Detokenization
     texts: Sequence[str]
-    tokens: Int[np.ndarray, "token"]
-    partners: Partners
-    sentence_texts: Sequence[str]
-    sentences: Sequence[Sequence[int]]
-
-    def terms(self, sentence: int) -> SixTerms:
-        """The six terms of one of the sentences."""
-        return six_terms(self.folded, self.embeddings, list(self.sentences[sentence]))
+    keys: Partners | None
+    queries: Partners | None
+    rest: Partners | None
+    main: Int[np.ndarray, "vocab"]
+    main_rank: Int[np.ndarray, "vocab head"]
+    start: int
 
 
 def explore(
     model: FirstLayer,
     counts: Counts,
     study: Detokenization,
-    sentences: Sequence[str],
     *,
-    limit: int = 8192,
+    listed: bool = True,
+    always: Sequence[str] = (),
+    frequent: int = FREQUENT,
     texts: Sequence[str] | None = None,
 ) -> Explored:
-    """Compute what the explorer shows of a model's first layer.
+    """Compute what the explorer shows of the tokens of a model.
 
-    counts: of a corpus in the model's tokens; study: its affinity study, for the AUROC; limit: how
-    many tokens get a view of their own; texts: of all tokens, by default what the tokenizer says.
-    Time: two products of the shown tokens with the vocabulary in each head.
+    counts: of a corpus in the model's tokens; study: its affinity study, for the AUROC; listed:
+    whether partners are listed here, and not found by the browser; always: texts of tokens that
+    have both lists however rare they are; texts: of all tokens, by default what the tokenizer says.
+    Time: two products of the vocabulary with itself in each head, at most.
 
-    Raises `TokenError` for a model without tokenizer or token embeddings, `ResultError` for a
-    sentence that is too long.
+    Raises `TokenError` for a model without tokenizer or token embeddings.
     """
-    # In double precision, so that the order of additions does not decide which digit is shown.
-    model = model.to(torch.float64)
     texts = token_texts(model.tokenizer, model.embeddings.vocab_size) if texts is None else texts
-    encoded = encode_sentences(model, sentences)
-    tokens = shown_tokens(counts, limit, sorted({token for ids in encoded for token in ids}))
     folded = fold(model.attention)
-    return Explored(
-        folded=folded,
-        embeddings=model.embeddings,
-        counts=counts,
-        study=study,
-        texts=texts,
-        tokens=tokens,
-        partners=find_partners(folded, model.embeddings, counts, tokens),
-        sentence_texts=sentences,
-        sentences=encoded,
+    vectors = token_vectors(folded, model.embeddings)  # more digits than are shown: no need of 64
+    main = main_predecessors(counts)
+    main_rank = np.zeros((vectors.vocab_size, vectors.n_heads), dtype=np.int64)
+    asked = np.flatnonzero(main >= 0)
+    if len(asked):
+        main_rank[asked] = ranks(vectors, asked.tolist(), main[asked].tolist()).numpy()
+    lists: tuple[Partners | None, ...] = (None, None, None)
+    if listed:
+        tokens = frequent_tokens(counts, frequent, texts, always)
+        others = np.setdiff1d(np.arange(counts.vocab_size), tokens)
+        lists = (
+            partners_of(vectors, tokens, RANKS[0]),
+            partners_of(vectors.swapped(), tokens, RANKS[1]),
+            partners_of(vectors, others, 1),
+        )
+    start = opening_token(counts, texts, main, main_rank)
+    return Explored(model, folded, counts, study, texts, *lists, main, main_rank, start)
+
+
+def partners_of(vectors: TokenVectors, tokens: Int[np.ndarray, "n"], most: int) -> Partners:
+    """The `most` strongest keys of the given query tokens among the whole vocabulary."""
+    best = best_partners(vectors, min(most, vectors.vocab_size), query_ids=tokens)
+    return Partners(tokens, best.ids, best.scores)
+
+
+def frequent_tokens(
+    counts: Counts, most: int, texts: Sequence[str], always: Sequence[str] = ()
+) -> Int[np.ndarray, "n"]:
+    """The `most` most frequent tokens and those with one of the texts `always`, ascending.
+
+    Among equally frequent tokens the smaller id comes first.
+    """
+    named = [token for token, text in enumerate(texts) if text in set(always)]
+    by_count = np.argsort(-counts.unigrams, kind="stable")[:most]
+    return np.union1d(by_count, np.array(named, dtype=np.int64))
+
+
+def main_predecessors(counts: Counts) -> Int[np.ndarray, "vocab"]:
+    """The token that stands most often before each; −1 where none does `LEAST_COUNT` times.
+
+    Among equally frequent ones the smaller id.
+    """
+    columns = counts.bigrams.tocsc()
+    main = np.full(counts.vocab_size, -1, dtype=np.int64)
+    for token, (first, last) in enumerate(zip(columns.indptr, columns.indptr[1:], strict=False)):
+        seen = columns.data[first:last]
+        if len(seen) and seen.max() >= LEAST_COUNT:
+            main[token] = columns.indices[first:last][seen == seen.max()].min()
+    return main
+
+
+def opening_token(
+    counts: Counts, texts: Sequence[str], main: np.ndarray, main_rank: np.ndarray
+) -> int:
+    """The token shown first: a strong piece of a word, by a rule and not by hand.
+
+    Of the pieces that continue a word (all tokens, where the vocabulary marks none) with one
+    predecessor that makes up `OPENING_SHARE` and was seen `OPENING_COUNT` times: the one whose
+    predecessor ranks best in its best head; among equals the pair that was seen most often. Where
+    no token qualifies, the most frequent one.
+    """
+    seen = np.array(
+        [counts.count(key, query) if key >= 0 else 0 for query, key in enumerate(main.tolist())]
     )
+    strong = (seen >= OPENING_COUNT) & (seen >= OPENING_SHARE * counts.unigrams)
+    pieces = np.array([text.startswith("##") for text in texts])
+    able = np.flatnonzero(strong & pieces if (strong & pieces).any() else strong)
+    if not len(able):
+        return int(np.argmax(counts.unigrams))
+    order = np.lexsort((able, -seen[able], main_rank[able].min(axis=1)))
+    return int(able[order[0]])
+
+
+# ---- Sentences -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Opening:
+    """The sentence that is shown first, and the view of it: head and query."""
+
+    text: str
+    ids: Sequence[int]
+    terms: SixTerms
+    head: int
+    query: int
+
+
+def strongest_view(model: FirstLayer, sentences: Sequence[str]) -> Opening:
+    """The sentence, head and query in which taking out one term moves attention most.
+
+    The model's own first token is no query, since it sees only itself. Raises `ResultError` for a
+    sentence longer than `LONGEST`.
+    """
+    model = model.to(torch.float64)
+    folded, best, found = fold(model.attention), -1.0, None
+    for text, ids in zip(sentences, encode_sentences(model, sentences), strict=True):
+        terms = six_terms(folded, model.embeddings, ids)
+        moved = torch.stack([removal(terms, name) for name in TERMS]).amax(dim=0)
+        if float(moved.max()) > best:
+            best = float(moved.max())
+            head, query = divmod(int(moved.argmax()), len(ids))
+            found = Opening(text, ids, terms, head, query)
+    if found is None:
+        raise ResultError("the explorer has no sentence to open with; give it one.")
+    return found
+
+
+def removal(terms: SixTerms, name: str) -> Float[torch.Tensor, "head query"]:
+    """KL of taking out one term, in nats, for every query of every head."""
+    scores = terms.scores() / terms.folded.scale
+    if terms.folded.causal:
+        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(diagonal=1)
+        scores = scores.masked_fill(hidden, -torch.inf)
+    return kl_of_removal(scores, terms[name] / terms.folded.scale)
 
 
 def encode_sentences(model: FirstLayer, sentences: Sequence[str]) -> list[list[int]]:
@@ -116,54 +225,3 @@ def encode_sentences(model: FirstLayer, sentences: Sequence[str]) -> list[list[i
                 f"{model.name}; shorten it."
             )
     return encoded
-
-
-def shown_tokens(counts: Counts, limit: int, always: Sequence[int] = ()) -> Int[np.ndarray, "n"]:
-    """Which tokens get a view of their own, ascending: all, or `always` and the most frequent.
-
-    Among equally frequent tokens the smaller id comes first. Raises `ResultError` for a limit
-    below the number of tokens that must always be there.
-    """
-    wanted = np.unique(np.asarray(always, dtype=np.int64))
-    if limit < max(1, len(wanted)):
-        raise ResultError(f"a limit of {limit} tokens leaves no room for the {len(wanted)} needed.")
-    by_count = np.argsort(-counts.unigrams, kind="stable")
-    rest = by_count[~np.isin(by_count, wanted)][: limit - len(wanted)]
-    return np.sort(np.concatenate([wanted, rest]))
-
-
-def find_partners(
-    folded: FoldedAttention,
-    embeddings: Embeddings,
-    counts: Counts,
-    tokens: Int[np.ndarray, "n"],
-    ranks: int = RANKS,
-) -> Partners:
-    """The strongest keys and queries of the given tokens among the whole vocabulary."""
-    vectors = token_vectors(folded, embeddings)
-    ranks = min(ranks, vectors.vocab_size)
-    found = [best_partners(side, ranks, query_ids=tokens) for side in (vectors, vectors.swapped())]
-    ids = np.stack([side.ids for side in found])
-    own = np.broadcast_to(tokens[:, None], ids.shape[1:])
-    bigrams = [bigram_counts(counts, ids[0], own), bigram_counts(counts, own, ids[1])]
-    return Partners(ids, np.stack([side.scores for side in found]), np.stack(bigrams))
-
-
-def bigram_counts(counts: Counts, first: np.ndarray, then: np.ndarray) -> np.ndarray:
-    """count(first, then) for two arrays of token ids of one shape, elementwise: int64."""
-    vocab = counts.vocab_size
-    previous = np.repeat(np.arange(vocab), np.diff(counts.bigrams.indptr))
-    pairs = previous * vocab + counts.bigrams.indices  # ascending: rows and columns are sorted
-    wanted = first.astype(np.int64) * vocab + then
-    place = np.searchsorted(pairs, wanted)
-    found = np.zeros(wanted.shape, dtype=np.int64)
-    inside = place < len(pairs)
-    inside[inside] = pairs[place[inside]] == wanted[inside]
-    found[inside] = counts.bigrams.data[place[inside]]
-    return found
-
-
-def neighbours(tokens: np.ndarray, counts: np.ndarray, most: int = RANKS) -> list[tuple[int, int]]:
-    """The `most` frequent of a token's neighbours as (token, count); ties by the smaller id."""
-    order = np.argsort(-counts, kind="stable")[:most]
-    return [(int(tokens[place]), int(counts[place])) for place in order]

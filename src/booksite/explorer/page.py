@@ -1,10 +1,10 @@
-"""A small Sphinx extension: the token explorer, a page that shows what each head does with a token.
+"""A small Sphinx extension: the explorer, which shows what each head does with a token or a text.
 
-`{token-explorer} heads` and `{token-explorer} sentence` mark where its two parts appear. The data
-of this build's model (and of MiniLM, where it is installed) are computed when the site is built
-and lie in `_static/explorer`, beside the scripts of `assets`. They are computed again only
+`{token-explorer} PART` marks where a part of it appears; `PARTS` names them. The data of this
+build's model, of the embedded one, and of MiniLM where it is installed are computed when the site
+is built and lie in `_static/explorer`, beside the scripts of `assets`. They are computed again only
 if the package, its data, the lock, the model or the sentences change; those of a model that is no
-longer shown are deleted. Only pages with such a part load the scripts.
+longer shown are deleted. A page loads only the scripts of the parts that it has.
 """
 
 from __future__ import annotations
@@ -27,30 +27,49 @@ from sphinx.util.docutils import SphinxDirective
 
 from booksite.explorer.texts import script
 from booksite.inputs import digest_of, execution_digest, files_below
+from lnattn.book.style import TERM_COLOURS, TERM_NAMES
 from lnattn.errors import LnattnError
 from lnattn.models.choice import Choice, default_model
 from lnattn.paths import repository
 from lnattn.storage import read_json, sha256_of_file, write_atomically, write_json
 
 ASSETS = Path(__file__).parent / "assets"
-#: Loaded by pages with a part of the explorer, in this order.
-SCRIPTS, STYLES = ("explorer.js", "heads.js", "sentence.js"), ("explorer.css",)
+STYLES = ("explorer.css",)
+#: Every part: what it needs JavaScript for, and the scripts that it loads, in this order.
 PARTS = {
-    "heads": "The strongest partners of a token in every head",
-    "sentence": "The six terms of a sentence",
+    "heads": (
+        "The strongest partners of a token in every head",
+        ("explorer.js", "first-layer.js", "tokens.js", "heads.js"),
+    ),
+    "pair": (
+        "What every head thinks of a pair of tokens",
+        ("explorer.js", "first-layer.js", "tokens.js", "pair.js"),
+    ),
+    "sentence": (
+        "The six terms of a sentence that you type",
+        ("explorer.js", "first-layer.js", "bpe.js", "terms.js", "sentence.js"),
+    ),
+    "widget": (
+        "Attention without some of its six terms",
+        ("explorer.js", "first-layer.js", "terms.js", "widget.js"),
+    ),
 }
-#: Tokens with a view of their own: the chapters' model, and MiniLM (whose vocabulary is larger).
-LIMIT, LIMIT_MINILM = 8192, 800
+SCRIPTS = tuple(dict.fromkeys(name for _, names in PARTS.values() for name in names))
+#: Tokens that the book names, and shows in full however rare they are.
+NAMED = (
+    *("jackson", "michael", "york", "new", "obama", "michelle", "korea", "south", "chloride"),
+    *("einstein", "albert", "##rim", "##dal", "##cle", "##ama", "##zal", "##ono", "##rang"),
+)
 _MARK = "token_explorer"
 _say = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A model to explore: which one and why, and how many of its tokens get a view."""
+    """A model to explore: which one and why, and whether a browser gets its whole first layer."""
 
     choice: Choice
-    limit: int
+    computed: bool = False
 
     @property
     def folder(self) -> str:
@@ -59,15 +78,17 @@ class Wanted:
 
 
 def wanted_models() -> list[Wanted]:
-    """The model that the chapters run on, and MiniLM."""
-    from lnattn.models.checkpoints import MINILM
+    """MiniLM, on which the page opens, the model that the chapters run on, the embedded one."""
+    from lnattn.models.checkpoints import BOOK_MODEL, MINILM
 
     chosen = default_model()
-    models = [Wanted(chosen, LIMIT)]
-    if chosen.name != MINILM:
-        why = "a pretrained model with a vocabulary of whole words"
-        models.append(Wanted(Choice(MINILM, why), LIMIT_MINILM))
-    return models
+    choices = {
+        MINILM: Choice(MINILM, "a pretrained model that reads whole words and pieces of words"),
+        BOOK_MODEL: Choice(BOOK_MODEL, "the model that comes with the book"),
+    }
+    choices[chosen.name] = chosen
+    order = dict.fromkeys([MINILM, chosen.name, BOOK_MODEL])
+    return [Wanted(choices[name], computed=name == BOOK_MODEL) for name in order]
 
 
 def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
@@ -89,11 +110,26 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
             absent.append({"name": wanted.choice.name, "why": str(error)})
             _say.info("token explorer: without %s: %s", wanted.choice.name, error)
             continue
-        facts = {"name": wanted.choice.name, "why": wanted.choice.why}
+        facts = {"name": wanted.choice.name, "why": wanted.choice.why, "computed": wanted.computed}
         listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
-    text = script("models", {"models": listed, "absent": absent})
+    value = {"models": listed, "absent": absent, **_facts()}
+    text = script("models", value)
     write_atomically(folder / "models.js", lambda file: file.write(text.encode("ascii")))
     _clear(folder, {*SCRIPTS, *STYLES, "models.js", *(model["folder"] for model in listed)})
+
+
+def _facts() -> dict[str, Any]:
+    """What all parts know: the terms' names and colours, examples, and how exact the numbers are."""
+    from booksite.explorer.data import LONGEST
+    from booksite.explorer.first_layer import TOLERANCE
+
+    terms = {name: {"name": TERM_NAMES[name], "colour": TERM_COLOURS[name]} for name in TERM_NAMES}
+    return {"terms": terms, "examples": sentences(), "tolerance": TOLERANCE, "longest": LONGEST}
+
+
+def sentences() -> list[str]:
+    """The examples, of which the strongest is shown first."""
+    return (ASSETS / "sentences.txt").read_text("utf-8").splitlines()
 
 
 def _clear(folder: Path, kept: set[str]) -> None:
@@ -122,7 +158,7 @@ def _key(root: Path, wanted: Wanted) -> str:
     own = [path for path in files_below(here) if path.suffix in (".py", ".txt")]
     facts = {
         "execution": execution_digest(root, wanted.choice.name),
-        "limit": str(wanted.limit),
+        "computed": str(wanted.computed),
         "local": digest_of(local, files_below(local), {}) if local.is_dir() else "",
     }
     return digest_of(here, own, facts)
@@ -131,16 +167,16 @@ def _key(root: Path, wanted: Wanted) -> str:
 def _compute(wanted: Wanted, folder: Path, key: str) -> None:
     """Write a model's scripts and their manifest to `folder`, all or nothing."""
     # Here and not at the top: reading cached data needs neither PyTorch nor the studies.
-    from booksite.explorer.data import explore
-    from booksite.explorer.scripts import scripts
+    from booksite.explorer.data import explore, strongest_view
+    from booksite.explorer.first_layer import layer_scripts
+    from booksite.explorer.scripts import opening_script, scripts
     from lnattn.book.freezing import affinity_study
     from lnattn.models.checkpoints import load_first_layer
 
     begun = time.monotonic()
     model = load_first_layer(wanted.choice)
     study, counts, _ = affinity_study(model)
-    sentences = (ASSETS / "sentences.txt").read_text("utf-8").splitlines()
-    explored = explore(model, counts, study, sentences, limit=wanted.limit)
+    explored = explore(model, counts, study, listed=not wanted.computed, always=NAMED)
     about = {
         "name": model.name,
         "weights": str(model.provenance.get("weights_sha256") or "")[:12],
@@ -151,7 +187,12 @@ def _compute(wanted: Wanted, folder: Path, key: str) -> None:
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         fresh.chmod(0o755)
-        for name, text in scripts(explored, wanted.folder, about):
+        written = dict(scripts(explored, wanted.folder, about))
+        if wanted.computed:
+            written |= dict(layer_scripts(model, wanted.folder))
+            opening = strongest_view(model, sentences())
+            written["opening.js"] = opening_script(opening, explored.texts, wanted.folder)
+        for name, text in written.items():
             (fresh / name).write_text(text, encoding="ascii")
         files = {path.name: sha256_of_file(path) for path in sorted(fresh.iterdir())}
         write_json(fresh / "manifest.json", {"inputs": key, "files": files})
@@ -164,7 +205,7 @@ def _compute(wanted: Wanted, folder: Path, key: str) -> None:
 
 
 class TokenExplorer(SphinxDirective):
-    """`{token-explorer} PART`: where a part of the explorer appears, `heads` or `sentence`."""
+    """`{token-explorer} PART`: where a part of the explorer appears."""
 
     required_arguments = 1
     has_content = False
@@ -174,10 +215,11 @@ class TokenExplorer(SphinxDirective):
         part = self.arguments[0]
         if part not in PARTS:
             raise self.error(f"there is no part {part!r}; there are {', '.join(PARTS)}.")
-        self.env.metadata[self.env.docname][_MARK] = "yes"
+        used = self.env.metadata[self.env.docname].get(_MARK, "").split()
+        self.env.metadata[self.env.docname][_MARK] = " ".join([*used, part])
         html = (
             f'<div class="token-explorer" data-part="{part}">'
-            f"<noscript><p>{PARTS[part]} needs JavaScript.</p></noscript></div>"
+            f"<noscript><p>{PARTS[part][0]} needs JavaScript.</p></noscript></div>"
         )
         return [nodes.raw("", html, format="html")]
 
@@ -198,12 +240,12 @@ def publish_if_used(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def load_scripts(app: Sphinx, page: str, *_: Any) -> None:
-    """Sphinx's event `html-page-context`: scripts and styles, on pages with a part only."""
-    if _MARK in app.env.metadata.get(page, {}):
-        for name in STYLES:
-            app.add_css_file(f"explorer/{name}")
-        for name in SCRIPTS:
-            app.add_js_file(f"explorer/{name}", loading_method="defer")
+    """Sphinx's event `html-page-context`: scripts and styles of the page's parts."""
+    parts = app.env.metadata.get(page, {}).get(_MARK, "").split()
+    for name in STYLES if parts else ():
+        app.add_css_file(f"explorer/{name}")
+    for name in dict.fromkeys(name for part in parts for name in PARTS[part][1]):
+        app.add_js_file(f"explorer/{name}", loading_method="defer")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -2,151 +2,176 @@
 
 A page that was opened from a file may not fetch other files, but it may load scripts. So every
 part is a script that hands one JSON value to the page: `index.js`, all that the first view must
-know; `shard-N.js`, some tokens in full; `sentence-N.js`, the six terms of one sentence. Large
-tables are little-endian numbers in base64. The same model, counts and sentences give the same
-bytes.
+know; `tokens.js`, the texts of the vocabulary; `shard-N.js`, some tokens in full; `opening.js`,
+the first sentence. Large tables are numbers in base64 digits (`booksite.explorer.first_layer`). The
+same model, counts and sentences give the same bytes.
 """
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from booksite.explorer.data import Explored, neighbours
+from booksite.explorer.data import LEAST_COUNT, Explored, Opening, Partners
+from booksite.explorer.first_layer import PER_SHARD, WEIGHT_DIGITS, digits, numbers, packed_rows
 from booksite.explorer.texts import script
-from lnattn.errors import ResultError
 
-#: Tokens of one shard: quick to load on a phone, and still few files.
-PER_SHARD = 32
-#: Which token the page shows before anyone has asked for one.
-FIRST_WORD = "york"
 #: Terms of a query with a key, and of a key alone.
 PAIR_TERMS, KEY_TERMS = ("ee", "ep", "pe", "pp"), ("e", "p")
-_LARGEST = 32767
+#: Neighbours of a token that are written, of those seen twice; and all predecessors seen
+#: `LEAST_COUNT` times.
+NEIGHBOURS = 5
+#: Digits of a token's id, of a count, of a score (a share of the largest) and of an AUROC (‰).
+ID_DIGITS, COUNT_DIGITS, SCORE_DIGITS, AUROC_DIGITS = 3, 3, 2, 2
 
 
 def scripts(explored: Explored, name: str, about: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """All scripts of one model as (file name, text), `index.js` first.
+    """All scripts of a model's tokens as (file name, text), `index.js` first.
 
     name: what the page calls this model; every value carries it. about: facts for the reader.
     """
-    places = decimals(explored.partners.scores)
-    yield "index.js", script(f"{name}/index", _index(explored, places, about))
-    for number, first in enumerate(range(0, len(explored.tokens), PER_SHARD)):
-        rows = range(first, min(first + PER_SHARD, len(explored.tokens)))
-        yield f"shard-{number}.js", script(f"{name}/shard-{number}", _shard(explored, rows, places))
-    for number in range(len(explored.sentences)):
-        value = _sentence(explored, number)
-        yield f"sentence-{number}.js", script(f"{name}/sentence-{number}", value)
+    shards = dict(_shards(explored))
+    start = shards[f"shard-{explored.start // PER_SHARD}"]
+    yield "index.js", script(f"{name}/index", _index(explored, about, start))
+    yield "tokens.js", script(f"{name}/tokens", list(explored.texts))
+    for shard, value in shards.items():
+        yield f"{shard}.js", script(f"{name}/{shard}", value)
 
 
-def _index(explored: Explored, places: int, about: Mapping[str, Any]) -> dict[str, Any]:
-    vocab, tokens = len(explored.texts), explored.tokens
-    study, folded = explored.study, explored.folded
+def _index(explored: Explored, about: Mapping[str, Any], start: Mapping[str, Any]) -> dict:
+    study, largest = explored.study, _largest(explored)
+    shown = {explored.start, *_ids_shown(start, explored.start)}
     return {
         "about": dict(about),
-        "vocab": vocab,
-        "heads": folded.n_heads,
-        "ranks": explored.partners.ids.shape[-1],
+        "vocab": len(explored.texts),
+        "heads": explored.folded.n_heads,
         "perShard": PER_SHARD,
-        "decimals": places,
-        "largest": round(float(np.abs(explored.partners.scores).max()), places),
-        "wide": _is_wide(explored),
-        "causal": folded.causal,
-        "scale": folded.scale,
+        "frequent": 0 if explored.keys is None else len(explored.keys.tokens),
+        "leastCount": LEAST_COUNT,
+        "largest": largest,
         "auroc": [
-            [_short(mean), _short(low), _short(high)]
+            [round(float(x), 3) for x in (mean, low, high)]
             for mean, (low, high) in zip(study.mean_auroc(), study.interval, strict=True)
         ],
         "aurocTokens": int((~np.isnan(study.auroc[0])).sum()),
-        "sentences": list(explored.sentence_texts),
-        "start": _start(explored),
-        "ids": None if len(tokens) == vocab else tokens.tolist(),
-        "tokens": [explored.texts[token] for token in tokens],
+        "start": explored.start,
+        "names": {int(token): explored.texts[token] for token in sorted(shown)},
     }
 
 
-def _start(explored: Explored) -> int:
-    """The row shown first: a word of chapter 06 if it is there, else the most frequent token."""
-    words = [explored.texts[token].strip().lower() == FIRST_WORD for token in explored.tokens]
-    frequency = explored.counts.unigrams[explored.tokens]
-    return int(np.lexsort((-explored.tokens, frequency, words))[-1])
+def _largest(explored: Explored) -> float:
+    """What the largest score, in size, is written as: scores are shares of it."""
+    lists = [explored.keys, explored.queries, explored.rest]
+    sizes = [np.abs(one.scores).max(initial=0) for one in lists if one is not None]
+    return float(f"{max(sizes, default=0.0):.4g}") * 1.001
 
 
-def _shard(explored: Explored, rows: range, places: int) -> dict[str, Any]:
-    """Some tokens in full. ids and scores: [token side head rank]; the others are lists by token.
+def _ids_shown(shard: Mapping[str, Any], token: int) -> set[int]:
+    """The ids of the tokens that the view of one token of a shard names."""
+    place, found = token % PER_SHARD, set()
+    for name in ("before", "after"):
+        # Of its predecessors the view names only the first few.
+        step = ID_DIGITS + COUNT_DIGITS
+        found |= _ids(shard[name][place][: NEIGHBOURS * step], step)
+    for name in ("keys", "queries", "rest"):
+        found |= _ids(shard[name][place] if name in shard else "", ID_DIGITS + SCORE_DIGITS)
+    return found
 
-    bigrams: place in ids, count, place, count, … of the partners that are true neighbours; auroc:
-    of each head, empty where undefined; before, after: id, count, id, count, …
+
+def _ids(text: str, step: int) -> set[int]:
+    return {pair // 64 ** (step - ID_DIGITS) for pair in numbers(text, step)}
+
+
+def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Some tokens in full, by place in the shard.
+
+    count, kinds: how often it occurs, after how many different tokens; before, after: (id, count)
+    of its neighbours, the most frequent first; auroc: of every head; rank: of the most frequent
+    predecessor, in every head; keys, queries, rest: (id, score) by head. A text is empty where a
+    token has none of these.
     """
-    counts, partners = explored.counts, explored.partners
-    ids, scores, bigrams = (
-        np.moveaxis(part[:, :, rows.start : rows.stop], 2, 0)
-        for part in (partners.ids, partners.scores, partners.bigrams)
-    )
-    tokens = [int(token) for token in explored.tokens[rows.start : rows.stop]]
-    auroc = explored.study.auroc[:, tokens].T
-    sides = {"before": counts.predecessors, "after": counts.successors}
-    lists = {name: [neighbours(*of(token)) for token in tokens] for name, of in sides.items()}
-    named = {int(token) for token in ids.ravel()}
-    named |= {token for side in lists.values() for pairs in side for token, _ in pairs}
-    others = sorted(named - set(explored.tokens.tolist()))
-    return {
-        "count": [int(counts.unigrams[token]) for token in tokens],
-        "kinds": [len(counts.predecessors(token)[0]) for token in tokens],
-        **{name: [_flat(pairs) for pairs in side] for name, side in lists.items()},
-        "auroc": [[] if np.isnan(row).any() else [_short(x) for x in row] for row in auroc],
-        "bigrams": [
-            _flat((int(place), int(row[place])) for place in np.flatnonzero(row))
-            for row in bigrams.reshape(len(bigrams), -1)
-        ],
-        "ids": packed(ids, "<u4" if _is_wide(explored) else "<u2"),
-        "scores": packed(np.rint(scores * 10**places), "<i2"),
-        "names": {token: explored.texts[token] for token in others},
-    }
+    counts, vocab, main = explored.counts, len(explored.texts), explored.main
+    auroc = np.rint(1000 * explored.study.auroc.T.astype(np.float64))
+    largest = _largest(explored)
+    lists = {name: getattr(explored, name) for name in ("keys", "queries", "rest")}
+    written = {name: {} if one is None else _by_token(one, largest) for name, one in lists.items()}
+    for number, first in enumerate(range(0, vocab, PER_SHARD)):
+        tokens = range(first, min(first + PER_SHARD, vocab))
+        full = [token for token in tokens if token not in written["rest"]]
+        known = [token for token in full if not np.isnan(auroc[token]).any()]
+        habits = [token for token in tokens if main[token] >= 0 and written["rest"]]
+        yield (
+            f"shard-{number}",
+            {
+                "count": [int(counts.unigrams[token]) for token in tokens],
+                "kinds": [len(counts.predecessors(token)[0]) for token in tokens],
+                "before": [
+                    _neighbours(*counts.predecessors(token), LEAST_COUNT) for token in tokens
+                ],
+                "after": _some(tokens, full, lambda token: _neighbours(*counts.successors(token))),
+                "auroc": _some(tokens, known, lambda token: digits(auroc[token], AUROC_DIGITS)),
+                "rank": _some(
+                    tokens, habits, lambda token: digits(explored.main_rank[token], ID_DIGITS)
+                ),
+                **{
+                    name: [of.get(token, "") for token in tokens]
+                    for name, of in written.items()
+                    if of
+                },
+            },
+        )
 
 
-def _sentence(explored: Explored, number: int) -> dict[str, Any]:
-    """The tokens of a sentence and its terms: [term head pair] float32, then [term head key].
+def _some(tokens: range, those: Sequence[int], text: Callable[[int], str]) -> list[str]:
+    """A text for each token, empty unless it is one of those."""
+    wanted = set(those)
+    return [text(token) if token in wanted else "" for token in tokens]
 
-    Pairs go query by query; of a causal model only those with key ≤ query are there.
+
+def _by_token(partners: Partners, largest: float) -> dict[int, str]:
+    """The lists of each token: for every head, best first, id and score."""
+    middle = 64**SCORE_DIGITS // 2
+    scores = np.rint(partners.scores / largest * (middle - 1)).astype(np.int64) + middle
+    step = ID_DIGITS + SCORE_DIGITS
+    both = np.moveaxis(partners.ids.astype(np.int64) * 64**SCORE_DIGITS + scores, 1, 0)
+    text, each = digits(both, step), both[0].size * step if len(both) else 0
+    return {int(token): text[i * each : (i + 1) * each] for i, token in enumerate(partners.tokens)}
+
+
+def _neighbours(tokens: np.ndarray, counts: np.ndarray, least: int | None = None) -> str:
+    """Neighbours seen twice, with their counts, the most frequent first; ties by the smaller id."""
+    order = np.argsort(-counts, kind="stable")
+    most = NEIGHBOURS if least is None else max(NEIGHBOURS, int((counts >= least).sum()))
+    order = order[: min(most, int((counts >= 2).sum()))]
+    # A count that does not fit is so large that its last digits say nothing.
+    shown = np.minimum(counts[order], 64**COUNT_DIGITS - 1)
+    pairs = tokens[order].astype(np.int64) * 64**COUNT_DIGITS + shown
+    return digits(pairs, ID_DIGITS + COUNT_DIGITS)
+
+
+def opening_script(opening: Opening, texts: list[str], name: str) -> str:
+    """The first sentence with its terms, so that it can be shown before the layer is there.
+
+    pairs: [term·head pair], query by query, of a causal model only those with key ≤ query; keys:
+    [term·head key].
     """
-    terms = explored.terms(number)
-    n, causal = len(explored.sentences[number]), explored.folded.causal
-    query, key = np.tril_indices(n) if causal else np.indices((n, n)).reshape(2, -1)
-    of_pairs = [terms[name].numpy()[:, query, key] for name in PAIR_TERMS]
-    of_keys = [terms[name].numpy()[:, 0] for name in KEY_TERMS]
-    return {
-        "rows": np.searchsorted(explored.tokens, explored.sentences[number]).tolist(),
-        "pairs": packed(np.stack(of_pairs), "<f4"),
-        "keys": packed(np.stack(of_keys), "<f4"),
+    terms, n = opening.terms, len(opening.ids)
+    query, key = np.tril_indices(n) if terms.folded.causal else np.indices((n, n)).reshape(2, -1)
+    pairs = np.concatenate([terms[term].numpy()[:, query, key] for term in PAIR_TERMS])
+    keys = np.concatenate([terms[term].numpy()[:, 0] for term in KEY_TERMS])
+    value = {
+        "text": opening.text,
+        "ids": list(opening.ids),
+        "tokens": [texts[token] for token in opening.ids],
+        "heads": terms.folded.n_heads,
+        "causal": terms.folded.causal,
+        "scale": terms.folded.scale,
+        "sigma": [float(f"{x:.7g}") for x in terms.sigma.tolist()],
+        "pairs": packed_rows(pairs, WEIGHT_DIGITS),
+        "keys": packed_rows(keys, WEIGHT_DIGITS),
+        "head": opening.head,
+        "query": opening.query,
     }
-
-
-def decimals(scores: np.ndarray) -> int:
-    """Decimals (at most 2) with which all scores fit into 16 bits; `ResultError` if none do."""
-    largest = float(np.abs(scores).max(initial=0))
-    for places in (2, 1, 0):
-        if largest * 10**places <= _LARGEST:
-            return places
-    raise ResultError(f"T^ee of {largest:.3g} is larger than the explorer can show.")
-
-
-def packed(values: np.ndarray, dtype: str) -> str:
-    """The array's values in order, as numbers of `dtype`, in base64."""
-    return base64.b64encode(np.ascontiguousarray(values, dtype=dtype).tobytes()).decode("ascii")
-
-
-def _is_wide(explored: Explored) -> bool:
-    return len(explored.texts) > 1 << 16
-
-
-def _flat(pairs: Iterable[tuple[int, int]]) -> list[int]:
-    return [int(number) for pair in pairs for number in pair]
-
-
-def _short(value: float | np.floating) -> float:
-    return round(float(value), 3)  # the decimals that the page shows
+    return script(f"{name}/opening", value)

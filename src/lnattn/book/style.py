@@ -22,6 +22,25 @@ GREY = "#767676"
 #: Okabe–Ito, ordered so that the first few differ in lightness too; yellow, weak on white, is last.
 PALETTE: tuple[str, ...] = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
 
+#: The six terms of a score: each keeps one colour and one plain name, in figures, tables and
+#: explorer. The arrow goes from the query's part to the key's.
+TERM_COLOURS: dict[str, str] = {
+    "ee": BLUE,
+    "ep": GREEN,
+    "pe": PURPLE,
+    "pp": VERMILION,
+    "e": SKY,
+    "p": ORANGE,
+}
+TERM_NAMES: dict[str, str] = {
+    "ee": "token → token",
+    "ep": "token → position",
+    "pe": "position → token",
+    "pp": "position → position",
+    "e": "any → token",
+    "p": "any → position",
+}
+
 #: For quantities that start at zero or at a minimum: perceptually even, safe for colour-blind eyes.
 SEQUENTIAL = "cividis"
 #: For signed quantities: blue below, vermilion above, white at zero. Centre it: vmin = -vmax.

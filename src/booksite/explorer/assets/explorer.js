@@ -1,4 +1,4 @@
-/* The token explorer, shared parts: loading data, showing tokens safely, and the address.
+/* The explorer, shared parts: loading data, showing tokens safely, colours, and the address.
  *
  * Data come as scripts that call lnattnExplorer.receive(name, value): a page opened from a disk may
  * load scripts, but may not fetch files. Tokens are untrusted: they reach the page as text nodes
@@ -39,14 +39,6 @@ window.lnattnExplorer = (() => {
       entry.received = true;
       entry.resolve(value);
     }
-  }
-
-  /** Little-endian numbers in base64; `method` is that of DataView: "getInt16", … */
-  function unpack(text, method) {
-    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-    const view = new DataView(bytes.buffer);
-    const size = Number(method.match(/\d+/)[0]) / 8;
-    return Array.from({ length: bytes.length / size }, (_, i) => view[method](i * size, true));
   }
 
   // ---- Tokens as text ------------------------------------------------------------------------
@@ -110,17 +102,22 @@ window.lnattnExplorer = (() => {
     return Number(text) < 0 ? text.replace("-", "−") : text.replace("-", "");
   }
 
+  const isDark = () => document.documentElement.dataset.theme === "dark";
+
   /** Blue below zero, vermilion above, as in the book's figures; see-through near zero. */
   function colour(share) {
-    const strength = Math.min(1, Math.abs(share)) * 0.6;
-    return `rgba(${share < 0 ? "0, 114, 178" : "213, 94, 0"}, ${strength.toFixed(3)})`;
+    const [below, above] = isDark() ? ["86, 180, 233", "255, 140, 66"] : ["0, 114, 178", "213, 94, 0"];
+    const strength = Math.min(1, Math.abs(share)) * 0.65;
+    return `rgba(${share < 0 ? below : above}, ${strength.toFixed(3)})`;
   }
 
-  // ---- The address: #model=…&token=…&sentence=…&head=…&query=… ----------------------------------
+  // ---- The address: #model=…&token=…&text=…&head=…&query=… ---------------------------------------
 
-  const KEYS = ["model", "token", "sentence", "head", "query", "show", "without"];
+  const KEYS = [
+    "model", "token", "key", "sort", "text", "head", "query", "show", "without", "centre", "sigma",
+    "scale", "shift", "swap",
+  ];
   let known = {};
-  let shownModel = "";
 
   /** What the address says; a link to a heading of the page changes nothing of it. */
   function state() {
@@ -132,8 +129,8 @@ window.lnattnExplorer = (() => {
 
   /** Change parts of the address; "" takes one out. `step`: a step in the browser's history. */
   function go(changes, step = false) {
-    const wanted = { model: shownModel, ...state(), ...changes };
-    const parts = Object.entries(wanted).filter(([, value]) => value !== "");
+    const parts = Object.entries({ ...state(), ...changes }).filter(([, value]) => value !== "");
+    if (!parts.length) known = {};
     const hash = `#${new URLSearchParams(parts)}`;
     if (hash === location.hash) return;
     if (step) location.hash = hash;
@@ -149,7 +146,7 @@ window.lnattnExplorer = (() => {
 
   // ---- Models --------------------------------------------------------------------------------
 
-  /** All models, and the one that the address names (else the first), with its index. */
+  /** What all models share, the one that the address names (else the first), and its index. */
   async function model() {
     const all = await load("models");
     const asked = state().model;
@@ -157,23 +154,36 @@ window.lnattnExplorer = (() => {
     const one = named ?? all.models[0];
     if (!one) return { all };
     const missing = asked !== undefined && !named ? asked : null;
-    if (missing !== null) known = {}; // its token numbers mean nothing in another model
-    shownModel = one.folder;
-    const index = await load(`${one.folder}/index`, one.version);
-    const part = (name) => load(`${one.folder}/${name}`, one.version);
-    return { all, one, missing, index, part };
+    // Token numbers mean nothing in another model.
+    if (missing !== null) known = { ...known, model: one.folder, token: "", key: "" };
+    return { all, one, missing, index: await load(`${one.folder}/index`, one.version), part: partOf(one) };
   }
 
-  /** Fill the places of a part of the explorer, now and whenever the address changes. */
-  function mount(part, build) {
+  /** A function that loads the parts of a model. */
+  const partOf = (one) => (name) => load(`${one.folder}/${name}`, one.version);
+
+  /**
+   * Fill the places of a part of the explorer, now and whenever what it shows changes.
+   *
+   * keys: the parts of the address that it depends on; build(place) makes its controls and returns
+   * an async function that fills them, and is told by isLatest() whether a newer call has come.
+   */
+  function mount(part, keys, build) {
     for (const place of document.querySelectorAll(`.token-explorer[data-part="${part}"]`)) {
       const show = build(place);
       let latest = 0;
-      const update = async () => {
+      let seen = null;
+      const update = async (event) => {
+        const wanted = JSON.stringify(keys.map((key) => state()[key] ?? ""));
+        if (event?.type === "hashchange" && wanted === seen) {
+          place.dataset.state ??= "ready";
+          return;
+        }
+        seen = wanted;
         const turn = ++latest;
         const isLatest = () => turn === latest; // a slower answer to an earlier question is dropped
         try {
-          await show(await model(), isLatest);
+          await show(isLatest);
           if (isLatest()) place.dataset.state = "ready";
         } catch (error) {
           if (!isLatest()) return;
@@ -187,11 +197,13 @@ window.lnattnExplorer = (() => {
         place.querySelector(".problem")?.remove();
       };
       window.addEventListener("hashchange", update);
+      // Maps are drawn in the colours of the theme.
+      new MutationObserver(update).observe(document.documentElement, { attributeFilter: ["data-theme"] });
       update();
     }
   }
 
   return {
-    chosen, colour, go, load, make, mount, number, plain, receive, state, tokenElement, unpack,
+    chosen, colour, go, load, make, model, mount, number, partOf, plain, receive, state, tokenElement,
   };
 })();

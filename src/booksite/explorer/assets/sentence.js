@@ -1,223 +1,311 @@
-/* The token explorer, second part: the six terms of a sentence, and attention without some of them. */
+/* The explorer's sentence: type any text; the six terms of every head, and attention without some. */
 "use strict";
 
 (() => {
-  const { chosen, colour, go, load, make, mount, number, plain, state, tokenElement, unpack } =
-    lnattnExplorer;
-  const PAIR_TERMS = ["ee", "ep", "pe", "pp"];
-  const TERMS = [...PAIR_TERMS, "e", "p"];
-  const MEANING = {
-    ee: "token with token", ep: "token with position", pe: "position with token",
-    pp: "position with position", e: "the key's token alone", p: "the key's position alone",
-  };
+  const { chosen, colour, go, make, mount, number, plain, state, tokenElement } = lnattnExplorer;
+  const { TERMS, layer: readLayer, look, matrix, numbers, sixTerms } = lnattnFirstLayer;
+  const { bars, embedded, percent, settings, swatch, switches, termElement, termsOf, wordButtons } =
+    lnattnTerms;
   const ATTENTION = "attention";
+  const TYPING = 250; // milliseconds after the last key until the page follows
 
-  // ---- Numbers -------------------------------------------------------------------------------
+  // ---- Any text --------------------------------------------------------------------------------
 
-  /** The six terms of a sentence: keysOf(query), and term(name, head, query, key). */
-  function readTerms(index, sentence) {
-    sentence.numbers ??= {
-      pairs: unpack(sentence.pairs, "getFloat32"),
-      keys: unpack(sentence.keys, "getFloat32"),
+  /** The layer, the tokenizer and the texts of the tokens; loaded when first needed. */
+  async function engine(part) {
+    const [data, tokens] = await Promise.all([part("layer"), part("tokens")]);
+    data.ready ??= {
+      layer: readLayer(data),
+      encode: lnattnBpe.tokenizer(tokens, numbers(data.merges, 3), data.added),
+      tokens,
     };
-    const n = sentence.rows.length;
-    const { heads, causal } = index;
-    const count = causal ? (n * (n + 1)) / 2 : n * n;
-    const { pairs, keys } = sentence.numbers;
-    const keysOf = (query) => Array.from({ length: causal ? query + 1 : n }, (_, key) => key);
-    function term(name, head, query, key) {
-      const which = PAIR_TERMS.indexOf(name);
-      if (which < 0) return keys[((name === "e" ? 0 : 1) * heads + head) * n + key];
-      const pair = causal ? (query * (query + 1)) / 2 + key : query * n + key;
-      return pairs[(which * heads + head) * count + pair];
+    return data.ready;
+  }
+
+  /** The rows of the embedding matrix for some tokens; their shards load when they are needed. */
+  async function embeddings(part, layer, ids) {
+    const shards = [...new Set(ids.map((id) => Math.floor(id / layer.perShard)))];
+    const loaded = await Promise.all(shards.map((shard) => part(`rows-${shard}`)));
+    const rows = new Map(shards.map((shard, i) => [shard, loaded[i].unpacked ??= matrix(loaded[i])]));
+    return ids.map((id) => rows.get(Math.floor(id / layer.perShard))[id % layer.perShard]);
+  }
+
+  /** Two places of the address, "2.5": their tokens change places; null for none. */
+  function swapped(n) {
+    const places = (state().swap ?? "").split(".").map(Number);
+    const valid = places.length === 2 && places.every((i) => Number.isInteger(i) && i >= 0 && i < n);
+    return valid && places[0] !== places[1] ? places : null;
+  }
+
+  /** The sentence that the address asks for: its tokens and its terms. */
+  async function analysed({ all, part, opening }) {
+    const text = state().text ?? opening.text;
+    const shift = Number(state().shift ?? 0);
+    const plainView = text === opening.text && !shift && !state().swap;
+    if (plainView) {
+      return { text, shift: 0, layer: opening, tokens: opening.tokens, terms: termsOf(opening), cut: 0 };
     }
-    return { n, keysOf, term };
+    const { layer, encode, tokens } = await engine(part);
+    let ids = encode(text);
+    if (layer.begin !== null && ids[0] !== layer.begin) ids = [layer.begin, ...ids];
+    const most = Math.min(all.longest, layer.positions.length);
+    const cut = Math.max(0, ids.length - most);
+    ids = ids.slice(0, most);
+    const pair = swapped(ids.length);
+    if (pair) [ids[pair[0]], ids[pair[1]]] = [ids[pair[1]], ids[pair[0]]];
+    const last = layer.positions.length - ids.length;
+    const first = Number.isInteger(shift) && shift > 0 ? Math.min(shift, last) : 0;
+    const terms = sixTerms(layer, await embeddings(part, layer, ids), first);
+    return { text, shift: first, last, layer, tokens: ids.map((id) => tokens[id]), terms, cut, pair };
   }
 
-  function softmax(scores) {
-    const most = Math.max(...scores);
-    const powers = scores.map((score) => Math.exp(score - most));
-    const sum = powers.reduce((a, b) => a + b, 0);
-    return powers.map((power) => power / sum);
+  // ---- Maps ------------------------------------------------------------------------------------
+
+  /** Numbers minus their mean: what is the same for all keys of a query moves no attention. */
+  function centre(row) {
+    const mean = row.reduce((a, b) => a + b, 0) / row.length;
+    return row.map((value) => value - mean);
   }
 
-  /** Scores of a query's keys (before the division by √d_head), and attention, of some terms. */
-  function attention(index, terms, head, query, without) {
-    const kept = TERMS.filter((name) => !without.includes(name));
-    const scores = terms.keysOf(query).map((key) =>
-      kept.reduce((sum, name) => sum + terms.term(name, head, query, key), 0));
-    return { scores, weights: softmax(scores.map((score) => score / index.scale)) };
+  /** One head's map, a row a query: what the keys that it sees offer. */
+  function rowsOf({ layer, terms }, show, head, wanted) {
+    return Array.from({ length: terms.n }, (_, query) => {
+      if (show === ATTENTION) return look(layer, terms, head, query, wanted).weights;
+      const row = terms.keysOf(query).map((key) => terms.term(show, head, query, key, wanted.useSigma));
+      return wanted.centred ? centre(row) : row;
+    });
   }
 
-  /** KL(p ‖ q) in nats: how far attention moves from p. */
-  function divergence(p, q) {
-    return p.reduce((sum, value, i) => sum + (value > 0 ? value * Math.log(value / q[i]) : 0), 0);
+  /** The largest size in a map; a query that sees one key has no choice and does not count. */
+  function largestOf(rows) {
+    const counted = rows.filter((row) => row.length > 1).flat();
+    return Math.max(...counted.map(Math.abs), 1e-9);
   }
 
-  // ---- Maps ----------------------------------------------------------------------------------
+  const CELL = 8;
 
-  /** All pairs of one head as rows of numbers; pairs that a causal model hides are absent. */
-  function rowsOf(index, terms, show, head, without) {
-    return Array.from({ length: terms.n }, (_, query) => show === ATTENTION
-      ? attention(index, terms, head, query, without).weights
-      : terms.keysOf(query).map((key) => terms.term(show, head, query, key)));
-  }
-
-  /** A small map on a canvas; the table below it holds the numbers of the chosen row. */
-  function draw(canvas, rows, largest, query) {
+  /** A small map on a canvas; pairs that the model hides are grey. */
+  function draw(canvas, found, rows, query) {
     const n = rows.length;
-    const cell = 8;
-    canvas.width = canvas.height = n * cell;
+    const largest = largestOf(rows);
+    canvas.width = canvas.height = n * CELL;
     const brush = canvas.getContext("2d");
-    rows.forEach((row, q) => row.forEach((value, k) => {
-      brush.fillStyle = colour(value / largest);
-      brush.fillRect(k * cell, q * cell, cell, cell);
+    brush.fillStyle = "rgba(118, 118, 118, 0.22)";
+    brush.fillRect(0, 0, n * CELL, n * CELL);
+    rows.forEach((row, q) => found.terms.keysOf(q).forEach((k, i) => {
+      brush.clearRect(k * CELL, q * CELL, CELL, CELL);
+      brush.fillStyle = colour(row[i] / largest);
+      brush.fillRect(k * CELL, q * CELL, CELL, CELL);
     }));
-    brush.strokeStyle = "rgba(118, 118, 118, 0.9)";
-    brush.strokeRect(0.5, query * cell + 0.5, rows[query].length * cell - 1, cell - 1);
+    brush.strokeStyle = "rgba(118, 118, 118, 1)";
+    brush.strokeRect(0.5, query * CELL + 0.5, n * CELL - 1, CELL - 1);
   }
+
+  const shownAs = (show, value) => show === ATTENTION ? percent(value) : number(value, 2);
 
   /** What a map shows, in words. */
-  function describe(index, sentence, rows, show, head) {
+  function describe({ terms, tokens }, rows, show, head) {
     let best = { value: -Infinity, query: 0, key: 0 };
-    rows.forEach((row, query) => row.forEach((value, key) => {
-      if (value > best.value) best = { value, query, key };
+    rows.forEach((row, query) => row.length > 1 && row.forEach((value, i) => {
+      if (value > best.value) best = { value, query, key: terms.keysOf(query)[i] };
     }));
-    const name = (place) => plain(index.tokens[sentence.rows[place]]);
-    const value = show === ATTENTION ? percent(best.value) : number(best.value, 1);
-    return `Head ${head}: largest ${value}, from ${name(best.query)} to ${name(best.key)}`;
+    if (best.value === -Infinity) return `Head ${head}`;
+    return `Head ${head}: largest ${shownAs(show, best.value)}, from ${plain(tokens[best.query])} `
+      + `to ${plain(tokens[best.key])}`;
   }
 
-  function percent(share) {
-    return `${number(100 * share, 1)} %`;
+  /** Which cell of a map the pointer is on, or null where the model hides it. */
+  function cellAt(canvas, event, found, rows) {
+    const box = canvas.getBoundingClientRect();
+    const at = (from, size, where) =>
+      Math.min(rows.length - 1, Math.max(0, Math.floor(((where - from) / size) * rows.length)));
+    const query = at(box.top, box.height, event.clientY);
+    const key = at(box.left, box.width, event.clientX);
+    const place = found.terms.keysOf(query).indexOf(key);
+    return { query, key, value: place < 0 ? null : rows[query][place] };
   }
 
-  function termName(name) {
-    return name === ATTENTION ? "attention" : `T ${name}`;
-  }
-
-  function termElement(name) {
-    return make("span", { class: "term" }, make("i", {}, "T"), make("sup", {}, name));
-  }
-
-  // ---- One query -----------------------------------------------------------------------------
-
-  function table(index, sentence, terms, head, query, without) {
-    const now = attention(index, terms, head, query, without);
-    const whole = attention(index, terms, head, query, []);
-    const keys = terms.keysOf(query);
-    const largest = Math.max(...TERMS.flatMap((name) =>
-      keys.map((key) => Math.abs(terms.term(name, head, query, key)))), 1e-9);
-    const token = (place) => tokenElement(index.tokens[sentence.rows[place]]);
-    const switches = TERMS.map((name) => make(
-      "th", { scope: "col" },
-      make("label", { title: MEANING[name] }, termElement(name),
-        make("input", {
-          type: "checkbox", "aria-label": `Keep ${termName(name)}, ${MEANING[name]}`,
-          checked: without.includes(name) ? null : "",
-          id: `explorer-keep-${name}`,
-          change: (event) => go({
-            without: TERMS.filter((other) =>
-              other === name ? !event.target.checked : without.includes(other)).join("."),
-          }),
-        })),
-    ));
-    const body = keys.map((key) => make(
-      "tr", {},
-      make("th", { scope: "row" }, token(key)),
-      ...TERMS.map((name) => {
-        const value = terms.term(name, head, query, key);
-        const out = without.includes(name) ? "out" : null;
-        return make("td", { class: out, style: `background-color: ${colour(value / largest)}` },
-          number(value, 1));
+  function mapOf(found, show, head, wanted, hover) {
+    const rows = rowsOf(found, show, head, wanted);
+    const canvas = make("canvas", {
+      "aria-hidden": "true",
+      mousemove: (event) => {
+        const { query, key, value } = cellAt(canvas, event, found, rows);
+        const [from, to] = [query, key].map((place) => plain(found.tokens[place]));
+        hover.textContent = value === null ? `Head ${head}: ${from} does not see ${to}`
+          : `Head ${head}, from ${from} to ${to}: ${shownAs(show, value)}`;
+      },
+      click: (event) => {
+        event.preventDefault(); // the label would choose the head alone
+        go({ head, query: cellAt(canvas, event, found, rows).query });
+      },
+    });
+    draw(canvas, found, rows, wanted.query);
+    const text = describe(found, rows, show, head);
+    return make("label", { title: text },
+      make("input", {
+        type: "radio", name: "explorer-head", value: head, id: `explorer-head-${head}`,
+        "aria-label": text, checked: head === wanted.head ? "" : null, change: () => go({ head }),
       }),
-      make("td", {}, number(now.scores[key], 1)),
-      make("td", { style: `background-color: ${colour(now.weights[key])}` },
-        percent(now.weights[key])),
+      canvas, make("span", { "aria-hidden": "true" }, `Head ${head}`));
+  }
+
+  // ---- One query -------------------------------------------------------------------------------
+
+  function table(all, { tokens }, seen, { centred, head, query, without }) {
+    const shownRow = (row) => centred ? centre(row) : row;
+    const values = Object.fromEntries(TERMS.map((name) => [name, shownRow(seen.values[name])]));
+    const sums = shownRow(seen.scores);
+    const largest = Math.max(...Object.values(values).flat().map(Math.abs), 1e-9);
+    const most = Math.max(...seen.weights);
+    const titles = TERMS.map((name) => make("th", { scope: "col", title: all.terms[name].name },
+      termElement(name), swatch(all.terms, name)));
+    const body = seen.keys.map((key, i) => make(
+      "tr", {},
+      make("th", { scope: "row" }, tokenElement(tokens[key])),
+      make("td", { style: `background-color: ${colour(seen.weights[i] / most)}` },
+        percent(seen.weights[i])),
+      make("td", {}, number(sums[i], 1)),
+      ...TERMS.map((name) => make("td", {
+        class: without.includes(name) ? "out" : null,
+        style: `background-color: ${colour(values[name][i] / largest)}`,
+      }, number(values[name][i], 1))),
     ));
-    const moves = TERMS.map((name) => make("td", {},
-      number(divergence(whole.weights, attention(index, terms, head, query, [name]).weights), 2)));
-    const moved = make("td", { colspan: "2" },
-      without.length ? `now ${number(divergence(whole.weights, now.weights), 2)}` : "");
     return make(
       "table", {},
-      make("caption", {}, `Head ${head}: what the query `, token(query),
-        ` at position ${query} finds in each key`),
-      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Key"), ...switches,
-        make("th", { scope: "col" }, "Sum"), make("th", { scope: "col" }, "Attention"))),
+      make("caption", {}, `Head ${head}: what the query `, tokenElement(tokens[query]),
+        " finds in each key"),
+      make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Key"),
+        make("th", { scope: "col" }, "Attention"), make("th", { scope: "col" }, "Sum"), ...titles)),
       make("tbody", {}, ...body),
       make("tfoot", {}, make("tr", {},
-        make("th", { scope: "row" }, "Shift without it"), ...moves, moved)),
+        make("th", { scope: "row" }, "Shift without it"),
+        make("td", { colspan: "2" }, without.length ? `now ${number(seen.shift, 2)}` : ""),
+        ...TERMS.map((name) => make("td", {}, number(seen.moved[name], 2))))),
     );
   }
 
-  // ---- The page ------------------------------------------------------------------------------
+  // ---- The page --------------------------------------------------------------------------------
 
-  mount("sentence", (place) => {
-    const sentences = make("select", {
-      id: "explorer-sentence",
-      change: () => go({ sentence: sentences.value, query: "" }, true),
+  const box = (id, key, text) => {
+    const input = make("input", {
+      type: "checkbox", id, change: () => go({ [key]: input.checked ? "" : "no" }),
     });
-    const shows = make(
-      "select", { id: "explorer-show", change: () => go({ show: shows.value }) },
-      make("option", { value: ATTENTION }, "attention"),
-      ...TERMS.map((name) => make("option", { value: name }, `T ${name}: ${MEANING[name]}`)),
-    );
+    return { input, element: make("label", { class: "switch" }, input, make("span", {}, text)) };
+  };
+
+  const KEYS = ["text", "head", "query", "show", "without", "centre", "sigma", "scale", "shift", "swap"];
+
+  mount("sentence", KEYS, (place) => {
+    let timer = null;
+    let typed = null; // what the reader is typing
+    const input = make("input", {
+      id: "explorer-text", type: "text", maxlength: "600", autocomplete: "off", spellcheck: "false",
+      input: () => {
+        clearTimeout(timer);
+        typed = input.value;
+        timer = setTimeout(() => {
+          if (typed) go({ text: typed, query: "", swap: "" });
+          typed = null;
+        }, TYPING);
+      },
+    });
+    const examples = make("select", {
+      id: "explorer-example",
+      change: () => examples.value && go({ text: examples.value, query: "", swap: "" }, true),
+    });
+    const said = make("p", { class: "hint", role: "status" });
     const words = make("div", { class: "words", role: "group", "aria-label": "Query token" });
+    const boxes = make("div", { class: "switches", role: "group", "aria-label": "Terms kept" });
+    const sigma = box("explorer-sigma", "sigma", "divide by σ");
+    const scale = box("explorer-scale", "scale", "divide by √d′");
+    const centred = box("explorer-centre", "centre", "centre the rows");
+    const shift = make("input", {
+      id: "explorer-shift", type: "number", min: "0", value: "0",
+      change: () => go({ shift: Number(shift.value) > 0 ? shift.value : "" }),
+    });
+    const swaps = ["first", "second"].map((which) => make("select", {
+      id: `explorer-swap-${which}`, "aria-label": `Swap: the ${which} token`,
+      change: () => {
+        const [a, b] = swaps.map((select) => select.value);
+        if (a !== "" && b !== "" && a !== b) go({ swap: `${a}.${b}` });
+        else if (a === "" || b === "") go({ swap: "" });
+      },
+    }));
+    const shows = make("select", { id: "explorer-show", change: () => go({ show: shows.value }) });
+    const hover = make("p", { class: "hint hover" });
     const heads = make("fieldset", { class: "maps" });
-    const numbers = make("div", {
+    const attention = make("div", {});
+    const numbersOf = make("div", {
       class: "numbers", role: "region", tabindex: "0", "aria-label": "Terms of the chosen query",
     });
+    const exact = make("p", { class: "hint" });
+    const labelled = (text, id, ...elements) =>
+      make("div", {}, make("label", { for: id }, text), ...elements);
     place.replaceChildren(
       make("div", { class: "controls" },
-        make("div", {}, make("label", { for: "explorer-sentence" }, "Sentence"), sentences),
-        make("div", {}, make("label", { for: "explorer-show" }, "The maps show"), shows)),
-      make("p", { class: "hint" }, "Choose the query:"),
-      words, heads, numbers,
+        make("div", { class: "text" }, make("label", { for: "explorer-text" }, "Your sentence"), input),
+        labelled("or an example", "explorer-example", examples)),
+      said,
+      make("p", { class: "step" }, "The query:"), words,
+      make("p", { class: "step" }, "The terms that count:"), boxes,
+      make("div", { class: "controls settings" },
+        sigma.element, scale.element, centred.element,
+        labelled("First position", "explorer-shift", shift),
+        labelled("Swap two tokens", "explorer-swap-first", make("div", { class: "two" }, ...swaps)),
+        labelled("The maps show", "explorer-show", shows)),
+      heads, hover, attention, numbersOf, exact,
     );
 
-    return async ({ one, index, part }, isLatest) => {
-      if (!one) return;
-      const which = chosen("sentence", index.sentences.length, 0);
-      const sentence = await part(`sentence-${which}`);
+    return async (isLatest) => {
+      const from = await embedded();
+      const { all, one, opening } = from;
+      const found = await analysed(from);
       if (!isLatest()) return;
-      const terms = readTerms(index, sentence);
-      const query = chosen("query", terms.n, terms.n - 1);
-      const head = chosen("head", index.heads, 0);
+      const { layer, terms, tokens } = found;
+      const wanted = settings(terms.n, terms.heads, opening);
+      if (found.text !== opening.text && state().query === undefined) wanted.query = terms.n - 1;
       const show = TERMS.includes(state().show) ? state().show : ATTENTION;
-      const without = (state().without ?? "").split(".").filter((name) => TERMS.includes(name));
+      const seen = look(layer, terms, wanted.head, wanted.query, wanted);
       const focused = document.activeElement?.id;
 
-      sentences.replaceChildren(...index.sentences.map((text, i) =>
-        make("option", { value: i, selected: i === which && "" }, text)));
-      shows.value = show;
-      words.replaceChildren(...sentence.rows.map((row, i) => make(
-        "button",
-        {
-          type: "button", id: `explorer-word-${i}`, "aria-pressed": String(i === query),
-          click: () => go({ query: i }),
-        },
-        tokenElement(index.tokens[row]))));
-
-      const maps = index.auroc.map((_, h) => rowsOf(index, terms, show, h, without));
-      const largest = show === ATTENTION
-        ? 1 : Math.max(...maps.flat(2).map((value) => Math.abs(value)), 1e-9);
+      if (typed === null && input.value !== found.text) input.value = found.text;
+      examples.replaceChildren(make("option", { value: "" }, "choose …"),
+        ...all.examples.map((text) =>
+          make("option", { value: text, selected: text === found.text && "" }, text)));
+      said.textContent = found.cut
+        ? `The first ${terms.n} tokens are shown; ${found.cut} more are left out.`
+        : `${terms.n} tokens of ${one.name}, the first by the model itself.`;
+      words.replaceChildren(...wordButtons(tokens, wanted.query));
+      boxes.replaceChildren(...switches(all.terms, wanted.without, "explorer"));
+      sigma.input.checked = wanted.useSigma;
+      scale.input.checked = wanted.useScale;
+      centred.input.checked = wanted.centred;
+      if (document.activeElement !== shift) shift.value = String(found.shift);
+      swaps.forEach((select, which) => select.replaceChildren(make("option", { value: "" }, "none"),
+        ...tokens.map((token, i) => make("option", {
+          value: i, selected: found.pair?.[which] === i && "",
+        }, `${i}: ${plain(token)}`))));
+      shows.replaceChildren(...[ATTENTION, ...TERMS].map((name) => make("option", {
+        value: name, selected: name === show && "",
+      }, name === ATTENTION ? "attention" : all.terms[name].name)));
       heads.replaceChildren(
-        make("legend", {}, `Choose the head. Each map: ${termName(show)}, a row for each query, a `
-          + `column for each key, both from the sentence's start. Full colour: `
-          + `${show === ATTENTION ? "1" : `±${number(largest, 1)}`}.`),
-        ...maps.map((rows, h) => {
-          const canvas = make("canvas", { "aria-hidden": "true" });
-          draw(canvas, rows, largest, query);
-          const text = describe(index, sentence, rows, show, h);
-          return make("label", { title: text },
-            make("input", {
-              type: "radio", name: "explorer-head", value: h, id: `explorer-head-${h}`,
-              "aria-label": text, checked: h === head ? "" : null, change: () => go({ head: h }),
-            }),
-            canvas, make("span", { "aria-hidden": "true" }, `Head ${h}`));
-        }));
-      numbers.replaceChildren(table(index, sentence, terms, head, query, without));
+        make("legend", {}, "The heads. Each map: "
+          + `${show === ATTENTION ? "attention" : all.terms[show].name}, a row for each query, a `
+          + "column for each key, both from the sentence's start; full colour is its largest value, "
+          + "grey is not seen. Click on a row to choose head and query."),
+        ...Array.from({ length: terms.heads }, (_, head) => mapOf(found, show, head, wanted, hover)));
+      hover.textContent = describe(found, rowsOf(found, show, wanted.head, wanted), show, wanted.head);
+      attention.replaceChildren(
+        make("p", { class: "caption" }, "Where ", tokenElement(tokens[wanted.query]),
+          ` looks in head ${wanted.head}`, wanted.without.length
+            ? `: moved by ${number(seen.shift, 2)} nats (lines: with all six terms)` : ""),
+        bars(tokens, seen));
+      numbersOf.replaceChildren(table(all, found, seen, wanted));
+      exact.textContent = `Computed in your browser from weights of 12 and 18 bits: terms to `
+        + `±${all.tolerance.terms}, attention to ±${100 * all.tolerance.attention} %, shifts to `
+        + `±${all.tolerance.kl} nats.${wanted.centred ? " Rows of the table and of the maps of terms "
+        + "are shown minus their mean, which moves no attention." : ""}`;
       document.getElementById(focused)?.focus({ preventScroll: true }); // it was built anew
     };
   });

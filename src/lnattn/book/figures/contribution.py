@@ -11,18 +11,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from lnattn.attention.terms import TERMS
-from lnattn.book.style import BLUE, GREEN, ORANGE, PURPLE, SEQUENTIAL, SKY, VERMILION, WIDTH
+from lnattn.book.style import SEQUENTIAL, TERM_COLOURS, WIDTH
 from lnattn.studies.contribution.study import LEVELS, Contributions
 
-#: One colour and one line style for each term, the same in all figures; the two mixed terms, which
-#: the paper found to matter little, are the dashed ones.
+#: The two mixed terms, which the paper found to matter little, are dashed.
 STYLES: Mapping[str, tuple[str, str]] = {
-    "ee": (BLUE, "-"),
-    "e": (SKY, "-"),
-    "pp": (VERMILION, "-"),
-    "p": (ORANGE, "-"),
-    "ep": (GREEN, "--"),
-    "pe": (PURPLE, "--"),
+    term: (colour, "--" if term in ("ep", "pe") else "-") for term, colour in TERM_COLOURS.items()
 }
 
 

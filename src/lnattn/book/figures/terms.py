@@ -9,16 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lnattn.attention.terms import TERMS, SixTerms
-from lnattn.book.style import DIVERGING, SEQUENTIAL, WIDTH
-
-_NAMES = {
-    "ee": "token–token  $T^{ee}$",
-    "ep": "token–position  $T^{ep}$",
-    "pe": "position–token  $T^{pe}$",
-    "pp": "position–position  $T^{pp}$",
-    "e": "token alone  $T^{e}$",
-    "p": "position alone  $T^{p}$",
-}
+from lnattn.book.style import DIVERGING, SEQUENTIAL, TERM_COLOURS, TERM_NAMES, WIDTH
 
 
 def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
@@ -32,7 +23,8 @@ def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
     figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.4), sharex=True, sharey=True)
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
         image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
-        ax.set_title(_NAMES[name])
+        ax.set_title(f"{TERM_NAMES[name]}  $T^{{{name}}}$")
+        plt.setp(ax.spines.values(), visible=True, color=TERM_COLOURS[name], lw=2)
         _label(ax, labels)
     figure.supxlabel("key token")
     figure.supylabel("query token")

@@ -1,0 +1,102 @@
+/* What the sentence and the front page's widget share: the first sentence, word chips, switches for
+ * the six terms, and bars of attention. */
+"use strict";
+
+globalThis.lnattnTerms = (() => {
+  const { chosen, go, load, make, number, partOf, plain, state, tokenElement } = lnattnExplorer;
+  const { PAIR_TERMS, TERMS, keysOf, matrix } = lnattnFirstLayer;
+
+  /** The embedded model, what all models share, and its first sentence. */
+  async function embedded() {
+    const all = await load("models");
+    const one = all.models.find((model) => model.computed);
+    if (!one) throw new Error("the embedded model is not in this build");
+    const part = partOf(one);
+    return { all, one, part, opening: await part("opening") };
+  }
+
+  /** The six terms of the first sentence, as `sixTerms` would give them. */
+  function termsOf(opening) {
+    const { causal, heads, sigma } = opening;
+    const n = opening.ids.length;
+    opening.numbers ??= { pairs: matrix(opening.pairs), keys: matrix(opening.keys) };
+    const { pairs, keys } = opening.numbers;
+    function term(name, head, query, key, useSigma = true) {
+      const which = PAIR_TERMS.indexOf(name);
+      if (which < 0) {
+        return keys[(name === "e" ? 0 : heads) + head][key] * (useSigma ? 1 : sigma[key]);
+      }
+      const pair = causal ? (query * (query + 1)) / 2 + key : query * n + key;
+      return pairs[which * heads + head][pair] * (useSigma ? 1 : sigma[query] * sigma[key]);
+    }
+    return { n, heads, sigma, term, keysOf: (query) => keysOf(opening, n, query) };
+  }
+
+  /** What the address says of a sentence of n tokens; `first`: the view where it says nothing. */
+  function settings(n, heads, first) {
+    const said = state();
+    return {
+      head: chosen("head", heads, Math.min(first.head, heads - 1)),
+      query: chosen("query", n, Math.min(first.query, n - 1)),
+      without: (said.without ?? "").split(".").filter((name) => TERMS.includes(name)),
+      useSigma: said.sigma !== "no",
+      useScale: said.scale !== "no",
+      centred: said.centre !== "no",
+    };
+  }
+
+  /** The tokens as buttons; the chosen query is pressed. */
+  function wordButtons(tokens, query) {
+    return tokens.map((token, i) => make(
+      "button",
+      {
+        type: "button", id: `explorer-word-${i}`, "aria-pressed": String(i === query),
+        click: () => go({ query: i }),
+      },
+      tokenElement(token)));
+  }
+
+  /** T with the term's letters, as in the chapters. */
+  function termElement(name) {
+    return make("span", { class: "term" }, make("i", {}, "T"), make("sup", {}, name));
+  }
+
+  /** A coloured square: each term keeps its colour in figures, tables and here. */
+  function swatch(terms, name) {
+    return make("span", {
+      class: "swatch", style: `background-color: ${terms[name].colour}`, "aria-hidden": "true",
+    });
+  }
+
+  /** Six boxes to tick: which terms are kept. */
+  function switches(terms, without, place) {
+    return TERMS.map((name) => make(
+      "label", { class: "switch" },
+      make("input", {
+        type: "checkbox", id: `${place}-keep-${name}`, checked: without.includes(name) ? null : "",
+        change: (event) => go({
+          without: TERMS.filter((other) =>
+            other === name ? !event.target.checked : without.includes(other)).join("."),
+        }),
+      }),
+      swatch(terms, name), make("span", {}, terms[name].name)));
+  }
+
+  function percent(share) {
+    return `${number(100 * share, 1)} %`;
+  }
+
+  /** Attention as bars, a key each; a line marks where the bar ends with all six terms. */
+  function bars(tokens, seen) {
+    const width = (share) => `${(100 * share).toFixed(2)}%`;
+    return make("ol", { class: "bars" }, ...seen.keys.map((key, i) => make(
+      "li", { title: `${plain(tokens[key])}: ${percent(seen.weights[i])}, ${percent(seen.whole[i])} with all six terms` },
+      make("span", { class: "key" }, tokenElement(tokens[key])),
+      make("span", { class: "track", "aria-hidden": "true" },
+        make("span", { class: "fill", style: `width: ${width(seen.weights[i])}` }),
+        make("span", { class: "mark", style: `left: ${width(seen.whole[i])}` })),
+      make("span", { class: "share" }, percent(seen.weights[i])))));
+  }
+
+  return { bars, embedded, percent, settings, swatch, switches, termElement, termsOf, wordButtons };
+})();

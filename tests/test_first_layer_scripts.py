@@ -1,0 +1,317 @@
+"""The first layer in the browser: the tokenizer's ids, and the six terms, are Python's.
+
+In Node.js and in Chromium; a test is skipped, by name, where its engine is not installed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import browser
+import numpy as np
+import pytest
+import torch
+from javascript import in_node, in_page, node
+from random_models import attention_layer, embeddings_of, random_gpt2
+
+from booksite.explorer import first_layer
+from lnattn import fold, load_first_layer, six_terms
+from lnattn.attention.terms import TERMS
+from lnattn.errors import ResultError, TokenError
+from lnattn.studies.affinity.vectors import mean_sigma, token_vectors
+from lnattn.studies.contribution.study import kl_of_removal
+from lnattn.text.tokenizers import encode_documents, train_bpe
+from lnattn.weights import FirstLayer
+
+SCRIPTS = ["bpe.js", "first-layer.js"]
+TEXTS = [
+    "",
+    " ",
+    "   ",
+    "The city of New York is the largest city in the United States.",
+    "I've we'll they'd he's can't 'tis 'S'T'RE don'T",
+    "a  b   c\t\td\n\n e \r\n f   ",
+    "x\u0085y\ufeffz\u00a0w\u2003v\u200bu\u3000t\x1cs\x1fr",
+    "In 1998, π ≈ 3.14159; ½ + ¾ = 1¼, x² ≥ Ⅷ",
+    "<|endoftext|>a<|endoftext|> <|endoftext|><|endoftext|",
+    "</script><img src=x onerror=alert(1)> &amp; <!-- --> ]]>",
+    "Страна моя, Москва моя — ты самая любимая!",
+    "日本語のテキストを入力してください。你好，世界！안녕하세요 세계",
+    "مرحبا بالعالم، שלום עולם, नमस्ते दुनिया, ภาษาไทย",
+    "👩‍👩‍👧‍👦 🏳️‍🌈 e\u0301 é ñ ﬁ Ǆ İ ß ẞ 𝕏 \U0010ffff",
+    "\x00\x01\x7f\u202e\u2028\u2029\ufffd",
+    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa the the thethethe",
+    "__proto__ constructor toString 'll'll's's",
+]
+
+
+def received(text: str) -> Any:
+    """What a script hands over."""
+    return json.loads(re.fullmatch(r"lnattnExplorer\.receive\(\"[^\"]*\",(.*)\);\n", text)[1])
+
+
+@pytest.fixture(params=["node", "chromium"])
+def run(request) -> Iterator[Callable[[str, Any], Any]]:
+    """Evaluates an expression of `data` after the two scripts."""
+    if request.param == "node":
+        if node() is None:
+            pytest.skip("Node.js is not installed here")
+        yield lambda expression, data: in_node(SCRIPTS, expression, data)
+        return
+    if browser.find() is None:
+        pytest.skip("no Chromium is installed here; apt-get install chromium")
+    tab = request.getfixturevalue("chromium").open()
+    yield lambda expression, data: in_page(tab, SCRIPTS, expression, data)
+    tab.close()
+
+
+# ---- Text to tokens ------------------------------------------------------------------------------
+
+ENCODE = """(() => {
+  const { numbers } = lnattnFirstLayer;
+  const encode = lnattnBpe.tokenizer(data.tokens, numbers(data.merges, 3), data.added);
+  return data.texts.map(encode);
+})()"""
+
+
+@pytest.fixture(scope="module")
+def book_model() -> FirstLayer:
+    return load_first_layer("book-gpt2")
+
+
+def tokenizer_data(model: FirstLayer, vocab: int) -> dict[str, Any]:
+    from booksite.explorer.texts import token_texts
+
+    layer = first_layer._tokenizer(model)
+    tokens = token_texts(model.tokenizer, vocab)
+    return {"tokens": tokens, "merges": layer["merges"], "added": layer["added"]}
+
+
+def random_texts(seed: int, n: int) -> list[str]:
+    """Letters, digits, spaces, signs and rare characters in any order."""
+    draw = random.Random(seed)
+    frequent = "eaoi tn sr'ldc0129 .,\n\t-\u00a0é中🙂"
+    anywhere = [*range(0xD800), *range(0xE000, 0x110000)]
+    return [
+        "".join(
+            draw.choice(frequent) if draw.random() < 0.8 else chr(draw.choice(anywhere))
+            for _ in range(draw.randrange(60))
+        )
+        for _ in range(n)
+    ]
+
+
+def test_ids_are_those_of_the_tokenizers_library(run, book_model) -> None:
+    texts = [*TEXTS, *random_texts(1, 400)]
+    data = tokenizer_data(book_model, 8192)
+    found = run(ENCODE, {**data, "texts": texts})
+    right = book_model.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    for text, ours, theirs in zip(texts, found, right, strict=True):
+        assert ours == theirs, repr(text)
+    assert any(8191 in ids for ids in right)
+    assert max(map(len, right)) > 30
+
+
+def test_every_character_is_split_as_the_library_splits_it(run, book_model) -> None:
+    """Each between letters, digits, signs and spaces; only newer Unicode may differ."""
+    codes = [c for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)) not in "CnCsCo"]
+    blocks = [codes[i : i + 200] for i in range(0, len(codes), 200)]
+    texts = [" ".join(f"t{chr(c)}he 1{chr(c)}9 .{chr(c)}" for c in block) for block in blocks]
+    data = tokenizer_data(book_model, 8192)
+    found = run(ENCODE, {**data, "texts": texts})
+    right = book_model.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    wrong = [b for b, ours, theirs in zip(blocks, found, right, strict=True) if ours != theirs]
+    assert not wrong, [f"U+{block[0]:04X}" for block in wrong]
+    assert len(codes) > 130_000
+
+
+def test_merges_are_taken_as_learned_and_not_by_what_they_make(run) -> None:
+    """Another tokenizer, with another vocabulary: nothing is built in.
+
+    It joins a space with U+FEFF, which is a space for JavaScript alone, and a sign with the first
+    byte of U+0085, which is one for the library alone.
+    """
+    documents = ["abab abc bcbc cabab " * 20, "zażółć gęślą jaźń " * 30, "x!« x!« x \ufeff" * 40]
+    tokenizer = train_bpe(documents, vocab_size=290)
+    assert [len(tokenizer(joined)["input_ids"]) for joined in ("!«", " \ufeff")] == [1, 1]
+    model = replace(random_layer(), tokenizer=tokenizer)
+    texts = [*documents, "abcabcbcabab", "jaźń ababc", "! \ufeff!\x85! \x85", *random_texts(2, 50)]
+    found = run(ENCODE, {**tokenizer_data(model, 290), "texts": texts})
+    assert found == tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+
+def test_a_lone_half_of_a_surrogate_pair_is_a_replacement_character(run, book_model) -> None:
+    data = tokenizer_data(book_model, 8192)
+    found = run(ENCODE, {**data, "texts": ["a\ud83db", "\udc80", "\ufffd"]})
+    right = book_model.tokenizer(["a\ufffdb", "\ufffd"], add_special_tokens=False)["input_ids"]
+    assert found == [right[0], right[1], right[1]]
+
+
+# ---- Tokens to terms -----------------------------------------------------------------------------
+
+LOOK = """(() => {
+  const { TERMS, layer, look, matrix, sixTerms } = lnattnFirstLayer;
+  const one = layer(data.layer);
+  const rows = data.ids.map(id =>
+    matrix(data.rows[Math.floor(id / one.perShard)])[id % one.perShard]);
+  const terms = sixTerms(one, rows, data.shift);
+  const all = f => Array.from({ length: one.heads }, (_, head) =>
+    rows.map((_, query) => f(look(one, terms, head, query, data.settings))));
+  return { sigma: Array.from(terms.sigma), seen: all(one => one) };
+})()"""
+
+
+def random_layer(**changes: object) -> FirstLayer:
+    """A random GPT-2's first layer; random gains, biases and shifts, 70 tokens, 16 positions."""
+    module = random_gpt2(5, vocab=70, context=16)
+    attention = attention_layer(module)
+    attention = replace(attention, W_Q=attention.W_Q / 30, b_Q=attention.b_Q / 30, **changes)
+    return FirstLayer(embeddings_of(module), attention, None, {"name": "random"})
+
+
+def looked_at(run, model: FirstLayer, ids: list[int], shift: int = 0, **settings: Any) -> Any:
+    """What the browser computes from the scripts of a model."""
+    written = dict(first_layer.layer_scripts(model, "m"))
+    rows = [received(text) for name, text in written.items() if name.startswith("rows-")]
+    layer = received(written["layer.js"])
+    data = {"layer": layer, "rows": rows, "ids": ids, "shift": shift, "settings": settings}
+    return run(LOOK, data)
+
+
+def with_tokenizer(model: FirstLayer, book_model: FirstLayer) -> FirstLayer:
+    return replace(model, tokenizer=book_model.tokenizer)
+
+
+def compare(found: Any, model: FirstLayer, ids: list[int], shift: int = 0) -> None:
+    """Every number of every head and query, within what the module promises."""
+    model = model.to(torch.float64)
+    folded = fold(model.attention)
+    places = list(range(shift, shift + len(ids)))
+    terms = six_terms(folded, model.embeddings, ids, places)
+    attention, most = terms.attention(), first_layer.TOLERANCE
+    np.testing.assert_allclose(found["sigma"], terms.sigma, rtol=1e-3)
+    for head, queries in enumerate(found["seen"]):
+        for query, seen in enumerate(queries):
+            keys = seen["keys"]
+            for name in TERMS:
+                right = terms[name][head, query, keys]
+                np.testing.assert_allclose(seen["values"][name], right, atol=most["terms"], rtol=0)
+                scores = terms.scores()[head, query, keys] / folded.scale
+                moved = kl_of_removal(scores, right / folded.scale)
+                assert seen["moved"][name] == pytest.approx(float(moved), abs=most["kl"])
+            right = attention[head, query, keys]
+            np.testing.assert_allclose(seen["weights"], right, atol=most["attention"], rtol=0)
+            assert float(attention[head, query].sum()) == pytest.approx(float(right.sum()))
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_the_book_models_terms_are_those_of_the_package(run, book_model, number) -> None:
+    sentence = [TEXTS[3], TEXTS[4], TEXTS[7], "the the the the the the the the"][number]
+    (ids,) = encode_documents([sentence], book_model.tokenizer, 32)
+    shift = [0, 0, 200, 7][number]
+    compare(looked_at(run, book_model, ids, shift), book_model, ids, shift)
+
+
+@pytest.mark.parametrize("changes", [{}, {"causal": False}, {"window": 3}])
+def test_terms_of_random_layers(run, book_model, changes) -> None:
+    model = with_tokenizer(random_layer(**changes), book_model)
+    ids = [3, 1, 69, 64, 63, 3, 0]
+    compare(looked_at(run, model, ids, 2), model, ids, 2)
+
+
+def test_settings_do_what_they_say(run, book_model) -> None:
+    model = with_tokenizer(random_layer(), book_model)
+    ids, out = [5, 9, 66, 2], ["ee", "p"]
+    seen = looked_at(run, model, ids, without=out)["seen"][1][3]
+    folded = fold(model.attention)
+    terms = six_terms(folded, model.embeddings, ids)
+    kept = sum(terms[name] for name in TERMS if name not in out)[1, 3]
+    torch.testing.assert_close(torch.tensor(seen["scores"]).double(), kept, atol=0.02, rtol=0)
+    right = (kept / folded.scale).softmax(-1)
+    torch.testing.assert_close(torch.tensor(seen["weights"]).double(), right, atol=0.0005, rtol=0)
+    whole = terms.attention()[1, 3]
+    assert seen["shift"] == pytest.approx(float((whole * (whole / right).log()).sum()), abs=0.002)
+
+    plain = looked_at(run, model, ids, useSigma=False, useScale=False)["seen"][1][3]
+    products = terms.sigma[3] * terms.sigma
+    np.testing.assert_allclose(plain["values"]["ep"], terms.ep[1, 3] * products, atol=0.05)
+    np.testing.assert_allclose(plain["values"]["p"], terms.p[1, 3] * terms.sigma, atol=0.05)
+    total = sum(np.array(plain["values"][name]) for name in TERMS)
+    np.testing.assert_allclose(plain["weights"], torch.tensor(total).softmax(-1), atol=1e-9)
+
+
+PAIRS = """(() => {
+  const { dot, layer, matrix, times } = lnattnFirstLayer;
+  const one = layer(data.layer);
+  const rows = data.rows.flatMap(matrix);
+  const sigma = data.rows.flatMap(part => part.sigma);
+  const vectors = W => rows.map((row, i) => times(row.map(x => x / sigma[i]), W));
+  const queries = vectors(one.W_Q), keys = vectors(one.W_K);
+  return Array.from({ length: one.heads }, (_, head) => data.pairs.map(([query, key]) =>
+    dot(queries[query], keys[key], head * one.width, (head + 1) * one.width)));
+})()"""
+
+
+def test_scores_of_pairs_use_the_mean_sigma_of_the_studies(run, book_model) -> None:
+    model = with_tokenizer(random_layer(), book_model)
+    written = dict(first_layer.layer_scripts(model, "m"))
+    rows = [received(text) for name, text in written.items() if name.startswith("rows-")]
+    pairs = [[0, 69], [64, 64], [3, 5]]
+    data = {"layer": received(written["layer.js"]), "rows": rows, "pairs": pairs}
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    table = (vectors.queries @ vectors.keys.mT).numpy()
+    right = [[head[query, key] for query, key in pairs] for head in table]
+    np.testing.assert_allclose(run(PAIRS, data), right, atol=first_layer.TOLERANCE["terms"])
+
+
+# ---- What is written -----------------------------------------------------------------------------
+
+
+def test_digits_are_base64() -> None:
+    import base64
+
+    values = np.array([0, 1, 4095, 2048, 77])
+    bits = "".join(f"{value:012b}" for value in values).ljust(72, "0")
+    data = int(bits, 2).to_bytes(9, "big")
+    assert first_layer.digits(values, 2) == base64.b64encode(data).decode()[:10]
+    with pytest.raises(ResultError, match="does not fit into 2 base64 digits"):
+        first_layer.digits(np.array([4096]), 2)
+    assert first_layer.digits(np.array([], dtype=np.int64), 2) == ""
+
+
+def test_a_row_of_zeros_stays_zero(run) -> None:
+    rows = np.array([[0.0, 0.0], [1e-30, -2e-30], [3.0, -1.0]])
+    packed = first_layer.packed_rows(rows, 2)
+    found = run("lnattnFirstLayer.matrix(data).map(row => Array.from(row))", packed)
+    np.testing.assert_allclose(found, rows, rtol=1e-3)
+    assert found[0] == [0, 0]
+
+
+def test_the_embedded_model_is_small_and_always_the_same(book_model) -> None:
+    written = dict(first_layer.layer_scripts(book_model, "book-gpt2"))
+    assert written == dict(first_layer.layer_scripts(book_model, "book-gpt2"))
+    assert len(written["layer.js"]) < 750e3
+    assert sum(map(len, written.values())) < 5.2e6
+    assert all(text.isascii() for text in written.values())
+    sigma = [x for name in written if name != "layer.js" for x in received(written[name])["sigma"]]
+    right = mean_sigma(book_model.embeddings, book_model.attention.ln.eps)
+    np.testing.assert_allclose(sigma, right, rtol=1e-6)
+
+
+def test_models_that_cannot_be_computed_with_are_refused(book_model) -> None:
+    partial = replace(book_model.embeddings, W_E=None)
+    with pytest.raises(TokenError, match="no token embeddings"):
+        dict(first_layer.layer_scripts(replace(book_model, embeddings=partial), "m"))
+    with pytest.raises(TokenError, match="no tokenizer"):
+        dict(first_layer.layer_scripts(random_layer(), "m"))
+    from hostile import spelled
+
+    with pytest.raises(ResultError, match="no byte-level BPE"):
+        dict(first_layer.layer_scripts(replace(random_layer(), tokenizer=spelled(70)), "m"))

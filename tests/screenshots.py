@@ -34,10 +34,10 @@ SHOTS = (
     Shot("screenshot-preface", "book/index.html"),
     Shot("screenshot-chapter", "notebooks/06-detokenization-heads.html", "#who-looks-for-whom"),
     Shot("screenshot-claims", "book/claims.html", ".claims-all"),
-    Shot("screenshot-explorer", "book/token-explorer.html#model=minilm", ".controls"),
+    Shot("screenshot-explorer", "book/token-explorer.html#model=minilm", "#one-token-every-head"),
     Shot(
         "screenshot-phone",
-        "book/token-explorer.html#model=book-gpt2&sentence=0&query=5",
+        "book/token-explorer.html",
         '[data-part="sentence"]',
         width=360,
         height=740,

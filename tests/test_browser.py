@@ -159,7 +159,7 @@ def test_the_site_works_from_a_disk(page, chromium):
     assert not wrong
     assert all(url.startswith(("file://", "data:", "blob:")) for url in urls)
     assert found["rendered"] == found["formulas"]
-    assert states == (["ready", "ready"] if "explorer" in page else [])
+    assert states == {"book/token-explorer.html": ["ready"] * 3}.get(page, [])
 
 
 def test_the_explorers_first_view_is_small(chromium):
@@ -180,7 +180,7 @@ def test_the_explorers_first_view_is_small(chromium):
     assert len(sizes) >= 8
     assert sum(sizes.values()) < 200e3, sizes
     data = sum(path.stat().st_size for path in (SITE / "_static" / "explorer").rglob("*.js"))
-    assert data < 8.4e6, f"all data of the explorer: {data / 1e6:.1f} MB"
+    assert data < 12e6, f"all data of the explorer: {data / 1e6:.1f} MB"
 
 
 def test_the_first_page_is_light(address, chromium, capsys):

@@ -1,4 +1,4 @@
-"""The token explorer in a real browser, from a file: right numbers, hostile tokens, keyboard.
+"""The explorer in a real browser, from a file: right numbers, hostile tokens, keyboard.
 
 Skipped, by name, where no Chromium is installed.
 """
@@ -7,20 +7,25 @@ from __future__ import annotations
 
 import shutil
 import unicodedata
+from dataclasses import replace
 
 import accessibility
+import numpy as np
 import pytest
 import torch
-from hostile import HOSTILE, explored
+from hostile import HOSTILE, explored, tiny
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import page as extension
-from booksite.explorer.scripts import scripts
-from booksite.explorer.texts import script
+from booksite.explorer.data import LEAST_COUNT, strongest_view
+from booksite.explorer.first_layer import TOLERANCE, layer_scripts
+from booksite.explorer.scripts import opening_script, scripts
+from booksite.explorer.texts import script, token_texts
+from lnattn import fold, load_first_layer, six_terms
+from lnattn.attention.terms import TERMS
+from lnattn.studies.affinity import token_vectors
 from lnattn.studies.contribution.study import kl_of_removal
 
-SENTENCES = ["3 1 4 1 5 9 2", "0 1 2", "2 7 1 8 2 8 1 8"]
-TERMS = ("ee", "ep", "pe", "pp", "e", "p")
 PAGE = """<!doctype html>
 <html lang="en" data-theme="light">
 <head><meta charset="utf-8"><title>Explorer</title>
@@ -36,48 +41,91 @@ PAGE = """<!doctype html>
 <link rel="stylesheet" href="explorer/explorer.css">
 </head>
 <body><main><h1>Explorer</h1>
-<h2>Heads</h2><div class="token-explorer" data-part="heads"></div>
-<h2>Sentence</h2><div class="token-explorer" data-part="sentence"></div>
+%s
 </main>
-<script defer src="explorer/explorer.js?v=1"></script>
-<script defer src="explorer/heads.js?v=1"></script>
-<script defer src="explorer/sentence.js?v=1"></script>
+%s
 </body></html>
 """
 READY = """new Promise((done, fail) => {
   const begun = Date.now();
   (function look() {
     const places = [...document.querySelectorAll('.token-explorer')];
-    if (places.length === 2 && places.every(place => place.dataset.state)) done(true);
+    if (places.length && places.every(place => place.dataset.state)) done(true);
     else if (Date.now() - begun > 10000) fail(new Error('the explorer does not appear'));
     else setTimeout(look, 10);
   })();
 })"""
 
 
+def page_of(*parts: str) -> str:
+    """A page with some parts of the explorer, as the book's pages load them."""
+    places = [
+        f'<h2>{one}</h2><div class="token-explorer" data-part="{one}"></div>' for one in parts
+    ]
+    names = dict.fromkeys(name for one in parts for name in extension.PARTS[one][1])
+    loads = [f'<script defer src="explorer/{name}?v=1"></script>' for name in names]
+    return PAGE % ("\n".join(places), "\n".join(loads))
+
+
+PAGES = {"tokens": ("heads", "pair"), "sentence": ("sentence",), "widget": ("widget",)}
+ABOUT = {"name": "<i>tiny</i>", "weights": "0123", "counts": "random", "counted": 546}
+
+
 @pytest.fixture(scope="module")
 def models():
-    return {
-        "tiny": explored(SENTENCES),
-        "some": explored(SENTENCES, limit=14),
-    }
+    return {"tiny": explored(), "some": explored(frequent=14), "own": explored(listed=False)}
 
 
 @pytest.fixture(scope="module")
-def site(models, tmp_path_factory):
-    """A folder with a page of both parts and two models of hostile tokens."""
+def book_model():
+    return load_first_layer("book-gpt2")
+
+
+@pytest.fixture(scope="module")
+def opening(book_model):
+    return strongest_view(book_model, extension.sentences())
+
+
+@pytest.fixture(scope="module")
+def site(models, book_model, opening, tmp_path_factory):
+    """A folder with pages of all parts, two models of hostile tokens, and the embedded one."""
     place = tmp_path_factory.mktemp("site")
     shutil.copytree(extension.ASSETS, place / "explorer")
-    listed = []
-    for name, model in models.items():
+    texts = token_texts(book_model.tokenizer, 8192)
+    written = {
+        name: dict(scripts(model, name, ABOUT)) for name, model in models.items() if name != "own"
+    }
+    # The embedded model's layer; the page of tokens sees the hostile vocabulary's own.
+    layer, _ = tiny()
+    own = replace(layer, tokenizer=book_model.tokenizer)
+    written["own"] = {
+        **dict(scripts(models["own"], "own", ABOUT)),
+        **dict(layer_scripts(own, "own")),
+    }
+    written["book-gpt2"] = {
+        **dict(layer_scripts(book_model, "book-gpt2")),
+        "tokens.js": script("book-gpt2/tokens", texts),
+        "opening.js": opening_script(opening, "book-gpt2"),
+    }
+    for name, files in written.items():
         (place / "explorer" / name).mkdir()
-        about = {"name": "<i>tiny</i>", "weights": "0123", "counts": "random", "counted": 546}
-        for file, text in scripts(model, name, about):
+        for file, text in files.items():
             (place / "explorer" / name / file).write_text(text, encoding="ascii")
-        listed.append({"name": name, "folder": name, "version": "abc", "why": "for <b>tests</b>"})
-    text = script("models", {"models": listed, "absent": []})
-    (place / "explorer" / "models.js").write_text(text, encoding="ascii")
-    (place / "index.html").write_text(PAGE, encoding="utf-8")
+    for page, names in {"models": ["tiny", "some", "own"], "sentences": ["book-gpt2"]}.items():
+        listed = [
+            {"name": name, "folder": name, "version": "abc", "why": "for <b>tests</b>",
+             "computed": name in ("own", "book-gpt2")}
+            for name in names
+        ]  # fmt: skip
+        text = script("models", {"models": listed, "absent": [], **extension.shared_facts()})
+        (place / "explorer" / f"{page}.js").write_text(text, encoding="ascii")
+    for name, parts in PAGES.items():
+        folder = place if name == "tokens" else place / "of-sentences"
+        if folder != place and not folder.exists():
+            folder.mkdir()
+            shutil.copytree(place / "explorer", folder / "explorer")
+            shutil.copy(folder / "explorer" / "sentences.js", folder / "explorer" / "models.js")
+        (folder / f"{name}.html").write_text(page_of(*parts), encoding="utf-8")
     return place
 
 
@@ -102,14 +150,15 @@ def tab(chromium, site):
     assert not dialogs
 
 
-def show(tab, site, hash_="") -> None:
+def show(tab, site, hash_="", page="tokens") -> None:
+    folder = site if page == "tokens" else site / "of-sentences"
     tab.go("about:blank")
-    tab.go(f"{site.as_uri()}/index.html{hash_}")
+    tab.go(f"{folder.as_uri()}/{page}.html{hash_}")
     tab.evaluate(READY)
 
 
 def move(tab, hash_: str) -> None:
-    """Change the address within the page, and wait until both parts have followed."""
+    """Change the address within the page, and wait until all parts have followed."""
     tab.evaluate(
         "document.querySelectorAll('.token-explorer').forEach(p => delete p.dataset.state);"
         f"location.hash = {hash_!r}; 0"
@@ -134,6 +183,7 @@ def write(tab, text: str) -> None:
     tab.evaluate("document.querySelector('#explorer-token').focus()")
     tab.evaluate("document.activeElement.select()")
     tab.call("Input.insertText", text=text)
+    tab.evaluate("new Promise(done => setTimeout(done, 300))")  # the vocabulary may have to come
 
 
 def seen(token: str) -> str:
@@ -160,6 +210,7 @@ SEEN = """(() => {
       [...list.children].map(item => ['.token', '.times', '.score'].map(part =>
         item.querySelector(part)?.textContent ?? '')))),
     auroc: all('.auroc').map(e => e.textContent),
+    usual: all('.usual').map(e => e.textContent),
     markup: all('.token-explorer :is(script, img, iframe, b, i:not(.term i))').length,
     harmed: window.harmed ?? null,
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
@@ -169,6 +220,7 @@ SEEN = """(() => {
 
 def test_every_hostile_token_is_shown_as_text_with_its_true_partners(tab, site, models) -> None:
     model = models["tiny"]
+    step = value_of_step(model)
     show(tab, site)
     for token, text in enumerate(HOSTILE):
         move(tab, f"#model=tiny&token={token}")
@@ -176,16 +228,90 @@ def test_every_hostile_token_is_shown_as_text_with_its_true_partners(tab, site, 
         assert found["chosen"] == seen(text)
         assert (found["harmed"], found["markup"]) == (None, 0)
         assert found["overflow"] <= 0, f"{text!r} pushes the page wider than a phone"
-        for head, sides in enumerate(found["heads"]):
+        table = model.counts.bigrams.toarray()
+        for head, lists in enumerate(found["heads"]):
             assert f"{model.study.auroc[head, token]:.3f} for this token" in found["auroc"][head]
-            for side, listed in enumerate(sides):
-                ids = model.partners.ids[side, head, token]
-                times = model.partners.bigrams[side, head, token]
-                scores = model.partners.scores[side, head, token]
+            sides = [(model.keys, table[:, token]), (model.queries, table[token])]
+            for listed, (right, times) in zip(lists, sides, strict=True):
+                ids = right.ids[head, token]
                 assert [name for name, _, _ in listed] == [seen(HOSTILE[i]) for i in ids]
-                assert [count for _, count, _ in listed] == [f"{n}×" if n else "" for n in times]
-                shown = [float(score.replace("−", "-")) for _, _, score in listed]
-                assert shown == pytest.approx(scores.tolist(), abs=0.00501)
+                for (_, count, score), i, exact in zip(
+                    listed, ids, right.scores[head, token], strict=True
+                ):
+                    assert count in ("", f"{times[i]}×")
+                    assert count or times[i] < LEAST_COUNT
+                    assert float(score.replace("−", "-")) == pytest.approx(exact, abs=step + 0.051)
+        usual = found["usual"]
+        assert len(usual) == (3 if model.main[token] >= 0 else 0)
+        for head, line in enumerate(usual):
+            assert line.endswith(f": rank {model.main_rank[token, head]}")
+
+
+def value_of_step(model) -> float:
+    """What one step of the scores is worth, as they are written."""
+    return max(float(np.abs(one.scores).max()) for one in (model.keys, model.queries)) / 2000
+
+
+def test_the_browser_finds_the_partners_that_python_finds(tab, site, models) -> None:
+    """Of a model whose embeddings it has; five on each side."""
+    layer, _ = tiny()
+    vectors = token_vectors(fold(layer.attention), layer.embeddings)
+    table = (vectors.queries @ vectors.keys.mT).numpy()
+    for token in (3, 40):
+        show(tab, site, f"#model=own&token={token}&key=7")
+        found = tab.evaluate(SEEN)
+        for head, lists in enumerate(found["heads"]):
+            for listed, row in zip(lists, (table[head, token], table[head, :, token]), strict=True):
+                order = np.argsort(-row)[:5]
+                scores = [float(score.replace("−", "-")) for _, _, score in listed]
+                np.testing.assert_allclose(scores, row[order], atol=0.071)
+                # Two whose scores differ less than the numbers are exact may change places.
+                best = np.flatnonzero(row > row.max() - 2 * TOLERANCE["terms"])
+                assert listed[0][0] in [seen(HOSTILE[token]) for token in best]
+        pair = tab.evaluate(PAIR)
+        right = models["own"]
+        for head, (score, rank, usual) in enumerate(pair["rows"]):
+            assert float(score.replace("−", "-")) == pytest.approx(table[head, token, 7], abs=0.071)
+            assert int(rank) == 1 + (table[head, token] > table[head, token, 7]).sum()
+            assert usual == (str(right.main_rank[token, head]) if right.main[token] >= 0 else "–")
+
+
+PAIR = """(() => {
+  const place = document.querySelector('[data-part=pair]');
+  return {
+    rows: [...place.querySelectorAll('tbody tr')].map(row =>
+      [...row.querySelectorAll('td')].map(cell => cell.textContent)),
+    words: place.querySelector('.controls + p').textContent,
+    query: place.querySelector('#explorer-query').value,
+    key: place.querySelector('#explorer-key').value,
+  };
+})()"""
+
+
+def test_a_pair_tells_its_count_and_what_the_lists_know(tab, site, models) -> None:
+    model = models["tiny"]
+    table = model.counts.bigrams.toarray()
+    usual = int(np.flatnonzero(model.main >= 0)[0])
+    show(tab, site, f"#model=tiny&token={usual}")
+    found = tab.evaluate(PAIR)
+    main = int(model.main[usual])
+    assert (found["query"], found["key"]) == (seen_plain(usual), seen_plain(main))
+    assert f"{table[main, usual]} times; it is the usual predecessor" in found["words"]
+    ranks = [rank for _, rank, _ in found["rows"]]
+    assert ranks == [str(rank) for rank in model.main_rank[usual]]
+    never = int(np.flatnonzero(table[:, usual] < 2)[0])
+    move(tab, f"#model=tiny&token={usual}&key={never}")
+    found = tab.evaluate(PAIR)
+    assert f"fewer than {LEAST_COUNT} times; its usual predecessor is" in found["words"]
+    for head, (score, rank, _) in enumerate(found["rows"]):
+        listed = model.keys.ids[head, usual].tolist()
+        assert rank == (str(listed.index(never) + 1) if never in listed else "beyond 3")
+        assert (score == "–") == (never not in listed)
+
+
+def seen_plain(token: int) -> str:
+    """A token as the page writes it in a box, for tokens of visible signs."""
+    return HOSTILE[token].replace(" ", "␣").replace("\n", "⏎")
 
 
 def test_the_list_of_suggestions_with_keys_alone(tab, site) -> None:
@@ -223,45 +349,74 @@ def test_the_list_of_suggestions_with_keys_alone(tab, site) -> None:
     assert "token=14" in tab.evaluate(state)["hash"]
     write(tab, "no such token")
     found = tab.evaluate(state)
-    assert (found["open"], found["status"]) == ("false", "0 tokens")
+    missing = "“no such token” is not in this list of tokens."
+    assert (found["open"], found["status"]) == ("false", missing)
     press(tab, "Enter")
     assert "token=14" in tab.evaluate(state)["hash"]
-    move(tab, tab.evaluate(state)["hash"] + "&show=pp")
+    move(tab, tab.evaluate(state)["hash"] + "&sort=rank")
     assert tab.evaluate(state)["value"] == "no such token", "what is being typed is not replaced"
+    tab.evaluate("document.activeElement.blur()")
+    found = tab.evaluate(state)
+    assert (found["status"], found["value"]) == (missing, "⟨U+0007⟩")
+    assert HOSTILE[14] == "\x07"
 
 
-def test_an_address_brings_others_to_the_same_view(tab, site, models) -> None:
-    show(tab, site, "#model=some&sentence=2&head=1&query=3&show=pp&without=e.p")
-    found = tab.evaluate(
-        """({model: document.querySelector('#explorer-model').value,
-        sentence: document.querySelector('#explorer-sentence').value,
-        head: document.querySelector('[name=explorer-head]:checked').value,
-        query: document.querySelector('.words [aria-pressed=true]').id,
-        shows: document.querySelector('#explorer-show').value,
-        kept: [...document.querySelectorAll('thead input:checked')].map(e => e.id.slice(14)),
-        rows: document.querySelectorAll('tbody tr').length})"""
-    )
-    assert found == {
-        "model": "some",
-        "sentence": "2",
+VIEW = """({
+  text: document.querySelector('#explorer-text').value,
+  head: document.querySelector('[name=explorer-head]:checked').value,
+  query: document.querySelector('.words [aria-pressed=true]').id,
+  shows: document.querySelector('#explorer-show').value,
+  kept: [...document.querySelectorAll('.switches input:checked')].map(e => e.id.slice(14)),
+  settings: [...document.querySelectorAll('.settings [type=checkbox]')].map(e => e.checked),
+  first: document.querySelector('#explorer-shift').value,
+  words: [...document.querySelectorAll('.words button')].map(e => e.textContent),
+  rows: document.querySelectorAll('tbody tr').length,
+  said: document.querySelector('.hint').textContent,
+})"""
+
+
+def test_an_address_brings_others_to_the_same_view(tab, site, book_model) -> None:
+    where = "#text=A+dog+saw+a+cat&head=1&query=3&show=pp&without=e.p&sigma=no&shift=7&swap=2.5"
+    show(tab, site, where, "sentence")
+    ids = [8191, *book_model.tokenizer("A dog saw a cat")["input_ids"]]
+    ids[2], ids[5] = ids[5], ids[2]
+    words = [text.replace(" ", "␣") for text in token_texts_of(book_model, ids)]
+    assert tab.evaluate(VIEW) == {
+        "text": "A dog saw a cat",
         "head": "1",
         "query": "explorer-word-3",
         "shows": "pp",
         "kept": ["ee", "ep", "pe", "pp"],
+        "settings": [False, True, True],
+        "first": "7",
+        "words": words,
         "rows": 4,
+        "said": f"{len(ids)} tokens of book-gpt2, the first by the model itself.",
     }
     tab.evaluate("document.querySelector('#explorer-word-5').click()")
     tab.evaluate("document.querySelector('#explorer-keep-e').click()")
     assert "query=5" in tab.evaluate("location.hash")
     assert "without=p" in tab.evaluate("location.hash")
-    move(tab, "#model=some&token=99999&head=-1&query=1e9&sentence=x&show=zz&without=zz.ee")
-    assert tab.evaluate("document.querySelectorAll('thead input:checked').length") == 5
-    assert tab.evaluate(SEEN)["chosen"]
-    move(tab, "#model=%3Cimg%20src=x%20onerror=harmed=1%3E&token=2")
+    nonsense = "#text=a&head=-1&query=1e9&show=zz&without=zz.ee&shift=-3&swap=0.9"
+    move(tab, nonsense)
+    found = tab.evaluate(VIEW)
+    assert (found["kept"], found["first"], found["shows"]) == (
+        ["ep", "pe", "pp", "e", "p"], "0", "attention",
+    )  # fmt: skip
+    move(tab, "#some-heading-of-the-page")
+    assert tab.evaluate(VIEW)["text"] == "a"
+
+
+def token_texts_of(model, ids) -> list[str]:
+    every = token_texts(model.tokenizer, 8192)
+    return [every[i] for i in ids]
+
+
+def test_an_address_with_a_model_that_is_not_there(tab, site) -> None:
+    show(tab, site, "#model=%3Cimg%20src=x%20onerror=harmed=1%3E&token=2")
     assert "names a model that this build lacks" in tab.evaluate(
         "document.querySelector('.about').textContent"
     )
-    move(tab, "#some-heading-of-the-page")
     assert tab.evaluate(SEEN)["harmed"] is None
 
 
@@ -274,10 +429,11 @@ def test_the_way_back_leads_through_tokens_and_not_through_every_setting(tab, si
         tab.evaluate(READY)
         return tab.evaluate(SEEN)
 
-    show(tab, site, "#model=tiny&token=3&sentence=2")
+    show(tab, site, "#model=tiny&token=3&head=2")
     first, steps = tab.evaluate(SEEN)["chosen"], tab.evaluate("history.length")
-    follow("document.querySelector('#explorer-word-2').click()")
-    assert tab.evaluate("history.length") == steps, "a query is a setting, no step"
+    sort = "Object.assign(document.querySelector('#explorer-sort'), {value: 'auroc'})"
+    follow(f"{sort}.dispatchEvent(new Event('change'))")
+    assert tab.evaluate("history.length") == steps, "an order is a setting, no step"
     second = follow(
         "[...document.querySelectorAll('.head li button')]"
         ".find(e => e.title !== 'Show 3' && e.textContent !== "
@@ -285,52 +441,129 @@ def test_the_way_back_leads_through_tokens_and_not_through_every_setting(tab, si
     )["chosen"]
     assert second != first
     assert tab.evaluate("history.length") == steps + 1
-    assert "query=2" in tab.evaluate("location.hash"), "the other part keeps its place"
+    assert "head=2" in tab.evaluate("location.hash"), "the other parts keep their places"
     assert follow("history.back()")["chosen"] == first
     assert follow("history.forward()")["chosen"] == second
 
 
-def test_a_token_without_a_view_of_its_own_is_no_button(tab, site, models) -> None:
+def test_a_rarer_token_says_that_one_key_is_kept(tab, site, models) -> None:
     some = models["some"]
-    show(tab, site, f"#model=some&token={some.tokens[0]}")
-    buttons = tab.evaluate(
-        "[...document.querySelectorAll('.head li')].map(e => Boolean(e.querySelector('button')))"
-    )
-    ids = some.partners.ids[:, :, 0].transpose(1, 0, 2).ravel()
-    assert buttons == [int(i) in some.tokens for i in ids]
-    assert not all(buttons)
+    token = int(some.rest.tokens[0])
+    show(tab, site, f"#model=some&token={token}")
+    assert "A rarer token" in tab.evaluate("document.querySelector('.view').textContent")
+    listed = tab.evaluate(SEEN)["heads"]
+    best = [seen(HOSTILE[i]) for i in some.rest.ids[:, 0, 0]]
+    assert [[[name for name, _, _ in one] for one in head] for head in listed] == [
+        [[name]] for name in best
+    ]
 
 
 TABLE = """(() => ({
   scores: [...document.querySelectorAll('tbody tr')].map(row =>
     [...row.querySelectorAll('td')].map(cell => cell.textContent)),
   shifts: [...document.querySelectorAll('tfoot td')].map(cell => cell.textContent),
+  bars: [...document.querySelectorAll('.bars .share')].map(cell => cell.textContent),
 }))()"""
 
 
-@pytest.mark.parametrize("without", ["", "ee", "pp.e"])
-def test_terms_attention_and_shifts_are_those_of_the_package(tab, site, models, without) -> None:
-    terms, head, query = models["tiny"].terms(0), 2, 5
-    show(tab, site, f"#model=tiny&sentence=0&head={head}&query={query}&without={without}")
+def compare(tab, model, ids, head, query, without="", centred=True, shift=0) -> None:
+    """The table, the bars and the shifts, against the package in double precision."""
+    model = model.to(torch.float64)
+    folded = fold(model.attention)
+    places = list(range(shift, shift + len(ids)))
+    terms, most = six_terms(folded, model.embeddings, ids, places), TOLERANCE
     found = tab.evaluate(TABLE)
-    shown = torch.tensor(
-        [[float(cell.replace("−", "-").rstrip(" %")) for cell in row] for row in found["scores"]],
-        dtype=torch.float64,
+    shown = np.array(
+        [[float(cell.replace("−", "-").rstrip(" %")) for cell in row] for row in found["scores"]]
     )
-    keys = query + 1
+    row = slice(0, query + 1)
+
+    def of(values) -> np.ndarray:
+        values = values[head, query, row].numpy()
+        return values - values.mean() if centred else values
+
     for place, name in enumerate(TERMS):
-        torch.testing.assert_close(
-            shown[:, place], terms[name][head, query, :keys], atol=0.051, rtol=0
-        )
+        np.testing.assert_allclose(shown[:, 2 + place], of(terms[name]), atol=0.051 + most["terms"])
     kept = sum(terms[name] for name in TERMS if name not in without.split("."))
-    row = kept[head, query, :keys]
-    torch.testing.assert_close(shown[:, 6], row, atol=0.051, rtol=0)
-    scale = models["tiny"].folded.scale
-    torch.testing.assert_close(shown[:, 7] / 100, (row / scale).softmax(-1), atol=0.00051, rtol=0)
-    scores = terms.scores()[head, query, :keys] / scale
-    for name, text in zip(TERMS, found["shifts"], strict=False):
-        right = float(kl_of_removal(scores, terms[name][head, query, :keys] / scale))
-        assert float(text) == pytest.approx(right, abs=0.0051)
+    np.testing.assert_allclose(shown[:, 1], of(kept), atol=0.051 + 6 * most["terms"])
+    attention = (kept[head, query, row] / folded.scale).softmax(-1).numpy()
+    np.testing.assert_allclose(shown[:, 0] / 100, attention, atol=0.00051 + most["attention"])
+    assert [float(cell.rstrip(" %")) for cell in found["bars"]] == shown[:, 0].tolist()
+    scores = terms.scores()[head, query, row] / folded.scale
+    for name, text in zip(TERMS, found["shifts"][1:], strict=True):
+        right = float(kl_of_removal(scores, terms[name][head, query, row] / folded.scale))
+        assert float(text) == pytest.approx(right, abs=0.0051 + most["kl"])
+
+
+@pytest.mark.parametrize("without", ["", "ee", "pp.e"])
+def test_the_first_sentence_is_that_of_the_package(tab, site, book_model, opening, without) -> None:
+    show(tab, site, f"#without={without}", "sentence")
+    found = tab.evaluate(VIEW)
+    assert (found["text"], int(found["head"])) == (opening.text, opening.head)
+    assert found["query"] == f"explorer-word-{opening.query}"
+    compare(tab, book_model, list(opening.ids), opening.head, opening.query, without)
+    assert tab.evaluate("lnattnExplorer.load('book-gpt2/layer', 'abc').done ?? null") is None
+
+
+@pytest.mark.parametrize("text", ["The city of New York", "Été à Paris: 東京 👩‍👩‍👧!", "x"])
+def test_any_sentence_that_is_typed(tab, site, book_model, text) -> None:
+    show(tab, site, "#shift=3&centre=no", "sentence")
+    tab.evaluate("document.querySelector('#explorer-text').focus()")
+    tab.evaluate("document.activeElement.select()")
+    tab.evaluate("delete document.querySelector('.token-explorer').dataset.state; 0")
+    tab.call("Input.insertText", text=text)
+    tab.evaluate(READY)
+    ids = [8191, *book_model.tokenizer(text)["input_ids"]]
+    assert tab.evaluate(VIEW)["rows"] == len(ids)
+    head = int(tab.evaluate(VIEW)["head"])
+    compare(tab, book_model, ids, head, len(ids) - 1, centred=False, shift=3)
+
+
+def test_a_long_text_is_cut_and_says_so(tab, site, book_model) -> None:
+    show(tab, site, f"#text={'a+' * 90}", "sentence")
+    ids = [8191, *book_model.tokenizer("a " * 90)["input_ids"]]
+    found = tab.evaluate(VIEW)
+    assert len(found["words"]) == 64
+    assert found["said"] == f"The first 64 tokens are shown; {len(ids) - 64} more are left out."
+
+
+def test_a_map_tells_its_values_and_is_chosen_by_a_click(tab, site, opening) -> None:
+    show(tab, site, "#head=1&query=2", "sentence")
+    point = """(kind, query, key) => {
+      const canvas = document.querySelectorAll('.maps canvas')[3];
+      const box = canvas.getBoundingClientRect();
+      const n = document.querySelectorAll('.words button').length;
+      const at = place => box.width * (place + .5) / n;
+      canvas.dispatchEvent(new MouseEvent(kind, {bubbles: true, cancelable: true,
+        clientX: box.left + at(key), clientY: box.top + at(query)}));
+      return document.querySelector('.hover').textContent;
+    }"""
+    share = 100 * float(opening.terms.attention()[3, 4, 1])
+    assert tab.evaluate(f"({point})('mousemove', 4, 1)").endswith(f": {share:.1f} %")
+    assert "does not see" in tab.evaluate(f"({point})('mousemove', 1, 4)")
+    tab.evaluate("delete document.querySelector('.token-explorer').dataset.state; 0")
+    tab.evaluate(f"({point})('click', 4, 1)")
+    tab.evaluate(READY)
+    found = tab.evaluate(VIEW)
+    assert (found["head"], found["query"]) == ("3", "explorer-word-4")
+
+
+def test_the_front_pages_widget_follows_at_once(tab, site, opening) -> None:
+    show(tab, site, "", "widget")
+    shares = (
+        """[...document.querySelectorAll('.bars .share')].map(e => parseFloat(e.textContent))"""
+    )
+    terms, where = opening.terms, (opening.head, opening.query, slice(0, opening.query + 1))
+    right = 100 * terms.attention()[where]
+    np.testing.assert_allclose(tab.evaluate(shares), right, atol=0.051)
+    tab.evaluate("document.querySelector('#widget-keep-ee').click()")
+    tab.evaluate("new Promise(done => setTimeout(done, 100))")
+    right = 100 * terms.attention(without="ee")[where]
+    np.testing.assert_allclose(tab.evaluate(shares), right, atol=0.051)
+    assert tab.evaluate("document.activeElement.id") in ("widget-keep-ee", "")
+    tab.collect()
+    loaded = [event["request"]["url"] for event in tab.of("Network.requestWillBeSent")]
+    assert not [url for url in loaded if "/layer.js" in url or "/rows-" in url]
 
 
 def test_lost_data_are_reported_and_can_be_tried_again(chromium, site, tmp_path) -> None:
@@ -345,14 +578,13 @@ def test_lost_data_are_reported_and_can_be_tried_again(chromium, site, tmp_path)
         problem = "document.querySelector('[role=alert]')?.textContent ?? null"
         assert "tiny/shard-0.js could not be loaded" in tab.evaluate(problem)
         shard.write_text("throw new Error('broken')")
-        tab.evaluate("document.querySelector('[role=alert] button').click()")
+        tab.evaluate("document.querySelectorAll('[role=alert] button').forEach(b => b.click())")
         tab.evaluate("new Promise(done => setTimeout(done, 300))")
         assert "could not be loaded" in tab.evaluate(problem)
         shard.write_text(text)
         tab.evaluate(
             "document.querySelectorAll('.token-explorer').forEach(p => delete p.dataset.state);"
-            "document.querySelector('[role=alert] button').click();"
-            "document.querySelector('[data-part=sentence]').dataset.state = 'ready'"
+            "document.querySelectorAll('[role=alert] button').forEach(b => b.click())"
         )
         tab.evaluate(READY)
         assert tab.evaluate(problem) is None
@@ -363,13 +595,16 @@ def test_lost_data_are_reported_and_can_be_tried_again(chromium, site, tmp_path)
 
 @pytest.mark.skipif(accessibility.find() is None, reason="axe-core absent: pip install .[test]")
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_anyone_can_use_it(tab, site, theme) -> None:
-    show(tab, site, "#model=tiny&token=7&sentence=0&query=4")
+@pytest.mark.parametrize("page", PAGES)
+def test_anyone_can_use_it(tab, site, page, theme) -> None:
+    show(tab, site, "#model=tiny&token=7&query=4&without=pp", page)
     tab.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
-    write(tab, "c")
-    press(tab, "ArrowDown")
-    assert accessibility.violations(tab) == []
-    press(tab, "Escape")
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+    if page == "tokens":
+        write(tab, "c")
+        press(tab, "ArrowDown")
+        assert accessibility.violations(tab) == []
+        press(tab, "Escape")
     assert accessibility.violations(tab) == []
 
 

@@ -302,7 +302,7 @@ def test_the_embedded_model_is_small_and_always_the_same(book_model) -> None:
     assert all(text.isascii() for text in written.values())
     sigma = [x for name in written if name != "layer.js" for x in received(written[name])["sigma"]]
     right = mean_sigma(book_model.embeddings, book_model.attention.ln.eps)
-    np.testing.assert_allclose(sigma, right, rtol=1e-6)
+    np.testing.assert_allclose(sigma, right, rtol=5.1e-5)
 
 
 def test_models_that_cannot_be_computed_with_are_refused(book_model) -> None:

@@ -158,9 +158,8 @@ def opening_token(
     predecessor ranks best in its best head; among equals the pair that was seen most often. Where
     no token qualifies, the most frequent one.
     """
-    seen = np.array(
-        [counts.count(key, query) if key >= 0 else 0 for query, key in enumerate(main.tolist())]
-    )
+    pairs = enumerate(main.tolist())
+    seen = np.array([counts.count(key, query) if key >= 0 else 0 for query, key in pairs])
     strong = (seen >= OPENING_COUNT) & (seen >= OPENING_SHARE * counts.unigrams)
     pieces = np.array([text.startswith("##") for text in texts])
     able = np.flatnonzero(strong & pieces if (strong & pieces).any() else strong)
@@ -175,10 +174,14 @@ def opening_token(
 
 @dataclass(frozen=True, eq=False)
 class Opening:
-    """The sentence that is shown first, and the view of it: head and query."""
+    """The sentence that is shown first, and the view of it: head and query.
+
+    ids, tokens: its tokens and their texts; terms: in double precision.
+    """
 
     text: str
     ids: Sequence[int]
+    tokens: Sequence[str]
     terms: SixTerms
     head: int
     query: int
@@ -192,13 +195,14 @@ def strongest_view(model: FirstLayer, sentences: Sequence[str]) -> Opening:
     """
     model = model.to(torch.float64)
     folded, best, found = fold(model.attention), -1.0, None
+    texts = token_texts(model.tokenizer, model.embeddings.vocab_size)
     for text, ids in zip(sentences, encode_sentences(model, sentences), strict=True):
         terms = six_terms(folded, model.embeddings, ids)
         moved = torch.stack([removal(terms, name) for name in TERMS]).amax(dim=0)
         if float(moved.max()) > best:
             best = float(moved.max())
             head, query = divmod(int(moved.argmax()), len(ids))
-            found = Opening(text, ids, terms, head, query)
+            found = Opening(text, ids, [texts[i] for i in ids], terms, head, query)
     if found is None:
         raise ResultError("the explorer has no sentence to open with; give it one.")
     return found

@@ -112,14 +112,14 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
             continue
         facts = {"name": wanted.choice.name, "why": wanted.choice.why, "computed": wanted.computed}
         listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
-    value = {"models": listed, "absent": absent, **_facts()}
+    value = {"models": listed, "absent": absent, **shared_facts()}
     text = script("models", value)
     write_atomically(folder / "models.js", lambda file: file.write(text.encode("ascii")))
     _clear(folder, {*SCRIPTS, *STYLES, "models.js", *(model["folder"] for model in listed)})
 
 
-def _facts() -> dict[str, Any]:
-    """What all parts know: the terms' names and colours, examples, and how exact the numbers are."""
+def shared_facts() -> dict[str, Any]:
+    """What all parts know: the terms' names and colours, examples, and how exact numbers are."""
     from booksite.explorer.data import LONGEST
     from booksite.explorer.first_layer import TOLERANCE
 
@@ -191,7 +191,7 @@ def _compute(wanted: Wanted, folder: Path, key: str) -> None:
         if wanted.computed:
             written |= dict(layer_scripts(model, wanted.folder))
             opening = strongest_view(model, sentences())
-            written["opening.js"] = opening_script(opening, explored.texts, wanted.folder)
+            written["opening.js"] = opening_script(opening, wanted.folder)
         for name, text in written.items():
             (fresh / name).write_text(text, encoding="ascii")
         files = {path.name: sha256_of_file(path) for path in sorted(fresh.iterdir())}

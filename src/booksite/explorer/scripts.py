@@ -9,7 +9,7 @@ same model, counts and sentences give the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -92,16 +92,18 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
     predecessor, in every head; keys, queries, rest: (id, score) by head. A text is empty where a
     token has none of these.
     """
-    counts, vocab, main = explored.counts, len(explored.texts), explored.main
-    auroc = np.rint(1000 * explored.study.auroc.T.astype(np.float64))
+    counts, vocab, rank = explored.counts, len(explored.texts), explored.main_rank
+    auroc = np.rint(1000 * np.nan_to_num(explored.study.auroc.T, nan=-1)).astype(np.int64)
     largest = _largest(explored)
     lists = {name: getattr(explored, name) for name in ("keys", "queries", "rest")}
-    written = {name: {} if one is None else _by_token(one, largest) for name, one in lists.items()}
+    written = {name: _by_token(one, largest) for name, one in lists.items() if one is not None}
+    rare = written.get("rest", {})
     for number, first in enumerate(range(0, vocab, PER_SHARD)):
         tokens = range(first, min(first + PER_SHARD, vocab))
-        full = [token for token in tokens if token not in written["rest"]]
-        known = [token for token in full if not np.isnan(auroc[token]).any()]
-        habits = [token for token in tokens if main[token] >= 0 and written["rest"]]
+        full = {token for token in tokens if token not in rare}
+        known = {token for token in full if auroc[token].min() >= 0}
+        # The browser finds the ranks itself where it finds the lists.
+        usual = {token for token in tokens if explored.main[token] >= 0 and written}
         yield (
             f"shard-{number}",
             {
@@ -110,24 +112,12 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
                 "before": [
                     _neighbours(*counts.predecessors(token), LEAST_COUNT) for token in tokens
                 ],
-                "after": _some(tokens, full, lambda token: _neighbours(*counts.successors(token))),
-                "auroc": _some(tokens, known, lambda token: digits(auroc[token], AUROC_DIGITS)),
-                "rank": _some(
-                    tokens, habits, lambda token: digits(explored.main_rank[token], ID_DIGITS)
-                ),
-                **{
-                    name: [of.get(token, "") for token in tokens]
-                    for name, of in written.items()
-                    if of
-                },
+                "after": [_neighbours(*counts.successors(t)) if t in full else "" for t in tokens],
+                "auroc": [digits(auroc[t], AUROC_DIGITS) if t in known else "" for t in tokens],
+                "rank": [digits(rank[t], ID_DIGITS) if t in usual else "" for t in tokens],
+                **{name: [of.get(token, "") for token in tokens] for name, of in written.items()},
             },
         )
-
-
-def _some(tokens: range, those: Sequence[int], text: Callable[[int], str]) -> list[str]:
-    """A text for each token, empty unless it is one of those."""
-    wanted = set(those)
-    return [text(token) if token in wanted else "" for token in tokens]
 
 
 def _by_token(partners: Partners, largest: float) -> dict[int, str]:
@@ -151,7 +141,7 @@ def _neighbours(tokens: np.ndarray, counts: np.ndarray, least: int | None = None
     return digits(pairs, ID_DIGITS + COUNT_DIGITS)
 
 
-def opening_script(opening: Opening, texts: list[str], name: str) -> str:
+def opening_script(opening: Opening, name: str) -> str:
     """The first sentence with its terms, so that it can be shown before the layer is there.
 
     pairs: [term·head pair], query by query, of a causal model only those with key ≤ query; keys:
@@ -164,7 +154,7 @@ def opening_script(opening: Opening, texts: list[str], name: str) -> str:
     value = {
         "text": opening.text,
         "ids": list(opening.ids),
-        "tokens": [texts[token] for token in opening.ids],
+        "tokens": list(opening.tokens),
         "heads": terms.folded.n_heads,
         "causal": terms.folded.causal,
         "scale": terms.folded.scale,

@@ -104,10 +104,13 @@ window.lnattnExplorer = (() => {
 
   const isDark = () => document.documentElement.dataset.theme === "dark";
 
-  /** Blue below zero, vermilion above, as in the book's figures; see-through near zero. */
-  function colour(share) {
+  /**
+   * Blue below zero, vermilion above, as in the book's figures; see-through near zero.
+   * most: how strong the colour of ±1 is; behind a number weaker than in a map, so that it reads.
+   */
+  function colour(share, most = 0.45) {
     const [below, above] = isDark() ? ["86, 180, 233", "255, 140, 66"] : ["0, 114, 178", "213, 94, 0"];
-    const strength = Math.min(1, Math.abs(share)) * 0.65;
+    const strength = Math.min(1, Math.abs(share)) * most;
     return `rgba(${share < 0 ? below : above}, ${strength.toFixed(3)})`;
   }
 

@@ -94,7 +94,7 @@
     brush.fillRect(0, 0, n * CELL, n * CELL);
     rows.forEach((row, q) => found.terms.keysOf(q).forEach((k, i) => {
       brush.clearRect(k * CELL, q * CELL, CELL, CELL);
-      brush.fillStyle = colour(row[i] / largest);
+      brush.fillStyle = colour(row[i] / largest, 0.9);
       brush.fillRect(k * CELL, q * CELL, CELL, CELL);
     }));
     brush.strokeStyle = "rgba(118, 118, 118, 1)";

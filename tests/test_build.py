@@ -265,6 +265,33 @@ def test_a_change_in_the_source_runs_the_chapter_again(book, capfd):
     assert "the answer is 42" in page.read_text()
 
 
+def test_a_page_that_shows_commands_follows_them(book, capfd):
+    """The execution cache stays, so a chapter beside it must show the run that it had."""
+    drawn = "import random\nprint('drawn', random.SystemRandom().random())"
+    command = book / "src" / "lnattn" / "commands" / "count.txt"
+    command.parent.mkdir()
+    command.write_text("counts words")
+    show = f"print(open({str(command)!r}).read())  # as lnattn.cli would"
+    (book / "chapter.md").unlink()
+    (book / "notebooks").mkdir()
+    (book / "notebooks" / "cli.md").write_text(CHAPTER.format(code=show))
+    (book / "notebooks" / "06-heads.md").write_text(CHAPTER.format(code=drawn))
+    (book / "_toc.yml").write_text(
+        "format: jb-book\nroot: notebooks/cli\nchapters:\n- file: notebooks/06-heads\n"
+    )
+
+    def page(name: str) -> str:
+        return (book / "_build" / "html" / "notebooks" / f"{name}.html").read_text()
+
+    assert build.build(book) == 0
+    assert "counts words" in page("cli")
+    (before,) = re.findall(r"drawn 0\.\d+", page("06-heads"))
+    command.write_text("counts pairs")
+    assert build.build(book) == 0
+    assert "counts pairs" in page("cli")
+    assert before in page("06-heads")
+
+
 def test_one_chapter_is_run_and_the_next_build_shows_that_run(book, capfd):
     """The chapter prints a number that is new in every run, so a second run would show."""
     code = "import random\nprint('drawn', random.SystemRandom().random())"

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import yaml
 
+from booksite.command_pages import forget_outdated_pages
 from booksite.inputs import execution_digest, site_digest
 from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import LnattnError, ResultError
@@ -84,6 +85,7 @@ def build(root: Path, *, force: bool = False) -> int:
     folders.stamp.unlink(missing_ok=True)
     prune(folders.caches, keep=digest)
     (cache / "ledger").mkdir(parents=True, exist_ok=True)
+    forget_outdated_pages(root, cache, folders.doctrees)
     config = write_config(root, folders, cache)
     say("executing what changed and building the pages")
     status = subprocess.run(
@@ -244,7 +246,7 @@ def prune(caches: Path, keep: str, count: int = KEPT_CACHES) -> list[str]:
 
 
 def publish_ledger(site: Path, target: Path) -> None:
-    """Replace the ledger's records by those that the site shows (see `web.claims_page`)."""
+    """Replace the ledger's records by those that the site shows (see `claims_page`)."""
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     for claim in read_json(site)["claims"] if site.is_file() else ():

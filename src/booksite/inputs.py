@@ -16,7 +16,7 @@ from pathlib import Path
 from lnattn.paths import FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
 
-#: The command line: chapters print its help, but compute nothing with it.
+#: The command line: one page shows it (see `command_pages`), no chapter computes with it.
 _COMMANDS = (Path("src", "lnattn", "cli.py"), Path("src", "lnattn", "commands"))
 #: What running programs leave behind, never an input.
 _LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
@@ -48,6 +48,11 @@ def site_digest(root: Path, execution: str, repository: str = "") -> str:
     pages = ("book", "notebooks", "tests", "_config.yml", "_toc.yml", "src/booksite")
     files = files_below(*(root / name for name in (*pages, *_COMMANDS, FROZEN_CLAIMS)))
     return digest_of(root, files, {"execution": execution, "repository": repository})
+
+
+def commands_digest(root: Path) -> str:
+    """Digest of the command line alone."""
+    return digest_of(root, files_below(*(root / place for place in _COMMANDS)), {})
 
 
 def _at_or_below(path: Path, places: Iterable[Path]) -> bool:

@@ -21,7 +21,7 @@ from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.tokenizers import encode_stream
 from lnattn.training import loop as training
 from lnattn.training import state as training_state
-from lnattn.training.book_model import train_book_model
+from lnattn.training.book_model import beside_twin, train_book_model
 from lnattn.training.loop import held_out_loss, train, windows
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.state import training_log
@@ -220,6 +220,38 @@ def test_snapshots_double_their_steps_and_weights_are_of_half_precision(
     assert layer.embeddings.W_E.dtype == torch.float32
     stored = _weights(tmp_path)["transformer.wte.weight"]
     assert torch.equal(layer.embeddings.W_E, stored.float())
+
+
+def test_a_twin_is_compared_at_the_last_step_of_equal_training(corpus, tmp_path) -> None:
+    plan = replace(TINY, schedule="trapezoid", steps=10, evaluate_every=2, dropout=0.0)
+    options = {"device": "cpu", "progress": False}
+    text = [corpus[0]], [corpus[1]]
+    short = replace(plan, attention="diagonal", steps=5, evaluate_every=1)
+    train_book_model(*text, tmp_path / "twin", short, **options)
+    twin_log = training_log(tmp_path / "twin")
+    record = train_book_model(
+        *text, tmp_path / "model", plan, twin=tmp_path / "twin", licence="CC0 1.0", **options
+    )
+    # The twin's rate falls from step 4 of 5 on, the model's from 8 of 10: 4 is the last in common.
+    assert record["twin"] == {
+        "step": 4,
+        "tokens": 4 * 4 * 16,
+        "held_out_loss": record["log"][1]["held_out_loss"],
+        "held_out_loss_of_twin": twin_log[3]["held_out_loss"],
+    }
+    card = (tmp_path / "model" / "README.md").read_text()
+    assert f"{twin_log[3]['held_out_loss']:.4f} nats" in card
+    assert "The text: CC0 1.0." in card
+    with pytest.raises(CheckpointError, match="is no twin of"):
+        beside_twin(tmp_path / "twin", tmp_path / "model")
+    other = replace(short, seed=1)
+    train_book_model(*text, tmp_path / "other", other, **options)
+    with pytest.raises(CheckpointError, match="is no twin of"):
+        beside_twin(tmp_path / "model", tmp_path / "other")
+    late = replace(short, steps=3, evaluate_every=3)
+    train_book_model(*text, tmp_path / "late", late, **options)
+    with pytest.raises(CheckpointError, match="no common step"):
+        beside_twin(tmp_path / "model", tmp_path / "late")
 
 
 def test_a_llama_is_trained_by_the_same_command(corpus, tmp_path) -> None:

@@ -56,6 +56,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="text that is evaluated on and never trained on (default: WikiText's validation)",
     )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the model's folder")
+    parser.add_argument(
+        "--licence", metavar="TEXT", help="source and licence of the text, for the model's card"
+    )
+    parser.add_argument(
+        "--twin",
+        metavar="FOLDER",
+        help="a run with --attention diagonal, whose loss is recorded beside this one's",
+    )
     parser.add_argument("--device", help="cpu, cuda, … (default: a GPU if there is one)")
     parser.add_argument(
         "--compiled", action="store_true", help="torch.compile the step (needs a C++ compiler)"
@@ -81,6 +89,8 @@ def run(args: argparse.Namespace) -> None:
         args.held_out,
         args.out,
         TrainingPlan(**given),
+        licence=args.licence,
+        twin=args.twin,
         device=device,
         compiled=args.compiled,
         progress=not args.quiet,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,8 @@ def train_book_model(
     folder: Path | str,
     plan: TrainingPlan | None = None,
     *,
+    licence: str | None = None,
+    twin: Path | str | None = None,
     device: str | None = None,
     compiled: bool = False,
     progress: bool = True,
@@ -47,6 +49,8 @@ def train_book_model(
     Writes config.json, model.safetensors, tokenizer files, training.json (losses, baselines,
     corpus checksums, plan) and counts.npz (unigrams and bigrams of the training text). A run that
     was interrupted goes on where it stopped when called again with the same arguments.
+    licence: where the text comes from and its licence, for the card; twin: the folder of a run
+    with attention "diagonal", to be compared with by the rule of `beside_twin`.
     """
     plan = plan or TrainingPlan()
     folder = Path(folder)
@@ -92,12 +96,18 @@ def train_book_model(
         plan=asdict(plan),
         plan_changes=read_json(folder / "checkpoint" / "progress.json").get("plan_changes", []),
         corpus=corpus,
-        tokens={"train": len(train_tokens), "held_out": len(held_tokens)},
+        licence_of_text=licence,
+        tokens={
+            "train": len(train_tokens),
+            "held_out": len(held_tokens),
+            "seen": log[-1]["step"] * plan.batch * plan.context,
+        },
         held_out_loss=held_out_loss(model, held_tokens, plan.context),
         baselines={
             "unigram": unigram_loss(train_tokens, held_tokens, plan.vocab_size),
             "bigram_kneser_ney": bigram_loss(train_tokens, held_tokens, plan.vocab_size),
         },
+        twin=beside_twin(folder, twin) if twin is not None else None,
         loss_unit="nats per token, mean over the held-out stream",
         seconds_of_last_session=round(seconds, 1),
         log=log,
@@ -109,6 +119,50 @@ def train_book_model(
     return record
 
 
+def beside_twin(folder: Path | str, twin: Path | str) -> dict[str, int | float]:
+    """The held-out losses of a run and of its diagonal twin after the same training.
+
+    The rule: both runs have one corpus, tokenizer and plan, but for the attention and the length;
+    they are compared at the last step that both evaluated and up to which their learning rates
+    were the same, step by step. So a short twin serves a long run: on a trapezoid's plateau the
+    length does not matter. Raises `CheckpointError` where there is no such step.
+    """
+    folders = Path(folder), Path(twin)
+    runs = [read_json(f / "checkpoint" / "progress.json") for f in folders]
+    plan, other = (TrainingPlan(**run["plan"]) for run in runs)
+    alike = replace(
+        other,
+        attention=plan.attention,
+        steps=plan.steps,
+        patience=plan.patience,
+        evaluate_every=plan.evaluate_every,
+    )
+    files = ("checkpoint/corpus.json", "tokenizer.json")
+    same_text = all((folders[0] / f).read_bytes() == (folders[1] / f).read_bytes() for f in files)
+    if alike != plan or other.attention != "diagonal" or not same_text:
+        raise CheckpointError(
+            f"{twin} is no twin of {folder}: it needs --attention diagonal, and the same text, "
+            "tokenizer and plan."
+        )
+    losses = [{e["step"]: e["held_out_loss"] for e in run["log"]} for run in runs]
+    common = [
+        step
+        for step in sorted(losses[0].keys() & losses[1].keys())
+        if all(plan.rate(s) == other.rate(s) for s in range(step))
+    ]
+    if not common:
+        raise CheckpointError(
+            f"{folder} and {twin} evaluated no common step with the same learning rates before."
+        )
+    step = common[-1]
+    return {
+        "step": step,
+        "tokens": step * plan.batch * plan.context,
+        "held_out_loss": losses[0][step],
+        "held_out_loss_of_twin": losses[1][step],
+    }
+
+
 def model_card(record: Mapping[str, Any]) -> str:
     """A README for the model's folder, all of its numbers taken from the training record."""
     plan, losses = record["plan"], record["baselines"]
@@ -118,17 +172,25 @@ def model_card(record: Mapping[str, Any]) -> str:
         for item in items
     )
     kind = {"gpt2": "GPT-2", "llama": "Llama"}[plan["architecture"]]
-    return f"""# {record["name"]}
+    tokens, licence = record["tokens"], record.get("licence_of_text")
+    card = f"""# {record["name"]}
 
 A {kind} of {plan["layers"]} layers, d_model {plan["d_model"]}, {plan["heads"]} heads, context
 {plan["context"]} and {plan["vocab_size"]} byte-level BPE tokens, made by `lnattn train-book-model`
-on {record["date"]} from {record["tokens"]["train"]} tokens of text.
+on {record["date"]}: {tokens["seen"]} tokens of training on a text of {tokens["train"]}, products in
+{plan["precision"]}.
 
-Held-out loss: {record["held_out_loss"]:.4f} nats per token, over {record["tokens"]["held_out"]}
+Held-out loss: {record["held_out_loss"]:.4f} nats per token, over {tokens["held_out"]}
 tokens that took no part in the training (unigram baseline {losses["unigram"]:.4f}, interpolated
-Kneser–Ney bigram baseline {losses["bigram_kneser_ney"]:.4f}).
-
-- `model.safetensors`: sha256 {record["weights_sha256"]}
+Kneser–Ney bigram baseline {losses["bigram_kneser_ney"]:.4f}, both of the same text).
+"""
+    if twin := record.get("twin"):
+        card += f"""
+A twin whose tokens see themselves alone, after {twin["tokens"]} tokens of the same training:
+{twin["held_out_loss_of_twin"]:.4f} nats per token; this model had {twin["held_out_loss"]:.4f}.
+"""
+    card += f"""
+- `model.safetensors`: float16, to be computed with in float32; sha256 {record["weights_sha256"]}
 - `counts.npz`: unigram and bigram counts of the training text; document ends are tokens
 - `training.json`: plan, log of losses, versions, corpus checksums
 
@@ -136,9 +198,11 @@ Corpus:
 
 {files}
 
-Licences: the weights are under the licence of this project; the text they were trained on is under
-its own (see the corpus's source), and none of it is in this folder except as counts.
+The text: {licence or "its licence was not given when the model was trained; see its source"}.
+The weights are under the licence of this project; none of the text is in this folder, except as
+counts of tokens and as pieces of words in the tokenizer.
 """
+    return card
 
 
 def _remember_corpus(folder: Path, corpus: dict[str, object]) -> None:

@@ -24,6 +24,12 @@ GUIDELINES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21a
 CONTRAST = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
 
 
+# A colour that is still changing, as after a change of theme, is none that a reader sees.
+_STILL = """document.head.insertAdjacentHTML('beforeend',
+  '<style>*, *::before, *::after {transition: none !important; animation: none !important}</style>')
+"""
+
+
 def find() -> Path | None:
     """The checker's script, where the package that carries it is installed."""
     found = importlib.util.find_spec("axe_core_python")
@@ -45,4 +51,5 @@ def violations(page: Page, rules: dict[str, Any] = GUIDELINES) -> list[str]:
         raise RuntimeError("axe-core is absent; pip install -e '.[test]'")
     if not page.evaluate("'axe' in window"):
         page.evaluate(_source(path) + ";0")
+        page.evaluate(_STILL)
     return page.evaluate(_RUN % (rules, list(GRAVE)))

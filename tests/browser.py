@@ -168,6 +168,17 @@ class Page:
             raise RuntimeError(json.dumps(answer["exceptionDetails"]))
         return answer["result"].get("value")
 
+    def until(self, condition: str) -> None:
+        """Wait until a JavaScript expression holds; an error where it does not in a while."""
+        self.evaluate(f"""new Promise((done, fail) => {{
+          const limit = Date.now() + {1000 * self.browser.patience};
+          (function look() {{
+            if ({condition}) done(true);
+            else if (Date.now() > limit) fail(new Error({json.dumps(condition)}));
+            else setTimeout(look, 10);
+          }})();
+        }})""")
+
     def wait_for(self, method: str) -> dict[str, Any]:
         """The next event of this kind."""
         until = time.monotonic() + self.browser.patience

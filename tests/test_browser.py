@@ -28,6 +28,7 @@ def address():
         yield address
 
 
+EXPLORED = "[...document.querySelectorAll('.token-explorer')].every(e => e.dataset.state)"
 LOOK = """
 (() => {
   const article = document.querySelector('.bd-article') ?? document.body;
@@ -148,7 +149,7 @@ def test_the_site_works_from_a_disk(page, chromium):
     tab = chromium.open(360, 740)
     try:
         tab.go((SITE / page).as_uri())
-        tab.evaluate("new Promise(done => setTimeout(done, 500))")
+        tab.until(EXPLORED)
         found = tab.evaluate(LOOK)
         wrong, urls = problems(tab), requested(tab)
         states = tab.evaluate(
@@ -167,7 +168,7 @@ def test_the_explorers_first_view_is_small(chromium):
     tab = chromium.open(360, 740)
     try:
         tab.go((SITE / "book" / "token-explorer.html").as_uri())
-        tab.evaluate("new Promise(done => setTimeout(done, 500))")
+        tab.until(EXPLORED)
         tab.collect()
         own = {url.split("?")[0] for url in requested(tab) if "/_static/explorer/" in url}
     finally:

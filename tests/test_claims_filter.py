@@ -71,8 +71,7 @@ def test_all_rows_are_shown_at_first_and_each_filter_narrows(page):
     assert page.evaluate(SHOWN) == []
     assert "0 of" in page.evaluate("document.querySelector('.claims-shown').textContent")
     page.evaluate("document.querySelector('.claims-filter [type=reset]').click()")
-    page.evaluate("new Promise(done => setTimeout(done, 50))")
-    assert len(page.evaluate(SHOWN)) == len(claims()) + 1
+    page.until(f"({SHOWN}).length === {len(claims()) + 1}")
 
 
 def test_all_words_must_be_there_in_any_case(page):

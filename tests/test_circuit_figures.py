@@ -12,7 +12,11 @@ mpl.use("Agg")
 from lnattn.book.figures import circuits, costs
 from lnattn.book.style import use_style
 
-rng = np.random.default_rng(0)
+
+@pytest.fixture
+def rng():
+    """The same numbers for every test, whichever runs first."""
+    return np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
@@ -49,7 +53,7 @@ def test_readers_are_labelled_from_the_first_layer_on_and_marks_are_framed():
     assert frame.get_y() == pytest.approx(0.54)
 
 
-def test_distributions_mark_single_scores_where_they_are():
+def test_distributions_mark_single_scores_where_they_are(rng):
     samples = {"a": rng.random(100), "b": rng.random(100)}
     figure = circuits.score_distributions(samples, 0.2, {"x": 0.7})
     (ax,) = figure.axes
@@ -67,7 +71,7 @@ def test_bars_show_every_part_and_the_rest_together():
     assert len(circuits.logit_parts(parts[:5], "logit", most=5).axes[0].patches) == 5
 
 
-def test_path_groups_show_groups_and_pairs_of_heads():
+def test_path_groups_show_groups_and_pairs_of_heads(rng):
     figure = circuits.path_groups({"direct": 1.0, "virtual": -0.5}, rng.normal(size=(3, 2)), "t")
     bars, image = figure.axes[:2]
     assert [bar.get_width() for bar in bars.patches] == [1.0, -0.5]
@@ -76,7 +80,7 @@ def test_path_groups_show_groups_and_pairs_of_heads():
     circuits.path_groups({"direct": 0.0}, np.zeros((1, 1)), "t").canvas.draw()
 
 
-def test_head_scores_name_every_head():
+def test_head_scores_name_every_head(rng):
     ax = circuits.head_scores(rng.random((2, 3)), rng.random((2, 3)), 0.1).axes[0]
     assert sorted(text.get_text() for text in ax.texts) == [
         "0.0", "0.1", "0.2", "1.0", "1.1", "1.2"
@@ -87,7 +91,7 @@ def test_head_scores_name_every_head():
     }
 
 
-def test_cost_figures_have_labelled_axes():
+def test_cost_figures_have_labelled_axes(rng):
     shares = pd.DataFrame({"a": [0.5, 0.2], "b": [0.5, 0.8]}, index=[64, 128])
     table = pd.DataFrame(
         {

@@ -236,7 +236,7 @@ kernelspec:
 def book(tmp_path, monkeypatch):
     """A book of one chapter with this repository's settings."""
     pytest.importorskip("jupyter_book")
-    monkeypatch.setenv("LNATTN_MODEL", "none")
+    monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
     for name in ("_config.yml", "book/references.bib", "book/static", "book/images"):
         target = tmp_path / name
         target.parent.mkdir(exist_ok=True)

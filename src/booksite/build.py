@@ -24,6 +24,7 @@ from booksite.command_pages import forget_outdated_pages
 from booksite.inputs import execution_digest, site_digest
 from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import LnattnError, ResultError
+from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.choice import Choice, default_model
 from lnattn.paths import repository
 from lnattn.storage import read_json
@@ -71,7 +72,7 @@ def build(root: Path, *, force: bool = False) -> int:
     if not (root / "_toc.yml").is_file():
         raise ResultError(f"{root} has no _toc.yml; run from a clone of the book's repository.")
     folders = Folders(root / "_build")
-    choice = default_model()
+    choice = prepared()
     digest = execution_digest(root, choice.name)
     fingerprint = site_digest(root, digest, " ".join(addresses()))
     say(f"model {choice}, execution cache {digest}")
@@ -102,6 +103,16 @@ def build(root: Path, *, force: bool = False) -> int:
     return 0
 
 
+def prepared() -> Choice:
+    """The model of the chapters, fetched if it must be, and opened: they read local files only.
+
+    Raises `CheckpointError` where a model that the user named cannot be had.
+    """
+    choice = default_model()
+    open_checkpoint(choice.name)
+    return choice
+
+
 def execute_chapter(root: Path, name: str) -> int:
     """Run one chapter on the chosen model, whatever the cache holds; returns the exit status.
 
@@ -109,7 +120,7 @@ def execute_chapter(root: Path, name: str) -> int:
     `_build/executed/MODEL`, and into the cache, so that the next `make book` shows this run.
     """
     chapter = find_chapter(root, name)
-    folders, choice = Folders(root / "_build"), default_model()
+    folders, choice = Folders(root / "_build"), prepared()
     digest = execution_digest(root, choice.name)
     cache = folders.caches / digest
     prune(folders.caches, keep=digest)
@@ -159,7 +170,7 @@ def make_pdf(root: Path) -> int:
 
 def build_other(root: Path, builder: str) -> int:
     """Build something else than the site from chapters that were executed; the exit status."""
-    folders, choice = Folders(root / "_build"), default_model()
+    folders, choice = Folders(root / "_build"), prepared()
     cache = folders.caches / execution_digest(root, choice.name)
     command = jupyter_book(root, folders.build / "_config.yml", builder=builder)
     return subprocess.run(
@@ -218,6 +229,7 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
     (kernel / "kernel.json").write_text(json.dumps(specification, indent=1))
     return {
         **os.environ,
+        "HF_HUB_OFFLINE": "1",  # what is needed was fetched before (`prepared`)
         "JUPYTER_PATH": str(folders.build / "jupyter"),
         "IPYTHONDIR": str(folders.build / "ipython"),
         "LNATTN_LEDGER": str(cache / "ledger"),

@@ -18,9 +18,10 @@ from lnattn.studies.affinity.auroc import (
     Neighbours,
     frequency_vectors,
     head_auroc,
+    head_aurocs,
 )
-from lnattn.studies.affinity.auroc_kernel import make_room, row_auroc
-from lnattn.studies.affinity.vectors import TokenVectors
+from lnattn.studies.affinity.auroc_kernel import make_room, row_aurocs
+from lnattn.studies.affinity.vectors import TokenVectors, other_owners
 from lnattn.text.ngrams import count_bigrams
 
 
@@ -33,12 +34,18 @@ def oracle(scores: np.ndarray, positives: np.ndarray, counts: np.ndarray) -> flo
 
 
 def kernel(scores: np.ndarray, positives: np.ndarray, counts: np.ndarray) -> float:
-    return row_auroc(
-        scores,
-        np.asarray(positives, dtype=np.int32),
-        np.asarray(counts, dtype=np.int64),
-        make_room(scores, max(1, len(positives))),
-    )
+    return together(scores, [(positives, counts)])[0]
+
+
+def together(scores: np.ndarray, sets: list[tuple]) -> np.ndarray:
+    """The kernel's answer for several sets of positives and counts."""
+    ends = np.cumsum([0, *(len(positives) for positives, _ in sets)])
+    positives = np.concatenate([np.asarray(one, dtype=np.int32) for one, _ in sets])
+    counts = np.concatenate([np.asarray(one, dtype=np.int64) for _, one in sets])
+    areas = np.zeros(len(sets))
+    room = make_room(len(scores), max(1, len(positives)))
+    row_aurocs(scores, ends, positives, counts, room, areas)
+    return areas
 
 
 @st.composite
@@ -79,6 +86,19 @@ def test_large_rows_equal_scikit_learn(n: int, dtype: type) -> None:
         assert kernel(scores, positives, counts) == pytest.approx(
             oracle(scores, positives, counts), abs=1e-9
         )
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.data(), st.integers(2, 40), st.integers(0, 5))
+def test_several_sets_at_once_equal_each_alone(data: st.DataObject, vocab: int, n: int) -> None:
+    """Sets overlap, are empty, or hold every token; scores are tied within and across them."""
+    values = st.sampled_from([-1.0, 0.0, 0.25, 0.2500001, 7.0])
+    scores = np.array(data.draw(st.lists(values, min_size=vocab, max_size=vocab)))
+    ids = st.lists(st.integers(0, vocab - 1), unique=True, max_size=vocab)
+    sets = [(one, np.arange(1, len(one) + 1)) for one in data.draw(st.lists(ids, max_size=n))]
+    sets += [([], np.array([])), (list(range(vocab)), np.ones(vocab))]
+    alone = [kernel(scores, *one) for one in sets]
+    np.testing.assert_array_equal(together(scores, sets), alone)
 
 
 def test_row_known_values() -> None:
@@ -128,6 +148,20 @@ def test_reversed_bigrams_are_successors() -> None:
     for token in range(70):
         for a, b in zip(after.of(token), before.of(token), strict=True):
             np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("keys", [True, False])
+def test_renamed_neighbours_are_shuffled_vectors(keys: bool) -> None:
+    """Vectors that change owners and names that change places give the same areas."""
+    vectors, bigrams = random_case()
+    before, after = Neighbours.before(bigrams), Neighbours.after(bigrams)
+    order = other_owners(70, 4).numpy()
+    expected = head_auroc(vectors.shuffled(4, keys=keys), before).values
+    plain, found, other = head_aurocs(vectors, [before, before.renamed(order, tokens=keys), after])
+    np.testing.assert_allclose(found.values[:, order], expected, atol=1e-12)
+    np.testing.assert_allclose(plain.values, head_auroc(vectors, before).values, atol=1e-12)
+    np.testing.assert_allclose(other.values, head_auroc(vectors, after).values, atol=1e-12)
+    assert np.nanmax(np.abs(expected - plain.values)) > 0.1
 
 
 def test_some_queries_only() -> None:

@@ -56,6 +56,8 @@ def test_study_is_made_of_its_parts(
     wrong = head_auroc(vectors.shuffled(2, keys=False), before).mean()
     np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("wrong query")], wrong)
     np.testing.assert_allclose(specific_auroc(study), expected.mean() - wrong, atol=1e-6)
+    dealt = head_auroc(vectors.shuffled(2), before).mean()
+    np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("shuffled")], dealt)
     reverse = head_auroc(vectors, Neighbours.before(counts.bigrams.T.tocsr())).mean()
     np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("reversed")], reverse)
 

@@ -22,7 +22,8 @@ from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.studies.affinity.auroc_kernel import auroc_of_rows
+from lnattn.progress import progress_bar
+from lnattn.studies.affinity.auroc_kernel import aurocs_of_rows
 from lnattn.studies.affinity.topk import score_blocks
 from lnattn.studies.affinity.vectors import TokenVectors
 
@@ -62,6 +63,22 @@ class Neighbours:
             matrix.indptr.astype(np.int64),
             matrix.indices.astype(np.int32),
             matrix.data.astype(np.int64),
+        )
+
+    def renamed(self, order: Int[np.ndarray, "vocab"], *, tokens: bool = True) -> Neighbours:
+        """The same table for other names: row b becomes row order[b], and token a order[a].
+
+        tokens=False keeps the names inside the rows. Against this table, the AUROC of query token
+        order[b] is what b has against the original where vectors have changed owners
+        (`TokenVectors.shuffled` with the same order).
+        """
+        old = np.argsort(order)  # which row comes to each place
+        lengths = self.n_distinct[old]
+        indptr = np.append(0, np.cumsum(lengths))
+        entry = np.arange(len(self.tokens)) + np.repeat(self.indptr[old] - indptr[:-1], lengths)
+        inside = self.tokens[entry]
+        return Neighbours(
+            indptr, order[inside].astype(np.int32) if tokens else inside, self.counts[entry]
         )
 
     @property
@@ -179,32 +196,66 @@ def head_auroc(
 
     Raises `CorpusError` when counts and vectors have different vocabularies.
     """
+    return head_aurocs(vectors, [neighbours], query_ids, key_ids, device)[0]
+
+
+def head_aurocs(
+    vectors: TokenVectors,
+    several: Sequence[Neighbours],
+    query_ids: Sequence[int] | np.ndarray | None = None,
+    key_ids: Sequence[int] | np.ndarray | None = None,
+    device: str | torch.device | None = None,
+) -> list[HeadAuroc]:
+    """`head_auroc` against several tables of neighbours, in little more than the time of one.
+
+    The scores of a query token are made and looked at once for all of them.
+    """
     vocab = vectors.vocab_size
-    if neighbours.vocab_size != vocab:
-        raise CorpusError(
-            f"the counts are over {neighbours.vocab_size} tokens but the model has {vocab}; "
-            "count the corpus with the model's own tokenizer."
-        )
+    for neighbours in several:
+        if neighbours.vocab_size != vocab:
+            raise CorpusError(
+                f"the counts are over {neighbours.vocab_size} tokens but the model has {vocab}; "
+                "count the corpus with the model's own tokenizer."
+            )
     if query_ids is None and vectors.tokens is not None:
         query_ids = vectors.tokens.numpy()
     asked, chosen = _ids(query_ids, vocab, "query tokens"), None
     if key_ids is not None:
         ids = _ids(key_ids, vocab, "keys")
-        neighbours, chosen = neighbours.among(ids), torch.from_numpy(ids)
-    with_positives = asked[neighbours.n_distinct[asked] > 0]
-    values = np.full((vectors.n_heads, vocab), np.nan)
-    if not len(with_positives):
-        return HeadAuroc(values)
+        several, chosen = [one.among(ids) for one in several], torch.from_numpy(ids)
+    ends, tokens, counts = _side_by_side(several)
+    with_positives = asked[ends[asked, -1] > ends[asked, 0]]
+    values = np.full((len(several), vectors.n_heads, vocab), np.nan)
     threads = nb.get_num_threads()
-    for head in range(vectors.n_heads):
-        queries = vectors.queries_of(head, torch.from_numpy(with_positives))
-        keys = vectors.keys_of(head) if chosen is None else vectors.keys_of(head)[chosen]
-        for begin, scores in score_blocks(queries, keys, device):
-            ids = with_positives[begin : begin + len(scores)]
-            values[head, ids] = auroc_of_rows(
-                scores, ids, neighbours.indptr, neighbours.tokens, neighbours.counts, threads
-            )
-    return HeadAuroc(values)
+    rows = vectors.n_heads * len(with_positives)
+    with progress_bar(total=rows, what="AUROC", unit=" rows") as bar:
+        for head in range(vectors.n_heads if rows else 0):
+            queries = vectors.queries_of(head, torch.from_numpy(with_positives))
+            keys = vectors.keys_of(head) if chosen is None else vectors.keys_of(head)[chosen]
+            for begin, scores in score_blocks(queries, keys, device):
+                ids = with_positives[begin : begin + len(scores)]
+                values[:, head, ids] = aurocs_of_rows(scores, ids, ends, tokens, counts, threads)
+                bar.update(len(scores))
+    return [HeadAuroc(one) for one in values]
+
+
+def _side_by_side(
+    several: Sequence[Neighbours],
+) -> tuple[Int[np.ndarray, "vocab set_plus_1"], Int[np.ndarray, "pair"], Int[np.ndarray, "pair"]]:
+    """Tables of neighbours as one: ends, tokens, counts.
+
+    Token b's neighbours in table s are tokens[ends[b, s] : ends[b, s + 1]], table after table.
+    """
+    lengths = np.stack([one.n_distinct for one in several], axis=1)
+    flat = np.append(0, np.cumsum(lengths))
+    ends = np.stack([flat[s : s + lengths.size : len(several)] for s in range(len(several))], 1)
+    ends = np.hstack([ends, ends[:, -1:] + lengths[:, -1:]])
+    tokens, counts = np.empty(flat[-1], np.int32), np.empty(flat[-1], np.int64)
+    for s, one in enumerate(several):
+        # Where each entry goes: its place within its own row, from where the row now begins.
+        place = np.arange(len(one.tokens)) + np.repeat(ends[:, s] - one.indptr[:-1], lengths[:, s])
+        tokens[place], counts[place] = one.tokens, one.counts
+    return ends, tokens, counts
 
 
 def _ids(ids: Sequence[int] | np.ndarray | None, vocab: int, what: str) -> Int[np.ndarray, "id"]:

@@ -102,8 +102,7 @@ class TokenVectors:
         """
         if self.tokens is not None:
             raise TokenError("the queries of all tokens are needed to deal them out anew.")
-        generator = torch.Generator().manual_seed(seed)
-        order = torch.randperm(self.vocab_size, generator=generator)
+        order = other_owners(self.vocab_size, seed)
         return TokenVectors(self.queries[:, order], self.keys[:, order] if keys else self.keys)
 
     def scores(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Float[Tensor, "head n vocab"]:
@@ -129,6 +128,11 @@ class TokenVectors:
             raise TokenError(f"token ids must be a non-empty list, not shape {list(ids.shape)}.")
         check_indices(ids, self.vocab_size, "token id", "the vocabulary")
         return ids
+
+
+def other_owners(vocab_size: int, seed: int) -> Int[Tensor, "vocab"]:
+    """Whose vectors each token gets in `TokenVectors.shuffled`: all ids in random order."""
+    return torch.randperm(vocab_size, generator=torch.Generator().manual_seed(seed))
 
 
 def mean_sigma(embeddings: Embeddings, eps: float) -> Float[Tensor, "vocab"]:

@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Int
 
 from lnattn.errors import TokenError
 from lnattn.models.checkpoints import BOOK_MODEL
 from lnattn.paths import data_folder
+from lnattn.studies.position.measured import windows
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
+
+#: Fewer windows than these are too few for a mean.
+FEWEST_WINDOWS = 10
 
 
 def sample_file() -> Path:
@@ -27,6 +32,27 @@ def sample_tokens(model: FirstLayer) -> list[list[int]]:
         tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         for text in read_documents([sample_file()])
     ]
+
+
+def sample_windows(
+    model: FirstLayer, length: int, first: int | None = None
+) -> tuple[Int[np.ndarray, "window token"], str]:
+    """Windows of the sample, and in words what they are.
+
+    length, first: as for `windows`, which cuts each document by itself. Where the documents are too
+    short for a few such windows, they are joined, with the tokenizer's end-of-text token between.
+    """
+    documents = sample_tokens(model)
+    body = length - (first is not None)
+    if sum(len(ids) // body for ids in documents) >= FEWEST_WINDOWS:
+        return windows(documents, length, first), "each a part of one article"
+    end = model.tokenizer.eos_token_id
+    between = [] if end is None else [end]
+    joined = [token for ids in documents for token in (*ids, *between)]
+    return windows([joined], length, first), (
+        f"cut from the articles one after another, because too few have {body:,} tokens"
+        + (", with an end-of-text token after each" if between else "")
+    )
 
 
 def token_counts(model: FirstLayer) -> tuple[Counts, str]:

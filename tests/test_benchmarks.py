@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import warnings
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +15,7 @@ import torch
 
 from lnattn.book.benchmark_report import Report, frozen, seconds
 from lnattn.book.figures import performance
+from lnattn.book.style import use_style
 from lnattn.errors import ResultError
 from lnattn.storage import write_json
 
@@ -141,6 +143,18 @@ def test_quick_results_never_replace_the_frozen_ones(
     assert runner.main(["adding", "--quick", "--output", str(tmp_path)]) == 0
     with pytest.raises(ResultError, match="quick run"):
         frozen(tmp_path)
+
+
+@pytest.mark.parametrize("draw", [performance.speed_ratios, performance.scaling])
+def test_the_frozen_results_fit_into_their_figures(draw) -> None:
+    """Names so long that they leave an axis no room would be a warning in the page."""
+    use_style()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        figure = draw(frozen())
+        figure.canvas.draw()
+    assert min(ax.get_window_extent().width for ax in figure.axes) > figure.bbox.width / 4
+    mpl.pyplot.close(figure)
 
 
 def test_damaged_results_are_refused(tmp_path: Path) -> None:

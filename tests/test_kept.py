@@ -181,7 +181,7 @@ def test_forgetting_computes_again(folder):
 def test_bars_go_to_the_builds_file_and_not_to_the_page(tmp_path, monkeypatch, capsys):
     file = tmp_path / "progress"
     monkeypatch.setenv("LNATTN_PROGRESS", str(file))
-    bar = progress.bar(total=3, what="heads of a model", delay=0, mininterval=0)
+    bar = progress.progress_bar(total=3, what="heads of a model", delay=0, mininterval=0)
     for _ in range(3):
         bar.update()
     bar.close()
@@ -195,7 +195,9 @@ def test_bars_go_to_the_builds_file_and_not_to_the_page(tmp_path, monkeypatch, c
 
 def test_a_quick_job_shows_no_bar(monkeypatch, capsys):
     monkeypatch.delenv("LNATTN_PROGRESS", raising=False)
-    assert list(progress.bar(range(1000), "numbers")) == list(range(1000))
+    assert list(progress.progress_bar(range(1000), "numbers")) == list(range(1000))
     assert "".join(capsys.readouterr()) == ""
-    assert list(progress.bar(range(10), "numbers", delay=0, mininterval=0)) == list(range(10))
+    assert list(progress.progress_bar(range(10), "numbers", delay=0, mininterval=0)) == list(
+        range(10)
+    )
     assert "numbers" in capsys.readouterr().err

@@ -22,7 +22,7 @@ DELAY = 2.0
 _BETWEEN_LINES = 10.0
 
 
-def bar(items: Iterable[Any] | None = None, what: str = "", **options: Any) -> tqdm:
+def progress_bar(items: Iterable[Any] | None = None, what: str = "", **options: Any) -> tqdm:
     """A bar of tqdm over `items`, or, without them, over `total=` steps that `update` counts.
 
     what: the job, a few words; options: tqdm's own (`total`, `unit`, `disable` …).

@@ -91,8 +91,7 @@ def _paper(args: argparse.Namespace) -> None:
 def _short(args: argparse.Namespace) -> None:
     import tempfile
 
-    from tqdm.auto import tqdm
-
+    from lnattn.progress import progress_bar
     from lnattn.studies.majority.model import MAIN_ARMS, arm
     from lnattn.studies.majority.runs import Job, run_job
     from lnattn.studies.majority.training import MajorityPlan
@@ -106,7 +105,9 @@ def _short(args: argparse.Namespace) -> None:
     names = [arm(name).name for name in args.arms or MAIN_ARMS[:3]]
     seeds = tuple(range(args.seeds or 3))
     rows = []
-    bar = tqdm(total=len(names) * plan.epochs, unit="epoch", disable=args.quiet)
+    bar = progress_bar(
+        total=len(names) * plan.epochs, what="majority", unit=" epochs", disable=args.quiet
+    )
     with tempfile.TemporaryDirectory() as folder:
         for name in names:
             job = Job(name, name, plan, seeds)

@@ -22,9 +22,9 @@ from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
-from tqdm.auto import tqdm
 
 from lnattn.errors import CorpusError, ResultError
+from lnattn.progress import progress_bar
 from lnattn.storage import provenance, read_json, sha256_of_file, write_atomically, write_json
 from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts_files import write_counts
@@ -288,7 +288,10 @@ class _Bar:
         self._weights = {shard.index: shard.weight if in_bytes else 1 for shard in shards}
         self._tokens = 0
         self._begun = time.perf_counter()
-        self._bar = tqdm(
+        self._bar = progress_bar(
+            what="counting",
+            delay=0,
+            leave=True,
             total=sum(self._weights.values()),
             initial=sum(self._weights[index] for index in done),
             unit="B" if in_bytes else "file",

@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
 from lnattn.errors import CheckpointError, CorpusError
+from lnattn.progress import progress_bar
 from lnattn.training.forward import training_loss
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.state import load_best, resume_run, save_run, save_snapshot
@@ -132,7 +132,9 @@ def train(
     batches = windows(train_tokens, plan)
     for _ in range(run["step"]):
         next(batches)
-    bar = tqdm(total=plan.steps, initial=run["step"], unit="step", disable=not progress)
+    bar = progress_bar(
+        total=plan.steps, what="training", initial=run["step"], unit=" steps", disable=not progress
+    )
     since, seen, recent = time.perf_counter(), 0, []
     while run["step"] < plan.steps and run["stale"] < plan.patience:
         rows = next(batches).to(device)

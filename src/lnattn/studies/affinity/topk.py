@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import TokenError
-from lnattn.progress import bar
+from lnattn.progress import progress_bar
 from lnattn.studies.affinity.vectors import Side, TokenVectors
 
 #: Bytes of one block of scores: fits into a last-level cache, and is tall enough for the product.
@@ -162,7 +162,7 @@ def best_partners(
     ids = np.full(shape, -1, dtype=np.int32)
     scores = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
     own = asked if not same_token else np.full(len(asked), -1)
-    for head in bar(range(vectors.n_heads), "best partners", unit=" heads"):
+    for head in progress_bar(range(vectors.n_heads), "best partners", unit=" heads"):
         queries = vectors.queries_of(head, None if query_ids is None else torch.from_numpy(asked))
         for begin, block in score_blocks(queries, vectors.keys_of(head), device):
             rows = slice(begin, begin + len(block))
@@ -197,7 +197,7 @@ def strongest_pairs(
     own = np.arange(vectors.vocab_size) if not same_token else np.full(vectors.vocab_size, -1)
     found = [
         _strongest_of_head(vectors.queries_of(head), vectors.keys_of(head), k, own)
-        for head in bar(range(vectors.n_heads), "strongest pairs", unit=" heads")
+        for head in progress_bar(range(vectors.n_heads), "strongest pairs", unit=" heads")
     ]
     queries, keys, scores = (np.stack(part) for part in zip(*found, strict=True))
     return StrongestPairs(queries, keys, scores)

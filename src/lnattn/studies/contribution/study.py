@@ -18,7 +18,6 @@ import pandas as pd
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from tqdm import tqdm
 
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.folding import FoldedAttention
@@ -26,6 +25,7 @@ from lnattn.attention.relative import Constants, FoldedRelative
 from lnattn.attention.terms import TERMS
 from lnattn.errors import CorpusError, ResultError, ShapeError
 from lnattn.numerics.streaming import LogHistogram, Moments
+from lnattn.progress import progress_bar
 from lnattn.relative import TokenEmbeddings
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.contribution.distance_kl import DistanceKL
@@ -246,7 +246,6 @@ def contributions(
     convention: Convention = TEXT,
     source: Mapping[str, Any] | None = None,
     workers: int | None = None,
-    progress: bool = False,
     checkpoint: Path | str | None = None,
     every: int = 200,
 ) -> Contributions:
@@ -256,7 +255,7 @@ def contributions(
     documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
     the context here. context: at most the model's, which is the default; a model with rotary or
     relative positions must be told one. source: provenance to keep (model, weights, corpus).
-    progress: show a bar. checkpoint: a folder in which to save the statistics after `every`
+    checkpoint: a folder in which to save the statistics after `every`
     documents; a run that finds such a state of the same study there skips the documents it
     covers. Single precision. Raises `CorpusError` for an empty stream, `TokenError` for unknown
     tokens or a partial checkpoint.
@@ -280,7 +279,7 @@ def contributions(
     if saved is not None:
         tally.resume(saved, _STATE)
     done = tally.documents
-    for number, ids in enumerate(tqdm(documents, disable=not progress, unit=" documents")):
+    for number, ids in enumerate(progress_bar(documents, "contributions", unit=" documents")):
         if number < done:
             continue
         tally.add(divergence_of(torch.as_tensor(ids[:context], dtype=torch.long)))

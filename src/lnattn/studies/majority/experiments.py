@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from tqdm.auto import tqdm
 
 from lnattn.errors import ShapeError
+from lnattn.progress import progress_bar
 from lnattn.storage import provenance, read_json, write_result
 from lnattn.studies.majority.runs import Job, run_job
 from lnattn.studies.majority.task import AUTHORS
@@ -128,7 +128,9 @@ def run_experiments(
     folder = Path(folder)
     planned = {name: (jobs or {}).get(name) or jobs_of(name) for name in names}
     total = sum(job.plan.epochs * len(job.seeds) for listed in planned.values() for job in listed)
-    bar = tqdm(total=total, unit="epoch", disable=not progress, mininterval=2.0, smoothing=0.02)
+    bar = progress_bar(
+        total=total, what="majority", unit=" epochs", disable=not progress, smoothing=0.02
+    )
     written = []
     for name, listed in planned.items():
         path = folder / f"{name}.json"

@@ -10,7 +10,7 @@ from lnattn import paths
 SOURCE = paths.repository() / "src"
 #: From the bottom up. A module imports from its own floor and from those below it.
 FLOORS = (
-    {"errors", "storage", "paths", "weights", "transformer", "relative"},
+    {"errors", "storage", "paths", "progress", "kept", "weights", "transformer", "relative"},
     {"numerics"},
     {"attention", "text"},
     {"models"},

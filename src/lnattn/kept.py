@@ -26,7 +26,7 @@ from typing import Any, TypeVar
 from filelock import FileLock, Timeout
 
 from lnattn.errors import ResultError
-from lnattn.models.hub_files import cache_folder
+from lnattn.paths import cache_folder
 from lnattn.progress import say
 from lnattn.storage import package_versions, sha256_of_file, write_json
 

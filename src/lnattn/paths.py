@@ -1,4 +1,4 @@
-"""Where the book's files are: the repository that holds this package, and its build folder."""
+"""Where files are: the repository that holds this package, its build folder, and the cache."""
 
 from __future__ import annotations
 
@@ -24,6 +24,12 @@ def data_folder() -> Path:
     package = Path(__file__).resolve().parent
     installed = package / "data"
     return installed if installed.is_dir() else package.parents[1] / "data"
+
+
+def cache_folder() -> Path:
+    """Where the package keeps what it can make again: $LNATTN_CACHE, else ~/.cache/lnattn."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "lnattn")
+    return Path(os.environ.get("LNATTN_CACHE") or caches)
 
 
 def find_repository() -> Path | None:

@@ -23,6 +23,14 @@ _THREADS = 1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() o
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or _THREADS))
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_kept_studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests compute their studies: none is read from the user's cache, none is left there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("LNATTN_STUDIES", str(tmp_path_factory.mktemp("studies")))
+        yield
+
+
 @pytest.fixture
 def shapes_unchecked() -> Iterator[None]:
     """Switch the shape checker off, to see the package's own error for a wrong shape."""

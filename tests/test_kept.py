@@ -201,3 +201,11 @@ def test_a_quick_job_shows_no_bar(monkeypatch, capsys):
         range(10)
     )
     assert "numbers" in capsys.readouterr().err
+
+
+def test_verifying_computes_anew_and_keeps_nothing():
+    study = Study()
+    study.ask()
+    with kept.computing_anew():
+        assert study.ask().tolist() == [2, 3, 4]
+    assert study.ask().tolist() == [1, 2, 3]

@@ -20,6 +20,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +37,7 @@ Result = TypeVar("Result")
 DAYS = 60
 #: Parts of the package that show results and compute none.
 _SHOWING = frozenset({"book", "cli.py", "commands", "__main__.py"})
+_ANEW: ContextVar[bool] = ContextVar("computing anew", default=False)
 _COMPUTING = ("torch", "numpy", "numba", "scipy", "transformers")
 
 
@@ -60,7 +62,7 @@ def kept(
     write, read: to a folder and back; `read` raises `ResultError` for a damaged result, which is
     then computed again. A folder that cannot be written costs a line and not the result.
     """
-    if any(value is None for value in key.values()):
+    if _ANEW.get() or any(value is None for value in key.values()):
         return compute()
     facts = {"study": study, **key, "code": code_digest()}
     place = studies_folder() / f"{study}-{_digest(facts)}"
@@ -81,6 +83,16 @@ def kept(
         except OSError as error:
             say(f"the result of {study} is not kept for other chapters: {error}")
         return result
+
+
+@contextlib.contextmanager
+def computing_anew() -> Iterator[None]:
+    """Inside, every study is computed, whatever was kept, and nothing is kept: to verify one."""
+    token = _ANEW.set(True)
+    try:
+        yield
+    finally:
+        _ANEW.reset(token)
 
 
 def forget() -> None:

@@ -20,9 +20,10 @@ from lnattn.book.printed import differences_from_printed
 from lnattn.book.samples import sample_file, token_counts, tokenizer_of
 from lnattn.claims import survey
 from lnattn.errors import LnattnError, ResultError
+from lnattn.kept import computing_anew, kept
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
-from lnattn.storage import read_json, read_result, sha256_of_file
+from lnattn.storage import read_json, read_result, sha256_of_arrays, sha256_of_file
 from lnattn.studies import composition
 from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.studies.contribution.study import contributions
@@ -62,7 +63,7 @@ def _composition(model: str, folder: Path) -> Path:
 
 
 def _detokenization(model: str, folder: Path) -> Path:
-    return _computed(load_first_layer(model)).write(folder)
+    return affinity_computed(load_first_layer(model)).write(folder)
 
 
 def _contribution(model: str, folder: Path) -> Path:
@@ -179,7 +180,7 @@ def verify(
         raise ResultError(f"{folder} holds no frozen study; make one with `lnattn freeze`.")
     for name in names:
         frozen = read_result(folder, name)
-        with tempfile.TemporaryDirectory() as place:
+        with tempfile.TemporaryDirectory() as place, computing_anew():
             STUDIES[name].write(model, Path(place))
             anew = read_result(place, name)
         yield Comparison(name, tuple(_differences(frozen, anew, STUDIES[name].tolerance)))
@@ -259,9 +260,10 @@ def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
     """The study, the bigram counts it is about, and in words where it came from.
 
     A frozen study is taken if it was made from these weights and these counts; otherwise it is
-    computed now (seconds for a small model, minutes for GPT-2) and the words say so.
+    computed (seconds for a small model, minutes for GPT-2), once for all chapters, and the words
+    say so.
     """
-    counts, source = _counts_and_source(model)
+    counts, source = counts_and_source(model)
     folder = data_folder() / "results" / model.name.rsplit("/", 1)[-1]
     if (folder / "detokenization.json").is_file():
         frozen = Detokenization.read(folder)
@@ -270,16 +272,31 @@ def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
         reason = "the frozen study is of other weights or counts"
     else:
         reason = "no study of this model is frozen"
-    return detokenization(model, counts, source=source), counts, f"computed now: {reason}"
+    return affinity_computed(model), counts, f"computed here: {reason}"
 
 
-def _computed(model: FirstLayer) -> Detokenization:
-    """The study, computed now whatever is frozen."""
-    counts, source = _counts_and_source(model)
-    return detokenization(model, counts, source=source)
+def affinity_computed(model: FirstLayer) -> Detokenization:
+    """The study, computed for this book whatever is frozen."""
+    counts, source = counts_and_source(model)
+    bigrams = counts.bigrams
+    digest = sha256_of_arrays(
+        {
+            "unigrams": counts.unigrams,
+            "data": bigrams.data,
+            "indices": bigrams.indices,
+            "indptr": bigrams.indptr,
+        }
+    )
+    return kept(
+        "affinity",
+        {"weights": source["weights_sha256"], "counts": digest, "source": source},
+        lambda: detokenization(model, counts, source=source),
+        write=Detokenization.write,
+        read=Detokenization.read,
+    )
 
 
-def _counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
+def counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
     """The counts for a model, and what a study of the two was made from."""
     counts, words = token_counts(model)
     return counts, {

@@ -124,7 +124,7 @@ def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypa
     (user / "kernel.json").write_text(json.dumps({"argv": ["wrong"], "display_name": "wrong"}))
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
-    folders = build.Folders(tmp_path / "_build")
+    folders = build.Folders(tmp_path)
     chosen = build.environment(tmp_path, folders, tmp_path / "cache", Choice("m", "a reason"))
     assert chosen["LNATTN_MODEL"] == "m"
     assert chosen["LNATTN_MODEL_WHY"] == "a reason"
@@ -304,6 +304,36 @@ def test_one_chapter_is_run_and_the_next_build_shows_that_run(book, capfd):
     (drawn,) = re.findall(r"drawn 0\.\d+", executed.read_text())
     assert build.build(book) == 0
     assert drawn in (book / "_build" / "html" / "notebooks" / "06-heads.html").read_text()
+
+
+def test_a_long_job_is_shown_on_the_terminal_and_not_in_the_page(book, capfd):
+    code = """
+from lnattn.progress import progress_bar, say
+say("looking at " + "heads")
+for head in progress_bar(range(3), "heads", delay=0, mininterval=0):
+    pass
+print("looked")
+"""
+    (book / "chapter.md").write_text(CHAPTER.format(code=code))
+    elsewhere = book / "elsewhere"
+    assert build.build(book, output=elsewhere) == 0
+    said = capfd.readouterr().out
+    assert "[book] [lnattn] looking at heads" in said
+    assert re.search(r"\[book\] heads: +\d+%", said)
+    assert not (book / "_build").exists()
+    page = (elsewhere / "_build" / "html" / "chapter.html").read_text()
+    assert "looked" in page
+    assert "looking at heads" not in page
+    assert "stderr" not in page
+
+
+def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
+    (book / "studies" / "affinity-1").mkdir(parents=True)
+    monkeypatch.setenv("LNATTN_STUDIES", str(book / "studies"))
+    assert build.build(book) == 0
+    assert (book / "studies" / "affinity-1").exists()
+    assert build.build(book, force=True) == 0
+    assert not (book / "studies").exists()
 
 
 def test_a_chapter_that_fails_alone_says_why(book, capfd):

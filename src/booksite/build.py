@@ -22,8 +22,10 @@ import yaml
 
 from booksite.command_pages import forget_outdated_pages
 from booksite.inputs import execution_digest, site_digest
+from booksite.terminal import progress_shown, say
 from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import LnattnError, ResultError
+from lnattn.kept import forget
 from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.choice import Choice, default_model
 from lnattn.paths import repository
@@ -37,9 +39,15 @@ PDF_TOOLS = ("xelatex", "latexmk", "make")
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a build puts things, all below the repository's `_build`."""
+    """Where a build puts things: all below `_build` in its output folder, the repository's own
+    unless another is named.
+    """
 
-    build: Path
+    output: Path
+
+    @property
+    def build(self) -> Path:
+        return self.output / "_build"
 
     @property
     def html(self) -> Path:
@@ -58,20 +66,25 @@ class Folders:
         return self.build / "ledger"
 
     @property
+    def progress(self) -> Path:
+        return self.build / "progress.log"
+
+    @property
     def stamp(self) -> Path:
         return self.build / ".built"
 
 
-def build(root: Path, *, force: bool = False) -> int:
-    """Build the site below `root/_build/html`; returns the exit status (0: built, or up to date).
+def build(root: Path, *, output: Path | None = None, force: bool = False) -> int:
+    """Build the site in `_build/html`; returns the exit status (0: built, or up to date).
 
-    force: run every chapter again, though nothing changed. Raises `ResultError` where `root` is
-    not the book's repository.
+    output: where `_build` shall be, by default `root`; two books of one source, on two models, do
+    not disturb one another if they have their own. force: run every chapter and every study again,
+    though nothing changed. Raises `ResultError` where `root` is not the book's repository.
     """
     started = time.monotonic()
     if not (root / "_toc.yml").is_file():
         raise ResultError(f"{root} has no _toc.yml; run from a clone of the book's repository.")
-    folders = Folders(root / "_build")
+    folders = Folders(output or root)
     choice = prepared()
     digest = execution_digest(root, choice.name)
     fingerprint = site_digest(root, digest, " ".join(addresses()))
@@ -83,15 +96,14 @@ def build(root: Path, *, force: bool = False) -> int:
     if force:
         shutil.rmtree(cache, ignore_errors=True)
         shutil.rmtree(folders.doctrees, ignore_errors=True)
+        forget()
     folders.stamp.unlink(missing_ok=True)
     prune(folders.caches, keep=digest)
     (cache / "ledger").mkdir(parents=True, exist_ok=True)
     forget_outdated_pages(root, cache, folders.doctrees)
     config = write_config(root, folders, cache)
     say("executing what changed and building the pages")
-    status = subprocess.run(
-        jupyter_book(root, config), env=environment(root, folders, cache, choice), check=False
-    ).returncode
+    status = run(jupyter_book(root, config, folders.output), root, folders, cache, choice)
     if status:
         # Pages that were read with a warning would pass in silence next time: read them again.
         shutil.rmtree(folders.doctrees, ignore_errors=True)
@@ -120,16 +132,14 @@ def execute_chapter(root: Path, name: str) -> int:
     `_build/executed/MODEL`, and into the cache, so that the next `make book` shows this run.
     """
     chapter = find_chapter(root, name)
-    folders, choice = Folders(root / "_build"), prepared()
+    folders, choice = Folders(root), prepared()
     digest = execution_digest(root, choice.name)
     cache = folders.caches / digest
     prune(folders.caches, keep=digest)
     target = folders.build / "executed" / Path(choice.name).name / f"{chapter.stem}.ipynb"
     say(f"executing {chapter.relative_to(root)} on {choice}")
     command = [sys.executable, "-m", "booksite.execute", chapter, cache / "cells", target]
-    return subprocess.run(
-        list(map(str, command)), env=environment(root, folders, cache, choice), check=False
-    ).returncode
+    return run(list(map(str, command)), root, folders, cache, choice)
 
 
 def find_chapter(root: Path, name: str) -> Path:
@@ -170,19 +180,26 @@ def make_pdf(root: Path) -> int:
 
 def build_other(root: Path, builder: str) -> int:
     """Build something else than the site from chapters that were executed; the exit status."""
-    folders, choice = Folders(root / "_build"), prepared()
+    folders, choice = Folders(root), prepared()
     cache = folders.caches / execution_digest(root, choice.name)
-    command = jupyter_book(root, folders.build / "_config.yml", builder=builder)
-    return subprocess.run(
-        command, env=environment(root, folders, cache, choice), check=False
-    ).returncode
+    command = jupyter_book(root, folders.build / "_config.yml", folders.output, builder)
+    return run(command, root, folders, cache, choice)
 
 
-def jupyter_book(root: Path, config: Path, builder: str = "html") -> list[str]:
+def run(command: list[str], root: Path, folders: Folders, cache: Path, choice: Choice) -> int:
+    """Run a command in the chapters' environment, showing their progress; the exit status."""
+    with progress_shown(folders.progress):
+        return subprocess.run(
+            command, env=environment(root, folders, cache, choice), check=False
+        ).returncode
+
+
+def jupyter_book(root: Path, config: Path, output: Path, builder: str = "html") -> list[str]:
     """The command that builds the pages: warnings are errors, unresolved references too."""
     entry = "import sys; from jupyter_book.cli.main import main; sys.exit(main())"
     flags = ["--warningiserror", "--nitpick", "--keep-going", "--config", str(config)]
-    return [sys.executable, "-c", entry, "build", *flags, "--builder", builder, str(root)]
+    flags += ["--path-output", str(output), "--builder", builder]
+    return [sys.executable, "-c", entry, "build", *flags, str(root)]
 
 
 def write_config(root: Path, folders: Folders, cache: Path) -> Path:
@@ -201,6 +218,7 @@ def write_config(root: Path, folders: Folders, cache: Path) -> Path:
             "colab_url": "https://colab.research.google.com",
         }
     path = folders.build / "_config.yml"
+    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
     return path
 
@@ -235,6 +253,7 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
         "LNATTN_LEDGER": str(cache / "ledger"),
         "LNATTN_MODEL": choice.name,
         "LNATTN_MODEL_WHY": choice.why,
+        "LNATTN_PROGRESS": str(folders.progress),
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "TOKENIZERS_PARALLELISM": "false",
@@ -266,11 +285,6 @@ def publish_ledger(site: Path, target: Path) -> None:
             write_entry(as_entry(record, str(site)), target)
 
 
-def say(text: str) -> None:
-    """One line of the build's own progress, told apart from Sphinx's."""
-    print(f"[book] {text}", flush=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Parse the command line and build; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m booksite.build", description=__doc__)
@@ -278,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--chapter", metavar="06", help="run this chapter only, and no site")
     parser.add_argument("--links", action="store_true", help="then follow every outgoing link")
     parser.add_argument("--pdf", action="store_true", help="then make a PDF, with LaTeX")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="where _build shall be")
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
     options = parser.parse_args(arguments)
     try:
@@ -286,7 +301,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return execute_chapter(root, options.chapter)
         if options.pdf:
             return make_pdf(root)
-        return check_links(root) if options.links else build(root, force=options.force)
+        if options.links:
+            return check_links(root)
+        return build(root, output=options.output, force=options.force)
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)
         return 2

@@ -1,6 +1,7 @@
-// Two comforts for every page: a citation shows its reference when it is pointed at or focused, and
-// a printed page is light and has its folded parts open. Without this script, both still work: the
-// browser shows the reference as a plain title, and folded parts print folded.
+// Three comforts for every page: a citation shows its reference when it is pointed at or focused, a
+// printed page is light and has its folded parts open, and the link to the book's other edition
+// leads to the place that is being read. Without this script, all still work: the browser shows the
+// reference as a plain title, folded parts print folded, and the link leads to the top of the page.
 (() => {
   "use strict";
 
@@ -57,4 +58,21 @@
     for (const part of opened) part.open = false;
     if (theme !== null) document.documentElement.dataset.theme = theme;
   });
+
+  // The other edition (see booksite.editions). The last part of the page that begins in the upper
+  // third of the window, or above it, is the one being read.
+  const other = document.querySelector("a.edition-switch");
+  if (other) {
+    const page = other.href;
+    const aim = () => {
+      let place = "";
+      if (window.scrollY > 40) {
+        for (const part of document.querySelectorAll(".bd-article section[id], .bd-article figure[id]")) {
+          if (part.getBoundingClientRect().top < window.innerHeight / 3) place = `#${part.id}`;
+        }
+      }
+      other.href = page + place;
+    };
+    for (const event of ["pointerdown", "focus", "click"]) other.addEventListener(event, aim);
+  }
 })();

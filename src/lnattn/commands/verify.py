@@ -38,6 +38,8 @@ def run(args: argparse.Namespace) -> int:
         found[comparison.study] = list(comparison.differences)
         if not args.json:
             words = "agrees" if comparison.agrees else "differs"
+            if comparison.not_compared:
+                words = f"not compared: {comparison.not_compared}"
             print(
                 "\n  ".join([f"{comparison.study}: {words}", *comparison.differences]), flush=True
             )

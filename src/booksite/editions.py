@@ -1,0 +1,97 @@
+"""Put the editions of the book together: the same pages, each computed on another model.
+
+The first edition lies at the root of the site, every other one in a folder of its own. A link in
+the header of each page leads to the same page of the other edition, and with JavaScript
+(`assets/reading.js`) to the same place in it. The pages themselves were built one edition at a time
+(`booksite.build`).
+"""
+
+from __future__ import annotations
+
+import html
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lnattn.errors import ResultError
+
+FRONT = "book/index.html"
+#: Where in a page the link goes, and where a note goes: the first thing inside each.
+_BUTTONS = '<div class="article-header-buttons">'
+_TEXT = '<article class="bd-article">'
+
+
+@dataclass(frozen=True)
+class Edition:
+    """An edition: the model that it ran on, its built site, and its folder below the root."""
+
+    model: str
+    site: Path
+    folder: str = ""
+
+
+def assemble(target: Path, editions: Sequence[Edition], note: str = "") -> Path:
+    """Copy one or two editions into `target`, replacing what is there, and join them by links.
+
+    note: a sentence for the first edition's front page. Raises `ResultError` where a site is not
+    built, or its pages have no place for a link or a note: then `target` stays as it was.
+    """
+    for one in editions:
+        if not (one.site / FRONT).is_file():
+            raise ResultError(f"{one.site} holds no built book ({FRONT}); run make book first.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        for one in editions:
+            shutil.copytree(one.site, fresh / one.folder, dirs_exist_ok=True)
+        for one, other in zip(editions, reversed(editions), strict=True):
+            if one is not other:
+                _link(fresh, one, other)
+        if note:
+            _insert_note(fresh / editions[0].folder / FRONT, note)
+        fresh.chmod(0o755)
+        shutil.rmtree(target, ignore_errors=True)
+        fresh.rename(target)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+    return target
+
+
+def _link(root: Path, one: Edition, other: Edition) -> None:
+    """Put a link to the other edition into every page of this one that has a header."""
+    own, there = root / one.folder, root / other.folder
+    linked = 0
+    for source in sorted(one.site.rglob("*.html")):
+        page = source.relative_to(one.site)
+        path = own / page
+        text = path.read_text(encoding="utf-8")
+        if _BUTTONS not in text:
+            continue
+        same = page if (other.site / page).is_file() else Path(FRONT)
+        link = _switch(Path(os.path.relpath(there / same, path.parent)).as_posix(), other.model)
+        path.write_text(text.replace(_BUTTONS, _BUTTONS + link, 1), encoding="utf-8")
+        linked += 1
+    if not linked:
+        raise ResultError(f"no page of {one.site} has a header to put a link into.")
+
+
+def _switch(address: str, model: str) -> str:
+    name = html.escape(model)
+    return (
+        f'<a class="btn btn-sm edition-switch" href="{html.escape(address)}" '
+        f'title="This page, computed on {name}">on {name}</a>'
+    )
+
+
+def _insert_note(path: Path, note: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    if _TEXT not in text:
+        raise ResultError(f"{path} has no place for a note on its edition.")
+    box = (
+        '<div class="admonition note edition-note"><p class="admonition-title">This edition</p>'
+        f"<p>{html.escape(note)}</p></div>"
+    )
+    path.write_text(text.replace(_TEXT, _TEXT + box, 1), encoding="utf-8")

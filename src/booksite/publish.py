@@ -1,0 +1,126 @@
+"""Make what is published: `python -m booksite.publish` (what `make publish` calls).
+
+Two editions in one site, `_build/site`: GPT-2's at the root, the embedded model's in `embedded/`.
+GPT-2 comes from the cache or the hub. Before its edition is built, GPT-2 must give the scores that
+the paper's authors printed (`lnattn verify gpt2`), and all its studies are frozen into
+`_build/frozen/gpt2`. Where GPT-2 cannot be had, the embedded edition is published alone, and its
+front page says why.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from booksite.build import Folders
+from booksite.editions import Edition, assemble
+from booksite.terminal import say
+from lnattn.errors import LnattnError, ResultError
+from lnattn.models import hub
+from lnattn.models.choice import FALLBACK, PREFERRED, Choice, default_model
+from lnattn.paths import repository
+from lnattn.storage import sha256_of_file
+
+#: SHA-256 of model.safetensors of GPT-2 small at the pinned commit. Not fetched when this was
+#: written; it is what several independent public projects record for that commit.
+GPT2_SHA256 = "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707"
+EMBEDDED_FOLDER = "embedded"
+
+
+def publish(root: Path) -> int:
+    """Build the editions and put them together; returns the exit status (0: published)."""
+    begun = time.monotonic()
+    os.environ.pop("LNATTN_MODEL", None)  # which models are published is not a setting
+    choice = default_model()
+    say(f"publishing {choice}")
+    note, editions = "", []
+    if choice.name == FALLBACK:
+        note = (
+            f"Every chapter of this copy ran on {FALLBACK}, the small model that comes with the "
+            f"book. The edition on GPT-2 could not be made when it was published ({choice.why})."
+        )
+    else:
+        note = unlike_gpt2()
+        if note:
+            say(f"lnattn verify {PREFERRED} is left out: {note}")
+        elif status := lnattn("verify", PREFERRED):
+            say("the weights do not give what the paper's authors printed; nothing is published")
+            return status
+        if status := lnattn("freeze", PREFERRED, "--out", str(frozen_folder(root))):
+            return status
+        if status := build(root, choice, root / "_build" / PREFERRED):
+            return status
+        editions.append(Edition("GPT-2", Folders(root / "_build" / PREFERRED).html))
+    folder = EMBEDDED_FOLDER if editions else ""
+    if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
+        return status
+    editions.append(Edition(FALLBACK, Folders(root).html, folder))
+    site = assemble(root / "_build" / "site", editions, note)
+    names = " and ".join(one.model for one in editions)
+    say(f"published in {time.monotonic() - begun:.0f} s: {names}, in {site}")
+    return 0
+
+
+def frozen_folder(root: Path) -> Path:
+    """Where the studies of this GPT-2 are frozen."""
+    return root / "_build" / "frozen" / PREFERRED
+
+
+def unlike_gpt2() -> str:
+    """Why the cached weights are not those of GPT-2, as a sentence; '' where they are.
+
+    Only another hub than Hugging Face's own (HF_ENDPOINT: a mirror, or the stand-in of the tests)
+    may serve others: from the real one, they are a `ResultError`.
+    """
+    folder = hub.snapshot(hub.PINNED[PREFERRED])
+    found = sha256_of_file(folder / "model.safetensors") if folder else "none"
+    if found == GPT2_SHA256:
+        return ""
+    endpoint = os.environ.get("HF_ENDPOINT")
+    if not endpoint:
+        raise ResultError(
+            f"the weights of {PREFERRED} at the pinned commit have SHA-256 {found[:12]}…, where "
+            f"GPT-2's have {GPT2_SHA256[:12]}…; delete them from the cache and fetch them again."
+        )
+    return (
+        f"The weights that were served as {PREFERRED} are not GPT-2's (SHA-256 {found[:12]}…): no "
+        "number of this copy is a result."
+    )
+
+
+def lnattn(*words: str) -> int:
+    """Run the package's command line; the exit status."""
+    begun = time.monotonic()
+    say(f"lnattn {' '.join(words[:2])}")
+    status = subprocess.run([sys.executable, "-m", "lnattn.cli", *words], check=False).returncode
+    say(f"lnattn {' '.join(words[:2])}: {time.monotonic() - begun:.0f} s")
+    return status
+
+
+def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
+    """Build one edition in a process of its own, below `output`; the exit status."""
+    site = os.environ.get("LNATTN_SITE_URL", "").strip().rstrip("/")
+    settings: Mapping[str, str] = {
+        "LNATTN_MODEL": choice.name,
+        "LNATTN_MODEL_WHY": choice.why,
+        "LNATTN_SITE_URL": f"{site}/{folder}".rstrip("/") if site else "",
+    }
+    command = [sys.executable, "-m", "booksite.build", "--root", str(root), "--output", str(output)]
+    return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode
+
+
+def main() -> int:
+    """Publish the repository that holds this package; the exit status."""
+    try:
+        return publish(repository())
+    except LnattnError as error:
+        print(f"[book] {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

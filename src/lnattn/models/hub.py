@@ -9,7 +9,6 @@ Configuration, tokenizer and weights of one commit lie in the cache that transfo
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
@@ -33,6 +32,7 @@ from lnattn.models.architectures import check_supported, needed_tensors
 from lnattn.models.family import Family
 from lnattn.models.fetching import BLOCK, NotOnHub, Repository, one_sentence
 from lnattn.models.safetensors_files import read_config
+from lnattn.paths import cache_folder
 from lnattn.storage import write_atomically
 
 #: A checkpoint of more bytes than this is not fetched whole for a few of its tensors.
@@ -214,9 +214,7 @@ def _weights_of(repository: Repository) -> tuple[str, ...]:
 
 def _excerpt(pin: Pin, folder: Path, part: Part) -> Path:
     """Where a part of a large checkpoint is kept."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "lnattn")
-    chosen = Path(os.environ.get("LNATTN_CACHE") or caches)
-    return chosen / pin.repo / folder.name / f"{part.name}.safetensors"
+    return cache_folder() / pin.repo / folder.name / f"{part.name}.safetensors"
 
 
 def _cut_out(repository: Repository, files: Iterable[str], part: Part, place: Path) -> None:

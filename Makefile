@@ -28,7 +28,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book test serve execute freeze-claims twice pdf links benchmark screenshots check lock clean
+.PHONY: help book publish test serve execute freeze-claims twice pdf links benchmark screenshots check lock clean
 
 help:
 	@echo "make book                 build the book (only what changed) into _build/html"
@@ -36,6 +36,7 @@ help:
 	@echo "make serve                show the built book at http://127.0.0.1:$(PORT)"
 	@echo "make execute MODEL=name   run every chapter again, on a model of your choice"
 	@echo "make execute MODEL=name CHAPTER=06   run one chapter; writes a notebook with its outputs"
+	@echo "make publish              build what is published: GPT-2's edition and the embedded one, in _build/site"
 	@echo "make freeze-claims        take the claims of the last build as those to compare with"
 	@echo "make twice                build two copies from nothing and compare their numbers"
 	@echo "make pdf                  the book as one PDF (needs LaTeX)"
@@ -49,6 +50,9 @@ help:
 book: $(STAMP)
 	@$(PY) -m booksite.build
 
+publish: $(STAMP)
+	@$(PY) -m booksite.publish
+
 execute: $(STAMP)
 	@$(PY) -m booksite.build $(if $(CHAPTER),--chapter "$(CHAPTER)",--force)
 
@@ -58,6 +62,7 @@ freeze-claims: $(STAMP)
 twice: $(STAMP)
 	@rm -rf _build/twice
 	@for copy in one two; do git clone --quiet . _build/twice/$$copy; \
+	  LNATTN_STUDIES=$(CURDIR)/_build/twice/$$copy/studies \
 	  PYTHONPATH=$(CURDIR)/_build/twice/$$copy/src $(abspath $(PY)) -m booksite.build --root _build/twice/$$copy; done
 	@cd _build/twice; test -s one/_build/html/claims.json -a -d one/_build/html/_images; status=0; \
 	for part in claims.json _downloads _static/explorer _images; do \

@@ -18,11 +18,17 @@ from test_distance_terms import VOCAB, random_relative
 from lnattn import distance_terms, fold
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.relative import mean_vectors
+from lnattn.attention.rotation import rotate
 from lnattn.cli import main
-from lnattn.errors import ShapeError, TokenError
+from lnattn.errors import ResultError, ShapeError, TokenError
 from lnattn.relative import RelativeFirstLayer
 from lnattn.studies.affinity.at_distance import curve_over_distance, vectors_at_distance
 from lnattn.studies.affinity.auroc import Neighbours, head_auroc
+from lnattn.studies.affinity.distances import (
+    distance_grid,
+    sample_queries,
+    skill_difference,
+)
 from lnattn.studies.affinity.topk import best_partners, partners, strongest_pairs
 from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
 from lnattn.studies.contribution.distance_kl import DistanceKL
@@ -90,6 +96,8 @@ def test_some_queries_only(parts):
     )
     with pytest.raises(TokenError, match="token 3 is not among"):
         some.scores([3])
+    dealt = some.shuffled(0, keys=False)
+    assert sorted(dealt.queries[0, :, 0].tolist()) == sorted(some.queries[0, :, 0].tolist())
     for needs_all in (
         lambda: some.swapped(),
         lambda: some.shuffled(0),
@@ -284,3 +292,81 @@ def test_keys_of_a_text_are_turned():
                                folded.keys(rows)[0].numpy())  # fmt: skip
     shares = study_text(model, [[4, 4, 9, 2, 0, 1], [5, 6, 7, 8, 9, 10]], [3, 6], 2)
     assert shares.heads.shape == (2, 2, 2)
+
+
+# ---- skill at each distance ---------------------------------------------------------------
+
+
+def pair_counts(seed: int) -> Neighbours:
+    counts = np.random.default_rng(seed).integers(0, 3, (VOCAB, VOCAB))
+    counts[:, 3] = 0  # token 3 is never second: it has no AUROC
+    return Neighbours.before(sparse.csr_array(counts))
+
+
+def test_skill_at_each_distance_by_hand(parts):
+    folded, embeddings = parts
+    asked = [2, 3, 5, 6, 9]
+    vectors = {
+        turn: vectors_at_distance(folded, embeddings, turn, query_ids=asked) for turn in (1, 2)
+    }
+    neighbours = {apart: pair_counts(apart) for apart in (1, 2, 3)}
+    grid = distance_grid(vectors, neighbours, seed=1)
+    assert grid.queries.tolist() == [2, 5, 6, 9]
+    assert grid.own.shape == (2, 3, 4, 4)
+    for t, turned in enumerate(vectors.values()):
+        wrong = turned.shuffled(1, keys=False)
+        for n, pairs in enumerate(neighbours.values()):
+            own = head_auroc(turned, pairs).values[:, grid.queries]
+            other = head_auroc(wrong, pairs).values[:, grid.queries]
+            np.testing.assert_allclose(grid.own[t, n], own)
+            np.testing.assert_allclose(grid.skill[t, n], (own - other).mean(axis=1))
+    low, high = grid.interval(draws=200)[:, 1:].T
+    assert (low < grid.skill[0, 0]).all()
+    assert (grid.skill[0, 0] < high).all()
+
+
+def test_a_head_that_looks_one_token_back_is_found_at_that_distance():
+    """Keys that are the queries of the token after, turned: only a turn of 1 finds them."""
+    vocab, d_head = 200, 16
+    generator = torch.Generator().manual_seed(2)
+    wanted = torch.randn(vocab, d_head, generator=generator)
+    speed = 2 * 0.9 ** torch.arange(d_head // 2)
+
+    def turned(by):
+        angle = torch.cat([by * speed] * 2)[None]
+        return rotate(wanted, angle.cos().expand(vocab, -1), angle.sin().expand(vocab, -1))
+
+    keys = torch.empty(1, vocab, d_head)
+    keys[0, torch.arange(vocab) - 1] = turned(1)  # token b is preceded by b − 1
+    vectors = {by: TokenVectors(turned(by)[None], keys) for by in (1, 2, 3)}
+    before = torch.zeros(vocab, vocab, dtype=torch.long)
+    before[torch.arange(vocab) - 1, torch.arange(vocab)] = 1
+    pairs = {1: Neighbours.before(sparse.csr_array(before.numpy()))}
+    skill = distance_grid(vectors, pairs).skill[:, 0, 0]
+    assert skill.argmax() == 0
+    assert skill[0] > 0.4
+    assert skill[0] > 2 * skill[1:].max()
+
+
+def test_difference_of_skill(parts):
+    folded, embeddings = parts
+    ids, pairs = [2, 5, 6, 9], {1: pair_counts(1)}
+    near, far = (
+        distance_grid({turn: vectors_at_distance(folded, embeddings, turn, query_ids=ids)}, pairs)
+        for turn in (1, 4)
+    )
+    mean, low, high = skill_difference(near, far)
+    assert mean == pytest.approx(near.skill[0, 0].max() - far.skill[0, 0].max())
+    assert low <= mean <= high
+    with pytest.raises(ResultError, match="same query tokens"):
+        skill_difference(
+            near,
+            distance_grid({1: vectors_at_distance(folded, embeddings, 1, query_ids=[2, 5])}, pairs),
+        )
+
+
+def test_sampled_queries_occur():
+    counts = np.array([0, 10, 9, 50, 11, 10])
+    assert sample_queries(counts, 9).tolist() == [1, 3, 4, 5]
+    assert len(sample_queries(counts, 2)) == 2
+    assert sample_queries(counts, 2).tolist() == sample_queries(counts, 2).tolist()

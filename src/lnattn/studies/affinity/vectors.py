@@ -97,13 +97,14 @@ class TokenVectors:
         """The same vectors dealt out to other tokens at random, the same for both sides.
 
         Keeps every number of the weights and destroys only which token is which: a baseline.
-        With keys=False only the queries change owner: what a head then still knows is which keys
-        are popular with everyone.
+        With keys=False only the queries change owner, among those that there are: what a head then
+        still knows is which keys are popular with everyone.
         """
-        if self.tokens is not None:
-            raise TokenError("the queries of all tokens are needed to deal them out anew.")
-        order = other_owners(self.vocab_size, seed)
-        return TokenVectors(self.queries[:, order], self.keys[:, order] if keys else self.keys)
+        if self.tokens is not None and keys:
+            raise TokenError("the queries of all tokens are needed to deal them out with the keys.")
+        order = other_owners(self.queries.shape[1], seed)
+        dealt = self.keys[:, order] if keys else self.keys
+        return TokenVectors(self.queries[:, order], dealt, self.tokens)
 
     def scores(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Float[Tensor, "head n vocab"]:
         """T^ee of the given query tokens with the whole vocabulary."""

@@ -7,7 +7,7 @@ query tokens. What is left, the *skill*, is what a head knows of this very query
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -62,21 +62,17 @@ def distance_grid(
         queries = queries[(counted.n_distinct[queries] > 0)]
     if len(queries) == 0:
         raise CorpusError("no query token occurs in a pair of every distance; count more text.")
-    own, wrong = (
-        np.stack(
-            [
-                np.stack(
-                    [head_auroc(one, pairs, queries, device).values[:, queries]
-                     for pairs in neighbours.values()]
-                )
-                for one in these
-            ]
-        )
-        for these in (
-            vectors.values(),
-            [one.shuffled(seed, keys=False) for one in vectors.values()],
-        )
-    )  # fmt: skip
+
+    def of(these: Iterable[TokenVectors]) -> np.ndarray:
+        kinds = neighbours.values()
+        found = [
+            [head_auroc(one, pairs, queries, device=device).values[:, queries] for pairs in kinds]
+            for one in these
+        ]
+        return np.array(found)
+
+    own = of(vectors.values())
+    wrong = of(one.shuffled(seed, keys=False) for one in vectors.values())
     return DistanceGrid(tuple(vectors), tuple(neighbours), queries, own, wrong)
 
 

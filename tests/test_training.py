@@ -91,9 +91,9 @@ def test_training_lowers_the_held_out_loss(uninterrupted) -> None:
     assert losses[-1] < losses[0] < np.log(300) + 0.1
 
 
-@pytest.mark.parametrize("stop_at", [1, 4, 6])
+@pytest.mark.parametrize(("stop_at", "save_every"), [(1, 300), (4, 300), (6, 300), (5, 0)])
 def test_an_interrupted_run_ends_like_an_uninterrupted_one(
-    stop_at, uninterrupted, corpus, tmp_path, monkeypatch, capsys
+    stop_at, save_every, uninterrupted, corpus, tmp_path, monkeypatch, capsys
 ) -> None:
     arguments = ["train-book-model", str(corpus[0]), "--held-out", str(corpus[1]), "--quiet"]
     arguments += ["--out", str(tmp_path / "model"), "--device", "cpu", "--json"]
@@ -107,7 +107,11 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
         return step(model, optimiser, rows, plan, number, loss_of)
 
     monkeypatch.setattr(training, "_step", stopping)
+    monkeypatch.setattr(training, "_SAVE_EVERY", save_every)
     assert main(arguments) == 130
+    reached = stop_at if save_every == 0 else stop_at - stop_at % TINY.evaluate_every
+    progress = tmp_path / "model" / "checkpoint" / "progress.json"
+    assert (read_json(progress)["step"] if reached else progress.is_file()) == reached
     assert not (tmp_path / "model" / "model.safetensors").exists()
     # Another process would start from an unrelated random state.
     torch.manual_seed(12345)

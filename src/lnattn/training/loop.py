@@ -24,6 +24,8 @@ from lnattn.training.state import load_best, resume_run, save_run, save_snapshot
 _EVALUATE = 16
 #: The first step whose weights are kept for studies of training; then at each of its doublings.
 _FIRST_SNAPSHOT = 64
+#: Seconds after which the state is saved, if no evaluation did it before.
+_SAVE_EVERY = 300.0
 
 
 def default_device() -> str:
@@ -108,7 +110,8 @@ def train(
 ) -> tuple[PreTrainedModel, list[dict[str, int | float]]]:
     """Train a model and return the model of the best held-out loss, with the log of evaluations.
 
-    `folder/checkpoint/` keeps the state of the run after every evaluation; calling again with the
+    `folder/checkpoint/` keeps the state of the run, after every evaluation and every five
+    minutes; calling again with the
     same plan goes on from there. Stops at `plan.steps`, or when the held-out loss has not fallen
     for `plan.patience` evaluations. Uses a GPU if there is one. `compiled` runs the step through
     torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
@@ -136,6 +139,7 @@ def train(
         total=plan.steps, what="training", initial=run["step"], unit=" steps", disable=not progress
     )
     since, seen, recent = time.perf_counter(), 0, []
+    saved = since
     while run["step"] < plan.steps and run["stale"] < plan.patience:
         rows = next(batches).to(device)
         recent.append(_step(model, optimiser, rows, plan, run["step"], loss_of))
@@ -158,12 +162,16 @@ def train(
             improved = held_loss < run["best"]
             run["stale"] = 0 if improved else run["stale"] + 1
             run["best"] = min(run["best"], held_loss)
-            save_run(state_folder, model, optimiser, run, improved)
             if kept:
                 save_snapshot(state_folder, model, run["step"])
+            save_run(state_folder, model, optimiser, run, improved)
+            saved = time.perf_counter()
             if progress:
                 bar.write(_line(run["log"][-1]), file=sys.stderr)
             since, seen, recent = time.perf_counter(), 0, []
+        elif time.perf_counter() - saved > _SAVE_EVERY:
+            save_run(state_folder, model, optimiser, run, improved=False)
+            saved = time.perf_counter()
     bar.close()
     load_best(state_folder, model)
     return model.eval(), run["log"]

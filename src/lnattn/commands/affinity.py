@@ -7,13 +7,15 @@ Where positions are rotary, T^ee depends on how far the key stands before the qu
 from __future__ import annotations
 
 import argparse
+import csv
 import json
+import sys
 
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
   lnattn affinity gpt2 iens --head 7 --top 10
   lnattn affinity HuggingFaceTB/SmolLM2-135M " York" --distance 1
-  lnattn affinity book-gpt2 " city" --side queries --json
+  lnattn affinity book-gpt2 " city" --side queries --csv
 """
 
 
@@ -34,7 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the key before the query, for rotary and relative positions (default: 1)",
     )
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print the table as JSON")
+    form.add_argument("--csv", action="store_true", help="print it as CSV, a row a partner")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -83,16 +87,33 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
+    if args.csv:
+        table = csv.writer(sys.stdout, lineterminator="\n")
+        table.writerow(["token", "head", "rank", "partner", "id", "score"])
+        for row in rows:
+            for rank, partner in enumerate(row["partners"], start=1):
+                table.writerow([row["token"], row["head"], rank, *partner.values()])
+        return
     for row in rows:
         shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])
         print(f"{row['token']!r} head {row['head']}: {shown}")
 
 
 def _single(tokenizer, text: str) -> int:
+    """The id of a text that is one token; else the error names the pieces, and what is meant."""
     from lnattn.errors import TokenError
 
+    token = _token(tokenizer, text)
+    if token is not None:
+        return token
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
-    if len(ids) != 1 or ids[0] == tokenizer.unk_token_id != tokenizer.eos_token_id:
-        pieces = ", ".join(repr(tokenizer.decode([token])) for token in ids)
-        raise TokenError(f"{text!r} is no single token of this model but {pieces or 'nothing'}.")
-    return ids[0]
+    pieces = ", ".join(repr(tokenizer.decode([token])) for token in ids)
+    spaced = text.removeprefix(" ") if text.startswith(" ") else f" {text}"
+    hint = f"; did you mean {spaced!r}?" if _token(tokenizer, spaced) is not None else "."
+    raise TokenError(f"{text!r} is no single token of this model but {pieces or 'nothing'}{hint}")
+
+
+def _token(tokenizer, text: str) -> int | None:
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    single = len(ids) == 1 and not ids[0] == tokenizer.unk_token_id != tokenizer.eos_token_id
+    return ids[0] if single else None

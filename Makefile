@@ -28,7 +28,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book publish test serve execute freeze-claims twice pdf links benchmark screenshots check lock clean
+.PHONY: help book publish rehearsal test serve execute freeze-claims twice pdf links benchmark screenshots check lock clean
 
 help:
 	@echo "make book                 build the book (only what changed) into _build/html"
@@ -37,6 +37,7 @@ help:
 	@echo "make execute MODEL=name   run every chapter again, on a model of your choice"
 	@echo "make execute MODEL=name CHAPTER=06   run one chapter; writes a notebook with its outputs"
 	@echo "make publish              build what is published: GPT-2's edition and the embedded one, in _build/site"
+	@echo "make rehearsal            the same without a network, with a stand-in for GPT-2, in _build/rehearsal"
 	@echo "make freeze-claims        take the claims of the last build as those to compare with"
 	@echo "make twice                build two copies from nothing and compare their numbers"
 	@echo "make pdf                  the book as one PDF (needs LaTeX)"
@@ -52,6 +53,9 @@ book: $(STAMP)
 
 publish: $(STAMP)
 	@$(PY) -m booksite.publish
+
+rehearsal: $(STAMP)
+	@$(PY) tests/rehearsal.py
 
 execute: $(STAMP)
 	@$(PY) -m booksite.build $(if $(CHAPTER),--chapter "$(CHAPTER)",--force)

@@ -16,14 +16,27 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(os.environ.get("LNATTN_SITE", ROOT / "_build" / "html"))
 SYSTEM_PAGES = {"genindex.html", "search.html", "py-modindex.html"}
+#: Where a published site has its second edition (see booksite.publish).
+EMBEDDED = "embedded/"
 #: Pages of source code are made alike, a hundred of them; these stand for all.
 SOURCE_PAGES = {"_modules/index.html", "_modules/lnattn/attention/terms.html"}
 
 
 def pages() -> list[str]:
-    """Addresses of the pages below the site, the theme's own files and most source left out."""
+    """Addresses of the pages below the site, the theme's own files and most source left out.
+
+    Those of another edition, in a folder of its own, are another site.
+    """
     found = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html"))
-    theirs = ("_static/", "_sources/", "reports/", "_modules/", ".pytest_cache/", "index.html")
+    theirs = (
+        "_static/",
+        "_sources/",
+        "reports/",
+        "_modules/",
+        ".pytest_cache/",
+        "index.html",
+        EMBEDDED,
+    )
     return [page for page in found if page in SOURCE_PAGES or not page.startswith(theirs)]
 
 

@@ -6,12 +6,14 @@ Skipped, by name, where the site is not built (`make book`).
 from __future__ import annotations
 
 import functools
+import re
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-from site_pages import SITE, each_page, needs_site
+from site_pages import EMBEDDED, ROOT, SITE, each_page, needs_site
 
 
 @needs_site
@@ -71,6 +73,44 @@ def test_a_page_names_no_resource_of_another_host(page):
     assert not [src for src in anatomy(SITE / page).loaded if urlsplit(src).netloc]
 
 
+#: What error output looks like in a page.
+STDERR = re.compile(r'class="[^"]*\bstderr\b')
+#: What tells on which machine a page was made. Not in the middle of a longer path or name.
+MACHINE = re.compile(
+    r"(?<![\w./-])("
+    + "|".join(re.escape(f"{path}/") for path in {str(ROOT), str(Path.home()), sys.prefix})
+    + r")|site-packages/|/ipykernel_\d"
+)
+
+
+@needs_site
+@each_page
+def test_a_page_shows_no_error_output_and_no_path_of_the_machine(page):
+    text = (SITE / page).read_text(encoding="utf-8")
+    assert not STDERR.search(text)
+    assert not MACHINE.search(text)
+
+
+@needs_site
+def test_downloads_hold_no_error_output_and_no_path_of_the_machine():
+    found = []
+    for path in SITE.rglob("*"):
+        if path.suffix in (".ipynb", ".json", ".md") and path.is_file():
+            text = path.read_text(encoding="utf-8")
+            if MACHINE.search(text) or (path.suffix == ".ipynb" and '"name": "stderr"' in text):
+                found.append(path.relative_to(SITE).as_posix())
+    assert not found
+
+
+@needs_site
+@each_page
+def test_a_page_leads_to_the_other_edition(page):
+    if not (SITE / EMBEDDED).is_dir():
+        pytest.skip("one edition only: published sites have two (make publish)")
+    text = (SITE / page).read_text(encoding="utf-8")
+    assert text.count('class="btn btn-sm edition-switch"') == 1
+
+
 def test_lists_without_items_lose_their_role():
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
     from booksite.roles import repaired
@@ -118,5 +158,7 @@ def test_icons_are_loaded_once(tmp_path):
 
 @needs_site
 def test_the_site_is_small():
-    total = sum(path.stat().st_size for path in SITE.rglob("*") if path.is_file())
+    files = [path for path in SITE.rglob("*") if path.is_file()]
+    other = SITE / EMBEDDED
+    total = sum(path.stat().st_size for path in files if not path.is_relative_to(other))
     assert total < 30e6, f"{total / 1e6:.1f} MB"

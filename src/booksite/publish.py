@@ -9,11 +9,12 @@ front page says why.
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from booksite.build import Folders
@@ -31,8 +32,13 @@ GPT2_SHA256 = "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707"
 EMBEDDED_FOLDER = "embedded"
 
 
-def publish(root: Path) -> int:
-    """Build the editions and put them together; returns the exit status (0: published)."""
+def publish(root: Path, output: Path | None = None) -> int:
+    """Build the editions and put them together; returns the exit status (0: published).
+
+    output: where GPT-2's edition, its frozen studies and the site go, by default `root/_build`.
+    The embedded edition is built where `make book` builds it.
+    """
+    output = output or root / "_build"
     begun = time.monotonic()
     os.environ.pop("LNATTN_MODEL", None)  # which models are published is not a setting
     choice = default_model()
@@ -50,24 +56,19 @@ def publish(root: Path) -> int:
         elif status := lnattn("verify", PREFERRED):
             say("the weights do not give what the paper's authors printed; nothing is published")
             return status
-        if status := lnattn("freeze", PREFERRED, "--out", str(frozen_folder(root))):
+        if status := lnattn("freeze", PREFERRED, "--out", str(output / "frozen" / PREFERRED)):
             return status
-        if status := build(root, choice, root / "_build" / PREFERRED):
+        if status := build(root, choice, output / PREFERRED):
             return status
-        editions.append(Edition("GPT-2", Folders(root / "_build" / PREFERRED).html))
+        editions.append(Edition("GPT-2", Folders(output / PREFERRED).html))
     folder = EMBEDDED_FOLDER if editions else ""
     if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
         return status
     editions.append(Edition(FALLBACK, Folders(root).html, folder))
-    site = assemble(root / "_build" / "site", editions, note)
+    site = assemble(output / "site", editions, note)
     names = " and ".join(one.model for one in editions)
     say(f"published in {time.monotonic() - begun:.0f} s: {names}, in {site}")
     return 0
-
-
-def frozen_folder(root: Path) -> Path:
-    """Where the studies of this GPT-2 are frozen."""
-    return root / "_build" / "frozen" / PREFERRED
 
 
 def unlike_gpt2() -> str:
@@ -113,10 +114,13 @@ def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
     return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Publish the repository that holds this package; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m booksite.publish", description=__doc__)
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help="other than _build")
+    options = parser.parse_args(arguments)
     try:
-        return publish(repository())
+        return publish(repository(), options.output and options.output.resolve())
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)
         return 2

@@ -18,7 +18,7 @@ from tqdm.std import tqdm
 
 #: Jobs that are done sooner show nothing (seconds).
 DELAY = 2.0
-#: Between two lines of one bar in the build's file (seconds).
+#: Between two states of a bar where they all stay: in the build's file, in a log (seconds).
 _BETWEEN_LINES = 10.0
 
 
@@ -28,7 +28,7 @@ def progress_bar(items: Iterable[Any] | None = None, what: str = "", **options: 
     what: the job, a few words; options: tqdm's own (`total`, `unit`, `disable` …).
     """
     stream = _stream()
-    pace = {} if stream is sys.stderr else {"mininterval": _BETWEEN_LINES, "ascii": True}
+    pace = {} if stream.isatty() else {"mininterval": _BETWEEN_LINES, "ascii": True}
     given = {"desc": what, "file": stream, "delay": DELAY, "leave": False, **pace, **options}
     return tqdm(items, **given)
 

@@ -25,6 +25,7 @@ from lnattn.studies.contribution.study import (
     PAPERS_CODE,
     TEXT,
     Contributions,
+    bootstrapped_means,
     contributions,
     kl_of_removal,
     position_groups,
@@ -173,10 +174,28 @@ def test_documents_are_averaged_as_by_hand() -> None:
     np.testing.assert_allclose(
         result.overall[:, :, :2], expected, rtol=1.01 * result.record["quantile_resolution"] + 1e-4
     )
+    for row, kl in enumerate(each):
+        assert (result.document_rows[row] == kl.shape[-1] - 1).all()
+        by_hand = kl[..., 1:].mean(axis=1).sum(axis=-1)
+        np.testing.assert_allclose(result.document_sums[row], by_hand, rtol=1e-4, atol=1e-6)
     assert result.documents == 4
     assert result.record["tokens"] == 24 + 9 + 1 + 24
     order = np.argsort(-everything.mean(axis=(1, 2)))
     assert result.ranking() == [TERMS[t] for t in order]
+
+
+def test_bootstrapped_means_share_their_documents() -> None:
+    """Terms that differ by a constant differ by it in every draw, however documents spread."""
+    generator = np.random.default_rng(0)
+    rows = generator.integers(1, 100, size=(30, 1)) * np.ones((1, 2))
+    per_row = generator.normal(5, 3, size=(30, 1)) + np.array([[0.0, 0.25]])
+    drawn = bootstrapped_means(per_row * rows, rows, draws=400, seed=1)
+    np.testing.assert_allclose(drawn[:, 1] - drawn[:, 0], 0.25, atol=1e-10)
+    mean = (per_row * rows).sum(axis=0) / rows.sum(axis=0)
+    weights = rows[:, 0] / rows[:, 0].sum()
+    expected = np.sqrt((weights**2 * (per_row[:, 0] - mean[0]) ** 2).sum())
+    assert drawn[:, 0].std() == pytest.approx(expected, rel=0.15)
+    assert np.array_equal(drawn, bootstrapped_means(per_row * rows, rows, draws=400, seed=1))
 
 
 def test_convention_of_the_papers_code() -> None:

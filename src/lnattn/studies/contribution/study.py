@@ -59,7 +59,16 @@ PAPERS_CODE = Convention("papers' code", scaled=False, per_key=True, floor=1e-10
 #: Quantiles that are frozen with a result.
 LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
 
-_ARRAYS = ("mean", "standard_error", "rows", "quantiles", "overall", "group_edges")
+_ARRAYS = (
+    "mean",
+    "standard_error",
+    "rows",
+    "quantiles",
+    "overall",
+    "group_edges",
+    "document_sums",
+    "document_rows",
+)
 _STATE = "contribution.partial"
 
 #: Groups of positions for quantiles: this many for each doubling of the position.
@@ -99,8 +108,10 @@ class Contributions:
     mean, standard_error, rows: [term slot position], over documents; rows counts them. A slot is a
     head, and the last slot is the mean of all heads of each document. quantiles: [level term slot
     group], over the documents and positions of a group; overall: [level term slot], over all
-    positions where a query has two or more keys. group_edges: [group + 1]. record: what was
-    computed from what, with the relative resolution of the quantiles.
+    positions where a query has two or more keys. group_edges: [group + 1]. document_sums,
+    document_rows: [document term], for each document the sum of the mean over heads at those
+    positions, and how many positions they are. record: what was computed from what, with the
+    relative resolution of the quantiles.
     """
 
     mean: Float[np.ndarray, "term slot position"]
@@ -109,6 +120,8 @@ class Contributions:
     quantiles: Float[np.ndarray, "level term slot group"]
     overall: Float[np.ndarray, "level term slot"]
     group_edges: np.ndarray
+    document_sums: Float[np.ndarray, "document term"]
+    document_rows: Float[np.ndarray, "document term"]
     record: Mapping[str, Any]
 
     @property
@@ -168,8 +181,23 @@ class Contributions:
         return cls(**{key: arrays[key] for key in _ARRAYS}, record=record)
 
 
+def bootstrapped_means(
+    sums: Float[np.ndarray, "document term"],
+    rows: Float[np.ndarray, "document term"],
+    draws: int,
+    seed: int = 0,
+) -> Float[np.ndarray, "draw term"]:
+    """Means of the terms over documents drawn anew with replacement, the same for all terms.
+
+    Terms of one draw share their documents, so that differences of two columns are paired.
+    """
+    count = len(sums)
+    drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), size=draws)
+    return (drawn @ sums) / (drawn @ rows)
+
+
 class _Tally:
-    """Running statistics of a study; every array in it has a fixed size."""
+    """Running statistics of a study; all but two numbers a document and term have a fixed size."""
 
     def __init__(
         self,
@@ -184,6 +212,7 @@ class _Tally:
         self.source = source
         self.documents = 0
         self.tokens = 0
+        self.by_document: list[np.ndarray] = []  # of each document [sums and rows, term]
         self.edges = position_groups(positions)
         self.moments = Moments((terms, heads + 1, positions))
         self.histogram = LogHistogram((terms, heads + 1, len(self.edges) - 1))
@@ -205,6 +234,9 @@ class _Tally:
         if not self.convention.ends:
             kept[..., self.positions - 1 :] = False
         self.moments.add(values, kept)
+        chosen = kept[:, -1, int(self.causal) :]
+        sums = np.where(chosen, values[:, -1, int(self.causal) :], 0.0).sum(axis=-1)
+        self.by_document.append(np.stack([sums, chosen.sum(axis=-1)]))
         self.histogram.add(values, self._cells[..., :n], kept)
         self.documents += 1
         self.tokens += n
@@ -218,6 +250,7 @@ class _Tally:
 
     def save(self, folder: Path, name: str) -> None:
         arrays = {**self.moments.state(), **self.histogram.state()}
+        arrays["by_document"] = np.array(self.by_document)
         progress = {"documents": self.documents, "tokens": self.tokens, "source": self.source}
         write_result(folder, name, arrays, progress)
 
@@ -233,6 +266,7 @@ class _Tally:
             )
         self.moments.restore(arrays)
         self.histogram.restore(arrays)
+        self.by_document = list(arrays["by_document"])
         self.documents, self.tokens = int(progress["documents"]), int(progress["tokens"])
 
 
@@ -301,6 +335,7 @@ def contributions(
         quantile_resolution=tally.histogram.resolution,
         seconds=round(time.perf_counter() - begin, 2),
     )
+    of_documents = np.array(tally.by_document)
     return Contributions(
         mean=tally.moments.mean,
         standard_error=tally.moments.standard_error,
@@ -308,5 +343,7 @@ def contributions(
         quantiles=tally.histogram.quantiles(LEVELS),
         overall=tally.overall(),
         group_edges=tally.edges,
+        document_sums=of_documents[:, 0],
+        document_rows=of_documents[:, 1],
         record=record,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,13 +18,20 @@ from lnattn.studies.position.bias import PositionBias, position_bias, share_of_c
 from lnattn.studies.position.curves import (
     NEAR,
     dominant_wave,
+    echo,
     last_rows,
     near_keys,
     nearness,
     position_table,
     trend,
 )
-from lnattn.studies.position.measured import measured_attention, near_share, windows
+from lnattn.studies.position.measured import (
+    MeasuredAttention,
+    beside_position,
+    measured_attention,
+    near_share,
+    windows,
+)
 from lnattn.studies.position.sigma import inverse_sigma_bands
 from lnattn.studies.position.without_tokens import (
     ASSUMED,
@@ -214,9 +222,15 @@ def test_windows_do_not_overlap_and_begin_as_asked():
         windows(documents, 1, first=0)
 
 
-def test_table_names_every_head(bias):
-    table = position_table(bias)
+def test_table_names_every_head(bias, folded, embeddings):
+    near = nearness(folded, embeddings.W_P, bias.inverse_sigma)
+    table = position_table(bias, near)
     assert list(table.index) == [0, 1, 2]
+    half = slice(bias.n_positions // 2, bias.n_positions - 1)
+    assert table.loc[1, "distance to highest T^pp"] == np.median(near.peak[1, half])
+    np.testing.assert_equal(
+        table.loc[1, "near T^pp percentile"], np.median(near.percentile[1, half])
+    )
     alpha = bias.attention()
     assert table.loc[1, "near share, i = 15"] == pytest.approx(alpha[1, 2, 6:16].sum())
     assert table.loc[2, "T^p Spearman"] == trend(bias.term_p().mean[2]).spearman
@@ -267,12 +281,12 @@ def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
     made = position_only(layer)
     freeze_position(layer, tmp_path)
     read = PositionOnly.read(tmp_path)
-    for name in ("variance", "peak", "assumed", "spearman", "near"):
+    for name in ("variance", "peak", "assumed", "spearman", "near", "echo"):
         np.testing.assert_array_equal(getattr(read, name), getattr(made, name))
     np.testing.assert_allclose(read.bias.comparison, made.bias.comparison, rtol=1e-6)
     np.testing.assert_allclose(read.last.ratio, made.last.ratio, rtol=1e-5)
     assert read.record["model"] == "random"
-    assert read.table().shape == (3, 9)
+    assert read.table().shape == (3, 10)
     # One assumed case, by hand.
     sigma = (layer.embeddings.W_P.var(dim=1, correction=0) + made.assumed[3] + 1e-5).sqrt()
     folded = fold(layer.attention)
@@ -301,3 +315,41 @@ def test_gpt2_position_terms_are_as_frozen(gpt2_attention_folder):
     frozen = PositionOnly.read(repository() / "data" / "results" / "gpt2")
     np.testing.assert_allclose(frozen.bias.comparison, found.bias.comparison, rtol=1e-5, atol=1e-6)
     assert frozen.record["weights_sha256"] == layer.provenance["weights_sha256"]
+
+
+def waving(wavelength: float, slope: float, n: int = 200) -> PositionBias:
+    """One head whose T^pp is a wave with a crest at every query, on a rising T^p; no σ."""
+    places, queries = np.arange(n), (n - 10,)
+    compared = 20 * np.cos(2 * np.pi * (queries[0] - places) / wavelength)
+    return PositionBias(queries, slope * places[None], compared[None, None], None, 1.0, True)
+
+
+def test_an_echo_is_as_loud_as_the_slope_lets_it_be():
+    loud, quiet = waving(60, 0.0), waving(60, 1.0)
+    assert echo(loud)[0, 0] == pytest.approx(1, abs=1e-3)
+    assert echo(quiet)[0, 0] == pytest.approx(np.exp(-60), rel=0.5)
+    assert echo(quiet)[0, 0] < echo(waving(60, 0.01))[0, 0] < 1
+
+
+def test_no_echo_where_the_wave_does_not_fit_before_the_query():
+    short = replace(waving(60, 0.0), queries=(20,))
+    assert echo(short)[0, 0] == 0
+
+
+def test_skill_is_against_even_attention():
+    """A prediction that is right has skill 1, even attention 0, a wrong one less; by hand."""
+    bias = PositionBias((3,), np.zeros((3, 6)), np.zeros((3, 1, 6)), None, 1.0, True)
+    sharp = np.array([0.0, 0.0, 0.0, 40.0, 0.0, 0.0])
+    bias = replace(bias, self_assertion=np.stack([sharp, 0 * sharp, sharp[::-1]]))
+    mean = np.zeros((3, 1, 5))
+    mean[:, 0, 3] = 1.0
+    measured = MeasuredAttention((3,), mean, np.zeros_like(mean), 1, True)
+    table = beside_position(measured, bias)
+    np.testing.assert_allclose(table["even"], 0.75)
+    np.testing.assert_allclose(table["total variation"], [0, 0.75, 1], atol=1e-10)
+    np.testing.assert_allclose(table["skill"], [1, 0, 1 - 4 / 3], atol=1e-10)
+    np.testing.assert_allclose(table["itself, measured"], 1)
+    np.testing.assert_allclose(table["itself, by position"], [1, 0.25, 0], atol=1e-10)
+    other = replace(measured, queries=(2,))
+    with pytest.raises(ShapeError, match="different queries"):
+        beside_position(other, bias)

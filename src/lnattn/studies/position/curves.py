@@ -117,6 +117,10 @@ class Nearness:
     percentile: Float[np.ndarray, "head query"]
     window: int = NEAR
 
+    def usual(self) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
+        """Medians of `peak` and of `percentile` over the queries of the context's second half."""
+        return usual_nearness(self.peak, self.percentile)
+
 
 def nearness(
     folded: FoldedAttention,
@@ -147,6 +151,14 @@ def nearness(
     return Nearness(share, uniform, peak, percentile, window)
 
 
+def usual_nearness(
+    peak: np.ndarray, percentile: Float[np.ndarray, "head query"]
+) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
+    """Medians over the second half of the context, without the last position (§6.4)."""
+    half = slice(peak.shape[1] // 2, peak.shape[1] - 1)
+    return np.median(peak[:, half], axis=1), np.median(percentile[:, half], axis=1)
+
+
 def near_keys(
     i: int, n_positions: int, causal: bool, window: int = NEAR
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -158,6 +170,27 @@ def near_keys(
     distance = i - np.arange(n_positions)
     seen = distance >= 0 if causal else np.ones(n_positions, dtype=bool)
     return seen & (np.abs(distance) < window), seen
+
+
+def echo(bias: PositionBias, window: int = NEAR) -> Float[np.ndarray, "head query"]:
+    """What is left of T^pp's wave in attention by position alone, for every query of `bias`.
+
+    The most attention on a key about one wavelength from the query over the most on a near key.
+    About: within a quarter of the wavelength, near keys left out. Close to 1 where a head cannot
+    tell *here* from *one wave ago*; 0 where no key is that far.
+    """
+    attention, longest = bias.attention(), int(np.argmax(bias.queries))
+    waves = [dominant_wave(curve).wavelength for curve in bias.term_pp().mean[:, longest]]
+    found = np.zeros(attention.shape[:2])
+    for column, i in enumerate(bias.queries):
+        distance = np.abs(i - np.arange(bias.n_positions))
+        near = distance < window
+        for head, wavelength in enumerate(waves):
+            away = (np.abs(distance - wavelength) <= wavelength / 4) & ~near
+            if away.any():
+                row = attention[head, column]
+                found[head, column] = row[away].max() / row[near].max()
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,12 +224,13 @@ def last_rows(
     return LastRows(queries, position_bias(folded, W_P, queries).comparison)
 
 
-def position_table(bias: PositionBias, margin: int = 1) -> pd.DataFrame:
-    """One row a head: trend of T^p, wave of T^pp, share of attention on near keys by position.
+def position_table(bias: PositionBias, near: Nearness, margin: int = 1) -> pd.DataFrame:
+    """One row a head: trend of T^p, wave and nearness of T^pp, attention on near keys by position.
 
-    The wave is that of the last query's curve, which has all keys before it; shares are named by
-    the position of their query.
+    The wave is that of the last query's curve, which has all keys before it; distance and
+    percentile are `Nearness.usual`; shares are named by the position of their query.
     """
+    distance, percentile = near.usual()
     asserted, compared = bias.term_p().mean, bias.term_pp().mean
     attention = bias.attention()
     longest = int(np.argmax(bias.queries))
@@ -210,11 +244,14 @@ def position_table(bias: PositionBias, margin: int = 1) -> pd.DataFrame:
             "T^p rising steps": rising.rising,
             "T^p straight line R²": rising.straight,
             "T^pp wavelength": wave.wavelength,
+            "T^pp cycles": wave.cycles,
             "T^pp wave share": wave.share,
+            "distance to highest T^pp": distance[head],
+            "near T^pp percentile": percentile[head],
         }
         for column, i in enumerate(bias.queries):
-            near, _ = near_keys(i, bias.n_positions, bias.causal)
-            row[f"near share, i = {i}"] = float(attention[head, column, near].sum())
+            close, _ = near_keys(i, bias.n_positions, bias.causal)
+            row[f"near share, i = {i}"] = float(attention[head, column, close].sum())
         rows.append(row)
     return pd.DataFrame(rows).set_index("head")
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -23,7 +24,8 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import divide_by_sigma
 from lnattn.attention.terms import check_indices, look_up
-from lnattn.errors import CorpusError
+from lnattn.errors import CorpusError, ShapeError
+from lnattn.studies.position.bias import PositionBias
 from lnattn.studies.position.curves import NEAR, near_keys
 from lnattn.weights import Embeddings
 
@@ -64,6 +66,34 @@ def near_share(
         for row, i in enumerate(queries)
     ]
     return np.stack(rows, axis=-1)
+
+
+def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = -1) -> pd.DataFrame:
+    """Measured attention of one query beside attention by position alone, one row a head.
+
+    Columns: 'near' and 'itself', attention on the nearest ten keys and on the query's own position,
+    by position and measured; 'total variation', half the sum of absolute differences of the two;
+    'even', the same for measured against even attention, which knows nothing; 'skill', 1 − total
+    variation over even: 0 for a prediction no better than that, 1 for a perfect one.
+    row: which of the queries, the same for both. Raises `ShapeError` where they differ.
+    """
+    if measured.queries != bias.queries:
+        raise ShapeError("measured attention and position terms are of different queries.")
+    i, length = bias.queries[row], measured.mean.shape[-1]
+    _, seen = near_keys(i, length, bias.causal)
+    alone, real = bias.attention()[:, row, :length], measured.mean[:, row]
+    variation = np.abs(real - alone).sum(axis=-1) / 2
+    null = np.abs(real - seen / seen.sum()).sum(axis=-1) / 2
+    table = {
+        "near, by position": near_share(bias.attention(), bias.queries, bias.causal)[:, row],
+        "near, measured": measured.near_share()[:, row],
+        "itself, by position": alone[:, i],
+        "itself, measured": real[:, i],
+        "total variation": variation,
+        "even": null,
+        "skill": 1 - variation / null,
+    }
+    return pd.DataFrame(table, index=pd.RangeIndex(len(variation), name="head"))
 
 
 def windows(

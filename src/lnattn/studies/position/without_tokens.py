@@ -21,7 +21,15 @@ from lnattn.attention.folding import fold
 from lnattn.errors import ResultError
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
-from lnattn.studies.position.curves import LastRows, dominant_wave, last_rows, nearness, trend
+from lnattn.studies.position.curves import (
+    LastRows,
+    dominant_wave,
+    echo,
+    last_rows,
+    nearness,
+    trend,
+    usual_nearness,
+)
 from lnattn.studies.position.measured import near_share
 from lnattn.studies.position.sigma import assumed_inverse_sigma, variances
 from lnattn.weights import FirstLayer
@@ -41,7 +49,8 @@ class PositionOnly:
     last: the last rows of p_i W_QK p_jᵀ; peak: distance from each query to the highest undivided
     T^pp that it sees, and percentile: share of its far keys below the mean of the nearest ten,
     [head position] (see `Nearness`); assumed: variances of tokens, [case]; spearman: of T^p with
-    position, [case head]; near: share of attention on the nearest ten keys, [case head query].
+    position, [case head]; near: share of attention on the nearest ten keys, and echo:
+    what is left of the wave in it (see `echo`), [case head query].
     record: what made it.
     """
 
@@ -53,6 +62,7 @@ class PositionOnly:
     assumed: Float[np.ndarray, "case"]
     spearman: Float[np.ndarray, "case head"]
     near: Float[np.ndarray, "case head query"]
+    echo: Float[np.ndarray, "case head query"]
     record: Mapping[str, Any]
 
     def table(self) -> pd.DataFrame:
@@ -61,7 +71,7 @@ class PositionOnly:
         The percentile and the distance are medians over the queries of the second half.
         """
         compared = self.bias.comparison
-        half = slice(self.bias.n_positions // 2, self.bias.n_positions - 1)
+        distance, percentile = usual_nearness(self.peak, self.percentile)
         rows = []
         for head in range(self.bias.n_heads):
             found = trend(self.bias.self_assertion[head])
@@ -75,9 +85,10 @@ class PositionOnly:
                     "T^p rising steps": found.rising,
                     "T^p straight line R²": found.straight,
                     "T^pp wavelength": wave.wavelength,
+                    "T^pp cycles": wave.cycles,
                     "T^pp wave share": wave.share,
-                    "distance to highest T^pp": float(np.median(self.peak[head, half])),
-                    "near T^pp percentile": float(np.median(self.percentile[head, half])),
+                    "distance to highest T^pp": distance[head],
+                    "near T^pp percentile": percentile[head],
                 }
             )
         return pd.DataFrame(rows).set_index("head")
@@ -96,6 +107,7 @@ class PositionOnly:
             "assumed": self.assumed,
             "spearman": self.spearman,
             "near": self.near,
+            "echo": self.echo,
         }
         facts = {"study": "position_only", "scale": self.bias.scale, "causal": self.bias.causal}
         return write_result(folder, NAME, arrays, {**facts, **self.record})
@@ -117,7 +129,9 @@ class PositionOnly:
         last = LastRows(
             tuple(int(i) for i in arrays["last_queries"]), arrays["last_rows"].astype(np.float64)
         )
-        kept = ("variance", "peak", "percentile", "assumed", "spearman", "near")
+        kept = ("variance", "peak", "percentile", "assumed", "spearman", "near", "echo")
+        if not arrays.keys() >= set(kept):
+            raise ResultError(f"{folder}/{NAME}.npz is outdated; freeze the position study anew.")
         return cls(bias=bias, last=last, record=record, **{name: arrays[name] for name in kept})
 
 
@@ -129,12 +143,13 @@ def position_only(layer: FirstLayer) -> PositionOnly:
     around = nearness(folded, W_P)
     variance = variances(W_P.double()).numpy()
     assumed = np.array(ASSUMED) * float(np.median(variance))
-    spearman, near = [], []
+    spearman, near, echoes = [], [], []
     for token_variance in assumed:
         sigma = assumed_inverse_sigma(W_P, float(token_variance), folded.eps)
         divided = bias.with_sigma(sigma)
         spearman.append([trend(curve).spearman for curve in divided.term_p().mean])
         near.append(near_share(divided.attention(), bias.queries, bias.causal))
+        echoes.append(echo(divided))
     return PositionOnly(
         bias=bias,
         variance=variance,
@@ -144,6 +159,7 @@ def position_only(layer: FirstLayer) -> PositionOnly:
         assumed=assumed,
         spearman=np.array(spearman),
         near=np.array(near),
+        echo=np.array(echoes),
         record=provenance(
             model=layer.name,
             layer=layer.layer,

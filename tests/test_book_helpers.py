@@ -222,8 +222,9 @@ def test_entries_follow_the_order_of_the_claims(folder):
 )
 def test_a_bad_record_is_refused_and_nothing_is_written(folder, change, message):
     good = {"claim_id": "K1", "reproduced": 1, "verdict": "holds", "model": "tiny"}
+    record = good | change
     with pytest.raises(ResultError, match=message):
-        ledger.register(**(good | change))
+        ledger.register(record.pop("claim_id"), **record)
     assert not list(folder.iterdir())
 
 
@@ -250,7 +251,7 @@ GOOD = {
     "section": "s",
     "statement": "t",
     "reported": "r",
-    "predicate": "p",
+    "rule": {},
     "tolerance": None,
     "function": "f.g",
     "model": "m",

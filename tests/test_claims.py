@@ -18,8 +18,15 @@ from lnattn.attention.layernorm import standardise
 from lnattn.claims import frozen as frozen_claims
 from lnattn.claims.ledger import Entry, report
 from lnattn.claims.listed import SOURCES, Claim, claims
-from lnattn.claims.tally import by_model, listed, tally
-from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE
+from lnattn.claims.tally import NOT_ASKED, by_model, tally, two_verdicts
+from lnattn.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_COMPUTABLE,
+    NOT_SEEN,
+    UNDECIDED,
+)
 from lnattn.errors import ResultError
 
 ROOT = paths.repository()
@@ -162,28 +169,58 @@ def test_each_claim_counts_once_by_its_own_chapter():
         entry("K10", "tiny", FAILS, chapter="notebooks/12-other-models"),
         entry("K10", "tiny", HOLDS_IN_PART, chapter=own),
         entry("K10", "other", HOLDS, chapter=own),
-        entry("B1", "no model"),
-        entry("B4", "trained here (frozen)", FAILS),
+        entry("K14", "gpt2 (frozen)", HOLDS),
+        entry("K14", "tiny", NOT_SEEN),
+        entry("K15", "tiny", UNDECIDED),
+        entry("K15", "gpt2 (frozen)", NOT_COMPUTABLE),
         entry("R5", "gpt2"),
-        entry("K15", "tiny", NOT_COMPUTABLE),
+        entry("B1", "no model"),
     ]
-    count = tally(some("K10", "B1", "B4", "R5", "K15", "M1"), found, "tiny")
-    assert count.verdicts == {HOLDS: 1, HOLDS_IN_PART: 1, FAILS: 1, NOT_COMPUTABLE: 1}
-    assert (count.total, count.elsewhere, count.missing) == (6, 1, 1)
+    count = tally(some("K10", "K14", "K15", "K9", "B1", "R5", "M1"), found, "tiny")
+    assert dict(count.general) == {HOLDS: 2, NOT_ASKED: 1}
+    assert dict(count.of["gpt2"]["gpt2"]) == {HOLDS: 1, NOT_COMPUTABLE: 1, NOT_ASKED: 2}
+    assert dict(count.of["gpt2"]["tiny"]) == {
+        HOLDS_IN_PART: 1,
+        NOT_SEEN: 1,
+        UNDECIDED: 1,
+        NOT_ASKED: 1,
+    }
     assert count.sentence() == (
-        "1 of 6 claims holds on tiny; 1 holds in part, 1 fails, 1 cannot be computed with it, "
-        "1 is about other models only and 1 is not yet registered."
+        "Of 7 claims, 3 need no given checkpoint: 2 hold and 1 was not asked. 4 are about GPT-2. "
+        "Asked of GPT-2 itself, 1 holds, 1 cannot be computed and 2 were not asked. Asked of tiny, "
+        "which stands in for it, 0 hold, 1 holds in part, 1 is not seen there, 1 is undecided and "
+        "1 was not asked."
     )
     assert by_model(found)["tiny"][FAILS] == 1
 
 
-def test_a_clean_sweep_and_nothing_at_all():
-    full = tally(some("K1", "K2"), [entry("K1"), entry("K2")], "m")
-    assert full.sentence() == "2 of 2 claims hold on m."
-    assert tally(some("K1"), [], "m").sentence() == (
-        "0 of 1 claims hold on m; 1 is not yet registered."
-    )
-    assert [listed(list("abc")[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+def test_on_gpt2_itself_there_is_no_stand_in():
+    found = [entry("K14", "gpt2", HOLDS), entry("K15", "gpt2", FAILS)]
+    count = tally(some("K14", "K15"), found, "gpt2")
+    assert count.sentence() == "2 are about GPT-2. Asked of GPT-2 itself, 1 holds and 1 fails."
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_several_settings_the_counted_one_speaks_for_the_claim(first):
+    """B4–B6: the arms at equal norms count, not the one whose norm differs too, in any order."""
+    both = [entry("B4", "norm 1/√d", HOLDS, counted=False), entry("B4", "norm √d", FAILS)]
+    count = tally(some("B4"), both if first else both[::-1], "tiny")
+    assert dict(count.general) == {FAILS: 1}
+
+
+def test_claims_that_need_no_checkpoint_do_whatever_their_record_calls_the_model():
+    named = {one.id for one in claims().values() if one.needs_checkpoint}
+    assert named == {f"K{n}" for n in range(3, 16)}
+    for one in claims().values():
+        if one.id not in named:
+            count = tally([one], [entry(one.id, "some name of its own")], "tiny")
+            assert dict(count.general) == {HOLDS: 1}, one.id
+
+
+def test_two_verdicts_on_one_claim_and_model_are_found():
+    found = [entry("K5", "m", HOLDS), entry("K5", "m", FAILS), entry("K5", "n", FAILS)]
+    assert two_verdicts(found) == ["claim K5 has 2 verdicts on m: fails, holds"]
+    assert two_verdicts(found[1:]) == []
 
 
 # --- frozen numbers ----------------------------------------------------------------------------

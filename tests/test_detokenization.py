@@ -9,7 +9,7 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import FirstLayer, fold
-from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.errors import CorpusError, ResultError
 from lnattn.storage import write_result
 from lnattn.studies.affinity.auroc import HeadAuroc, Neighbours, head_auroc
 from lnattn.studies.affinity.study import (
@@ -177,5 +177,6 @@ def test_look_up_without_any_pair() -> None:
     class Empty(Bytes):
         words = ("a", "b")
 
-    with pytest.raises(TokenError, match="none of Table 1"):
-        look_up(TokenVectors(torch.ones(1, 2, 1), torch.ones(1, 2, 1)), Empty())
+    table = look_up(TokenVectors(torch.ones(1, 2, 1), torch.ones(1, 2, 1)), Empty())
+    assert len(table) == 34
+    assert table[["rank here", "best rank", "best head", "chance"]].isna().all(axis=None)

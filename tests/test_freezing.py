@@ -6,6 +6,7 @@ import csv
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import torch
 from random_families import VOCAB, make, save
 
 from lnattn import load_first_layer
-from lnattn.book import freezing
+from lnattn.book import freezing, samples
 from lnattn.book.freezing import STUDIES, compare_arrays, freeze, verify
 from lnattn.book.printed import differences_from_printed
 from lnattn.cli import COMMANDS, main
@@ -94,6 +95,8 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
     model, tmp_path, monkeypatch, capsys
 ) -> None:
     """The surveys are stubs here: their own tests cover what they compute."""
+    first = load_first_layer(model)
+    monkeypatch.setattr(freezing, "evidence", lambda *_, **__: SimpleNamespace(model=first))
     monkeypatch.setattr(freezing.survey, "survey", lambda *_, **__: {})
     monkeypatch.setattr(freezing.survey, "survey_of_null", lambda *_, **__: {})
     found = {one.study: one for one in freeze(str(model), tmp_path)}
@@ -113,7 +116,8 @@ def test_contributions_are_frozen_from_the_sample(tmp_path, monkeypatch) -> None
     """The embedded model on two short texts: what its chapter computes, and it verifies."""
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "The city of York is old."}\n{"text": "It rained in the north."}\n')
-    monkeypatch.setattr(freezing, "sample_file", lambda: texts)
+    for module in (freezing, samples):
+        monkeypatch.setattr(module, "sample_file", lambda: texts)
     (done,) = freeze("book-gpt2", tmp_path / "out", ["contribution"])
     assert done.path is not None
     found = Contributions.read(tmp_path / "out")

@@ -1,9 +1,10 @@
-"""The survey of claims: a null keeps values and loses places; frozen surveys come back."""
+"""The survey of claims: one rule a claim, a null keeps values and loses places, freezing."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial as partial_function
 
 import numpy as np
 import pytest
@@ -12,15 +13,31 @@ from random_families import CONTEXT, VOCAB, make, save
 
 from lnattn import Embeddings, load_first_layer
 from lnattn.book.figures.models import claims_by_models
-from lnattn.claims import kamoda as survey_rules
 from lnattn.claims import survey
+from lnattn.claims.survey import ASKED, Evidence, dealt_anew
+from lnattn.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    NOT_COMPUTABLE,
+    NOT_SEEN,
+    RULES,
+    UNDECIDED,
+    VERDICTS,
+    Verdict,
+)
 from lnattn.errors import ResultError
+from lnattn.studies.affinity.study import detokenization
+from lnattn.studies.position.measured import windows
+from lnattn.text.counts import Counts
+
+POSITIONS = {"K6", "K7", "K8", "K13", "K14"}
 
 
 class Words:
-    """A tokenizer for which every name is a token."""
+    """A tokenizer for which every word is a token."""
 
-    unk_token_id = 0
+    def get_vocab(self):
+        return {}
 
     def __call__(self, text, **_):
         return {"input_ids": [1 + sum(map(ord, text)) % (VOCAB - 1)]}
@@ -38,29 +55,63 @@ def documents():
     return [generator.integers(VOCAB, size=CONTEXT).tolist() for _ in range(30)]
 
 
-@pytest.fixture
-def short_windows(monkeypatch):
-    monkeypatch.setattr(survey_rules, "_WINDOW", 12)
+@pytest.fixture(scope="module")
+def seen(model, documents):
+    counts = Counts.from_documents([np.asarray(ids) for ids in documents], VOCAB)
+    return Evidence(model, partial_function(windows, documents), documents, counts)
 
 
-def test_every_claim_gets_an_answer(model, documents, short_windows):
-    found = survey.survey(model, documents)
-    assert list(found) == list(survey.RULES)
+@pytest.fixture(scope="module")
+def partial(model):
+    return replace(model, embeddings=Embeddings(None, model.embeddings.W_P))
+
+
+@pytest.fixture(scope="module")
+def found(seen):
+    return survey.survey(seen)
+
+
+def test_every_claim_gets_a_verdict_by_its_rule(found, model):
+    assert list(found) == list(ASKED)
     for claim, one in found.items():
-        assert one.claim == claim
-        assert np.isfinite(one.value), claim
-        assert isinstance(one.holds, bool), claim
+        assert (one.claim, one.model) == (claim, model.name)
+        assert one.verdict in set(VERDICTS) - {NOT_COMPUTABLE}, claim
+        assert one.short, claim
+        assert RULES[claim].measure, claim
 
 
-def test_partial_model_answers_what_it_can(model):
-    partial = replace(model, embeddings=Embeddings(None, model.embeddings.W_P))
-    found = survey.survey(partial)
-    answered = {claim for claim, one in found.items() if one.holds is not None}
-    assert answered == {"K6", "K7", "K13", "K14"}
-    assert all(np.isnan(found[c].value) for c in set(found) - answered)
+def test_few_counts_leave_it_undecided(found):
+    assert found["K11"].verdict == found["K12"].verdict == UNDECIDED
 
 
-def test_planted_effects_are_found_and_lost_by_the_null(model, documents, short_windows):
+def test_counts_are_those_that_are_given_and_not_the_documents(seen, found):
+    many = np.random.default_rng(3).integers(1, 10**6, VOCAB)
+    other = replace(seen, counts=replace(seen.counts, unigrams=many))
+    one = survey.survey(other)
+    assert one["K12"].verdict != UNDECIDED
+    assert one["K12"].values["spearman"] != found["K12"].values["spearman"]
+    assert one["K10"] == found["K10"]
+
+
+def test_a_study_of_all_query_tokens_is_taken_where_there_is_one(seen, found):
+    study = detokenization(seen.model, seen.counts, heat_tokens=5, pairs=1, draws=2)
+    with_study = survey.survey(replace(seen, study=study))["K5"]
+    assert with_study.values["auroc"] == pytest.approx(float(study.mean_auroc().max()))
+
+
+def test_partial_model_answers_what_it_can(partial):
+    found = survey.survey(Evidence(partial))
+    answered = {claim for claim, one in found.items() if one.verdict != NOT_COMPUTABLE}
+    assert answered == POSITIONS
+    assert "token embeddings" in found["K3"].words
+
+
+def test_a_whole_model_needs_texts(model):
+    with pytest.raises(ResultError, match="needs windows of text and token counts"):
+        Evidence(model)
+
+
+def test_planted_effects_are_found_and_lost_by_the_null(model):
     """A first position of huge variance, a last one of none, and T^p that rises in every head."""
     d = model.embeddings.d_model
     generator = torch.Generator().manual_seed(0)
@@ -73,21 +124,22 @@ def test_planted_effects_are_found_and_lost_by_the_null(model, documents, short_
     ln = replace(model.attention.ln, beta=torch.zeros(d))
     attention = replace(model.attention, b_Q=asserted, ln=ln)
     rising = replace(model, embeddings=Embeddings(None, places), attention=attention)
-    assert survey.survey(rising)["K6"].value == 1
+    assert survey.survey(Evidence(rising))["K6"].values["highest"] > 0.99
     ends = noise.clone()
     ends[0] *= 40
     ends[-1] *= 1e-4
     planted = replace(model, embeddings=Embeddings(None, ends))
-    found = survey.survey(planted)
-    assert found["K13"].holds
-    assert found["K14"].holds
+    found = survey.survey(Evidence(planted))
+    assert found["K13"].values["first"] > 10
+    assert found["K13"].values["last"] < -10
+    assert found["K14"].verdict == HOLDS
     for seed in range(3):
-        assert not survey.survey(survey.dealt_anew(planted, seed))["K13"].holds
-        assert survey.survey(survey.dealt_anew(rising, seed))["K6"].value < 1
+        assert survey.survey(Evidence(dealt_anew(planted, seed)))["K13"].verdict != HOLDS
+        assert survey.survey(Evidence(dealt_anew(rising, seed)))["K6"].values["highest"] < 0.99
 
 
 def test_null_keeps_values_and_loses_places(model):
-    null = survey.dealt_anew(model, 3)
+    null = dealt_anew(model, 3)
     for owner in ("embeddings", "attention"):
         for name, tensor in vars(getattr(model, owner)).items():
             if isinstance(tensor, torch.Tensor):
@@ -96,23 +148,25 @@ def test_null_keeps_values_and_loses_places(model):
                 assert not torch.equal(dealt, tensor), name
     assert not torch.equal(null.attention.ln.gamma, model.attention.ln.gamma)
     assert null.attention.scale == model.attention.scale
-    again = survey.dealt_anew(model, 3)
+    again = dealt_anew(model, 3)
     assert torch.equal(again.attention.W_Q, null.attention.W_Q)
     assert "dealt anew" in null.name
 
 
-def test_survey_of_null_counts_who_passes(model, monkeypatch):
-    partial = replace(model, embeddings=Embeddings(None, model.embeddings.W_P))
-    values = iter([0.2, 0.9, 0.7])
-    rule = replace(survey.RULES["K6"], compute=lambda _subject: ((v := next(values)), v >= 0.5, ""))
-    monkeypatch.setitem(survey.RULES, "K6", rule)
-    found = survey.survey_of_null(partial, seeds=range(3))
-    assert found["K6"] == survey.Finding("K6", 0.7, True, "2 of 3 pass")
-    assert found["K3"].holds is None
+def test_survey_of_null_shows_the_best_deal_and_how_many_got_there(partial, monkeypatch):
+    verdicts = iter([NOT_SEEN, HOLDS, FAILS, HOLDS])
+
+    def ask(seen):
+        assert "dealt anew" in seen.name
+        return Verdict("K6", seen.name, next(verdicts), "words", "rule")
+
+    monkeypatch.setitem(ASKED, "K6", (ask, True))
+    found = survey.survey_of_null(Evidence(partial), seeds=range(4))
+    assert (found["K6"].verdict, found["K6"].short) == (HOLDS, "2 of 4")
+    assert found["K3"].verdict == NOT_COMPUTABLE
 
 
-def test_frozen_survey_comes_back(model, documents, short_windows, tmp_path):
-    found = survey.survey(model, documents)
+def test_frozen_survey_comes_back(found, model, tmp_path):
     survey.write_survey(tmp_path, found, model, texts="random")
     back, record = survey.read_survey(tmp_path)
     assert back == found
@@ -120,33 +174,20 @@ def test_frozen_survey_comes_back(model, documents, short_windows, tmp_path):
     assert record["texts"] == "random"
 
 
-def test_outdated_or_foreign_survey_is_refused(model, tmp_path):
-    partial = replace(model, embeddings=Embeddings(None, model.embeddings.W_P))
-    path = survey.write_survey(tmp_path, survey.survey(partial), model)
+def test_outdated_or_foreign_survey_is_refused(partial, tmp_path):
+    path = survey.write_survey(tmp_path, survey.survey(Evidence(partial)), partial)
     record = json.loads(path.read_text())
-    path.write_text(json.dumps({**record, "findings": record["findings"][1:]}))
-    with pytest.raises(ResultError, match="does not fit"):
+    path.write_text(json.dumps({**record, "verdicts": record["verdicts"][1:]}))
+    with pytest.raises(ResultError, match="no survey of these claims"):
         survey.read_survey(tmp_path)
-    record["findings"][0]["measure"] = "something else"
+    record["verdicts"][0]["rule"] = "another rule"
     path.write_text(json.dumps(record))
-    with pytest.raises(ResultError, match="in another way"):
+    with pytest.raises(ResultError, match="another rule of K3"):
         survey.read_survey(tmp_path)
 
 
-def test_table_marks_verdicts(model):
-    found = {c: survey.Finding(c, 0.5, True) for c in survey.RULES}
-    none = {c: survey.Finding(c, float("nan"), None, "needs token embeddings") for c in found}
-    table = claims_by_models({"a": found, "b": none})
-    assert list(table.index) == list(survey.RULES)
-    assert table.loc["K6", "a"] == "✓ 0.50"
-    assert set(table["b"]) == {"–"}
-
-
-def test_single_token():
-    assert survey_rules.single_token(Words(), "york") is not None
-
-    class Pieces(Words):
-        def __call__(self, text, **_):
-            return {"input_ids": [1, 2]}
-
-    assert survey_rules.single_token(Pieces(), "york") is None
+def test_table_marks_verdicts(found, partial):
+    table = claims_by_models({"a": found, "b": survey.survey(Evidence(partial))})
+    assert list(table.index) == list(ASKED)
+    assert table.loc["K6", "a"] == f"{found['K6'].mark} {found['K6'].short}"
+    assert set(table["b"][[c not in POSITIONS for c in table.index]]) == {"–"}

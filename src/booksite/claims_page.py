@@ -31,7 +31,7 @@ from lnattn.claims import frozen as frozen_claims
 from lnattn.claims import ledger
 from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import Claim, claims
-from lnattn.claims.tally import by_model, own_first, tally
+from lnattn.claims.tally import by_model, own_first, tally, two_verdicts
 from lnattn.claims.verdicts import VERDICTS
 from lnattn.errors import ResultError
 from lnattn.models.choice import default_model
@@ -127,6 +127,7 @@ def problems(found: list[Entry], pages: Iterable[str], root: Path) -> list[str]:
         for claim in claims().values()
         if claim.chapter in chapters and claim.id not in named
     ]
+    said += two_verdicts(found)
     frozen = frozen_claims.read_frozen(model, root)
     if frozen is None:
         _log.info("no claims are frozen for %s; there is nothing to compare with", model)
@@ -183,7 +184,11 @@ def _claim_row(app: Sphinx, page: str, claim: Claim, entry: Entry | None) -> nod
     else:
         verdict = f"{VERDICTS[entry.verdict]} {entry.verdict}"
         note = [nodes.Text(": "), *inline(entry.note)] if entry.note else []
-        cells += [inline(entry.reproduced), [nodes.Text(verdict), *note], [nodes.Text(entry.model)]]
+        given = [nodes.Text(verdict), *note]
+        if entry.rule:  # a space: the style sheet, which puts it on a line of its own, may be off
+            given.append(nodes.Text(" "))
+            given.append(nodes.inline("", "", *inline(f"Rule: {entry.rule}"), classes=["rule"]))
+        cells += [inline(entry.reproduced), given, [nodes.Text(entry.model)]]
     cells.append(links.of_claim(app, page, claim, entry, test_id(claim)))
     row = nodes.row("", *(_cell(content) for content in cells))
     row["classes"] = [f"from-{claim.id[0]}", _verdict_class(entry)]
@@ -201,7 +206,7 @@ def counts_table(found: list[Entry]) -> nodes.table:
         for model, counts in by_model(found).items()
     ]
     head = ("Model", *(f"{mark} {verdict}" for verdict, mark in VERDICTS.items()))
-    return table(head, (40, 15, 15, 15, 15), rows)
+    return table(head, (40, *(60 // len(VERDICTS) for _ in VERDICTS)), rows)
 
 
 def table(head: Iterable[str], widths: Iterable[int], rows: list[nodes.row]) -> nodes.table:
@@ -234,7 +239,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
         record = {
             "model": count.model,
             "summary": count.sentence(),
-            "verdicts": dict(count.verdicts),
+            "verdicts": count.as_data(),
             "claims": ledger.report(claims().values(), found),
         }
         write_json(Path(app.outdir) / "claims.json", record)

@@ -21,6 +21,8 @@
     ["holds", "holds"],
     ["holds-in-part", "holds in part"],
     ["fails", "fails"],
+    ["not-seen-in-this-model", "not seen in this model"],
+    ["undecided", "undecided"],
     ["not-computable", "not computable"],
     ["none", "not yet registered"],
   ];

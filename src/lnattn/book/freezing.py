@@ -17,7 +17,7 @@ import numpy as np
 
 from lnattn.attention.folding import fold
 from lnattn.book.printed import differences_from_printed
-from lnattn.book.samples import sample_file, token_counts, tokenizer_of
+from lnattn.book.samples import sample_file, sample_framed, sample_windows, token_counts
 from lnattn.claims import survey
 from lnattn.errors import LnattnError, ResultError
 from lnattn.kept import computing_anew, kept
@@ -28,9 +28,8 @@ from lnattn.studies import composition
 from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.without_tokens import freeze_position
-from lnattn.text.corpora import describe_corpus, read_documents
+from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
-from lnattn.text.tokenizers import encode_documents
 from lnattn.weights import FirstLayer
 
 #: Largest difference of two runs, as a share of the largest value in the array (float32 rounding
@@ -68,43 +67,52 @@ def _detokenization(model: str, folder: Path) -> Path:
 
 def _contribution(model: str, folder: Path) -> Path:
     first, texts = load_first_layer(model), sample_file()
-    documents = encode_documents(
-        read_documents([texts]), tokenizer_of(first), first.embeddings.n_positions
-    )
+    documents = sample_framed(first)
     source = {**first.provenance, "corpus": describe_corpus([texts])}
     found = contributions(fold(first.attention), first.embeddings, documents, source=source)
     return found.write(folder)
 
 
 def _survey(model: str, folder: Path) -> Path:
-    first, documents, facts = _with_texts(model)
     begun = time.perf_counter()
-    found = survey.survey(first, documents)
-    facts["seconds"] = round(time.perf_counter() - begun, 1)
-    return survey.write_survey(folder, found, first, **facts)
+    first = load_first_layer(model)
+    seen = evidence(first, name=f"{folder.name} (frozen)" if first.is_partial else "")
+    found = survey.survey(seen)
+    return survey.write_survey(folder, found, seen.model, **_facts(begun))
 
 
 def _survey_of_null(model: str, folder: Path) -> Path:
-    first, documents, facts = _with_texts(model)
-    seeds = list(range(5))
-    begun = time.perf_counter()
-    found = survey.survey_of_null(first, documents, seeds=seeds)
-    facts |= {"null": "entries of every tensor dealt anew", "seeds": seeds}
-    facts["seconds"] = round(time.perf_counter() - begun, 1)
-    return survey.write_survey(folder, found, first, "survey-null", **facts)
+    begun, seeds = time.perf_counter(), list(range(5))
+    seen = evidence(load_first_layer(model), with_study=False)
+    found = survey.survey_of_null(seen, seeds)
+    facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
+    return survey.write_survey(folder, found, seen.model, "survey-null", **facts)
 
 
-def _with_texts(model: str) -> tuple[Any, list[list[int]], dict[str, Any]]:
-    first = load_first_layer(model)
-    texts = sample_file()
-    documents = survey.encode_documents(first, list(read_documents([texts])))
-    return (
-        first,
-        documents,
-        {
-            "texts": "data/text/sample.jsonl",
-            "texts_sha256": sha256_of_file(texts),
-        },
+def _facts(begun: float) -> dict[str, Any]:
+    return {
+        "texts": "data/text/sample.jsonl",
+        "texts_sha256": sha256_of_file(sample_file()),
+        "seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+def evidence(model: FirstLayer, *, with_study: bool = True, name: str = "") -> survey.Evidence:
+    """What the claims about a first layer are asked with: the shipped texts, counts, its study.
+
+    with_study: take the affinity study of all query tokens (frozen, or computed: minutes for
+    GPT-2); without, a sample of query tokens must do. name: what verdicts call the model.
+    """
+    if model.is_partial:
+        return survey.Evidence(model, name=name)
+    counts, _ = token_counts(model)
+    return survey.Evidence(
+        model,
+        cut=lambda length: sample_windows(model, length)[0],
+        framed=sample_framed(model),
+        counts=counts,
+        study=affinity_study(model)[0] if with_study else None,
+        name=name,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import os
 import platform
 from collections.abc import Mapping
@@ -106,6 +107,27 @@ def glue(name: str, value: Any, spec: str = "") -> str:
     # pair. Text it shows as it is, without the quotation marks.
     keep(name, text, display=False)
     return text
+
+
+def say(text: str, when: bool = True) -> None:
+    """Show a paragraph of Markdown as the output of a cell, if `when`: what depends on the model.
+
+    Lines of the text may be indented with the code that makes them.
+    """
+    if when:
+        from IPython.display import Markdown, display
+
+        display(Markdown(inspect.cleandoc(text)))
+
+
+def glue_all(prefix: str, **numbers: Any) -> None:
+    """`glue` several values at once: `low=0.25` or `low=(0.25, ".0%")` under 'PREFIX-low'.
+
+    An underscore in a name becomes a hyphen.
+    """
+    for name, given in numbers.items():
+        value, spec = given if isinstance(given, tuple) else (given, "")
+        glue(f"{prefix}-{name.replace('_', '-')}", value, spec)
 
 
 def formatted(value: Any, spec: str = "", name: str = "value") -> str:

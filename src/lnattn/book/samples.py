@@ -14,6 +14,7 @@ from lnattn.paths import data_folder
 from lnattn.studies.position.measured import windows
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
+from lnattn.text.tokenizers import encode_documents
 from lnattn.weights import FirstLayer
 
 #: Fewer windows than these are too few for a mean.
@@ -53,6 +54,12 @@ def sample_windows(
         f"cut from the articles one after another, because too few have {body:,} tokens"
         + (", with an end-of-text token after each" if between else "")
     )
+
+
+def sample_framed(model: FirstLayer) -> list[list[int]]:
+    """The sample's documents as the model expects to read them, cut to its context."""
+    texts, context = read_documents([sample_file()]), model.embeddings.n_positions
+    return list(encode_documents(texts, tokenizer_of(model), context))
 
 
 def token_counts(model: FirstLayer) -> tuple[Counts, str]:

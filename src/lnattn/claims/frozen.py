@@ -79,6 +79,7 @@ def _frozen(entry: Entry, tolerance: float | None) -> dict[str, Any]:
         "model": entry.model,
         "chapter": entry.chapter,
         "verdict": entry.verdict,
+        "counted": entry.counted,
         "reproduced": entry.reproduced,
         "numbers": text,
         "values": values,
@@ -127,6 +128,7 @@ def frozen_entries(folder: Path) -> tuple[str, list[Entry]]:
             verdict=record["verdict"],
             function=known[record["id"]].function,
             note="",
+            counted=record.get("counted", True),
             cell="",
             values={
                 name: value["is"] if isinstance(value, dict) else value

@@ -1,254 +1,421 @@
-"""The rules of the survey: for each claim about first layers, one number and when it holds.
+"""The rules of Kamoda et al. 2025: from what a study found to a verdict, one function a claim.
 
-Chapters 06 to 09 look at one model closely. Here every claim of Kamoda et al. 2025 is cut down to
-one number, the same for every model, so that models can be set side by side.
+Arguments are the results as plain arrays, so that a rule can be tried on made-up ones. Parameters
+(`case.…`) are those of the claim's entry in `book/claims.yml`. Parts of a claim that algebra
+guarantees are left out: they cannot fail, so they say nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
 
-from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.studies.affinity import auroc
-from lnattn.studies.affinity import vectors as affinity
-from lnattn.studies.contribution import study as contribution
-from lnattn.studies.position import curves as position
-from lnattn.studies.position import measured as measured_attention
-from lnattn.studies.position import variance
-from lnattn.studies.position.bias import position_bias
-from lnattn.studies.position.first_token import first_token_switch
-from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
-from lnattn.text.ngrams import count_bigrams
-from lnattn.weights import FirstLayer
-
-#: First and second word of common names; a model is asked about those that are tokens of its own.
-NAMES = tuple(
-    tuple(name.split())
-    for name in (
-        "Michael Jackson",
-        "New York",
-        "Michelle Obama",
-        "Los Angeles",
-        "San Francisco",
-        "United States",
-        "Prime Minister",
-        "Hong Kong",
-        "Great Britain",
-        "North Korea",
-        "Soviet Union",
-        "Civil War",
-        "Supreme Court",
-        "Nobel Prize",
-        "Las Vegas",
-        "Saudi Arabia",
-        "Puerto Rico",
-        "high school",
-        "video game",
-        "years old",
-    )
+from lnattn.attention.terms import TERMS
+from lnattn.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_SEEN,
+    UNDECIDED,
+    Case,
+    Outcome,
+    heads_where,
+    listed_words,
+    of_heads,
+    rule,
 )
+from lnattn.numerics.correlation import Correlation
+from lnattn.studies.contribution.study import bootstrapped_means
 
-#: Query tokens whose AUROC is taken; windows of measured attention, and tokens in each; documents
-#: whose six terms are compared.
-_AUROC_QUERIES = 400
-_WINDOWS, _WINDOW = 64, 128
-_DOCUMENTS = 30
+#: The terms that the paper finds to matter (K10), and those that it does not.
+PURE, MIXED = ("ee", "e", "p", "pp"), ("ep", "pe")
+
+#: What is missing where only position embeddings and attention weights of a model are known.
+TOKENS = "the token embeddings, which σ depends on"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """How a claim is cut down to one number.
+@rule(
+    "Holds if no attention weight and no output differs from the original's by more than "
+    "{float64:.0e} in float64 and {float32:.0e} in float32."
+)
+def k1(case: Case, float64: float, float32: float) -> Outcome:
+    """K1, folding is exact. float64, float32: largest differences over all inputs tried."""
+    exact = float64 <= case.float64 and float32 <= case.float32
+    return Outcome(
+        HOLDS if exact else FAILS,
+        f"largest error {float64:.0e} in float64, {float32:.0e} in float32",
+        {"exact": exact},
+    )
 
-    measure: what the number is, as a phrase; holds_if: the rule in words; spec: format of a value.
+
+@rule(
+    "Holds if adding 100 to the key bias moves no attention weight by more than {change:.0e} in "
+    "float64, while the same done to the query bias moves one by more."
+)
+def k2(case: Case, key: float, query: float) -> Outcome:
+    """K2, the key bias is idle. key, query: largest change of a weight, bias by bias."""
+    idle = key <= case.change < query
+    words = f"adding 100 to the key bias moves no weight by more than {key:.0e}"
+    return Outcome(HOLDS if idle else FAILS, f"{words}; to the query bias, {query:.2f}")
+
+
+@rule(
+    "On GPT-2: holds if every pair of Table 1 has its printed rank in its printed head, in part if "
+    "some have. On other models, of the table's pairs that are single tokens there, each once: "
+    "holds if all have rank {rank} or better in some head; in part if the median of their best "
+    "ranks is at most {chance:.0%} of that of random queries for the same keys; else not seen. "
+    "Undecided with fewer than {pairs} pairs.",
+    measure="median best rank of Table 1's pairs",
+)
+def k3(case: Case, table: pd.DataFrame) -> Outcome:
+    """K3, partners complete a word. table: `lnattn.studies.affinity.table1.look_up`."""
+    known = table.dropna(subset="best rank").drop_duplicates(["query", "key"])
+    if case.own:
+        printed = (table["rank here"] == table["rank"]).fillna(False).astype(bool)
+        verdict = HOLDS if printed.all() else HOLDS_IN_PART if printed.any() else FAILS
+        words = f"{int(printed.sum())} of {len(table)} pairs have the printed rank in their head"
+        return Outcome(verdict, words, {"as printed": int(printed.sum())})
+    if len(known) < case.pairs:
+        return Outcome(
+            UNDECIDED, f"{len(known)} pairs can be looked up", note="needs a larger vocabulary"
+        )
+    ranked = known["best rank"] <= case.rank
+    best, chance = (float(known[name].median()) for name in ("best rank", "chance"))
+    verdict = HOLDS if ranked.all() else HOLDS_IN_PART if best <= case.chance * chance else NOT_SEEN
+    return Outcome(
+        verdict,
+        f"median best rank {best:,.0f} (chance {chance:,.0f}); "
+        f"{int(ranked.sum())} of {len(known)} pairs up to rank {case.rank}",
+        {"share ranked": float(ranked.mean()), "median to chance": best / chance},
+        "looked up in all heads; the printed ranks are GPT-2's",
+        f"{best:,.0f}",
+    )
+
+
+@rule(
+    "By the mean z-score of a token within its own row of T^ee: holds if every head lies above "
+    "{same} or below {other}, with heads on both sides; in part if there are both kinds and heads "
+    "between; fails if all heads lie above {same}; else no same-token head is seen.",
+    measure="largest same-token z of a head",
+)
+def k4(case: Case, z: Float[np.ndarray, "head"]) -> Outcome:
+    """K4, two kinds of heads. z: mean same-token z-score of each head."""
+    same, other = z > case.same, z < case.other
+    if not same.any():
+        verdict = NOT_SEEN
+    elif not other.any():
+        verdict = FAILS
+    else:
+        verdict = HOLDS if (same | other).all() else HOLDS_IN_PART
+    return Outcome(
+        verdict,
+        f"mean z-scores from {z.min():.1f} to {z.max():.1f}: {same.sum()} above {case.same}, "
+        f"{other.sum()} below {case.other}, {(~same & ~other).sum()} between",
+        {"highest": z.max(), "lowest": z.min()},
+        short=f"{z.max():.1f}",
+    )
+
+
+@rule(
+    "The skill of a head is its mean AUROC minus that of the same head asked with the wrong query. "
+    "Holds if the head in which most of Table 1's pairs rank best has the largest mean AUROC and a "
+    "skill above {skill}; in part if it has only the largest skill, above {skill}; fails if "
+    "another head has both; not seen if no head's skill exceeds {skill}.",
+    measure="largest skill of a head",
+)
+def k5(
+    case: Case,
+    auroc: Float[np.ndarray, "head"],
+    wrong_query: Float[np.ndarray, "head"],
+    pair_head: int | None,
+) -> Outcome:
+    """K5, AUROC finds the detokenization head.
+
+    auroc, wrong_query: means over query tokens; pair_head: where most pairs of Table 1 rank best,
+    None where none could be looked up.
     """
-
-    measure: str
-    holds_if: str
-    compute: Callable[[Subject], tuple[float, bool, str]]
-    needs_tokens: bool = True
-    spec: str = ".2f"
-
-
-class Subject:
-    """A model and the texts it is asked about; what several rules need is computed once."""
-
-    def __init__(self, model: FirstLayer, documents: Sequence[Sequence[int]], seed: int) -> None:
-        self.model, self.seed = model, seed
-        self.documents = [list(ids) for ids in documents if len(ids) > 1]
-        self.embeddings = model.embeddings
-
-    @cached_property
-    def folded(self) -> FoldedAttention:
-        return fold(self.model.attention)
-
-    @cached_property
-    def vectors(self) -> affinity.TokenVectors:
-        return affinity.token_vectors(self.folded, self.embeddings)
-
-    @cached_property
-    def inverse_sigma(self) -> InverseSigma | None:
-        if self.model.is_partial:
-            return None
-        return inverse_sigma_bands(self.embeddings, self.folded.eps)
-
-    @cached_property
-    def nearness(self) -> position.Nearness:
-        return position.nearness(self.folded, self.embeddings.W_P, self.inverse_sigma)
-
-    @cached_property
-    def inputs(self) -> variance.VarianceOfInputs:
-        return variance.variance_of_inputs(self.embeddings, self.folded.eps)
-
-    @cached_property
-    def frequency(self) -> variance.FrequencyStudy:
-        counts = np.bincount(np.concatenate(self.documents), minlength=self.embeddings.vocab_size)
-        return variance.frequency_study(self.folded, self.embeddings, self.inputs, counts)
-
-    @cached_property
-    def name_ids(self) -> tuple[list[int], list[int]]:
-        """Ids of first and second words, of the names whose words are single tokens."""
-        found = [
-            (single_token(self.model.tokenizer, a), single_token(self.model.tokenizer, b))
-            for a, b in NAMES
-        ]
-        pairs = [(a, b) for a, b in found if a is not None and b is not None]
-        return [a for a, _ in pairs], [b for _, b in pairs]
-
-
-def single_token(tokenizer: Any, word: str) -> int | None:
-    """The id of a word that is one token in running text, or None."""
-    ids = tokenizer(f" {word}", add_special_tokens=False)["input_ids"]
-    return ids[0] if len(ids) == 1 and ids[0] != tokenizer.unk_token_id else None
-
-
-# ---- one function for each claim: (value, does it hold, note) -----------------------------------
-
-
-def _names(subject: Subject) -> tuple[float, bool, str]:
-    first, second = subject.name_ids
-    best = affinity.ranks(subject.vectors, second, first).min(dim=1).values.double()
-    return float(best.median()), bool(best.median() <= 10), f"{len(first)} names"
-
-
-def _same_token(subject: Subject) -> tuple[float, bool, str]:
-    z = affinity.same_token_z(subject.vectors).mean(dim=1)
-    return float(z.max()), bool(z.max() > 2 and z.min() < 1), f"lowest head {float(z.min()):.1f}"
-
-
-def _bigrams(subject: Subject) -> tuple[float, bool, str]:
-    vocab = subject.embeddings.vocab_size
-    counts = sum(count_bigrams(np.array(ids), vocab) for ids in subject.documents)
-    before = auroc.Neighbours.before(counts)
-    having = np.flatnonzero(before.n_distinct)
-    some = np.random.default_rng(subject.seed).choice(
-        having, min(_AUROC_QUERIES, len(having)), replace=False
+    skill = auroc - wrong_query
+    top, knowing = int(auroc.argmax()), int(skill.argmax())
+    words = (
+        f"largest mean AUROC: head {top}, {auroc[top]:.3f} (wrong query {wrong_query[top]:.3f}); "
+        f"largest skill: head {knowing}, {skill[knowing]:+.3f}"
     )
-    best = auroc.head_auroc(subject.vectors, before, some).mean().max()
-    mixed = auroc.head_auroc(subject.vectors.shuffled(subject.seed), before, some).mean().max()
-    return float(best), bool(best > mixed + 0.05), f"tokens shuffled: {mixed:.2f}"
+    values = {"auroc": auroc[top], "head": top, "skill": skill[knowing], "skilled": knowing}
+    short = f"{skill[knowing]:+.3f}"
+    if skill[knowing] <= case.skill:
+        return Outcome(NOT_SEEN, words, values, short=short)
+    if pair_head is None:
+        return Outcome(UNDECIDED, words, values, "needs Table 1's pairs in the vocabulary", short)
+    if pair_head == top and skill[top] > case.skill:
+        verdict = HOLDS
+    else:
+        verdict = HOLDS_IN_PART if pair_head == knowing else FAILS
+    note = f"most pairs of Table 1 are best in head {pair_head}"
+    return Outcome(verdict, words, values, note, short)
 
 
-def _rising(subject: Subject) -> tuple[float, bool, str]:
-    bias = position_bias(subject.folded, subject.embeddings.W_P, [0], subject.inverse_sigma)
-    rho = np.array([position.trend(curve).spearman for curve in bias.term_p().mean])
-    share = (rho > 0.9).mean()
-    note = "" if bias.has_sigma else "σ left out"
-    return float(share), bool(share >= 0.5), note
+@rule(
+    "Holds if the rank correlation of T^p with position, the two ends left out, exceeds "
+    "{spearman} in every head; in part if in some. Where σ is not known, under every assumption.",
+    measure="heads whose T^p rises",
+)
+def k6(case: Case, spearman: Float[np.ndarray, "*case head"]) -> Outcome:
+    """K6, T^p rises. spearman: of each head, or for several assumptions about σ."""
+    cases = np.atleast_2d(spearman)
+    verdict, heads = of_heads(cases > case.spearman, none=NOT_SEEN)
+    falls = (cases < -case.spearman).all(axis=0)
+    words = f"rank correlation above {case.spearman} in {heads}"
+    if falls.any():
+        words += f"; below {-case.spearman} in {heads_where(falls)}"
+    values = {"lowest": cases.min(), "highest": cases.max()}
+    return Outcome(verdict, words, values, _assumed(cases, verdict), heads)
 
 
-def _near(subject: Subject) -> tuple[float, bool, str]:
-    distance = np.median(subject.nearness.peak, axis=1)
-    share = (distance <= 10).mean()
-    return float(share), bool(share >= 0.5), "" if subject.inverse_sigma else "σ left out"
-
-
-def _concentrated(subject: Subject) -> tuple[float, bool, str]:
-    late = subject.nearness.share[:, subject.embeddings.n_positions // 2 :].mean(axis=1)
-    even = subject.nearness.uniform[subject.embeddings.n_positions // 2 :].mean()
-    return float(np.median(late)), bool(np.median(late) > 0.5), f"even attention: {even:.2f}"
-
-
-def _measured(subject: Subject) -> tuple[float, bool, str]:
-    texts = measured_attention.windows(subject.documents, _WINDOW)[:_WINDOWS]
-    query = _WINDOW - 1
-    seen = measured_attention.measured_attention(
-        subject.folded, subject.embeddings, texts, [query]
-    ).mean[:, 0, :_WINDOW]
-    places = subject.embeddings.W_P[:_WINDOW]
-    inverse = subject.inverse_sigma
-    assert inverse is not None  # the rule needs tokens
-    shorter = InverseSigma(inverse.mean[:_WINDOW], None, None)
-    by_position = position_bias(subject.folded, places, [query], shorter).attention()[:, 0]
-    rho = [variance.spearman(a[:-1], b[:-1]).rho for a, b in zip(seen, by_position, strict=True)]
-    return float(max(rho)), bool(max(rho) > 0.9), f"lowest head {min(rho):.2f}"
-
-
-def _terms(subject: Subject) -> tuple[float, bool, str]:
-    result = contribution.contributions(
-        subject.folded, subject.embeddings, subject.documents[:_DOCUMENTS]
+@rule(
+    "A head shows it if the highest T^pp that a query sees lies within {distance} positions of it "
+    "(median over the second half of the context), and a wave that fits at least {cycles} times "
+    "into the context explains more than {share:.0%} of what a straight line leaves. Holds if all "
+    "heads show it, in part if some do; else not seen.",
+    measure="heads with a wave and a near peak",
+)
+def k7(case: Case, table: pd.DataFrame) -> Outcome:
+    """K7, T^pp undulates and is high near the query. table: `position_table`, one row a head."""
+    near = table["distance to highest T^pp"].to_numpy() <= case.distance
+    cycles, explains = (
+        table["T^pp cycles"].to_numpy(),
+        table["T^pp wave share"].to_numpy() > case.share,
     )
-    means = dict(zip(contribution.TERMS, result.grand_mean()[:, -1], strict=True))
-    ratio = min(means[t] for t in ("ee", "e", "p", "pp")) / max(means["ep"], means["pe"])
-    return float(ratio), bool(ratio > 1), " > ".join(result.ranking())
+    wave = explains & (cycles >= case.cycles)
+    verdict, heads = of_heads(near & wave, none=NOT_SEEN)
+    others = listed_words(
+        f"{(explains & (cycles >= least)).sum()} with {least:g}" for least in case.sensitivity
+    )
+    return Outcome(
+        verdict,
+        f"both in {heads}: highest near the query in {near.sum()}, a wave of {case.cycles:g} or "
+        f"more cycles in {wave.sum()}",
+        {"both": int((near & wave).sum()), "near": int(near.sum()), "wave": int(wave.sum())},
+        f"heads with a wave by the number of cycles it must have: {others}",
+        heads,
+    )
 
 
-def _frequency(subject: Subject) -> tuple[float, bool, str]:
-    rho = np.abs([found.rho for found in subject.frequency.head_correlations])
-    return float((rho > 0.5).mean()), bool((rho > 0.5).sum() >= 3), f"largest |ρ| {rho.max():.2f}"
+@rule(
+    "For a query at the paper's i = 1000 (in a shorter context, at the same share of it): holds if "
+    "the {near} nearest keys get more than {share:.0%} of the attention by position in every head, "
+    "and about one wavelength of T^pp away no key gets more than {echo:.0%} of what the best near "
+    "key gets; in part if in some heads. Where σ is not known, under every assumption.",
+    measure="heads that look near, without echo",
+)
+def k8(
+    case: Case,
+    near_share: Float[np.ndarray, "*case head"],
+    echo: Float[np.ndarray, "*case head"],
+) -> Outcome:
+    """K8, attention by position is near and hides the wave.
+
+    near_share, echo: of each head, or for several assumptions about σ; see `position.curves.echo`.
+    """
+    share, echo = np.atleast_2d(near_share), np.atleast_2d(echo)
+    verdict, heads = of_heads((share > case.share) & (echo <= case.echo), none=NOT_SEEN)
+    louder = (echo > case.echo).any(axis=0)
+    words = f"more than {case.share:.0%} of attention on the {case.near} nearest keys, and no echo "
+    words += f"of the wave, in {heads}"
+    if louder.any():
+        words += f"; the wave shows in {heads_where(louder)}"
+    values = {"largest share": share.max(), "smallest share": share.min(), "echo": echo.max()}
+    return Outcome(verdict, words, values, _assumed(share, verdict), heads)
 
 
-def _rare(subject: Subject) -> tuple[float, bool, str]:
-    found = subject.frequency.variance_correlation
-    norms = variance.token_norms(subject.embeddings.W_E, subject.folded.eps)
-    evened = norms.cv_after < norms.cv_before
-    holds = found.high < 0 and evened and subject.inputs.ratio > 10
-    return found.rho, holds, f"Var(e) is {subject.inputs.ratio:.0f} × |Cov(e, p)|"
+@rule(
+    "The skill of the prediction by position is 1 − TV(measured, predicted) / TV(measured, even "
+    "attention), TV the total variation distance. A head follows if its skill exceeds {skill}; it "
+    "looks at itself if its mean attention there exceeds {itself} and the prediction by {above}. "
+    "Holds if some head follows and another looks at itself (on GPT-2: head {follower} and head "
+    "{selfish}); in part if only one of the two is seen.",
+    measure="largest skill of a head",
+)
+def k9(case: Case, table: pd.DataFrame) -> Outcome:
+    """K9, text follows the position terms. table: `beside_position`, one row a head."""
+    skill, measured = table["skill"].to_numpy(), table["itself, measured"].to_numpy()
+    follows = skill > case.skill
+    itself = (measured > case.itself) & (measured - table["itself, by position"] > case.above)
+    if case.own:
+        parts = [bool(follows[case.follower]), bool(itself[case.selfish])]
+    else:
+        parts = [bool(follows.any()), bool(itself.any())]
+    return Outcome(
+        HOLDS if all(parts) else HOLDS_IN_PART if any(parts) else NOT_SEEN,
+        f"skill above {case.skill} in {of_heads(follows)[1]}, from {skill.min():.2f} to "
+        f"{skill.max():.2f}; {of_heads(itself)[1]} look at their own token",
+        {"lowest skill": skill.min(), "highest skill": skill.max(), "own": int(itself.sum())},
+        short=f"{skill.max():.2f}",
+    )
 
 
-def _first_position(subject: Subject) -> tuple[float, bool, str]:
-    ends = variance.position_outliers(subject.embeddings.W_P)
-    var = variance.variances(subject.embeddings.W_P.double())
-    holds = ends.first > 10 and ends.last_log < -10
-    note = f"z: first {ends.first:.0f}, last (of the logarithm) {ends.last_log:.0f}"
-    return float(var[0] / var.median()), bool(holds), note
+@rule(
+    "Mean contributions are compared with 95 % intervals, documents drawn anew in pairs {draws} "
+    "times. Holds if each of ee, e, p and pp exceeds ep and pe; in part if only one of ep and pe "
+    "lies below all four; fails if each of the two exceeds one of the four; undecided while an "
+    "interval that matters holds 0.",
+    measure="weakest of ee, e, p, pp over strongest of ep, pe",
+)
+def k10(
+    case: Case,
+    sums: Float[np.ndarray, "document term"],
+    rows: Float[np.ndarray, "document term"],
+) -> Outcome:
+    """K10, ep and pe matter little.
+
+    sums, rows: for each document and term (in the order of `TERMS`) the sum of contributions over
+    positions, averaged over heads, and the number of positions.
+    """
+    means = dict(zip(TERMS, sums.sum(axis=0) / rows.sum(axis=0), strict=True))
+    order = sorted(means, key=means.__getitem__, reverse=True)
+    words, values = " > ".join(order), {term: float(mean) for term, mean in means.items()}
+    weakest, strongest = min(means[t] for t in PURE), max(means[t] for t in MIXED)
+    short = f"{weakest / strongest:.2f}"
+    if len(sums) < 2:
+        return Outcome(UNDECIDED, words, values, "needs more than one document", short)
+    drawn = dict(zip(TERMS, bootstrapped_means(sums, rows, case.draws).T, strict=True))
+    beaten: dict[str, list[str]] = {}
+    open_: dict[str, list[str]] = {}
+    for mixed in MIXED:
+        ends = {t: np.quantile(drawn[t] - drawn[mixed], (0.025, 0.975)) for t in PURE}
+        beaten[mixed] = [term for term, (_, high) in ends.items() if high < 0]
+        open_[mixed] = [term for term, (low, high) in ends.items() if low <= 0 <= high]
+    verdict = _by_mixed_terms(beaten, open_)
+    found = [f"{m} exceeds {listed_words(terms)}" for m, terms in beaten.items() if terms]
+    unsure = [f"{m} and {listed_words(terms)}" for m, terms in open_.items() if terms]
+    if unsure:
+        found.append(f"no order is certain between {', nor between '.join(unsure)}")
+        if verdict == UNDECIDED:
+            found.append("more documents would decide")
+    return Outcome(verdict, words, values, "; ".join(found), short)
 
 
-def _last_row(subject: Subject) -> tuple[float, bool, str]:
-    ratio = float(np.median(position.last_rows(subject.folded, subject.embeddings.W_P).ratio))
-    return ratio, ratio < 0.1, ""
+def _by_mixed_terms(beaten: dict[str, list[str]], open_: dict[str, list[str]]) -> str:
+    """The verdict from which terms each mixed one certainly exceeds, or perhaps."""
+    lost = [bool(terms) for terms in beaten.values()]
+    unsure = [bool(open_[mixed]) and not beaten[mixed] for mixed in beaten]
+    if all(lost):
+        return FAILS
+    if any(unsure):
+        return UNDECIDED
+    return HOLDS_IN_PART if any(lost) else HOLDS
 
 
-def _switch(subject: Subject) -> tuple[float, bool, str]:
-    inverse = subject.inverse_sigma
-    assert inverse is not None  # the rule needs tokens
-    found = first_token_switch(subject.folded, subject.embeddings.W_P, inverse)
-    shunned = found.score < 0
-    if not shunned.any():
-        return 1.0, False, "no head has a negative score at position 0"
-    gain = float(np.median(found.amplification()[shunned]))
-    return gain, bool(shunned.mean() > 0.5 and gain > 1.1), f"{int(shunned.sum())} heads below 0"
+@rule(
+    "By Spearman's ρ of T^e with the count of a token, over the tokens that occur: holds if the 95 "
+    "% interval of |ρ| lies above {rho} in {heads} heads or more ('several'); in part if in fewer; "
+    "else not seen. Undecided for counts of fewer than {tokens:,.0f} tokens.",
+    measure="heads with |ρ| beyond the limit",
+)
+def k11(case: Case, correlations: Sequence[Correlation], tokens: int) -> Outcome:
+    """K11, T^e knows frequency. correlations: one a head; tokens: how many were counted."""
+    strong = np.array([min(abs(one.low), abs(one.high)) > case.rho for one in correlations])
+    strong &= np.array([one.low * one.high > 0 for one in correlations])
+    strongest = max(correlations, key=lambda one: abs(one.rho))
+    words = f"|ρ| above {case.rho} in {of_heads(strong)[1]}; strongest {strongest}"
+    values = {f"head {head}": one.rho for head, one in enumerate(correlations)}
+    short = of_heads(strong)[1]
+    if tokens < case.tokens:
+        return Outcome(UNDECIDED, words, values, _more_counts(tokens), short)
+    verdict = HOLDS if strong.sum() >= case.heads else HOLDS_IN_PART if strong.any() else NOT_SEEN
+    return Outcome(verdict, words, values, short=short)
 
 
-#: Every claim that can be asked of any model, in the order of the book.
-RULES: dict[str, Rule] = {
-    "K3": Rule("median rank of a name's first word, best head", "at most 10", _names, spec=".0f"),
-    "K4": Rule("largest same-token z of a head", "above 2, and a head below 1", _same_token),
-    "K5": Rule("AUROC of the best head", "0.05 above shuffled tokens", _bigrams),
-    "K6": Rule("share of heads whose T^p rises (ρ > 0.9)", "half or more", _rising, False),
-    "K7": Rule("share of heads whose T^pp peaks within 10", "half or more", _near, False),
-    "K8": Rule("attention by position on the 10 nearest", "above one half", _concentrated),
-    "K9": Rule("rank correlation with text, best head", "above 0.9", _measured),
-    "K10": Rule("weakest of ee, e, p, pp over strongest of ep, pe", "above 1", _terms),
-    "K11": Rule("share of heads with |ρ(T^e, count)| > 0.5", "three heads or more", _frequency),
-    "K12": Rule("ρ(Var(e), count)", "below 0, norms evened, Cov small", _rare),
-    "K13": Rule(
-        "Var(p_0) over the median", "z > 10 first, < −10 last", _first_position, False, ".1f"
-    ),
-    "K14": Rule("spread of the last p_i W_QK p_jᵀ over its neighbours'", "< 0.1", _last_row, False),
-    "K15": Rule("attention on position 0: own σ over ordinary σ", "> 1.1, most heads", _switch),
-}
+@rule(
+    "Holds if the 95 % interval of Spearman's ρ of Var(e) with the count lies below 0 and mean "
+    "Var(e) is more than {ratio} times mean |Cov(e, p)|; in part if only the first; fails if ρ is "
+    "not below 0. That division by σ evens out the norms is algebra and is not judged. Undecided "
+    "for counts of fewer than {tokens:,.0f} tokens.",
+    measure="ρ(Var(e), count)",
+)
+def k12(case: Case, correlation: Correlation, ratio: float, tokens: int) -> Outcome:
+    """K12, rare tokens vary more. ratio: mean Var(e) over mean |Cov(e, p)|; tokens: counted."""
+    words = f"ρ = {correlation}; covariance {ratio:.1f} times smaller"
+    values = {"spearman": correlation.rho, "ratio": ratio}
+    short = f"{correlation.rho:.2f}"
+    if tokens < case.tokens:
+        return Outcome(UNDECIDED, words, values, _more_counts(tokens), short)
+    rare = HOLDS if ratio > case.ratio else HOLDS_IN_PART
+    return Outcome(FAILS if correlation.high >= 0 else rare, words, values, short=short)
+
+
+def _more_counts(tokens: int) -> str:
+    return f"only {tokens:,} tokens were counted; the counts of a larger corpus would decide"
+
+
+@rule(
+    "Holds if the robust z-score of Var(p) exceeds {z} at the first position and, in logarithms, "
+    "lies below −{z} at the last, and the interquartile range between them is less than "
+    "{spread:.0%} of the median; in part if some of the three; else not seen.",
+    measure="z of the first position",
+)
+def k13(case: Case, first: float, last_log: float, spread: float) -> Outcome:
+    """K13, Var(p) is a step function. See `lnattn.studies.position.variance.Outliers`."""
+    parts = (first > case.z, last_log < -case.z, spread < case.spread)
+    return Outcome(
+        HOLDS if all(parts) else HOLDS_IN_PART if any(parts) else NOT_SEEN,
+        f"z of the first {first:.1f}, of the last (in logarithms) {last_log:.1f}; interior spread "
+        f"{spread:.0%}",
+        {"first": first, "last": last_log, "spread": spread},
+        short=f"{first:.0f}",
+    )
+
+
+@rule(
+    "By the spread of the last row of p W_QK pᵀ over the median spread of the four rows before it: "
+    "holds if it is below {spread} in every head; in part if in some; else not seen, as in a model "
+    "that was trained at its last position.",
+    measure="heads with a flat last row",
+)
+def k14(case: Case, ratio: Float[np.ndarray, "head"]) -> Outcome:
+    """K14, the last row was not trained. ratio: of each head."""
+    verdict, heads = of_heads(ratio < case.spread, none=NOT_SEEN)
+    return Outcome(
+        verdict,
+        f"spread {ratio.min():.1%} to {ratio.max():.1%} of its neighbours': below "
+        f"{case.spread:.0%} in {heads}",
+        {"largest": ratio.max()},
+        short=heads,
+    )
+
+
+@rule(
+    "A head has the switch if its score at position 0 is negative and attention there, over text, "
+    "is more than {gain} times what it would be with the median σ. Holds if all heads have it; in "
+    "part if some; else not seen.",
+    measure="heads with the switch",
+)
+def k15(
+    case: Case, score: Float[np.ndarray, "head"], amplification: Float[np.ndarray, "head"]
+) -> Outcome:
+    """K15, the 'if first token' switch. score: b_QK p_0ᵀ; amplification: on text."""
+    negative = score < 0
+    verdict, heads = of_heads(negative & (amplification > case.gain), none=NOT_SEEN)
+    return Outcome(
+        verdict,
+        f"the switch is in {heads}: negative score in {negative.sum()}, attention on position 0 "
+        f"multiplied by {amplification.min():.2f} to {amplification.max():.2f}",
+        {"largest": amplification.max(), "smallest": amplification.min()},
+        short=heads,
+    )
+
+
+def _assumed(cases: Float[np.ndarray, "case head"], verdict: str) -> str:
+    """What to say of a result that rests on assumptions; nothing of one that does not."""
+    if len(cases) == 1:
+        return ""
+    return f"{TOKENS}, would decide" if verdict == UNDECIDED else "under every assumed σ"
+
+
+def pair_head(table: pd.DataFrame) -> int | None:
+    """The head in which most of Table 1's pairs, each once, rank best; None without any pair."""
+    known = table.dropna(subset="best rank").drop_duplicates(["query", "key"])
+    counts: Int[np.ndarray, "head"] = np.bincount(known["best head"].to_numpy(dtype=np.int64))
+    return int(counts.argmax()) if len(known) else None

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from lnattn.claims.listed import Claim, claim, claims
-from lnattn.claims.verdicts import VERDICTS
+from lnattn.claims.verdicts import VERDICTS, Verdict
 from lnattn.errors import ResultError
 from lnattn.paths import ledger_folder
 from lnattn.storage import package_versions, plain_scalar, read_json, write_json
@@ -37,8 +37,9 @@ _numbers = itertools.count(1)
 class Entry:
     """What one chapter found out about one claim with one model.
 
-    execution: the number of the cell that registered it; chapter: the page that did, which a build
-    fills in.
+    rule: the rule behind the verdict, in words; counted: whether the record speaks for its claim in
+    the headline, where a claim was asked in several settings; execution: the number of the cell
+    that registered it; chapter: the page that did, which a build fills in.
     """
 
     id: str
@@ -49,54 +50,73 @@ class Entry:
     note: str
     cell: str
     values: Mapping[str, Any]
+    rule: str = ""
+    counted: bool = True
     chapter: str = ""
     execution: int = 0
 
 
 def register(
-    claim_id: str,
+    found: Verdict | str,
     *,
-    reproduced: Any,
-    verdict: str,
-    model: str,
     function: str | Callable[..., Any] | None = None,
-    note: str = "",
     cell: str = "",
-    values: Mapping[str, Any] | None = None,
+    note: str = "",
+    counted: bool = True,
     folder: Path | str | None = None,
+    **by_hand: Any,
 ) -> None:
-    """Record what this run found about a claim, replacing an earlier record for the same model.
+    """Record a verdict, replacing an earlier record of the same claim and model.
 
-    reproduced: what the table shows (a number or a short text); verdict: one of `VERDICTS`;
-    model: the name of the model that was used; function: what computed it, an importable function
-    or its dotted name (default: the one that claims.yml names); cell: the label of the cell or
-    figure; values: the numbers behind the text, to compare runs with. Raises `ResultError` for an
-    unknown id or verdict, an empty value, or a function that cannot be imported.
+    found: what a rule in `lnattn.claims` returned; function: what computed the results, an
+    importable function or its dotted name (default: the one that claims.yml names); cell: the label
+    of the cell or figure; note: what to add to the verdict's own; counted: see `Entry`. Raises
+    `ResultError` for an empty text or model, or a function that cannot be imported.
     """
-    known = claim(claim_id)
-    if verdict not in VERDICTS:
+    if isinstance(found, str):
+        found = _by_hand(found, **by_hand)
+    if not found.words.strip() or not found.model.strip():
         raise ResultError(
-            f"verdict {verdict!r} for claim {claim_id} is not one of: {', '.join(VERDICTS)}."
+            f"claim {found.claim} needs a reproduced value and a model, not empty text."
         )
-    shown = str(plain_scalar(reproduced, f"the reproduced value of {claim_id}"))
-    if not shown.strip() or not str(model).strip():
-        raise ResultError(f"claim {claim_id} needs a reproduced value and a model, not empty text.")
-    name = dotted_name(function) if callable(function) else (function or known.function)
+    name = dotted_name(function) if callable(function) else function
+    name = name or claim(found.claim).function
     resolve(name)
     entry = Entry(
-        id=claim_id,
-        model=str(model),
-        reproduced=shown,
-        verdict=verdict,
+        id=found.claim,
+        model=found.model,
+        reproduced=found.words,
+        verdict=found.verdict,
         function=name,
-        note=note,
+        note="; ".join(filter(None, (found.note, note))),
         cell=cell,
-        values={key: plain_scalar(value, key) for key, value in (values or {}).items()},
+        values=dict(found.values),
+        rule=found.rule,
+        counted=counted,
         execution=_execution_count(),
     )
     path = write_entry(entry, Path(folder) if folder else ledger_folder())
     _registered[path] = entry
     _publish(entry)
+
+
+def _by_hand(
+    claim_id: str,
+    *,
+    reproduced: Any,
+    verdict: str,
+    model: str,
+    values: Mapping[str, Any] | None = None,
+) -> Verdict:
+    """A verdict that a chapter gives itself: for claims whose rule is no function yet."""
+    if verdict not in VERDICTS:
+        raise ResultError(
+            f"verdict {verdict!r} for claim {claim_id} is not one of: {', '.join(VERDICTS)}."
+        )
+    known = claim(claim_id)
+    shown = str(plain_scalar(reproduced, f"the reproduced value of {claim_id}"))
+    plain = {key: plain_scalar(value, key) for key, value in (values or {}).items()}
+    return Verdict(claim_id, str(model), verdict, shown, known.predicate, plain)
 
 
 def write_entry(entry: Entry, folder: Path) -> Path:
@@ -206,7 +226,10 @@ class Table:
                     verdict += f": {entry.note}"
             cells = (stated, about.reported, found, verdict)
             lines.append("| " + " | ".join(map(_markdown_cell, cells)) + " |")
-        return "\n".join([*lines, "\n</div>"])
+        rules = {entry.id: entry.rule for _, entry in self.rows if entry is not None and entry.rule}
+        stated = [f"- **{claim_id}** {words}" for claim_id, words in rules.items()]
+        after = ["", "The verdicts follow these rules:", "", *stated] if stated else []
+        return "\n".join([*lines, "\n</div>", *after])
 
 
 def resolve(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -25,15 +26,21 @@ SOURCES = {
 }
 
 
+#: The published checkpoints that claims are about, as `model` names them.
+CHECKPOINTS = ("gpt2",)
+
+
 @dataclass(frozen=True)
 class Claim:
     """One claim, as `book/claims.yml` states it.
 
     paper: BibTeX key; section: where the paper says it; reported: the paper's value or picture;
-    predicate: what a run must show for 'holds'; tolerance: the largest difference from a frozen
-    number that still counts as the same, or None; function: dotted name of what computes it;
-    model: what the claim is about; chapter: the notebook that computes it; test: the test of that
-    computation, as pytest names it (`tests/FILE.py::test_NAME`), or None until there is one.
+    rule: the parameters of its rule (see `lnattn.claims.verdicts`), numbers by name; tolerance: the
+    largest difference from a frozen number that still counts as the same in a later build, or None;
+    function: dotted name of what computes it; model: what the claim is about; chapter: the notebook
+    that computes it; test: the test of that computation, as pytest names it
+    (`tests/FILE.py::test_NAME`), or None until there is one; predicate: what a run must show, in
+    words, for a claim whose rule is no function yet.
     """
 
     id: str
@@ -41,17 +48,27 @@ class Claim:
     section: str
     statement: str
     reported: str
-    predicate: str
+    rule: Mapping[str, Any]
     tolerance: float | None
     function: str
     model: str
     chapter: str
     test: str | None
+    predicate: str = ""
 
     @property
     def source(self) -> str:
         """Where the claim comes from, in a few words."""
         return SOURCES[self.id[0]]
+
+    @property
+    def needs_checkpoint(self) -> bool:
+        """Whether it is about one published checkpoint, and not about algebra or new models."""
+        return self.model in CHECKPOINTS
+
+    def is_about(self, model: str) -> bool:
+        """Whether it is about this checkpoint; 'gpt2 (frozen)' counts as 'gpt2'."""
+        return self.needs_checkpoint and model.split(" (")[0].rsplit("/", 1)[-1] == self.model
 
 
 def claims(path: Path | str | None = None) -> dict[str, Claim]:
@@ -80,8 +97,8 @@ def _claims(source: Path, _changed: int) -> dict[str, Claim]:
 
 
 def _claim(source: Path, number: int, item: Any) -> Claim:
-    expected = {field.name for field in fields(Claim)}
-    if not isinstance(item, dict) or set(item) != expected:
+    expected = {field.name for field in fields(Claim)} - {"predicate"}
+    if not isinstance(item, dict) or set(item) - {"predicate"} != expected:
         got = set(item) if isinstance(item, dict) else set()
         raise ResultError(
             f"{source}: claim number {number} must have exactly the keys {sorted(expected)}; "
@@ -93,6 +110,11 @@ def _claim(source: Path, number: int, item: Any) -> Claim:
                 isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
             ):
                 raise ResultError(f"{source}: claim {item['id']}: tolerance must be null or ≥ 0.")
+        elif key == "rule":
+            if not (isinstance(value, dict) and all(map(_is_parameter, value.values()))):
+                raise ResultError(
+                    f"{source}: claim {item['id']}: rule must map names to numbers or to lists."
+                )
         elif key == "test":
             if value is not None and not (isinstance(value, str) and _TEST.fullmatch(value)):
                 raise ResultError(
@@ -104,6 +126,11 @@ def _claim(source: Path, number: int, item: Any) -> Claim:
     if not _ID.fullmatch(item["id"]):
         raise ResultError(f"{source}: {item['id']!r} is not an id; use K, B, R or M and a number.")
     return Claim(**item)
+
+
+def _is_parameter(value: Any) -> bool:
+    numbers = value if isinstance(value, list) else [value]
+    return all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
 
 
 def claim(claim_id: str) -> Claim:

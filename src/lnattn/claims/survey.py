@@ -1,57 +1,246 @@
 """Which claims about first layers hold for which model, and for models that learned nothing.
 
-Each claim is asked by its rule in `lnattn.claims.kamoda`. Beside a model stands its *null*:
-the same model with the entries of every tensor dealt out anew. A claim that the null passes too
-says nothing about training.
+Every claim is asked by its one rule, in `lnattn.claims.kamoda`; the chapters that look at a claim
+closely call the same rule with the same results. Beside a model stands its *null*: the same model
+with the entries of every tensor dealt out anew. A claim that the null passes too says nothing about
+training.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from lnattn.claims.kamoda import RULES, Subject
+from lnattn.attention.folding import FoldedAttention, fold
+from lnattn.claims import kamoda
+from lnattn.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_COMPUTABLE,
+    NOT_SEEN,
+    UNDECIDED,
+    Verdict,
+    not_computable,
+    rule_of,
+)
 from lnattn.errors import ResultError
 from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies.affinity import auroc, table1
+from lnattn.studies.affinity.study import Detokenization
+from lnattn.studies.affinity.vectors import TokenVectors, same_token_z, token_vectors
+from lnattn.studies.contribution.study import contributions
+from lnattn.studies.position import curves, variance
+from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
+from lnattn.studies.position.first_token import first_token_switch_on_text
+from lnattn.studies.position.measured import (
+    beside_position,
+    measured_attention,
+    near_share,
+)
+from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
+from lnattn.studies.position.without_tokens import PositionOnly, position_only
+from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
+
+#: Query tokens whose AUROC is taken where no whole study is given: nulls, which need no more.
+_AUROC_QUERIES = 400
+#: Tokens of the windows in which the 'if first token' switch is tried.
+SWITCH_WINDOW = 256
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One claim for one model.
+class Evidence:
+    """A model and what its claims are asked with; what several rules need is computed once.
 
-    value: the measure, NaN where it cannot be computed, and then `holds` is None; note: what else
-    there is to say, or why there is no value.
+    cut: windows of text of a given length, in tokens, without special tokens; framed: documents as
+    the model expects to read them, cut to its context; counts: of a large corpus in the model's
+    tokens; study: its affinity study (where None, AUROCs are of a sample of query tokens). name:
+    what verdicts call the model. A partial checkpoint needs none of these.
     """
 
-    claim: str
-    value: float
-    holds: bool | None
-    note: str = ""
+    model: FirstLayer
+    cut: Callable[[int], Int[np.ndarray, "window token"]] | None = None
+    framed: Sequence[Sequence[int]] = ()
+    counts: Counts | None = None
+    study: Detokenization | None = None
+    seed: int = 0
+    name: str = field(default="")
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            object.__setattr__(self, "name", self.model.name)
+        if not self.model.is_partial and None in (self.counts, self.cut):
+            raise ResultError(f"the survey of {self.name} needs windows of text and token counts.")
+
+    @cached_property
+    def folded(self) -> FoldedAttention:
+        return fold(self.model.attention)
+
+    @cached_property
+    def vectors(self) -> TokenVectors:
+        return token_vectors(self.folded, self.model.embeddings)
+
+    @cached_property
+    def inverse_sigma(self) -> InverseSigma:
+        return inverse_sigma_bands(self.model.embeddings, self.folded.eps)
+
+    @cached_property
+    def queries(self) -> tuple[int, ...]:
+        return share_of_context(self.model.embeddings.n_positions)
+
+    @cached_property
+    def bias(self) -> PositionBias:
+        return position_bias(
+            self.folded, self.model.embeddings.W_P, self.queries, self.inverse_sigma
+        )
+
+    @cached_property
+    def without_tokens(self) -> PositionOnly:
+        return position_only(self.model)
+
+    @cached_property
+    def pairs(self) -> Any:
+        """Table 1's pairs in this model."""
+        return table1.look_up(self.vectors, self.model.tokenizer)
+
+    @cached_property
+    def inputs(self) -> variance.VarianceOfInputs:
+        return variance.variance_of_inputs(self.model.embeddings, self.folded.eps)
+
+    @cached_property
+    def frequency(self) -> variance.FrequencyStudy:
+        assert self.counts is not None
+        return variance.frequency_study(
+            self.folded, self.model.embeddings, self.inputs, self.counts.unigrams
+        )
+
+    def auroc(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean AUROC of each head, and with the wrong query."""
+        if self.study is not None:
+            return self.study.mean_auroc(), self.study.wrong_query()
+        assert self.counts is not None
+        before = auroc.Neighbours.before(self.counts.bigrams)
+        having = np.flatnonzero(before.n_distinct)
+        some = np.random.default_rng(self.seed).choice(
+            having, min(_AUROC_QUERIES, len(having)), replace=False
+        )
+        wrong = self.vectors.shuffled(self.seed, keys=False)
+        return tuple(auroc.head_auroc(v, before, some).mean() for v in (self.vectors, wrong))
 
 
-def survey(
-    model: FirstLayer, documents: Sequence[Sequence[int]] = (), *, seed: int = 0
-) -> dict[str, Finding]:
-    """All of `RULES` for one model.
+def _k3(seen: Evidence) -> Verdict:
+    return kamoda.k3(seen.pairs, model=seen.name)
 
-    documents: token ids of some texts, by the model's own tokenizer, for the claims that need text
-    or counts. A partial checkpoint gets the claims about positions only; the others say so.
+
+def _k4(seen: Evidence) -> Verdict:
+    return kamoda.k4(same_token_z(seen.vectors).mean(dim=1).numpy(), model=seen.name)
+
+
+def _k5(seen: Evidence) -> Verdict:
+    return kamoda.k5(*seen.auroc(), kamoda.pair_head(seen.pairs), model=seen.name)
+
+
+def _k6(seen: Evidence) -> Verdict:
+    if seen.model.is_partial:
+        return kamoda.k6(seen.without_tokens.spearman, model=seen.name)
+    rho = [curves.trend(curve).spearman for curve in seen.bias.term_p().mean]
+    return kamoda.k6(np.array(rho), model=seen.name)
+
+
+def _k7(seen: Evidence) -> Verdict:
+    if seen.model.is_partial:
+        return kamoda.k7(seen.without_tokens.table(), model=seen.name)
+    near = curves.nearness(seen.folded, seen.model.embeddings.W_P, seen.inverse_sigma)
+    return kamoda.k7(curves.position_table(seen.bias, near), model=seen.name)
+
+
+def _k8(seen: Evidence) -> Verdict:
+    if seen.model.is_partial:
+        found = seen.without_tokens
+        return kamoda.k8(found.near[:, :, -1], found.echo[:, :, -1], model=seen.name)
+    shares = near_share(seen.bias.attention(), seen.queries, seen.bias.causal)
+    return kamoda.k8(shares[:, -1], curves.echo(seen.bias)[:, -1], model=seen.name)
+
+
+def _k9(seen: Evidence) -> Verdict:
+    assert seen.cut is not None
+    texts = seen.cut(seen.queries[-1] + 1)
+    found = measured_attention(seen.folded, seen.model.embeddings, texts, seen.queries)
+    return kamoda.k9(beside_position(found, seen.bias), model=seen.name)
+
+
+def _k10(seen: Evidence) -> Verdict:
+    result = contributions(seen.folded, seen.model.embeddings, seen.framed)
+    return kamoda.k10(result.document_sums, result.document_rows, model=seen.name)
+
+
+def _k11(seen: Evidence) -> Verdict:
+    assert seen.counts is not None
+    return kamoda.k11(seen.frequency.head_correlations, seen.counts.tokens, model=seen.name)
+
+
+def _k12(seen: Evidence) -> Verdict:
+    assert seen.counts is not None
+    found = seen.frequency.variance_correlation
+    return kamoda.k12(found, seen.inputs.ratio, seen.counts.tokens, model=seen.name)
+
+
+def _k13(seen: Evidence) -> Verdict:
+    found = variance.position_outliers(seen.model.embeddings.W_P)
+    return kamoda.k13(found.first, found.last_log, found.interior_spread, model=seen.name)
+
+
+def _k14(seen: Evidence) -> Verdict:
+    rows = curves.last_rows(seen.folded, seen.model.embeddings.W_P)
+    return kamoda.k14(rows.ratio, model=seen.name)
+
+
+def _k15(seen: Evidence) -> Verdict:
+    assert seen.cut is not None
+    texts = seen.cut(min(seen.model.embeddings.n_positions, SWITCH_WINDOW))
+    found = first_token_switch_on_text(seen.folded, seen.model.embeddings, texts)
+    return kamoda.k15(found.score, found.amplification(), model=seen.name)
+
+
+#: How each claim is asked, and whether it can be where the token embeddings are missing.
+ASKED: Mapping[str, tuple[Callable[[Evidence], Verdict], bool]] = {
+    "K3": (_k3, False),
+    "K4": (_k4, False),
+    "K5": (_k5, False),
+    "K6": (_k6, True),
+    "K7": (_k7, True),
+    "K8": (_k8, True),
+    "K9": (_k9, False),
+    "K10": (_k10, False),
+    "K11": (_k11, False),
+    "K12": (_k12, False),
+    "K13": (_k13, True),
+    "K14": (_k14, True),
+    "K15": (_k15, False),
+}
+
+
+def survey(seen: Evidence) -> dict[str, Verdict]:
+    """The verdict on each claim of `ASKED` for one model.
+
+    A partial checkpoint gets those about positions only; the others say what is missing.
     """
-    subject = Subject(model, documents, seed)
-    found = {}
-    for claim, rule in RULES.items():
-        if rule.needs_tokens and model.is_partial:
-            found[claim] = Finding(claim, float("nan"), None, "needs token embeddings")
-            continue
-        found[claim] = Finding(claim, *rule.compute(subject))
-    return found
+    partial = seen.model.is_partial
+    return {
+        claim: not_computable(claim, seen.name, f"needs {kamoda.TOKENS}")
+        if partial and not without_tokens
+        else ask(seen)
+        for claim, (ask, without_tokens) in ASKED.items()
+    }
 
 
 def dealt_anew(model: FirstLayer, seed: int) -> FirstLayer:
@@ -75,64 +264,54 @@ def dealt_anew(model: FirstLayer, seed: int) -> FirstLayer:
     )
 
 
-def survey_of_null(
-    model: FirstLayer, documents: Sequence[Sequence[int]] = (), *, seeds: Sequence[int] = range(5)
-) -> dict[str, Finding]:
-    """The survey of several nulls of one model, as one: the median value of each claim.
+def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str, Verdict]:
+    """The survey of several nulls of one model as one: the best verdict that any deal gets.
 
-    `holds` is true where any of them passes: the claim is then easy to meet by chance.
+    If a null passes, the claim is easy to meet by chance; `short` says how many got as far.
     """
-    runs = [survey(dealt_anew(model, seed), documents, seed=seed) for seed in seeds]
+    runs = [
+        survey(replace(seen, model=dealt_anew(seen.model, seed), study=None, seed=seed, name=""))
+        for seed in seeds
+    ]
     together = {}
-    for claim in RULES:
-        found = [run[claim] for run in runs]
-        if found[0].holds is None:
-            together[claim] = found[0]
-            continue
-        passed = sum(bool(one.holds) for one in found)
-        value = float(np.median([one.value for one in found]))
-        together[claim] = Finding(claim, value, passed > 0, f"{passed} of {len(runs)} pass")
+    for claim in ASKED:
+        found = sorted((run[claim] for run in runs), key=lambda one: _BEST.index(one.verdict))
+        count = sum(one.verdict == found[0].verdict for one in found)
+        name = f"{seen.name}, dealt anew"
+        together[claim] = replace(found[0], model=name, short=f"{count} of {len(runs)}")
     return together
+
+
+_BEST = (HOLDS, HOLDS_IN_PART, UNDECIDED, FAILS, NOT_SEEN, NOT_COMPUTABLE)
 
 
 def write_survey(
     folder: Path | str,
-    found: Mapping[str, Finding],
+    found: Mapping[str, Verdict],
     model: FirstLayer,
     name: str = "survey",
     **facts: Any,
 ) -> Path:
     """Freeze a survey as folder/name.npz and .json; returns the path of the record."""
-    values = np.array([found[claim].value for claim in found])
-    rows = [
-        {"claim": f.claim, "holds": f.holds, "note": f.note, "measure": RULES[f.claim].measure}
-        for f in found.values()
-    ]
+    rows = [asdict(one) for one in found.values()]
+    values = {f"{one.claim}: {key}": v for one in found.values() for key, v in one.values.items()}
+    numbers = np.array([v for v in values.values() if isinstance(v, int | float)], dtype=float)
     about = {k: v for k, v in model.provenance.items() if k != "tensors"}
-    record = provenance(study="survey of claims", model=about, findings=rows, **facts)
-    return write_result(folder, name, {"values": values}, record)
+    record = provenance(study="survey of claims", model=about, verdicts=rows, **facts)
+    return write_result(folder, name, {"values": numbers}, record)
 
 
 def read_survey(
     folder: Path | str, name: str = "survey"
-) -> tuple[dict[str, Finding], dict[str, Any]]:
+) -> tuple[dict[str, Verdict], dict[str, Any]]:
     """A frozen survey and its record; `ResultError` where it is missing, damaged or outdated."""
-    arrays, record = read_result(folder, name)
-    rows = record.get("findings", [])
-    if len(rows) != len(arrays.get("values", [])) or {r["claim"] for r in rows} - set(RULES):
-        raise ResultError(f"{folder}/{name}.json does not fit its arrays; compute it again.")
-    outdated = [r["claim"] for r in rows if r["measure"] != RULES[r["claim"]].measure]
+    _, record = read_result(folder, name)
+    rows = record.get("verdicts", [])
+    if [row.get("claim") for row in rows] != list(ASKED):
+        raise ResultError(f"{folder}/{name}.json is no survey of these claims; compute it again.")
+    outdated = [row["claim"] for row in rows if row["rule"] != rule_of(row["claim"])]
     if outdated:
-        raise ResultError(f"{folder}/{name}.json measures {outdated[0]} in another way; recompute.")
-    found = {
-        row["claim"]: Finding(row["claim"], float(value), row["holds"], row["note"])
-        for row, value in zip(rows, arrays["values"], strict=True)
-    }
-    return found, record
-
-
-def encode_documents(model: FirstLayer, documents: Sequence[str]) -> list[list[int]]:
-    """Token ids of texts by a model's own tokenizer, without special tokens; [] without one."""
-    if model.tokenizer is None or model.is_partial:
-        return []
-    return model.tokenizer(list(documents), add_special_tokens=False, verbose=False)["input_ids"]
+        raise ResultError(
+            f"{folder}/{name}.json was made by another rule of {outdated[0]}; compute it again."
+        )
+    return {row["claim"]: Verdict(**row) for row in rows}, record

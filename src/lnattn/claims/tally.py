@@ -1,4 +1,8 @@
-"""How many claims hold: counted from the ledger, put into a sentence, never typed."""
+"""How many claims hold: counted from the ledger, put into a sentence, never typed.
+
+Claims about a published checkpoint are counted apart from the others, and what another model gave
+in its place apart from both: it is no verdict on the paper.
+"""
 
 from __future__ import annotations
 
@@ -7,78 +11,114 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lnattn.claims.ledger import Entry
-from lnattn.claims.listed import Claim
-from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, VERDICTS
+from lnattn.claims.listed import CHECKPOINTS, Claim
+from lnattn.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_COMPUTABLE,
+    NOT_SEEN,
+    UNDECIDED,
+    VERDICTS,
+    listed_words,
+)
 
-#: What records say in place of a model's name where the claim needs no given checkpoint.
-NO_CHECKPOINT = ("no model", "any (algebra)", "random keys", "trained here")
+#: What stands in place of a verdict where a claim was not asked.
+NOT_ASKED = "not asked"
 
 _WORDS = {
     HOLDS: ("holds", "hold"),
     HOLDS_IN_PART: ("holds in part", "hold in part"),
     FAILS: ("fails", "fail"),
-    NOT_COMPUTABLE: ("cannot be computed with it", "cannot be computed with it"),
+    NOT_SEEN: ("is not seen there", "are not seen there"),
+    UNDECIDED: ("is undecided", "are undecided"),
+    NOT_COMPUTABLE: ("cannot be computed", "cannot be computed"),
+    NOT_ASKED: ("was not asked", "were not asked"),
 }
+_NAMES = {"gpt2": "GPT-2"}
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Claims by verdict for one model, and how many claims there are in all.
+    """Claims by verdict, each claim once in each group.
 
-    elsewhere: claims that were asked of other models only; missing: of none so far.
+    model: what the book was built on; general: claims that need no published checkpoint; of: for
+    each checkpoint that claims are about, verdicts by the model that they were asked of, the
+    checkpoint itself first.
     """
 
     model: str
-    verdicts: Mapping[str, int]
-    total: int
-    elsewhere: int
-    missing: int
+    general: Mapping[str, int]
+    of: Mapping[str, Mapping[str, Mapping[str, int]]]
 
     def sentence(self) -> str:
-        """'31 of 44 claims hold on book-gpt2 …', with what became of the others."""
-        held = self.verdicts[HOLDS]
-        rest = [
-            f"{count} {_WORDS[verdict][count != 1]}"
-            for verdict, count in self.verdicts.items()
-            if verdict != HOLDS and count
-        ]
-        if self.elsewhere:
-            be = "is" if self.elsewhere == 1 else "are"
-            rest.append(f"{self.elsewhere} {be} about other models only")
-        if self.missing:
-            be = "is" if self.missing == 1 else "are"
-            rest.append(f"{self.missing} {be} not yet registered")
-        verb = "holds" if held == 1 else "hold"
-        tail = f"; {listed(rest)}" if rest else ""
-        return f"{held} of {self.total} claims {verb} on {self.model}{tail}."
+        """'Of 44 claims, 31 need no given checkpoint: 25 hold, …'."""
+        total = _sum(self.general) + sum(_sum(asked[own]) for own, asked in self.of.items())
+        said = []
+        if _sum(self.general):
+            be = "needs" if _sum(self.general) == 1 else "need"
+            said.append(
+                f"Of {total} claims, {_sum(self.general)} {be} no given checkpoint: "
+                f"{_in_words(self.general)}."
+            )
+        for own, asked in self.of.items():
+            name, count = _NAMES.get(own, own), _sum(asked[own])
+            be = "is" if count == 1 else "are"
+            said.append(
+                f"{count} {be} about {name}. Asked of {name} itself, {_in_words(asked[own])}."
+            )
+            said += [
+                f"Asked of {model}, which stands in for it, {_in_words(counts)}."
+                for model, counts in asked.items()
+                if model != own
+            ]
+        return " ".join(said)
+
+    def as_data(self) -> dict[str, object]:
+        """The counts as plain data."""
+        return {"general": dict(self.general), **{own: dict(of) for own, of in self.of.items()}}
 
 
 def tally(claims: Iterable[Claim], found: Sequence[Entry], model: str) -> Tally:
-    """Count each claim once, by its record for this model, or for no given model.
+    """Count claims by their records; see `Tally`. model: the one the book was built on.
 
-    Where several chapters asked a claim of one model, the claim's own chapter counts.
+    Of several records for one claim and model, that of the claim's own chapter counts, and only
+    one that is `counted`.
     """
-    verdicts: Counter[str] = Counter()
-    total = elsewhere = missing = 0
+    claims = list(claims)
+    counted = [entry for entry in found if entry.counted]
+    general: Counter[str] = Counter()
     for claim in claims:
-        total += 1
-        mine = [entry for entry in found if entry.id == claim.id]
-        here = [entry for entry in mine if entry.model == model] or [
-            entry for entry in mine if needs_no_checkpoint(entry)
-        ]
-        if here:
-            verdicts[own_first(claim, here)[0].verdict] += 1
-        elif mine:
-            elsewhere += 1
-        else:
-            missing += 1
-    counted = {verdict: verdicts[verdict] for verdict in VERDICTS}
-    return Tally(model, counted, total, elsewhere, missing)
+        if not claim.needs_checkpoint:
+            mine = [entry for entry in counted if entry.id == claim.id]
+            here = [entry for entry in mine if entry.model == model] or mine
+            general[_verdict(claim, here)] += 1
+    of: dict[str, dict[str, Mapping[str, int]]] = {}
+    for own in CHECKPOINTS:
+        about = [claim for claim in claims if claim.model == own]
+        if about:
+            itself = [[e for e in counted if e.id == c.id and c.is_about(e.model)] for c in about]
+            of[own] = {own: Counter(map(_verdict, about, itself))}
+            if not about[0].is_about(model):
+                here = [[e for e in counted if e.id == c.id and e.model == model] for c in about]
+                of[own][model] = Counter(map(_verdict, about, here))
+    return Tally(model, general, of)
 
 
-def needs_no_checkpoint(entry: Entry) -> bool:
-    """Whether a record is about algebra, or about models that the book trains itself."""
-    return entry.model.startswith(NO_CHECKPOINT)
+def _verdict(claim: Claim, entries: Sequence[Entry]) -> str:
+    return own_first(claim, entries)[0].verdict if entries else NOT_ASKED
+
+
+def _sum(counts: Mapping[str, int]) -> int:
+    return sum(counts.values())
+
+
+def _in_words(counts: Mapping[str, int]) -> str:
+    """'25 hold, 3 hold in part and 1 fails'; 'holds' first, always."""
+    shown = {HOLDS: counts.get(HOLDS, 0)} | {v: counts[v] for v in _WORDS if counts.get(v)}
+    return listed_words(
+        [f"{count} {_WORDS[verdict][count != 1]}" for verdict, count in shown.items()]
+    )
 
 
 def own_first(claim: Claim, entries: Iterable[Entry]) -> list[Entry]:
@@ -95,8 +135,13 @@ def by_model(found: Iterable[Entry]) -> dict[str, dict[str, int]]:
     return {model: {verdict: row[verdict] for verdict in VERDICTS} for model, row in ordered}
 
 
-def listed(parts: Sequence[str]) -> str:
-    """'a', 'a and b', 'a, b and c'."""
-    if len(parts) < 2:
-        return "".join(parts)
-    return f"{', '.join(parts[:-1])} and {parts[-1]}"
+def two_verdicts(found: Iterable[Entry]) -> list[str]:
+    """Claims that have two verdicts for one model, in words: a claim has one rule."""
+    verdicts: dict[tuple[str, str], set[str]] = {}
+    for entry in found:
+        verdicts.setdefault((entry.id, entry.model), set()).add(entry.verdict)
+    return [
+        f"claim {claim_id} has {len(several)} verdicts on {model}: {', '.join(sorted(several))}"
+        for (claim_id, model), several in verdicts.items()
+        if len(several) > 1
+    ]

@@ -10,25 +10,26 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from lnattn.book.style import DIVERGING, PALETTE, WIDTH
-from lnattn.claims.survey import RULES, Finding
-
-_MARKS = {True: "✓", False: "✗", None: "–"}
+from lnattn.claims.verdicts import RULES, Verdict
 
 
-def claims_by_models(columns: Mapping[str, Mapping[str, Finding]]) -> pd.DataFrame:
-    """One row a claim, one column a model: a mark for the verdict, and the value.
+def claims_by_models(columns: Mapping[str, Mapping[str, Verdict]]) -> pd.DataFrame:
+    """One row a claim, one column a model: the verdict's mark, and the claim's one number.
 
-    columns: model name → its survey. ✓ the claim's rule is met, ✗ it is not, – not computable.
+    columns: model name → its survey.
     """
-    rows = []
-    for claim, rule in RULES.items():
-        row = {"claim": claim, "measure": rule.measure, "holds if": rule.holds_if}
-        for name, found in columns.items():
-            one = found[claim]
-            value = "" if one.holds is None else f" {one.value:{rule.spec}}"
-            row[name] = _MARKS[one.holds] + value
-        rows.append(row)
-    return pd.DataFrame(rows).set_index("claim")
+    claims = list(next(iter(columns.values())))
+    rows = {
+        claim: {
+            "measure": RULES[claim].measure,
+            **{
+                name: f"{one[claim].mark} {one[claim].short}".strip()
+                for name, one in columns.items()
+            },
+        }
+        for claim in claims
+    }
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
 
 
 def affinity_maps(

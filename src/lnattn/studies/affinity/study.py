@@ -97,6 +97,10 @@ class Detokenization:
         """Mean over the query tokens that have an AUROC, in double precision."""
         return HeadAuroc(self.auroc.astype(np.float64)).mean()
 
+    def wrong_query(self) -> Float[np.ndarray, "head"]:
+        """Mean AUROC of each head when it is asked with the wrong query."""
+        return self.head_baselines[HEAD_BASELINES.index("wrong query")]
+
     def diagonal_z(self) -> Float[np.ndarray, "head"]:
         """Mean z-score of the heat map's diagonal, for every head."""
         return diagonal_z(torch.from_numpy(self.heat)).numpy()
@@ -197,7 +201,7 @@ def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
 
 def specific_auroc(result: Detokenization) -> Float[np.ndarray, "head"]:
     """AUROC minus that of the wrong query: what a head knows about *this* query token."""
-    return result.mean_auroc() - result.head_baselines[HEAD_BASELINES.index("wrong query")]
+    return result.mean_auroc() - result.wrong_query()
 
 
 def row_scores(vectors: TokenVectors, head: int, query_id: int) -> Float[np.ndarray, "vocab"]:

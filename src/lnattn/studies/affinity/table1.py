@@ -13,7 +13,6 @@ from typing import Any
 import pandas as pd
 import torch
 
-from lnattn.errors import TokenError
 from lnattn.studies.affinity.vectors import TokenVectors, ranks
 
 
@@ -80,12 +79,10 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
     """
     ids = {part: token_of(tokenizer, part) for pair in TABLE_1 for part in (pair.query, pair.key)}
     known = [p for p in TABLE_1 if ids[p.query] is not None and ids[p.key] is not None]
-    if not known:
-        raise TokenError("none of Table 1's pairs consists of single tokens of this model.")
     queries, keys = [ids[p.query] for p in known], [ids[p.key] for p in known]
     generator = torch.Generator().manual_seed(seed)
     others = torch.randint(vectors.vocab_size, (draws,), generator=generator)
-    found = dict(zip(known, ranks(vectors, queries, keys), strict=True))
+    found = dict(zip(known, ranks(vectors, queries, keys), strict=True)) if known else {}
     chance = {
         key: ranks(vectors, others, [key] * draws).min(dim=1).values.median() for key in set(keys)
     }

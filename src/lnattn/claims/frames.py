@@ -1,0 +1,170 @@
+"""The rules of the residual-stream slides (R) and of the notes on transformer mathematics (M).
+
+Most of their claims are identities. The book checks that its functions obey them to rounding, and
+that a statement which is wrong as written fails.
+"""
+
+from __future__ import annotations
+
+from lnattn.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_SEEN,
+    Case,
+    Outcome,
+    rule,
+)
+
+# --- residual-stream slides -----------------------------------------------------------------------
+
+
+@rule(
+    "Holds if attention weights from W_QK equal those from queries and keys to {error:.0e}; in "
+    "part if that takes b_QK beside it, without which a weight moves by more than {moved}."
+)
+def r1(case: Case, error: float, without_bias: float) -> Outcome:
+    """R1, W_QK is enough. without_bias: largest change of a weight if b_QK is left out."""
+    needed = without_bias > case.moved
+    verdict = FAILS if error > case.error else HOLDS_IN_PART if needed else HOLDS
+    words = f"largest error {error:.0e} with $b_{{QK}}$; {without_bias:.2f} without it"
+    note = "with query biases, $b_{QK}$ is needed beside $W_{QK}$" if needed else ""
+    return Outcome(verdict, words, note=note)
+
+
+@rule("Holds if the sum over heads equals the block's output to {error:.0e} of its size.")
+def r2(case: Case, error: float) -> Outcome:
+    """R2, the block's output is a sum over heads."""
+    words = f"largest relative error {error:.0e}, biases collected in $b^{{VO}}$"
+    return Outcome(HOLDS if error <= case.error else FAILS, words)
+
+
+@rule(
+    "Holds if the parts sum to Hugging Face's logits to {float64:.0e} of their size in float64 and "
+    "{float32:.0e} in float32."
+)
+def r3(case: Case, parts: int, float64: float, float32: float) -> Outcome:
+    """R3, logits are a sum of parts. float64, float32: largest relative errors."""
+    exact = float64 <= case.float64 and float32 <= case.float32
+    words = f"{parts} parts; largest relative error {float64:.0e} in float64, {float32:.0e} in "
+    note = "with the final LayerNorm divided out by its realised σ"
+    return Outcome(HOLDS if exact else FAILS, f"{words}float32", note=note)
+
+
+@rule("Holds if the four groups and the biases add up to the logits to {error:.0e} of their size.")
+def r4(case: Case, attention_only: float, complete: float) -> Outcome:
+    """R4, paths add up. Relative errors without feed-forward blocks, and with them as sources."""
+    exact = max(attention_only, complete) <= case.error
+    words = f"largest relative error {attention_only:.0e} without FFNs, {complete:.0e} with them"
+    note = "with the patterns held fixed and biases as a fifth group"
+    return Outcome(HOLDS if exact else FAILS, f"{words} as sources", note=note)
+
+
+@rule(
+    "A definition, which nothing can refute: holds if the scores that are read from factors equal "
+    "the definition with dense matrices to {error:.0e}. What the scores say is claim R6."
+)
+def r5(case: Case, pairs: int, error: float) -> Outcome:
+    """R5, the amount of composition. error: largest difference over the head pairs tried."""
+    words = f"{pairs:,} pairs of heads: largest difference from the definition {error:.0e}"
+    return Outcome(HOLDS if error <= case.error else FAILS, words)
+
+
+@rule(
+    "Holds if the largest z-score against random rotations exceeds {z} for Q or K, and usable "
+    "pairs reach the top tenth of impossible ones more than {ratio} times as often for Q and for "
+    "K; in part if only the first; else not seen."
+)
+def r6(
+    case: Case, z: dict[str, float], tenth: dict[str, float], hundredth: dict[str, float]
+) -> Outcome:
+    """R6, Q- and K-composition. All by 'Q' and 'K'.
+
+    z: largest z-score; tenth, hundredth: how many times as often usable pairs reach the score that
+    this share of the impossible pairs reach.
+    """
+    trained = max(z["Q"], z["K"]) > case.z
+    beyond = min(tenth["Q"], tenth["K"]) > case.ratio
+    return Outcome(
+        (HOLDS if beyond else HOLDS_IN_PART) if trained else NOT_SEEN,
+        f"largest z {z['K']:.0f} (K), {z['Q']:.0f} (Q); impossible pairs' top tenth is reached "
+        f"{tenth['K']:.1f} (K) and {tenth['Q']:.1f} (Q) times as often",
+        {"z of K": z["K"], "z of Q": z["Q"]},
+        f"in the top hundredth only {hundredth['K']:.1f} and {hundredth['Q']:.1f} times",
+    )
+
+
+# --- notes on transformer mathematics -------------------------------------------------------------
+
+
+@rule(
+    "Holds if no weight is negative, each query's weights sum to 1 to {error:.0e}, and outputs are "
+    "the weighted means of the values to the same."
+)
+def m1(case: Case, smallest: float, sums: float, means: float) -> Outcome:
+    """M1, weights are probabilities. sums, means: largest differences from 1, from the means."""
+    exact = smallest >= 0 and max(sums, means) <= case.error
+    words = f"weights ≥ {smallest:.0f}; sums differ from 1 by at most {sums:.0e}"
+    return Outcome(HOLDS if exact else FAILS, words)
+
+
+@rule(
+    "By ‖S − Sᵀ‖/‖S‖: holds if it is at most {symmetric:.0e} with one shared map and more than "
+    "{asymmetric} with two."
+)
+def m2(case: Case, shared: float, separate: float) -> Outcome:
+    """M2, one map gives symmetric scores."""
+    differ = shared <= case.symmetric and separate > case.asymmetric
+    words = f"‖S − Sᵀ‖/‖S‖ is {shared:.0e} with one map, {separate:.2f} with two"
+    return Outcome(HOLDS if differ else FAILS, words)
+
+
+@rule(
+    "Holds if the mask as written hides the future whether weights are normalised over rows or "
+    "over columns; in part if only for one of the two readings; else fails."
+)
+def m3(case: Case, by_rows: bool, by_columns: bool) -> Outcome:
+    """M3, the mask. Whether a query sees only itself and earlier keys, by each reading."""
+    right = [name for name, ok in (("rows", by_rows), ("columns", by_columns)) if ok]
+    words = f"causal where weights are normalised over {' and over '.join(right) or 'nothing'}"
+    verdict = {0: FAILS, 1: HOLDS_IN_PART, 2: HOLDS}[len(right)]
+    return Outcome(verdict, words, note="" if len(right) == 2 else "the notes leave it ambiguous")
+
+
+@rule(
+    "By exponents of the counted operations in N, D and H: holds if they are 2, 1 and 1 to "
+    "{error}; in part if none is larger, so that the bound is valid but loose; else fails."
+)
+def m4(case: Case, n: float, d: float, h: float) -> Outcome:
+    """M4, the cost of attention. n, d, h: exponents, at fixed D for h."""
+    gaps = (n - 2, d - 1, h - 1)
+    tight = max(map(abs, gaps)) <= case.error
+    verdict = HOLDS if tight else HOLDS_IN_PART if max(gaps) <= case.error else FAILS
+    note = "" if tight else "$\\mathcal{O}(D N^2)$ over all heads together is the tight bound"
+    return Outcome(
+        verdict, f"exponents N {n:.2f}, D {d:.2f}, H {abs(h):.2f} (at fixed D)", note=note
+    )
+
+
+@rule("Holds if counted operations grow with exponents 1 in N and 2 in D, each to {error}.")
+def m5(case: Case, n: float, d: float) -> Outcome:
+    """M5, the cost of the feed-forward stage, with its width a multiple of D."""
+    exact = max(abs(n - 1), abs(d - 2)) <= case.error
+    words = f"exponents N {n:.2f}, D {d:.2f} (with F = 4 D)"
+    return Outcome(HOLDS if exact else FAILS, words)
+
+
+@rule("Holds if our layers equal the reference implementations' to {error:.0e} in each order.")
+def m6(case: Case, pre: float, post: float) -> Outcome:
+    """M6, pre- and post-LayerNorm layers. Largest errors in float64."""
+    words = f"largest error {pre:.0e} (pre-LN), {post:.0e} (post-LN), float64"
+    note = "pre-LN against Hugging Face's GPT-2, post-LN against torch's encoder layer"
+    return Outcome(HOLDS if max(pre, post) <= case.error else FAILS, words, note=note)
+
+
+@rule("Fails if changing one feature moves every other output by more than {moved:.0e}.")
+def m7(case: Case, moved: float) -> Outcome:
+    """M7, LayerNorm by feature. moved: the smallest change of another feature's output."""
+    words = f"changing feature 0 moves each other feature by {moved:.2f} or more"
+    note = "the formula beneath the sentence is right: mean and variance run over the features"
+    return Outcome(FAILS if moved > case.moved else HOLDS, words, note=note)

@@ -11,6 +11,7 @@ import time
 
 import pytest
 import yaml
+from huggingface_hub import constants
 
 from booksite import build, inputs
 from lnattn import paths
@@ -300,7 +301,7 @@ def test_one_chapter_is_run_and_the_next_build_shows_that_run(book, capfd):
     (book / "notebooks" / "06-heads.md").write_text(CHAPTER.format(code=code))
     (book / "_toc.yml").write_text("format: jb-book\nroot: notebooks/06-heads\n")
     assert build.main(["--root", str(book), "--chapter", "6"]) == 0
-    executed = book / "_build" / "executed" / "none" / "06-heads.ipynb"
+    executed = book / "_build" / "executed" / "book-gpt2" / "06-heads.ipynb"
     (drawn,) = re.findall(r"drawn 0\.\d+", executed.read_text())
     assert build.build(book) == 0
     assert drawn in (book / "_build" / "html" / "notebooks" / "06-heads.html").read_text()
@@ -334,6 +335,14 @@ def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
     assert (book / "studies" / "affinity-1").exists()
     assert build.build(book, force=True) == 0
     assert not (book / "studies").exists()
+
+
+def test_a_model_that_was_named_and_cannot_be_had_stops_the_build_at_once(book, monkeypatch, capfd):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("LNATTN_MODEL", "nobody/nothing")
+    assert build.main(["--root", str(book)]) == 2
+    assert "[book] the cache lacks the configuration and the tokenizer" in capfd.readouterr().err
+    assert not (book / "_build" / "html").exists()
 
 
 def test_a_chapter_that_fails_alone_says_why(book, capfd):

@@ -28,9 +28,9 @@ from huggingface_hub.errors import (
     SafetensorsParsingError,
 )
 from huggingface_hub.utils import WeakFileLock
-from tqdm import tqdm
 
 from lnattn.errors import HubError
+from lnattn.progress import progress_bar
 
 #: A hub that asks for a longer pause than this, in seconds, is not waited for.
 LONGEST_PAUSE = 60.0
@@ -39,8 +39,6 @@ PAUSES = (1.0, 5.0)
 
 #: Bytes asked for at a time: what is lost when a connection breaks.
 BLOCK = 8 << 20
-#: A bar for less than this would only flicker.
-_BAR_FROM_BYTES = 4 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -112,14 +110,10 @@ class Repository:
         have = part.stat().st_size if part.is_file() else 0
         if shutil.disk_usage(part.parent).free < size - have:
             raise OSError(errno.ENOSPC, f"{(size - have) / 1e6:.0f} MB are to come")
-        bar = tqdm(
-            total=size,
-            initial=have,
-            unit="B",
-            unit_scale=True,
-            desc=f"{self.repo}/{name}",
-            # None: on a terminal only, so that no page is littered with bars.
-            disable=True if size < _BAR_FROM_BYTES else None,
+        label = f"{self.repo}/{name}"
+        # disable=None: on a terminal only.
+        bar = progress_bar(
+            what=label, total=size, initial=have, unit="B", unit_scale=True, disable=None
         )
         try:
             with part.open("ab") as file, bar, self.open(name) as source:

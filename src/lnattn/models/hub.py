@@ -25,7 +25,6 @@ from huggingface_hub import (
 )
 from huggingface_hub.errors import HTTPError
 from huggingface_hub.file_download import get_hf_file_metadata
-from tqdm import tqdm
 
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models.architectures import check_supported, needed_tensors
@@ -33,6 +32,7 @@ from lnattn.models.family import Family
 from lnattn.models.fetching import BLOCK, NotOnHub, Repository, one_sentence
 from lnattn.models.safetensors_files import read_config
 from lnattn.paths import cache_folder
+from lnattn.progress import progress_bar
 from lnattn.storage import write_atomically
 
 #: A checkpoint of more bytes than this is not fetched whole for a few of its tensors.
@@ -242,7 +242,7 @@ def _cut_out(repository: Repository, files: Iterable[str], part: Part, place: Pa
         span = [size, size := size + tensor.data_offsets[1] - tensor.data_offsets[0]]
         header[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": span}
     text = json.dumps(header).encode()
-    bar = tqdm(total=size, unit="B", unit_scale=True, desc=repository.repo, disable=None)
+    bar = progress_bar(what=repository.repo, total=size, unit="B", unit_scale=True, disable=None)
 
     def write(target: BinaryIO) -> None:
         target.write(struct.pack("<Q", len(text)) + text)

@@ -147,16 +147,25 @@ def ratio_of_medians(
     return _estimate(_middle(slow) / _middle(fast), _middle(slow[picks])[kept] / below[kept])
 
 
-def slowdown(experiment: Experiment, slow: str, fast: str, *, accuracy: float) -> Estimate | None:
-    """How many times more epochs arm `slow` needs to this accuracy than arm `fast`.
+def slowdown(
+    experiment: Experiment,
+    slow: str,
+    fast: str,
+    *,
+    accuracy: float | None = None,
+    loss: float | None = None,
+) -> Estimate | None:
+    """How many times more epochs arm `slow` needs than arm `fast`, to this accuracy or this loss.
 
     None where the median run of `fast` never has it. Runs are paired by seed; seeds that only one
     of the arms has are left out.
     """
     one, other = experiment.of(slow), experiment.of(fast)
     common = [seed for seed in one.seeds if seed in other.seeds]
-    late = epochs_to(one, accuracy=accuracy)[[one.seeds.index(seed) for seed in common]]
-    early = epochs_to(other, accuracy=accuracy)[[other.seeds.index(seed) for seed in common]]
+    late, early = (
+        epochs_to(arm, accuracy=accuracy, loss=loss)[[arm.seeds.index(seed) for seed in common]]
+        for arm in (one, other)
+    )
     if not 0 < _middle(early) < np.inf:
         return None
     return ratio_of_medians(late, early)

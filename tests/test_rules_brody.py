@@ -1,0 +1,212 @@
+"""Every rule of Brody et al. 2023 on made-up results that hold, hold in part, fail, and so on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lnattn.claims import brody
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, RULES, UNDECIDED
+from lnattn.studies.majority.results import Curves, Experiment
+from lnattn.studies.majority.training import MajorityPlan
+from lnattn.studies.selectability.random_keys import RandomGrid
+from lnattn.studies.selectability.words import MarkedSentence
+
+MODEL = "trained here"
+
+
+def verdict(found) -> str:
+    """The verdict, after a look at what every one must have."""
+    assert found.words
+    assert found.rule
+    assert found.verdict != UNDECIDED or found.note
+    return found.verdict
+
+
+def test_every_claim_of_the_paper_has_its_rule():
+    assert {name for name in RULES if name[0] == "B"} == {f"B{number}" for number in range(1, 12)}
+
+
+def test_b1():
+    ranks = {2: 1, 8: 7}
+    assert verdict(brody.b1(1e-15, ranks, 1e-12, model=MODEL)) == HOLDS
+    assert verdict(brody.b1(1e-5, ranks, 1e-12, model=MODEL)) == FAILS
+    assert verdict(brody.b1(1e-15, {2: 1, 8: 8}, 1e-12, model=MODEL)) == FAILS
+    assert verdict(brody.b1(1e-15, ranks, 1e-5, model=MODEL)) == FAILS
+
+
+def test_b2_b3():
+    assert verdict(brody.b2(100, 2, 1e-12, model=MODEL)) == HOLDS
+    assert verdict(brody.b2(100, 3, 1e-12, model=MODEL)) == FAILS
+    assert verdict(brody.b2(100, 1, 1e-12, model=MODEL)) == FAILS
+    assert verdict(brody.b2(100, 2, 1e-3, model=MODEL)) == FAILS
+    assert verdict(brody.b3(9, 9, 0, 1000, model=MODEL)) == HOLDS
+    assert verdict(brody.b3(9, 8, 0, 1000, model=MODEL)) == FAILS
+    assert verdict(brody.b3(9, 9, 1, 1000, model=MODEL)) == FAILS
+
+
+# --- majority ---------------------------------------------------------------------------------
+
+
+def curves(arm: str, pace: list[float], *, fall=(30.0,), tilt=(10.0,), stops_at: float = 1.0):
+    """Runs whose accuracy is 1 − exp(−epoch / pace), whose loss is one minus that, and so on."""
+    epoch = np.arange(0, 1001)
+    accuracy = np.minimum(1 - np.exp(-epoch / np.array(pace)[:, None]), stops_at)
+    runs = len(pace)
+    falls = np.resize(np.array(fall, dtype=float), runs)[:, None]
+    tilts = np.radians(np.resize(np.array(tilt, dtype=float), runs))
+    # A direction that is `tilt` away from 1, towards a vector of the plane.
+    ones, plane = np.ones(3) / np.sqrt(3), np.array([1.0, -1, 0]) / np.sqrt(2)
+    queries = np.cos(tilts)[:, None] * ones + np.sin(tilts)[:, None] * plane
+    return Curves(
+        arm=arm,
+        plan=MajorityPlan(d_model=3, classes=4),
+        seeds=tuple(range(runs)),
+        epoch=epoch,
+        loss=1 - accuracy,
+        accuracy=accuracy,
+        angle=60 - falls * epoch / epoch[-1],
+        spread=accuracy,
+        queries=np.repeat(queries[:, None], 4, axis=1),
+        keys=np.repeat(queries[:, None], 4, axis=1),
+    )
+
+
+def beside(pace, **other) -> Experiment:
+    """An arm with projection at pace 100, and one without at another pace."""
+    runs = len(pace)
+    with_it = {name: other.pop(name) for name in ("fall", "tilt") if name in other}
+    return Experiment(
+        (
+            curves("layernorm", [100.0] * runs, **with_it),
+            curves("rms", pace, **{name.removesuffix("_without"): v for name, v in other.items()}),
+        ),
+        {},
+    )
+
+
+@pytest.mark.parametrize(
+    ("pace", "expected"),
+    [
+        ([300, 310, 290, 300, 305, 295], HOLDS),
+        ([150, 155, 145, 150, 152, 148], HOLDS_IN_PART),
+        ([100, 101, 99, 100, 102, 98], FAILS),
+        ([50, 52, 48, 50, 51, 49], FAILS),
+        ([40, 60, 80, 260, 300, 320], UNDECIDED),
+        ([300, 310, 290, 300], UNDECIDED),
+    ],
+)
+def test_b4_goes_by_intervals_at_every_level(pace, expected):
+    found = brody.b4(beside(pace), "rms", model=MODEL)
+    assert verdict(found) == expected
+    if len(pace) > 4:
+        assert set(found.values) == {"70%", "80%", "85%", "90%", "loss 0.5"}
+
+
+def test_b4_takes_no_level_that_the_faster_arm_never_has():
+    slow = beside([300] * 6)
+    fast = curves("layernorm", [100.0] * 6, stops_at=0.82)
+    found = brody.b4(Experiment((fast, slow.curves[1]), {}), "rms", model=MODEL)
+    assert set(found.values) == {"70%", "80%", "loss 0.5"}
+    never = curves("layernorm", [100.0] * 6, stops_at=0.3)
+    unknown = brody.b4(Experiment((never, slow.curves[1]), {}), "rms", model=MODEL)
+    assert verdict(unknown) == UNDECIDED
+    assert "longer runs" in unknown.note
+
+
+def test_b4_holds_where_the_slower_arm_never_arrives():
+    found = brody.b4(beside([300] * 6, stops_at_without=0.75), "rms", model=MODEL)
+    assert found.values["90%"] == "not reached"
+    assert verdict(found) == HOLDS
+
+
+def test_b4_is_in_part_where_only_some_levels_show_it():
+    # As fast up to 82 %, and then never there.
+    found = brody.b4(beside([100] * 6, stops_at_without=0.82), "rms", model=MODEL)
+    assert verdict(found) == HOLDS_IN_PART
+
+
+def test_b5():
+    def asked(with_it, without, runs=6):
+        both = beside([100] * runs, fall=with_it, fall_without=without)
+        return verdict(brody.b5(both, "rms", model=MODEL))
+
+    assert asked([30], [5]) == HOLDS
+    assert asked([30, 30, 5], [5, 5, 30]) == HOLDS_IN_PART
+    assert asked([30], [30]) == FAILS
+    assert asked([5], [5]) == FAILS
+    assert asked([30, 5], [5]) == FAILS
+    assert asked([30], [5], runs=4) == UNDECIDED
+
+
+def test_b6():
+    def asked(with_it, without, runs=6):
+        both = beside([100] * runs, tilt=with_it, tilt_without=without)
+        return brody.b6(both, "rms", model=MODEL)
+
+    assert verdict(asked([10], [50])) == HOLDS
+    assert verdict(asked([10, 10, 60], [50])) == HOLDS_IN_PART
+    assert verdict(asked([60], [50])) == FAILS
+    assert verdict(asked([10], [10])) == FAILS
+    assert verdict(asked([10], [50], runs=2)) == UNDECIDED
+    assert asked([10], [50]).values == pytest.approx({"with": 10, "without": 50})
+
+
+# --- unselectable keys -------------------------------------------------------------------------
+
+
+def grid(share) -> RandomGrid:
+    """A grid with these mean shares [n d] of 10, 20 and 40 keys."""
+    counts = np.array([10, 20, 40])
+    lost = (np.array(share) * counts[:, None]).round().astype(np.int64)[..., None]
+    return RandomGrid(counts, np.array([3, 8]), lost, False, 0, 0)
+
+
+def test_b7():
+    assert verdict(brody.b7(grid([[0.2, 0], [0.4, 0], [0.7, 0.1]]), model=MODEL)) == HOLDS
+    assert verdict(brody.b7(grid([[0.2, 0], [0.3, 0], [0.4, 0.1]]), model=MODEL)) == HOLDS_IN_PART
+    assert verdict(brody.b7(grid([[0.2, 0], [0.8, 0], [0.7, 0.1]]), model=MODEL)) == HOLDS_IN_PART
+    assert verdict(brody.b7(grid([[0.2, 0.3], [0.1, 0.3], [0, 0.1]]), model=MODEL)) == FAILS
+
+
+@pytest.mark.parametrize("name", ["b8", "b9"])
+def test_b8_b9_go_by_half_of_what_is_reported(name):
+    def asked(*shares):
+        more = [np.array([0.3] * 4)] if name == "b8" else []
+        return getattr(brody, name)(np.array(shares), *more, model=MODEL)
+
+    assert verdict(asked([0.5, 0.4, 0.4, 0.4], [0.5, 0.3, 0.3, 0.3])) == HOLDS
+    assert verdict(asked([0.5, 0.4, 0.4, 0.05])) == HOLDS_IN_PART
+    # A layer with next to none is no confirmation, whatever the model with scaling does.
+    assert verdict(asked([0.5, 0.4, 0.4, 0.009])) == FAILS
+    assert verdict(asked([0.0] * 4)) == FAILS
+    assert asked([0.5, 0.4, 0.4, 0.4]).values["layer 1"] == pytest.approx(50)
+
+
+def test_b10_is_undecided_on_few_tokens_or_untuned_rates():
+    better, worse = [[6.0, 6.5], [6.1, 6.4]], [[6.5, 6.0], [6.4, 6.1]]
+    mixed = [[6.0, 6.5], [6.4, 6.3]]
+
+    def asked(held_out, training, tokens=0.5, rates=5):
+        losses = np.array(held_out), np.array(training)
+        return verdict(brody.b10(*losses, tokens, rates, model=MODEL))
+
+    assert asked(better, better) == HOLDS
+    assert asked(better, worse) == HOLDS_IN_PART
+    assert asked(mixed, mixed) == HOLDS_IN_PART
+    assert asked(worse, worse) == FAILS
+    assert asked(better, better, tokens=0.003) == UNDECIDED
+    assert asked(worse, worse, rates=1) == UNDECIDED
+
+
+def test_b11_asks_whether_such_words_exist():
+    def asked(exact):
+        words = ("a", "great", "film")
+        one = MarkedSentence(words, exact, (False,) * 3, (False, True, False))
+        return brody.b11([one, one], 0.1, model=MODEL)
+
+    found = asked((False, True, False))
+    assert verdict(found) == HOLDS
+    assert "probability 19%" in found.note
+    assert verdict(asked((True, False, False))) == HOLDS_IN_PART
+    assert verdict(asked((False, False, False))) == FAILS

@@ -1,6 +1,6 @@
 """What makes a site of the executed chapters: takes no part in what a chapter computes.
 
-As a Sphinx extension, `booksite` is all of it: claims, downloads, the token explorer, and
+As a Sphinx extension, `booksite` is all of it: claims, downloads, the front page, the explorer, and
 what search engines read.
 """
 
@@ -14,6 +14,7 @@ def setup(app: Any) -> dict[str, Any]:
     from booksite import (
         claims_page,
         downloads,
+        front_page,
         head,
         icons,
         light,
@@ -25,7 +26,8 @@ def setup(app: Any) -> dict[str, Any]:
     from booksite.explorer import page as explorer
 
     parts = (
-        claims_page, downloads, explorer, head, icons, light, paper, reading, roles, shrink,
+        claims_page, downloads, explorer, front_page, head, icons, light, paper, reading, roles,
+        shrink,
     )  # fmt: skip
     for part in parts:
         part.setup(app)

@@ -1,10 +1,10 @@
-"""A small Sphinx extension: the explorer, which shows what each head does with a token or a text.
+"""A small Sphinx extension: the explorer, which shows what heads do with a token or a text.
 
-`{token-explorer} PART` marks where a part of it appears; `PARTS` names them. The data of this
-build's model, of the embedded one, and of MiniLM where it is installed are computed when the site
-is built and lie in `_static/explorer`, beside the scripts of `assets`. They are computed again only
-if the package, its data, the lock, the model or the sentences change; those of a model that is no
-longer shown are deleted. A page loads only the scripts of the parts that it has.
+`{token-explorer} PART` marks where a part of it appears; `PARTS` names them. `{try-this}` links to
+a view. The data of this build's model, of the embedded one, and of MiniLM where it is installed are
+computed when the site is built and lie in `_static/explorer`, beside the scripts of `assets`. They
+are computed again only if the package, its data, the lock, the model or the sentences change; those
+of a model that is no longer shown are deleted. A page loads only the scripts of its parts.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
+from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.osutil import relative_uri
 
 from booksite.explorer.texts import script
 from booksite.inputs import digest_of, execution_digest, files_below
@@ -35,6 +37,8 @@ from lnattn.storage import read_json, sha256_of_file, write_atomically, write_js
 
 ASSETS = Path(__file__).parent / "assets"
 STYLES = ("explorer.css",)
+#: The page that has all views.
+PAGE = "book/token-explorer"
 #: Every part: what it needs JavaScript for, and the scripts that it loads, in this order.
 PARTS = {
     "heads": (
@@ -224,6 +228,17 @@ class TokenExplorer(SphinxDirective):
         return [nodes.raw("", html, format="html")]
 
 
+class TryThis(SphinxRole):
+    """`{try-this}`text=A cat&head=1``: a link to that very view of the explorer, in HTML alone."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """The link; the view is what the explorer writes into the address."""
+        view = urlencode(parse_qsl(self.text, strict_parsing=True))
+        page = relative_uri(self.env.docname, PAGE)
+        link = f'<a class="try-this" href="{page}.html#{view}">Try this in the explorer</a>'
+        return [nodes.raw("", link, format="html")], []
+
+
 def _is_used(env: BuildEnvironment) -> bool:
     return any(_MARK in facts for facts in env.metadata.values())
 
@@ -251,6 +266,7 @@ def load_scripts(app: Sphinx, page: str, *_: Any) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive and the events above."""
     app.add_directive("token-explorer", TokenExplorer)
+    app.add_role("try-this", TryThis())
     app.connect("env-updated", publish_if_used)
     app.connect("html-page-context", load_scripts)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -187,7 +187,12 @@ window.lnattnExplorer = (() => {
         const isLatest = () => turn === latest; // a slower answer to an earlier question is dropped
         try {
           await show(isLatest);
-          if (isLatest()) place.dataset.state = "ready";
+          if (!isLatest()) return;
+          // Who comes with an address of a token is led to it; the sentence is on top anyway.
+          if (place.dataset.state === undefined && part === "heads" && state().token) {
+            place.scrollIntoView();
+          }
+          place.dataset.state = "ready";
         } catch (error) {
           if (!isLatest()) return;
           const again = make("button", { type: "button", click: update }, "Try again");

@@ -2,8 +2,8 @@
 "use strict";
 
 (() => {
-  const { chosen, go, make, model, mount, number, plain, state, tokenElement } = lnattnExplorer;
-  const { combobox, factsOf, link, mainRanks, scores } = lnattnTokens;
+  const { go, make, model, mount, number, plain, state, tokenElement } = lnattnExplorer;
+  const { asked, combobox, factsOf, link, mainRanks, scores } = lnattnTokens;
   const RANKS = [5, 5]; // keys and queries listed where the browser finds them itself
   const SORTS = {
     "": "heads in order",
@@ -120,7 +120,7 @@
         content.replaceChildren(make("p", {}, `No model of this build can be explored. ${why}`));
         return;
       }
-      const id = chosen("token", index.vocab, index.start);
+      const id = await asked("token", index, part, index.start);
       const facts = await factsOf(index, part, id);
       let { keys, queries } = facts;
       let { names } = index;

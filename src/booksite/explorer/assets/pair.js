@@ -2,8 +2,8 @@
 "use strict";
 
 (() => {
-  const { chosen, go, make, model, mount, number, tokenElement } = lnattnExplorer;
-  const { combobox, factsOf, mainRanks, scores } = lnattnTokens;
+  const { go, make, model, mount, number, tokenElement } = lnattnExplorer;
+  const { asked, combobox, factsOf, mainRanks, scores } = lnattnTokens;
 
   /** Score and rank of a key in one head: numbers, or null where the data do not say. */
   function judged(facts, key, head) {
@@ -35,23 +35,23 @@
   mount("pair", ["model", "token", "key"], (place) => {
     let shown = null;
     const vocabulary = () => shown.part("tokens");
-    const asked = combobox("explorer-query", "Query", vocabulary,
+    const queries = combobox("explorer-query", "Query", vocabulary,
       (id) => go({ model: shown.one.folder, token: id, key: shown.key }, true));
-    const offered = combobox("explorer-key", "Key", vocabulary,
+    const keys = combobox("explorer-key", "Key", vocabulary,
       (id) => go({ model: shown.one.folder, token: shown.query, key: id }, true));
     const words = make("p", { "aria-live": "polite" });
     const numbers = make("div", {
       class: "numbers", role: "region", tabindex: "0", "aria-label": "The pair in every head",
     });
     place.replaceChildren(
-      make("div", { class: "controls" }, asked.element, offered.element), words, numbers);
+      make("div", { class: "controls" }, queries.element, keys.element), words, numbers);
 
     return async (isLatest) => {
       const { one, index, part } = await model();
       if (!one) return;
-      const query = chosen("token", index.vocab, index.start);
+      const query = await asked("token", index, part, index.start);
       const facts = await factsOf(index, part, query);
-      const key = chosen("key", index.vocab, facts.before[0]?.[0] ?? query);
+      const key = await asked("key", index, part, facts.before[0]?.[0] ?? query);
       let names = index.names;
       if (query !== index.start || !(key in names)) names = await part("tokens");
       if (!isLatest()) return;
@@ -66,8 +66,8 @@
       if (!isLatest()) return;
       const other = one !== shown?.one;
       shown = { one, part, query, key };
-      asked.set(names[query], other);
-      offered.set(names[key], other);
+      queries.set(names[query], other);
+      keys.set(names[key], other);
       const count = new Map(facts.before).get(key);
       const times = count !== undefined ? `${count.toLocaleString("en")} times`
         : facts.kinds === 0 ? "never" : `fewer than ${index.leastCount} times`;

@@ -248,13 +248,13 @@
         labelled("or an example", "explorer-example", examples)),
       said,
       make("p", { class: "step" }, "The query:"), words,
-      make("p", { class: "step" }, "The terms that count:"), boxes,
+      make("p", { class: "step" }, "The terms that count:"), boxes, attention,
       make("div", { class: "controls settings" },
         sigma.element, scale.element, centred.element,
         labelled("First position", "explorer-shift", shift),
         labelled("Swap two tokens", "explorer-swap-first", make("div", { class: "two" }, ...swaps)),
         labelled("The maps show", "explorer-show", shows)),
-      heads, hover, attention, numbersOf, exact,
+      heads, hover, numbersOf, exact,
     );
 
     return async (isLatest) => {

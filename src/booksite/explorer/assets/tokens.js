@@ -2,7 +2,7 @@
 "use strict";
 
 globalThis.lnattnTokens = (() => {
-  const { go, make, plain, tokenElement } = lnattnExplorer;
+  const { chosen, go, make, plain, state, tokenElement } = lnattnExplorer;
   const { dot, layer: readLayer, matrix, numbers, times } = lnattnFirstLayer;
   const MOST = 40; // suggestions listed at once
   // Widths in base64 digits, as `scripts.py` writes them.
@@ -144,6 +144,14 @@ globalThis.lnattnTokens = (() => {
     };
   }
 
+  /** The id of the token that the address names, by its number or its text. */
+  async function asked(name, index, part, otherwise) {
+    const text = state()[name] ?? "";
+    if (text === "" || /^\d+$/.test(text)) return chosen(name, index.vocab, otherwise);
+    const id = (await part("tokens")).indexOf(text);
+    return id < 0 ? otherwise : id;
+  }
+
   /** A token as a button that leads to its view. */
   function link(text, id) {
     const label = `Show ${plain(text)}`;
@@ -248,5 +256,5 @@ globalThis.lnattnTokens = (() => {
     return index.auroc.map((_, head) => all.rank(head, facts.id, main));
   }
 
-  return { combobox, factsOf, link, mainRanks, scores, search };
+  return { asked, combobox, factsOf, link, mainRanks, scores, search };
 })();

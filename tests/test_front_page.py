@@ -1,0 +1,171 @@
+"""The front page: numbers and pictures of the chapters, the drawing, and links of this build.
+
+Skipped, by name, where Sphinx (the extra `book`) is not installed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
+from PIL import Image
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+from booksite import front_page
+from lnattn import paths
+from lnattn.book.style import TERM_COLOURS, TERM_NAMES
+
+ROOT = paths.repository()
+INDEX = """# Start
+
+Found: {result}`05-six-terms words` and {result}`05-six-terms plain`.
+
+```{thumbnail} fig-x
+```
+
+```{term-grid}
+```
+
+{try-this}`text=A <cat>&head=1`
+
+```{book-links}
+```
+
+```{toctree}
+notebooks/05-six-terms
+```
+"""
+CHAPTER = """# 05 · Six terms
+
+(fig-x)=
+```{figure} figure.png
+:alt: A "picture" & more
+
+Caption.
+```
+"""
+
+
+def build(folder: Path, index: str = INDEX, **settings: object) -> tuple[str, str]:
+    """The front page of a book of two pages, and the warnings."""
+    source, out = folder / "source", folder / "_build" / "html"
+    (source / "notebooks").mkdir(parents=True, exist_ok=True)
+    (source / "index.md").write_text(index)
+    (source / "notebooks" / "05-six-terms.md").write_text(CHAPTER)
+    noise = Image.effect_noise((1500, 900), 80).convert("RGB")
+    noise.save(source / "notebooks" / "figure.png")
+    glue = folder / "_build" / "jupyter_execute" / "notebooks" / "05-six-terms.glue.json"
+    glue.parent.mkdir(parents=True, exist_ok=True)
+    texts = {"words": "'3.1 <times>'", "plain": "12"}
+    glue.write_text(json.dumps({k: {"data": {"text/plain": v}} for k, v in texts.items()}))
+    settings = {
+        "extensions": ["myst_parser", "booksite.front_page", "booksite.explorer.page"],
+        "html_theme": "basic",
+        "author": "Some & one",
+    } | settings
+    said = io.StringIO()
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            source, None, out, out.parent / "doctrees", "html",
+            confoverrides=settings, status=None, warning=said,
+        )  # fmt: skip
+        app.build()
+    return (out / "index.html").read_text(encoding="utf-8"), said.getvalue()
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory) -> tuple[Path, str, str]:
+    folder = tmp_path_factory.mktemp("book")
+    (folder / "_build" / "latex").mkdir(parents=True)
+    (folder / "_build" / "latex" / "the-book.pdf").write_bytes(b"%PDF" + bytes(2_400_000))
+    return folder, *build(folder)
+
+
+def test_numbers_of_a_chapter_are_shown_as_text(built) -> None:
+    _, page, warnings = built
+    assert "Found: 3.1 &lt;times&gt; and 12." in page
+    assert not warnings
+
+
+def test_a_thumbnail_is_a_small_picture_with_the_figures_words(built) -> None:
+    folder, page, _ = built
+    found = re.search(r'<img class="thumbnail"[^>]*>', page)[0]
+    assert 'alt="A &quot;picture&quot; &amp; more"' in found
+    path = folder / "_build" / "html" / re.search('src="([^"]*)"', found)[1]
+    with Image.open(path) as picture:
+        assert picture.size == (560, 336)
+        assert f'width="{picture.width}" height="{picture.height}"' in found
+        assert len(picture.getcolors()) <= front_page.COLOURS
+
+
+def test_a_transparent_figure_gets_a_white_ground() -> None:
+    out = io.BytesIO()
+    Image.new("RGBA", (10, 10), (0, 0, 0, 0)).save(out, "PNG")
+    with Image.open(io.BytesIO(front_page.small_picture(out.getvalue()))) as picture:
+        assert picture.convert("RGB").getcolors() == [(100, (255, 255, 255))]
+
+
+def test_what_is_not_there_is_a_warning(tmp_path) -> None:
+    index = "# Start\n\n{result}`05-six-terms nothing`\n\n```{thumbnail} fig-nothing\n```\n"
+    page, warnings = build(tmp_path, index)
+    assert "glues no 'nothing'; name another result" in warnings
+    assert "no figure is labelled 'fig-nothing'; name another one" in warnings
+    assert "?" in page
+
+
+def test_the_drawing_has_every_term_in_its_colour() -> None:
+    drawing = ElementTree.fromstring(front_page.term_grid())
+    words = ["".join(text.itertext()) for text in drawing.iter("text")]
+    assert set(TERM_NAMES.values()) | {f"T{term}" for term in TERM_NAMES} <= set(words)
+    boxes = [box.get("fill") for box in drawing.iter("rect")]
+    assert boxes == [TERM_COLOURS[term] for term in ("ee", "ep", "pe", "pp", "e", "p")]
+    assert all(name in drawing.get("aria-label") for name in TERM_NAMES.values())
+
+
+def test_links_of_this_build(built, tmp_path) -> None:
+    folder, page, _ = built
+    assert "By Some &amp; one." in page
+    assert 'href="the-book.pdf"' in page
+    assert "(2 MB)" in page
+    assert (folder / "_build" / "html" / "the-book.pdf").stat().st_size == 2_400_004
+    assert "repository" not in page
+    bare, _ = build(tmp_path)
+    assert ".pdf" not in bare
+
+
+def test_try_this_is_a_safe_link_to_a_view(built) -> None:
+    _, page, _ = built
+    link = 'href="book/token-explorer.html#text=A+%3Ccat%3E&head=1"'
+    assert f'<a class="try-this" {link}>' in page
+
+
+def glued_by(chapter: str) -> list[str]:
+    """Patterns of the names that a chapter's source glues."""
+    plain = re.findall(r'page\.glue\(\s*"([^"]+)"', chapter)
+    made = re.findall(r'page\.glue\(\s*f"([^"]+)"', chapter)
+    groups = re.findall(r'page\.glue_all\(\s*"([^"]+)"', chapter)
+    parts = [re.split(r"\{.*?\}", name) for name in made]
+    joined = [".+".join(map(re.escape, names)) for names in parts]
+    return [*map(re.escape, plain), *joined, *(f"{re.escape(name)}-.+" for name in groups)]
+
+
+def test_the_books_front_page_names_what_the_chapters_glue_and_label() -> None:
+    """Long before the build would say so; the names may be made of parts: f"mj-ratio-{key}"."""
+    text = (ROOT / "book" / "index.md").read_text(encoding="utf-8")
+    chapters = {path.stem: path.read_text("utf-8") for path in (ROOT / "notebooks").glob("*.md")}
+    results = re.findall(r"\{result\}`(\S+) (\S+)`", text)
+    assert len(results) >= 8
+    for chapter, key in results:
+        assert any(re.fullmatch(name, key) for name in glued_by(chapters[chapter])), key
+    labels = re.findall(r"\{thumbnail\} (\S+)", text)
+    assert len(labels) == 4
+    for label in labels:
+        assert any(f"name: {label}\n" in chapter for chapter in chapters.values()), label

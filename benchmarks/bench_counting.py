@@ -26,7 +26,7 @@ from lnattn.paths import data_folder
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.jobs import batches, encode, plain_tokenizer
-from lnattn.text.pairs import PairCounter, count_in_threads
+from lnattn.text.pairs import PairCounter
 from lnattn.text.tokenizers import load_tokenizer
 
 VOCAB = 50_257
@@ -74,6 +74,35 @@ def spilling(stream: np.ndarray, lengths: np.ndarray, memory: int) -> int:
             some = lengths[i : i + step]
             counter.add(stream[i * DOCUMENT : i * DOCUMENT + int(some.sum())], some)
         return sum(len(keys) for keys, _ in counter.blocks())
+
+
+def count_in_threads(
+    tokens: np.ndarray,
+    lengths: np.ndarray,
+    vocab_size: int,
+    *,
+    threads: int = 1,
+) -> tuple[np.ndarray, Run]:
+    """Unigrams and the run of pairs of documents in memory, counted by several threads.
+
+    Each thread takes a share of the documents; arguments as in `PairCounter.add`.
+    """
+    ends = np.cumsum(lengths, dtype=np.int64)
+    total = int(ends[-1]) if len(ends) else 0
+    cuts = np.searchsorted(ends, [total * i // threads for i in range(1, threads)])
+    firsts = [0, *cuts.tolist(), len(ends)]
+
+    def count(share: tuple[int, int]) -> tuple[np.ndarray, Run]:
+        first, last = share
+        begin = int(ends[first - 1]) if first else 0
+        stop = int(ends[last - 1]) if last else 0
+        counter = PairCounter(vocab_size, memory=1 << 62)
+        counter.add(tokens[begin : max(begin, stop)], lengths[first:last])
+        return counter.unigrams, next(counter.blocks())
+
+    with ThreadPoolExecutor(threads) as pool:
+        parts = list(pool.map(count, pairwise(firsts)))
+    return sum(part[0] for part in parts), merge_all([part[1] for part in parts])
 
 
 def given_tokens(tokens: int, rounds: int) -> tuple[list[Timing], list[dict], dict[str, Any]]:

@@ -11,7 +11,7 @@ from common import growth, peak_memory, ratio, time_side_by_side
 
 from lnattn.studies.selectability.decide import AffineHull, Selectability, selectability
 from lnattn.studies.selectability.papers_search import bounded_search
-from lnattn.studies.selectability.programs import selectable_by_lp
+from lnattn.studies.selectability.programs import SMALLEST_RADIUS, separating_direction
 from lnattn.studies.selectability.verify import verify
 
 
@@ -88,7 +88,9 @@ def half_inside(n: int, d: int) -> np.ndarray:
 def programs(keys: np.ndarray, part: int) -> list[bool]:
     """The verdicts on `part` keys, evenly spread, by one linear program each."""
     points = AffineHull.of(keys).points
-    return [selectable_by_lp(points, int(i)) for i in chosen(len(keys), part)]
+    return [
+        separating_direction(points, int(i))[1] > SMALLEST_RADIUS for i in chosen(len(keys), part)
+    ]
 
 
 def chosen(n: int, part: int) -> np.ndarray:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 import torch
-from transformers import GPT2Config, GPT2LMHeadModel
+from transformers import GPT2LMHeadModel
 
 from lnattn import AttentionLayer, Embeddings, LayerNorm
+from lnattn.models.architectures import GPT2
+from lnattn.models.safetensors_files import Account
+from lnattn.models.whole_gpt2 import assemble
+from lnattn.studies import identities
+from lnattn.transformer import Transformer
 
 
 def randomise(model: torch.nn.Module, seed: int, scale: float = 0.5) -> torch.nn.Module:
@@ -31,42 +40,31 @@ def random_gpt2(
     eps: float = 1e-5,
 ) -> GPT2LMHeadModel:
     """A GPT-2 with eager attention and random parameters, in evaluation mode."""
-    config = GPT2Config(
-        vocab_size=vocab,
-        n_positions=context,
-        n_embd=d_model,
-        n_layer=layers,
-        n_head=heads,
-        layer_norm_epsilon=eps,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    config._attn_implementation = "eager"
-    return randomise(GPT2LMHeadModel(config).to(dtype), seed).eval()  # type: ignore[return-value]
+    sizes = {"n_layer": layers, "vocab_size": vocab, "n_positions": context}
+    model = identities.random_gpt2(seed, d_model, heads, dtype, layer_norm_epsilon=eps, **sizes)
+    return randomise(model, seed)
 
 
-def attention_layer(model: GPT2LMHeadModel, layer: int = 0) -> AttentionLayer:
-    """The attention block of a Hugging Face GPT-2, read from the module by hand."""
-    block = model.transformer.h[layer]
-    heads = model.config.n_head
-    d = model.config.n_embd
+#: The attention block of a Hugging Face GPT-2, read from the module by hand.
+attention_layer = identities.block_of
 
-    def split(matrix: torch.Tensor) -> torch.Tensor:
-        return matrix.reshape(d, heads, d // heads).permute(1, 0, 2).contiguous()
 
-    w_q, w_k, w_v = block.attn.c_attn.weight.detach().split(d, dim=1)
-    b_q, b_k, b_v = block.attn.c_attn.bias.detach().reshape(3, heads, d // heads)
-    return AttentionLayer(
-        ln=LayerNorm(block.ln_1.weight.detach(), block.ln_1.bias.detach(), float(block.ln_1.eps)),
-        W_Q=split(w_q),
-        W_K=split(w_k),
-        W_V=split(w_v),
-        W_O=block.attn.c_proj.weight.detach().reshape(heads, d // heads, d),
-        b_Q=b_q,
-        b_K=b_k,
-        b_V=b_v,
-        b_O=block.attn.c_proj.bias.detach(),
-    )
+@dataclass
+class InMemory(Account):
+    """Tensors that are already there, as a source of weights."""
+
+    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.tensors
+
+    def read(self, name: str) -> torch.Tensor:
+        return self.tensors[name].detach()
+
+
+def transformer_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> Transformer:
+    """A whole GPT-2 from a state dict and a mapping as in config.json."""
+    return assemble(GPT2(config, InMemory("the state dict", weights)))
 
 
 def embeddings_of(model: GPT2LMHeadModel) -> Embeddings:

@@ -14,7 +14,7 @@ from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.storage import read_json, write_json
 from lnattn.text.counts import Counts
 from lnattn.text.ngrams import count_bigrams
-from lnattn.text.pairs import Boundary, PairCounter, count_in_threads
+from lnattn.text.pairs import Boundary, PairCounter
 from lnattn.text.runs import (
     merge_all,
     merge_two,
@@ -112,20 +112,14 @@ def test_keys_of_a_large_vocabulary_do_not_overflow() -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.int64, np.uint32])
-@pytest.mark.parametrize("threads", [1, 3])
-def test_threads_and_dtypes_give_the_same(dtype, threads) -> None:
+def test_dtypes_give_the_same(dtype) -> None:
     documents = zipf_documents(1, 50, 40)
     tokens, lengths = as_arrays(documents, dtype)
-    unigrams, (keys, counts) = count_in_threads(tokens, lengths, 40, threads=threads)
+    counter = PairCounter(40)
+    counter.add(tokens, lengths)
     expected = by_counter([d.tolist() for d in documents])
-    assert pairs_of(keys, counts, 40) == dict(expected[1])
-    assert {t: int(c) for t, c in enumerate(unigrams) if c} == dict(expected[0])
-
-
-def test_more_threads_than_documents() -> None:
-    unigrams, (keys, counts) = count_in_threads(np.array([1, 2, 1]), np.array([3]), 3, threads=4)
-    assert pairs_of(keys, counts, 3) == {(1, 2): 1, (2, 1): 1}
-    assert unigrams.tolist() == [0, 2, 1]
+    assert pairs_of(*next(counter.blocks()), 40) == dict(expected[1])
+    assert {t: int(c) for t, c in enumerate(counter.unigrams) if c} == dict(expected[0])
 
 
 run_lists = st.lists(st.lists(st.integers(0, 30), max_size=20), min_size=1, max_size=5)

@@ -113,7 +113,7 @@ def test_value_output_matrices_sum_to_the_block(gpt2):
     centred = centring_matrix(24)
     u = x / ((x @ centred).square().mean(-1, keepdim=True) + layer.ln.eps).sqrt()
     attention = folded.attention(x)
-    dense = sum(attention[h] @ u @ folded.dense_W_VO(h) for h in range(3)) + folded.b_VO
+    dense = sum(attention[h] @ u @ folded.W_V[h] @ folded.W_O[h] for h in range(3)) + folded.b_VO
     torch.testing.assert_close(dense, folded.output(x), atol=1e-10, rtol=1e-10)
 
 
@@ -125,7 +125,7 @@ def test_dense_matrices_match_their_definition():
         query, key = C @ gamma @ layer.W_Q[head], C @ gamma @ layer.W_K[head]
         torch.testing.assert_close(folded.dense_W_QK(head), query @ key.T)
         value = C @ gamma @ layer.W_V[head] @ layer.W_O[head]
-        torch.testing.assert_close(folded.dense_W_VO(head), value)
+        torch.testing.assert_close(folded.W_V[head] @ folded.W_O[head], value)
         bias = layer.ln.beta @ layer.W_Q[head] + layer.b_Q[head]
         torch.testing.assert_close(folded.b_QK[head], bias @ key.T)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import random_gpt2, random_layer, randomise
+from random_models import random_gpt2, random_layer, randomise, transformer_of
 from transformers import BertConfig, BertModel
 
 from lnattn import fold
@@ -16,7 +16,7 @@ from lnattn.attention.forward import causal_mask, multi_head_attention, post_ln_
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CheckpointError, ShapeError
 from lnattn.models.in_memory import block_of_encoder_layer
-from lnattn.models.whole_gpt2 import gpt2_transformer, load_transformer
+from lnattn.models.whole_gpt2 import load_transformer
 from lnattn.transformer import Block, FeedForward, Transformer
 from lnattn.weights import LayerNorm
 
@@ -28,7 +28,7 @@ def noise(*shape, seed=0, dtype=torch.float64):
 
 
 def ours(model):
-    return gpt2_transformer(model.state_dict(), model.config.to_dict())
+    return transformer_of(model.state_dict(), model.config.to_dict())
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
@@ -119,12 +119,12 @@ def test_untied_unembedding_and_scale_settings_are_read():
     model = random_gpt2(3, 2, 24, 3)
     weights = {**model.state_dict(), "lm_head.weight": noise(40, 24)}
     config = {**model.config.to_dict(), "scale_attn_by_inverse_layer_idx": True}
-    read = gpt2_transformer(weights, config)
+    read = transformer_of(weights, config)
     assert torch.equal(read.W_U, noise(40, 24).T)
     assert read.blocks[0].attention.scale == pytest.approx(8**0.5)
     assert read.blocks[1].attention.scale == pytest.approx(2 * 8**0.5)
     assert read.to(torch.float32).blocks[1].mlp.W_in.dtype == torch.float32
-    bare = gpt2_transformer(model.state_dict(), {**config, "scale_attn_weights": False})
+    bare = transformer_of(model.state_dict(), {**config, "scale_attn_weights": False})
     assert bare.blocks[0].attention.scale == 1.0
 
 
@@ -133,17 +133,17 @@ def test_incomplete_or_unsupported_checkpoints_are_refused():
     weights, config = model.state_dict(), model.config.to_dict()
     partial = {name: value for name, value in weights.items() if "mlp" not in name}
     with pytest.raises(CheckpointError, match=r"h\.0\.mlp\.c_fc\.weight"):
-        gpt2_transformer(partial, config)
+        transformer_of(partial, config)
     with pytest.raises(CheckpointError, match="does not give n_embd"):
-        gpt2_transformer(weights, {})
+        transformer_of(weights, {})
     attention_only = {name: value for name, value in weights.items() if "wte" not in name}
     with pytest.raises(CheckpointError, match="cannot predict"):
-        gpt2_transformer(attention_only, config)
+        transformer_of(attention_only, config)
     headless = {name: value for name, value in weights.items() if name != "lm_head.weight"}
     with pytest.raises(CheckpointError, match=r"lm_head\.weight"):
-        gpt2_transformer(headless, {**config, "tie_word_embeddings": False})
+        transformer_of(headless, {**config, "tie_word_embeddings": False})
     with pytest.raises(CheckpointError, match="'silu' is not supported"):
-        gpt2_transformer(weights, {**config, "activation_function": "silu"})
+        transformer_of(weights, {**config, "activation_function": "silu"})
 
 
 def test_loading_from_a_folder_gives_the_same_model(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from random_models import random_gpt2
+from random_models import random_gpt2, transformer_of
 
 import lnattn
 from lnattn import fold
@@ -15,7 +15,6 @@ from lnattn.attention.layernorm import centring_matrix
 from lnattn.attention.paths import two_layer_paths, virtual_circuit
 from lnattn.attention.residual import decompose, unembedding
 from lnattn.errors import ShapeError, TokenError
-from lnattn.models.whole_gpt2 import gpt2_transformer
 from lnattn.transformer import Block
 
 CONFIGURATIONS = [
@@ -34,7 +33,7 @@ def tokens(length, vocab=40):
 
 
 def read(model):
-    return gpt2_transformer(model.state_dict(), model.config.to_dict())
+    return transformer_of(model.state_dict(), model.config.to_dict())
 
 
 def hugging_face(model, ids):
@@ -198,7 +197,7 @@ def test_each_path_equals_dense_matrices_with_hugging_faces_attention():
         for b in range(3):
             exact = two[b] @ one[a] @ x @ ov(0, a) @ ov(1, b)
             assert (paths.virtual[a, b] - exact).abs().max() < 1e-10
-            assert (paths.virtual_attention(a, b) - two[b] @ one[a]).abs().max() < 1e-10
+            assert (paths.moves[1][b] @ paths.moves[0][a] - two[b] @ one[a]).abs().max() < 1e-10
             circuit = virtual_circuit(*folded, a, b).dense()
             assert (circuit - ov(0, a) @ ov(1, b)).abs().max() < 1e-10
 

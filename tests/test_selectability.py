@@ -23,8 +23,8 @@ from lnattn.studies.selectability.decide import (
     selectability,
 )
 from lnattn.studies.selectability.programs import (
+    SMALLEST_RADIUS,
     hull_weights,
-    selectable_by_lp,
     separating_direction,
 )
 from lnattn.studies.selectability.verify import _exactly_combined, verify
@@ -47,7 +47,8 @@ def by_lp(keys: np.ndarray, strict: bool = True) -> np.ndarray:
     if points.shape[1] == 0:
         alone = np.full(len(distinct), len(distinct) == 1)
     else:
-        alone = np.array([selectable_by_lp(points, i) for i in range(len(distinct))])
+        radii = [separating_direction(points, i)[1] for i in range(len(distinct))]
+        alone = np.array(radii) > SMALLEST_RADIUS
     place = place.reshape(-1)
     return alone[place] & ((copies[place] == 1) | (not strict))
 

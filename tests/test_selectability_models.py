@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -163,12 +162,10 @@ def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen, monk
     assert unscaled.share(slice(2, None))[1] == pytest.approx(shares[1, 2:].mean())
     assert unscaled.arrays["search"].shape == (2, 2, 1)
     assert unscaled.record["certificates"] == 2 * 4 * sum(map(len, windows))
-    longer = {**unscaled.record, "plan": {**unscaled.record["plan"], "steps": 9}}
     for draw in (
         lambda: figures.losses([full, unscaled]),
         lambda: figures.shares_by_layer([full, unscaled], {"reported": [50.0, 30.0]}),
         lambda: figures.shares_by_width([full, unscaled]),
-        lambda: figures.longer_training([full, replace(unscaled, record=longer)]),
     ):
         mpl.pyplot.close(draw())
 
@@ -254,7 +251,7 @@ def test_the_command_decides_a_file(tmp_path, capsys):
     with pytest.raises(ResultError, match="2 were given"):
         run("keys", "a", "b")
     with pytest.raises(ResultError, match="--out"):
-        run("grid")
+        run("heads", "book-gpt2")
 
 
 def test_the_command_trains_and_evaluates(text, tmp_path, capsys, monkeypatch):

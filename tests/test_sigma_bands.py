@@ -130,7 +130,8 @@ def test_assumed_sigma_is_exact_for_tokens_without_covariance():
     positions = torch.tensor([[1.0, -1, 0, 0], [2.0, -2, 0, 0]], dtype=torch.float64)
     token = torch.tensor([[0.0, 0, 2, -2]], dtype=torch.float64)
     found = assumed_inverse_sigma(positions, 2.0, 1e-5)
-    assert not found.has_band
+    assert found.lower is None
+    assert found.upper is None
     np.testing.assert_allclose(
         found.mean, inverse_sigma_bands(Embeddings(token, positions), 1e-5).mean, rtol=1e-12
     )

@@ -24,7 +24,6 @@ from lnattn.training import state as training_state
 from lnattn.training.book_model import beside_twin, train_book_model
 from lnattn.training.loop import held_out_loss, train, windows
 from lnattn.training.plan import TrainingPlan
-from lnattn.training.state import training_log
 
 TINY = TrainingPlan(
     layers=1,
@@ -84,7 +83,7 @@ def test_the_folder_is_a_complete_hugging_face_model(uninterrupted, corpus) -> N
 
 
 def test_training_lowers_the_held_out_loss(uninterrupted) -> None:
-    log = training_log(uninterrupted)
+    log = read_json(uninterrupted / "checkpoint" / "progress.json")["log"]
     assert [entry["step"] for entry in log] == [3, 6, 9]
     losses = [entry["held_out_loss"] for entry in log]
     # Nine small steps: below the loss of uniform guesses, and falling.
@@ -240,7 +239,7 @@ def test_a_twin_is_compared_at_the_last_step_of_equal_training(corpus, tmp_path)
     text = [corpus[0]], [corpus[1]]
     short = replace(plan, attention="diagonal", steps=5, evaluate_every=1)
     train_book_model(*text, tmp_path / "twin", short, **options)
-    twin_log = training_log(tmp_path / "twin")
+    twin_log = read_json(tmp_path / "twin" / "checkpoint" / "progress.json")["log"]
     record = train_book_model(
         *text, tmp_path / "model", plan, twin=tmp_path / "twin", licence="CC0 1.0", **options
     )

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.errors import ShapeError
+from lnattn.errors import ShapeError, TokenError
 
 
 def _check(owner: object, name: str, tensor: Tensor, shape: tuple[int, ...], axes: str) -> None:
@@ -155,6 +155,15 @@ class Embeddings(_Weights):
         if self.W_E is not None:
             vocab, _ = _check_dims(self, "W_E", self.W_E, "vocab d_model")
             _check(self, "W_E", self.W_E, (vocab, d_model), "vocab d_model")
+
+    def tokens(self) -> Float[Tensor, "vocab d_model"]:
+        """W_E; `TokenError` for a checkpoint that has none."""
+        if self.W_E is None:
+            raise TokenError(
+                "this checkpoint has no token embeddings, so only position terms can be computed; "
+                "load a complete model for what involves tokens."
+            )
+        return self.W_E
 
     @property
     def vocab_size(self) -> int:

@@ -103,15 +103,6 @@ class FactoredMatrix:
         """Frobenius norm."""
         return torch.linalg.matrix_norm(self.core())
 
-    def singular_values(self) -> Float[Tensor, "*batch value"]:
-        """The largest min(row, rank, col) singular values, descending; all others are zero."""
-        return torch.linalg.svdvals(self.core())
-
-    def trace(self) -> Float[Tensor, "*batch"]:
-        """Sum of the diagonal of a square matrix."""
-        self._need_square("a trace")
-        return (self.left * self.right.mT).sum((-2, -1))
-
     def eigenvalues(self) -> Complex[Tensor, "*batch value"]:
         """The min(row, rank) eigenvalues that can differ from zero, by falling modulus.
 

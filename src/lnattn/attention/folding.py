@@ -64,10 +64,6 @@ class FoldedAttention:
         """W_QK = W'_Q W'_Kᵀ of one head as a dense matrix (rank ≤ d_head)."""
         return self.W_Q[head] @ self.W_K[head].T
 
-    def dense_W_VO(self, head: int) -> Float[Tensor, "d_model d_model"]:
-        """W_VO = W'_V W_O of one head as a dense matrix (rank ≤ d_head)."""
-        return self.W_V[head] @ self.W_O[head]
-
     def scores(self, x: Float[Tensor, "*batch n d_model"]) -> Float[Tensor, "*batch head n n"]:
         """s_ij = LN'(x_i) W_QK LN'(x_j)ᵀ + b_QK LN'(x_j)ᵀ for all pairs, before `scale` and mask.
 

@@ -67,13 +67,6 @@ class TwoLayerPaths:
         """The model's logits, as the sum of all paths and the final bias."""
         return self.readout.logits(sum(self.groups().values())) + self.readout.bias
 
-    def virtual_attention(self, first: int, second: int) -> Float[Tensor, "query key"]:
-        """A² A¹: how much of token j's input reaches token i through heads `first`, `second`.
-
-        Undivided by σ it would be a product of two stochastic matrices; here both σ are in it.
-        """
-        return self.moves[1][second] @ self.moves[0][first]
-
 
 def two_layer_paths(
     model: Transformer, token_ids: Int[Tensor, "query"] | list[int]

@@ -190,11 +190,7 @@ def look_up(
     positions: Int[Tensor, "n"] | list[int] | None = None,
 ) -> tuple[Float[Tensor, "n d_model"], Float[Tensor, "n d_model"]]:
     """Rows of W_E and W_P for a sequence, after checking every index."""
-    if embeddings.W_E is None:
-        raise TokenError(
-            "this checkpoint has no token embeddings, so only position terms can be computed; "
-            "load a complete model for terms that involve tokens."
-        )
+    tokens = embeddings.tokens()
     ids = torch.as_tensor(token_ids, dtype=torch.long)
     places = (
         torch.arange(len(ids)) if positions is None else torch.as_tensor(positions).to(torch.long)
@@ -206,7 +202,7 @@ def look_up(
         )
     check_indices(ids, embeddings.vocab_size, "token id", "the vocabulary")
     check_indices(places, embeddings.n_positions, "position", "the context")
-    return embeddings.W_E[ids], embeddings.W_P[places]
+    return tokens[ids], embeddings.W_P[places]
 
 
 def check_indices(indices: Tensor, size: int, what: str, of: str) -> None:
@@ -237,13 +233,12 @@ def sigma_of_pairs(
     >>> tuple(sigma.shape)  # token, position
     (2, 3)
     """
-    if embeddings.W_E is None:
-        raise TokenError("this checkpoint has no token embeddings, so σ of a pair is unknown.")
+    tokens = embeddings.tokens()
     ids = torch.as_tensor(token_ids, dtype=torch.long)
     places = torch.as_tensor(positions, dtype=torch.long)
     check_indices(ids, embeddings.vocab_size, "token id", "the vocabulary")
     check_indices(places, embeddings.n_positions, "position", "the context")
-    e = embeddings.W_E[ids]
+    e = tokens[ids]
     p = embeddings.W_P[places]
     e, p = e - e.mean(dim=-1, keepdim=True), p - p.mean(dim=-1, keepdim=True)
     d = e.shape[-1]

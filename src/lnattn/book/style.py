@@ -49,14 +49,10 @@ DIVERGING = "lnattn_blue_vermilion"
 #: Inches. A 360 px phone shows a figure about 330 px wide: at WIDTH, FONT points become 9 px.
 WIDTH = 5.6
 HEIGHT = 3.5
-TALL = 5.0
 FONT = 11
 SMALL = 9.5
-#: (width, height) of an ordinary figure, a square one, a tall one, and a page of small multiples.
+#: (width, height) of an ordinary figure.
 SINGLE = (WIDTH, HEIGHT)
-SQUARE = (WIDTH, WIDTH * 0.9)
-PANELS = (WIDTH, TALL)
-GRID = (WIDTH, 7.0)
 DPI = 160
 
 

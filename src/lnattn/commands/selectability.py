@@ -1,7 +1,6 @@
 """Which keys can no query select: of your own file, of random draws, or of a language model.
 
 keys      verdicts on the rows of a .npy file, every certificate verified
-grid      random keys over the papers' grid of n and d, with and without LayerNorm (Fig. 1c, 1d)
 train     train one arm of the language-model experiment, resumably
 evaluate  decide all keys of trained arms on a text, and freeze the result
 """
@@ -14,7 +13,6 @@ from pathlib import Path
 
 EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --json
-  lnattn selectable grid --out data/results/selectability
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
   lnattn selectable heads book-gpt2 --out data/results/book-gpt2
@@ -32,9 +30,9 @@ PLAN = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", choices=["keys", "grid", "train", "evaluate", "heads"])
+    parser.add_argument("task", choices=["keys", "train", "evaluate", "heads"])
     parser.add_argument("input", nargs="*", help="a .npy file, texts, runs, or a model")
-    parser.add_argument("--out", metavar="FOLDER", help="train, grid, evaluate: where to write")
+    parser.add_argument("--out", metavar="FOLDER", help="train, evaluate: where to write")
     parser.add_argument("--loose", action="store_true", help="keys: copies count as one key")
     parser.add_argument("--exact", action="store_true", help="keys: verify in rational numbers")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -55,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     tasks = {
-        "keys": _keys, "grid": _grid, "train": _train, "evaluate": _evaluate, "heads": _heads
+        "keys": _keys, "train": _train, "evaluate": _evaluate, "heads": _heads
     }  # fmt: skip
     tasks[args.task](args)
 
@@ -93,13 +91,6 @@ def _keys(args: argparse.Namespace) -> None:
             f"(smallest margin {checked.smallest_margin:.2g}, "
             f"largest residual {checked.largest_residual:.2g})"
         )
-
-
-def _grid(args: argparse.Namespace) -> None:
-    from lnattn.studies.selectability.random_keys import freeze_grids
-
-    path = freeze_grids(_needed(args.out, "--out"))
-    print(json.dumps({"written": str(path)}) if args.json else path)
 
 
 def _train(args: argparse.Namespace) -> None:

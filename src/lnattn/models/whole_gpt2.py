@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
 
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import GPT2
 from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.choice import Choice
-from lnattn.models.safetensors_files import Account
 from lnattn.transformer import ACTIVATIONS, Block, FeedForward, Transformer
 
 #: Of the families, only this one is read whole.
@@ -36,32 +30,11 @@ def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
             f"{checkpoint.name} is no {_FAMILY}; only that family can be read as a whole, the "
             "others by their attention blocks."
         )
-    return _assemble(checkpoint.family)
+    return assemble(checkpoint.family)
 
 
-def gpt2_transformer(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> Transformer:
-    """A `Transformer` from tensors in memory, in Hugging Face's names and layout for GPT-2.
-
-    weights: a state dict, names with or without the leading 'transformer.'; config: a mapping as
-    in config.json (`model.config.to_dict()`). Raises `CheckpointError` as `load_transformer`.
-    """
-    return _assemble(GPT2(config, _InMemory("the state dict", weights)))
-
-
-@dataclass
-class _InMemory(Account):
-    """Tensors that are already there, as a source of weights."""
-
-    tensors: Mapping[str, Tensor] = field(default_factory=dict)
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.tensors
-
-    def read(self, name: str) -> Tensor:
-        return self.tensors[name].detach()
-
-
-def _assemble(family: GPT2) -> Transformer:
+def assemble(family: GPT2) -> Transformer:
+    """A `Transformer` of what a reader of GPT-2's tensors finds; errors as `load_transformer`."""
     config, d_model = family.config, family.d_model
     label = family.weights.label
     activation = config.get("activation_function", "gelu_new")

@@ -8,8 +8,10 @@ by how much, so that the book can show it instead of assuming it.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 import pandas as pd
 import torch
@@ -18,6 +20,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
+from lnattn.attention.forward import project
 from lnattn.weights import AttentionLayer, FirstLayer, LayerNorm
 
 
@@ -33,20 +36,18 @@ class FoldingError:
 
 
 def random_gpt2(
-    seed: int, d_model: int, heads: int, dtype: torch.dtype = torch.float64
+    seed: int, d_model: int, heads: int, dtype: torch.dtype = torch.float64, **config: Any
 ) -> GPT2LMHeadModel:
-    """A one-layer GPT-2 with eager attention whose γ, β and biases are random, never 1 and 0."""
-    config = GPT2Config(
-        vocab_size=64,
-        n_positions=128,
-        n_embd=d_model,
-        n_layer=1,
-        n_head=heads,
-        bos_token_id=0,
-        eos_token_id=0,
-    )
-    config._attn_implementation = "eager"
-    model = GPT2LMHeadModel(config).to(dtype).eval()
+    """A GPT-2 with eager attention whose γ, β and biases are random, never 1 and 0.
+
+    config: entries of `GPT2Config`, instead of one layer, 64 tokens and 128 positions.
+    """
+    sizes = {"n_layer": 1, "vocab_size": 64, "n_positions": 128, **config}
+    settings = GPT2Config(
+        n_embd=d_model, n_head=heads, bos_token_id=0, eos_token_id=0,
+        attn_implementation="eager", **sizes,
+    )  # fmt: skip
+    model = GPT2LMHeadModel(settings).to(dtype).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
@@ -123,8 +124,7 @@ def attention_error(
     """max |α' − α| between the folded first layer and a whole Hugging Face model run on `ids`."""
     reported = model.to(dtype)(ids[None], output_attentions=True).attentions[0][0]
     embeddings = first.embeddings.to(dtype)
-    assert embeddings.W_E is not None
-    x = embeddings.W_E[ids] + embeddings.W_P[: len(ids)]
+    x = embeddings.tokens()[ids] + embeddings.W_P[: len(ids)]
     folded = fold(first.attention.to(dtype))
     return float((folded.attention(x) - reported).abs().max())
 
@@ -168,9 +168,7 @@ def original_attention(
 def _original_scores(layer: AttentionLayer, x: Tensor) -> Tensor:
     ln = layer.ln
     y = torch.nn.functional.layer_norm(x, (layer.d_model,), ln.gamma, ln.beta, ln.eps)
-    queries = torch.einsum("id,hdk->hik", y, layer.W_Q) + layer.b_Q[:, None]
-    keys = torch.einsum("jd,hdk->hjk", y, layer.W_K) + layer.b_K[:, None]
-    return queries @ keys.transpose(1, 2)
+    return project(y, layer.W_Q, layer.b_Q) @ project(y, layer.W_K, layer.b_K).mT
 
 
 def _dense_scores(folded: FoldedAttention, dense: Tensor, x: Tensor) -> Tensor:
@@ -178,7 +176,7 @@ def _dense_scores(folded: FoldedAttention, dense: Tensor, x: Tensor) -> Tensor:
     return u @ dense @ u.T + (folded.b_QK @ u.T)[:, None, :]
 
 
-def _timed(run) -> float:  # type: ignore[no-untyped-def]
+def _timed(run: Callable[[], object]) -> float:
     started = time.perf_counter()
     run()
     return time.perf_counter() - started

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import no_type_check
 
@@ -186,33 +184,3 @@ def _before(tokens, begin, place, start):
     if place >= begin:
         return np.int64(tokens[place])
     return np.int64(start) if place == begin - 1 else np.int64(-1)
-
-
-def count_in_threads(
-    tokens: np.ndarray,
-    lengths: np.ndarray,
-    vocab_size: int,
-    boundary: Boundary | None = None,
-    *,
-    threads: int = 1,
-) -> tuple[np.ndarray, Run]:
-    """Unigrams and the run of pairs of documents in memory, counted by several threads.
-
-    Each thread takes a share of the documents; arguments as in `PairCounter.add`.
-    """
-    ends = np.cumsum(lengths, dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    cuts = np.searchsorted(ends, [total * i // threads for i in range(1, threads)])
-    firsts = [0, *cuts.tolist(), len(ends)]
-
-    def count(share: tuple[int, int]) -> tuple[np.ndarray, Run]:
-        first, last = share
-        begin = int(ends[first - 1]) if first else 0
-        stop = int(ends[last - 1]) if last else 0
-        counter = PairCounter(vocab_size, boundary, memory=1 << 62)
-        counter.add(tokens[begin : max(begin, stop)], lengths[first:last])
-        return counter.unigrams, next(counter.blocks())
-
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(count, pairwise(firsts)))
-    return sum(part[0] for part in parts), merge_all([part[1] for part in parts])

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from lnattn.errors import CheckpointError
-from lnattn.storage import read_json, write_atomically, write_json
+from lnattn.storage import write_atomically, write_json
 from lnattn.training.plan import TrainingPlan
 
 #: The unembedding, which is the token embedding itself and is not stored.
@@ -126,8 +126,3 @@ def resume_run(
     )
     torch.set_rng_state(torch.tensor(run.pop("torch_rng"), dtype=torch.uint8))
     return run
-
-
-def training_log(folder: Path | str) -> list[dict[str, int | float]]:
-    """The evaluations written so far by a run in `folder` (also while it is still running)."""
-    return read_json(Path(folder) / "checkpoint" / "progress.json")["log"]

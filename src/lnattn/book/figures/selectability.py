@@ -173,30 +173,6 @@ def shares_by_layer(
     return figure
 
 
-def longer_training(arms: Sequence[FrozenArm], place: int = KEYS) -> Figure:
-    """The same arms trained for fewer and for more steps: held-out losses, and keys by layer.
-
-    The longest runs are drawn in full, the others thin, with open marks.
-    """
-    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.8))
-    longest = max(one.steps for one in arms)
-    for one in arms:
-        colour, mark, label = ARM_STYLE[one.arm]
-        look = {"color": colour, "marker": mark, "label": f"{label}, {one.steps:,} steps"}
-        if one.steps < longest:
-            look |= {"linestyle": ":", "linewidth": 1.2, "markerfacecolor": "white"}
-        left.plot(one.arrays["step"], one.arrays["held_out_loss"], markersize=4, **look)
-        right.plot(np.arange(1, 1 + len(one.share(place))), 100 * one.share(place), **look)
-    left.set_xlabel("step")
-    left.set_ylabel("held-out loss (nats per token)")
-    right.set_xticks(np.arange(1, 1 + len(arms[0].share(place))))
-    right.set_ylim(-3, 103)
-    right.set_xlabel("layer")
-    right.set_ylabel("unselectable keys (%)")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return figure
-
-
 def shares_by_width(arms: Sequence[FrozenArm]) -> Figure:
     """Unselectable keys against the width: of the whole layer, and of single heads."""
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)

@@ -35,7 +35,6 @@ from lnattn.studies.affinity.auroc import (
 )
 from lnattn.studies.affinity.topk import strongest_pairs
 from lnattn.studies.affinity.vectors import (
-    TokenVectors,
     cosine_vectors,
     diagonal_z,
     heat_map,
@@ -202,8 +201,3 @@ def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
 def specific_auroc(result: Detokenization) -> Float[np.ndarray, "head"]:
     """AUROC minus that of the wrong query: what a head knows about *this* query token."""
     return result.mean_auroc() - result.wrong_query()
-
-
-def row_scores(vectors: TokenVectors, head: int, query_id: int) -> Float[np.ndarray, "vocab"]:
-    """T^ee of one query token in one head, over the whole vocabulary."""
-    return vectors.scores([query_id])[head, 0].numpy()

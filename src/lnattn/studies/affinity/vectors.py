@@ -165,17 +165,13 @@ def token_vectors(
     >>> tuple(vectors.scores([464]).shape)  # head, query token, key token
     (8, 1, 8192)
     """
-    if embeddings.W_E is None:
-        raise TokenError(
-            "this checkpoint has no token embeddings, so T^ee cannot be computed; "
-            "load a complete model."
-        )
+    tokens = embeddings.tokens()
     sigma = mean_sigma(embeddings, folded.eps) if sigma is None else sigma
     if sigma.shape != (embeddings.vocab_size,) or not bool((sigma > 0).all()):
         raise ShapeError(
             f"sigma must hold one positive number for each of {embeddings.vocab_size} tokens."
         )
-    rows = embeddings.W_E / sigma[:, None]
+    rows = tokens / sigma[:, None]
     # d_model · d_head multiplications for each token: V-long matrices, but nothing V × V.
     return TokenVectors(rows @ folded.W_Q, rows @ folded.W_K)
 
@@ -185,10 +181,9 @@ def cosine_vectors(embeddings: Embeddings) -> TokenVectors:
 
     A baseline without attention. A zero embedding has no direction; it is similar to nothing.
     """
-    if embeddings.W_E is None:
-        raise TokenError("this checkpoint has no token embeddings; load a complete model.")
-    length = embeddings.W_E.norm(dim=1, keepdim=True)
-    unit = (embeddings.W_E / torch.where(length > 0, length, torch.ones_like(length)))[None]
+    tokens = embeddings.tokens()
+    length = tokens.norm(dim=1, keepdim=True)
+    unit = (tokens / torch.where(length > 0, length, torch.ones_like(length)))[None]
     return TokenVectors(unit, unit)
 
 

@@ -123,47 +123,6 @@ class PositionBias:
         ends = values * sigma.lower, values * sigma.upper
         return Band(mean, np.minimum(*ends), np.maximum(*ends))
 
-    def write(self, folder: Path | str, name: str, record: Mapping[str, Any]) -> Path:
-        """Freeze as `folder/name.npz` and `.json`; `record` says what made it."""
-        arrays = {
-            "queries": np.array(self.queries),
-            "self_assertion": self.self_assertion,
-            "comparison": self.comparison,
-        }
-        sigma = self.inverse_sigma
-        if sigma is not None:
-            arrays["inverse_sigma_mean"] = sigma.mean
-            if sigma.lower is not None and sigma.upper is not None:
-                arrays["inverse_sigma_band"] = np.stack([sigma.lower, sigma.upper])
-        facts = {
-            "study": "position_bias",
-            "scale": self.scale,
-            "causal": self.causal,
-            "quantiles": list(sigma.quantiles) if sigma is not None else None,
-        }
-        return write_result(folder, name, arrays, {**facts, **record})
-
-    @classmethod
-    def read(cls, folder: Path | str, name: str) -> PositionBias:
-        """Read what `write` froze; raises `ResultError` for anything else."""
-        arrays, record = read_result(folder, name)
-        if record.get("study") != "position_bias":
-            raise ResultError(f"{name} in {folder} is not a frozen position bias; check the name.")
-        sigma = None
-        if "inverse_sigma_mean" in arrays:
-            low, high = arrays.get("inverse_sigma_band", (None, None))
-            sigma = InverseSigma(
-                arrays["inverse_sigma_mean"], low, high, tuple(record["quantiles"])
-            )
-        return cls(
-            tuple(int(i) for i in arrays["queries"]),
-            arrays["self_assertion"],
-            arrays["comparison"],
-            sigma,
-            float(record["scale"]),
-            bool(record["causal"]),
-        )
-
 
 def position_bias(
     folded: FoldedAttention,

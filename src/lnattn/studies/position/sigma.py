@@ -27,7 +27,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.errors import ShapeError, TokenError
+from lnattn.errors import ShapeError
 from lnattn.numerics.threads import one_torch_thread
 from lnattn.weights import Embeddings
 
@@ -58,10 +58,6 @@ class InverseSigma:
     upper: Float[np.ndarray, "position"] | None
     quantiles: tuple[float, float] = BAND
 
-    @property
-    def has_band(self) -> bool:
-        return self.lower is not None
-
 
 def inverse_sigma_bands(
     embeddings: Embeddings,
@@ -83,7 +79,7 @@ def inverse_sigma_bands(
     summary = np.empty((3, embeddings.n_positions))
     workers = torch.get_num_threads()
     with one_torch_thread(), ThreadPoolExecutor(workers) as pool:
-        token_variance = variances(_token_rows(embeddings)).numpy()
+        token_variance = variances(embeddings.tokens()).numpy()
         position_variance = variances(embeddings.W_P).numpy()
 
         def summarise(worker: int) -> None:
@@ -138,7 +134,7 @@ def covariance_blocks(
     """
     if block < 1:
         raise ShapeError(f"a block must hold at least one position, not {block}.")
-    tokens = _token_rows(embeddings)
+    tokens = embeddings.tokens()
     # Only one factor has to be centred: the mean of a token row meets coordinates that sum to 0.
     places = embeddings.W_P - embeddings.W_P.mean(dim=-1, keepdim=True)
     places = places / embeddings.d_model
@@ -147,15 +143,6 @@ def covariance_blocks(
         rows = slice(begin, min(begin + block, len(places)))
         out = buffer[: rows.stop - rows.start]
         yield rows, torch.mm(places[rows], tokens.T, out=out)
-
-
-def _token_rows(embeddings: Embeddings) -> Tensor:
-    if embeddings.W_E is None:
-        raise TokenError(
-            "this checkpoint has no token embeddings, so σ of a token at a position is unknown; "
-            "load a complete model."
-        )
-    return embeddings.W_E
 
 
 def _summarise_rows(

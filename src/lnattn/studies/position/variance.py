@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
-from lnattn.errors import ShapeError, TokenError
+from lnattn.errors import ShapeError
 from lnattn.numerics.correlation import Correlation, spearman, spearman_rows
 from lnattn.studies.position.sigma import covariance_blocks, variances
 from lnattn.weights import Embeddings
@@ -46,11 +46,7 @@ class VarianceOfInputs:
 
 def variance_of_inputs(embeddings: Embeddings, eps: float) -> VarianceOfInputs:
     """Variances, mean absolute covariance and mean σ over all token–position pairs, in blocks."""
-    if embeddings.W_E is None:
-        raise TokenError(
-            "this checkpoint has no token embeddings; only the variance of positions is known."
-        )
-    token, position = variances(embeddings.W_E), variances(embeddings.W_P)
+    token, position = variances(embeddings.tokens()), variances(embeddings.W_P)
     total = 0.0
     sigma_sum = torch.zeros(len(token), dtype=torch.float64)
     for rows, covariance in covariance_blocks(embeddings):
@@ -186,15 +182,14 @@ def frequency_study(
     tie at zero, and their embeddings were hardly trained. Raises `ShapeError` for counts of
     another vocabulary.
     """
-    if embeddings.W_E is None:
-        raise TokenError("this checkpoint has no token embeddings; T^e cannot be computed.")
+    every = embeddings.tokens()
     if len(counts) != embeddings.vocab_size:
         raise ShapeError(
             f"there are counts of {len(counts)} tokens for a vocabulary of "
             f"{embeddings.vocab_size}; count with this model's tokenizer."
         )
     tokens = np.flatnonzero(counts >= min_count)
-    asserted = (folded.b_QK @ embeddings.W_E.T).double().numpy() / inputs.mean_sigma
+    asserted = (folded.b_QK @ every.T).double().numpy() / inputs.mean_sigma
     asserted, counts, variance = asserted[:, tokens], counts[tokens], inputs.token[tokens]
     return FrequencyStudy(
         tokens,

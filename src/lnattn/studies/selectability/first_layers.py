@@ -47,14 +47,13 @@ def first_layer_keys(
     """
     if isinstance(model, RelativeFirstLayer):
         return _turned_keys(model.to(torch.float64), token_ids)
-    if model.embeddings.W_E is None:
-        raise TokenError(f"{model.name} has no token embeddings, so no text can be read with it.")
+    tokens = model.embeddings.tokens()
     if not 0 < len(token_ids) <= model.embeddings.n_positions:
         raise TokenError(
             f"a text of {len(token_ids)} tokens does not fit into {model.embeddings.n_positions} "
             "positions."
         )
-    x = model.embeddings.W_E[list(token_ids)] + model.embeddings.W_P[: len(token_ids)]
+    x = tokens[list(token_ids)] + model.embeddings.W_P[: len(token_ids)]
     return _keys(model, x)
 
 

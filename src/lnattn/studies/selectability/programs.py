@@ -67,14 +67,6 @@ def hull_weights(
     return np.clip(found.x[:n], 0.0, None), float(found.fun)
 
 
-def selectable_by_lp(keys: Float[np.ndarray, "n d"], index: int) -> bool:
-    """The verdict on one key by `separating_direction` alone: the oracle of tests and benchmarks.
-
-    Expects keys whose spread is about 1 in all directions (see `AffineHull`), without duplicates.
-    """
-    return separating_direction(keys, index)[1] > SMALLEST_RADIUS
-
-
 def _solve(cost: np.ndarray, **constraints: object) -> OptimizeResult:
     found = linprog(cost, method="highs", **constraints)
     if not found.success:

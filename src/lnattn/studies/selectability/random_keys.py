@@ -9,10 +9,8 @@ normal keys need no whitening, and LayerNormed keys are written in d − 1 coord
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import no_type_check
 
 import numba as nb
@@ -21,7 +19,6 @@ from jaxtyping import Float, Int
 
 from lnattn.errors import ShapeError
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.selectability import corral as selectability_corral
 from lnattn.studies.selectability import kernel
 from lnattn.studies.selectability.decide import HULL_TOLERANCE, selectability
@@ -148,46 +145,6 @@ def _unselectable_in_sets(sets, tolerance, threads):
                     break
                 count[draw] += verdict == kernel.INSIDE
     return count
-
-
-def freeze_grids(folder: Path | str) -> Path:
-    """Decide both whole grids and write them as the frozen result `random-keys`."""
-    begun = time.perf_counter()
-    grids = {
-        name: random_grid(layer_norm=name == "layer_norm") for name in ("normal", "layer_norm")
-    }
-    one = grids["normal"]
-    return write_result(
-        folder,
-        "random-keys",
-        {
-            "counts": one.counts,
-            "widths": one.widths,
-            **{name: grid.unselectable.astype(np.int16) for name, grid in grids.items()},
-        },
-        provenance(
-            draws=DRAWS,
-            seed=one.seed,
-            by_full_study={name: grid.by_program for name, grid in grids.items()},
-            seconds=round(time.perf_counter() - begun, 2),
-        ),
-    )
-
-
-def frozen_grids(folder: Path | str) -> dict[str, RandomGrid]:
-    """Both grids of a frozen result: 'normal' and 'layer_norm'."""
-    arrays, record = read_result(folder, "random-keys")
-    return {
-        name: RandomGrid(
-            arrays["counts"],
-            arrays["widths"],
-            arrays[name].astype(np.int64),
-            name == "layer_norm",
-            record["seed"],
-            record["by_full_study"][name],
-        )
-        for name in ("normal", "layer_norm")
-    }
 
 
 forget_outdated(__name__, selectability_corral, kernel)

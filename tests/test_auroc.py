@@ -22,7 +22,7 @@ from lnattn.studies.affinity.auroc import (
 )
 from lnattn.studies.affinity.auroc_kernel import make_room, row_aurocs
 from lnattn.studies.affinity.vectors import TokenVectors, other_owners
-from lnattn.text.ngrams import count_bigrams
+from lnattn.text.counts import Counts
 
 
 def oracle(scores: np.ndarray, positives: np.ndarray, counts: np.ndarray) -> float:
@@ -119,7 +119,7 @@ def random_case(
     keys = torch.randn(heads, vocab, width, generator=generator, dtype=torch.float64)
     rng = np.random.default_rng(seed)
     stream = np.minimum(rng.zipf(1.3, size=900) - 1, vocab - 6)  # the last tokens never occur
-    return TokenVectors(queries, keys), count_bigrams(stream, vocab)
+    return TokenVectors(queries, keys), Counts.from_stream(stream, vocab).bigrams
 
 
 def test_every_head_and_query_equals_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
 
 from lnattn import Embeddings, FirstLayer, fold, load_first_layer, six_terms
-from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.errors import CorpusError, ShapeError, TokenError
 from lnattn.paths import repository
 from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.studies.position.curves import (
@@ -234,18 +234,6 @@ def test_table_names_every_head(bias, folded, embeddings):
     alpha = bias.attention()
     assert table.loc[1, "near share, i = 15"] == pytest.approx(alpha[1, 2, 6:16].sum())
     assert table.loc[2, "T^p Spearman"] == trend(bias.term_p().mean[2]).spearman
-
-
-def test_freezing_and_reading_give_the_same_terms(bias, tmp_path):
-    for name, written in (("with", bias), ("without", bias.without_sigma())):
-        written.write(tmp_path, name, {"made by": "a test"})
-        read = PositionBias.read(tmp_path, name)
-        np.testing.assert_array_equal(read.attention(), written.attention())
-        assert read.queries == written.queries
-        assert read.has_sigma == written.has_sigma
-    (tmp_path / "with.json").write_text('{"study": "other"}')
-    with pytest.raises(ResultError):
-        PositionBias.read(tmp_path, "with")
 
 
 def test_share_of_context_is_the_papers_at_1024():

@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import sparse
 
 from lnattn.errors import CorpusError
 from lnattn.text.counts import Counts
 
-__all__ = ["Counts", "bigram_loss", "count_bigrams", "unigram_loss"]
-
-
-def count_bigrams(tokens: np.ndarray, vocab_size: int) -> sparse.csr_array:
-    """Counts of adjacent pairs (previous, next) as an int64 CSR array [vocab vocab]."""
-    tokens = np.asarray(tokens)
-    if tokens.size < 2:
-        raise CorpusError(f"a stream of {tokens.size} tokens holds no bigram; give more text.")
-    pairs = tokens[:-1].astype(np.int64) * vocab_size + tokens[1:]
-    unique, counts = np.unique(pairs, return_counts=True)
-    shape = (vocab_size, vocab_size)
-    return sparse.csr_array((counts, (unique // vocab_size, unique % vocab_size)), shape=shape)
+__all__ = ["Counts", "bigram_loss", "unigram_loss"]
 
 
 def unigram_loss(train: np.ndarray, held_out: np.ndarray, vocab_size: int) -> float:
@@ -34,7 +22,9 @@ def bigram_loss(train: np.ndarray, held_out: np.ndarray, vocab_size: int) -> flo
     One absolute discount D = n1/(n1 + 2 n2); back-off to continuation counts, themselves
     smoothed by adding one.
     """
-    bigrams = count_bigrams(train, vocab_size)
+    if len(train) < 2:
+        raise CorpusError(f"a stream of {len(train)} tokens holds no bigram; give more text.")
+    bigrams = Counts.from_stream(train, vocab_size).bigrams
     data = bigrams.data
     n1, n2 = int((data == 1).sum()), int((data == 2).sum())
     discount = n1 / max(1, n1 + 2 * n2)

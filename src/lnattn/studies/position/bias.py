@@ -6,10 +6,8 @@ Kamoda et al. 2025, §5.1–5.3. Both terms are a number that depends on positio
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,8 +16,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.terms import check_indices
-from lnattn.errors import ResultError, ShapeError
-from lnattn.storage import read_result, write_result
+from lnattn.errors import ShapeError
 from lnattn.studies.position.sigma import InverseSigma
 
 

@@ -136,6 +136,10 @@ def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
         save_file(weights, tmp_path / "checkpoint" / f"step-{step:06d}.safetensors")
     found = list(snapshots(tmp_path))
     assert [(one.step, one.tokens) for one in found] == [(64, 64 * 40), (128, 128 * 40)]
+    wholes[130] = wholes[64]
+    save_file(weights, tmp_path / "model.safetensors")  # those of the step written last, 64
+    found = list(snapshots(tmp_path))
+    assert [one.step for one in found] == [64, 128, 130]
     for one in found:
         expected = attention_layer(wholes[one.step].float())
         torch.testing.assert_close(one.model.attention.W_Q, expected.W_Q)

@@ -30,6 +30,10 @@ COMMANDS = {
     ),
     "selectable": ("lnattn.commands.selectability", "which keys no query can select, with proofs"),
     "claims": ("lnattn.commands.claims", "the papers' claims beside what the chapters found"),
+    "small-models": (
+        "lnattn.commands.small_models",
+        "sub-words beside positions in small models, over training and over shapes",
+    ),
     "train-book-model": (
         "lnattn.commands.train",
         "train a small GPT-2 from nothing on your text, resumably",

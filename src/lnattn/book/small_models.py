@@ -32,6 +32,7 @@ from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.studies.position.bias import position_bias
 from lnattn.studies.position.curves import NEAR
 from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
+from lnattn.studies.position.without_tokens import PositionOnly
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
@@ -100,6 +101,24 @@ def by_position(
     rows = np.arange(len(queries))
     on_previous, on_itself = attention[:, rows, queries - 1], attention[:, rows, queries]
     return on_previous.mean(axis=1), on_itself.mean(axis=1)
+
+
+def of_gpt2(folder: Path | str) -> tuple[np.ndarray, np.ndarray]:
+    """GPT-2's attention by position alone on i−1 and on i: both [case head], from frozen weights.
+
+    folder: that of its frozen position study (chapter 07), whose three queries are averaged. The
+    cases are that study's assumptions about Var(e): σ needs the tokens, which are not at hand.
+    """
+    found = PositionOnly.read(folder)
+    queries = list(found.bias.queries)
+    rows = np.arange(len(queries))
+    cases = []
+    for token_variance in found.assumed:
+        sigma = InverseSigma((found.variance + token_variance) ** -0.5, None, None)
+        attention = found.bias.with_sigma(sigma).attention()
+        cases.append([attention[:, rows, np.array(queries) - o].mean(axis=1) for o in (1, 0)])
+    previous, itself = np.swapaxes(cases, 0, 1)
+    return previous, itself
 
 
 def freeze_looks(

@@ -29,7 +29,8 @@ class Snapshot:
 def snapshots(folder: Path | str) -> Iterator[Snapshot]:
     """The snapshots of a run of `lnattn train-book-model`, first to last, finished or not.
 
-    Raises `CheckpointError` where the folder holds none.
+    The last one of a finished run is the model that it made. Raises `CheckpointError` where the
+    folder holds none.
     """
     folder = Path(folder)
     files = sorted((folder / "checkpoint").glob("step-*.safetensors"))
@@ -38,11 +39,14 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
             f"{folder} holds no checkpoint/step-*.safetensors; give the folder of a training run."
         )
     tokenizer = load_tokenizer(folder)
-    plan = TrainingPlan(**read_json(folder / "checkpoint" / "progress.json")["plan"])
+    progress = read_json(folder / "checkpoint" / "progress.json")
+    plan = TrainingPlan(**progress["plan"])
     with torch.device("meta"):  # its configuration is wanted, and no weights
         config = plan.new_model(tokenizer.eos_token_id).config.to_dict()
-    for file in files:
-        step = int(file.stem.removeprefix("step-"))
+    kept = {int(file.stem.removeprefix("step-")): file for file in files}
+    if (folder / "model.safetensors").is_file():
+        kept[progress["step"]] = folder / "model.safetensors"
+    for step, file in sorted(kept.items()):
         family = family_of(config, LocalWeights(f"{folder.name} at step {step}", (file,)))
         about = {
             "name": f"{folder.name} at step {step}",

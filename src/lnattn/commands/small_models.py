@@ -1,0 +1,76 @@
+"""Look at the first layers of small models: what they do to sub-words, and what by position alone.
+
+Of the run of a training, every kept checkpoint is looked at. With --grid, models of other contexts,
+depths and numbers of heads are first trained on that run's tokens, one by one; interrupted, the
+same command goes on where it stopped, and what is there is frozen after every model.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+EXAMPLES = """examples:
+  lnattn small-models my-run --out data/results/book-gpt2
+  lnattn small-models my-run --grid runs --out data/results/book-gpt2 --compiled
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", help="folder of a run of lnattn train-book-model")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="where the result is frozen")
+    parser.add_argument(
+        "--counts", metavar="FILE", help="counts of the run's text (default: RUN/counts.npz)"
+    )
+    parser.add_argument("--grid", metavar="FOLDER", help="train the grid here, and look at it")
+    parser.add_argument(
+        "--steps", type=int, default=2048, metavar="N", help="of each model (default: 2048)"
+    )
+    parser.add_argument("--compiled", action="store_true", help="torch.compile the training")
+
+
+def run(args: argparse.Namespace) -> None:
+    from pathlib import Path
+
+    from lnattn.book.samples import sample_file, sample_tokens
+    from lnattn.book.small_models import freeze_looks, look
+    from lnattn.claims.subwords import piece_rule
+    from lnattn.storage import sha256_of_file
+    from lnattn.studies.affinity.subwords import token_classes
+    from lnattn.text.counts import Counts
+    from lnattn.training.grid import train_grid
+    from lnattn.training.snapshots import snapshots
+
+    file = Path(args.counts or Path(args.run) / "counts.npz")
+    counts = Counts.load(file)
+    facts = {
+        "counts_sha256": sha256_of_file(file),
+        "texts_sha256": sha256_of_file(sample_file()),
+        "weights_sha256": {},
+    }
+    if args.grid:
+        name = "small-models"
+        found = (
+            (cell.name, one, vars(cell))
+            for cell, one in train_grid(
+                args.run, args.grid, steps=args.steps, compiled=args.compiled
+            )
+        )
+    else:
+        name = "over-training"
+        found = ((f"step {one.step}", one, {}) for one in snapshots(args.run))
+    looks = []
+    for words, one, columns in found:
+        model = one.model
+        rule = piece_rule(token_classes(model.tokenizer, model.embeddings.vocab_size))
+        table = look(model, counts, sample_tokens(model), rule)
+        looks.append(table.assign(step=one.step, tokens=one.tokens, **columns))
+        facts["weights_sha256"][words] = model.provenance["weights_sha256"]
+        path = freeze_looks(args.out, name, looks, **facts)
+        best = table.iloc[-1]
+        print(
+            f"{words}, {one.tokens / 1e6:.1f} million tokens: {best['found']:.1%} of "
+            f"{best['pieces']:.0f} pieces (chance {best['chance']:.1%}), at most "
+            f"{table['previous'].max():.2f} by position on the previous token",
+            flush=True,
+        )
+    print(path)

@@ -18,7 +18,7 @@ from lnattn.studies.affinity.study import (
     detokenization,
     specific_auroc,
 )
-from lnattn.studies.affinity.table1 import TABLE_1, look_up, token_of
+from lnattn.studies.affinity.table1 import TABLE_1, best_heads, look_up, token_of
 from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
 from lnattn.text.counts import Counts
 
@@ -180,3 +180,14 @@ def test_look_up_without_any_pair() -> None:
     table = look_up(TokenVectors(torch.ones(1, 2, 1), torch.ones(1, 2, 1)), Empty())
     assert len(table) == 34
     assert table[["rank here", "best rank", "best head", "chance"]].isna().all(axis=None)
+
+
+def test_queries_to_show_are_those_with_most_pairs_in_their_best_head() -> None:
+    generator = torch.Generator().manual_seed(0)
+    vectors = TokenVectors(*torch.randn(2, 8, 5, 3, generator=generator))
+    table = look_up(vectors, Bytes())
+    of_korea = ranks(vectors, [2, 2], [3, 4])  # ' North' and 'North' before ' Korea': two pairs
+    best = divmod(int(of_korea.argmin()), 8)[1]
+    assert best_heads(table, Bytes())[0] == (2, best)
+    assert [token for token, _ in best_heads(table, Bytes())] == [2, 0]
+    assert len(best_heads(table, Bytes(), n=1)) == 1

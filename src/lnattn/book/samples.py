@@ -83,6 +83,23 @@ def token_counts(model: FirstLayer) -> tuple[Counts, str]:
     return counts, f"only the {len(documents)} sample documents: no larger counts fit this model"
 
 
+def token_names(model: FirstLayer) -> list[str]:
+    """The text of every token for figures and tables: ␣ is a space, ⏎ a line break.
+
+    WordPiece keeps its '##'. An id that the tokenizer does not know is named by its number.
+    """
+    tokenizer = tokenizer_of(model)
+    pieces = tokenizer.convert_ids_to_tokens(range(model.embeddings.vocab_size))
+    if "##s" in tokenizer.get_vocab():
+        return [piece or str(i) for i, piece in enumerate(pieces)]
+    return [
+        str(i)
+        if piece is None
+        else tokenizer.convert_tokens_to_string([piece]).replace(" ", "␣").replace("\n", "⏎")
+        for i, piece in enumerate(pieces)
+    ]
+
+
 def tokenizer_of(model: FirstLayer) -> Any:
     """The model's tokenizer; `TokenError` where it has none."""
     if model.tokenizer is None:

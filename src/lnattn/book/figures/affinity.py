@@ -25,42 +25,51 @@ from lnattn.book.style import (
     WIDTH,
 )
 from lnattn.studies.affinity.study import COMMON_BASELINES, HEAD_BASELINES, Detokenization
+from lnattn.studies.affinity.topk import partners
+from lnattn.studies.affinity.vectors import TokenVectors
+from lnattn.text.counts import Counts
 
 #: Marker and colour of every baseline.
 _LOOK = {"shuffled": ("x", GREY), "wrong query": ("o", VERMILION), "reversed": ("<", PURPLE)}
+_UNSEEN = "#c8c8c8"
 _LINES = {"frequency": ("--", GREEN), "cosine": (":", ORANGE)}
 
 
 def best_keys(
-    titles: Sequence[str],
-    keys: Sequence[Sequence[str]],
-    scores: Sequence[np.ndarray],
-    counts: Sequence[np.ndarray],
+    vectors: TokenVectors,
+    asked: Sequence[tuple[int, int]],
+    names: Sequence[str],
+    counts: Counts,
+    k: int = 8,
 ) -> Figure:
-    """The best keys of some query tokens, one panel each (compare Fig. 2A).
+    """The k best keys of some query tokens, one panel each (compare Fig. 2A).
 
-    keys, scores, counts: for each panel, best first; a key that precedes the query in the corpus
-    (count > 0) is drawn in colour with its count.
+    asked: (query token, head) for each panel; names: the text of every token. A key that precedes
+    the query in the corpus is drawn in colour with its count.
     """
-    rows = len(keys[0])
     figure, axes = plt.subplots(
-        1, len(titles), figsize=(WIDTH * 1.15, 0.32 * rows + 1.3), squeeze=False
+        1, max(1, len(asked)), figsize=(WIDTH * 1.15, 0.32 * k + 1.3), squeeze=False
     )
-    panels = zip(axes[0], titles, keys, scores, counts, strict=True)
-    for ax, title, names, values, seen in panels:
-        places = np.arange(len(names))[::-1]
-        ax.barh(places, values, color=[BLUE if n else "#c8c8c8" for n in seen])
+    if not asked:
+        axes[0, 0].text(0.5, 0.5, "no query of the table is a token of this model", ha="center")
+        axes[0, 0].set_axis_off()
+    for ax, (query, head) in zip(axes[0], asked, strict=False):
+        best = partners(vectors, [query], k)
+        keys, values = best.ids[0, head].tolist(), best.scores[0, head].numpy()
+        seen = [counts.count(key, query) for key in keys]
+        places = np.arange(k)[::-1]
+        ax.barh(places, values, color=[BLUE if n else _UNSEEN for n in seen])
         for place, n in zip(places, seen, strict=True):
             if n:
-                ax.text(0.2, place, f"{n}×", color="white", va="center", fontsize=8)
-        ax.set_yticks(places, names, fontsize=SMALL)
+                ax.text(0.2, place, f"{n:,}×", color="white", va="center", fontsize=8)
+        ax.set_yticks(places, [names[key] for key in keys], fontsize=SMALL)
         ax.tick_params(axis="y", length=0)
-        ax.set_title(title, fontsize=SMALL)
+        ax.set_title(f"{names[query]}, head {head}", fontsize=SMALL)
         ax.set_xlabel("$T^{ee}$")
     figure.legend(
         handles=[
             Patch(color=BLUE, label="comes before the query in the corpus"),
-            Patch(color="#c8c8c8", label="does not"),
+            Patch(color=_UNSEEN, label="does not"),
         ],
         loc="outside upper center",
         ncols=2,
@@ -126,7 +135,7 @@ def recall_curves(
         ax.plot([0, 1], [0, 1], color=GREY, lw=0.8, ls=":")
         styles = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."))
         for (label, x, y, area), (colour, dash) in zip(lines, styles, strict=False):
-            ax.plot(x, y, color=colour, ls=dash, label=f"{label}: AUROC {area:.2f}")
+            ax.plot(x, y, color=colour, ls=dash, label=f"{label}: {area:.2f}")
         ax.set_title(title)
         ax.set_aspect("equal")
         ax.set_xlabel("share of other keys passed", fontsize=SMALL)

@@ -101,3 +101,20 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
     columns = ["head", "query", "key", "rank", "rank here", "best rank", "best head", "chance"]
     numbers = [name for name in columns if name not in ("query", "key")]
     return pd.DataFrame(table, columns=columns).astype(dict.fromkeys(numbers, "Int64"))
+
+
+def best_heads(table: pd.DataFrame, tokenizer: Any, n: int = 3) -> list[tuple[int, int]]:
+    """The queries of Table 1 with the most pairs that were looked up, each in one head.
+
+    table: of `look_up`. Returns up to n pairs (token id, head), the head being the one in which a
+    pair of the query ranks best; queries with equally many pairs in the order of the table.
+    """
+    known = table.dropna(subset="best rank")
+    found: dict[int, list[tuple[int, int]]] = {}
+    for row in known[["query", "best rank", "best head"]].itertuples(index=False, name=None):
+        query, rank, head = row
+        token = token_of(tokenizer, query)
+        assert token is not None  # it was looked up
+        found.setdefault(token, []).append((rank, head))
+    most = sorted(found, key=lambda token: -len(found[token]))
+    return [(token, min(found[token])[1]) for token in most[:n]]

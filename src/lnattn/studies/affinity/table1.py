@@ -109,12 +109,12 @@ def best_heads(table: pd.DataFrame, tokenizer: Any, n: int = 3) -> list[tuple[in
     table: of `look_up`. Returns up to n pairs (token id, head), the head being the one in which a
     pair of the query ranks best; queries with equally many pairs in the order of the table.
     """
-    known = table.dropna(subset="best rank")
+    known = table.dropna(subset="best rank").drop_duplicates(["query", "key"])
     found: dict[int, list[tuple[int, int]]] = {}
     for row in known[["query", "best rank", "best head"]].itertuples(index=False, name=None):
         query, rank, head = row
         token = token_of(tokenizer, query)
         assert token is not None  # it was looked up
-        found.setdefault(token, []).append((rank, head))
+        found.setdefault(token, []).append((int(rank), int(head)))
     most = sorted(found, key=lambda token: -len(found[token]))
     return [(token, min(found[token])[1]) for token in most[:n]]

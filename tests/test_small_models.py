@@ -8,6 +8,7 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 from safetensors.torch import save_file
+from scipy.special import softmax
 
 from lnattn import FirstLayer, fold, six_terms
 from lnattn.book.small_models import (
@@ -16,14 +17,19 @@ from lnattn.book.small_models import (
     freeze_looks,
     look,
     near_spread,
+    of_gpt2,
     read_looks,
 )
+from lnattn.cli import main
 from lnattn.errors import CheckpointError, CorpusError, ResultError
-from lnattn.storage import write_json, write_result
+from lnattn.paths import data_folder
+from lnattn.storage import read_json, write_json, write_result
 from lnattn.studies.affinity.subwords import PieceRule
 from lnattn.studies.position.sigma import inverse_sigma_bands
+from lnattn.studies.position.without_tokens import PositionOnly
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import train_bpe
+from lnattn.training.grid import Cell, train_grid
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.snapshots import snapshots
 
@@ -148,3 +154,75 @@ def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
         )
         assert one.model.tokenizer("homo")["input_ids"]
         assert len(one.model.provenance["weights_sha256"]) == 64
+
+
+def test_attention_by_position_of_gpt2_from_its_frozen_terms() -> None:
+    """Against a softmax by hand of the frozen terms, for one assumed variance of tokens."""
+    folder = data_folder() / "results" / "gpt2"
+    previous, itself = of_gpt2(folder)
+    frozen = PositionOnly.read(folder)
+    assert previous.shape == itself.shape == (len(frozen.assumed), 12)
+    sigma = np.sqrt(frozen.variance + frozen.assumed[1])
+    before, own = np.zeros((2, 12))
+    for row, i in enumerate(frozen.bias.queries):
+        terms = frozen.bias.self_assertion + frozen.bias.comparison[:, row] / sigma[i]
+        alpha = softmax((terms / sigma)[:, : i + 1] / frozen.bias.scale, axis=1)
+        before, own = before + alpha[:, i - 1] / 3, own + alpha[:, i] / 3
+    np.testing.assert_allclose(previous[1], before)
+    np.testing.assert_allclose(itself[1], own)
+    assert (previous.max(axis=1) < 0.3).all()
+
+
+def test_the_grid_differs_in_shape_alone(tmp_path) -> None:
+    """Two tiny cells on the tokens of a run; a second call trains nothing and gives the same."""
+    rng = np.random.default_rng(0)
+    words = ["sap", "iens", "homo", "an", "old", "word", "new"]
+    run = tmp_path / "run"
+    train_bpe((" ".join(rng.choice(words, 60)) for _ in range(20)), 270).save_pretrained(str(run))
+    plan = TrainingPlan(d_model=8, heads=2, context=16, vocab_size=270, batch=2, warmup=4)
+    write_json(run / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 0})
+    for role in ("train", "held_out"):
+        np.save(run / "checkpoint" / f"{role}_tokens.npy", rng.integers(0, 270, 900))
+    cells = [Cell(context=8, layers=1, heads=2), Cell(context=16, layers=2, heads=4)]
+    found = list(train_grid(run, tmp_path / "grid", cells, steps=64, progress=False))
+    assert [cell for cell, _ in found] == cells
+    for cell, one in found:
+        assert (one.step, one.tokens) == (64, 64 * 32)  # as many tokens a step in every cell
+        own = read_json(tmp_path / "grid" / cell.name / "checkpoint" / "progress.json")["plan"]
+        shape = {"context": cell.context, "layers": cell.layers, "heads": cell.heads}
+        assert own == vars(plan) | shape | {"batch": 32 // cell.context, "steps": 64}
+        assert one.model.embeddings.n_positions == cell.context
+        assert one.model.attention.W_Q.shape[0] == cell.heads
+    again = list(train_grid(run, tmp_path / "grid", cells, steps=64, progress=False))
+    for (_, one), (_, other) in zip(found, again, strict=True):
+        assert one.model.provenance == other.model.provenance
+    with pytest.raises(CheckpointError, match="power of two"):
+        next(train_grid(run, tmp_path / "grid", cells, steps=100))
+    (run / "checkpoint" / "train_tokens.npy").unlink()
+    with pytest.raises(CheckpointError, match="does not exist"):
+        next(train_grid(run, tmp_path / "grid", cells, steps=64))
+
+
+def test_the_command_looks_at_a_run_and_freezes(tmp_path, capsys) -> None:
+    """A run with two snapshots of a random model, through the command line."""
+    rng = np.random.default_rng(0)
+    words = ["sapiens", "homoan", "anold", "oldword", "newan", "wordiens"]
+    run = tmp_path / "run"
+    texts = [" ".join(rng.choice(words, 60)) for _ in range(20)]
+    tokenizer = train_bpe(iter(texts), 275)
+    tokenizer.save_pretrained(str(run))
+    plan = TrainingPlan(layers=1, d_model=12, heads=3, context=16, vocab_size=275, batch=5)
+    write_json(run / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 128})
+    for step in (64, 128):
+        whole = random_gpt2(step, d_model=12, heads=3, vocab=275, context=16).half()
+        weights = {k: v for k, v in whole.state_dict().items() if k != "lm_head.weight"}
+        save_file(weights, run / "checkpoint" / f"step-{step:06d}.safetensors")
+    stream = np.concatenate([np.array(tokenizer(text)["input_ids"]) for text in texts])
+    Counts.from_stream(stream, 275).save(run / "counts.npz")
+    assert main(["small-models", str(run), "--out", str(tmp_path)]) == 0
+    assert "step 128, 0.0 million tokens" in capsys.readouterr().out
+    table, record = read_looks(tmp_path, "over-training")
+    assert table["step"].unique().tolist() == [64, 128]
+    assert list(record["weights_sha256"]) == ["step 64", "step 128"]
+    assert main(["small-models", str(tmp_path), "--out", str(tmp_path)]) == 1
+    assert "give the folder of a training run" in capsys.readouterr().err

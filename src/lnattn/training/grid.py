@@ -12,7 +12,8 @@ import numpy as np
 from lnattn.errors import CheckpointError
 from lnattn.storage import read_json
 from lnattn.text.tokenizers import load_tokenizer
-from lnattn.training.loop import TrainingPlan, train
+from lnattn.training.loop import train
+from lnattn.training.plan import TrainingPlan
 from lnattn.training.snapshots import Snapshot, snapshots
 
 

@@ -38,6 +38,11 @@ def piece_rule(classes: TokenClasses) -> PieceRule:
     return PieceRule(int(least), float(share))
 
 
+def fewest_pieces() -> int:
+    """With fewer pieces than these claim S1 cannot be computed."""
+    return int((claim("S1").rule or {})["pieces"])
+
+
 @rule(
     "Pieces that continue a word, seen at least {wordpiece[0]} times ('##' pieces) or "
     "{byte_level[0]} times (byte-level), whose most frequent predecessor makes up at least "

@@ -99,7 +99,7 @@ def looks(found, previous, chance=0.05, **columns) -> pd.DataFrame:
         table = pd.DataFrame({"head": [0, 1, BEST], "found": [0, share, share]})
         table = table.assign(chance=chance, previous=[0.1, back, np.nan])
         table["chance high"] = chance + 0.02
-        tables.append(table.assign(step=2**number, tokens=2**number * 1000))
+        tables.append(table.assign(step=2**number, tokens=2**number * 10_000_000))
     return pd.concat(tables).assign(**columns)
 
 
@@ -113,11 +113,17 @@ def looks(found, previous, chance=0.05, **columns) -> pd.DataFrame:
         ([0.05, 0.2, 0.15], [0.1, 0.1, 0.2], FAILS),
         ([0.05, 0.1, 0.2], [0.1, 0.2, 0.6], NOT_SEEN),  # the last has the most
         ([0.05, 0.06, 0.05], [0.1, 0.2, 0.6], NOT_SEEN),  # never above chance
-        ([0.2, 0.1], [0.1, 0.6], UNDECIDED),
     ],
 )
 def test_s4(found, previous, verdict) -> None:
     assert s4(looks(found, previous), model="m").verdict == verdict
+
+
+def test_s4_of_a_short_run_is_undecided() -> None:
+    short = looks([0.05, 0.2, 0.1], [0.1, 0.2, 0.6])
+    given = s4(short.assign(tokens=short["tokens"] / 10), model="m")
+    assert (given.verdict, given.note) == (UNDECIDED, "a longer run would decide")
+    assert "largest excess +15.0% after 2.0 million tokens, +5.0% after 4.0" in given.words
 
 
 def grid(n: int, falling: bool = True, back: float = 0.5) -> pd.DataFrame:

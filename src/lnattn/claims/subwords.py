@@ -120,38 +120,32 @@ def s3(case: Case, found: ClassAuroc) -> Outcome:
     "excess is less than {left:.0%} of it, and (3) by position alone some head puts {previous} or "
     "more of its attention on the previous token at the end, and less than {before:.0%} of that at "
     "the checkpoint of (1). In part: (1) and one of the others; fails: (1) alone; not seen if no "
-    "checkpoint is above chance, or the last has the largest excess."
+    "checkpoint is above chance, or the last has the largest excess. Undecided for a run of fewer "
+    "than {tokens:,.0f} tokens."
 )
 def s4(case: Case, looks: pd.DataFrame) -> Outcome:
     """S4, pairs come early and a positional head displaces them. looks: one table, by step."""
     best = looks[looks["head"] == _BEST].sort_values("step")
-    if len(best) < 3:
-        return Outcome(
-            UNDECIDED, f"{len(best)} checkpoints", note="needs three checkpoints or more"
-        )
-    excess = (best["found"] - best["chance"]).to_numpy()
-    above = (best["found"] > best["chance high"]).to_numpy()
     heads = looks[looks["head"] != _BEST]
     previous = heads.pivot_table(index="step", columns="head", values="previous").sort_index()
-    top = int(previous.iloc[-1].argmax())
+    tokens, excess = best["tokens"].to_numpy(), (best["found"] - best["chance"]).to_numpy()
+    above = (best["found"] > best["chance high"]).to_numpy()
     early = int(np.where(above, excess, -np.inf).argmax())
-    first = bool(above[early] and early < len(best) - 1)
-    second = bool(excess[-1] < case.left * excess[early])
-    end, then = float(previous.iloc[-1, top]), float(previous.iloc[early, top])
-    third = end >= case.previous and then < case.before * end
-    if not first:
-        verdict = NOT_SEEN
-    else:
-        others = second + third
-        verdict = (FAILS, HOLDS_IN_PART, HOLDS)[others]
-    tokens = best["tokens"].to_numpy()
-    return Outcome(
-        verdict,
+    top = int(previous.iloc[-1].argmax())
+    then, end = float(previous.iloc[early, top]), float(previous.iloc[-1, top])
+    words = (
         f"largest excess {excess[early]:+.1%} after {tokens[early] / 1e6:,.1f} million tokens, "
         f"{excess[-1]:+.1%} after {tokens[-1] / 1e6:,.1f}; head {top} by position on the previous "
-        f"token: {then:.2f}, then {end:.2f}",
-        {"peak": excess[early], "end": excess[-1], "previous": end, "previous at peak": then},
+        f"token: {then:.2f}, then {end:.2f}"
     )
+    values = {"peak": excess[early], "end": excess[-1], "previous": end, "previous at peak": then}
+    if tokens[-1] < case.tokens:
+        return Outcome(UNDECIDED, words, values, "a longer run would decide")
+    if not above[early] or early == len(best) - 1:
+        return Outcome(NOT_SEEN, words, values)
+    displaced = excess[-1] < case.left * excess[early]
+    by_position = end >= case.previous and then < case.before * end
+    return Outcome((FAILS, HOLDS_IN_PART, HOLDS)[displaced + by_position], words, values)
 
 
 @rule(

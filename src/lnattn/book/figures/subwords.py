@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 import seaborn.objects as so
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
@@ -148,3 +150,58 @@ def class_panels(found: ClassAuroc) -> Figure:
         ncols=3,
     )
     return figure
+
+
+def over_training(looks: pd.DataFrame) -> Figure:
+    """Sub-words beside positions while a model is trained; one line a head where there are heads.
+
+    looks: tables of `lnattn.book.small_models.look`, one below the other, with a column 'tokens'.
+    """
+    heads, best = looks[looks["head"] >= 0], looks[looks["head"] < 0].sort_values("tokens")
+    figure, axes = plt.subplots(4, 1, figsize=(WIDTH, 8.6), sharex=True)
+    millions = best["tokens"] / 1e6
+    for name, colour, low, high in (
+        ("found", BLUE, "low", "high"),
+        ("chance", GREY, "chance low", "chance high"),
+    ):
+        axes[0].fill_between(millions, best[low], best[high], color=colour, alpha=0.25, lw=0)
+        axes[0].plot(millions, best[name], "o-", color=colour, label=name)
+    axes[0].legend()
+    axes[0].set(title="pieces found within rank 10, best head", ylabel="share")
+    panels = (
+        ("own continuation", BLUE, "AUROC of pieces minus wrong query, right keys", "difference"),
+        ("previous", VERMILION, "attention on i − 1 by position alone", "attention"),
+    )
+    for ax, (column, colour, title, label) in zip(axes[1:3], panels, strict=True):
+        _lines(ax, heads, column, colour)
+        ax.set(title=title, ylabel=label)
+    for column, colour in (("spread ee", BLUE), ("spread pp", VERMILION)):
+        _lines(axes[3], heads, column, colour)
+    axes[3].legend(
+        handles=[
+            Line2D([], [], color=BLUE, label="$T^{ee}$"),
+            Line2D([], [], color=VERMILION, label="$T^{pp}$"),
+        ]
+    )
+    axes[3].set(
+        title="spread over the ten keys before a query, over $\\sqrt{d}$",
+        ylabel="standard deviation",
+    )
+    axes[3].set(xlabel="million tokens of training", xscale="log")
+    return figure
+
+
+def _lines(ax: Axes, heads: pd.DataFrame, column: str, colour: str) -> None:
+    """One thin line a head, over tokens."""
+    sns.lineplot(
+        heads.assign(millions=heads["tokens"] / 1e6),
+        x="millions",
+        y=column,
+        units="head",
+        estimator=None,
+        color=colour,
+        lw=1.2,
+        marker="o",
+        markersize=4,
+        ax=ax,
+    )

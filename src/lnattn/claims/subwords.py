@@ -143,7 +143,7 @@ def s4(case: Case, looks: pd.DataFrame) -> Outcome:
         return Outcome(UNDECIDED, words, values, "a longer run would decide")
     if not above[early] or early == len(best) - 1:
         return Outcome(NOT_SEEN, words, values)
-    displaced = excess[-1] < case.left * excess[early]
+    displaced = bool(excess[-1] < case.left * excess[early])
     by_position = end >= case.previous and then < case.before * end
     return Outcome((FAILS, HOLDS_IN_PART, HOLDS)[displaced + by_position], words, values)
 

@@ -16,7 +16,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", help="folder of a run of lnattn train-book-model")
+    parser.add_argument("folder", metavar="RUN", help="folder of a run of lnattn train-book-model")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where the result is frozen")
     parser.add_argument(
         "--counts", metavar="FILE", help="counts of the run's text (default: RUN/counts.npz)"
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.training.grid import train_grid
     from lnattn.training.snapshots import snapshots
 
-    file = Path(args.counts or Path(args.run) / "counts.npz")
+    file = Path(args.counts or Path(args.folder) / "counts.npz")
     counts = Counts.load(file)
     facts = {
         "counts_sha256": sha256_of_file(file),
@@ -52,12 +52,12 @@ def run(args: argparse.Namespace) -> None:
         found = (
             (cell.name, one, vars(cell))
             for cell, one in train_grid(
-                args.run, args.grid, steps=args.steps, compiled=args.compiled
+                args.folder, args.grid, steps=args.steps, compiled=args.compiled
             )
         )
     else:
         name = "over-training"
-        found = ((f"step {one.step}", one, {}) for one in snapshots(args.run))
+        found = ((f"step {one.step}", one, {}) for one in snapshots(args.folder))
     looks = []
     for words, one, columns in found:
         model = one.model

@@ -194,6 +194,16 @@ def test_each_claim_counts_once_by_its_own_chapter():
     assert by_model(found)["tiny"][FAILS] == 1
 
 
+def test_claims_of_the_books_own_are_counted_apart():
+    found = [entry("S1", "tiny", NOT_SEEN), entry("S1", "minilm"), entry("B1", "no model")]
+    count = tally(some("B1", "S1", "S2"), found, "tiny")
+    assert (dict(count.general), dict(count.ours)) == ({HOLDS: 1}, {NOT_SEEN: 1, NOT_ASKED: 1})
+    assert count.sentence() == (
+        "Of 1 claims, 1 needs no given checkpoint: 1 holds. Of 2 of the book's own, 0 hold, 1 is "
+        "not seen there and 1 was not asked."
+    )
+
+
 def test_on_gpt2_itself_there_is_no_stand_in():
     found = [entry("K14", "gpt2", HOLDS), entry("K15", "gpt2", FAILS)]
     count = tally(some("K14", "K15"), found, "gpt2")
@@ -214,7 +224,7 @@ def test_claims_that_need_no_checkpoint_do_whatever_their_record_calls_the_model
     for one in claims().values():
         if one.id not in named:
             count = tally([one], [entry(one.id, "some name of its own")], "tiny")
-            assert dict(count.general) == {HOLDS: 1}, one.id
+            assert dict(count.ours if one.is_ours else count.general) == {HOLDS: 1}, one.id
 
 
 def test_two_verdicts_on_one_claim_and_model_are_found():

@@ -14,7 +14,7 @@ import yaml
 from lnattn.errors import ResultError
 from lnattn.paths import claims_file
 
-_ID = re.compile(r"[KBRM][1-9][0-9]*")
+_ID = re.compile(r"[KBRMS][1-9][0-9]*")
 _TEST = re.compile(r"tests/\w+\.py::test_\w+")
 
 #: First letter of an id -> where its claims come from, in a few words.
@@ -23,6 +23,7 @@ SOURCES = {
     "B": "Brody et al. 2023",
     "R": "residual-stream slides",
     "M": "transformer notes",
+    "S": "this book, on sub-words",
 }
 
 
@@ -55,6 +56,11 @@ class Claim:
     chapter: str
     test: str | None
     predicate: str = ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the book makes it, and no source does."""
+        return self.id[0] == "S"
 
     @property
     def source(self) -> str:

@@ -149,7 +149,7 @@ def s4(case: Case, looks: pd.DataFrame) -> Outcome:
 
 
 @rule(
-    "(1) Real GPT-2, from its positions and weights, whatever σ is assumed: by position alone no "
+    "Two parts. (1) Real GPT-2, from positions and weights, whatever σ is assumed: by position no "
     "head puts more attention on the previous token than on the query's own, and none more than "
     "{previous}. (2) Over the "
     "models of the grid, Spearman's ρ of the largest attention on the previous token by position "

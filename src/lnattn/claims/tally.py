@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import CHECKPOINTS, Claim
@@ -44,12 +44,13 @@ class Tally:
 
     model: what the book was built on; general: claims that need no published checkpoint; of: for
     each checkpoint that claims are about, verdicts by the model that they were asked of, the
-    checkpoint itself first.
+    checkpoint itself first; ours: claims that the book makes itself, in no other group.
     """
 
     model: str
     general: Mapping[str, int]
     of: Mapping[str, Mapping[str, Mapping[str, int]]]
+    ours: Mapping[str, int] = field(default_factory=dict)
 
     def sentence(self) -> str:
         """'Of 44 claims, 31 need no given checkpoint: 25 hold, …'."""
@@ -72,11 +73,17 @@ class Tally:
                 for model, counts in asked.items()
                 if model != own
             ]
+        if _sum(self.ours):
+            said.append(f"Of {_sum(self.ours)} of the book's own, {_in_words(self.ours)}.")
         return " ".join(said)
 
     def as_data(self) -> dict[str, object]:
         """The counts as plain data."""
-        return {"general": dict(self.general), **{own: dict(of) for own, of in self.of.items()}}
+        return {
+            "general": dict(self.general),
+            **{own: dict(of) for own, of in self.of.items()},
+            "ours": dict(self.ours),
+        }
 
 
 def tally(claims: Iterable[Claim], found: Sequence[Entry], model: str) -> Tally:
@@ -88,11 +95,12 @@ def tally(claims: Iterable[Claim], found: Sequence[Entry], model: str) -> Tally:
     claims = list(claims)
     counted = [entry for entry in found if entry.counted]
     general: Counter[str] = Counter()
+    ours: Counter[str] = Counter()
     for claim in claims:
         if not claim.needs_checkpoint:
             mine = [entry for entry in counted if entry.id == claim.id]
             here = [entry for entry in mine if entry.model == model] or mine
-            general[_verdict(claim, here)] += 1
+            (ours if claim.is_ours else general)[_verdict(claim, here)] += 1
     of: dict[str, dict[str, Mapping[str, int]]] = {}
     for own in CHECKPOINTS:
         about = [claim for claim in claims if claim.model == own]
@@ -102,7 +110,7 @@ def tally(claims: Iterable[Claim], found: Sequence[Entry], model: str) -> Tally:
             if not about[0].is_about(model):
                 here = [[e for e in counted if e.id == c.id and e.model == model] for c in about]
                 of[own][model] = Counter(map(_verdict, about, here))
-    return Tally(model, general, of)
+    return Tally(model, general, of, ours)
 
 
 def _verdict(claim: Claim, entries: Sequence[Entry]) -> str:

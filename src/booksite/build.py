@@ -303,7 +303,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return make_pdf(root)
         if options.links:
             return check_links(root)
-        return build(root, output=options.output, force=options.force)
+        output = options.output and options.output.resolve()
+        return build(root, output=output, force=options.force)
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)
         return 2

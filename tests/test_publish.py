@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import browser
 import pytest
+from site_pages import ROOT
 
 from booksite import editions, publish
 from booksite.build import Folders
@@ -192,3 +194,40 @@ def test_the_place_for_the_link_is_in_the_themes_pages():
     text = "".join(path.read_text() for path in folder.rglob("*.html"))
     assert 'class="article-header-buttons"' in text
     assert editions.FRONT == "book/index.html"
+
+
+LONG_PAGE = """<html><body><header>{buttons}</header><main id="main-content">
+<article class="bd-article"><section id="one" style="height: 3000px"><h1>1</h1>
+<section id="two" style="margin-top: 1500px"><h2>2</h2></section></section></article></main>
+<script src="{script}"></script></body></html>"""
+
+
+@pytest.mark.skipif(browser.find() is None, reason="no Chromium is installed here")
+def test_the_link_leads_to_the_place_that_is_being_read(tmp_path, chromium):
+    script = ROOT / "src" / "booksite" / "assets" / "reading.js"
+    both = []
+    for name in ("one", "two"):
+        front = tmp_path / name / editions.FRONT
+        front.parent.mkdir(parents=True)
+        page = LONG_PAGE.format(
+            buttons='<div class="article-header-buttons"></div>', script="../reading.js"
+        )
+        front.write_text(page)
+        (tmp_path / name / "reading.js").write_text(script.read_text())
+        both.append(Edition(name, tmp_path / name, "" if name == "one" else "embedded"))
+    root = assemble(tmp_path / "site", both)
+    follow = """(() => {
+      const link = document.querySelector('a.edition-switch');
+      link.addEventListener('click', (event) => event.preventDefault());  // see where, but stay
+      link.click();
+      return link.href;
+    })()"""
+    for scroll, place in ((0, ""), (1600, "#two")):
+        tab = chromium.open(800, 600)
+        try:
+            tab.go((root / editions.FRONT).as_uri())
+            tab.evaluate(f"window.scrollTo(0, {scroll})")
+            expected = (root / "embedded" / editions.FRONT).as_uri() + place
+            assert tab.evaluate(follow) == expected
+        finally:
+            tab.close()

@@ -53,6 +53,7 @@ class FakeHub:
     #: Where requests are written as well, one a line.
     journal: Path | None = None
     url: str = ""
+    _entries: dict[str, tuple[bytes, dict[str, Any]]] = field(default_factory=dict)
 
     def add_folder(self, folder: Path) -> None:
         """Publish every file of a local folder."""
@@ -79,12 +80,16 @@ class FakeHub:
     def entry(self, name: str) -> dict[str, Any]:
         """What the hub says about a file; those with weights are kept apart, by their SHA-256."""
         content = self.files[name]
+        known, entry = self._entries.get(name, (None, {}))
+        if known is content:
+            return entry
         blob = f"blob {len(content)}\0".encode() + content
         git = hashlib.sha1(blob, usedforsecurity=False).hexdigest()
         entry = {"type": "file", "path": name, "size": len(content), "oid": git}
         if name.endswith(".safetensors"):
             oid = hashlib.sha256(content).hexdigest()
             entry["lfs"] = {"oid": oid, "size": len(content), "pointerSize": 134}
+        self._entries[name] = content, entry
         return entry
 
 

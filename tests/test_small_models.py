@@ -224,5 +224,6 @@ def test_the_command_looks_at_a_run_and_freezes(tmp_path, capsys) -> None:
     table, record = read_looks(tmp_path, "over-training")
     assert table["step"].unique().tolist() == [64, 128]
     assert list(record["weights_sha256"]) == ["step 64", "step 128"]
-    assert main(["small-models", str(tmp_path), "--out", str(tmp_path)]) == 1
+    elsewhere = ["--counts", str(run / "counts.npz"), "--out", str(tmp_path)]
+    assert main(["small-models", str(tmp_path), *elsewhere]) == 1
     assert "give the folder of a training run" in capsys.readouterr().err

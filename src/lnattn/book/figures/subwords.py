@@ -183,11 +183,10 @@ def over_training(looks: pd.DataFrame) -> Figure:
             Line2D([], [], color=VERMILION, label="$T^{pp}$"),
         ]
     )
-    axes[3].set(
-        title="spread over the ten keys before a query, over $\\sqrt{d}$",
-        ylabel="standard deviation",
-    )
-    axes[3].set(xlabel="million tokens of training", xscale="log")
+    axes[3].set_title("spread over the ten keys before a query, over $\\sqrt{d}$")
+    axes[3].set(xlabel="million tokens of training", ylabel="deviation", xscale="log")
+    axes[3].set_xticks(millions, [f"{tokens:.2g}" for tokens in millions])
+    axes[3].set_xticks([], minor=True)
     return figure
 
 

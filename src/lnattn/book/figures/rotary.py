@@ -1,0 +1,81 @@
+"""Rotary first layers, drawn: distance alone, pairs over distance, shares, skill (chapter 13)."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.figure import Figure
+
+from lnattn.attention.distance import DISTANCE_TERMS
+from lnattn.book.figures.position import head_grid
+from lnattn.book.rotary import RotaryStudy
+from lnattn.book.style import BLUE, GREEN, GREY, PALETTE, SINGLE, SKY, VERMILION
+
+#: Colours and plain names of the four terms, kin to those of the six.
+COLOURS = {"ee": BLUE, "ed": GREEN, "e": SKY, "d": VERMILION}
+NAMES = {
+    "ee": "token → token",
+    "ed": "token → distance",
+    "e": "any → token",
+    "d": "any → distance",
+}
+
+
+def distance_alone(study: RotaryStudy) -> Figure:
+    """The term d of every head over the distance, beside that of weights dealt anew."""
+    figure, axes = head_grid(study.n_heads, share_y=True)
+    for head, ax in enumerate(axes):
+        for curve, colour, label in (
+            (study.null_curve[head], GREY, "weights dealt anew"),
+            (study.curve[head], VERMILION, "the model"),
+        ):
+            ax.plot(curve - curve.mean(), color=colour, label=label)
+    figure.supxlabel("distance Δ from query to key")
+    figure.supylabel("$T^d$ / scale, less its mean")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="upper center", ncols=2)
+    return figure
+
+
+def shares(study: RotaryStudy) -> Figure:
+    """How the variance of scores divides between the four terms, for each head."""
+    figure, ax = plt.subplots(figsize=SINGLE)
+    bottom = np.zeros(study.n_heads)
+    for name, row in zip(DISTANCE_TERMS, study.share, strict=True):
+        ax.bar(range(study.n_heads), row, bottom=bottom, color=COLOURS[name], label=NAMES[name])
+        bottom += row
+    ax.set_xticks(range(study.n_heads))
+    ax.set_xlabel("head")
+    ax.set_ylabel("share of the variance")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False)
+    return figure
+
+
+def pairs_over_distance(study: RotaryStudy, most: int = 6) -> Figure:
+    """T^ee of some names over the distance, each in the head that ranks it best."""
+    figure, ax = plt.subplots(figsize=SINGLE)
+    best = study.pair_ranks.argmin(axis=1)
+    order = study.pair_ranks.min(axis=1).argsort(kind="stable")[:most]
+    for colour, row in zip(PALETTE, order, strict=False):
+        first, second = study.pairs[row]
+        head = best[row]
+        ax.plot(
+            study.pair_curves[row, head], color=colour, label=f"{second} ← {first}, head {head}"
+        )
+    ax.axvline(1, color=GREY, linewidth=0.8, zorder=0)
+    ax.set_xlabel("distance Δ from query to key")
+    ax.set_ylabel("$T^{ee}$ / scale")
+    ax.legend(fontsize="small")
+    return figure
+
+
+def skill(study: RotaryStudy) -> Figure:
+    """AUROC less that of a wrong query, one token apart, with its interval, for each head."""
+    figure, ax = plt.subplots(figsize=SINGLE)
+    mean, low, high = study.grid.interval().T
+    heads = np.arange(study.n_heads)
+    ax.errorbar(heads, mean, yerr=[mean - low, high - mean], fmt="o", color=BLUE, capsize=3)
+    ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
+    ax.set_xticks(heads)
+    ax.set_xlabel("head")
+    ax.set_ylabel("AUROC less a wrong query's")
+    return figure

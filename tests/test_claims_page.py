@@ -152,7 +152,7 @@ def test_mathematics_is_loaded_where_the_table_has_some(book):
 def test_the_sentence_and_the_file_and_the_command_agree(book, monkeypatch, tmp_path, capsys):
     data = book.data()
     assert data["summary"].startswith(
-        f"Of {len(claims())} claims, 26 need no given checkpoint: 1 holds, 1 "
+        f"Of {len(claims())} claims, 33 need no given checkpoint: 1 holds, 1 "
     )
     assert data["summary"] in book.page("index")
     from booksite.build import publish_ledger
@@ -192,7 +192,7 @@ def test_new_records_reach_the_page_though_no_source_changed(tmp_path, monkeypat
     )
     one.build()
     assert "error 1e-14" in one.page("book/claims")
-    assert "2 hold and 24 were not asked" in one.page("index")
+    assert "2 hold and 31 were not asked" in one.page("index")
 
 
 def test_a_number_that_differs_from_the_frozen_one_is_a_warning(tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ DATA: dict[str, tuple[str, ...]] = {
     "notebooks/10-majority": ("results/majority/*",),
     "notebooks/11-unselectable-keys": ("results/selectability/*",),
     "notebooks/12-other-models": ("results/*/survey.json",),
+    "notebooks/13-rotary": ("results/*/rotary.json",),
     "notebooks/performance": ("results/benchmarks/*.json",),
     "book/claims": ("results/claims/*.json",),
 }

@@ -31,6 +31,8 @@
     ["B", "B: Brody et al."],
     ["R", "R: residual stream"],
     ["M", "M: transformer notes"],
+    ["S", "S: this book, on sub-words"],
+    ["D", "D: this book, on distance"],
   ];
 
   // The form: made here, because without the script it would do nothing.
@@ -72,7 +74,7 @@
   const RANK = VERDICTS.map(([name]) => name);
   const number = (one) => {
     const [, letter, digits] = text(one.row, 0).match(/^([A-Z])(\d+)/) || [];
-    return "KBRM".indexOf(letter) * 1000 + Number(digits);
+    return "KBRMSD".indexOf(letter) * 1000 + Number(digits);
   };
   const compare = {
     claim: (a, b) => number(a) - number(b),

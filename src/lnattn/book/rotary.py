@@ -15,23 +15,38 @@ from jaxtyping import Float
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.folding import fold
 from lnattn.attention.relative import mean_vectors
-from lnattn.claims.kamoda import NAMES, single_token
 from lnattn.claims.survey import dealt_anew
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.affinity.at_distance import curve_over_distance, vectors_at_distance
 from lnattn.studies.affinity.auroc import Neighbours
-from lnattn.studies.affinity.distances import DistanceGrid, distance_grid, sample_queries
-from lnattn.studies.affinity.vectors import ranks
+from lnattn.studies.affinity.distances import (
+    DistanceGrid,
+    distance_grid,
+    sample_queries,
+    skill_difference,
+)
+from lnattn.studies.affinity.table1 import token_of
+from lnattn.studies.affinity.vectors import TokenVectors, ranks, token_vectors
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.distance import distance_bias, self_assertion
 from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
 
 #: The distances that curves go over, and the longest text.
 CONTEXT = 256
 #: Query tokens whose AUROC is taken; curves of pairs go to this distance.
 _QUERIES, _FAR = 2000, 33
+
+#: Common names; a model is asked about those whose two words are tokens of its own.
+NAMES = (
+    ("Michael", "Jackson"), ("New", "York"), ("Michelle", "Obama"), ("Los", "Angeles"),
+    ("San", "Francisco"), ("United", "States"), ("Prime", "Minister"), ("Hong", "Kong"),
+    ("Great", "Britain"), ("North", "Korea"), ("Soviet", "Union"), ("Civil", "War"),
+    ("Supreme", "Court"), ("Nobel", "Prize"), ("Las", "Vegas"), ("Saudi", "Arabia"),
+    ("Puerto", "Rico"), ("high", "school"), ("video", "game"), ("years", "old"),
+)  # fmt: skip
 
 _ARRAYS = (
     "queries", "own", "wrong", "curve", "null_curve", "share", "spread", "rho", "asserted_low",
@@ -116,7 +131,9 @@ def rotary_study(
     unigrams = counts[1].unigrams
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
     asked = sample_queries(unigrams, queries, seed)
-    turned = {d: vectors_at_distance(folded, embeddings, d, means, asked) for d in (1, 2, 3)}
+    turned = {
+        d: vectors_at_distance(folded, embeddings, d, means, asked.tolist()) for d in (1, 2, 3)
+    }
     grid = distance_grid(turned, {d: Neighbours.before(counts[d].bigrams) for d in (1, 2, 3)}, seed)
     alone = distance_bias(folded, embeddings, unigrams, range(CONTEXT))
     null = dealt_anew(model, seed)
@@ -127,7 +144,7 @@ def rotary_study(
     )
     words, ids = _known_pairs(model)
     of_pairs = vectors_at_distance(folded, embeddings, 1, means, [b for b, _ in ids])
-    others = np.roll([b for b, _ in ids], 1)
+    others = np.roll([b for b, _ in ids], 1).tolist()
     return RotaryStudy(
         queries=grid.queries,
         own=grid.own.astype(np.float32),
@@ -166,10 +183,26 @@ def _known_pairs(model: RelativeFirstLayer) -> tuple[list[tuple[str, str]], list
     """Names whose two words are single tokens: (first, second) words, and (query, key) ids."""
     words, ids = [], []
     for first, second in NAMES:
-        key, query = (single_token(model.tokenizer, word) for word in (first, second))
+        key, query = (token_of(model.tokenizer, f"_{word}") for word in (first, second))
         if key is not None and query is not None:
             words.append((first, second))
             ids.append((query, key))
     if not ids:
         raise ResultError(f"no known name consists of two tokens of {model.name}.")
     return words, ids
+
+
+def difference_of_twins(
+    study: RotaryStudy, model: FirstLayer, counts: Counts, seed: int = 0
+) -> Float[np.ndarray, "3"]:
+    """Skill of a rotary model less that of one with learned positions (claim D5): mean, low, high.
+
+    Both models must share their tokens; `counts` are those that the study was made with.
+    """
+    if counts.vocab_size != model.embeddings.vocab_size:
+        raise ResultError("the counts are not over the tokens of the two models; count again.")
+    every = token_vectors(fold(model.attention), model.embeddings)
+    tokens = torch.from_numpy(study.queries)
+    some = TokenVectors(every.queries[:, tokens], every.keys, tokens)
+    learned = distance_grid({1: some}, {1: Neighbours.before(counts.bigrams)}, seed)
+    return skill_difference(study.grid, learned, seed=seed)

@@ -14,7 +14,7 @@ import yaml
 from lnattn.errors import ResultError
 from lnattn.paths import claims_file
 
-_ID = re.compile(r"[KBRMS][1-9][0-9]*")
+_ID = re.compile(r"[KBRMSD][1-9][0-9]*")
 _TEST = re.compile(r"tests/\w+\.py::test_\w+")
 
 #: First letter of an id -> where its claims come from, in a few words.
@@ -24,6 +24,7 @@ SOURCES = {
     "R": "residual-stream slides",
     "M": "transformer notes",
     "S": "this book, on sub-words",
+    "D": "this book, on distance",
 }
 
 
@@ -130,7 +131,9 @@ def _claim(source: Path, number: int, item: Any) -> Claim:
         elif not isinstance(value, str) or not value.strip():
             raise ResultError(f"{source}: claim number {number}: {key} must be text, not empty.")
     if not _ID.fullmatch(item["id"]):
-        raise ResultError(f"{source}: {item['id']!r} is not an id; use K, B, R or M and a number.")
+        raise ResultError(
+            f"{source}: {item['id']!r} is not an id; use K, B, R, M or D and a number."
+        )
     return Claim(**item)
 
 

@@ -33,6 +33,7 @@ from lnattn.claims.verdicts import (
     rule_of,
 )
 from lnattn.errors import ResultError
+from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.affinity import auroc, table1
 from lnattn.studies.affinity.study import Detokenization
@@ -243,7 +244,9 @@ def survey(seen: Evidence) -> dict[str, Verdict]:
     }
 
 
-def dealt_anew(model: FirstLayer, seed: int) -> FirstLayer:
+def dealt_anew(
+    model: FirstLayer | RelativeFirstLayer, seed: int
+) -> FirstLayer | RelativeFirstLayer:
     """The null: the entries of every tensor of a model, in random order.
 
     All distributions of values stay as training left them; which number stands where is chance.

@@ -32,7 +32,7 @@ def distance_alone(study: RotaryStudy) -> Figure:
             ax.plot(curve - curve.mean(), color=colour, label=label)
     figure.supxlabel("distance Δ from query to key")
     figure.supylabel("$T^d$ / scale, less its mean")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="upper center", ncols=2)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 
@@ -46,7 +46,7 @@ def shares(study: RotaryStudy) -> Figure:
     ax.set_xticks(range(study.n_heads))
     ax.set_xlabel("head")
     ax.set_ylabel("share of the variance")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, 1.2), ncols=2, frameon=False)
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 
@@ -64,7 +64,7 @@ def pairs_over_distance(study: RotaryStudy, most: int = 6) -> Figure:
     ax.axvline(1, color=GREY, linewidth=0.8, zorder=0)
     ax.set_xlabel("distance Δ from query to key")
     ax.set_ylabel("$T^{ee}$ / scale")
-    ax.legend(fontsize="small")
+    figure.legend(loc="outside upper center", ncols=2)
     return figure
 
 

@@ -52,14 +52,15 @@ def distance_grid(
     """The AUROC of every turn against every kind of pair, and of wrong queries.
 
     vectors: by the turn of their queries, all of the same query tokens; neighbours: by how far
-    apart their pairs stand. Query tokens without a pair of some kind are left out. Raises
-    `CorpusError` where none is left.
+    apart their pairs stand. Query tokens that have no pair of some kind, or one with every token,
+    are left out. Raises `CorpusError` where none is left.
     """
     first = next(iter(vectors.values()))
     tokens = torch.arange(first.vocab_size) if first.tokens is None else first.tokens
     queries = tokens.numpy()
     for counted in neighbours.values():
-        queries = queries[(counted.n_distinct[queries] > 0)]
+        partners = counted.n_distinct[queries]
+        queries = queries[(partners > 0) & (partners < counted.vocab_size)]
     if len(queries) == 0:
         raise CorpusError("no query token occurs in a pair of every distance; count more text.")
 

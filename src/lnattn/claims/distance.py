@@ -1,0 +1,139 @@
+"""The rules of the book's own claims on rotary models (chapter 13): from results to verdicts.
+
+No paper states these. They were written, with their parameters in `book/claims.yml`, before the
+numbers of any rotary model were computed for this book.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Float
+
+from lnattn.claims.listed import claim
+from lnattn.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_SEEN,
+    UNDECIDED,
+    Case,
+    Outcome,
+    heads_where,
+    of_heads,
+    rule,
+)
+
+
+def near_keys() -> int:
+    """How many of the nearest keys D3 is about."""
+    return int(claim("D3").rule["near"])
+
+
+@rule(
+    "AUROC of T^ee one token apart against bigrams, minus that of a wrong query. Holds if it is "
+    "{skill} or more in some head and its 95 % interval lies above 0; in part if only the interval "
+    "does; else not seen."
+)
+def d1(case: Case, skill: Float[np.ndarray, "head 3"]) -> Outcome:
+    """D1, a rotary first layer looks for the token before. skill: mean, low, high of each head."""
+    above = skill[:, 1] > 0
+    strong = above & (skill[:, 0] >= case.skill)
+    top = int(skill[:, 0].argmax())
+    return Outcome(
+        HOLDS if strong.any() else HOLDS_IN_PART if above.any() else NOT_SEEN,
+        f"{int(strong.sum())} of {len(skill)} heads ({heads_where(strong)}); most in head {top}: "
+        f"{skill[top, 0]:+.3f} [{skill[top, 1]:+.3f}, {skill[top, 2]:+.3f}]",
+        {"most": skill[top, 0], "strong": int(strong.sum()), "head": top},
+        short=f"{skill[top, 0]:+.3f}",
+    )
+
+
+@rule(
+    "Queries turned by 1, 2 and 3 against pairs counted 1, 2 and 3 apart, in the head with the "
+    "most skill at 1. Holds if each kind of pair is found best by queries turned as far as the "
+    "pair is apart; in part if neighbours are; else fails. Not seen if no skill is {skill} or more."
+)
+def d2(case: Case, skill: Float[np.ndarray, "turn counted head"]) -> Outcome:
+    """D2, the right distance. skill: AUROC minus that of a wrong query."""
+    head = int(skill[0, 0].argmax())
+    best = skill[:, :, head].argmax(axis=0)
+    right = best == np.arange(skill.shape[1])
+    verdict = HOLDS if right.all() else HOLDS_IN_PART if right[0] else FAILS
+    if skill[0, 0, head] < case.skill:
+        verdict = NOT_SEEN
+    turned = ", ".join(f"pairs {n + 1} apart by a turn of {b + 1}" for n, b in enumerate(best))
+    return Outcome(verdict, f"head {head}: {turned}", {"head": head, "right": int(right.sum())})
+
+
+@rule(
+    "Attention by the last term alone, over {context} keys. Holds if in every head the {near} "
+    "nearest get {times} times their even share or more; in part if in some; else fails."
+)
+def d3(case: Case, share: Float[np.ndarray, "head"], null: Float[np.ndarray, "head"]) -> Outcome:
+    """D3, nearness by distance alone. share, null: of the nearest keys, in a model and a null."""
+    even = case.near / case.context
+    verdict, words = of_heads(share >= case.times * even)
+    chance = int((null >= case.times * even).sum())
+    return Outcome(
+        verdict,
+        f"{words}; weights dealt anew: {chance} of {len(null)}",
+        {"most": share.max(), "least": share.min(), "null": chance},
+    )
+
+
+@rule(
+    "Shares in the variance of a score, tokens drawn by their counts, over {context} distances. "
+    "Holds if distance alone has less than {share:.0%} of it in every head; in part if in some; "
+    "else fails."
+)
+def d4(case: Case, share: Float[np.ndarray, "head"]) -> Outcome:
+    """D4, tokens outweigh distance. share: of the term `d`."""
+    verdict, words = of_heads(share < case.share)
+    return Outcome(
+        verdict,
+        f"{words}; from {share.min():.1%} to {share.max():.1%}",
+        {"least": share.min(), "most": share.max()},
+        short=f"{np.median(share):.0%}",
+    )
+
+
+@rule(
+    "Skill (D1) of each model's best head, on the same query tokens and counts. Holds if the 95 % "
+    "interval of the rotary model's minus the other's lies above 0; fails if below; else undecided."
+)
+def d5(case: Case, difference: Float[np.ndarray, "3"]) -> Outcome:
+    """D5, rotary positions leave more to words. difference: mean, low, high."""
+    mean, low, high = difference
+    verdict = HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
+    note = "" if verdict != UNDECIDED else "more query tokens, or more seeds of both models"
+    return Outcome(verdict, f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]", {"mean": mean}, note)
+
+
+@rule(
+    "Mean divergence of attention when a term is removed, over texts and heads. Holds if `ed` has "
+    "the smallest of the four; else fails."
+)
+def d6(case: Case, means: Float[np.ndarray, "4"], names: Sequence[str]) -> Outcome:
+    """D6, a query's wish for a distance matters least. means: nats, by the terms' names."""
+    order = [names[i] for i in np.argsort(-means)]
+    shown = ", ".join(f"{name} {means[list(names).index(name)]:.3f}" for name in order)
+    found = dict(zip(names, means, strict=True))
+    return Outcome(HOLDS if order[-1] == "ed" else FAILS, f"nats: {shown}", found)
+
+
+@rule(
+    "Spearman of what a key asserts one token before its query with its token's count. Holds if "
+    "it is {rho} or more in size in {heads} heads or more; in part if in one; else fails."
+)
+def d7(case: Case, rho: Float[np.ndarray, "head"]) -> Outcome:
+    """D7, self-assertion goes with frequency. rho: Spearman of each head."""
+    strong = np.abs(rho) >= case.rho
+    count = int(strong.sum())
+    return Outcome(
+        HOLDS if count >= case.heads else HOLDS_IN_PART if count else FAILS,
+        f"{count} of {len(rho)} heads ({heads_where(strong)}), from {rho.min():+.2f} to "
+        f"{rho.max():+.2f}",
+        {"heads": count, "least": rho.min(), "most": rho.max()},
+    )

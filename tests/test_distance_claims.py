@@ -1,0 +1,146 @@
+"""The rules on rotary models, on made-up results; the study that they are given, and its file."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2
+from test_distance_terms import random_relative
+
+from lnattn import FirstLayer
+from lnattn.attention.distance import DISTANCE_TERMS
+from lnattn.book.figures import rotary as figures
+from lnattn.book.rotary import RotaryStudy, difference_of_twins, rotary_study
+from lnattn.claims import distance as rules
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
+from lnattn.errors import ResultError
+from lnattn.relative import RelativeFirstLayer, TokenEmbeddings
+from lnattn.text.counts import Counts
+
+mpl.use("Agg")
+WORDS = 40
+
+
+def test_d1_skill_one_token_apart():
+    sure, faint, none = [0.08, 0.06, 0.1], [0.02, 0.01, 0.03], [0.09, -0.01, 0.2]
+    for rows, verdict in (
+        ([sure, none], HOLDS),
+        ([faint, none], HOLDS_IN_PART),
+        ([none, none], NOT_SEEN),
+    ):
+        found = rules.d1(np.array(rows), model="any")
+        assert found.verdict == verdict
+    assert "1 of 2 heads (0)" in rules.d1(np.array([sure, none]), model="any").words
+
+
+def test_d2_the_right_distance():
+    right = np.full((3, 3, 2), 0.01)
+    for n in range(3):
+        right[n, n, 1] = 0.2
+    first = right.copy()
+    first[1, 2, 1] = 0.5
+    wrong = right.copy()
+    wrong[2, 0, 1] = 0.5
+    for skill, verdict in (
+        (right, HOLDS),
+        (first, HOLDS_IN_PART),
+        (wrong, FAILS),
+        (right / 10, NOT_SEEN),
+    ):
+        assert rules.d2(skill, model="any").verdict == verdict
+
+
+def test_d3_d4_heads_by_distance():
+    even = rules.near_keys() / 256
+    null = np.array([even, even])
+    assert rules.d3(np.array([2.1, 3]) * even, null, model="any").verdict == HOLDS
+    assert rules.d3(np.array([1.9, 3]) * even, null, model="any").verdict == HOLDS_IN_PART
+    assert rules.d3(np.array([1.9, 1]) * even, 3 * null, model="any").values["null"] == 2
+    assert rules.d4(np.array([0.2, 0.49]), model="any").verdict == HOLDS
+    assert rules.d4(np.array([0.7, 0.5]), model="any").verdict == FAILS
+
+
+def test_d5_d6_d7():
+    for row, verdict in (
+        ([0.1, 0.05, 0.2], HOLDS),
+        ([-0.1, -0.2, -0.05], FAILS),
+        ([0.1, -0.1, 0.2], UNDECIDED),
+    ):
+        assert rules.d5(np.array(row), model="twins").verdict == verdict
+    means = np.array([0.3, 0.1, 0.2, 0.4])
+    assert rules.d6(means, DISTANCE_TERMS, model="any").verdict == HOLDS
+    assert rules.d6(means[::-1].copy(), DISTANCE_TERMS, model="any").verdict == FAILS
+    assert rules.d7(np.array([0.4, -0.3, 0]), model="any").verdict == HOLDS
+    assert rules.d7(np.array([0.4, 0, 0]), model="any").verdict == HOLDS_IN_PART
+    assert rules.d7(np.array([0.2, 0, 0]), model="any").verdict == FAILS
+
+
+class TwoWords:
+    """A tokenizer with two words that are single tokens after a space."""
+
+    known: ClassVar = {" York": 3, " New": 4}
+
+    def __call__(self, text: str, **_: bool) -> dict[str, list[int]]:
+        return {"input_ids": [self.known[text]] if text in self.known else [1, 2]}
+
+    def get_vocab(self) -> dict[str, int]:
+        return self.known
+
+
+@pytest.fixture(scope="module")
+def everything():
+    layer, _ = random_relative(40)
+    generator = torch.Generator().manual_seed(1)
+    rows = torch.randn(WORDS, layer.d_model, generator=generator, dtype=torch.float64)
+    model = RelativeFirstLayer(TokenEmbeddings(rows), layer, TwoWords(), {"name": "tiny"})
+    stream = np.random.default_rng(0).integers(0, WORDS, 1500)
+    counts = {skip: Counts.from_documents([stream], WORDS, skip=skip) for skip in (1, 2, 3)}
+    texts = [stream[:30].tolist(), stream[30:70].tolist()]
+    return model, counts, rotary_study(model, counts, texts, queries=20)
+
+
+def test_a_study_is_frozen_and_read(everything, tmp_path):
+    _, _, study = everything
+    assert study.pairs.tolist() == [["New", "York"]]
+    assert study.own.shape == (3, 3, 4, 20)
+    assert np.isfinite(study.own).all()
+    np.testing.assert_allclose(study.share.sum(axis=0), 1)
+    study.write(tmp_path)
+    again = RotaryStudy.read(tmp_path)
+    np.testing.assert_array_equal(again.curve, study.curve)
+    assert again.record["model"] == "tiny"
+    expected = np.exp(study.curve)[:, :10].sum(axis=1) / np.exp(study.curve).sum(axis=1)
+    np.testing.assert_allclose(again.near_share(10), expected)
+    (tmp_path / "rotary.npz").unlink()
+    with pytest.raises(ResultError, match="does not exist"):
+        RotaryStudy.read(tmp_path)
+
+
+def test_figures_show_every_head(everything):
+    _, _, study = everything
+    curves = figures.distance_alone(study).axes
+    assert len(curves) == study.n_heads
+    shown = curves[2].lines[1].get_ydata()
+    np.testing.assert_allclose(shown, study.curve[2] - study.curve[2].mean())
+    bars = figures.shares(study).axes[0].patches
+    assert len(bars) == 4 * study.n_heads
+    (pair, _) = figures.pairs_over_distance(study).axes[0].lines
+    best = study.pair_ranks[0].argmin()
+    np.testing.assert_allclose(pair.get_ydata(), study.pair_curves[0, best])
+    points = figures.skill(study).axes[0].lines[0].get_ydata()
+    np.testing.assert_allclose(points, study.grid.skill[0, 0])
+
+
+def test_twins_are_asked_about_the_same_tokens(everything):
+    _, counts, study = everything
+    gpt2 = random_gpt2(seed=3, vocab=WORDS)
+    model = FirstLayer(embeddings_of(gpt2), attention_layer(gpt2))
+    mean, low, high = difference_of_twins(study, model, counts[1])
+    assert low <= mean <= high
+    assert abs(mean) < 0.3
+    with pytest.raises(ResultError, match="count again"):
+        difference_of_twins(study, model, Counts.from_documents([np.arange(5)], 7))

@@ -61,7 +61,7 @@ class Claim:
     @property
     def is_ours(self) -> bool:
         """Whether the book makes it, and no source does."""
-        return self.id[0] == "S"
+        return self.id[0] in "SD"
 
     @property
     def source(self) -> str:

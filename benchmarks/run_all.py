@@ -73,7 +73,8 @@ def run_one(name: str, path: Path, quick: bool, output: Path) -> Path:
         **{"hardware": before, "run_seconds": round(seconds, 1)},
         process_peak_mib=round(process_peak_mib(), 1),
     )
-    return write_json(output / f"{name}.json", {**result, "record": record})
+    path = output / f"{name}.json"
+    return write_json(path, {**result, "record": record, "command": "make benchmark"})
 
 
 def show(name: str, result: Mapping[str, Any]) -> None:

@@ -16,11 +16,10 @@ from lnattn.errors import ResultError
 from lnattn.storage import sha256_of_file, write_result
 from lnattn.studies import composition as study_module
 from lnattn.studies.composition import (
+    CompositionStudy,
     double_centred,
     exceedances,
-    freeze,
     pair_table,
-    read,
     study_checkpoint,
     study_composition,
     threshold,
@@ -110,9 +109,9 @@ def test_study_of_a_folder_names_its_files_and_their_checksums(tmp_path):
 
 
 def test_frozen_study_reads_back_the_same(study, tmp_path):
-    path = freeze(study, tmp_path)
+    path = study.write(tmp_path)
     assert path.name == "composition.json"
-    again = read(tmp_path)
+    again = CompositionStudy.read(tmp_path)
     assert torch.equal(again.raw.scores, study.raw.scores)
     assert torch.equal(again.folded.read_spectrum, study.folded.read_spectrum)
     assert torch.equal(again.previous_token, study.previous_token)
@@ -123,10 +122,10 @@ def test_frozen_study_reads_back_the_same(study, tmp_path):
 
 def test_a_result_of_another_kind_is_refused(tmp_path):
     write_result(tmp_path, "composition", {"x": np.zeros(2)}, {"d_model": 3})
-    with pytest.raises(ResultError, match="freeze the composition study again"):
-        read(tmp_path)
+    with pytest.raises(ResultError, match="no frozen CompositionStudy"):
+        CompositionStudy.read(tmp_path)
     with pytest.raises(ResultError, match="does not exist"):
-        read(tmp_path / "nowhere")
+        CompositionStudy.read(tmp_path / "nowhere")
 
 
 def test_raw_scores_ignore_the_layernorm_and_folded_ones_do_not(layers, study):

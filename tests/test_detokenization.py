@@ -101,7 +101,7 @@ def test_study_survives_the_file(study: Detokenization, tmp_path) -> None:
     np.testing.assert_array_equal(again.pair_keys, study.pair_keys)
     assert again.record["seed"] == 2
     write_result(tmp_path, "other", {"x": np.zeros(2)}, {})
-    with pytest.raises(ResultError, match="not an affinity study"):
+    with pytest.raises(ResultError, match="no frozen Detokenization"):
         Detokenization.read(tmp_path, "other")
 
 

@@ -102,11 +102,12 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
     found = {one.study: one for one in freeze(str(model), tmp_path)}
     assert list(found) == list(STUDIES)
     # The tiny model has no tokenizer, so no text can be read with it.
-    for name in ("detokenization", "contribution"):
+    without = {"detokenization", "contribution", "selectability-text"}
+    for name in without:
         assert found[name].path is None
         assert "no tokenizer" in found[name].why
     written = {name for name, one in found.items() if one.path}
-    assert written == set(STUDIES) - {"detokenization", "contribution"}
+    assert written == set(STUDIES) - without
     assert {path.stem for path in tmp_path.glob("*.json")} == written
     assert main(["freeze", str(model), "--out", str(tmp_path), "--only", "detokenization"]) == 1
     assert "no tokenizer" in capsys.readouterr().err

@@ -36,7 +36,6 @@ from lnattn.studies.position.sigma import inverse_sigma_bands
 from lnattn.studies.position.without_tokens import (
     ASSUMED,
     PositionOnly,
-    freeze_position,
     position_only,
 )
 
@@ -267,7 +266,7 @@ def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
         embeddings_of(model), attention_layer(model), provenance={"name": "random", "tensors": []}
     )
     made = position_only(layer)
-    freeze_position(layer, tmp_path)
+    made.write(tmp_path)
     read = PositionOnly.read(tmp_path)
     for name in ("variance", "peak", "assumed", "spearman", "near", "echo"):
         np.testing.assert_array_equal(getattr(read, name), getattr(made, name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -75,11 +76,11 @@ def test_shares_are_those_of_each_window_and_length(model):
 
 def test_frozen_shares_come_back(model, tmp_path):
     found = models.study_positions(model, (32, 64))
-    models.freeze_shares(tmp_path, models.POSITIONS, found, model)
-    back = models.frozen_shares(tmp_path, models.POSITIONS)
+    replace(found, record={"model": "random"}).write(tmp_path, models.POSITIONS)
+    back = models.HeadShares.read(tmp_path, models.POSITIONS)
     np.testing.assert_array_equal(back.heads, found.heads)
     assert back.record["model"] == "random"
-    assert back.record["d_head"] == 4
+    assert models.positions_of(model).record["d_head"] == 4
     mpl.pyplot.close(figures.in_fewer_dimensions({"random": back}))
 
 
@@ -87,8 +88,9 @@ def test_a_partial_model_is_studied_on_its_positions_alone(model, tmp_path):
     partial = FirstLayer(
         Embeddings(W_E=None, W_P=model.embeddings.W_P), model.attention, provenance={"name": "p"}
     )
-    written = list(models.freeze_model(partial, tmp_path / "none.jsonl", tmp_path))
-    assert [path.stem for path in written] == [models.POSITIONS]
+    assert models.positions_of(partial).lengths.tolist() == [32, 64]
+    with pytest.raises(TokenError, match="no token embeddings"):
+        models.text_of(partial, tmp_path / "none.jsonl")
     with pytest.raises(TokenError, match="no token embeddings"):
         models.first_layer_keys(partial, [1])
     with pytest.raises(TokenError, match="65 tokens does not fit"):
@@ -97,7 +99,7 @@ def test_a_partial_model_is_studied_on_its_positions_alone(model, tmp_path):
 
 def test_gpt2_position_keys_are_as_frozen(gpt2_attention_folder):
     model = load_first_layer(gpt2_attention_folder)
-    frozen = models.frozen_shares(repository() / "data" / "results" / "gpt2", models.POSITIONS)
+    frozen = models.HeadShares.read(repository() / "data" / "results" / "gpt2", models.POSITIONS)
     found = models.study_positions(model, (32, 64))
     np.testing.assert_array_equal(found.heads, frozen.heads[:2])
 
@@ -251,7 +253,7 @@ def test_the_command_decides_a_file(tmp_path, capsys):
     with pytest.raises(ResultError, match="2 were given"):
         run("keys", "a", "b")
     with pytest.raises(ResultError, match="--out"):
-        run("heads", "book-gpt2")
+        run("lengths", "files", "--text", "text")
 
 
 def test_the_command_trains_and_evaluates(text, tmp_path, capsys, monkeypatch):

@@ -15,16 +15,18 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar, TypeVar
 
 import numpy as np
 
 from lnattn.errors import ResultError
 
 _CHUNK = 1 << 20
+R = TypeVar("R", bound="Result")
 
 
 def write_atomically(path: Path | str, write: Callable[[BinaryIO], None]) -> Path:
@@ -147,6 +149,44 @@ def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], d
             f"{path} does not match the checksum in {name}.json; recompute the result."
         )
     return arrays, record
+
+
+class Result:
+    """What a study found, that can be frozen: a dataclass with a field `record`, what made it.
+
+    Its other fields are its arrays, unless a study tells otherwise in `arrays` and `restored`.
+    """
+
+    #: The name of the two files, unless one is given.
+    NAME: ClassVar[str] = ""
+    record: Mapping[str, Any]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What goes into the npz, by name."""
+        names = [item.name for item in fields(self) if item.name != "record"]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def restored(cls: type[R], arrays: dict[str, np.ndarray], record: dict[str, Any]) -> R:
+        """The result that `arrays` took apart; any exception says that it is another one."""
+        return cls(**arrays, record=record)  # type: ignore[call-arg]
+
+    def write(self, folder: Path | str, name: str = "") -> Path:
+        """Freeze as folder/name.npz and folder/name.json; returns the path of the record."""
+        return write_result(folder, name or self.NAME, self.arrays(), self.record)
+
+    @classmethod
+    def read(cls: type[R], folder: Path | str, name: str = "") -> R:
+        """Read a frozen result; `ResultError` if it is missing, damaged, or another one."""
+        name = name or cls.NAME
+        arrays, record = read_result(folder, name)
+        try:
+            return cls.restored(arrays, record)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ResultError(
+                f"{Path(folder) / name}.npz is no frozen {cls.__name__} ({error}); compute it "
+                "again."
+            ) from error
 
 
 def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:

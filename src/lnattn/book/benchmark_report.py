@@ -41,16 +41,18 @@ class Benchmark:
 def frozen(folder: Path | str | None = None) -> list[Benchmark]:
     """All frozen benchmarks by name; `ResultError` for a damaged file, or one of a quick run."""
     place = Path(folder) if folder else data_folder() / "results" / "benchmarks"
-    found = []
-    for path in sorted(place.glob("*.json")):
-        content = read_json(path)
-        missing = [key for key in _KEYS if key not in content]
-        if missing:
-            raise ResultError(f"{path} has no {missing[0]!r}; run benchmarks/run_all.py again.")
-        if content["record"].get("quick", True):
-            raise ResultError(f"{path} is of a quick run, which measures nothing; run it in full.")
-        found.append(Benchmark(path.stem, **{key: content[key] for key in _KEYS}))
-    return found
+    return [read(path) for path in sorted(place.glob("*.json"))]
+
+
+def read(path: Path) -> Benchmark:
+    """One frozen benchmark."""
+    content = read_json(path)
+    missing = [key for key in _KEYS if key not in content]
+    if missing:
+        raise ResultError(f"{path} has no {missing[0]!r}; run benchmarks/run_all.py again.")
+    if content["record"].get("quick", True):
+        raise ResultError(f"{path} is of a quick run, which measures nothing; run it in full.")
+    return Benchmark(path.stem, **{key: content[key] for key in _KEYS})
 
 
 class Report:

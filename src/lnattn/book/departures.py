@@ -20,7 +20,6 @@ from torch import Tensor
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import standardise
 from lnattn.attention.terms import sigma_of_pairs
-from lnattn.storage import read_result
 from lnattn.studies.affinity.auroc import Neighbours, head_auroc
 from lnattn.studies.affinity.vectors import TokenVectors, mean_sigma, token_vectors
 from lnattn.studies.contribution.study import PAPERS_CODE, TEXT, Convention
@@ -250,8 +249,9 @@ def _language_model(folder: Path) -> tuple[Departure, ...]:
 
 
 def _effect_of_the_samples(folder: Path) -> str:
-    arrays, record = read_result(folder, "lengths")
-    lengths, shortest = arrays["lengths"], record["shortest"]
+    from lnattn.studies.selectability.evaluation import read_lengths
+
+    lengths, shortest = read_lengths(folder)
     return f"long enough: {int((lengths >= shortest).sum())} of {len(lengths):,} contexts"
 
 

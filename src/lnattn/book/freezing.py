@@ -17,7 +17,13 @@ import numpy as np
 
 from lnattn.attention.folding import fold
 from lnattn.book.printed import differences_from_printed
-from lnattn.book.samples import sample_file, sample_framed, sample_windows, token_counts
+from lnattn.book.samples import (
+    sample_file,
+    sample_framed,
+    sample_windows,
+    token_counts,
+    tokenizer_of,
+)
 from lnattn.claims import survey
 from lnattn.errors import LnattnError, ResultError
 from lnattn.kept import computing_anew, kept
@@ -27,7 +33,8 @@ from lnattn.storage import read_json, read_result, sha256_of_arrays, sha256_of_f
 from lnattn.studies import composition
 from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.studies.contribution.study import contributions
-from lnattn.studies.position.without_tokens import freeze_position
+from lnattn.studies.position.without_tokens import position_only
+from lnattn.studies.selectability import first_layers
 from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
@@ -54,11 +61,11 @@ class Study:
 
 
 def _position(model: str, folder: Path) -> Path:
-    return freeze_position(load_first_layer(model), folder)
+    return position_only(load_first_layer(model)).write(folder)
 
 
 def _composition(model: str, folder: Path) -> Path:
-    return composition.freeze(composition.study_checkpoint(model), folder)
+    return composition.study_checkpoint(model).write(folder)
 
 
 def _detokenization(model: str, folder: Path) -> Path:
@@ -87,6 +94,16 @@ def _survey_of_null(model: str, folder: Path) -> Path:
     found = survey.survey_of_null(seen, seeds)
     facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
     return survey.write_survey(folder, found, seen.model, "survey-null", **facts)
+
+
+def _selectable_positions(model: str, folder: Path) -> Path:
+    return first_layers.positions_of(load_first_layer(model)).write(folder, first_layers.POSITIONS)
+
+
+def _selectable_text(model: str, folder: Path) -> Path:
+    first = load_first_layer(model)
+    tokenizer_of(first)  # without one, the error says so
+    return first_layers.text_of(first, sample_file()).write(folder, first_layers.TEXT)
 
 
 def _facts(begun: float) -> dict[str, Any]:
@@ -125,6 +142,8 @@ STUDIES = {
         Study("detokenization", "affinity of tokens and its AUROC (K3–K5)", _detokenization),
         # Its quantiles come from a histogram: rounding can move one by a bin, which is 4 %.
         Study("contribution", "what each of the six terms does (K10)", _contribution, 0.05),
+        Study(first_layers.POSITIONS, "positions that no query selects", _selectable_positions),
+        Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
     )

@@ -213,7 +213,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for record in claim["found"]
         ]
         path = path_of(built["model"], root)
-        write_json(path, {"model": built["model"], "records": freeze(found, claims())})
+        write_json(
+            path,
+            {
+                "model": built["model"],
+                "records": freeze(found, claims()),
+                "command": "make freeze-claims",
+            },
+        )
         print(f"froze {len(found)} records: {path}")
     except LnattnError as error:
         print(error, file=sys.stderr)

@@ -27,11 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from lnattn.book.freezing import freeze, results_folder
+    from lnattn.book.results import name_command
 
     folder = args.out or results_folder(args.name or args.model)
     written = {}
     for one in freeze(args.model, folder, args.only):
-        written[one.study] = str(one.path) if one.path else None
+        written[one.study] = str(name_command(one.path)) if one.path else None
         line = f"{one.study}: {one.path or f'not supported: {one.why}'}"
         print(line, file=sys.stderr if args.json else sys.stdout, flush=True)
     if args.json:

@@ -75,12 +75,13 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _paper(args: argparse.Namespace) -> None:
+    from lnattn.book.results import name_command
     from lnattn.storage import read_json
     from lnattn.studies.majority.experiments import EXPERIMENTS, run_experiments
 
     names = args.only or list(EXPERIMENTS)
     paths = run_experiments(names, args.out, workers=args.workers, progress=not args.quiet)
-    records = [read_json(path) for path in paths]
+    records = [read_json(name_command(path)) for path in paths]
     if args.json:
         print(json.dumps(records, indent=2, ensure_ascii=False))
         return

@@ -3,6 +3,8 @@
 keys      verdicts on the rows of a .npy file, every certificate verified
 train     train one arm of the language-model experiment, resumably
 evaluate  decide all keys of trained arms on a text, and freeze the result
+words     mark the words of a treebank's sentences that no query of a trained arm can select
+lengths   how long the documents of a text are in GPT-2's tokens (its vocab.json and merges.txt)
 """
 
 from __future__ import annotations
@@ -15,7 +17,6 @@ EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --json
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
-  lnattn selectable heads book-gpt2 --out data/results/book-gpt2
 """
 
 #: Options of `train` that replace the paper's shape (`unselectable_lm.PAPER_SHAPE`).
@@ -30,9 +31,9 @@ PLAN = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", choices=["keys", "train", "evaluate", "heads"])
+    parser.add_argument("task", choices=["keys", "train", "evaluate", "words", "lengths"])
     parser.add_argument("input", nargs="*", help="a .npy file, texts, runs, or a model")
-    parser.add_argument("--out", metavar="FOLDER", help="train, evaluate: where to write")
+    parser.add_argument("--out", metavar="FOLDER", help="where to write what is frozen")
     parser.add_argument("--loose", action="store_true", help="keys: copies count as one key")
     parser.add_argument("--exact", action="store_true", help="keys: verify in rational numbers")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -44,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (kind, meaning) in PLAN.items():
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=kind, metavar="N", help=f"train: {meaning}")
-    parser.add_argument("--text", metavar="FILE", help="evaluate: the text to read")
+    parser.add_argument("--text", metavar="FILE", help="evaluate, words, lengths: the text to read")
     parser.add_argument("--windows", type=int, default=24, help="evaluate: windows (default: 24)")
     parser.add_argument(
         "--searched", type=int, default=2, help="evaluate: windows for the papers' search"
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     tasks = {
-        "keys": _keys, "train": _train, "evaluate": _evaluate, "heads": _heads
+        "keys": _keys, "train": _train, "evaluate": _evaluate, "words": _words, "lengths": _lengths
     }  # fmt: skip
     tasks[args.task](args)
 
@@ -119,6 +120,7 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
+    from lnattn.book.results import name_command
     from lnattn.paths import data_folder
     from lnattn.studies.selectability.evaluation import freeze_evaluation
 
@@ -131,20 +133,30 @@ def _evaluate(args: argparse.Namespace) -> None:
         args.searched,
         progress=not args.json,
     )
+    written = [name_command(path) for path in sorted(Path(out).glob("lm-*.json"))]
     if args.json:
-        print(json.dumps({"written": sorted(p.name for p in Path(out).glob("lm-*.json"))}))
+        print(json.dumps({"written": [path.name for path in written]}))
 
 
-def _heads(args: argparse.Namespace) -> None:
-    from lnattn.book.samples import sample_file
-    from lnattn.models.checkpoints import load_first_layer
-    from lnattn.studies.selectability.first_layers import freeze_model
+def _words(args: argparse.Namespace) -> None:
+    from lnattn.paths import data_folder
+    from lnattn.studies.selectability.words import freeze_words
 
-    model = load_first_layer(_one(args.input, "one model"))
-    written = list(freeze_model(model, sample_file(), _needed(args.out, "--out")))
-    print(
-        json.dumps([str(path) for path in written]) if args.json else "\n".join(map(str, written))
-    )
+    run, text = _one(args.input, "the folder of a trained arm"), _needed(args.text, "--text")
+    _written(freeze_words(run, text, data_folder() / "book-gpt2", _needed(args.out, "--out")), args)
+
+
+def _lengths(args: argparse.Namespace) -> None:
+    from lnattn.studies.selectability.evaluation import freeze_lengths
+
+    files, text = _one(args.input, "a folder with GPT-2's files"), _needed(args.text, "--text")
+    _written(freeze_lengths(text, files, _needed(args.out, "--out")), args)
+
+
+def _written(path: Path, args: argparse.Namespace) -> None:
+    from lnattn.book.results import name_command
+
+    print(json.dumps({"written": str(name_command(path))}) if args.json else name_command(path))
 
 
 def _needed(value, what: str):

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
 
+    from lnattn.book.results import name_command
     from lnattn.book.samples import sample_file, sample_tokens
     from lnattn.book.small_models import freeze_looks, look
     from lnattn.claims.subwords import piece_rule
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
         table = look(model, counts, sample_tokens(model), rule)
         looks.append(table.assign(step=one.step, tokens=one.tokens, **columns))
         facts["weights_sha256"][words] = model.provenance["weights_sha256"]
-        path = freeze_looks(args.out, name, looks, **facts)
+        path = name_command(freeze_looks(args.out, name, looks, **facts))
         best = table.iloc[-1]
         print(
             f"{words}, {one.tokens / 1e6:.1f} million tokens: {best['found']:.1%} of "

@@ -1,5 +1,8 @@
 """Compute a model's frozen results again and list what differs beyond the tolerances.
 
+Without a model, all frozen results are read and checked against their checksums, and each is shown
+with the command that makes it again.
+
 For gpt2 the scores that the paper's authors printed are checked too. The exit code is 1 where
 anything differs.
 """
@@ -12,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 EXAMPLES = """examples:
+  lnattn verify
   lnattn verify book-gpt2
   lnattn verify path/to/weights --as gpt2 --only position
   lnattn verify gpt2 --json
@@ -19,7 +23,7 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a model's name, a hub id, or a folder")
+    parser.add_argument("model", nargs="?", help="a model's name, a hub id, or a folder")
     parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
     parser.add_argument("--folder", metavar="FOLDER", help="other than data/results/NAME")
     parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
@@ -27,6 +31,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    return _again(args) if args.model else _all(args)
+
+
+def _all(args: argparse.Namespace) -> int:
+    from lnattn.book.results import command_of, read_all
+    from lnattn.paths import data_folder
+
+    results = Path(args.folder) if args.folder else data_folder() / "results"
+    found = {}
+    for path, wrong in read_all(results):
+        found[str(path.relative_to(results))] = [wrong] if wrong else []
+        if not args.json:
+            print(f"{path.relative_to(results)}: {wrong or f'whole; {command_of(path)}'}")
+    if args.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    return int(any(found.values()))
+
+
+def _again(args: argparse.Namespace) -> int:
     from lnattn.book.freezing import results_folder, verify, verify_printed
 
     folder = Path(args.folder) if args.folder else results_folder(args.name or args.model)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -25,15 +25,15 @@ from lnattn.attention.nulls import random_baseline, rotation_z
 from lnattn.errors import ResultError
 from lnattn.models.checkpoints import load_attention_layers, load_first_layer
 from lnattn.models.choice import Choice
-from lnattn.storage import provenance, read_result, sha256_of_file, write_result
+from lnattn.storage import Result, provenance, sha256_of_file
 from lnattn.weights import AttentionLayer
 
-#: The name of the frozen result in data/results/<model>/.
-RESULT = "composition"
+#: Tensors of a `Composition`.
+_PARTS = ("scores", "write_spectrum", "read_spectrum")
 
 
 @dataclass(frozen=True, eq=False)
-class CompositionStudy:
+class CompositionStudy(Result):
     """Composition of all head pairs of one model.
 
     raw, folded: scores from the weights as stored, and with C diag(γ) folded in; pairs that the
@@ -41,6 +41,8 @@ class CompositionStudy:
     direct path from the position embeddings; σ that of the position embedding alone).
     record: where the numbers come from.
     """
+
+    NAME: ClassVar[str] = "composition"
 
     raw: Composition
     folded: Composition
@@ -51,6 +53,22 @@ class CompositionStudy:
     def name(self) -> str:
         """The model's name."""
         return str(self.record.get("name", "unnamed model"))
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        found = {"previous_token": self.previous_token.numpy()}
+        for convention in ("raw", "folded"):
+            scores = getattr(self, convention)
+            found |= {f"{convention}_{part}": getattr(scores, part).numpy() for part in _PARTS}
+        return found
+
+    @classmethod
+    def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> CompositionStudy:
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        raw, folded = (
+            Composition(*(tensors[f"{kind}_{part}"] for part in _PARTS), int(record["d_model"]))
+            for kind in ("raw", "folded")
+        )
+        return cls(raw, folded, tensors["previous_token"], record)
 
 
 def study_composition(
@@ -95,36 +113,6 @@ def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
     }
     source["file_sha256"] = sums or "not a local folder"
     return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
-
-
-def freeze(study: CompositionStudy, folder: Path | str) -> Path:
-    """Write the study to folder/composition.npz and .json; returns the path of the record."""
-    arrays: dict[str, np.ndarray] = {"previous_token": study.previous_token.numpy()}
-    for convention, composition in (("raw", study.raw), ("folded", study.folded)):
-        arrays[f"{convention}_scores"] = composition.scores.numpy()
-        arrays[f"{convention}_write_spectrum"] = composition.write_spectrum.numpy()
-        arrays[f"{convention}_read_spectrum"] = composition.read_spectrum.numpy()
-    return write_result(folder, RESULT, arrays, study.record)
-
-
-def read(folder: Path | str) -> CompositionStudy:
-    """Read a frozen study; `ResultError` where it is missing, damaged or of another kind."""
-    arrays, record = read_result(folder, RESULT)
-    try:
-        raw, folded = (
-            Composition(
-                torch.from_numpy(arrays[f"{convention}_scores"]),
-                torch.from_numpy(arrays[f"{convention}_write_spectrum"]),
-                torch.from_numpy(arrays[f"{convention}_read_spectrum"]),
-                int(record["d_model"]),
-            )
-            for convention in ("raw", "folded")
-        )
-        return CompositionStudy(raw, folded, torch.from_numpy(arrays["previous_token"]), record)
-    except KeyError as error:
-        raise ResultError(
-            f"{Path(folder) / RESULT} has no {error}; freeze the composition study again."
-        ) from error
 
 
 def pair_table(composition: Composition, kind: Kind) -> pd.DataFrame:

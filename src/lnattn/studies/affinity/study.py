@@ -15,8 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -24,8 +23,8 @@ import torch
 from jaxtyping import Float, Int
 
 from lnattn.attention.folding import fold
-from lnattn.errors import CorpusError, ResultError
-from lnattn.storage import provenance, read_result, write_result
+from lnattn.errors import CorpusError
+from lnattn.storage import Result, provenance
 from lnattn.studies.affinity.auroc import (
     HeadAuroc,
     Neighbours,
@@ -49,22 +48,9 @@ from lnattn.weights import FirstLayer
 HEAD_BASELINES = ("shuffled", "wrong query", "reversed")
 COMMON_BASELINES = ("frequency", "cosine")
 
-_ARRAYS = (
-    "auroc",
-    "interval",
-    "head_baselines",
-    "common_baselines",
-    "heat_tokens",
-    "heat",
-    "same_token",
-    "pair_queries",
-    "pair_keys",
-    "pair_scores",
-)
-
 
 @dataclass(frozen=True, eq=False)
-class Detokenization:
+class Detokenization(Result):
     """The affinity study of one model. Made by `detokenization`.
 
     auroc: float32 [head vocab], NaN where undefined; interval: [head 2], 95 % bootstrap interval
@@ -75,6 +61,8 @@ class Detokenization:
     pair_queries, pair_keys, pair_scores: [head rank], strongest pairs of two different tokens.
     record: provenance.
     """
+
+    NAME: ClassVar[str] = "detokenization"
 
     auroc: Float[np.ndarray, "head vocab"]
     interval: Float[np.ndarray, "head 2"]
@@ -117,18 +105,6 @@ class Detokenization:
             "same-token z": self.same_token.mean(axis=1),
         }
         return pd.DataFrame(columns, index=pd.RangeIndex(self.n_heads, name="head"))
-
-    def write(self, folder: Path | str, name: str = "detokenization") -> Path:
-        """Freeze the result as folder/name.npz and folder/name.json."""
-        return write_result(folder, name, {key: getattr(self, key) for key in _ARRAYS}, self.record)
-
-    @classmethod
-    def read(cls, folder: Path | str, name: str = "detokenization") -> Detokenization:
-        """Read a frozen result; `ResultError` if it is missing, damaged, or another one."""
-        arrays, record = read_result(folder, name)
-        if set(arrays) != set(_ARRAYS):
-            raise ResultError(f"{folder}/{name}.npz is not an affinity study; recompute it.")
-        return cls(**arrays, record=record)
 
 
 def detokenization(

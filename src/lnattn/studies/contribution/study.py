@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,7 @@ from lnattn.errors import CorpusError, ResultError, ShapeError
 from lnattn.numerics.streaming import LogHistogram, Moments
 from lnattn.progress import progress_bar
 from lnattn.relative import TokenEmbeddings
-from lnattn.storage import provenance, read_result, write_result
+from lnattn.storage import Result, provenance, read_result, write_result
 from lnattn.studies.contribution.distance_kl import DistanceKL
 from lnattn.studies.contribution.kl import SixTermKL
 from lnattn.weights import Embeddings
@@ -59,16 +59,6 @@ PAPERS_CODE = Convention("papers' code", scaled=False, per_key=True, floor=1e-10
 #: Quantiles that are frozen with a result.
 LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
 
-_ARRAYS = (
-    "mean",
-    "standard_error",
-    "rows",
-    "quantiles",
-    "overall",
-    "group_edges",
-    "document_sums",
-    "document_rows",
-)
 _STATE = "contribution.partial"
 
 #: Groups of positions for quantiles: this many for each doubling of the position.
@@ -102,7 +92,7 @@ def position_groups(n: int) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Contributions:
+class Contributions(Result):
     """Contributions of all terms over a corpus, in nats (divided by i + 1 in the papers' code).
 
     mean, standard_error, rows: [term slot position], over documents; rows counts them. A slot is a
@@ -113,6 +103,8 @@ class Contributions:
     positions, and how many positions they are. record: what was computed from what, with the
     relative resolution of the quantiles.
     """
+
+    NAME: ClassVar[str] = "contribution"
 
     mean: Float[np.ndarray, "term slot position"]
     standard_error: Float[np.ndarray, "term slot position"]
@@ -166,19 +158,6 @@ class Contributions:
                 for h, head in enumerate(heads)
             ]
         )
-
-    def write(self, folder: Path | str, name: str = "contribution") -> Path:
-        """Freeze as folder/name.npz and .json; returns the path of the record."""
-        return write_result(folder, name, {key: getattr(self, key) for key in _ARRAYS}, self.record)
-
-    @classmethod
-    def read(cls, folder: Path | str, name: str = "contribution") -> Contributions:
-        """Read a frozen result; `ResultError` where it is missing, damaged or of another kind."""
-        arrays, record = read_result(folder, name)
-        missing = [key for key in _ARRAYS if key not in arrays]
-        if missing:
-            raise ResultError(f"{folder}/{name}.npz has no {missing[0]}; recompute the result.")
-        return cls(**{key: arrays[key] for key in _ARRAYS}, record=record)
 
 
 def bootstrapped_means(

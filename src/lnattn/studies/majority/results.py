@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from lnattn.errors import ResultError
-from lnattn.storage import read_result
+from lnattn.storage import Result
 from lnattn.studies.majority.training import MajorityPlan
 
 #: Resamples behind every interval.
@@ -45,25 +44,21 @@ class Curves:
 
 
 @dataclass(frozen=True)
-class Experiment:
+class Experiment(Result):
     """A frozen experiment: its curves, one entry for each arm and plan, and its record."""
 
     curves: tuple[Curves, ...]
     record: Mapping[str, Any]
 
     @classmethod
-    def read(cls, folder: Path | str, name: str) -> Experiment:
-        """Read `folder/name.npz` and `.json`; jobs of one arm and plan are joined.
-
-        Raises `ResultError` where they are absent, damaged, or do not belong together.
-        """
-        arrays, record = read_result(folder, name)
+    def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> Experiment:
+        """Jobs of one arm and plan are joined."""
         joined: dict[tuple[str, MajorityPlan], list[tuple[tuple[int, ...], dict]]] = {}
         for job in record["jobs"]:
             prefix = f"{job['name']}/"
             own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
             if not own:
-                raise ResultError(f"{name}.npz has no arrays of job {job['name']!r}; recompute it.")
+                raise ValueError(f"there are no arrays of job {job['name']!r}")
             key = (job["arm"], MajorityPlan(**job["plan"]))
             joined.setdefault(key, []).append((tuple(job["seeds"]), own))
         return cls(tuple(_join(*key, parts) for key, parts in joined.items()), record)

@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
 from lnattn.attention.folding import fold
-from lnattn.errors import ResultError
-from lnattn.storage import provenance, read_result, write_result
+from lnattn.storage import Result, provenance
 from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.studies.position.curves import (
     LastRows,
@@ -37,12 +35,9 @@ from lnattn.weights import FirstLayer
 #: Assumed Var(e), as multiples of the median Var(p_j).
 ASSUMED = (0.0, 0.25, 1.0, 4.0, 16.0)
 
-#: The name of the frozen result in a model's folder.
-NAME = "position"
-
 
 @dataclass(frozen=True, eq=False)
-class PositionOnly:
+class PositionOnly(Result):
     """Position terms without σ, and what would follow under assumed variances of the tokens.
 
     bias: the terms, undivided, at `share_of_context` queries; variance: Var(p_j), [position];
@@ -53,6 +48,8 @@ class PositionOnly:
     what is left of the wave in it (see `echo`), [case head query].
     record: what made it.
     """
+
+    NAME: ClassVar[str] = "position"
 
     bias: PositionBias
     variance: Float[np.ndarray, "position"]
@@ -93,9 +90,9 @@ class PositionOnly:
             )
         return pd.DataFrame(rows).set_index("head")
 
-    def write(self, folder: Path | str) -> Path:
-        """Freeze as `folder/position.npz` and `.json`; curves in single precision."""
-        arrays = {
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Curves in single precision."""
+        return {
             "queries": np.array(self.bias.queries),
             "self_assertion": self.bias.self_assertion.astype(np.float32),
             "comparison": self.bias.comparison.astype(np.float32),
@@ -109,15 +106,9 @@ class PositionOnly:
             "near": self.near,
             "echo": self.echo,
         }
-        facts = {"study": "position_only", "scale": self.bias.scale, "causal": self.bias.causal}
-        return write_result(folder, NAME, arrays, {**facts, **self.record})
 
     @classmethod
-    def read(cls, folder: Path | str) -> PositionOnly:
-        """Read what `write` froze; raises `ResultError` for anything else."""
-        arrays, record = read_result(folder, NAME)
-        if record.get("study") != "position_only":
-            raise ResultError(f"{folder}/{NAME}.json is not a frozen position study.")
+    def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> PositionOnly:
         bias = PositionBias(
             tuple(int(i) for i in arrays["queries"]),
             arrays["self_assertion"].astype(np.float64),
@@ -130,8 +121,6 @@ class PositionOnly:
             tuple(int(i) for i in arrays["last_queries"]), arrays["last_rows"].astype(np.float64)
         )
         kept = ("variance", "peak", "percentile", "assumed", "spearman", "near", "echo")
-        if not arrays.keys() >= set(kept):
-            raise ResultError(f"{folder}/{NAME}.npz is outdated; freeze the position study anew.")
         return cls(bias=bias, last=last, record=record, **{name: arrays[name] for name in kept})
 
 
@@ -161,6 +150,9 @@ def position_only(layer: FirstLayer) -> PositionOnly:
         near=np.array(near),
         echo=np.array(echoes),
         record=provenance(
+            study="position_only",
+            scale=bias.scale,
+            causal=bias.causal,
             model=layer.name,
             layer=layer.layer,
             function=f"{position_only.__module__}.{position_only.__qualname__}",
@@ -170,8 +162,3 @@ def position_only(layer: FirstLayer) -> PositionOnly:
             },
         ),
     )
-
-
-def freeze_position(layer: FirstLayer, folder: Path | str) -> Path:
-    """Compute `position_only` and write it to `folder/position.npz` and `.json`."""
-    return position_only(layer).write(folder)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2LMHeadModel
 
@@ -196,12 +196,20 @@ class FrozenArm:
         return self.arrays["search"][:, place].mean(axis=1)
 
 
+def read_arm(folder: Path | str, name: str) -> FrozenArm:
+    """One frozen arm, by the name of its files."""
+    arrays, record = read_result(folder, name)
+    if "exact" not in arrays or "plan" not in record:
+        raise ResultError(f"{Path(folder) / name}.npz is no evaluated model; evaluate it again.")
+    return FrozenArm(name.removeprefix("lm-"), arrays, record)
+
+
 def frozen_arms(folder: Path | str) -> list[FrozenArm]:
     """All frozen arms of a folder, by width, arm, seed and steps; `ResultError` if it has none."""
     names = [path.stem for path in sorted(Path(folder).glob("lm-*.json"))]
     if not names:
         raise ResultError(f"{folder} holds no evaluated model; run `lnattn selectable evaluate`.")
-    arms = [FrozenArm(name.removeprefix("lm-"), *read_result(folder, name)) for name in names]
+    arms = [read_arm(folder, name) for name in names]
     return sorted(arms, key=lambda one: (one.d, one.arm, one.seed, one.steps))
 
 
@@ -228,3 +236,11 @@ def freeze_lengths(source: Path | str, gpt2_files: Path | str, out: Path | str) 
         shortest=SHORTEST,
     )
     return write_result(out, "lengths", {"lengths": lengths}, record)
+
+
+def read_lengths(
+    folder: Path | str, name: str = "lengths"
+) -> tuple[Int[np.ndarray, "document"], int]:
+    """What `freeze_lengths` wrote: documents' lengths, and the shortest that is long enough."""
+    arrays, record = read_result(folder, name)
+    return arrays["lengths"], int(record["shortest"])

@@ -7,8 +7,8 @@ text is decided three times: before LayerNorm, after it, and in every head.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.relative import RelativeFirstLayer
-from lnattn.storage import provenance, read_result, sha256_of_file, write_result
+from lnattn.storage import Result, provenance, sha256_of_file
 from lnattn.studies.selectability.decide import AffineHull, selectability
 from lnattn.studies.selectability.verify import verify
 from lnattn.text.corpora import read_documents
@@ -28,8 +28,6 @@ from lnattn.weights import FirstLayer, LayerNorm
 
 #: Numbers of principal components to keep, as far as a head has so many.
 DIMENSIONS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-
-_ARRAYS = ("lengths", "before", "after", "heads", "rank", "dims", "fewer", "normal")
 
 #: The names of the frozen results in a model's folder.
 TEXT, POSITIONS = "selectability-text", "selectability-positions"
@@ -83,7 +81,7 @@ def _turned_keys(model: RelativeFirstLayer, token_ids: Sequence[int]) -> dict[st
 
 
 @dataclass(frozen=True)
-class HeadShares:
+class HeadShares(Result):
     """Shares of unselectable keys of a model's first layer, for some numbers of keys.
 
     lengths: [n], keys in a window; before, after: [n window]; heads: [n head window]; rank:
@@ -170,55 +168,38 @@ def _decide(keys: np.ndarray) -> tuple[float, int]:
     return verdict.unselectable, verdict.rank
 
 
-def freeze_model(
-    model: FirstLayer, texts: Path | str, folder: Path | str, windows: int = 8
-) -> Iterator[Path]:
-    """Study a model at doubling numbers of keys and freeze what it supports; yields the records.
+def positions_of(model: FirstLayer) -> HeadShares:
+    """`study_positions` at doubling numbers of keys, with its record."""
+    found = study_positions(model, _doubling(model.embeddings.n_positions))
+    return replace(found, record=_record(model))
 
-    texts: a file of documents, of which the first that are long enough serve as windows. A model
-    without token embeddings is studied on its positions alone.
+
+def text_of(model: FirstLayer, texts: Path | str, windows: int = 8) -> HeadShares:
+    """`study_text` at doubling numbers of keys, with its record.
+
+    texts: a file of documents, of which the first that are long enough serve as windows.
     """
-    positions = model.embeddings.n_positions
-    yield freeze_shares(folder, POSITIONS, study_positions(model, _doubling(positions)), model)
-    if model.is_partial:
-        return
+    model.embeddings.tokens()
     documents = model.tokenizer(
         list(read_documents([texts])), add_special_tokens=False, verbose=False
     )["input_ids"]
     enough = sorted(map(len, documents))[-windows] if len(documents) >= windows else 0
-    found = study_text(model, documents, _doubling(min(positions, enough)), windows)
+    most = min(model.embeddings.n_positions, enough)
+    found = study_text(model, documents, _doubling(most), windows)
     facts = {"texts": Path(texts).name, "texts_sha256": sha256_of_file(texts), "windows": windows}
-    yield freeze_shares(folder, TEXT, found, model, **facts)
+    return replace(found, record=_record(model, **facts))
+
+
+def _record(model: FirstLayer, **facts: Any) -> dict[str, Any]:
+    return provenance(
+        model=model.name,
+        weights_sha256=model.provenance.get("weights_sha256"),
+        d_model=model.attention.d_model,
+        d_head=model.attention.d_head,
+        **facts,
+    )
 
 
 def _doubling(most: int) -> list[int]:
     """32, 64, 128, … up to `most`."""
     return [32 << k for k in range(max(1, most // 32).bit_length())]
-
-
-def freeze_shares(
-    folder: Path | str, name: str, found: HeadShares, model: FirstLayer, **facts: Any
-) -> Path:
-    """Write shares as the frozen result `name` (`TEXT` or `POSITIONS`) of a model's folder."""
-    arrays = {key: getattr(found, key) for key in _ARRAYS}
-    return write_result(
-        folder,
-        name,
-        arrays,
-        provenance(
-            model=model.name,
-            weights_sha256=model.provenance.get("weights_sha256"),
-            d_model=model.attention.d_model,
-            d_head=model.attention.d_head,
-            **facts,
-        ),
-    )
-
-
-def frozen_shares(folder: Path | str, name: str) -> HeadShares:
-    """Read what `freeze_shares` wrote."""
-    arrays, record = read_result(folder, name)
-    return HeadShares(
-        **{key: arrays[key] for key in _ARRAYS},
-        record=record,
-    )

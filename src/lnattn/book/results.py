@@ -1,0 +1,115 @@
+"""Every file below data/results: who reads it, and the command that makes it again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lnattn.book import benchmark_report
+from lnattn.book.small_models import read_looks
+from lnattn.claims import survey
+from lnattn.claims.frozen import frozen_entries
+from lnattn.errors import LnattnError, ResultError
+from lnattn.storage import Result, read_json, write_json
+from lnattn.studies.affinity.study import Detokenization
+from lnattn.studies.composition import CompositionStudy
+from lnattn.studies.contribution.study import Contributions
+from lnattn.studies.majority.results import Experiment
+from lnattn.studies.position.without_tokens import PositionOnly
+from lnattn.studies.selectability import evaluation, first_layers, words
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Some of the frozen results.
+
+    files: their records, a pattern below data/results; read: reads one by its folder and name, and
+    raises `ResultError` where it is damaged or another one; command: what makes it again, where
+    {folder} and {name} stand for those of the record, {run} for its name without what kind it is,
+    and words in capitals for files that its record tells more of.
+    """
+
+    files: str
+    read: Callable[[Path, str], object]
+    command: str
+
+
+def _of_model(name: str, reader: type[Result] | Callable[[Path, str], object]) -> Kind:
+    read = reader.read if isinstance(reader, type) else reader
+    return Kind(f"*/{name}.json", read, f"lnattn freeze {{folder}} --only {name}")
+
+
+def _selectable(files: str, read: Callable[[Path, str], object], task: str) -> Kind:
+    out = "--out data/results/selectability"
+    return Kind(f"selectability/{files}.json", read, f"lnattn selectable {task} {out}")
+
+
+def _looks(name: str, runs: str) -> Kind:
+    command = f"lnattn small-models {runs} --out data/results/{{folder}}"
+    return Kind(f"*/{name}.json", read_looks, command)
+
+
+KINDS = (
+    # Folders of their own go first: a benchmark may be called as a study.
+    Kind(
+        "benchmarks/*.json",
+        lambda folder, name: benchmark_report.read(folder / f"{name}.json"),
+        "make benchmark",
+    ),
+    Kind("claims/*.json", lambda folder, _: frozen_entries(folder), "make freeze-claims"),
+    _of_model("position", PositionOnly),
+    _of_model("composition", CompositionStudy),
+    _of_model("detokenization", Detokenization),
+    _of_model("contribution", Contributions),
+    _of_model("survey", survey.read_survey),
+    _of_model("survey-null", survey.read_survey),
+    _looks("over-training", "RUN"),
+    _looks("small-models", "RUN --grid RUNS"),
+    _of_model(first_layers.POSITIONS, first_layers.HeadShares),
+    _of_model(first_layers.TEXT, first_layers.HeadShares),
+    _selectable("lm-*", evaluation.read_arm, "evaluate RUNS/{run} --text SQUAD"),
+    _selectable("lengths", evaluation.read_lengths, "lengths GPT2_FILES --text SQUAD"),
+    _selectable("words", lambda folder, _: words.frozen_words(folder), "words RUN --text SST2"),
+    Kind(
+        "majority/*.json",
+        Experiment.read,
+        "lnattn majority --paper --only {name} --out data/results/majority",
+    ),
+)
+
+
+def kind_of(path: Path) -> Kind:
+    """The kind that a record belongs to, by its folder and name; `ResultError` where to none."""
+    for kind in KINDS:
+        if path.match(kind.files):
+            return kind
+    raise ResultError(f"{path} belongs to no study that this book freezes; delete it.")
+
+
+def command_of(path: Path) -> str:
+    """The command that makes a frozen result again."""
+    named = {"folder": path.parent.name, "name": path.stem, "run": path.stem.removeprefix("lm-")}
+    return kind_of(path).command.format(**named)
+
+
+def name_command(path: Path) -> Path:
+    """Write into a record the command that makes it again, where it is one of the book's."""
+    if any(path.match(kind.files) for kind in KINDS):
+        write_json(path, {**read_json(path), "command": command_of(path)})
+    return path
+
+
+def read_all(results: Path) -> Iterator[tuple[Path, str]]:
+    """Read every file below data/results; yields each record and what is wrong with it, or ''."""
+    for path in sorted(p for p in results.rglob("*") if p.is_file()):
+        record = path.with_suffix(".json")
+        if path.suffix == ".npz" and record.is_file():
+            continue
+        try:
+            kind_of(record).read(path.parent, path.stem)
+        except LnattnError as error:
+            yield path, str(error)
+        else:
+            wrong = read_json(path).get("command") != command_of(path)
+            yield path, "its record names another command than makes it again" if wrong else ""

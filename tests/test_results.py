@@ -1,0 +1,55 @@
+"""Every frozen file has a reader, and names the command that makes it again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from lnattn.book.results import command_of, kind_of, name_command, read_all
+from lnattn.cli import COMMANDS, main
+from lnattn.errors import ResultError
+from lnattn.paths import data_folder
+
+RESULTS = data_folder() / "results"
+
+
+def test_everything_that_is_frozen_is_read_and_names_its_command():
+    found = list(read_all(RESULTS))
+    assert len(found) > 40
+    assert [(path.name, wrong) for path, wrong in found if wrong] == []
+
+
+def test_commands_are_those_of_the_command_line_or_of_make():
+    makefile = (RESULTS.parents[1] / "Makefile").read_text()
+    for path in RESULTS.rglob("*.json"):
+        program, task, *_ = command_of(path).split()
+        known = COMMANDS if program == "lnattn" else makefile
+        assert task in known, path
+
+
+def test_stray_damaged_and_misnamed_files_are_told(tmp_path, capsys):
+    shutil.copytree(RESULTS / "book-gpt2", tmp_path / "tiny")
+    (tmp_path / "tiny" / "notes.txt").write_text("?")
+    (tmp_path / "tiny" / "orphan.npz").write_bytes(b"")
+    whole = (tmp_path / "tiny" / "survey.npz").read_bytes()
+    (tmp_path / "tiny" / "survey.npz").write_bytes(whole[:50])
+    wrong = {path.name: why for path, why in read_all(tmp_path)}
+    assert "belongs to no study" in wrong["notes.txt"]
+    assert "belongs to no study" in wrong["orphan.npz"]
+    assert "cannot be read" in wrong["survey.json"]
+    assert "another command" in wrong["detokenization.json"]
+    name_command(tmp_path / "tiny" / "detokenization.json")
+    record = json.loads((tmp_path / "tiny" / "detokenization.json").read_text())
+    assert record["command"] == "lnattn freeze tiny --only detokenization"
+    assert main(["verify", "--folder", str(tmp_path)]) == 1
+    assert "survey.json: " in capsys.readouterr().out
+
+
+def test_a_result_of_another_study_is_refused(tmp_path):
+    for suffix in (".npz", ".json"):
+        source = RESULTS / "gpt2" / f"selectability-positions{suffix}"
+        shutil.copy(source, tmp_path / f"position{suffix}")
+    with pytest.raises(ResultError, match="no frozen PositionOnly"):
+        kind_of(tmp_path / "position.json").read(tmp_path, "position")

@@ -23,6 +23,7 @@ from lnattn.studies.selectability import evaluation as results
 from lnattn.studies.selectability import first_layers as models
 from lnattn.studies.selectability import words
 from lnattn.studies.selectability.decide import selectability
+from lnattn.studies.selectability.papers_search import bounded_search
 from lnattn.studies.selectability.random_keys import random_grid
 from lnattn.studies.selectability.small_models import keys_of_layers, load_arm, packed, train_arm
 from lnattn.text.corpora import read_documents
@@ -170,6 +171,28 @@ def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen, monk
         lambda: figures.shares_by_width([full, unscaled]),
     ):
         mpl.pyplot.close(draw())
+
+
+def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "SHORTEST", 40)
+    monkeypatch.setattr(results, "LONGEST", 64)
+    options = {"windows": 3, "searched": 2, "seed": 1}
+    path = results.freeze_table_1(arms, text, TOKENIZER, tmp_path, **options)
+    arrays, record = read_result(tmp_path, path.stem)
+    texts = results.text_windows(text, TOKENIZER)
+    assert record["of_windows"] == len(texts) > 3
+    assert list(record["weights_sha256"]) == ["full", "no-scaling"]
+    chosen = np.random.default_rng(1).choice(len(texts), 3, replace=False)
+    model, _ = load_arm(arms[1])
+    for w, window in enumerate(chosen):
+        rounded = keys_of_layers(model.float(), texts[window])["keys"]
+        precise = keys_of_layers(model.double(), texts[window])["keys"]
+        for layer in range(2):
+            assert arrays["exact"][1, layer, w] == selectability(precise[layer]).unselectable
+            if w < 2:
+                assert arrays["search"][1, layer, w] == bounded_search(rounded[layer]).unselectable
+    with pytest.raises(CorpusError, match="100 were asked for"):
+        results.freeze_table_1(arms, text, TOKENIZER, tmp_path)
 
 
 def test_a_frozen_evaluation_is_not_made_twice_and_a_false_certificate_stops_it(

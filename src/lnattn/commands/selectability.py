@@ -3,6 +3,7 @@
 keys      verdicts on the rows of a .npy file, every certificate verified
 train     train one arm of the language-model experiment, resumably
 evaluate  decide all keys of trained arms on a text, and freeze the result
+table-1   the papers' Table 1 on random windows, exactly and by their search
 words     mark the words of a treebank's sentences that no query of a trained arm can select
 lengths   how long the documents of a text are in GPT-2's tokens (its vocab.json and merges.txt)
 """
@@ -17,8 +18,10 @@ EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --json
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
+  lnattn selectable table-1 runs/d8-no-scaling-s? --text contexts.jsonl --windows 100 --out DIR
 """
 
+TASKS = ["keys", "train", "evaluate", "table-1", "words", "lengths"]
 #: Options of `train` that replace the paper's shape (`unselectable_lm.PAPER_SHAPE`).
 PLAN = {
     "d_model": (int, "width (default: the paper's 8)"),
@@ -31,7 +34,7 @@ PLAN = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("task", choices=["keys", "train", "evaluate", "words", "lengths"])
+    parser.add_argument("task", choices=TASKS)
     parser.add_argument("input", nargs="*", help="a .npy file, texts, runs, or a model")
     parser.add_argument("--out", metavar="FOLDER", help="where to write what is frozen")
     parser.add_argument("--loose", action="store_true", help="keys: copies count as one key")
@@ -45,18 +48,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name, (kind, meaning) in PLAN.items():
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=kind, metavar="N", help=f"train: {meaning}")
-    parser.add_argument("--text", metavar="FILE", help="evaluate, words, lengths: the text to read")
-    parser.add_argument("--windows", type=int, default=24, help="evaluate: windows (default: 24)")
+    parser.add_argument("--text", metavar="FILE", help="the text to read (not of keys, train)")
+    parser.add_argument("--windows", type=int, default=24, help="windows of the text (default: 24)")
     parser.add_argument(
-        "--searched", type=int, default=2, help="evaluate: windows for the papers' search"
+        "--searched", type=int, default=2, help="on how many to search as the papers do"
     )
 
 
 def run(args: argparse.Namespace) -> None:
-    tasks = {
-        "keys": _keys, "train": _train, "evaluate": _evaluate, "words": _words, "lengths": _lengths
-    }  # fmt: skip
-    tasks[args.task](args)
+    tasks = (_keys, _train, _evaluate, _table_1, _words, _lengths)
+    dict(zip(TASKS, tasks, strict=True))[args.task](args)
 
 
 def _keys(args: argparse.Namespace) -> None:
@@ -136,6 +137,21 @@ def _evaluate(args: argparse.Namespace) -> None:
     written = [name_command(path) for path in sorted(Path(out).glob("lm-*.json"))]
     if args.json:
         print(json.dumps({"written": [path.name for path in written]}))
+
+
+def _table_1(args: argparse.Namespace) -> None:
+    from lnattn.paths import data_folder
+    from lnattn.studies.selectability.evaluation import freeze_table_1
+
+    path = freeze_table_1(
+        _needed(args.input, "the folders of trained arms"),
+        _needed(args.text, "--text"),
+        data_folder() / "book-gpt2",
+        _needed(args.out, "--out"),
+        args.windows,
+        args.searched,
+    )
+    print(json.dumps({"written": str(path)}) if args.json else path)
 
 
 def _words(args: argparse.Namespace) -> None:

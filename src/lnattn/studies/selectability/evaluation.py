@@ -95,13 +95,15 @@ def evaluate(
     return Evaluation(exact, rank, search, genuine, certificates, by_program)
 
 
-def text_windows(source: Path | str, tokenizer: Path | str, most: int) -> list[list[int]]:
-    """The first `most` windows of `SHORTEST` to `LONGEST` tokens, packed from whole documents."""
+def text_windows(
+    source: Path | str, tokenizer: Path | str, most: int | None = None
+) -> list[list[int]]:
+    """Windows of `SHORTEST` to `LONGEST` tokens, packed from whole documents: all, or the first."""
     bpe = load_tokenizer(tokenizer)
     documents = bpe(list(read_documents([source])), add_special_tokens=False, verbose=False)
     windows = packed(documents["input_ids"], SHORTEST, LONGEST)
-    if len(windows) < most:
-        raise CorpusError(f"{source} fills {len(windows)} windows, and {most} were asked for.")
+    if len(windows) < (most or 1):
+        raise CorpusError(f"{source} fills {len(windows)} windows, and {most or 1} were asked for.")
     return windows[:most]
 
 
@@ -211,6 +213,52 @@ def frozen_arms(folder: Path | str) -> list[FrozenArm]:
         raise ResultError(f"{folder} holds no evaluated model; run `lnattn selectable evaluate`.")
     arms = [read_arm(folder, name) for name in names]
     return sorted(arms, key=lambda one: (one.d, one.arm, one.seed, one.steps))
+
+
+def freeze_table_1(
+    folders: Sequence[Path | str],
+    source: Path | str,
+    tokenizer: Path | str,
+    out: Path | str,
+    windows: int = 100,
+    searched: int = 3,
+    seed: int = 0,
+) -> Path:
+    """Table 1 like for like: random windows, the same for all arms, exactly and by the search.
+
+    windows: how many to decide; searched: on how many of them to run the papers' search as well,
+    which takes a linear program for most unselectable keys. Freezes `table-1` with exact [arm layer
+    window], of keys in float64, and search [arm layer searched], in float32, on the first windows.
+    Raises `CorpusError` where the text is too short.
+    """
+    texts = text_windows(source, tokenizer)
+    if len(texts) < windows:
+        raise CorpusError(f"{source} fills {len(texts)} windows, and {windows} were asked for.")
+    chosen = np.random.default_rng(seed).choice(len(texts), windows, replace=False)
+    exact, search, hashes = [], [], {}
+    for folder in map(Path, folders):
+        model, record = load_arm(folder)
+        precise = copy.deepcopy(model).double()
+        hashes[folder.name] = record["weights_sha256"]
+        keys = [keys_of_layers(precise, texts[w])["keys"] for w in chosen]
+        exact.append([[selectability(layer).unselectable for layer in found] for found in keys])
+        rounded = [keys_of_layers(model, texts[w])["keys"] for w in chosen[:searched]]
+        search.append([[bounded_search(layer).unselectable for layer in one] for one in rounded])
+    record = provenance(
+        function="lnattn.studies.selectability.evaluation.freeze_table_1",
+        weights_sha256=hashes,
+        text=Path(source).name,
+        text_sha256=sha256_of_file(source),
+        windows=windows,
+        searched=searched,
+        of_windows=len(texts),
+        seed=seed,
+    )
+    arrays = {
+        name: np.array(shares).transpose(0, 2, 1)
+        for name, shares in (("exact", exact), ("search", search))
+    }
+    return write_result(out, "table-1", arrays, record)
 
 
 def freeze_lengths(source: Path | str, gpt2_files: Path | str, out: Path | str) -> Path:

@@ -68,12 +68,9 @@ def test_the_ledger_follows_from_the_frozen_results():
         ratio = majority.slowdown(main, name, "layernorm", accuracy=0.85)
         assert ratio is not None
         kept = entries["B4", f"majority, {model}"]
-        common = set(main.of(name).seeds) & set(main.of("layernorm").seeds)
-        if kept["seeds"] != len(common):
+        if "85%" not in kept:
             pytest.skip("chapter 10 was executed before these results were frozen; build it again")
-        assert (kept["ratio"], kept["low"], kept["high"]) == pytest.approx(
-            (ratio.value, ratio.low, ratio.high)
-        )
+        assert kept["85%"] == pytest.approx(ratio.value)
         fall = majority.fall_of_the_angle(main.of(name)).value
         assert entries["B5", f"majority, {model}"]["without"] == pytest.approx(fall)
 

@@ -299,6 +299,12 @@ def test_figures_are_drawn(frozen):
     assert len(figures.keys_and_queries(found, (("layernorm", 0), ("rms", 1))).axes) == 2
     panels = {"here": [found.of("rms")], "there": [found.of("layernorm")]}
     assert len(figures.arrival(panels, accuracy=0.9).axes) == 2
+    pairs = {"never": ("rms", "layernorm"), "same": ("layernorm", "layernorm")}
+    ratios = figures.ratio_curves(found, pairs, [0.1, 2.0], [0.5, -1.0])
+    for ax in ratios.axes:
+        assert len(ax.lines) == 3
+        # Nobody has twice the right answers, or a negative loss: there is no ratio to draw.
+        assert all(np.isnan(line.get_ydata()[-1]) for line in ax.lines[:2])
     assert set(figures.LOOKS) == set(figures.SHORT)
 
 

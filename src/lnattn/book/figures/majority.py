@@ -21,7 +21,7 @@ from lnattn.book.style import (
     VERMILION,
     WIDTH,
 )
-from lnattn.studies.majority.results import Curves, Experiment, epochs_to
+from lnattn.studies.majority.results import Curves, Experiment, epochs_to, slowdown
 
 #: Colour and line of every arm: solid with projection, dashed without; blue and green norm √d.
 LOOKS: Mapping[str, tuple[str, str]] = {
@@ -96,6 +96,40 @@ def _band(ax: Axes, curves: Curves, measure: str) -> None:
     ax.plot(
         curves.epoch, np.median(values, axis=0), line, color=colour, lw=1.7, label=SHORT[curves.arm]
     )
+
+
+def ratio_curves(
+    experiment: Experiment,
+    pairs: Mapping[str, tuple[str, str]],
+    accuracies: Sequence[float],
+    losses: Sequence[float],
+) -> Figure:
+    """How many times more epochs the slow arm of each pair needs, against the level to be reached.
+
+    pairs: title → (slow arm, fast arm). Bands: 95 % bootstrap intervals over seeds; where they or
+    the ratio itself are not bounded, because runs never arrive, the curve or band ends.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.7), sharey=True)
+    looks = ((VERMILION, "-"), (BLUE, "-"), (ORANGE, "--"), (GREEN, ":"))
+    for (title, (slow, fast)), (colour, line) in zip(pairs.items(), looks, strict=False):
+        for ax, kind, levels in ((left, "accuracy", accuracies), (right, "loss", losses)):
+            found = [slowdown(experiment, slow, fast, **{kind: level}) for level in levels]
+            value, low, high = np.array(
+                [[np.nan] * 3 if one is None else [one.value, one.low, one.high] for one in found]
+            ).T
+            high = np.where(np.isinf(high), np.nan, high)
+            ax.fill_between(levels, low, high, color=colour, alpha=0.2, lw=0)
+            ax.plot(levels, value, line, color=colour, lw=1.7, label=title)
+    for ax in (left, right):
+        ax.axhline(1, color=GREY, lw=1)
+        ax.set_yscale("log")
+    left.set_yticks([0.7, 1, 2, 3, 5], labels=["0.7", "1", "2", "3", "5"])
+    left.minorticks_off()
+    right.invert_xaxis()
+    left.set(xlabel="test accuracy to be reached", ylabel="epochs, slow arm over fast arm")
+    right.set_xlabel("training loss to be reached")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left")
+    return figure
 
 
 def keys_and_queries(

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import attention_layer, embeddings_of, random_gpt2
+from scipy import sparse
 from scipy.stats import spearmanr
 
 from lnattn import Embeddings, fold
@@ -21,6 +22,7 @@ from lnattn.studies.position.first_token import first_token_switch, first_token_
 from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
 from lnattn.studies.position.variance import (
     frequency_study,
+    information_gain,
     position_outliers,
     token_norms,
     variance_of_inputs,
@@ -207,3 +209,27 @@ def test_bad_input_is_refused_in_one_sentence(folded, embeddings):
         position_outliers(embeddings.W_P[:4])
     with pytest.raises(ShapeError, match="at least two positions"):
         first_token_switch(folded, embeddings.W_P[:1], InverseSigma(np.ones(1), None, None))
+
+
+def test_information_gain_is_zero_for_independent_and_large_for_certain_successors():
+    generator = np.random.default_rng(0)
+    weights = np.arange(1, 21) / 210
+    counts = generator.multinomial(20_000, np.outer(weights, weights).ravel()).reshape(20, 20)
+    counts[0] = 0
+    gain = information_gain(sparse.csr_array(counts))
+    assert np.isnan(gain[0])
+    assert np.abs(gain[1:]).max() < 0.05
+    counts[3] = 0
+    counts[3, 7] = 1000
+    certain = information_gain(sparse.csr_array(counts))
+    by_hand = -np.log(counts[:, 7].sum() / counts.sum())
+    assert certain[3] == pytest.approx(by_hand, abs=0.05)
+    assert certain[3] > 5 * np.nanmax(np.abs(certain[4:]))
+
+
+def test_information_gain_of_rare_tokens_is_not_their_rarity():
+    """Few independent pairs look informative; with the successors dealt anew they do not."""
+    generator = np.random.default_rng(1)
+    counts = np.zeros((400, 400), dtype=np.int64)
+    np.add.at(counts, (generator.integers(400, size=4000), generator.integers(400, size=4000)), 1)
+    assert abs(np.nanmean(information_gain(sparse.csr_array(counts)))) < 0.05

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator
 
 from lnattn.attention.terms import TERMS
+from lnattn.book.figures.position import head_grid
 from lnattn.book.style import SEQUENTIAL, TERM_COLOURS, WIDTH
 from lnattn.studies.contribution.study import LEVELS, Contributions
 
@@ -49,6 +50,22 @@ def by_position(result: Contributions) -> Figure:
         ylabel="contribution (nats)",
     )
     figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6)
+    return figure
+
+
+def by_head_and_position(result: Contributions) -> Figure:
+    """Mean over documents of every head against the query's position (the paper's Fig. 13)."""
+    figure, axes = head_grid(result.n_heads)
+    positions = np.arange(result.mean.shape[-1])
+    for head, ax in enumerate(axes):
+        for term, (colour, line) in STYLES.items():
+            mean = result.mean[TERMS.index(term), head]
+            shown = np.isfinite(mean) & (mean > 0)
+            ax.plot(positions[shown], mean[shown], color=colour, ls=line, lw=1, label=_symbol(term))
+        ax.set_yscale("log")
+    figure.supxlabel("position i of the query", fontsize=11)
+    figure.supylabel("contribution (nats)", fontsize=11)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
     return figure
 
 

@@ -13,7 +13,7 @@ from sphinx.application import Sphinx
 from sphinx.config import Config
 
 #: Signs of the verdicts; FreeSerif, the font that Sphinx sets, has them in its upright cut only.
-UPRIGHT = "◐✓✗"
+UPRIGHT = "◐○✓✗"
 
 
 def preamble(macros: Mapping[str, Sequence[Any]]) -> str:

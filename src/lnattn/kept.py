@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -30,8 +30,6 @@ from lnattn.errors import ResultError
 from lnattn.paths import cache_folder
 from lnattn.progress import say
 from lnattn.storage import package_versions, sha256_of_file, write_json
-
-Result = TypeVar("Result")
 
 #: Results that nobody has asked for in so many days are deleted.
 DAYS = 60
@@ -51,10 +49,10 @@ def studies_folder() -> Path:
 def kept(
     study: str,
     key: Mapping[str, Any],
-    compute: Callable[[], Result],
-    write: Callable[[Result, Path], object],
-    read: Callable[[Path], Result],
-) -> Result:
+    compute: Callable[[], Any],
+    write: Callable[[Any, Path], object],
+    read: Callable[[Path], Any],
+) -> Any:
     """What `compute` returns: read from disk if it was kept under this key, else computed and kept.
 
     study: a name, also that of the folder; key: what the result depends on besides the code, as

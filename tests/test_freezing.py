@@ -267,3 +267,14 @@ def test_help_has_examples_and_the_page_shows_it(command, capsys) -> None:
     assert "--json" in shown
     page = (Path(__file__).parents[1] / "notebooks" / "cli.md").read_text(encoding="utf-8")
     assert f'print(help_text("{command}"))' in page
+
+
+def test_a_verdict_that_changed_is_listed() -> None:
+    """Also where every number behind it stayed: the rule may be another."""
+    before, after = (
+        ({}, {"verdicts": [{"claim": "K6", "verdict": verdict}]}) for verdict in ("holds", "fails")
+    )
+    assert list(freezing._differences(before, after, 0.1)) == [
+        "K6: 'holds' when frozen, 'fails' now"
+    ]
+    assert not list(freezing._differences(before, before, 0.1))

@@ -25,6 +25,7 @@ from lnattn.book.samples import (
     tokenizer_of,
 )
 from lnattn.claims import survey
+from lnattn.claims.verdicts import NOT_COMPUTABLE
 from lnattn.errors import LnattnError, ResultError
 from lnattn.kept import computing_anew, kept
 from lnattn.models.checkpoints import load_first_layer
@@ -249,9 +250,9 @@ def _differences(frozen: Result, anew: Result, tolerance: float) -> Iterator[str
             yield f"{name} is only in the {'frozen' if name in frozen[0] else 'new'} result"
         else:
             yield from compare_arrays(name, frozen[0][name], anew[0][name], tolerance)
-    for old, new in zip(frozen[1].get("findings", []), anew[1].get("findings", []), strict=False):
-        if old["holds"] != new["holds"]:
-            yield f"{old['claim']}: holds = {old['holds']} when frozen, {new['holds']} now"
+    for old, new in zip(frozen[1].get("verdicts", []), anew[1].get("verdicts", []), strict=False):
+        if old["verdict"] != new["verdict"]:
+            yield f"{old['claim']}: {old['verdict']!r} when frozen, {new['verdict']!r} now"
 
 
 def compare_arrays(
@@ -292,7 +293,7 @@ def _what_was_read(record: Mapping[str, Any]) -> Any:
 
 def _of_a_part(record: Mapping[str, Any]) -> bool:
     """Whether a survey was made of a checkpoint without token embeddings."""
-    return any("token embeddings" in finding["note"] for finding in record.get("findings", ()))
+    return any(one["verdict"] == NOT_COMPUTABLE for one in record.get("verdicts", ()))
 
 
 def _entry(record: Mapping[str, Any], *keys: str) -> Any:

@@ -13,6 +13,7 @@ from test_distance_terms import random_relative
 
 from lnattn import FirstLayer
 from lnattn.attention.distance import DISTANCE_TERMS
+from lnattn.book import rotary
 from lnattn.book.figures import rotary as figures
 from lnattn.book.rotary import RotaryStudy, difference_of_twins, rotary_study
 from lnattn.claims import distance as rules
@@ -101,6 +102,19 @@ def everything():
     counts = {skip: Counts.from_documents([stream], WORDS, skip=skip) for skip in (1, 2, 3)}
     texts = [stream[:30].tolist(), stream[30:70].tolist()]
     return model, counts, rotary_study(model, counts, texts, queries=20)
+
+
+def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch):
+    model, counts, _ = everything
+    monkeypatch.setattr(rotary, "load_first_layer", lambda name: model)
+    monkeypatch.setattr(rotary, "sample_tokens", lambda model: [[1, 2, 5, 4, 3]])
+    files = [str(counts[skip].save(tmp_path / f"{skip}.npz")) for skip in (1, 2, 3)]
+    path = rotary.main(["tiny", *files, "--out", str(tmp_path / "tiny")])
+    again = RotaryStudy.read(tmp_path / "tiny")
+    wanted = rotary_study(model, counts, [[1, 2, 5, 4, 3]])
+    np.testing.assert_array_equal(again.own, wanted.own)
+    assert path.name == "rotary.json"
+    assert again.record["command"].startswith("python -m lnattn.book.rotary ")
 
 
 def test_a_study_is_frozen_and_read(everything, tmp_path):

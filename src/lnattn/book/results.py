@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lnattn.book import benchmark_report
+from lnattn.book.rotary import RotaryStudy
 from lnattn.book.small_models import read_looks
 from lnattn.claims import survey
 from lnattn.claims.frozen import frozen_entries
@@ -64,6 +65,11 @@ KINDS = (
     _of_model("contribution", Contributions),
     _of_model("survey", survey.read_survey),
     _of_model("survey-null", survey.read_survey),
+    Kind(
+        "*/rotary.json",
+        RotaryStudy.read,
+        "python -m lnattn.book.rotary MODEL COUNTS COUNTS_2 COUNTS_3 --out data/results/{folder}",
+    ),
     _looks("over-training", "RUN"),
     _looks("small-models", "RUN --grid RUNS"),
     _of_model(first_layers.POSITIONS, first_layers.HeadShares),

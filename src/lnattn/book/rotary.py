@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -15,10 +16,12 @@ from jaxtyping import Float
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.folding import fold
 from lnattn.attention.relative import mean_vectors
+from lnattn.book.samples import sample_tokens
 from lnattn.claims.survey import dealt_anew
 from lnattn.errors import ResultError
+from lnattn.models.checkpoints import load_first_layer
 from lnattn.relative import RelativeFirstLayer
-from lnattn.storage import provenance, read_result, write_result
+from lnattn.storage import Result, provenance, sha256_of_file
 from lnattn.studies.affinity.at_distance import curve_over_distance, vectors_at_distance
 from lnattn.studies.affinity.auroc import Neighbours
 from lnattn.studies.affinity.distances import (
@@ -48,14 +51,9 @@ NAMES = (
     ("Puerto", "Rico"), ("high", "school"), ("video", "game"), ("years", "old"),
 )  # fmt: skip
 
-_ARRAYS = (
-    "queries", "own", "wrong", "curve", "null_curve", "share", "spread", "rho", "asserted_low",
-    "asserted_high", "divergence", "pairs", "pair_curves", "pair_ranks", "chance_ranks",
-)  # fmt: skip
-
 
 @dataclass(frozen=True, eq=False)
-class RotaryStudy:
+class RotaryStudy(Result):
     """Chapter 13's numbers of one model. Made by `rotary_study`.
 
     queries, own, wrong: as in `DistanceGrid`, turns and pairs 1, 2 and 3 apart; curve, null_curve:
@@ -67,6 +65,8 @@ class RotaryStudy:
     key, divided by the scale; pair_ranks, chance_ranks: [pair head], one token apart, of the pair
     and of a wrong query.
     """
+
+    NAME: ClassVar[str] = "rotary"
 
     queries: np.ndarray
     own: np.ndarray
@@ -98,18 +98,6 @@ class RotaryStudy:
         """Attention by the last term alone on the nearest keys, over all distances."""
         curve = self.null_curve if null else self.curve
         return torch.from_numpy(curve).softmax(dim=-1)[:, :near].sum(dim=-1).numpy()
-
-    def write(self, folder: Path | str, name: str = "rotary") -> Path:
-        """Freeze as folder/name.npz and .json."""
-        return write_result(folder, name, {key: getattr(self, key) for key in _ARRAYS}, self.record)
-
-    @classmethod
-    def read(cls, folder: Path | str, name: str = "rotary") -> RotaryStudy:
-        """Read a frozen study; `ResultError` if it is missing, damaged, or another one."""
-        arrays, record = read_result(folder, name)
-        if set(arrays) != set(_ARRAYS):
-            raise ResultError(f"{folder}/{name}.npz is no study of a rotary model; recompute it.")
-        return cls(**arrays, record=record)
 
 
 def rotary_study(
@@ -206,3 +194,26 @@ def difference_of_twins(
     some = TokenVectors(every.queries[:, tokens], every.keys, tokens)
     learned = distance_grid({1: some}, {1: Neighbours.before(counts.bigrams)}, seed)
     return skill_difference(study.grid, learned, seed=seed)
+
+
+def main(arguments: Sequence[str] | None = None) -> Path:
+    """Freeze the study of a model, from counts of pairs 1, 2 and 3 apart and the book's sample."""
+    parser = argparse.ArgumentParser(prog="python -m lnattn.book.rotary", description=main.__doc__)
+    parser.add_argument("model", help="a model's name, a hub id, or a folder")
+    parser.add_argument("counts", nargs=3, help="files of `lnattn count` with --skip 1, 2 and 3")
+    parser.add_argument("--out", required=True, metavar="FOLDER")
+    given = parser.parse_args(arguments)
+    model = load_first_layer(given.model)
+    counts = {skip: Counts.load(path) for skip, path in enumerate(given.counts, start=1)}
+    source = {
+        "revision": model.provenance.get("revision"),
+        "counts_sha256": [sha256_of_file(path) for path in given.counts],
+    }
+    study = rotary_study(model, counts, sample_tokens(model), source=source)
+    from lnattn.book.results import name_command  # which reads this study
+
+    return name_command(study.write(given.out))
+
+
+if __name__ == "__main__":
+    print(main())

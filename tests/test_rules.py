@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnattn.claims import brody, frames, kamoda, listed, subwords, verdicts
+from lnattn.claims import brody, distance, frames, kamoda, listed, subwords, verdicts
 from lnattn.claims.listed import claim, claims
 from lnattn.claims.verdicts import (
     FAILS,
@@ -31,7 +31,7 @@ from lnattn.claims.verdicts import (
 )
 from lnattn.errors import ResultError
 
-MODULES = (kamoda, brody, frames, subwords)
+MODULES = (kamoda, brody, frames, subwords, distance)
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_the_claims_come_with_the_package(installed, tmp_path) -> None:
         assert record["reproduced"] in text
     assert "not computed yet" not in text
     assert text.splitlines()[-1].endswith(".")
-    assert " claims hold on book-gpt2" in text.splitlines()[-1]
+    assert "Asked of book-gpt2, which stands in for it, " in text.splitlines()[-1]
     (row,) = json.loads(run(installed, tmp_path, "-m", "lnattn.cli", "claims", "K5", "--json"))
     k5 = [record for record in frozen["records"] if record["id"] == "K5"]
     assert [found["verdict"] for found in row["found"]] == [record["verdict"] for record in k5]

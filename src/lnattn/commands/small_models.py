@@ -8,6 +8,7 @@ same command goes on where it stopped, and what is there is frozen after every m
 from __future__ import annotations
 
 import argparse
+import json
 
 EXAMPLES = """examples:
   lnattn small-models my-run --out data/results/book-gpt2
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=2048, metavar="N", help="of each model (default: 2048)"
     )
     parser.add_argument("--compiled", action="store_true", help="torch.compile the training")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON lines")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -67,6 +69,9 @@ def run(args: argparse.Namespace) -> None:
         looks.append(table.assign(step=one.step, tokens=one.tokens, **columns))
         facts["weights_sha256"][words] = model.provenance["weights_sha256"]
         path = name_command(freeze_looks(args.out, name, looks, **facts))
+        if args.json:
+            print(json.dumps({"of": words, "heads": table.to_dict("records")}), flush=True)
+            continue
         best = table.iloc[-1]
         print(
             f"{words}, {one.tokens / 1e6:.1f} million tokens: {best['found']:.1%} of "
@@ -74,4 +79,5 @@ def run(args: argparse.Namespace) -> None:
             f"{table['previous'].max():.2f} by position on the previous token",
             flush=True,
         )
-    print(path)
+    if not args.json:
+        print(path)

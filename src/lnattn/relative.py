@@ -188,6 +188,10 @@ class TokenEmbeddings(_Weights):
     def n_positions(self) -> int:
         return len(self.W_P)
 
+    def tokens(self) -> Tensor:
+        """What the six-term analyses ask for; they end here with the sentence of `W_P`."""
+        return self.W_P
+
     def rows(self, token_ids: Int[Tensor, "n"] | slice) -> Float[Tensor, "n d_model"]:
         """What the first block reads for these tokens, in single precision or wider."""
         some = self.W_E[token_ids]

@@ -181,6 +181,10 @@ def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path
     arrays, record = read_result(tmp_path, path.stem)
     texts = results.text_windows(text, TOKENIZER)
     assert record["of_windows"] == len(texts) > 3
+    assert results.read_table_1(tmp_path)[1] == record
+    write_json(tmp_path / "table-1.json", {**record, "windows": 4})
+    with pytest.raises(ResultError, match="windows that table-1"):
+        results.read_table_1(tmp_path)
     assert list(record["weights_sha256"]) == ["full", "no-scaling"]
     chosen = np.random.default_rng(1).choice(len(texts), 3, replace=False)
     model, _ = load_arm(arms[1])

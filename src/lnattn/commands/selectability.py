@@ -151,7 +151,7 @@ def _table_1(args: argparse.Namespace) -> None:
         args.windows,
         args.searched,
     )
-    print(json.dumps({"written": str(path)}) if args.json else path)
+    _written(path, args)
 
 
 def _words(args: argparse.Namespace) -> None:

@@ -261,6 +261,15 @@ def freeze_table_1(
     return write_result(out, "table-1", arrays, record)
 
 
+def read_table_1(folder: Path | str, name: str = "table-1") -> tuple[dict, dict[str, Any]]:
+    """What `freeze_table_1` froze: arrays and record; `ResultError` where they do not fit."""
+    arrays, record = read_result(folder, name)
+    arms, layers, windows = arrays["exact"].shape
+    if arrays["search"].shape != (arms, layers, record["searched"]) or windows != record["windows"]:
+        raise ResultError(f"{name}.npz does not have the windows that {name}.json names; redo it.")
+    return arrays, record
+
+
 def freeze_lengths(source: Path | str, gpt2_files: Path | str, out: Path | str) -> Path:
     """How long the documents of a text are in GPT-2's tokens, as the frozen result `lengths`.
 

@@ -60,6 +60,8 @@ def test_every_link_inside_the_site_leads_somewhere(page):
         path = (here.parent / unquote(urlsplit(target).path)).resolve() if target else here
         if path.is_dir():
             path /= "index.html"
+        if path.name == "token-explorer.html" and "=" in anchor:
+            anchor = ""  # a view of the explorer, which its own script opens
         if not path.is_file() or (
             anchor and path.suffix == ".html" and unquote(anchor) not in anatomy(path).ids
         ):
@@ -160,5 +162,7 @@ def test_icons_are_loaded_once(tmp_path):
 def test_the_site_is_small():
     files = [path for path in SITE.rglob("*") if path.is_file()]
     other = SITE / EMBEDDED
-    total = sum(path.stat().st_size for path in files if not path.is_relative_to(other))
+    explorer = SITE / "_static" / "explorer"  # has a bound of its own: test_explorer
+    apart = [path for path in files if not path.is_relative_to(other)]
+    total = sum(path.stat().st_size for path in apart if not path.is_relative_to(explorer))
     assert total < 30e6, f"{total / 1e6:.1f} MB"

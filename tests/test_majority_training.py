@@ -19,6 +19,7 @@ from lnattn.studies.majority.model import (
     MajorityTransformer,
     arm,
     initial_parameters,
+    other_normals,
     sequences,
 )
 from lnattn.studies.majority.task import MajorityData
@@ -70,9 +71,9 @@ def compare(stack: Stack, tolerance: float) -> None:
             assert difference <= tolerance * largest, name
 
 
-@pytest.mark.parametrize("name", MAIN_ARMS)
+@pytest.mark.parametrize("name", [*MAIN_ARMS, "other-normal", "five-normals"])
 def test_loss_and_gradients_equal_autograd(name):
-    """float64, all five arms, two runs at a time; 240 sequences are several tiles a class."""
+    """float64, seven arms, two runs at a time; 240 sequences are several tiles a class."""
     stack = Stack(arm(name), replace(SMALL, batch=240), (3, 4), dtype=torch.float64)
     disturb(stack)
     compare(stack, 1e-12)
@@ -267,6 +268,32 @@ def test_norms_of_the_arms(name):
         )
     along = y.sum(dim=-1).abs()
     assert (along < 1e-12).all() if chosen.project else (along > 0.01).any()
+
+
+@pytest.mark.parametrize(("name", "lost"), [("other-normal", 1), ("three-normals", 3)])
+def test_other_normal_vectors(name, lost):
+    """What is projected along is gone, and nothing else: y is orthogonal to each normal vector."""
+    x = torch.randn(50, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.4
+    chosen = arm(name)
+    normals = other_normals(8, chosen.others)
+    torch.testing.assert_close(normals @ normals.mT, torch.eye(chosen.others).double())
+    assert float(normals.sum(dim=-1).abs().max()) < 1e-12
+    y = chosen.normalise(x)
+    assert float((y @ normals.mT).abs().max()) < 1e-12
+    assert torch.linalg.matrix_rank(y, tol=1e-9) == 8 - lost
+    with pytest.raises(ShapeError, match="leave nothing of 3 dimensions"):
+        other_normals(3, 2)
+
+
+def test_another_normal_vector_is_layernorm_in_turned_coordinates():
+    """With R orthogonal and u R = 1/√d: y_u(x) R = LN(x R), before gain and bias."""
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randn(20, 8, dtype=torch.float64, generator=generator)
+    (u,), ones = other_normals(8, 1), torch.ones(8, dtype=torch.float64) / math.sqrt(8)
+    w = u - ones
+    R = torch.eye(8).double() - 2 * torch.outer(w, w) / w.dot(w)  # the reflection that swaps them
+    turned = arm("other-normal").normalise(x) @ R
+    torch.testing.assert_close(turned, arm("layernorm").normalise(x @ R))
 
 
 def test_layernorm_arm_is_torchs_layer_norm():

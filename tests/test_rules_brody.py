@@ -24,7 +24,7 @@ def verdict(found) -> str:
 
 
 def test_every_claim_of_the_paper_has_its_rule():
-    assert {name for name in RULES if name[0] == "B"} == {f"B{number}" for number in range(1, 12)}
+    assert {name for name in RULES if name[0] == "B"} == {f"B{number}" for number in range(1, 14)}
 
 
 def test_b1():
@@ -150,6 +150,40 @@ def test_b6():
     assert verdict(asked([10], [10])) == FAILS
     assert verdict(asked([10], [50], runs=2)) == UNDECIDED
     assert asked([10], [50]).values == pytest.approx({"with": 10, "without": 50})
+
+
+@pytest.mark.parametrize(
+    ("other", "several", "expected"),
+    [
+        (100, 100, HOLDS),
+        (100, 200, HOLDS_IN_PART),
+        (200, 100, FAILS),
+        (50, 50, HOLDS),
+    ],
+)
+def test_b13(other, several, expected):
+    def asked(noise, runs=6):
+        spread = 1 + noise * np.linspace(-1, 1, runs)
+        arms = (("layernorm", 100), ("other-normal", other), ("three-normals", several))
+        # The projected arm has its seeds in the other order, or all ratios would be the same.
+        found = [
+            curves(name, list(pace * spread[:: 1 if i else -1]))
+            for i, (name, pace) in enumerate(arms)
+        ]
+        return brody.b13(
+            Experiment(tuple(found), {}), "other-normal", ["three-normals"], model=MODEL
+        )
+
+    assert verdict(asked(0.02)) == expected
+    if other == 100:
+        assert verdict(asked(0.9)) == UNDECIDED
+        assert verdict(asked(0.02, runs=4)) == UNDECIDED
+
+
+def test_b12():
+    assert verdict(brody.b12([584, 413_752, 446_250], model="no model")) == HOLDS
+    assert verdict(brody.b12([584, 413_499, 446_250], model="no model")) == HOLDS_IN_PART
+    assert verdict(brody.b12([585, 413_499, 458_458], model="no model")) == FAILS
 
 
 # --- unselectable keys -------------------------------------------------------------------------

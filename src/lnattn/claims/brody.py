@@ -23,6 +23,7 @@ from lnattn.claims.verdicts import (
     Outcome,
     rule,
 )
+from lnattn.studies.majority.model import ARMS
 from lnattn.studies.majority.results import Estimate, Experiment, slowdown, words
 from lnattn.studies.majority.runs import angles_to_ones
 
@@ -172,6 +173,50 @@ def b6(case: Case, runs: Experiment, without: str) -> Outcome:
     return _or_too_few(found, near, case.runs)
 
 
+@rule(
+    "By the ratio of median epochs, with other normal vectors over LayerNorm, until the shares of "
+    "right answers {accuracies}, with 95 % bootstrap intervals over seeds. An arm is slower if an "
+    "interval lies above 1. Holds if no arm is slower; in part if only arms with several normal "
+    "vectors are; fails if the arm with one other vector is. Undecided if it is not slower but an "
+    "interval reaches beyond {times:g}, or with fewer than {runs} seeds."
+)
+def b13(case: Case, runs: Experiment, other: str, several: Sequence[str]) -> Outcome:
+    """B13, other or several normal vectors. other, several: names of the arms."""
+    found = {
+        arm: {level: slowdown(runs, arm, PROJECTED, accuracy=level) for level in case.accuracies}
+        for arm in (other, *several)
+    }
+    known = {arm: [r for r in ratios.values() if r is not None] for arm, ratios in found.items()}
+    slower = {arm: any(ratio.low > 1 for ratio in ratios) for arm, ratios in known.items()}
+    wide = not known[other] or any(ratio.high > case.times for ratio in known[other])
+    seeds, note = len(runs.of(other).seeds), ""
+    if slower[other]:
+        verdict = FAILS
+    elif seeds < case.runs or wide:
+        verdict, note = (
+            UNDECIDED,
+            f"{case.runs} seeds or more, and narrower intervals, would decide",
+        )
+    else:
+        verdict = HOLDS_IN_PART if any(slower.values()) else HOLDS
+    shown = "; ".join(
+        f"{ARMS[arm].title.split(',')[0]}: "
+        + ", ".join(f"{ratio} at {at:.0%}" for at, ratio in ratios.items() if ratio is not None)
+        for arm, ratios in found.items()
+    )
+    return Outcome(
+        verdict,
+        f"epochs over those of LayerNorm, {seeds} seeds: {shown}",
+        {
+            f"{arm} at {at:.0%}": _finite(ratio.value)
+            for arm, ratios in found.items()
+            for at, ratio in ratios.items()
+            if ratio is not None
+        },
+        note,
+    )
+
+
 def _by_arms(with_it: Bool[np.ndarray, "run"], without: Bool[np.ndarray, "other"]) -> str:
     if with_it.all() and not without.any():
         return HOLDS
@@ -311,4 +356,18 @@ def b11(case: Case, sentences: Sequence[MarkedSentence], base: float) -> Outcome
         {"marked": lost, "base": base},
         f"chance alone gives one or more with probability {chance:.0%}: nothing says that deciding "
         "words are more exposed than others",
+    )
+
+
+@rule("Holds if the counts, {unit} parameters to the unit, are {reported}; in part if some are.")
+def b12(case: Case, counts: Sequence[int]) -> Outcome:
+    """B12, numbers of parameters, of the models in the order in which the claim has them."""
+    same = [
+        round(count / unit) == reported
+        for count, unit, reported in zip(counts, case.unit, case.reported, strict=True)
+    ]
+    return Outcome(
+        HOLDS if all(same) else HOLDS_IN_PART if any(same) else FAILS,
+        f"{', '.join(f'{count:,}' for count in counts)} parameters",
+        {str(reported): count for reported, count in zip(case.reported, counts, strict=True)},
     )

@@ -1,4 +1,4 @@
-"""The one-layer encoder of the majority task, and the five ways to normalise what it attends to.
+"""The one-layer encoder of the majority task, and the ways to normalise what it attends to.
 
 Brody et al. (2023, §4.1, App. E.1): embedding → `nn.TransformerEncoderLayer` (norm first, one
 head, no positions, feed-forward of width d, ReLU) → the transposed embedding. The norm before
@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from jaxtyping import Float, Int
@@ -27,7 +28,8 @@ class Arm:
     project: subtract the mean first. norm: 'sqrt' scales to norm √d, 'inverse' to norm 1/√d,
     'sigma' divides by the standard deviation σ of Eq. 2, which centres even when the numerator
     does not. small: which of attention's inputs are d times smaller than `norm` makes them:
-    'none', 'scores' (queries and keys) or 'values'. title: its name in tables and figures.
+    'none', 'scores' (queries and keys) or 'values'. others: how many vectors beside 1, orthogonal
+    to it and to each other, are projected along besides. title: its name in tables and figures.
     """
 
     name: str
@@ -35,11 +37,15 @@ class Arm:
     project: bool
     norm: str
     small: str = "none"
+    others: int = 0
 
     def normalise(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
         """Normalise the last axis; no ε, as in the authors' code."""
         root = math.sqrt(x.shape[-1])
         kept = center(x) if self.project else x
+        if self.others:
+            normals = other_normals(x.shape[-1], self.others).to(x.dtype)
+            kept = kept - kept @ normals.mT @ normals
         if self.norm == "sigma":
             return kept * (root / center(x).norm(dim=-1, keepdim=True))
         unit = kept / kept.norm(dim=-1, keepdim=True)
@@ -54,6 +60,18 @@ class Arm:
         return y / y.shape[-1] if self.small == "values" else y
 
 
+@lru_cache
+def other_normals(d: int, count: int) -> Float[Tensor, "count d"]:
+    """Orthonormal vectors, float64, that are orthogonal to 1: random, and always the same ones.
+
+    Raises `ShapeError` where no direction would be left beside them and 1.
+    """
+    if count > d - 2:
+        raise ShapeError(f"{count} normal vectors beside 1 leave nothing of {d} dimensions.")
+    drawn = torch.randn(d, count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return torch.linalg.qr(drawn - drawn.mean(dim=0)).Q.mT.contiguous()
+
+
 _LISTED = (
     Arm("layernorm", "projection, norm √d (LayerNorm)", True, "sqrt"),
     Arm("rms", "no projection, norm √d (RMSNorm)", False, "sqrt"),
@@ -62,8 +80,12 @@ _LISTED = (
     Arm("literal", "no projection, x/σ(x) (the text, read literally)", False, "sigma"),
     Arm("small-scores", "no projection, norm √d, queries and keys 1/√d", False, "sqrt", "scores"),
     Arm("small-values", "no projection, norm √d, values 1/√d", False, "sqrt", "values"),
+    Arm("other-normal", "orthogonal to one other vector, norm √d", False, "sqrt", others=1),
+    Arm("three-normals", "orthogonal to 1 and two others, norm √d", True, "sqrt", others=2),
+    Arm("five-normals", "orthogonal to 1 and four others, norm √d", True, "sqrt", others=4),
 )
-#: All arms by name; the first five are the experiment, the last two take its result apart.
+#: All arms by name; the first five are the experiment, the next two take its result apart, and the
+#: last three project along other vectors than 1 (§5).
 ARMS: Mapping[str, Arm] = {arm.name: arm for arm in _LISTED}
 #: The five arms of the experiment.
 MAIN_ARMS: tuple[str, ...] = tuple(ARMS)[:5]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,7 +13,14 @@ from random_models import random_gpt2, random_layer, randomise, transformer_of
 from transformers import BertConfig, BertModel
 
 from lnattn import fold
-from lnattn.attention.forward import causal_mask, multi_head_attention, post_ln_layer, pre_ln_layer
+from lnattn.attention.forward import (
+    both_ln_layer,
+    causal_mask,
+    multi_head_attention,
+    post_ln_layer,
+    pre_ln_layer,
+    project,
+)
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CheckpointError, ShapeError
 from lnattn.models.in_memory import block_of_encoder_layer
@@ -79,6 +87,54 @@ def test_post_ln_layer_equals_torchs_encoder():
     # Without gradients torch would take a fused path; keep its written-out one as the oracle.
     exact = theirs(x[None].requires_grad_())[0].detach()
     assert (post_ln_layer(x.detach(), block) - exact).abs().max() < 1e-10
+
+
+def test_layer_normalised_before_and_after_equals_torchs_modules():
+    d_model, heads, d_mlp = 12, 3, 20
+    theirs = torch.nn.TransformerEncoderLayer(
+        d_model, heads, d_mlp, dropout=0.0, activation="gelu", batch_first=True
+    ).double()
+    after = [torch.nn.LayerNorm(d_model).double() for _ in range(2)]
+    for number, module in enumerate((theirs, *after)):
+        randomise(module, 5 + number)
+    x = noise(7, d_model)
+    with torch.no_grad():
+        u = theirs.norm1(x)
+        y = after[0](x + theirs.self_attn(u, u, u)[0])
+        hidden = torch.nn.functional.gelu(theirs.linear1(theirs.norm2(y)))
+        exact = after[1](y + theirs.linear2(hidden))
+        norms = tuple(LayerNorm(one.weight, one.bias, one.eps) for one in after)
+        found = both_ln_layer(x, block_of_encoder_layer(theirs), norms)
+    assert (found - exact).abs().max() < 1e-10
+
+
+@settings(max_examples=10, deadline=None)
+@given(heads=st.integers(1, 3), seed=st.integers(0, 99))
+def test_a_query_depends_on_its_own_token_alone(heads, seed):
+    """Contracted over features, as `project` does; over the sequence it would not."""
+    layer = random_layer(seed, 6, heads, 2)
+    x = noise(5, 6)
+    other = x.clone()
+    other[1] += 1
+    moved = project(other, layer.W_Q, layer.b_Q) - project(x, layer.W_Q, layer.b_Q)
+    assert moved[:, [0, 2, 3, 4]].abs().max() < 1e-12
+    assert moved[:, 1].abs().max() > 1e-3
+    over_seq = noise(5, 5) @ (other - x)
+    assert over_seq[0].abs().max() > 1e-3
+
+
+def test_products_of_random_vectors_grow_with_the_root_of_their_length():
+    widths = (4, 16, 64, 256)
+    generator = torch.Generator().manual_seed(0)
+    spread = [
+        float(
+            (torch.randn(2000, d, generator=generator) * torch.randn(2000, d, generator=generator))
+            .sum(1)
+            .std()
+        )
+        for d in widths
+    ]
+    assert np.polyfit(np.log(widths), np.log(spread), 1)[0] == pytest.approx(0.5, abs=0.05)
 
 
 def test_causal_mask_lines_queries_up_with_the_last_keys():

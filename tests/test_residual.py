@@ -210,6 +210,24 @@ def test_the_direct_path_sees_its_own_token_only():
     assert (first.second[:, 3] - second.second[:, 3]).abs().max() > 1e-3
 
 
+def test_loss_without_paths():
+    """All groups: Hugging Face's loss. Fewer: that of the logits without these groups' part."""
+    model = random_gpt2(3, 2, 24, 3)
+    ids = tokens(9)
+    paths = two_layer_paths(read(model), ids)
+    with torch.no_grad():
+        logits = model(ids[None]).logits[0]
+    exact = torch.nn.functional.cross_entropy(logits[:-1], ids[1:], reduction="none")
+    assert (paths.loss_without(ids) - exact).abs().max() < 1e-10
+    part = paths.readout.logits(paths.virtual.sum((0, 1)) + paths.direct)
+    less = torch.nn.functional.cross_entropy((logits - part)[:-1], ids[1:], reduction="none")
+    found = paths.loss_without(ids, "virtual heads", "direct path")
+    assert (found - less).abs().max() < 1e-10
+    assert (found - exact).abs().max() > 1e-3
+    with pytest.raises(ShapeError, match="'heads' is not one of: direct path"):
+        paths.loss_without(ids, "heads")
+
+
 def test_other_depths_are_refused():
     for layers in (1, 3):
         with pytest.raises(ShapeError, match=f"two layers, not {layers}"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from lnattn.claims import frames
-from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 
 M = "book-gpt2"
 
@@ -38,7 +40,9 @@ def test_notes():
         (frames.m1, (0.0, 1e-9, 1e-9), (-0.1, 1e-9, 1e-9)),
         (frames.m2, (1e-9, 0.5), (1e-9, 1e-4)),
         (frames.m5, (1.0, 2.0), (1.0, 1.9)),
-        (frames.m6, (1e-9, 1e-9), (1e-9, 1e-2)),
+        (frames.m6, (1e-9, 1e-9, 1e-9), (1e-9, 1e-9, 1e-2)),
+        (frames.m11, (0.5, 0.0, 0.3), (0.5, 0.5, 0.3)),
+        (frames.m12, (0.0, 0.0), (0.5, 0.0)),
         (frames.m7, (0.0,), (0.1,)),
     ):
         assert rule(*good, model=M).verdict == HOLDS, rule
@@ -54,3 +58,38 @@ def test_a_mask_may_be_right_by_one_reading_and_a_bound_loose():
     assert frames.m4(2.0, 1.0, 1.0, model=M).verdict == HOLDS
     assert frames.m4(2.0, 1.0, 0.0, model=M).verdict == HOLDS_IN_PART
     assert frames.m4(2.5, 1.0, 0.0, model=M).verdict == FAILS
+
+
+def test_paths_through_one_head_against_two():
+    tokens = np.full(30, 100.0)
+    noise = np.random.default_rng(0).normal(size=30)
+
+    def asked(one: float, two: float) -> str:
+        rises = (100 * one + noise, 100 * two - noise, tokens)
+        return frames.r7(*rises, model=M).verdict
+
+    assert asked(2.0, 0.5) == HOLDS
+    assert asked(0.5, 2.0) == FAILS
+    assert asked(1.0, 1.0) == UNDECIDED
+
+
+def test_depth():
+    assert frames.m8(2.0, 50.0, model=M).verdict == HOLDS
+    assert frames.m8(2.0, 5.0, model=M).verdict == HOLDS_IN_PART
+    assert frames.m8(5.0, 2.0, model=M).verdict == FAILS
+    assert frames.m8(20.0, 50.0, model=M).verdict == FAILS
+    assert frames.m9(0.99, 0.9, model=M).verdict == HOLDS
+    assert frames.m9(0.99, 0.96, model=M).verdict == HOLDS_IN_PART
+    assert frames.m9(0.9, 0.8, model=M).verdict == HOLDS_IN_PART
+    assert frames.m9(0.8, 0.9, model=M).verdict == FAILS
+    assert frames.m9(0.9, 0.99, model=M).verdict == FAILS
+
+
+def test_counts_of_parameters_and_sums_of_weights():
+    assert frames.m10({"base": 0.55, "big": 0.4}, model=M).verdict == HOLDS
+    assert frames.m10({"base": 0.55, "big": 0.2}, model=M).verdict == HOLDS_IN_PART
+    assert frames.m10({"base": 0.7, "big": 0.2}, model=M).verdict == FAILS
+    ones, others = [1.0, 1.0], [0.4, 2.1]
+    assert frames.m13(ones, others, model=M).verdict == HOLDS
+    assert frames.m13(others, ones, model=M).verdict == HOLDS_IN_PART
+    assert frames.m13(others, others, model=M).verdict == FAILS

@@ -16,7 +16,7 @@ from torch import Tensor
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ShapeError
 from lnattn.transformer import ACTIVATIONS, Block, FeedForward
-from lnattn.weights import AttentionLayer
+from lnattn.weights import AttentionLayer, LayerNorm
 
 
 def causal_mask(queries: int, keys: int, window: int | None = None) -> Bool[Tensor, "query key"]:
@@ -117,4 +117,19 @@ def post_ln_layer(
     x = layer_norm(x + multi_head_attention(x, block.attention)[0], block.attention.ln)
     if block.mlp is not None:
         x = layer_norm(x + feed_forward(x, block.mlp), block.mlp.ln)
+    return x
+
+
+def both_ln_layer(
+    x: Float[Tensor, "token d_model"], block: Block, after: tuple[LayerNorm, LayerNorm]
+) -> Float[Tensor, "token d_model"]:
+    """LN'(x + MHA(LN(x))), then LN'(x + FFN(LN(x))): normalised before each stage and after it.
+
+    after: the LayerNorms LN' that follow attention and FFN; the block has those before them.
+    """
+    x = layer_norm(
+        x + multi_head_attention(layer_norm(x, block.attention.ln), block.attention)[0], after[0]
+    )
+    if block.mlp is not None:
+        x = layer_norm(x + feed_forward(layer_norm(x, block.mlp.ln), block.mlp), after[1])
     return x

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -66,6 +67,22 @@ class TwoLayerPaths:
     def logits(self) -> Float[Tensor, "query vocab"]:
         """The model's logits, as the sum of all paths and the final bias."""
         return self.readout.logits(sum(self.groups().values())) + self.readout.bias
+
+    def loss_without(
+        self, token_ids: Int[Tensor, "query"] | list[int], *names: str
+    ) -> Float[Tensor, "next"]:
+        """The loss on each next token, in nats, without some of the `groups`.
+
+        Patterns and the σ of the last LayerNorm stay those of the whole model. `ShapeError` for a
+        name that is no group.
+        """
+        groups = self.groups()
+        if unknown := set(names) - set(groups):
+            raise ShapeError(f"{min(unknown)!r} is not one of: {', '.join(groups)}.")
+        kept = sum(part for name, part in groups.items() if name not in names)
+        logits = self.readout.logits(kept) + self.readout.bias
+        targets = torch.as_tensor(token_ids)[1:]
+        return torch.nn.functional.cross_entropy(logits[:-1], targets, reduction="none")
 
 
 def two_layer_paths(

@@ -6,15 +6,22 @@ that a statement which is wrong as written fails.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Float
+
 from lnattn.claims.verdicts import (
     FAILS,
     HOLDS,
     HOLDS_IN_PART,
     NOT_SEEN,
+    UNDECIDED,
     Case,
     Outcome,
     rule,
 )
+from lnattn.studies.contribution.study import bootstrapped_means
 
 # --- residual-stream slides -----------------------------------------------------------------------
 
@@ -94,6 +101,38 @@ def r6(
     )
 
 
+@rule(
+    "By how much the loss on the next token rises when paths are left out, with patterns and σ "
+    "held fixed; documents drawn anew in pairs {draws} times. Holds if the 95 % interval of the "
+    "difference says that paths through two heads cost less than those through one; fails if it "
+    "says that they cost more; else undecided."
+)
+def r7(
+    case: Case,
+    one: Float[np.ndarray, "document"],
+    two: Float[np.ndarray, "document"],
+    tokens: Float[np.ndarray, "document"],
+) -> Outcome:
+    """R7, an ensemble of shallow networks.
+
+    one, two: by document, how much the sum of losses rises without the paths through one head,
+    without those through two; tokens: how many losses were summed.
+    """
+    sums, rows = np.stack([one, two], axis=1), np.stack([tokens, tokens], axis=1)
+    rises = sums.sum(axis=0) / tokens.sum()
+    drawn = bootstrapped_means(sums, rows, case.draws)
+    low, high = np.quantile(drawn[:, 0] - drawn[:, 1], (0.025, 0.975))
+    verdict = HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
+    return Outcome(
+        verdict,
+        f"leaving out all paths through one head costs {rises[0]:.2f} nats a token, through two "
+        f"{rises[1]:.2f}",
+        {"one head": rises[0], "two heads": rises[1]},
+        f"difference {low:.2f} to {high:.2f} nats over {len(one)} documents"
+        + ("; more documents would decide" if verdict == UNDECIDED else ""),
+    )
+
+
 # --- notes on transformer mathematics -------------------------------------------------------------
 
 
@@ -155,11 +194,11 @@ def m5(case: Case, n: float, d: float) -> Outcome:
 
 
 @rule("Holds if our layers equal the reference implementations' to {error:.0e} in each order.")
-def m6(case: Case, pre: float, post: float) -> Outcome:
-    """M6, pre- and post-LayerNorm layers. Largest errors in float64."""
-    words = f"largest error {pre:.0e} (pre-LN), {post:.0e} (post-LN), float64"
-    note = "pre-LN against Hugging Face's GPT-2, post-LN against torch's encoder layer"
-    return Outcome(HOLDS if max(pre, post) <= case.error else FAILS, words, note=note)
+def m6(case: Case, pre: float, post: float, both: float) -> Outcome:
+    """M6, pre- and post-LayerNorm layers, and both at once. Largest errors in float64."""
+    words = f"largest error {pre:.0e} (pre-LN), {post:.0e} (post-LN), {both:.0e} (both), float64"
+    note = "pre-LN against Hugging Face's GPT-2, the others against torch's modules"
+    return Outcome(HOLDS if max(pre, post, both) <= case.error else FAILS, words, note=note)
 
 
 @rule("Fails if changing one feature moves every other output by more than {moved:.0e}.")
@@ -168,3 +207,104 @@ def m7(case: Case, moved: float) -> Outcome:
     words = f"changing feature 0 moves each other feature by {moved:.2f} or more"
     note = "the formula beneath the sentence is right: mean and variance run over the features"
     return Outcome(FAILS if moved > case.moved else HOLDS, words, note=note)
+
+
+@rule(
+    "In stacks of {depth} layers with random weights, by the largest gradient of a layer's weights "
+    "over the smallest, median over seeds: holds if it is below {even} with pre-LN and above it "
+    "with post-LN; in part if it is below with both, but lower with pre-LN; else fails."
+)
+def m8(case: Case, pre: float, post: float) -> Outcome:
+    """M8, gradients through depth. pre, post: largest over smallest norm of a layer's gradient."""
+    if pre < case.even:
+        verdict = HOLDS if post > case.even else HOLDS_IN_PART if pre < post else FAILS
+    else:
+        verdict = FAILS
+    return Outcome(
+        verdict,
+        f"gradients of {case.depth} layers differ {pre:.1f} times with pre-LN, {post:.1f} times "
+        "with post-LN",
+        {"pre-LN": pre, "post-LN": post},
+        "at initialisation: training may change it",
+    )
+
+
+@rule(
+    "By the mean cosine between what the last of {depth} layers with random weights gets and gives "
+    "out, median over seeds: holds if it is above {alike} with pre-LN and below with post-LN; in "
+    "part if it is above with both, or below with both but higher with pre-LN; else fails."
+)
+def m9(case: Case, pre: float, post: float) -> Outcome:
+    """M9, representation collapse. pre, post: cosine between a last layer's input and output."""
+    above = (pre > case.alike, post > case.alike)
+    if above == (True, False):
+        verdict = HOLDS
+    else:
+        verdict = HOLDS_IN_PART if above == (True, True) or pre > post else FAILS
+    return Outcome(
+        verdict,
+        f"cosine between input and output of the last layer {pre:.3f} with pre-LN, {post:.3f} "
+        "with post-LN",
+        {"pre-LN": pre, "post-LN": post},
+        "at initialisation: training may change it",
+    )
+
+
+@rule(
+    "Holds if the encoder, and the attention to it, are half of all parameters, give or take "
+    "{points:.0%}, in every size, whether embeddings are counted or not; in part in some; else "
+    "fails."
+)
+def m10(case: Case, removed: Mapping[str, float]) -> Outcome:
+    """M10, a decoder has half the parameters. removed: shares by what was counted."""
+    near = [abs(share - 0.5) <= case.points for share in removed.values()]
+    return Outcome(
+        HOLDS if all(near) else HOLDS_IN_PART if any(near) else FAILS,
+        "removed: " + ", ".join(f"{share:.0%} ({what})" for what, share in removed.items()),
+        dict(removed),
+    )
+
+
+@rule(
+    "By the exponent with which the standard deviation of products of random queries and keys "
+    "grows with the number of features: holds if it is 1/2 before the division and 0 after it, to "
+    "{error}; else fails."
+)
+def m11(case: Case, before: float, after: float, moved: float) -> Outcome:
+    """M11, division by √|feat|. moved: how far a weight moves if |feat| is read as the model's."""
+    even = abs(before - 0.5) <= case.error and abs(after) <= case.error
+    return Outcome(
+        HOLDS if even else FAILS,
+        f"exponent {before:.2f} before, {abs(after):.2f} after",
+        {"before": before, "after": after},
+        f"|feat| must be that of a head: with the model's, a weight moves by up to {moved:.2f}",
+    )
+
+
+@rule(
+    "A query belongs to one token: fails if, contracted over seq, changing another token moves it "
+    "by more than {moved:.0e}; else holds."
+)
+def m12(case: Case, over_seq: float, over_feat: float) -> Outcome:
+    """M12, maps over seq. How far a query moves when another token changes, by each contraction."""
+    words = f"another token moves a query by {over_seq:.2f} if the map is contracted over seq, by "
+    note = "the maps act on features; contracted over seq they also fix the length of a text"
+    verdict = FAILS if over_seq > case.moved else HOLDS
+    return Outcome(verdict, f"{words}{over_feat:.0f} over feat", note=note)
+
+
+@rule(
+    "With A normalised over columns: holds if the weights of every output of Y = A X sum to 1 to "
+    "{error:.0e}; in part if only those of Y = Aᵀ X do, where A's first index is the key's; else "
+    "fails."
+)
+def m13(case: Case, sums: Sequence[float], transposed: Sequence[float]) -> Outcome:
+    """M13, normalised over columns. Sums of weights by output, as written and transposed."""
+    off, other = (float(np.abs(np.asarray(x) - 1).max()) for x in (sums, transposed))
+    verdict = HOLDS if off <= case.error else HOLDS_IN_PART if other <= case.error else FAILS
+    return Outcome(
+        verdict,
+        f"weights of an output of A X sum to {min(sums):.2f} to {max(sums):.2f}; those of Aᵀ X are "
+        f"off 1 by {other:.0e}",
+        note="" if verdict == HOLDS else "the notes leave open which index is the query's",
+    )

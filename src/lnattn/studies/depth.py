@@ -1,0 +1,88 @@
+"""Deep stacks of layers at their initialisation: gradients by layer, and how much a layer changes.
+
+The notes say of LayerNorm before each stage (pre-LN) that gradients neither vanish nor explode, and
+that representations may collapse; of LayerNorm after it (post-LN) the reverse (Xiong et al. 2020).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.attention.forward import post_ln_layer, pre_ln_layer
+from lnattn.attention.layernorm import standardise
+from lnattn.errors import ShapeError
+from lnattn.transformer import Block, FeedForward
+from lnattn.weights import AttentionLayer, LayerNorm
+
+#: What is done with a block, by the place of its LayerNorms.
+ORDERS = {
+    "pre-LN": lambda x, block: pre_ln_layer(x, block)[0],
+    "post-LN": post_ln_layer,
+}
+
+
+class Depth(NamedTuple):
+    """What happens along a stack.
+
+    gradient: norm of the loss's gradient with respect to each layer's W_out; likeness: mean over
+    tokens of the cosine between a layer's input and output.
+    """
+
+    gradient: Float[Tensor, "layer"]
+    likeness: Float[Tensor, "layer"]
+
+
+def xavier_block(d_model: int, heads: int, generator: torch.Generator) -> Block:
+    """A causal layer with Xavier-normal maps, an FFN of four times its width, and no biases yet."""
+
+    def drawn(*shape: int) -> Tensor:
+        std = (2 / (shape[-2] + shape[-1])) ** 0.5
+        return std * torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    def norm() -> LayerNorm:
+        return LayerNorm(torch.ones(d_model).double(), torch.zeros(d_model).double())
+
+    d_head = d_model // heads
+    # A head's map is a part of one d × d matrix, and as large as that makes it.
+    W_Q, W_K, W_V = (
+        drawn(d_model, d_model).reshape(d_model, heads, d_head).transpose(0, 1) for _ in range(3)
+    )
+    W_O = drawn(d_model, d_model).reshape(heads, d_head, d_model)
+    none = torch.zeros(heads, d_head).double()
+    attention = AttentionLayer(
+        norm(), W_Q, W_K, W_V, W_O, none, none, none, torch.zeros(d_model).double()
+    )
+    wide = 4 * d_model
+    biases = torch.zeros(wide).double(), torch.zeros(d_model).double()
+    mlp = FeedForward(
+        norm(), drawn(d_model, wide), biases[0], drawn(wide, d_model), biases[1], "relu"
+    )
+    return Block(attention, mlp)
+
+
+def through_depth(
+    order: str, depth: int, *, d_model: int = 64, heads: int = 4, tokens: int = 32, seed: int = 0
+) -> Depth:
+    """Send random tokens through a new stack of layers and differentiate a random readout.
+
+    order: a key of `ORDERS`. The last output is normalised in either order, and read by a random
+    direction for each token. Weights depend on seed and sizes alone. float64.
+    """
+    if order not in ORDERS:
+        raise ShapeError(f"order {order!r} is not one of: {', '.join(ORDERS)}.")
+    generator = torch.Generator().manual_seed(seed)
+    x, readout = torch.randn(2, tokens, d_model, generator=generator, dtype=torch.float64)
+    weights, likeness = [], []
+    for _ in range(depth):
+        block = xavier_block(d_model, heads, generator)
+        weights.append(block.mlp.W_out.requires_grad_())
+        y = ORDERS[order](x, block)
+        likeness.append(torch.nn.functional.cosine_similarity(x, y, dim=-1).mean().detach())
+        x = y
+    loss = (standardise(x) * readout).sum() / tokens
+    gradients = torch.autograd.grad(loss, weights)
+    return Depth(torch.stack([g.norm() for g in gradients]), torch.stack(likeness))

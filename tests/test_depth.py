@@ -1,0 +1,61 @@
+"""Gradients and likeness along a stack, against finite differences and by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from lnattn.attention.forward import post_ln_layer, pre_ln_layer
+from lnattn.attention.layernorm import standardise
+from lnattn.errors import ShapeError
+from lnattn.studies.depth import ORDERS, through_depth, xavier_block
+
+SIZES = {"d_model": 6, "heads": 2, "tokens": 4, "seed": 3}
+
+
+def stack(order: str, depth: int):
+    """The same tokens, readout and blocks as `through_depth` draws."""
+    generator = torch.Generator().manual_seed(SIZES["seed"])
+    x, readout = torch.randn(2, 4, 6, generator=generator, dtype=torch.float64)
+    return x, readout, [xavier_block(6, 2, generator) for _ in range(depth)]
+
+
+def loss(order: str, x, readout, blocks) -> float:
+    for block in blocks:
+        x = pre_ln_layer(x, block)[0] if order == "pre-LN" else post_ln_layer(x, block)
+    return float((standardise(x) * readout).sum() / len(x))
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_gradients_by_layer_are_those_of_finite_differences(order):
+    found = through_depth(order, 3, **SIZES)
+    x, readout, blocks = stack(order, 3)
+    step = 1e-6
+    for number, block in enumerate(blocks):
+        W, squares = block.mlp.W_out, 0.0
+        for place in range(W.numel()):
+            ends = []
+            for sign in (1, -1):
+                W.view(-1)[place] += sign * step
+                ends.append(loss(order, x, readout, blocks))
+                W.view(-1)[place] -= sign * step
+            squares += ((ends[0] - ends[1]) / (2 * step)) ** 2
+        assert float(found.gradient[number]) == pytest.approx(squares**0.5, rel=1e-5)
+        assert squares > 1e-6
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_likeness_is_the_cosine_between_input_and_output(order):
+    x, _, (block,) = stack(order, 1)
+    y = ORDERS[order](x, block)
+    cosines = [float(a @ b / (a.norm() * b.norm())) for a, b in zip(x, y, strict=True)]
+    found = through_depth(order, 1, **SIZES).likeness
+    assert float(found[0]) == pytest.approx(sum(cosines) / len(cosines))
+
+
+def test_xavier_maps_have_their_variance():
+    block = xavier_block(64, 4, torch.Generator().manual_seed(0))
+    assert float(block.attention.W_Q.var()) == pytest.approx(1 / 64, rel=0.1)
+    assert float(block.mlp.W_in.var()) == pytest.approx(2 / (64 * 5), rel=0.1)
+    with pytest.raises(ShapeError, match="'mid-LN' is not one of: pre-LN"):
+        through_depth("mid-LN", 2)

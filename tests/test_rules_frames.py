@@ -71,6 +71,7 @@ def test_paths_through_one_head_against_two():
     assert asked(2.0, 0.5) == HOLDS
     assert asked(0.5, 2.0) == FAILS
     assert asked(1.0, 1.0) == UNDECIDED
+    assert frames.r7(0.001 * tokens, 0 * tokens, tokens, model=M).verdict == NOT_SEEN
 
 
 def test_depth():

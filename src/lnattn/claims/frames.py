@@ -105,7 +105,7 @@ def r6(
     "By how much the loss on the next token rises when paths are left out, with patterns and σ "
     "held fixed; documents drawn anew in pairs {draws} times. Holds if the 95 % interval of the "
     "difference says that paths through two heads cost less than those through one; fails if it "
-    "says that they cost more; else undecided."
+    "says that they cost more; else undecided. Not seen if neither costs {least} nats a token."
 )
 def r7(
     case: Case,
@@ -123,12 +123,14 @@ def r7(
     drawn = bootstrapped_means(sums, rows, case.draws)
     low, high = np.quantile(drawn[:, 0] - drawn[:, 1], (0.025, 0.975))
     verdict = HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
+    if rises.max() < case.least:
+        verdict = NOT_SEEN
     return Outcome(
         verdict,
-        f"leaving out all paths through one head costs {rises[0]:.2f} nats a token, through two "
-        f"{rises[1]:.2f}",
+        f"leaving out all paths through one head costs {rises[0]:.3f} nats a token, through two "
+        f"{rises[1]:.3f}",
         {"one head": rises[0], "two heads": rises[1]},
-        f"difference {low:.2f} to {high:.2f} nats over {len(one)} documents"
+        f"difference {low:.3f} to {high:.3f} nats over {len(one)} documents"
         + ("; more documents would decide" if verdict == UNDECIDED else ""),
     )
 

@@ -76,8 +76,8 @@ def test_paths_through_one_head_against_two():
 
 def test_depth():
     assert frames.m8(2.0, 50.0, model=M).verdict == HOLDS
-    assert frames.m8(2.0, 5.0, model=M).verdict == HOLDS_IN_PART
-    assert frames.m8(5.0, 2.0, model=M).verdict == FAILS
+    assert frames.m8(2.0, 5.0, model=M).verdict == NOT_SEEN
+    assert frames.m8(20.0, 5.0, model=M).verdict == FAILS
     assert frames.m8(20.0, 50.0, model=M).verdict == FAILS
     assert frames.m9(0.99, 0.9, model=M).verdict == HOLDS
     assert frames.m9(0.99, 0.96, model=M).verdict == HOLDS_IN_PART

@@ -20,6 +20,7 @@ from lnattn.errors import LnattnError
 #: Command -> (module with add_arguments and run, one line for the overview).
 COMMANDS = {
     "models": ("lnattn.commands.models", "list the models that can be named"),
+    "doctor": ("lnattn.commands.doctor", "what this machine computes with, and what slows it"),
     "affinity": ("lnattn.commands.affinity", "which tokens each head pairs with a token"),
     "count": ("lnattn.commands.count", "count a corpus: unigrams and bigrams, exact, on all cores"),
     "freeze": ("lnattn.commands.freeze", "compute every study of a model and keep the results"),

@@ -34,6 +34,13 @@ def one_blas_thread() -> AbstractContextManager:
     return _pools().limit(limits=1, user_api="blas")
 
 
+@contextmanager
+def one_thread_a_call() -> Iterator[None]:
+    """Both of the above, for work that multiplies with either library (see `products`)."""
+    with one_torch_thread(), one_blas_thread():
+        yield
+
+
 @cache
 def _pools() -> ThreadpoolController:
     return ThreadpoolController()  # looks through all loaded libraries: once is enough

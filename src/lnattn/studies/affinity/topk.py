@@ -18,6 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import TokenError
+from lnattn.numerics.products import multiply
 from lnattn.progress import progress_bar
 from lnattn.studies.affinity.vectors import Side, TokenVectors
 
@@ -111,7 +112,7 @@ def score_blocks(
     for begin in range(0, len(queries), rows):
         some = queries[begin : begin + rows]
         scores = room[: len(some)]
-        torch.mm(some, keys.T, out=scores)
+        multiply(some, keys.T, out=scores)
         if here is not room:
             here[: len(some)].copy_(scores)
         yield begin, here[: len(some)].numpy()

@@ -18,7 +18,7 @@ from lnattn.attention.distance import DISTANCE_TERMS, distance_terms
 from lnattn.attention.relative import Constants, FoldedRelative, mean_vectors
 from lnattn.attention.terms import TERMS
 from lnattn.errors import ShapeError, TokenError
-from lnattn.numerics.threads import one_torch_thread
+from lnattn.numerics.threads import one_thread_a_call
 from lnattn.relative import TokenEmbeddings
 from lnattn.studies.contribution.kl import divergences_of_head
 
@@ -65,7 +65,7 @@ class DistanceKL:
                 f"a document of {n} tokens is longer than this layer's window of {folded.window}; "
                 "give shorter ones."
             )
-        with one_torch_thread():
+        with one_thread_a_call():
             terms = distance_terms(folded, self._embeddings, token_ids, constants=self._constants)
             query = torch.stack([terms.query_parts["e"], terms.query_parts[""]], dim=2)
             key = torch.stack([terms.key_parts["e"], terms.key_parts["d"]], dim=2)

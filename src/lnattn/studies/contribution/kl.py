@@ -18,7 +18,8 @@ from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS, look_up
 from lnattn.errors import ShapeError
-from lnattn.numerics.threads import one_torch_thread
+from lnattn.numerics.products import multiply
+from lnattn.numerics.threads import one_thread_a_call
 from lnattn.studies.contribution.kl_kernel import divergences
 from lnattn.weights import Embeddings
 
@@ -71,7 +72,7 @@ class SixTermKL:
         Float32. The first query of a causal model sees one key, so its six numbers are 0. Raises
         `TokenError` for an empty document, one longer than the context, or an unknown token.
         """
-        with one_torch_thread():
+        with one_thread_a_call():
             tokens, positions = look_up(self._embeddings, token_ids)
             n = len(tokens)
             over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
@@ -119,7 +120,7 @@ def divergences_of_head(
         query = queries[2 * first : 2 * last]
         scores = scratch[: 2 * len(query) * seen].view(2, len(query), seen)
         for part in range(2):
-            torch.mm(query, keys[:seen, part].T, out=scores[part])
+            multiply(query, keys[:seen, part].T, out=scores[part])
         if bias is not None:
             scores[1, 1::2] += bias[first:last, :seen]
         divergences(scores.numpy(), alone, first, causal, divergence)

@@ -28,7 +28,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
-from lnattn.numerics.threads import one_torch_thread
+from lnattn.numerics.products import multiply
+from lnattn.numerics.threads import one_thread_a_call
 from lnattn.weights import Embeddings
 
 #: Positions that a thread holds at one time: 128 × V numbers, 26 MB for GPT-2's vocabulary. The
@@ -78,7 +79,7 @@ def inverse_sigma_bands(
         raise ShapeError(f"quantiles must satisfy 0 ≤ low ≤ high ≤ 1, not {low} and {high}.")
     summary = np.empty((3, embeddings.n_positions))
     workers = torch.get_num_threads()
-    with one_torch_thread(), ThreadPoolExecutor(workers) as pool:
+    with one_thread_a_call(), ThreadPoolExecutor(workers) as pool:
         token_variance = variances(embeddings.tokens()).numpy()
         position_variance = variances(embeddings.W_P).numpy()
 
@@ -142,7 +143,7 @@ def covariance_blocks(
     for begin in range(worker * block, len(places), workers * block):
         rows = slice(begin, min(begin + block, len(places)))
         out = buffer[: rows.stop - rows.start]
-        yield rows, torch.mm(places[rows], tokens.T, out=out)
+        yield rows, multiply(places[rows], tokens.T, out=out)
 
 
 def _summarise_rows(

@@ -152,7 +152,7 @@ def test_mathematics_is_there_at_all(address, chromium):
         tab.close()
 
 
-PARTS = {"book/index.html": 1, "book/notation.html": 0, "book/token-explorer.html": 3}
+PARTS = {"book/index.html": 1, "book/notation.html": 0, "book/token-explorer.html": 6}
 
 
 @pytest.mark.parametrize("page", PARTS)

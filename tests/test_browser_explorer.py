@@ -14,17 +14,22 @@ import numpy as np
 import pytest
 import torch
 from hostile import HOSTILE, explored, tiny
+from random_models import attention_layer, embeddings_of, random_gpt2
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import page as extension
 from booksite.explorer.data import LEAST_COUNT, strongest_view
 from booksite.explorer.first_layer import TOLERANCE, layer_scripts
-from booksite.explorer.scripts import opening_script, scripts
+from booksite.explorer.scripts import scripts, sentence_script
 from booksite.explorer.texts import script, token_texts
+from booksite.explorer.views import PAIRS, curve_scripts, view_scripts
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.attention.terms import TERMS
 from lnattn.studies.affinity import token_vectors
 from lnattn.studies.contribution.study import kl_of_removal
+from lnattn.studies.position.bias import position_bias
+from lnattn.studies.position.sigma import inverse_sigma_bands
+from lnattn.weights import FirstLayer
 
 PAGE = """<!doctype html>
 <html lang="en" data-theme="light">
@@ -67,7 +72,11 @@ def page_of(*parts: str) -> str:
     return PAGE % ("\n".join(places), "\n".join(loads))
 
 
-PAGES = {"tokens": ("heads", "pair"), "sentence": ("sentence",), "widget": ("widget",)}
+PAGES = {
+    "tokens": ("heads", "strongest", "pair"),
+    "sentence": ("sentence", "compare", "curves"),
+    "widget": ("widget",),
+}
 ABOUT = {"name": "<i>tiny</i>", "weights": "0123", "counts": "random", "counted": 546}
 
 
@@ -87,34 +96,54 @@ def opening(book_model):
 
 
 @pytest.fixture(scope="module")
-def site(models, book_model, opening, tmp_path_factory):
+def other_model(book_model):
+    """A random layer without a causal mask, with the embedded model's vocabulary."""
+    module = random_gpt2(11, vocab=8192, context=32)
+    attention = replace(attention_layer(module), causal=False)
+    attention = replace(attention, W_Q=attention.W_Q / 30, b_Q=attention.b_Q / 30)
+    about = {"name": "other"}
+    return FirstLayer(embeddings_of(module), attention, book_model.tokenizer, about)
+
+
+@pytest.fixture(scope="module")
+def site(models, book_model, other_model, opening, tmp_path_factory):
     """A folder with pages of all parts, two models of hostile tokens, and the embedded one."""
     place = tmp_path_factory.mktemp("site")
     shutil.copytree(extension.ASSETS, place / "explorer")
     texts = token_texts(book_model.tokenizer, 8192)
+    layer, _ = tiny()
     written = {
-        name: dict(scripts(model, name, ABOUT)) for name, model in models.items() if name != "own"
+        name: dict(scripts(model, name, ABOUT)) | dict(view_scripts(layer, model, name))
+        for name, model in models.items()
     }
     # The embedded model's layer; the page of tokens sees the hostile vocabulary's own.
-    layer, _ = tiny()
-    own = replace(layer, tokenizer=book_model.tokenizer)
-    written["own"] = {
-        **dict(scripts(models["own"], "own", ABOUT)),
-        **dict(layer_scripts(own, "own")),
-    }
+    written["own"] |= dict(layer_scripts(replace(layer, tokenizer=book_model.tokenizer), "own"))
     written["book-gpt2"] = {
         **dict(layer_scripts(book_model, "book-gpt2")),
+        **dict(curve_scripts(fold(book_model.attention), book_model.embeddings, "book-gpt2")),
         "tokens.js": script("book-gpt2/tokens", texts),
-        "opening.js": opening_script(opening, "book-gpt2"),
+        "opening.js": sentence_script(opening, "book-gpt2/opening"),
+    }
+    # Another model, of which the browser has the examples alone: not causal, with other heads.
+    written["other"] = {
+        **dict(curve_scripts(fold(other_model.attention), other_model.embeddings, "other")),
+        **{
+            f"sentence-{i}.js": sentence_script(
+                strongest_view(other_model, [text]), f"other/sentence-{i}"
+            )
+            for i, text in enumerate(extension.sentences())
+        },
     }
     for name, files in written.items():
         (place / "explorer" / name).mkdir()
         for file, text in files.items():
             (place / "explorer" / name / file).write_text(text, encoding="ascii")
-    for page, names in {"models": ["tiny", "some", "own"], "sentences": ["book-gpt2"]}.items():
+    pages = {"models": ["tiny", "some", "own"], "sentences": ["other", "book-gpt2"]}
+    heads = {"book-gpt2": 8}
+    for page, names in pages.items():
         listed = [
             {"name": name, "folder": name, "version": "abc", "why": "for <b>tests</b>",
-             "computed": name in ("own", "book-gpt2")}
+             "computed": name in ("own", "book-gpt2"), "heads": heads.get(name, 3)}
             for name in names
         ]  # fmt: skip
         text = script("models", {"models": listed, "absent": [], **extension.shared_facts()})
@@ -206,10 +235,10 @@ SEEN = """(() => {
   const all = selector => [...document.querySelectorAll(selector)];
   return {
     chosen: document.querySelector('.chosen').textContent,
-    heads: all('.head').map(head => [...head.querySelectorAll('ol')].map(list =>
+    heads: all('[data-part=heads] .head').map(head => [...head.querySelectorAll('ol')].map(list =>
       [...list.children].map(item => ['.token', '.times', '.score'].map(part =>
         item.querySelector(part)?.textContent ?? '')))),
-    auroc: all('.auroc').map(e => e.textContent),
+    auroc: all('[data-part=heads] .auroc').map(e => e.textContent),
     usual: all('.usual').map(e => e.textContent),
     markup: all('.token-explorer :is(script, img, iframe, b, i:not(.term i))').length,
     harmed: window.harmed ?? null,
@@ -370,7 +399,7 @@ VIEW = """({
   settings: [...document.querySelectorAll('.settings [type=checkbox]')].map(e => e.checked),
   first: document.querySelector('#explorer-shift').value,
   words: [...document.querySelectorAll('.words button')].map(e => e.textContent),
-  rows: document.querySelectorAll('tbody tr').length,
+  rows: document.querySelectorAll('[data-part=sentence] tbody tr').length,
   said: document.querySelector('.hint').textContent,
 })"""
 
@@ -435,7 +464,7 @@ def test_the_way_back_leads_through_tokens_and_not_through_every_setting(tab, si
     follow(f"{sort}.dispatchEvent(new Event('change'))")
     assert tab.evaluate("history.length") == steps, "an order is a setting, no step"
     second = follow(
-        "[...document.querySelectorAll('.head li button')]"
+        "[...document.querySelectorAll('[data-part=heads] .head li button')]"
         ".find(e => e.title !== 'Show 3' && e.textContent !== "
         "document.querySelector('.chosen').textContent).click()"
     )["chosen"]
@@ -458,12 +487,16 @@ def test_a_rarer_token_says_that_one_key_is_kept(tab, site, models) -> None:
     ]
 
 
-TABLE = """(() => ({
-  scores: [...document.querySelectorAll('tbody tr')].map(row =>
-    [...row.querySelectorAll('td')].map(cell => cell.textContent)),
-  shifts: [...document.querySelectorAll('tfoot td')].map(cell => cell.textContent),
-  bars: [...document.querySelectorAll('.bars .share')].map(cell => cell.textContent),
-}))()"""
+TABLE = """(() => {
+  const texts = selector => [...document.querySelectorAll('[data-part=sentence] ' + selector)].map(
+    one => one.textContent);
+  return {
+    scores: [...document.querySelectorAll('[data-part=sentence] tbody tr')].map(row =>
+      [...row.querySelectorAll('td')].map(cell => cell.textContent)),
+    shifts: texts('tfoot td'),
+    bars: texts('.bars .share'),
+  };
+})()"""
 
 
 def compare(tab, model, ids, head, query, without="", centred=True, shift=0) -> None:
@@ -472,11 +505,12 @@ def compare(tab, model, ids, head, query, without="", centred=True, shift=0) -> 
     folded = fold(model.attention)
     places = list(range(shift, shift + len(ids)))
     terms, most = six_terms(folded, model.embeddings, ids, places), TOLERANCE
+    last = query + 1 if folded.causal else len(ids)
     found = tab.evaluate(TABLE)
     shown = np.array(
         [[float(cell.replace("−", "-").rstrip(" %")) for cell in row] for row in found["scores"]]
     )
-    row = slice(0, query + 1)
+    row = slice(0, last)
 
     def of(values) -> np.ndarray:
         values = values[head, query, row].numpy()
@@ -517,6 +551,118 @@ def test_any_sentence_that_is_typed(tab, site, book_model, text) -> None:
     assert tab.evaluate(VIEW)["rows"] == len(ids)
     head = int(tab.evaluate(VIEW)["head"])
     compare(tab, book_model, ids, head, len(ids) - 1, centred=False, shift=3)
+
+
+SIDES = """[...document.querySelectorAll('[data-part=compare] .side')].map(side => ({
+  words: side.querySelector('.caption').textContent,
+  bars: [...side.querySelectorAll('.share')].map(e => parseFloat(e.textContent)),
+  moved: [...document.querySelectorAll('[data-part=compare] tbody tr')].map(row =>
+    parseFloat([...row.querySelectorAll('td')][
+      [...side.parentNode.children].indexOf(side)].textContent)),
+}))"""
+
+
+def test_an_example_in_another_model(tab, site, book_model, other_model, opening) -> None:
+    """Its numbers, and beside it the embedded model's at the same word."""
+    show(tab, site, "#of=other&text=A+dog+saw+a+cat,+and+the+cat+saw+the+dog.&head=2", "sentence")
+    text = "A dog saw a cat, and the cat saw the dog."
+    ids = [8191, *book_model.tokenizer(text)["input_ids"]]
+    found = tab.evaluate(VIEW)
+    assert found["said"].endswith("tokens of other, the first and the last by the model itself.")
+    query = int(found["query"].removeprefix("explorer-word-"))
+    compare(tab, other_model, ids, 2, query)
+    assert tab.evaluate("document.querySelector('#explorer-shift').disabled")
+    sides = tab.evaluate(SIDES)
+    assert [side["words"].rsplit(" of ", 1)[1] for side in sides] == ["other", "book-gpt2"]
+    move(tab, f"#of=other&text={text.replace(' ', '+')}&head=2&query=4&beside=book-gpt2.5")
+    for side, model, head in zip(
+        tab.evaluate(SIDES), (other_model, book_model), (2, 5), strict=True
+    ):
+        terms = six_terms(fold(model.attention), model.embeddings, ids)
+        assert "␣a looks in head" in side["words"]
+        keys = slice(0, None if model is other_model else 5)
+        right = 100 * terms.attention()[head, 4, keys].numpy()
+        np.testing.assert_allclose(side["bars"], right, atol=0.051 + 100 * TOLERANCE["attention"])
+        scores = terms.scores()[head, 4, keys] / terms.folded.scale
+        for name, moved in zip(TERMS, side["moved"], strict=True):
+            right = kl_of_removal(scores, terms[name][head, 4, keys] / terms.folded.scale)
+            assert moved == pytest.approx(float(right), abs=0.0051 + TOLERANCE["kl"])
+    move(tab, "#of=other&text=Something+else")
+    assert "Of other only the examples are known" in tab.evaluate(VIEW)["said"]
+    sides = tab.evaluate(SIDES)
+    assert {side["words"].rsplit(" of ", 1)[1] for side in sides} == {"book-gpt2"}
+    assert sides[0]["bars"] != sides[1]["bars"]
+
+
+def test_position_curves_are_those_of_the_package(tab, site, book_model, other_model) -> None:
+    read = """(head => {
+      const picture = document.querySelectorAll('[data-part=curves] svg')[head];
+      const key = name => picture.dispatchEvent(new KeyboardEvent('keydown', {key: name}));
+      const told = () => document.querySelector('[data-part=curves] .hover').textContent;
+      for (let i = 0; i < 40; i++) key('ArrowLeft');
+      const first = (key('ArrowLeft'), told());
+      for (let i = 0; i < 40; i++) key('ArrowRight');
+      return [first, told()];
+    })"""
+    for name, model, where in (("", book_model, 12), ("other", other_model, 16)):
+        folded = fold(model.attention)
+        sigma = inverse_sigma_bands(model.embeddings, folded.eps)
+        bias = position_bias(folded, model.embeddings.W_P, [where], sigma)
+        last = where if folded.causal else 31
+        for show_, curves in {
+            "": [bias.term_p().mean, bias.term_pp().mean[:, 0], bias.total().mean[:, 0]],
+            "attention": [bias.attention()[:, 0]],
+        }.items():
+            show(tab, site, f"#of={name}&place={where}&curve={show_}", "sentence")
+            for head in (0, 2):
+                told = tab.evaluate(f"{read}({head})")
+                for text, key in zip(told, (0, last), strict=True):
+                    place, values = text.split("): ")
+                    assert place == f"Head {head}, key {key} ({where - key} before the query"
+                    numbers = [float(v.split()[-1].replace("−", "-")) for v in values.split(", ")]
+                    right = [curve[head, key] for curve in curves]
+                    np.testing.assert_allclose(
+                        numbers, right, atol=0.0061 if show_ == "" else 0.00061
+                    )
+
+
+def test_a_click_on_a_strong_pair_asks_about_it(tab, site, models) -> None:
+    show(tab, site, "#left=some.2&right=own.0&among=all")
+    lists = """[...document.querySelectorAll('[data-part=strongest] ol')].map(list =>
+      [...list.children].map(item => [...item.querySelectorAll('.token')].map(e => e.textContent)
+        .concat(item.querySelector('.score').textContent)))"""
+    study = models["some"].study
+    for head, found in zip((2, 0), tab.evaluate(lists), strict=True):
+        assert len(found) == min(PAIRS, study.pair_scores.shape[1])
+        for rank, (key, query, score) in enumerate(found):
+            assert key == seen(HOSTILE[study.pair_keys[head, rank]])
+            assert query == seen(HOSTILE[study.pair_queries[head, rank]])
+            right = study.pair_scores[head, rank]
+            assert float(score.replace("−", "-")) == pytest.approx(right, abs=0.056)
+    tab.evaluate(
+        "document.querySelectorAll('.token-explorer').forEach(p => delete p.dataset.state);"
+        "document.querySelectorAll('[data-part=strongest] ol')[0].children[1]"
+        ".querySelector('button').click(); 0"
+    )
+    tab.evaluate(
+        "document.querySelectorAll('[data-part=strongest]').forEach(p => p.dataset.state = 'ready')"
+    )
+    tab.evaluate(READY)
+    where = tab.evaluate("location.hash")
+    query, key = study.pair_queries[2, 1], study.pair_keys[2, 1]
+    assert f"model=some&token={query}&key={key}" in where.replace("#", "&")
+    pair = tab.evaluate(PAIR)
+    shown = [pair["query"], pair["key"]]
+    assert shown == [plain(HOSTILE[query]), plain(HOSTILE[key])]
+
+
+def plain(token: str) -> str:
+    """A token in a box: bytes and code points that cannot be seen in angle brackets."""
+    shown = []
+    for sign in token:
+        text = seen(sign).removeprefix("◌") or "⟨empty⟩"
+        shown.append(text if text == sign or sign in " \n" else f"⟨{text}⟩")
+    return "".join(shown) or "⟨empty⟩"
 
 
 def test_a_long_text_is_cut_and_says_so(tab, site, book_model) -> None:

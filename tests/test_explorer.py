@@ -16,13 +16,15 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from booksite.explorer import data, first_layer, scripts, texts
+from booksite.explorer import data, first_layer, scripts, texts, views
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.attention.terms import TERMS
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
+from lnattn.paths import repository
 from lnattn.studies.affinity.vectors import ranks, token_vectors
 from lnattn.studies.contribution.study import kl_of_removal
+from lnattn.studies.position.bias import share_of_context
 
 
 def value_of(text: str):
@@ -190,6 +192,10 @@ def test_rare_tokens_keep_their_best_key(shown) -> None:
     for token in range(len(HOSTILE)):
         assert bool(shard["keys"][token]) == bool(shard["auroc"][token]) == (token in tokens)
         assert bool(shard["rest"][token]) == (token in left_out)
+    best = {
+        token: first_layer.numbers(shard["rest"][token], scripts.ID_DIGITS) for token in left_out
+    }
+    assert [best[token] for token in left_out] == shown.keys.ids[:, left_out, 0].T.tolist()
 
 
 def test_a_model_that_the_browser_computes_has_no_lists() -> None:
@@ -248,6 +254,63 @@ def test_a_token_that_nothing_precedes() -> None:
     assert value_of(dict(scripts.scripts(few, "t", {}))["index.js"])[1]["aurocTokens"] == 2
 
 
+# ---- Pairs and positions ----------------------------------------------------------------------
+
+
+def test_pairs_are_the_strongest_of_all_and_of_the_text(shown) -> None:
+    layer, counts = tiny()
+    own = views._pairs(layer, replace(shown, counts=more(counts)))
+    vectors = token_vectors(fold(layer.attention), layer.embeddings)
+    table = (vectors.queries @ vectors.keys.mT).double().numpy()
+    times = counts.bigrams.toarray() * views.SEEN
+    differ = ~np.eye(len(HOSTILE), dtype=bool)
+    for name, allowed in {"all": differ, "seen": differ & (times.T >= views.SEEN)}.items():
+        for head, rows in enumerate(own[name]):
+            scores = np.where(allowed, table[head], -np.inf)
+            best = np.sort(scores.ravel())[::-1][: len(rows)]
+            assert len(rows) == (3 if name == "all" else views.PAIRS), "the tiny study has three"
+            np.testing.assert_allclose([row[2] for row in rows], best, atol=0.006)
+            for query, key, score, count in rows:
+                assert score == pytest.approx(table[head, query, key], abs=0.006)
+                assert count == times[key, query]
+                assert own["names"][query] == HOSTILE[query]
+
+
+def more(counts):
+    """The same text many times over."""
+    return replace(counts, bigrams=counts.bigrams * views.SEEN)
+
+
+def test_curves_are_those_of_chapter_07() -> None:
+    layer, _ = tiny()
+    written = dict(views.curve_scripts(fold(layer.attention), layer.embeddings, "t"))
+    _, about = value_of(written["curves.js"])
+    n = layer.embeddings.n_positions
+    assert set(share_of_context(n)) <= set(about["queries"])
+    assert set(written) == {"curves.js", *(f"curve-{i}.js" for i in about["queries"])}
+    sigma = six_terms(fold(layer.attention), layer.embeddings, [0]).folded.eps
+    inverse = torch.stack([
+        1 / ((layer.embeddings.W_E.double() + row).var(dim=1, correction=0) + sigma).sqrt()
+        for row in layer.embeddings.W_P.double()
+    ]).mean(dim=1).numpy()  # fmt: skip
+    folded = fold(layer.attention)
+    keys = layer.embeddings.W_P.double() @ folded.W_K.double()
+    right = (keys @ folded.b_Q.double()[:, :, None])[..., 0].numpy() * inverse
+    step = np.abs(right).max() * 1e-5
+    np.testing.assert_allclose(unpacked(about["p"]), right, atol=step)
+    for i in about["queries"]:
+        _, curve = value_of(written[f"curve-{i}.js"])
+        compared = (layer.embeddings.W_P[i].double() @ folded.W_Q.double())[:, None] @ keys.mT
+        right = compared[:, 0].numpy() * inverse[i] * inverse
+        np.testing.assert_allclose(unpacked(curve), right, atol=np.abs(right).max() * 1e-5)
+
+
+def unpacked(packed: dict) -> np.ndarray:
+    width = packed["width"]
+    whole = np.array(first_layer.numbers(packed["digits"], width)) - 64**width // 2
+    return whole.reshape(len(packed["scales"]), -1) * np.array(packed["scales"])[:, None]
+
+
 # ---- Sentences -----------------------------------------------------------------------------------
 
 
@@ -276,7 +339,7 @@ def test_the_first_sentence_is_the_one_in_which_a_term_moves_most() -> None:
 def test_the_first_sentence_is_written_in_full() -> None:
     model = load_first_layer("book-gpt2")
     opening = data.strongest_view(model, ["The city of New York."])
-    name, value = value_of(scripts.opening_script(opening, "m"))
+    name, value = value_of(scripts.sentence_script(opening, "m/opening"))
     assert (name, value["ids"]) == ("m/opening", list(opening.ids))
     assert value["tokens"][:3] == ["<|endoftext|>", "The", " city"]
     n = len(opening.ids)
@@ -326,6 +389,7 @@ def cheap(monkeypatch):
     monkeypatch.setattr("lnattn.book.freezing.affinity_study", lambda _: (study, tiny()[1], ""))
     monkeypatch.setattr(page, "execution_digest", lambda _root, model: f"digest of {model}")
     monkeypatch.setattr(data, "explore", explore)
+    monkeypatch.setattr(page, "sentences", lambda: ["3 1 4", "1 5"])
     return computed
 
 
@@ -411,6 +475,7 @@ def test_the_embedded_model_brings_its_layer(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _: layer)
     monkeypatch.setattr("lnattn.book.freezing.affinity_study", lambda _: (study, counts, ""))
     monkeypatch.setattr(data, "explore", lambda *_, **__: explored(listed=False))
+    monkeypatch.setattr(views, "view_scripts", lambda *_: ())  # of the tiny model, not of this one
     own = [page.Wanted(Choice("book-gpt2", "here"), computed=True)]
     page.publish(tmp_path, tmp_path / "e", own)
     names = {path.name for path in (tmp_path / "e" / "book-gpt2").iterdir()}
@@ -423,6 +488,29 @@ def test_scripts_never_make_markup_of_text() -> None:
     code = "".join((page.ASSETS / name).read_text("utf-8") for name in page.SCRIPTS)
     for danger in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "fetch("):
         assert danger not in code, danger
+
+
+def test_a_model_without_its_layer_brings_the_examples(cheap, tmp_path) -> None:
+    page.publish(tmp_path, tmp_path / "e", wanted("one"))
+    _, value = value_of((tmp_path / "e" / "models.js").read_text())
+    assert value["models"][0]["heads"] == 3
+    layer, _ = tiny()
+    for number, text in enumerate(value["examples"]):
+        name, written = value_of((tmp_path / "e" / "one" / f"sentence-{number}.js").read_text())
+        assert (name, written["text"]) == (f"one/sentence-{number}", text)
+        terms = six_terms(fold(layer.attention), layer.embeddings, written["ids"])
+        below = np.tril_indices(len(written["ids"]))
+        right = np.concatenate([terms[term].numpy()[:, *below] for term in scripts.PAIR_TERMS])
+        found = unpacked(written["pairs"])
+        np.testing.assert_allclose(found, right, atol=first_layer.TOLERANCE["terms"])
+
+
+def test_tokens_that_the_book_names_are_found_in_its_text(tmp_path) -> None:
+    (tmp_path / "notebooks").mkdir()
+    text = "Of *jackson*, **not** this, `##rim` and ' York'; a_*b*, {term}`x`, *two words*."
+    (tmp_path / "notebooks" / "01.md").write_text(text)
+    assert set(page.named_tokens(tmp_path)) == {*page.NAMED, "jackson", "##rim", " York"}
+    assert {"jackson", "michael", "##rim"} <= set(page.named_tokens(repository()))
 
 
 def test_the_model_and_minilm_are_wanted(monkeypatch) -> None:

@@ -51,7 +51,19 @@ PARTS = {
     ),
     "sentence": (
         "The six terms of a sentence that you type",
-        ("explorer.js", "first-layer.js", "bpe.js", "terms.js", "sentence.js"),
+        ("explorer.js", "first-layer.js", "bpe.js", "terms.js", "typed.js", "sentence.js"),
+    ),
+    "compare": (
+        "Two heads, or two models, side by side",
+        ("explorer.js", "first-layer.js", "bpe.js", "terms.js", "typed.js", "compare.js"),
+    ),
+    "strongest": (
+        "The strongest pairs of a head",
+        ("explorer.js", "strongest.js"),
+    ),
+    "curves": (
+        "What every head does by position alone",
+        ("explorer.js", "first-layer.js", "curves.js"),
     ),
     "widget": (
         "Attention without some of its six terms",
@@ -59,11 +71,13 @@ PARTS = {
     ),
 }
 SCRIPTS = tuple(dict.fromkeys(name for _, names in PARTS.values() for name in names))
-#: Tokens that the book names, and shows in full however rare they are.
+#: Tokens that a chapter's results name; those that its text names are found (`named_tokens`).
 NAMED = (
     *("jackson", "michael", "york", "new", "obama", "michelle", "korea", "south", "chloride"),
     *("einstein", "albert", "##rim", "##dal", "##cle", "##ama", "##zal", "##ono", "##rang"),
 )
+#: How the book's text names one: *jackson*, `##rim`, ' York'.
+_NAMES = re.compile(r"(?<![*\w])\*([^\W\d_]+)\*(?!\*)|`(##\w+)`|'( ?[^\W\d_]+)'")
 _MARK = "token_explorer"
 _say = logging.getLogger(__name__)
 
@@ -104,18 +118,19 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
     for name in (*SCRIPTS, *STYLES):
         source = (ASSETS / name).read_bytes()
         write_atomically(folder / name, lambda file, source=source: file.write(source))
-    listed, absent = [], []
+    listed, absent, named = [], [], named_tokens(root)
     for wanted in models:
-        key = _key(root, wanted)
+        key = _key(root, wanted, named)
         try:
             if not is_current(folder / wanted.folder, key):
-                _compute(wanted, folder / wanted.folder, key)
+                _compute(wanted, folder / wanted.folder, key, named)
         except LnattnError as error:
             absent.append({"name": wanted.choice.name, "why": str(error)})
             _say.info("token explorer: without %s: %s", wanted.choice.name, error)
             continue
         facts = {"name": wanted.choice.name, "why": wanted.choice.why, "computed": wanted.computed}
-        listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
+        heads = read_json(folder / wanted.folder / "manifest.json")["heads"]
+        listed.append({**facts, "folder": wanted.folder, "version": key[:8], "heads": heads})
     value = {"models": listed, "absent": absent, **shared_facts()}
     text = script("models", value)
     write_atomically(folder / "models.js", lambda file: file.write(text.encode("ascii")))
@@ -134,6 +149,13 @@ def shared_facts() -> dict[str, Any]:
 def sentences() -> list[str]:
     """The examples, of which the strongest is shown first."""
     return (ASSETS / "sentences.txt").read_text("utf-8").splitlines()
+
+
+def named_tokens(root: Path) -> list[str]:
+    """Texts that may be tokens which the book names: shown in full however rare they are."""
+    pages = [path for name in ("book", "notebooks") for path in (root / name).glob("*.md")]
+    text = "\n".join(path.read_text("utf-8") for path in pages)
+    return sorted({*NAMED, *("".join(one) for one in _NAMES.findall(text))})
 
 
 def _clear(folder: Path, kept: set[str]) -> None:
@@ -156,31 +178,33 @@ def is_current(folder: Path, key: str) -> bool:
     return whole and manifest["inputs"] == key
 
 
-def _key(root: Path, wanted: Wanted) -> str:
+def _key(root: Path, wanted: Wanted, named: Sequence[str]) -> str:
     """Digest of all that a model's data depend on; of a local model, its files too."""
     here, local = Path(__file__).parent, Path(wanted.choice.name)
     own = [path for path in files_below(here) if path.suffix in (".py", ".txt")]
     facts = {
         "execution": execution_digest(root, wanted.choice.name),
         "computed": str(wanted.computed),
+        "named": repr(named),
         "local": digest_of(local, files_below(local), {}) if local.is_dir() else "",
     }
     return digest_of(here, own, facts)
 
 
-def _compute(wanted: Wanted, folder: Path, key: str) -> None:
+def _compute(wanted: Wanted, folder: Path, key: str, named: Sequence[str]) -> None:
     """Write a model's scripts and their manifest to `folder`, all or nothing."""
     # Here and not at the top: reading cached data needs neither PyTorch nor the studies.
     from booksite.explorer.data import explore, strongest_view
     from booksite.explorer.first_layer import layer_scripts
-    from booksite.explorer.scripts import opening_script, scripts
+    from booksite.explorer.scripts import scripts, sentence_script
+    from booksite.explorer.views import view_scripts
     from lnattn.book.freezing import affinity_study
     from lnattn.models.checkpoints import load_first_layer
 
     begun = time.monotonic()
     model = load_first_layer(wanted.choice)
     study, counts, _ = affinity_study(model)
-    explored = explore(model, counts, study, listed=not wanted.computed, always=NAMED)
+    explored = explore(model, counts, study, listed=not wanted.computed, always=named)
     about = {
         "name": model.name,
         "weights": str(model.provenance.get("weights_sha256") or "")[:12],
@@ -192,14 +216,17 @@ def _compute(wanted: Wanted, folder: Path, key: str) -> None:
     try:
         fresh.chmod(0o755)
         written = dict(scripts(explored, wanted.folder, about))
+        examples = [] if wanted.computed else sentences()
+        written |= dict(view_scripts(model, explored, wanted.folder, examples))
         if wanted.computed:
             written |= dict(layer_scripts(model, wanted.folder))
             opening = strongest_view(model, sentences())
-            written["opening.js"] = opening_script(opening, wanted.folder)
+            written["opening.js"] = sentence_script(opening, f"{wanted.folder}/opening")
         for name, text in written.items():
             (fresh / name).write_text(text, encoding="ascii")
         files = {path.name: sha256_of_file(path) for path in sorted(fresh.iterdir())}
-        write_json(fresh / "manifest.json", {"inputs": key, "files": files})
+        manifest = {"inputs": key, "heads": explored.folded.n_heads, "files": files}
+        write_json(fresh / "manifest.json", manifest)
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
     finally:

@@ -3,8 +3,8 @@
 A page that was opened from a file may not fetch other files, but it may load scripts. So every
 part is a script that hands one JSON value to the page: `index.js`, all that the first view must
 know; `tokens.js`, the texts of the vocabulary; `shard-N.js`, some tokens in full; `opening.js`,
-the first sentence. Large tables are numbers in base64 digits (`booksite.explorer.first_layer`). The
-same model, counts and sentences give the same bytes.
+the first sentence; and those of `booksite.explorer.views`. Large tables are numbers in base64
+digits (`booksite.explorer.first_layer`). The same model, counts and sentences give the same bytes.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _index(explored: Explored, about: Mapping[str, Any], start: Mapping[str, Any
 
 def _largest(explored: Explored) -> float:
     """What the largest score, in size, is written as: scores are shares of it."""
-    lists = [explored.keys, explored.queries, explored.rest]
+    lists = [explored.keys, explored.queries]
     sizes = [np.abs(one.scores).max(initial=0) for one in lists if one is not None]
     return float(f"{max(sizes, default=0.0):.4g}") * 1.001
 
@@ -75,8 +75,9 @@ def _ids_shown(shard: Mapping[str, Any], token: int) -> set[int]:
         # Of its predecessors the view names only the first few.
         step = ID_DIGITS + COUNT_DIGITS
         found |= _ids(shard[name][place][: NEIGHBOURS * step], step)
-    for name in ("keys", "queries", "rest"):
-        found |= _ids(shard[name][place] if name in shard else "", ID_DIGITS + SCORE_DIGITS)
+    scored = ID_DIGITS + SCORE_DIGITS
+    for name, step in (("keys", scored), ("queries", scored), ("rest", ID_DIGITS)):
+        found |= _ids(shard[name][place] if name in shard else "", step)
     return found
 
 
@@ -89,14 +90,18 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
 
     count, kinds: how often it occurs, after how many different tokens; before, after: (id, count)
     of its neighbours, the most frequent first; auroc: of every head; rank: of the most frequent
-    predecessor, in every head; keys, queries, rest: (id, score) by head. A text is empty where a
-    token has none of these.
+    predecessor, in every head; keys, queries: (id, score) by head; rest: id by head. A text is
+    empty where a token has none of these.
     """
     counts, vocab, rank = explored.counts, len(explored.texts), explored.main_rank
     auroc = np.rint(1000 * np.nan_to_num(explored.study.auroc.T, nan=-1)).astype(np.int64)
     largest = _largest(explored)
     lists = {name: getattr(explored, name) for name in ("keys", "queries", "rest")}
-    written = {name: _by_token(one, largest) for name, one in lists.items() if one is not None}
+    written = {
+        name: _by_token(one, None if name == "rest" else largest)
+        for name, one in lists.items()
+        if one is not None
+    }
     rare = written.get("rest", {})
     for number, first in enumerate(range(0, vocab, PER_SHARD)):
         tokens = range(first, min(first + PER_SHARD, vocab))
@@ -120,12 +125,14 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def _by_token(partners: Partners, largest: float) -> dict[int, str]:
-    """The lists of each token: for every head, best first, id and score."""
-    middle = 64**SCORE_DIGITS // 2
-    scores = np.rint(partners.scores / largest * (middle - 1)).astype(np.int64) + middle
-    step = ID_DIGITS + SCORE_DIGITS
-    both = np.moveaxis(partners.ids.astype(np.int64) * 64**SCORE_DIGITS + scores, 1, 0)
+def _by_token(partners: Partners, largest: float | None) -> dict[int, str]:
+    """The lists of each token: for every head, best first, id and, with `largest`, score."""
+    both, step = partners.ids.astype(np.int64), ID_DIGITS
+    if largest is not None:
+        middle = 64**SCORE_DIGITS // 2
+        scores = np.rint(partners.scores / largest * (middle - 1)).astype(np.int64) + middle
+        both, step = both * 64**SCORE_DIGITS + scores, step + SCORE_DIGITS
+    both = np.moveaxis(both, 1, 0)
     text, each = digits(both, step), both[0].size * step if len(both) else 0
     return {int(token): text[i * each : (i + 1) * each] for i, token in enumerate(partners.tokens)}
 
@@ -141,11 +148,11 @@ def _neighbours(tokens: np.ndarray, counts: np.ndarray, least: int | None = None
     return digits(pairs, ID_DIGITS + COUNT_DIGITS)
 
 
-def opening_script(opening: Opening, name: str) -> str:
-    """The first sentence with its terms, so that it can be shown before the layer is there.
+def sentence_script(opening: Opening, name: str) -> str:
+    """A sentence with its terms, so that it can be shown without the model's layer.
 
-    pairs: [term·head pair], query by query, of a causal model only those with key ≤ query; keys:
-    [term·head key].
+    name: of the script, model included. pairs: [term·head pair], query by query, of a causal model
+    only those with key ≤ query; keys: [term·head key].
     """
     terms, n = opening.terms, len(opening.ids)
     query, key = np.tril_indices(n) if terms.folded.causal else np.indices((n, n)).reshape(2, -1)
@@ -164,4 +171,4 @@ def opening_script(opening: Opening, name: str) -> str:
         "head": opening.head,
         "query": opening.query,
     }
-    return script(f"{name}/opening", value)
+    return script(name, value)

@@ -117,8 +117,8 @@ window.lnattnExplorer = (() => {
   // ---- The address: #model=…&token=…&text=…&head=…&query=… ---------------------------------------
 
   const KEYS = [
-    "model", "token", "key", "sort", "text", "head", "query", "show", "without", "centre", "sigma",
-    "scale", "shift", "swap",
+    "at", "model", "token", "key", "sort", "of", "text", "head", "query", "show", "without", "centre",
+    "sigma", "scale", "shift", "swap", "beside", "left", "right", "among", "place", "curve",
   ];
   let known = {};
 
@@ -165,6 +165,21 @@ window.lnattnExplorer = (() => {
   /** A function that loads the parts of a model. */
   const partOf = (one) => (name) => load(`${one.folder}/${name}`, one.version);
 
+  let arrived = false;
+
+  /**
+   * Who comes with an address of a part (`at`), or of a token, is led to it; the sentence is on top.
+   *
+   * Once all parts are there: those above would push it down.
+   */
+  function arrive() {
+    const places = [...document.querySelectorAll(".token-explorer")];
+    if (arrived || !places.every((place) => place.dataset.state)) return;
+    arrived = true;
+    const at = state().at ?? (state().token ? "heads" : "");
+    places.find((place) => place.dataset.part === at)?.scrollIntoView();
+  }
+
   /**
    * Fill the places of a part of the explorer, now and whenever what it shows changes.
    *
@@ -188,11 +203,8 @@ window.lnattnExplorer = (() => {
         try {
           await show(isLatest);
           if (!isLatest()) return;
-          // Who comes with an address of a token is led to it; the sentence is on top anyway.
-          if (place.dataset.state === undefined && part === "heads" && state().token) {
-            place.scrollIntoView();
-          }
           place.dataset.state = "ready";
+          arrive();
         } catch (error) {
           if (!isLatest()) return;
           const again = make("button", { type: "button", click: update }, "Try again");
@@ -200,6 +212,7 @@ window.lnattnExplorer = (() => {
           place.querySelector(".problem")?.remove();
           place.prepend(make("p", { class: "problem", role: "alert" }, text, again));
           place.dataset.state = "failed";
+          arrive();
           return;
         }
         place.querySelector(".problem")?.remove();

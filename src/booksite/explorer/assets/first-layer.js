@@ -136,5 +136,7 @@ globalThis.lnattnFirstLayer = (() => {
     return { keys, values, scores, weights, whole, moved, shift: divergence(whole, weights) };
   }
 
-  return { PAIR_TERMS, TERMS, dot, keysOf, layer, look, matrix, numbers, sixTerms, times };
+  return {
+    PAIR_TERMS, TERMS, dot, keysOf, layer, look, matrix, numbers, sixTerms, softmax, times,
+  };
 })();

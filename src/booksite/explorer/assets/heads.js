@@ -23,7 +23,7 @@
         count
           ? make("span", { class: "times", title: `next to each other ${count} times` }, `${count}×`)
           : "",
-        make("span", { class: "score" }, number(score, 1)),
+        score === null ? "" : make("span", { class: "score" }, number(score, 1)),
       );
     }));
   }

@@ -2,62 +2,12 @@
 "use strict";
 
 (() => {
-  const { chosen, colour, go, make, mount, number, plain, state, tokenElement } = lnattnExplorer;
-  const { TERMS, layer: readLayer, look, matrix, numbers, sixTerms } = lnattnFirstLayer;
-  const { bars, embedded, percent, settings, swatch, switches, termElement, termsOf, wordButtons } =
-    lnattnTerms;
+  const { colour, go, make, mount, number, plain, state, tokenElement } = lnattnExplorer;
+  const { TERMS, look } = lnattnFirstLayer;
+  const { bars, percent, settings, swatch, switches, termElement, wordButtons } = lnattnTerms;
+  const { analysed } = lnattnTyped;
   const ATTENTION = "attention";
   const TYPING = 250; // milliseconds after the last key until the page follows
-
-  // ---- Any text --------------------------------------------------------------------------------
-
-  /** The layer, the tokenizer and the texts of the tokens; loaded when first needed. */
-  async function engine(part) {
-    const [data, tokens] = await Promise.all([part("layer"), part("tokens")]);
-    data.ready ??= {
-      layer: readLayer(data),
-      encode: lnattnBpe.tokenizer(tokens, numbers(data.merges, 3), data.added),
-      tokens,
-    };
-    return data.ready;
-  }
-
-  /** The rows of the embedding matrix for some tokens; their shards load when they are needed. */
-  async function embeddings(part, layer, ids) {
-    const shards = [...new Set(ids.map((id) => Math.floor(id / layer.perShard)))];
-    const loaded = await Promise.all(shards.map((shard) => part(`rows-${shard}`)));
-    const rows = new Map(shards.map((shard, i) => [shard, loaded[i].unpacked ??= matrix(loaded[i])]));
-    return ids.map((id) => rows.get(Math.floor(id / layer.perShard))[id % layer.perShard]);
-  }
-
-  /** Two places of the address, "2.5": their tokens change places; null for none. */
-  function swapped(n) {
-    const places = (state().swap ?? "").split(".").map(Number);
-    const valid = places.length === 2 && places.every((i) => Number.isInteger(i) && i >= 0 && i < n);
-    return valid && places[0] !== places[1] ? places : null;
-  }
-
-  /** The sentence that the address asks for: its tokens and its terms. */
-  async function analysed({ all, part, opening }) {
-    const text = state().text ?? opening.text;
-    const shift = Number(state().shift ?? 0);
-    const plainView = text === opening.text && !shift && !state().swap;
-    if (plainView) {
-      return { text, shift: 0, layer: opening, tokens: opening.tokens, terms: termsOf(opening), cut: 0 };
-    }
-    const { layer, encode, tokens } = await engine(part);
-    let ids = encode(text);
-    if (layer.begin !== null && ids[0] !== layer.begin) ids = [layer.begin, ...ids];
-    const most = Math.min(all.longest, layer.positions.length);
-    const cut = Math.max(0, ids.length - most);
-    ids = ids.slice(0, most);
-    const pair = swapped(ids.length);
-    if (pair) [ids[pair[0]], ids[pair[1]]] = [ids[pair[1]], ids[pair[0]]];
-    const last = layer.positions.length - ids.length;
-    const first = Number.isInteger(shift) && shift > 0 ? Math.min(shift, last) : 0;
-    const terms = sixTerms(layer, await embeddings(part, layer, ids), first);
-    return { text, shift: first, last, layer, tokens: ids.map((id) => tokens[id]), terms, cut, pair };
-  }
 
   // ---- Maps ------------------------------------------------------------------------------------
 
@@ -194,7 +144,9 @@
     return { input, element: make("label", { class: "switch" }, input, make("span", {}, text)) };
   };
 
-  const KEYS = ["text", "head", "query", "show", "without", "centre", "sigma", "scale", "shift", "swap"];
+  const KEYS = [
+    "of", "text", "head", "query", "show", "without", "centre", "sigma", "scale", "shift", "swap",
+  ];
 
   mount("sentence", KEYS, (place) => {
     let timer = null;
@@ -213,6 +165,10 @@
     const examples = make("select", {
       id: "explorer-example",
       change: () => examples.value && go({ text: examples.value, query: "", swap: "" }, true),
+    });
+    const models = make("select", {
+      id: "explorer-of",
+      change: () => go({ of: models.value, head: "", query: "", shift: "", swap: "" }, true),
     });
     const said = make("p", { class: "hint", role: "status" });
     const words = make("div", { class: "words", role: "group", "aria-label": "Query token" });
@@ -245,7 +201,8 @@
     place.replaceChildren(
       make("div", { class: "controls" },
         make("div", { class: "text" }, make("label", { for: "explorer-text" }, "Your sentence"), input),
-        labelled("or an example", "explorer-example", examples)),
+        labelled("or an example", "explorer-example", examples),
+        labelled("read by", "explorer-of", models)),
       said,
       make("p", { class: "step" }, "The query:"), words,
       make("p", { class: "step" }, "The terms that count:"), boxes, attention,
@@ -258,13 +215,10 @@
     );
 
     return async (isLatest) => {
-      const from = await embedded();
-      const { all, one, opening } = from;
-      const found = await analysed(from);
+      const found = await analysed(state().of);
       if (!isLatest()) return;
-      const { layer, terms, tokens } = found;
-      const wanted = settings(terms.n, terms.heads, opening);
-      if (found.text !== opening.text && state().query === undefined) wanted.query = terms.n - 1;
+      const { all, one, layer, terms, tokens } = found;
+      const wanted = settings(terms.n, terms.heads, found.first);
       const show = TERMS.includes(state().show) ? state().show : ATTENTION;
       const seen = look(layer, terms, wanted.head, wanted.query, wanted);
       const focused = document.activeElement?.id;
@@ -273,15 +227,21 @@
       examples.replaceChildren(make("option", { value: "" }, "choose …"),
         ...all.examples.map((text) =>
           make("option", { value: text, selected: text === found.text && "" }, text)));
-      said.textContent = found.cut
+      models.replaceChildren(...all.models.map((model) => make(
+        "option", { value: model.computed ? "" : model.folder, selected: model === one && "" },
+        model.computed ? `${model.name}: any text` : `${model.name}: the examples`)));
+      const lost = found.lost ? `Of ${found.lost} only the examples are known; this is ${one.name}. ` : "";
+      said.textContent = lost + (found.cut
         ? `The first ${terms.n} tokens are shown; ${found.cut} more are left out.`
-        : `${terms.n} tokens of ${one.name}, the first by the model itself.`;
+        : `${terms.n} tokens of ${one.name}, the first ${layer.causal ? "" : "and the last "}`
+          + "by the model itself.");
       words.replaceChildren(...wordButtons(tokens, wanted.query));
       boxes.replaceChildren(...switches(all.terms, wanted.without, "explorer"));
       sigma.input.checked = wanted.useSigma;
       scale.input.checked = wanted.useScale;
       centred.input.checked = wanted.centred;
       if (document.activeElement !== shift) shift.value = String(found.shift);
+      for (const control of [shift, ...swaps]) control.disabled = found.fixed;
       swaps.forEach((select, which) => select.replaceChildren(make("option", { value: "" }, "none"),
         ...tokens.map((token, i) => make("option", {
           value: i, selected: found.pair?.[which] === i && "",
@@ -302,7 +262,9 @@
             ? `: moved by ${number(seen.shift, 2)} nats (lines: with all six terms)` : ""),
         bars(tokens, seen));
       numbersOf.replaceChildren(table(all, found, seen, wanted));
-      exact.textContent = `Computed in your browser from weights of 12 and 18 bits: terms to `
+      exact.textContent = (found.fixed
+        ? "Computed by the package in double precision when the book was built, shown: terms to "
+        : "Computed in your browser from weights of 12 and 18 bits: terms to ")
         + `±${all.tolerance.terms}, attention to ±${100 * all.tolerance.attention} %, shifts to `
         + `±${all.tolerance.kl} nats.${wanted.centred ? " Rows of the table and of the maps of terms "
         + "are shown minus their mean, which moves no attention." : ""}`;

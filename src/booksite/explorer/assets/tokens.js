@@ -171,11 +171,13 @@ globalThis.lnattnTokens = (() => {
   }
 
   /** Lists of partners by head: [{id, score}], best first; null where there is none. */
-  function partners(index, text) {
+  function partners(index, text, scored = true) {
     if (!text) return null;
     const middle = 64 ** SCORE / 2;
-    const all = pairs(text, SCORE).map(([id, share]) =>
-      ({ id, score: ((share - middle) / (middle - 1)) * index.largest }));
+    const all = scored
+      ? pairs(text, SCORE).map(([id, share]) =>
+        ({ id, score: ((share - middle) / (middle - 1)) * index.largest }))
+      : numbers(text, ID).map((id) => ({ id, score: null }));
     const most = all.length / index.heads;
     return Array.from({ length: index.heads }, (_, head) =>
       all.slice(head * most, (head + 1) * most));
@@ -195,7 +197,8 @@ globalThis.lnattnTokens = (() => {
       auroc: ofHeads(shard.auroc[place], AUROC)?.map((value) => value / 1000) ?? null,
       // Of the usual predecessor; null where there is none, or where the browser has to find it.
       mainRank: ofHeads(shard.rank[place], ID),
-      keys: partners(index, shard.keys?.[place] || shard.rest?.[place]),
+      // Of a rarer token only the best key is known, without its score.
+      keys: partners(index, shard.keys?.[place]) ?? partners(index, shard.rest?.[place], false),
       queries: partners(index, shard.queries?.[place]),
     };
   }

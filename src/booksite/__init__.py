@@ -14,7 +14,9 @@ def setup(app: Any) -> dict[str, Any]:
     from booksite import (
         claims_page,
         downloads,
+        drawings,
         front_page,
+        glossary,
         head,
         icons,
         light,
@@ -26,8 +28,8 @@ def setup(app: Any) -> dict[str, Any]:
     from booksite.explorer import page as explorer
 
     parts = (
-        claims_page, downloads, explorer, front_page, head, icons, light, paper, reading, roles,
-        shrink,
+        claims_page, downloads, drawings, explorer, front_page, glossary, head, icons, light, paper,
+        reading, roles, shrink,
     )  # fmt: skip
     for part in parts:
         part.setup(app)

@@ -250,6 +250,7 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
         "HF_HUB_OFFLINE": "1",  # what is needed was fetched before (`prepared`)
         "JUPYTER_PATH": str(folders.build / "jupyter"),
         "IPYTHONDIR": str(folders.build / "ipython"),
+        "LNATTN_DRAWINGS": "yes",
         "LNATTN_LEDGER": str(cache / "ledger"),
         "LNATTN_MODEL": choice.name,
         "LNATTN_MODEL_WHY": choice.why,

@@ -19,6 +19,8 @@ from typing import Any
 from PIL import Image
 from sphinx.application import Sphinx
 
+from lnattn.book.drawings import PNG
+
 #: Below `_static`: what only a developer of the theme looks at, and old formats of fonts.
 UNUSED = ("**/*.map", "vendor/**/*.ttf", "locales")
 _COLOURS = 256
@@ -48,6 +50,8 @@ def smaller_notebook(text: str) -> str:
         for output in cell.get("outputs", ()):
             found = output.get("data", {}).get("image/png")
             if found:
+                # Drawings are files of their own, see booksite.drawings.
+                output.get("metadata", {}).pop(PNG, None)
                 picture = smaller_png(base64.b64decode("".join(found)))
                 output["data"]["image/png"] = base64.b64encode(picture).decode()
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"

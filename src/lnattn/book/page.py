@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from lnattn.book.drawings import offer as offer_drawings
 from lnattn.book.style import use_style
 from lnattn.errors import ResultError
 from lnattn.storage import package_versions, plain_scalar
@@ -55,6 +56,7 @@ def start(model: Any = None, *, why: str | None = None) -> None:
     provenance's own reason is shown, else whether LNATTN_MODEL chose it.
     """
     use_style()
+    offer_drawings()
     banner = describe(model, why=why)
     try:
         from IPython import get_ipython

@@ -1,0 +1,202 @@
+"""Figures for download: drawings and numbers are right, small, the same every time, and linked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from lnattn.book import drawings
+from lnattn.book.style import settings
+
+CURVE = np.array([1 / 3, 2.0, np.nan, -4e-7])
+
+
+def figure() -> Figure:
+    with plt.rc_context(settings()):
+        drawn, axes = plt.subplots(2, 2)
+        axes[0, 0].plot(range(4), CURVE, label="$T^{p}$, all")
+        axes[0, 0].axhline(7)
+        axes[0, 0].fill_between([0, 1], [2, 3], [4, 5])
+        axes[0, 0].set_title("first")
+        axes[0, 1].bar([1, 2], [0.5, 3], bottom=1)
+        axes[0, 1].barh([5], [9])
+        cells = np.ma.masked_equal([[1.5, 2], [0, 4]], 0)
+        image = axes[1, 0].imshow(cells)
+        axes[1, 0].set_xticks([0, 1], ["␣New", "␣York"])
+        drawn.colorbar(image)
+        axes[1, 1].scatter([1, 2], [3, 4], c=[8, 9], label="points")
+        axes[1, 1].pcolormesh([[7.0]])
+        axes[1, 1].vlines([6], [0], [1])
+    plt.close(drawn)
+    return drawn
+
+
+def rows_of(drawn: Figure) -> list[tuple[str, ...]]:
+    first, *rows = csv.reader(io.StringIO(drawings.csv_of(drawn)))
+    assert tuple(first) == drawings.COLUMNS
+    return [tuple(row) for row in rows]
+
+
+def test_numbers_are_those_that_are_drawn() -> None:
+    rows = rows_of(figure())
+    line = [row for row in rows if row[1] == "line"]
+    assert line == [
+        ("first", "line", "$T^{p}$, all", "0", "0.333333", ""),
+        ("first", "line", "$T^{p}$, all", "1", "2", ""),
+        ("first", "line", "$T^{p}$, all", "2", "", ""),
+        ("first", "line", "$T^{p}$, all", "3", "-4e-07", ""),
+    ]
+    assert {row[3:5] for row in rows if row[1] == "area"} >= {("0", "2"), ("0", "4"), ("1", "5")}
+    bars = [row[2:] for row in rows if row[1] == "bar"]
+    assert bars == [("1", "1", "1.5", ""), ("1", "2", "4", ""), ("2", "9", "5", "")]
+    maps = [row for row in rows if row[1] == "map"]
+    assert [row[3:] for row in maps[:4]] == [
+        ("␣New", "0", "1.5"), ("␣York", "0", "2"), ("␣New", "1", ""), ("␣York", "1", "4"),
+    ]  # fmt: skip
+    assert [row[5] for row in maps[4:]] == ["7"], "the colour bar is no data"
+    points = [row[2:] for row in rows if row[1] == "point"]
+    assert points == [("points", "1", "3", "8"), ("points", "2", "4", "9")]
+    assert [row[3:5] for row in rows if row[1] == "segment"] == [("6", "0"), ("6", "1")]
+
+
+def test_a_figure_in_space_has_three_numbers_a_point() -> None:
+    drawn = plt.figure()
+    ax = drawn.add_subplot(projection="3d")
+    ax.plot([1, 2], [3, 4], [5, 6])
+    ax.scatter([7], [8], [9])
+    plt.close(drawn)
+    assert [row[3:] for row in rows_of(drawn)] == [
+        ("1", "3", "5"),
+        ("2", "4", "6"),
+        ("7", "8", "9"),
+    ]
+
+
+@pytest.mark.parametrize("scale", ["linear", "log"])
+def test_a_histogram_of_hexagons_has_a_row_a_cell(scale) -> None:
+    drawn, ax = plt.subplots()
+    cells = ax.hexbin([1, 1, 100], [5, 5, 5], gridsize=4, xscale=scale, mincnt=1)
+    plt.close(drawn)
+    rows = rows_of(drawn)
+    assert [row[1] for row in rows] == ["map"] * len(cells.get_array())
+    assert sorted(row[5] for row in rows) == ["1", "2"]
+    assert sorted(float(row[3]) for row in rows) == pytest.approx([1, 100], rel=0.5)
+
+
+def test_a_drawing_is_text_small_and_always_the_same() -> None:
+    text = drawings.svg_of(figure())
+    assert text == drawings.svg_of(figure())
+    tree = ElementTree.fromstring(text)
+    assert "first" in ["".join(one.itertext()).strip() for one in tree.iter() if "text" in one.tag]
+    assert not any(word in text for word in ("dc:date", "Matplotlib v"))
+    numbers = drawings._LONG.findall(" ".join(drawings._COORDINATES.findall(text)))
+    assert numbers == []
+    assert len(text) < 40e3
+
+
+def test_many_points_become_a_picture() -> None:
+    with plt.rc_context(settings()):
+        drawn, ax = plt.subplots()
+        points = ax.scatter(*np.random.default_rng(0).normal(size=(2, 20_000)), s=1)
+    plt.close(drawn)
+    text = drawings.svg_of(drawn)
+    assert "<image" in text
+    assert len(text) < 300e3
+    assert not points.get_rasterized()
+    assert len(rows_of(drawn)) == 20_000
+
+
+def test_shaded_areas_go_where_there_are_too_many_rows() -> None:
+    drawn, ax = plt.subplots()
+    places = np.arange(drawings.MOST_ROWS / 2)
+    ax.plot(places, places)
+    ax.fill_between(places, places, places + 1)
+    plt.close(drawn)
+    assert {row[1] for row in rows_of(drawn)} == {"line"}
+
+
+# ---- The site ------------------------------------------------------------------------------------
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e '.[book]'")
+from sphinx.application import Sphinx  # noqa: E402
+from sphinx.util.docutils import docutils_namespace, patch_docutils  # noqa: E402
+
+CHAPTER = """---
+jupytext:
+  text_representation: {extension: .md, format_name: myst}
+kernelspec: {name: python3}
+---
+# A chapter
+
+```{code-cell} ipython3
+---
+mystnb:
+  figure:
+    name: fig-one
+    caption: A line.
+  image:
+    alt: A line that rises.
+---
+import matplotlib.pyplot as plt
+from lnattn.book import drawings, style
+style.use_style()
+drawings.offer()
+figure, ax = plt.subplots()
+ax.plot([1, 2], [3, 4]);
+```
+"""
+
+
+def test_a_page_offers_both_and_shows_the_picture(tmp_path, monkeypatch) -> None:
+    monkeypatch.setenv("LNATTN_DRAWINGS", "yes")
+    monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
+    source, out = tmp_path / "source", tmp_path / "_build" / "html"
+    source.mkdir()
+    (source / "index.md").write_text(CHAPTER)
+    settings = {
+        "extensions": ["myst_nb", "booksite.drawings", "booksite.shrink"],
+        "nb_execution_mode": "force",
+        # Not Sphinx's own default, which myst_nb would change for every later build of this process.
+        "source_suffix": {".md": "myst-nb"},
+        "html_theme": "basic",
+    }
+    said = io.StringIO()
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            source, None, out, out.parent / "doctrees", "html",
+            confoverrides=settings, status=None, warning=said,
+        )  # fmt: skip
+        app.build()
+    page = (out / "index.html").read_text("utf-8")
+    folder = out / drawings_folder()
+    assert (folder / "fig-one.csv").read_text("utf-8").splitlines()[1:] == [
+        "panel 1,line,1,1,3,", "panel 1,line,1,2,4,",
+    ]  # fmt: skip
+    assert ElementTree.parse(folder / "fig-one.svg").getroot().tag.endswith("svg")
+    for ending in ("svg", "csv"):
+        assert f'<a href="{drawings_folder()}/fig-one.{ending}" download>' in page
+    assert f'href="{drawings_folder()}/fig-one.svg"><img alt="A line that rises."' in page
+    assert ".png" in page
+    assert not said.getvalue()
+    notebook = json.loads((out.parent / "jupyter_execute" / "index.ipynb").read_text())
+    assert set(notebook["cells"][1]["outputs"][-1]["metadata"]) == {drawings.PNG}
+    from booksite.shrink import smaller_notebook
+
+    small = json.loads(smaller_notebook(json.dumps(notebook)))
+    left = small["cells"][1]["outputs"][-1]
+    assert (set(left["data"]), left["metadata"]) == ({"image/png", "text/plain"}, {})
+
+
+def drawings_folder() -> Path:
+    from booksite.drawings import FOLDER
+
+    return Path(FOLDER)

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
@@ -21,7 +22,8 @@ from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 from booksite import front_page
 from lnattn import paths
-from lnattn.book.style import TERM_COLOURS, TERM_NAMES
+from lnattn.attention.terms import TERMS
+from lnattn.book.style import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
 
 ROOT = paths.repository()
 INDEX = """# Start
@@ -169,3 +171,34 @@ def test_the_books_front_page_names_what_the_chapters_glue_and_label() -> None:
     assert len(labels) == 4
     for label in labels:
         assert any(f"name: {label}\n" in chapter for chapter in chapters.values()), label
+
+
+def test_colours_and_names_of_the_terms_come_from_one_table() -> None:
+    """No page, script or figure writes one itself."""
+    folders = [ROOT / name for name in ("src", "notebooks", "book")]
+    endings = {".py", ".js", ".css", ".md", ".yml"}
+    own = ROOT / "src" / "lnattn" / "book" / "style.py"
+    files = {path for folder in folders for path in folder.rglob("*") if path.suffix in endings}
+    assert own in files
+    assert len(files) > 200
+    names = {*TERM_NAMES.values(), *DISTANCE_NAMES.values()}
+    assert len(names) == 8
+    for path in files - {own}:
+        text = path.read_text("utf-8")
+        assert not [name for name in names if name in text], path
+        if path.suffix == ".py":
+            colours = "|".join(TERM_COLOURS.values())
+            assert not re.findall(colours, text, re.IGNORECASE), path
+    assert set(DISTANCE_COLOURS.values()) < set(TERM_COLOURS.values())
+
+
+def test_every_figure_of_terms_takes_them_from_the_table(monkeypatch) -> None:
+    """Other names and colours there, and they are everywhere in the figure."""
+    from lnattn.book.figures import contribution, terms
+
+    monkeypatch.setitem(TERM_NAMES, "ee", "one → two")
+    rng = np.random.default_rng(0)
+    drawn = terms.term_sizes(rng.random((6, 3)))
+    labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
+    assert labels[TERMS.index("ee")] == "$T^{ee}$ one → two"
+    assert {term: colour for term, (colour, _) in contribution.STYLES.items()} == TERM_COLOURS

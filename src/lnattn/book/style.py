@@ -41,6 +41,31 @@ TERM_NAMES: dict[str, str] = {
     "p": "any → position",
 }
 
+#: With rotary positions: what is kin to one of the six has its colour.
+DISTANCE_COLOURS: dict[str, str] = {
+    "ee": TERM_COLOURS["ee"],
+    "ed": TERM_COLOURS["ep"],
+    "e": TERM_COLOURS["e"],
+    "d": TERM_COLOURS["pp"],
+}
+DISTANCE_NAMES: dict[str, str] = {
+    "ee": TERM_NAMES["ee"],
+    "ed": "token → distance",
+    "e": TERM_NAMES["e"],
+    "d": "any → distance",
+}
+
+
+def term_symbol(term: str) -> str:
+    """A term as figures write it: T with its letters."""
+    return f"$T^{{{term}}}$"
+
+
+def term_label(term: str) -> str:
+    """A term's symbol with its plain name, for legends."""
+    return f"{term_symbol(term)} {TERM_NAMES[term]}"
+
+
 #: For quantities that start at zero or at a minimum: perceptually even, safe for colour-blind eyes.
 SEQUENTIAL = "cividis"
 #: For signed quantities: blue below, vermilion above, white at zero. Centre it: vmin = -vmax.

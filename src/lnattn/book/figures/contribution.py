@@ -12,17 +12,13 @@ from matplotlib.ticker import NullFormatter, NullLocator
 
 from lnattn.attention.terms import TERMS
 from lnattn.book.figures.position import head_grid
-from lnattn.book.style import SEQUENTIAL, TERM_COLOURS, WIDTH
+from lnattn.book.style import SEQUENTIAL, TERM_COLOURS, WIDTH, term_label
 from lnattn.studies.contribution.study import LEVELS, Contributions
 
 #: The two mixed terms, which the paper found to matter little, are dashed.
 STYLES: Mapping[str, tuple[str, str]] = {
     term: (colour, "--" if term in ("ep", "pe") else "-") for term, colour in TERM_COLOURS.items()
 }
-
-
-def _symbol(term: str) -> str:
-    return f"$T^{{{term}}}$"
 
 
 def by_position(result: Contributions) -> Figure:
@@ -40,7 +36,9 @@ def by_position(result: Contributions) -> Figure:
         half = 1.96 * result.standard_error[index, -1]
         shown = np.isfinite(mean) & (mean > 0)
         lowest, highest = min(lowest, mean[shown].min()), max(highest, mean[shown].max())
-        ax.plot(positions[shown], mean[shown], color=colour, ls=line, lw=1.4, label=_symbol(term))
+        ax.plot(
+            positions[shown], mean[shown], color=colour, ls=line, lw=1.4, label=term_label(term)
+        )
         low = np.maximum(mean - half, lowest / 100)[shown]
         ax.fill_between(positions[shown], low, (mean + half)[shown], color=colour, alpha=0.18, lw=0)
     ax.set(
@@ -49,7 +47,7 @@ def by_position(result: Contributions) -> Figure:
         xlabel="position i of the query",
         ylabel="contribution (nats)",
     )
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 
@@ -61,11 +59,13 @@ def by_head_and_position(result: Contributions) -> Figure:
         for term, (colour, line) in STYLES.items():
             mean = result.mean[TERMS.index(term), head]
             shown = np.isfinite(mean) & (mean > 0)
-            ax.plot(positions[shown], mean[shown], color=colour, ls=line, lw=1, label=_symbol(term))
+            ax.plot(
+                positions[shown], mean[shown], color=colour, ls=line, lw=1, label=term_label(term)
+            )
         ax.set_yscale("log")
     figure.supxlabel("position i of the query", fontsize=11)
     figure.supylabel("contribution (nats)", fontsize=11)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=6)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 
@@ -75,7 +75,7 @@ def by_head(result: Contributions) -> Figure:
     figure, ax = plt.subplots(figsize=(WIDTH, 3.4))
     shown = np.ma.masked_less_equal(means, 0)
     image = ax.imshow(shown, cmap=SEQUENTIAL, norm=LogNorm(), aspect="auto")
-    ax.set_yticks(range(len(TERMS)), [_symbol(term) for term in TERMS])
+    ax.set_yticks(range(len(TERMS)), [term_label(term) for term in TERMS])
     heads = [str(head) for head in range(result.n_heads)]
     ax.set_xticks(range(result.n_heads + 1), [*heads, "all"])
     ax.axvline(result.n_heads - 0.5, color="white", lw=3)
@@ -107,7 +107,7 @@ def spread(result: Contributions) -> Figure:
         ax.plot([at[0.25], at[0.75]], [row, row], color=colour, lw=9, solid_capstyle="butt")
         ax.plot(at[0.5], row, "o", color="white", markeredgecolor="black", ms=7, zorder=3)
         ax.plot(result.grand_mean()[index, -1], row, "x", color="black", ms=7, mew=2, zorder=4)
-    ax.set_yticks(range(len(order)), [_symbol(term) for term in order])
+    ax.set_yticks(range(len(order)), [term_label(term) for term in order])
     ax.set(xscale="log", xlabel="contribution, mean of heads (nats)")
     ax.xaxis.grid(True)
     return figure
@@ -123,7 +123,7 @@ def conventions(means: Mapping[str, np.ndarray]) -> Figure:
     shares = np.stack([values / values.sum() for values in means.values()])
     for term, (colour, line) in STYLES.items():
         column = shares[:, TERMS.index(term)]
-        ax.plot(places, column, color=colour, ls=line, marker="o", label=_symbol(term))
+        ax.plot(places, column, color=colour, ls=line, marker="o", label=term_label(term))
     ax.set_xticks(places, list(means))
     ax.set(yscale="log", ylabel="share of the sum of the six", xlim=(-0.2, len(means) - 0.8))
     ticks = [value for value in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if value >= shares.min() * 0.7]
@@ -131,7 +131,7 @@ def conventions(means: Mapping[str, np.ndarray]) -> Figure:
     ax.yaxis.set_minor_locator(NullLocator())
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.yaxis.grid(True)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=6)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

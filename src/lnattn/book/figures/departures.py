@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from lnattn.book.figures.contribution import STYLES
-from lnattn.book.style import BLUE, GREY, VERMILION, WIDTH
+from lnattn.book.style import BLUE, GREY, VERMILION, WIDTH, term_symbol
 
 
 def two_rankings(means: Mapping[str, Float[np.ndarray, "term"]], names: Sequence[str]) -> Figure:
@@ -20,7 +20,7 @@ def two_rankings(means: Mapping[str, Float[np.ndarray, "term"]], names: Sequence
     for number, name in enumerate(names):
         shares = [values[number] / values.sum() for values in means.values()]
         colour, dashes = STYLES[name]
-        ax.plot(places, shares, "o", ls=dashes, color=colour, label=f"$T^{{{name}}}$")
+        ax.plot(places, shares, "o", ls=dashes, color=colour, label=term_symbol(name))
     ax.set_xticks(places, [name.replace(" ", "\n", 1) for name in means])
     ax.set_ylim(0, None)
     ax.set_ylabel("share of the sum of six")

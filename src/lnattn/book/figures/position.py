@@ -9,7 +9,17 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lnattn.book.style import BLACK, BLUE, GREEN, GREY, PALETTE, SINGLE, VERMILION, WIDTH
+from lnattn.book.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    PALETTE,
+    SINGLE,
+    TERM_COLOURS,
+    VERMILION,
+    WIDTH,
+)
 from lnattn.studies.position.bias import Band, PositionBias
 from lnattn.studies.position.curves import LastRows
 from lnattn.studies.position.measured import MeasuredAttention
@@ -24,7 +34,7 @@ def self_assertion(bias: PositionBias) -> Figure:
     figure, axes = head_grid(bias.n_heads, share_y=False)
     band = bias.term_p()
     for head, ax in enumerate(axes):
-        _curve(ax, band, (head,), BLUE)
+        _curve(ax, band, (head,), TERM_COLOURS["p"])
         ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
     _label(figure, "key position j", _named(bias, "T^p", "b^{QK}p_j^\\top"))
     return figure

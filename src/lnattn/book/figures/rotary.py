@@ -9,16 +9,14 @@ from matplotlib.figure import Figure
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.book.figures.position import head_grid
 from lnattn.book.rotary import RotaryStudy
-from lnattn.book.style import BLUE, GREEN, GREY, PALETTE, SINGLE, SKY, VERMILION
-
-#: Colours and plain names of the four terms, kin to those of the six.
-COLOURS = {"ee": BLUE, "ed": GREEN, "e": SKY, "d": VERMILION}
-NAMES = {
-    "ee": "token → token",
-    "ed": "token → distance",
-    "e": "any → token",
-    "d": "any → distance",
-}
+from lnattn.book.style import (
+    BLUE,
+    DISTANCE_COLOURS,
+    DISTANCE_NAMES,
+    GREY,
+    PALETTE,
+    SINGLE,
+)
 
 
 def distance_alone(study: RotaryStudy) -> Figure:
@@ -27,7 +25,7 @@ def distance_alone(study: RotaryStudy) -> Figure:
     for head, ax in enumerate(axes):
         for curve, colour, label in (
             (study.null_curve[head], GREY, "weights dealt anew"),
-            (study.curve[head], VERMILION, "the model"),
+            (study.curve[head], DISTANCE_COLOURS["d"], "the model"),
         ):
             ax.plot(curve - curve.mean(), color=colour, label=label)
     figure.supxlabel("distance Δ from query to key")
@@ -41,7 +39,13 @@ def shares(study: RotaryStudy) -> Figure:
     figure, ax = plt.subplots(figsize=SINGLE)
     bottom = np.zeros(study.n_heads)
     for name, row in zip(DISTANCE_TERMS, study.share, strict=True):
-        ax.bar(range(study.n_heads), row, bottom=bottom, color=COLOURS[name], label=NAMES[name])
+        ax.bar(
+            range(study.n_heads),
+            row,
+            bottom=bottom,
+            color=DISTANCE_COLOURS[name],
+            label=DISTANCE_NAMES[name],
+        )
         bottom += row
     ax.set_xticks(range(study.n_heads))
     ax.set_xlabel("head")

@@ -14,7 +14,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from lnattn.book.style import BLUE, GREY, SKY, SMALL, VERMILION, WIDTH, settings
+from lnattn.book.style import (
+    BLUE,
+    GREY,
+    SKY,
+    SMALL,
+    TERM_COLOURS,
+    VERMILION,
+    WIDTH,
+    settings,
+    term_label,
+)
 from lnattn.studies.affinity.query_classes import CLASSES, KEYS, ClassAuroc
 from lnattn.studies.affinity.subwords import Subwords
 
@@ -175,12 +185,12 @@ def over_training(looks: pd.DataFrame) -> Figure:
     for ax, (column, colour, title, label) in zip(axes[1:3], panels, strict=True):
         _lines(ax, heads, column, colour)
         ax.set(title=title, ylabel=label)
-    for column, colour in (("spread ee", BLUE), ("spread pp", VERMILION)):
-        _lines(axes[3], heads, column, colour)
+    for term in ("ee", "pp"):
+        _lines(axes[3], heads, f"spread {term}", TERM_COLOURS[term])
     axes[3].legend(
         handles=[
-            Line2D([], [], color=BLUE, label="$T^{ee}$"),
-            Line2D([], [], color=VERMILION, label="$T^{pp}$"),
+            Line2D([], [], color=TERM_COLOURS[term], label=term_label(term))
+            for term in ("ee", "pp")
         ]
     )
     axes[3].set_title("spread over the ten keys before a query, over $\\sqrt{d}$")

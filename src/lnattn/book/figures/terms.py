@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lnattn.attention.terms import TERMS, SixTerms
-from lnattn.book.style import DIVERGING, SEQUENTIAL, TERM_COLOURS, TERM_NAMES, WIDTH
+from lnattn.book.style import DIVERGING, SEQUENTIAL, TERM_COLOURS, WIDTH, term_label
 
 
 def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
@@ -23,7 +23,7 @@ def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
     figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.4), sharex=True, sharey=True)
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
         image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
-        ax.set_title(f"{TERM_NAMES[name]}  $T^{{{name}}}$")
+        ax.set_title(term_label(name))
         plt.setp(ax.spines.values(), visible=True, color=TERM_COLOURS[name], lw=2)
         _label(ax, labels)
     figure.supxlabel("key token")
@@ -57,7 +57,7 @@ def term_sizes(sizes: np.ndarray) -> Figure:
     figure, ax = plt.subplots(figsize=(WIDTH, 3.2))
     image = ax.imshow(sizes, cmap=SEQUENTIAL, aspect="auto")
     ax.set_xticks(range(sizes.shape[1]))
-    ax.set_yticks(range(len(TERMS)), [f"$T^{{{name}}}$" for name in TERMS])
+    ax.set_yticks(range(len(TERMS)), [term_label(name) for name in TERMS])
     ax.set(xlabel="head")
     figure.colorbar(image, label="spread over the keys / √d′")
     return figure

@@ -166,6 +166,48 @@ def test_a_citation_shows_its_reference(page):
     assert page.evaluate(visible) == []
 
 
+def test_symbols_figures_and_equations_show_what_they_are(page):
+    """Under the pointer, on focus and on a tap; what is shown is a copy without ids."""
+    page.evaluate("""(() => {
+      const article = document.createElement('div');
+      article.className = 'bd-article';
+      article.innerHTML = `
+        <span class="symbol" data-note="a <b>note</b>"><i id="formula" tabindex="0">T</i></span>
+        <a class="reference internal" id="to-figure" href="#fig-x">Fig. 1</a>
+        <a class="reference internal" id="to-equation" href="#equation-x">(1)</a>
+        <a class="reference internal" id="to-heading" href="#heading">elsewhere</a>
+        <h2 id="heading">A heading</h2>
+        <figure id="fig-x"><img id="picture" alt="" src="data:,"><figcaption>
+          <span class="caption-text">A caption</span></figcaption></figure>
+        <div class="math" id="equation-x">x = 1</div>`;
+      document.body.prepend(article);
+      const again = document.createElement('script');
+      again.src = document.querySelector('script[src*="reading.js"]').src;
+      return new Promise(done => { again.onload = done; document.body.append(again); });
+    })()""")
+    notes = "[...document.querySelectorAll('.citation-note')].filter(note => !note.hidden)"
+    visible = f"{notes}.map(note => note.textContent.trim())"
+    page.evaluate("document.querySelector('#formula').focus()")
+    assert page.evaluate(visible) == ["a <b>note</b>"]
+    page.evaluate("document.querySelector('#formula').blur()")
+    assert page.evaluate(visible) == []
+    tap = "document.querySelector('.symbol').dispatchEvent(new MouseEvent('click'))"
+    page.evaluate(f"{tap}; 0")
+    assert page.evaluate(visible) == ["a <b>note</b>"]
+    outside = "document.body.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true})); 0"
+    page.evaluate(outside)
+    assert page.evaluate(visible) == []
+    page.evaluate("document.querySelector('#to-figure').focus()")
+    assert page.evaluate(visible) == ["A caption"]
+    assert page.evaluate(f"{notes}.map(note => note.querySelectorAll('img:not([id])').length)") == [
+        1
+    ]
+    page.evaluate("document.querySelector('#to-equation').focus()")
+    assert page.evaluate(visible) == ["x = 1"]
+    page.evaluate("document.querySelector('#to-heading').focus()")
+    assert page.evaluate(visible) == []
+
+
 def test_printing_opens_what_is_folded_and_closes_it_again(page):
     page.evaluate("""(() => {
       const article = document.createElement('div');

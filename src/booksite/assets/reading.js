@@ -1,13 +1,14 @@
-// Three comforts for every page: a citation shows its reference when it is pointed at or focused, a
-// printed page is light and has its folded parts open, and the link to the book's other edition
-// leads to the place that is being read. Without this script, all still work: the browser shows the
-// reference as a plain title, folded parts print folded, and the link leads to the top of the page.
+// Comforts for every page: a citation, a symbol and a reference to a figure or an equation of the page
+// show what they stand for when they are pointed at, focused or tapped; a printed page is light and
+// has its folded parts open; the link to the book's other edition leads to the place that is being
+// read. Without this script, all still work: the browser shows a citation as a plain title, links
+// lead to what they name, folded parts print folded, and the other edition opens at its top.
 (() => {
   "use strict";
 
-  // Citations. Their links carry the reference as a title (see sphinxcontrib-bibtex).
+  // Notes, one at a time. What they show is cloned from this page or is text of the site's own.
   const note = document.createElement("div");
-  note.className = "citation-note";
+  note.className = "citation-note mathjax_process";
   note.id = "citation-note";
   note.setAttribute("role", "tooltip");
   note.hidden = true;
@@ -19,29 +20,68 @@
     shown = null;
     note.hidden = true;
   };
-  const show = (link) => {
-    shown = link;
-    note.textContent = link.dataset.reference;
-    note.hidden = false;
-    link.setAttribute("aria-describedby", note.id);
-    const place = link.getBoundingClientRect();
+  const place = (link) => {
+    const box = link.getBoundingClientRect();
     const width = Math.min(420, document.documentElement.clientWidth - 16);
     note.style.width = `${width}px`;
-    const left = Math.min(place.left, document.documentElement.clientWidth - width - 8);
+    const left = Math.min(box.left, document.documentElement.clientWidth - width - 8);
     note.style.left = `${Math.max(8, left)}px`;
-    const below = place.bottom + 6;
+    const below = box.bottom + 6;
     const fits = below + note.offsetHeight < window.innerHeight;
-    note.style.top = `${fits ? below : place.top - note.offsetHeight - 6}px`;
+    note.style.top = `${fits ? below : Math.max(4, box.top - note.offsetHeight - 6)}px`;
   };
+  const show = async (link, ...content) => {
+    hide();
+    shown = link;
+    note.replaceChildren(...content);
+    note.hidden = false;
+    link.setAttribute("aria-describedby", note.id);
+    place(link);
+    if (!/\\\(/.test(note.textContent)) return;
+    await window.MathJax?.typesetPromise?.([note]);
+    for (const formula of note.querySelectorAll("[tabindex]")) formula.removeAttribute("tabindex");
+    if (shown === link) place(link);
+  };
+  const offer = (link, content) => {
+    const open = () => show(link, ...content());
+    link.addEventListener("pointerenter", open);
+    link.addEventListener("pointerleave", hide);
+    link.addEventListener("focusin", open);
+    link.addEventListener("focusout", hide);
+  };
+
+  // Citations. Their links carry the reference as a title (see sphinxcontrib-bibtex).
   for (const link of document.querySelectorAll('.bd-article a[href*="bibliography.html#"][title]')) {
     link.dataset.reference = link.title;
     link.removeAttribute("title"); // or the browser would show it a second time
-    link.addEventListener("pointerenter", () => show(link));
-    link.addEventListener("pointerleave", hide);
-    link.addEventListener("focus", () => show(link));
-    link.addEventListener("blur", hide);
+    offer(link, () => [link.dataset.reference]);
+  }
+
+  // Symbols (see booksite.glossary). MathJax lets the keyboard reach formulas; a tap shows the note,
+  // too, and a second one, or one elsewhere, hides it.
+  for (const symbol of document.querySelectorAll(".bd-article .symbol")) {
+    offer(symbol, () => [symbol.dataset.note]);
+    symbol.addEventListener("click", () => shown === symbol || show(symbol, symbol.dataset.note));
+  }
+
+  // Figures and equations of this page.
+  for (const link of document.querySelectorAll('.bd-article a.reference.internal[href^="#"]')) {
+    const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    const picture = target?.matches("figure, div.figure") && target.querySelector("img");
+    const formula = target?.matches("div.math") && target;
+    if (!picture && !formula) continue;
+    offer(link, () => {
+      const copy = (picture || formula.querySelector("mjx-container") || formula).cloneNode(true);
+      for (const part of [copy, ...copy.querySelectorAll("[id], [tabindex]")]) {
+        part.removeAttribute("id");
+        part.removeAttribute("tabindex");
+      }
+      const caption = picture && target.querySelector("figcaption .caption-text, .caption-text");
+      return caption ? [copy, caption.textContent] : [copy];
+    });
   }
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
+  document.addEventListener("pointerdown", (event) => shown?.contains(event.target) || hide());
   document.addEventListener("scroll", () => shown && hide(), { passive: true, capture: true });
 
   // Print.

@@ -165,7 +165,7 @@ def test_a_page_offers_both_and_shows_the_picture(tmp_path, monkeypatch) -> None
     settings = {
         "extensions": ["myst_nb", "booksite.drawings", "booksite.shrink"],
         "nb_execution_mode": "force",
-        # Not Sphinx's own default, which myst_nb would change for every later build of this process.
+        # Not Sphinx's own default, which myst_nb would change for every later build.
         "source_suffix": {".md": "myst-nb"},
         "html_theme": "basic",
     }

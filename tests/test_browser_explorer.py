@@ -725,7 +725,8 @@ def test_lost_data_are_reported_and_can_be_tried_again(chromium, site, tmp_path)
         assert "tiny/shard-0.js could not be loaded" in tab.evaluate(problem)
         shard.write_text("throw new Error('broken')")
         again = (
-            "document.querySelectorAll('.token-explorer').forEach(p => delete p.dataset.state);"
+            "document.querySelectorAll('.token-explorer:has([role=alert])')"
+            ".forEach(p => delete p.dataset.state);"
             "document.querySelectorAll('[role=alert] button').forEach(b => b.click())"
         )
         tab.evaluate(again)

@@ -247,8 +247,8 @@ def test_containers_check_themselves(shapes_unchecked):
     for change, message in (
         ({"W_K": layer.W_K[:, :, :5]}, "must have shape"),
         ({"W_Q": layer.W_Q[:3], "b_Q": layer.b_Q[:3]}, "cannot share 2 key heads"),
-        ({"scale": 0.0}, "must be positive"),
-        ({"window": 0}, "window of 0"),
+        ({"scale": 0.0}, "must be a positive number"),
+        ({"window": 0}, "window is 0"),
         ({"ln": RMSNorm(torch.ones(3))}, "normalises 3"),
     ):
         with pytest.raises(ShapeError, match=message):

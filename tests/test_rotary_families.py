@@ -23,7 +23,7 @@ from lnattn import distance_terms, fold, load_first_layer
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.relative import Constants
 from lnattn.errors import CheckpointError, LnattnError
-from lnattn.models.relative_families import LAYOUTS
+from lnattn.models.relative_layouts import LAYOUTS
 
 
 def token_ids(length: int = LENGTH) -> torch.Tensor:

@@ -9,16 +9,15 @@ containers of `lnattn.weights`: row vectors, x @ W, frozen and checked when made
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
-from lnattn.weights import LayerNorm, _check, _check_dims, _Weights
+from lnattn.weights import FirstLayer, LayerNorm, _Block, _check, _check_dims, _Norm, _Weights
 
 #: A bias by distance: distances i − j (whole numbers, any shape) -> [head *shape].
 DistanceBias = Callable[[Tensor], Tensor]
@@ -27,7 +26,7 @@ Tables = Callable[[Tensor, torch.dtype], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
-class RMSNorm(_Weights):
+class RMSNorm(_Norm):
     """Gain γ and ε of an RMSNorm: x/ρ(x) ⊙ γ with ρ(x)² = mean(x²) + ε; nothing is centred.
 
     gamma: [d_model], as it multiplies (Gemma stores γ − 1).
@@ -37,14 +36,7 @@ class RMSNorm(_Weights):
     eps: float = 1e-6
 
     def __post_init__(self) -> None:
-        (d_model,) = _check_dims(self, "gamma", self.gamma, "d_model")
-        _check(self, "gamma", self.gamma, (d_model,), "d_model")
-        if not (math.isfinite(self.eps) and self.eps >= 0):
-            raise ShapeError(f"RMSNorm.eps must be a finite number ≥ 0, not {self.eps}.")
-
-    @property
-    def d_model(self) -> int:
-        return self.gamma.shape[0]
+        self._check_norm()
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +81,7 @@ class Rotation:
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeAttention(_Weights):
+class RelativeAttention(_Block):
     """What queries and keys of one such block are made of.
 
     W_Q: [head d_model d_head], b_Q: [head d_head]; W_K: [key_head d_model d_head], b_K:
@@ -125,29 +117,11 @@ class RelativeAttention(_Weights):
         _check(self, "b_K", self.b_K, (key_heads, d_head), "key_head d_head")
         if heads % key_heads:
             raise ShapeError(f"{heads} query heads cannot share {key_heads} key heads evenly.")
-        if self.ln is not None and self.ln.d_model != d_model:
-            raise ShapeError(
-                f"RelativeAttention.ln normalises {self.ln.d_model} coordinates but W_Q reads "
-                f"{d_model}; take both from the same layer."
-            )
-        for name in ("scale", "clip", "soft_cap"):
+        self._check_settings()
+        for name in ("clip", "soft_cap"):
             value = getattr(self, name)
             if value is not None and not (math.isfinite(value) and value > 0):
                 raise ShapeError(f"RelativeAttention.{name} must be positive, not {value}.")
-        if self.window is not None and (self.window < 1 or not self.causal):
-            raise ShapeError(f"a window of {self.window} needs a causal layer and at least 1 key.")
-
-    @property
-    def n_heads(self) -> int:
-        return self.W_Q.shape[0]
-
-    @property
-    def d_model(self) -> int:
-        return self.W_Q.shape[1]
-
-    @property
-    def d_head(self) -> int:
-        return self.W_Q.shape[2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -195,7 +169,8 @@ class TokenEmbeddings(_Weights):
     def rows(self, token_ids: Int[Tensor, "n"] | slice) -> Float[Tensor, "n d_model"]:
         """What the first block reads for these tokens, in single precision or wider."""
         some = self.W_E[token_ids]
-        some = (some.float() if some.element_size() < 4 else some) * self.factor
+        some = some.float() if some.element_size() < 4 else some
+        some = some if self.factor == 1 else some * self.factor
         if self.ln is None:
             return some
         return torch.nn.functional.layer_norm(
@@ -217,32 +192,13 @@ class TokenEmbeddings(_Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeFirstLayer(_Weights):
+class RelativeFirstLayer(FirstLayer):
     """All that the weight-based analysis of such a model's first attention block needs.
 
-    The counterpart of `FirstLayer`; `layer` is always 0, since a later block's queries do not
-    depend on a token alone. context: the longest text that the model was made for, or None.
+    `layer` is always 0, since a later block's queries do not depend on a token alone. context: the
+    longest text that the model was made for, or None.
     """
 
-    embeddings: TokenEmbeddings
-    attention: RelativeAttention
-    tokenizer: Any = None
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    embeddings: TokenEmbeddings  # type: ignore[assignment]
+    attention: RelativeAttention  # type: ignore[assignment]
     context: int | None = None
-    layer: int = 0
-
-    def __post_init__(self) -> None:
-        if self.embeddings.d_model != self.attention.d_model:
-            raise ShapeError(
-                f"the embeddings have width {self.embeddings.d_model} but the attention block "
-                f"reads {self.attention.d_model}; take both from the same model."
-            )
-
-    @property
-    def name(self) -> str:
-        return str(self.provenance.get("name", "unnamed model"))
-
-    @property
-    def is_partial(self) -> bool:
-        """Never: such a model has no analysis without token embeddings."""
-        return False

@@ -18,6 +18,14 @@ from torch import Tensor
 from lnattn.errors import ShapeError, TokenError
 
 
+def is_finite(tensor: Tensor) -> bool:
+    """Whether no entry is NaN or infinite, in one pass without a temporary as large as the tensor.
+
+    The extremes of a tensor are NaN where any entry is, and infinite where the largest are.
+    """
+    return tensor.numel() == 0 or all(map(math.isfinite, map(float, torch.aminmax(tensor))))
+
+
 def _check(owner: object, name: str, tensor: Tensor, shape: tuple[int, ...], axes: str) -> None:
     """Raise `ShapeError` unless `tensor` is a finite floating-point tensor of `shape`."""
     label = f"{type(owner).__name__}.{name}"
@@ -29,7 +37,7 @@ def _check(owner: object, name: str, tensor: Tensor, shape: tuple[int, ...], axe
         raise ShapeError(
             f"{label} must have shape [{axes}] = {list(shape)}, not {list(tensor.shape)}."
         )
-    if not bool(torch.isfinite(tensor).all()):
+    if not is_finite(tensor):
         raise ShapeError(f"{label} holds NaN or infinite values; the checkpoint is damaged.")
 
 
@@ -55,8 +63,27 @@ class _Weights:
         return replace(self, **changed)  # type: ignore[type-var]
 
 
+class _Norm(_Weights):
+    """What LayerNorm and RMSNorm share: a gain for every coordinate, and ε."""
+
+    gamma: Tensor
+    eps: float
+
+    def _check_norm(self) -> None:
+        shape = _check_dims(self, "gamma", self.gamma, "d_model")
+        _check(self, "gamma", self.gamma, shape, "d_model")
+        if not (math.isfinite(self.eps) and self.eps >= 0):
+            raise ShapeError(
+                f"{type(self).__name__}.eps must be a finite number ≥ 0, not {self.eps}."
+            )
+
+    @property
+    def d_model(self) -> int:
+        return self.gamma.shape[0]
+
+
 @dataclass(frozen=True, eq=False)
-class LayerNorm(_Weights):
+class LayerNorm(_Norm):
     """Gain γ, bias β and ε of one LayerNorm (Kamoda et al. 2025, Eq. 2–3).
 
     gamma, beta: [d_model]; eps is added to the variance, inside the square root.
@@ -67,19 +94,49 @@ class LayerNorm(_Weights):
     eps: float = 1e-5
 
     def __post_init__(self) -> None:
-        (d_model,) = _check_dims(self, "gamma", self.gamma, "d_model")
-        _check(self, "gamma", self.gamma, (d_model,), "d_model")
-        _check(self, "beta", self.beta, (d_model,), "d_model")
-        if not (math.isfinite(self.eps) and self.eps >= 0):
-            raise ShapeError(f"LayerNorm.eps must be a finite number ≥ 0, not {self.eps}.")
+        self._check_norm()
+        _check(self, "beta", self.beta, (self.d_model,), "d_model")
+
+
+class _Block(_Weights):
+    """What attention blocks share: their sizes, and what must hold of norm, scale and window."""
+
+    ln: Any
+    W_Q: Tensor
+    scale: float | None
+    window: int | None
+    causal: bool
+
+    def _check_settings(self) -> None:
+        name = type(self).__name__
+        if self.ln is not None and self.ln.d_model != self.d_model:
+            raise ShapeError(
+                f"{name}.ln normalises {self.ln.d_model} coordinates but W_Q reads "
+                f"{self.d_model}; take both from the same layer."
+            )
+        if self.scale is None or not (math.isfinite(self.scale) and self.scale > 0):
+            raise ShapeError(f"{name}.scale must be a positive number, not {self.scale}.")
+        if self.window is not None and (self.window < 1 or not self.causal):
+            raise ShapeError(
+                f"{name}.window is {self.window}; it must be at least 1, and only a causal layer "
+                "can have one."
+            )
+
+    @property
+    def n_heads(self) -> int:
+        return self.W_Q.shape[0]
 
     @property
     def d_model(self) -> int:
-        return self.gamma.shape[0]
+        return self.W_Q.shape[1]
+
+    @property
+    def d_head(self) -> int:
+        return self.W_Q.shape[2]
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionLayer(_Weights):
+class AttentionLayer(_Block):
     """One multi-head attention block together with the LayerNorm that feeds it.
 
     W_Q, W_K, W_V: [head d_model d_head], used as x @ W; W_O: [head d_head d_model];
@@ -110,32 +167,9 @@ class AttentionLayer(_Weights):
         for name in ("b_Q", "b_K", "b_V"):
             _check(self, name, getattr(self, name), (heads, d_head), "head d_head")
         _check(self, "b_O", self.b_O, (d_model,), "d_model")
-        if self.ln.d_model != d_model:
-            raise ShapeError(
-                f"AttentionLayer.ln normalises {self.ln.d_model} coordinates but W_Q reads "
-                f"{d_model}; take both from the same layer."
-            )
         if self.scale is None:
             object.__setattr__(self, "scale", math.sqrt(d_head))
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ShapeError(f"AttentionLayer.scale must be a positive number, not {self.scale}.")
-        if self.window is not None and (self.window < 1 or not self.causal):
-            raise ShapeError(
-                f"AttentionLayer.window is {self.window}; it must be at least 1, and only a causal "
-                "layer can have one."
-            )
-
-    @property
-    def n_heads(self) -> int:
-        return self.W_Q.shape[0]
-
-    @property
-    def d_model(self) -> int:
-        return self.W_Q.shape[1]
-
-    @property
-    def d_head(self) -> int:
-        return self.W_Q.shape[2]
+        self._check_settings()
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ against keys it no longer adds the same number to every score (claim K2 is about
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,7 +16,7 @@ from jaxtyping import Float, Shaped
 from torch import Tensor
 
 from lnattn.attention.folding import absorb
-from lnattn.attention.layernorm import divide_by_sigma
+from lnattn.attention.layernorm import sigma
 from lnattn.attention.rotation import turn
 from lnattn.errors import ShapeError
 from lnattn.relative import (
@@ -89,11 +90,16 @@ class FoldedRelative:
         """What is left of the norm once C, γ and β are in the weights."""
         if x.ndim != 2 or x.shape[1] != self.d_model:
             raise ShapeError(f"x must have shape [n, {self.d_model}], not {list(x.shape)}.")
+        return x if self.divisor == "none" else x / self.divisors(x)[:, None]
+
+    def divisors(self, x: Float[Tensor, "n d_model"]) -> Float[Tensor, "n"]:
+        """σ(x) or ρ(x) of every token; 1 where the block has no norm."""
         if self.divisor == "sigma":
-            return divide_by_sigma(x, self.eps)
+            return sigma(x, self.eps)
         if self.divisor == "rho":
-            return x / (x.square().mean(dim=-1, keepdim=True) + self.eps).sqrt()
-        return x
+            # A norm makes no square of x first, which for a vocabulary would be a pass more.
+            return (torch.linalg.vector_norm(x, dim=-1).square() / x.shape[1] + self.eps).sqrt()
+        return x.new_ones(len(x))
 
     def queries(self, x: Float[Tensor, "n d_model"]) -> Float[Tensor, "head n d_head"]:
         """The query of each token in each head, before it is turned."""
@@ -119,13 +125,17 @@ class FoldedRelative:
         return scores if self.soft_cap is None else self.soft_cap * (scores / self.soft_cap).tanh()
 
     def _project(self, x: Tensor, W: Tensor, b: Tensor, norm: HeadNorm | None) -> Tensor:
-        heads, d_model, d_head = W.shape
-        # One product for all heads: [n d_model] @ [d_model head·d_head].
-        flat = self.normalised(x) @ W.transpose(0, 1).reshape(d_model, heads * d_head)
+        heads, _, d_head = W.shape
+        flat = self.normalised(x) @ flat_heads(W)
         out = flat.reshape(len(x), heads, d_head).transpose(0, 1) + b[:, None]
         if self.clip is not None:
             out = out.clamp(-self.clip, self.clip)
         return out if norm is None else norm(out)
+
+
+def flat_heads(W: Float[Tensor, "head d_model d_head"]) -> Float[Tensor, "d_model all_heads"]:
+    """The weights of all heads side by side, so that one product serves them all."""
+    return W.transpose(0, 1).reshape(W.shape[1], -1)
 
 
 def fold_relative(layer: RelativeAttention) -> FoldedRelative:
@@ -180,24 +190,67 @@ def mean_vectors(
     They hold the biases. Goes through the vocabulary in blocks; without norms of queries and keys
     one product with the mean of x/ρ(x) is enough.
     """
+    weights = _weights(folded, embeddings, counts)
+    if folded.is_linear:
+        return _linear_pass(folded, embeddings, weights)
+    q0, k0 = torch.zeros_like(folded.b_Q), torch.zeros_like(folded.b_K)
+    for some in _blocks(folded, embeddings):
+        rows = embeddings.rows(some)
+        q0 += weights[some] @ folded.queries(rows)
+        k0 += weights[some] @ folded.keys(rows)
+    return Constants(q0, k0)
+
+
+def means_and_keys(
+    folded: FoldedRelative, embeddings: TokenEmbeddings
+) -> tuple[Constants, Float[Tensor, "key_head vocab d_head"]]:
+    """`mean_vectors` of all tokens alike, and the keys of all tokens, not turned.
+
+    Without norms of queries and keys in one look at the embeddings.
+    """
+    keys = folded.W_K.new_empty(folded.n_key_heads, embeddings.vocab_size, folded.d_head)
+    if folded.is_linear:
+        return _linear_pass(folded, embeddings, _weights(folded, embeddings), keys), keys
+    for some in _blocks(folded, embeddings):
+        keys[:, some] = folded.keys(embeddings.rows(some))
+    return mean_vectors(folded, embeddings), keys
+
+
+def _linear_pass(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    weights: Float[Tensor, "vocab"],
+    keys: Float[Tensor, "key_head vocab d_head"] | None = None,
+) -> Constants:
+    """The means from that of x/ρ(x); fills `keys` on the way, where they are wanted."""
+    mean, W_K = weights.new_zeros(folded.d_model), flat_heads(folded.W_K)
+    for some in _blocks(folded, embeddings):
+        rows = embeddings.rows(some)
+        shrink = 1 / folded.divisors(rows)
+        mean += (weights[some] * shrink) @ rows
+        if keys is not None:
+            # Divided after the product, which has fewer columns than the embeddings.
+            made = (rows @ W_K) * shrink[:, None]
+            keys[:, some] = made.unflatten(1, (len(keys), -1)).transpose(0, 1)
+    if keys is not None:
+        keys += folded.b_K[:, None]
+    # The norm is done, so the weights are applied by hand.
+    return Constants(mean @ folded.W_Q + folded.b_Q, mean @ folded.W_K + folded.b_K)
+
+
+def _weights(
+    folded: FoldedRelative, embeddings: TokenEmbeddings, counts: Tensor | None = None
+) -> Float[Tensor, "vocab"]:
+    """How much each token counts in a mean; they add up to 1."""
     vocab = embeddings.vocab_size
     weights = torch.ones(vocab) if counts is None else torch.as_tensor(counts)
     if weights.shape != (vocab,) or not bool((weights >= 0).all()) or not bool(weights.any()):
         raise ShapeError(f"counts must hold a number ≥ 0 for each of {vocab} tokens, not all 0.")
-    weights = (weights.double() / weights.double().sum()).to(folded.W_Q.dtype)
-    width = max(folded.d_model, folded.n_heads * folded.d_head)
-    used = torch.nonzero(weights).squeeze(1)
-    if folded.is_linear:
-        mean = torch.zeros(1, folded.d_model, dtype=weights.dtype)
-        for ids in used.split(max(1, _BLOCK // width)):
-            mean += weights[ids] @ folded.normalised(embeddings.rows(ids))
-        # The norm is done, so the weights are applied by hand.
-        return Constants(
-            (mean @ folded.W_Q).squeeze(1) + folded.b_Q, (mean @ folded.W_K).squeeze(1) + folded.b_K
-        )
-    q0, k0 = torch.zeros_like(folded.b_Q), torch.zeros_like(folded.b_K)
-    for ids in used.split(max(1, _BLOCK // width)):
-        rows = embeddings.rows(ids)
-        q0 += weights[ids] @ folded.queries(rows)
-        k0 += weights[ids] @ folded.keys(rows)
-    return Constants(q0, k0)
+    return (weights.double() / weights.double().sum()).to(folded.W_Q.dtype)
+
+
+def _blocks(folded: FoldedRelative, embeddings: TokenEmbeddings) -> Iterator[slice]:
+    """The vocabulary, as slices that are not too large to be projected at once."""
+    step = max(1, _BLOCK // max(folded.d_model, folded.n_heads * folded.d_head))
+    for begin in range(0, embeddings.vocab_size, step):
+        yield slice(begin, min(begin + step, embeddings.vocab_size))

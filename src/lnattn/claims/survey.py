@@ -260,7 +260,8 @@ def dealt_anew(
         tensors = {k: deal(v) for k, v in vars(owner).items() if isinstance(v, Tensor)}
         return replace(owner, **tensors)
 
-    attention = replace(all_of(model.attention), ln=all_of(model.attention.ln))
+    norm = model.attention.ln
+    attention = replace(all_of(model.attention), ln=norm if norm is None else all_of(norm))
     about = {**model.provenance, "name": f"{model.name}, dealt anew", "null_seed": seed}
     return replace(
         model, embeddings=all_of(model.embeddings), attention=attention, provenance=about

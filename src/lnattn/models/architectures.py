@@ -19,7 +19,8 @@ from torch import Tensor
 from lnattn.errors import CheckpointError
 from lnattn.models.family import Family, WeightSource
 from lnattn.models.refusals import reason_against
-from lnattn.models.relative_families import LAYOUTS, RelativeFamily
+from lnattn.models.relative_families import RelativeFamily
+from lnattn.models.relative_layouts import LAYOUTS
 from lnattn.weights import AttentionLayer, Embeddings
 
 

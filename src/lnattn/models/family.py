@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
-import torch
 from torch import Tensor
 
 from lnattn.errors import CheckpointError
-from lnattn.weights import AttentionLayer, Embeddings, LayerNorm
+from lnattn.weights import AttentionLayer, Embeddings, LayerNorm, is_finite
 
 
 @runtime_checkable
@@ -121,7 +120,7 @@ class Family:
                 f"{label}: {full!r} has shape {list(tensor.shape)} where config.json asks for "
                 f"{list(shape)}; weights and configuration do not belong together."
             )
-        if not bool(torch.isfinite(tensor).all()):
+        if not is_finite(tensor):
             raise CheckpointError(
                 f"{label}: {full!r} holds NaN or infinite values; the checkpoint is damaged, "
                 "fetch it again."

@@ -14,7 +14,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.relative import Constants, FoldedRelative, mean_vectors
+from lnattn.attention.relative import (
+    Constants,
+    FoldedRelative,
+    mean_vectors,
+    means_and_keys,
+)
 from lnattn.errors import ShapeError, TokenError
 from lnattn.relative import TokenEmbeddings
 from lnattn.studies.affinity.vectors import TokenVectors
@@ -42,37 +47,56 @@ def vectors_at_distance(
         raise TokenError(
             f"this layer sees {folded.window} keys, so none is {distance} before its query."
         )
-    constants = mean_vectors(folded, embeddings) if constants is None else constants
+    if constants is None:
+        constants, keys = means_and_keys(folded, embeddings)
+    else:
+        keys = _rows(folded, embeddings, None, "keys")
     # The query stands at Δ and the key at 0, or, for a key that comes later, the other way round.
     here, there = max(distance, 0), max(-distance, 0)
     tokens = None if query_ids is None else torch.unique(torch.as_tensor(query_ids).long())
     if tokens is not None:
         tokens = embeddings.checked(tokens)
-    asked = torch.arange(embeddings.vocab_size) if tokens is None else tokens
-    queries = _rows(folded, embeddings, asked, constants.q0, "queries", here)
-    every = torch.arange(embeddings.vocab_size)
-    keys = _rows(folded, embeddings, every, constants.k0, "keys", there)
-    return TokenVectors(queries, keys, tokens)
+    queries = _rows(folded, embeddings, tokens, "queries")
+    return TokenVectors(
+        _turned(folded, queries, constants.q0, here),
+        _turned(folded, keys, constants.k0, there),
+        tokens,
+    )
 
 
 def _rows(
     folded: FoldedRelative,
     embeddings: TokenEmbeddings,
-    ids: Int[Tensor, "n"],
-    alone: Float[Tensor, "some d_head"],
+    ids: Int[Tensor, "n"] | None,
     side: str,
+) -> Float[Tensor, "some n d_head"]:
+    """Queries or keys of tokens, or of all of them, block by block."""
+    n = embeddings.vocab_size if ids is None else len(ids)
+    heads = folded.n_heads if side == "queries" else folded.n_key_heads
+    out = folded.W_Q.new_empty(heads, n, folded.d_head)
+    step = max(1, _BLOCK // max(folded.d_model, heads * folded.d_head))
+    for begin in range(0, n, step):
+        some = slice(begin, min(begin + step, n))
+        out[:, some] = getattr(folded, side)(embeddings.rows(some if ids is None else ids[some]))
+    return out
+
+
+def _turned(
+    folded: FoldedRelative,
+    rows: Float[Tensor, "some n d_head"],
+    alone: Float[Tensor, "some d_head"],
     position: int,
 ) -> Float[Tensor, "some n d_head"]:
-    """Queries or keys of tokens less their constant part, turned as at one position."""
-    out = alone.new_empty(len(alone), len(ids), folded.d_head)
-    step = max(1, _BLOCK // max(folded.d_model, len(alone) * folded.d_head))
-    begin = 0
-    for some in ids.split(step):
-        made = getattr(folded, side)(embeddings.rows(some)) - alone[:, None]
-        places = torch.full((len(some),), position)
-        out[:, begin : begin + len(some)] = folded.turned(made, places)
-        begin += len(some)
-    return out
+    """The rows less their constant part, turned as at one position: written over the rows."""
+    place = torch.tensor([position])
+    rows -= alone[:, None]
+    probe = torch.ones(1, folded.d_head, dtype=rows.dtype)
+    if torch.equal(folded.turned(probe, place), probe):  # position 0, but for stretched angles
+        return rows
+    step = max(1, _BLOCK // (len(rows) * folded.d_head))
+    for some in rows.split(step, dim=1):
+        some.copy_(folded.turned(some, place.expand(some.shape[1])))
+    return rows
 
 
 def curve_over_distance(

@@ -23,21 +23,27 @@ from typing import no_type_check
 import numba as nb
 import numpy as np
 
-#: Buckets per positive: more of them leave fewer tokens to compare, but wear out the cache.
-_PER_POSITIVE = 16
-_FEWEST, _MOST = 512, 60_000
+#: Buckets per positive: more of them leave fewer tokens to compare, but wear out the cache. So
+#: there are many as long as their tallies fit into the fastest one, and then fewer.
+_PER_POSITIVE, _PER_POSITIVE_OF_MANY = 64, 16
+_FEWEST, _FAST, _MOST = 512, 16_384, 60_000
+#: The tally of a bucket that holds a value begins here, and stays below 0.
+_SHARED = -(1 << 30)
 #: Up to so many values are searched from end to end.
 _SHORT = 16
 
 
-@nb.njit(cache=True, nogil=True)
+# Scores are finite: told so, the compiler makes vectors of the two comparisons.
+@nb.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
 @no_type_check
 def _find_buckets(scores, low, per_score, last, buckets):
     """Bucket of every score: 0 lies below all positives, `last` above; rises with the score."""
     zero, one = scores.dtype.type(0), scores.dtype.type(1)
     for v in range(len(scores)):
         place = (scores[v] - low) * per_score + one
-        buckets[v] = np.uint16(min(max(place, zero), last))
+        place = place if place > zero else zero
+        place = place if place < last else last
+        buckets[v] = np.uint16(nb.int32(place))
 
 
 @nb.njit(cache=True, nogil=True)
@@ -61,10 +67,11 @@ def _count_below(scores, values, room):
     values: [n], ascending. Both counts are sums over places: a score below values[k] and all that
     follow is entered at k, and in the end the entries are summed up.
     """
-    buckets, listed, first, tally, shared, below, upto = room
+    buckets, listed, first, tally, below, upto = room
     n, real = len(values), scores.dtype.type
     low, high = values[0], values[n - 1]
-    inner = min(max(_FEWEST, _PER_POSITIVE * n), _MOST)
+    many = max(_FEWEST, min(_PER_POSITIVE * n, _FAST), _PER_POSITIVE_OF_MANY * n)
+    inner = min(many, _MOST)
     # Where the range is too narrow to divide by, any factor serves: one bucket takes all.
     per_score = real(inner) / (high - low) if high - low > real(1e-30) else real(1)
     size, last = inner + 3, real(inner + 2)
@@ -75,22 +82,22 @@ def _count_below(scores, values, room):
     for i in range(n):
         first[buckets[i] + 1] += 1
     for b in range(size):
-        shared[b] = first[b + 1] > 0
+        tally[b] = _SHARED if first[b + 1] > 0 else 0
         first[b + 1] += first[b]
 
     _find_buckets(scores, low, per_score, last, buckets)
-    tally[:size] = 0
     found = 0
     for v in range(len(scores)):
         b = buckets[v]
-        tally[b] += 1
-        # Written always, kept only where the bucket holds a value: no branch to mispredict.
-        listed[found] = v
-        found += shared[b]
+        count = tally[b] + nb.int32(1)
+        tally[b] = count
+        if count < 0:  # seldom: the bucket holds a value
+            listed[found] = v
+            found += 1
     below[: n + 1] = 0
     upto[: n + 1] = 0
     for b in range(size):
-        if not shared[b]:
+        if tally[b] >= 0:
             below[first[b]] += tally[b]
             upto[first[b]] += tally[b]
     for i in range(found):
@@ -127,7 +134,7 @@ def row_aurocs(scores, ends, positives, counts, room, areas):
     order = np.argsort(scores[positives])
     values = scores[positives[order]]
     _count_below(scores, values, room)
-    below, upto = room[5], room[6]
+    below, upto = room[4], room[5]
     total, weight = np.zeros(n_sets), np.zeros(n_sets)
     # Of each set: positives met so far, and those of the present value.
     met, here = np.zeros(n_sets, np.int64), np.zeros(n_sets, np.int64)
@@ -160,7 +167,6 @@ def make_room(vocab, most_positives):
         np.empty(vocab + 1, np.int32),
         np.empty(_MOST + 4, np.int32),
         np.empty(_MOST + 4, np.int32),
-        np.empty(_MOST + 4, np.uint8),
         np.empty(most_positives + 1, np.int64),
         np.empty(most_positives + 1, np.int64),
     )

@@ -23,7 +23,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import check_indices, sigma_of_pairs
 from lnattn.errors import ShapeError, TokenError
-from lnattn.weights import Embeddings
+from lnattn.weights import Embeddings, is_finite
 
 #: Numbers in one block of token–position pairs, or of scores: 32 MiB in float32.
 _BLOCK = 1 << 23
@@ -57,7 +57,7 @@ class TokenVectors:
                 f"width, a row for each token, and heads in equal groups, not "
                 f"{list(self.queries.shape)} and {list(self.keys.shape)}."
             )
-        if not bool(torch.isfinite(self.queries).all() and torch.isfinite(self.keys).all()):
+        if not (is_finite(self.queries) and is_finite(self.keys)):
             raise ShapeError(
                 "token vectors hold NaN or infinite values: some σ is zero or a weight is broken."
             )

@@ -1,0 +1,124 @@
+"""What families with rotary or relative positions call their tensors, and what they do besides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a family keeps the tensors of its first block, and what it does besides.
+
+    block: the module of the first block; norm, attention, query, key, norms: modules inside, ''
+    where there is none. joined: how the rows of `query` are shared between queries, keys and
+    values: all queries, all keys, all values (`blocks`), or the queries of a group, its key, its
+    value, and so on (`groups`). centred: LayerNorm and not RMSNorm; one_plus: the gain is stored
+    less 1; factor: the setting that multiplies embeddings, or 'root' for √d_model; window: the
+    window is that of the configuration, whatever the layer; soft_cap: scores are capped.
+    """
+
+    prefixes: tuple[str, ...] = ("model.", "")
+    tokens: str = "embed_tokens"
+    tokens_norm: str = ""
+    block: str = "layers.0"
+    norm: str = "input_layernorm"
+    attention: str = "self_attn"
+    query: str = "q_proj"
+    key: str = "k_proj"
+    joined: Literal["", "blocks", "groups"] = ""
+    norms: tuple[str, str] = ("q_norm", "k_norm")
+    centred: bool = False
+    one_plus: bool = False
+    joint_norms: bool = False
+    factor: str = ""
+    window: bool = False
+    soft_cap: bool = False
+    positions: Literal["rotary", "gptj", "bloom", "mpt", "t5"] = "rotary"
+
+
+_LLAMA = Layout()
+_LAYER_NORM = Layout(centred=True)
+_GEMMA = Layout(one_plus=True, factor="root")
+_T5 = Layout(
+    prefixes=("", "transformer."),
+    tokens="shared",
+    block="encoder.block.0",
+    norm="layer.0.layer_norm",
+    attention="layer.0.SelfAttention",
+    query="q",
+    key="k",
+    positions="t5",
+)
+
+#: Families by the `model_type` of config.json.
+LAYOUTS: dict[str, Layout] = {
+    "llama": _LLAMA,  # SmolLM and SmolLM2 are Llamas too
+    "mistral": Layout(window=True),
+    "mixtral": Layout(window=True),
+    "qwen2": _LLAMA,
+    "qwen2_moe": _LLAMA,
+    "qwen3": _LLAMA,
+    "qwen3_moe": _LLAMA,
+    "smollm3": _LLAMA,
+    "granite": Layout(factor="embedding_multiplier"),
+    "gemma": _GEMMA,
+    "gemma2": Layout(one_plus=True, factor="root", soft_cap=True),
+    "gemma3_text": _GEMMA,
+    "phi3": Layout(query="qkv_proj", joined="blocks", window=True),
+    "phi": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
+    "olmo": _LAYER_NORM,
+    "olmo2": Layout(norm="", joint_norms=True),
+    "starcoder2": Layout(centred=True, window=True),
+    "stablelm": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
+    "gpt_neox": Layout(
+        prefixes=("gpt_neox.", ""),
+        tokens="embed_in",
+        attention="attention",
+        query="query_key_value",
+        joined="groups",
+        centred=True,
+    ),
+    "gptj": Layout(
+        prefixes=("transformer.", ""),
+        tokens="wte",
+        block="h.0",
+        norm="ln_1",
+        attention="attn",
+        centred=True,
+        positions="gptj",
+    ),
+    "falcon": Layout(
+        prefixes=("transformer.", ""),
+        tokens="word_embeddings",
+        block="h.0",
+        attention="self_attention",
+        query="query_key_value",
+        joined="groups",
+        centred=True,
+    ),
+    "bloom": Layout(
+        prefixes=("transformer.", ""),
+        tokens="word_embeddings",
+        tokens_norm="word_embeddings_layernorm",
+        block="h.0",
+        attention="self_attention",
+        query="query_key_value",
+        joined="groups",
+        centred=True,
+        positions="bloom",
+    ),
+    "mpt": Layout(
+        prefixes=("transformer.", ""),
+        tokens="wte",
+        block="blocks.0",
+        norm="norm_1",
+        attention="attn",
+        query="Wqkv",
+        joined="blocks",
+        centred=True,
+        positions="mpt",
+    ),
+    "t5": _T5,
+    "mt5": _T5,
+}

@@ -18,6 +18,8 @@ import torch
 from fake_hub import FakeHub, serving
 from huggingface_hub import constants
 from random_families import VOCAB, make, save
+from random_relative import config_of
+from random_relative import make as make_rotary
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
@@ -29,6 +31,7 @@ from lnattn.models import checkpoints, fetching, hub
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
+from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_result
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -527,6 +530,36 @@ def test_pins_are_commits():
     revisions = [pin.revision for pin in PINNED.values()]
     assert all(len(r) == 40 and set(r) <= set("0123456789abcdef") for r in revisions)
     assert len(set(revisions)) == len(PINNED)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("smollm2-135m", "llama-default"), ("pythia-160m", "gpt_neox")]
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_pinned_rotary_models(server, tmp_path, monkeypatch, offline, name, kind, whole):
+    """By their short names, whole or in ranges, at the pinned commit, and again offline."""
+    folder = tmp_path / "rotary"
+    make_rotary(config_of(kind), torch.float16).save_pretrained(folder)
+    pin = PINNED[name]
+    server.repo, server.commit = pin.repo, pin.revision
+    server.files.clear()
+    server.add_folder(save_tokenizer(folder, 50))
+    if not whole:
+        monkeypatch.setattr(hub, "LARGE", 0)
+    here = load_first_layer(folder)
+    for again in (False, True):
+        if again:
+            offline()
+        first = load_first_layer(name)
+        assert isinstance(first, RelativeFirstLayer)
+        assert torch.equal(first.attention.W_K, here.attention.W_K)
+        assert torch.equal(first.embeddings.W_E, here.embeddings.W_E)
+        for key, value in {
+            "source": f"hub model {pin.repo}", "revision": pin.revision, "pinned": True,
+            "weights_sha256": here.provenance["weights_sha256"],
+        }.items():  # fmt: skip
+            assert first.provenance[key] == value
+    assert main(["affinity", name, "w3", "--distance", "2", "--json"]) == 0
 
 
 @pytest.fixture

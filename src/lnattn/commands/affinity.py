@@ -14,7 +14,7 @@ import sys
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
   lnattn affinity gpt2 iens --head 7 --top 10
-  lnattn affinity HuggingFaceTB/SmolLM2-135M " York" --distance 1
+  lnattn affinity smollm2-135m " York" --distance 1
   lnattn affinity book-gpt2 " city" --side queries --csv
 """
 

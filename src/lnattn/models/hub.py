@@ -66,6 +66,9 @@ PINNED = {
     "all-MiniLM-L6-v2": Pin(
         "sentence-transformers/all-MiniLM-L6-v2", "1110a243fdf4706b3f48f1d95db1a4f5529b4d41"
     ),
+    # Rotary positions: the four terms by distance.
+    "smollm2-135m": Pin("HuggingFaceTB/SmolLM2-135M", "93efa2f097d58c2a74874c7e644dbc9b0cee75a2"),
+    "pythia-160m": Pin("EleutherAI/pythia-160m", "50f5173d932e8e61f858120bcb800b97af589f46"),
 }
 
 _BY_REPO = {pin.repo: pin for pin in PINNED.values()}

@@ -10,13 +10,16 @@ import pytest
 import torch
 import transformers as hf
 from random_families import CONTEXT, D_MODEL, HEADS, KINDS, VOCAB, make, run, save
+from random_relative import config_of
+from random_relative import make as make_rotary
 from safetensors.torch import load_file, save_file
 
-from lnattn import fold, load_attention_layers, load_first_layer, six_terms
-from lnattn.errors import CheckpointError
+from lnattn import distance_terms, fold, load_attention_layers, load_first_layer, six_terms
+from lnattn.errors import CheckpointError, TokenError
 from lnattn.models.architectures import FAMILIES
 from lnattn.models.in_memory import from_transformer_lens
-from lnattn.models.relative_families import LAYOUTS
+from lnattn.models.relative_layouts import LAYOUTS
+from lnattn.weights import LayerNorm
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 LENGTH = 12  # longer than the window of 8 of GPT-Neo's local layers
@@ -272,7 +275,8 @@ def assert_same_function(ours, theirs, tolerance=1e-10):
     ("change", "reason"),
     [
         ({"normalization_type": "RMS"}, "RMS"),
-        ({"positional_embedding_type": "rotary"}, "rotary"),
+        ({"positional_embedding_type": "alibi"}, "alibi"),
+        ({"use_qk_norm": True}, "normalises its queries and keys"),
         ({"attention_dir": "bidirectional"}, "post-LN"),
     ],
 )
@@ -288,6 +292,60 @@ def test_transformer_lens_without_biases_is_refused():
     model.blocks[0].attn.b_Q = None
     with pytest.raises(CheckpointError, match="has no b_Q"):
         from_transformer_lens(model)
+
+
+def rotary_lens(first, grouped: bool, folded: bool) -> SimpleNamespace:
+    """A rotary first layer by the names of TransformerLens, its keys shared or repeated."""
+    layer, n = first.attention, 40
+    norm = layer.ln
+    centred = isinstance(norm, LayerNorm)
+    W_Q, W_K, b_Q, b_K = layer.W_Q, layer.W_K, layer.b_Q, layer.b_K
+    ln1 = SimpleNamespace(w=norm.gamma, **({"b": norm.beta} if centred else {}))
+    if folded:
+        done = fold(layer)
+        W_Q, W_K, b_Q, b_K, ln1 = done.W_Q, done.W_K, done.b_Q, done.b_K, SimpleNamespace()
+    cos, sin = layer.rotation.tables(torch.arange(n), torch.float64)
+    group = len(W_Q) // len(W_K)
+    attn = SimpleNamespace(
+        W_Q=W_Q, b_Q=b_Q, rotary_cos=cos, rotary_sin=sin,
+        W_K=W_K.repeat_interleave(group, 0), b_K=b_K.repeat_interleave(group, 0),
+        **({"_W_K": W_K, "_b_K": b_K} if grouped else {}),
+    )  # fmt: skip
+    cfg = SimpleNamespace(
+        model_name="someone/tiny", normalization_type=("LN" if centred else "RMS") + "Pre" * folded,
+        positional_embedding_type="rotary", eps=norm.eps, attention_dir="causal",
+        attn_scale=layer.scale, use_attn_scale=True, scale_attn_by_inverse_layer_idx=False,
+        use_local_attn=False, d_model=layer.d_model, d_head=layer.d_head, n_ctx=n,
+        rotary_adjacent_pairs=layer.rotation.interleaved, attn_scores_soft_cap=-1.0,
+    )  # fmt: skip
+    blocks = [SimpleNamespace(attn=attn, ln1=ln1)]
+    return SimpleNamespace(cfg=cfg, blocks=blocks, W_E=first.embeddings.W_E, tokenizer=None)
+
+
+@pytest.mark.parametrize("kind", ["llama-default", "gpt_neox", "gptj"])
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("folded", [False, True])
+def test_transformer_lens_with_rotary_positions(kind, grouped, folded, tmp_path):
+    """RMSNorm and LayerNorm, parts of a head turned, pairs side by side: the same attention."""
+    make_rotary(config_of(kind)).save_pretrained(tmp_path)
+    ours = load_first_layer(tmp_path)
+    lens = rotary_lens(ours, grouped, folded)
+    theirs = from_transformer_lens(lens)
+    key_heads = len(ours.attention.W_K) if grouped else ours.attention.n_heads
+    assert len(theirs.attention.W_K) == key_heads
+    assert (theirs.name, theirs.context) == ("tiny", 40)
+    ids = torch.tensor([3, 9, 9, 1, 4])
+    found = [distance_terms(fold(m.attention), m.embeddings, ids) for m in (ours, theirs)]
+    torch.testing.assert_close(*(terms.attention() for terms in found), atol=1e-10, rtol=0)
+    for name in found[0].names:
+        torch.testing.assert_close(*(t[name] for t in found), atol=1e-9, rtol=0)
+    with pytest.raises(TokenError, match="position 40 is outside"):
+        distance_terms(
+            fold(theirs.attention), theirs.embeddings, [1, 2], positions=[0, 40]
+        ).attention()
+    lens.blocks.append(lens.blocks[0])
+    with pytest.raises(CheckpointError, match="only its layer 0"):
+        from_transformer_lens(lens, layer=1)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2-by-layer", "opt"])

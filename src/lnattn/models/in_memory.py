@@ -6,30 +6,51 @@ import math
 from typing import Any
 
 import torch
+from torch import Tensor
 
-from lnattn.errors import CheckpointError
+from lnattn.errors import CheckpointError, TokenError
+from lnattn.relative import (
+    RelativeAttention,
+    RelativeFirstLayer,
+    RMSNorm,
+    Rotation,
+    TokenEmbeddings,
+)
 from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
-_WEIGHTS = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
+_QUERIES_AND_KEYS = ("W_Q", "W_K", "b_Q", "b_K")
+_WEIGHTS = (*_QUERIES_AND_KEYS, "W_V", "W_O", "b_V", "b_O")
 
 
 def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
-    """A `FirstLayer` with the weights of a TransformerLens model.
+    """The weights of a TransformerLens model, as a `FirstLayer` or a `RelativeFirstLayer`.
 
     model: a `TransformerBridge` (TransformerLens 4) or a `HookedTransformer` (before), loaded with
     or without its weight processing. Where TransformerLens has already folded γ and β into the
-    weights they count as 1 and 0, and folding again changes nothing. The weights are shared, not
-    copied. TransformerLens itself is not imported.
+    weights they count as 1 and 0, and folding again changes nothing. Of a model with rotary
+    positions layer 0 is taken, with the sines and cosines that TransformerLens turns by; keys that
+    heads share stay shared where it keeps them so. The weights are shared, not copied.
+    TransformerLens itself is not imported.
 
     Raises `CheckpointError` for a normalisation or a kind of position that does not fit.
+
+        model = HookedTransformer.from_pretrained("EleutherAI/pythia-160m")
+        first = from_transformer_lens(model)
+        terms = lnattn.distance_terms(lnattn.fold(first.attention), first.embeddings, [510, 1711])
     """
     cfg = model.cfg
-    _check(cfg)
+    rotary = cfg.positional_embedding_type == "rotary"
+    _check(cfg, rotary)
     if not 0 <= layer < len(model.blocks):
         raise CheckpointError(f"{cfg.model_name} has {len(model.blocks)} layers, no layer {layer}.")
+    if rotary and layer:
+        raise CheckpointError(
+            f"{cfg.model_name} has rotary positions: only its layer 0 is read, not layer {layer}."
+        )
     block = model.blocks[layer]
-    absent = [name for name in _WEIGHTS if getattr(block.attn, name, None) is None]
+    names = _QUERIES_AND_KEYS if rotary else _WEIGHTS
+    absent = [name for name in names if getattr(block.attn, name, None) is None]
     if absent:
         # TransformerLens's configuration of such a model (GPT-Neo) also leaves out that its
         # scores are not scaled and that half of its layers are local.
@@ -37,30 +58,65 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
             f"{cfg.model_name} has no {', '.join(absent)} in TransformerLens; load it with "
             "load_first_layer instead."
         )
-    weights = {name: getattr(block.attn, name).detach().cpu() for name in _WEIGHTS}
-    if cfg.normalization_type == "LNPre":  # folded: the module has no gain and bias any more
-        gamma = weights["W_Q"].new_ones(cfg.d_model)
-        beta = weights["W_Q"].new_zeros(cfg.d_model)
-    else:
-        gamma, beta = block.ln1.w.detach().cpu(), block.ln1.b.detach().cpu()
+    weights = {name: getattr(block.attn, name).detach().cpu() for name in names}
     local = bool(cfg.use_local_attn) and cfg.attn_types[layer] == "local"
-    return FirstLayer(
-        Embeddings(model.W_E.detach().cpu(), model.W_pos.detach().cpu()),
-        AttentionLayer(
-            ln=LayerNorm(gamma, beta, float(cfg.eps)),
-            **weights,
-            causal=True,
-            scale=_scale(cfg, layer),
-            window=int(cfg.window_size) if local else None,
-        ),
-        tokenizer=model.tokenizer,
-        provenance={
+    settings = {
+        "causal": True,
+        "scale": _scale(cfg, layer),
+        "window": int(cfg.window_size) if local else None,
+    }
+    about = {
+        "tokenizer": model.tokenizer,
+        "provenance": {
             "name": str(cfg.model_name).rpartition("/")[2],
             "source": "TransformerLens",
             "revision": None,
         },
-        layer=layer,
+        "layer": layer,
+    }
+    ln, W_E = _norm(cfg, block), model.W_E.detach().cpu()
+    if not rotary:
+        attention = AttentionLayer(ln=ln, **weights, **settings)
+        return FirstLayer(Embeddings(W_E, model.W_pos.detach().cpu()), attention, **about)
+    for name in ("W_K", "b_K"):  # one for each key head; without the underscore they are repeated
+        shared = getattr(block.attn, f"_{name}", None)
+        weights[name] = weights[name] if shared is None else shared.detach().cpu()
+    cap = getattr(cfg, "attn_scores_soft_cap", -1.0)
+    attention = RelativeAttention(
+        ln=ln,
+        **weights,
+        **settings,
+        rotation=_rotation(cfg, block.attn),
+        soft_cap=float(cap) if cap > 0 else None,
     )
+    return RelativeFirstLayer(TokenEmbeddings(W_E), attention, **about, context=int(cfg.n_ctx))
+
+
+def _norm(cfg: Any, block: Any) -> LayerNorm | RMSNorm:
+    """The norm before the attention; γ = 1 and β = 0 where TransformerLens has folded them."""
+    centred, folded = cfg.normalization_type.startswith("LN"), cfg.normalization_type[-3:] == "Pre"
+    if folded:  # the module has no gain and bias any more
+        gamma = block.attn.W_Q.detach().cpu().new_ones(cfg.d_model)
+    else:
+        gamma = block.ln1.w.detach().cpu()
+    if not centred:
+        return RMSNorm(gamma, float(cfg.eps))
+    beta = torch.zeros_like(gamma) if folded else block.ln1.b.detach().cpu()
+    return LayerNorm(gamma, beta, float(cfg.eps))
+
+
+def _rotation(cfg: Any, attention: Any) -> Rotation:
+    """The tables that TransformerLens keeps for every position of its context, as it keeps them."""
+    cos, sin = (getattr(attention, f"rotary_{name}").detach().cpu() for name in ("cos", "sin"))
+
+    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        if int(positions.max()) >= len(cos):
+            raise TokenError(
+                f"position {int(positions.max())} is outside the context of {len(cos)}."
+            )
+        return cos[positions.cpu()].to(dtype), sin[positions.cpu()].to(dtype)
+
+    return Rotation(tables, interleaved=bool(cfg.rotary_adjacent_pairs))
 
 
 def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:
@@ -104,17 +160,24 @@ def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:
     )
 
 
-def _check(cfg: Any) -> None:
+def _check(cfg: Any, rotary: bool) -> None:
     """Refuse what the folding does not fit."""
-    if cfg.normalization_type not in ("LN", "LNPre"):
+    norms = ("LN", "LNPre", "RMS", "RMSPre") if rotary else ("LN", "LNPre")
+    if cfg.normalization_type not in norms:
         raise CheckpointError(
-            f"{cfg.model_name} normalises with {cfg.normalization_type!r}; only LayerNorm "
-            "('LN' or 'LNPre') centres its input, which the folding needs."
+            f"{cfg.model_name} normalises with {cfg.normalization_type!r}; with "
+            f"{cfg.positional_embedding_type!r} positions the folding needs one of "
+            f"{', '.join(norms)}."
         )
-    if cfg.positional_embedding_type != "standard":
+    if cfg.positional_embedding_type not in ("standard", "rotary"):
         raise CheckpointError(
-            f"{cfg.model_name} has {cfg.positional_embedding_type!r} positions, which are not "
-            "added to the input; only 'standard' ones give the six terms."
+            f"{cfg.model_name} has {cfg.positional_embedding_type!r} positions; from "
+            "TransformerLens only 'standard' and 'rotary' ones are taken, so load it with "
+            "load_first_layer."
+        )
+    if getattr(cfg, "use_qk_norm", False):
+        raise CheckpointError(
+            f"{cfg.model_name} normalises its queries and keys; load it with load_first_layer."
         )
     if cfg.attention_dir != "causal":
         raise CheckpointError(

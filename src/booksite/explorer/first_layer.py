@@ -96,11 +96,11 @@ def _layer(model: FirstLayer) -> dict[str, Any]:
         **by_column,
         "b_Q": [float(f"{x:.9g}") for x in folded.b_Q.flatten().tolist()],
         "positions": packed_rows(model.embeddings.W_P.double().numpy(), WEIGHT_DIGITS),
-        **_tokenizer(model),
+        **tokenizer_facts(model),
     }
 
 
-def _tokenizer(model: FirstLayer) -> dict[str, Any]:
+def tokenizer_facts(model: FirstLayer) -> dict[str, Any]:
     """What `bpe.js` needs: merges in the order in which they were learned, and whole tokens."""
     if model.tokenizer is None:
         raise TokenError(f"{model.name} has no tokenizer, so no sentence can be typed; add one.")

@@ -28,7 +28,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book publish rehearsal test serve execute freeze-claims twice pdf links benchmark screenshots check lock clean
+.PHONY: help book publish rehearsal test serve execute freeze-claims embed twice pdf links benchmark screenshots check lock clean
 
 help:
 	@echo "make book                 build the book (only what changed) into _build/html"
@@ -39,6 +39,7 @@ help:
 	@echo "make publish              build what is published: GPT-2's edition and the embedded one, in _build/site"
 	@echo "make rehearsal            the same without a network, with a stand-in for GPT-2, in _build/rehearsal"
 	@echo "make freeze-claims        take the claims of the last build as those to compare with"
+	@echo "make embed RUN=folder     take a finished training run into data, as book-gpt2 or book-llama"
 	@echo "make twice                build two copies from nothing and compare their numbers"
 	@echo "make pdf                  the book as one PDF (needs LaTeX)"
 	@echo "make links                follow every outgoing link of the book"
@@ -62,6 +63,9 @@ execute: $(STAMP)
 
 freeze-claims: $(STAMP)
 	@$(PY) -m lnattn.claims.frozen
+
+embed: $(STAMP)
+	@$(PY) -m lnattn.training.embed "$(RUN)"
 
 twice: $(STAMP)
 	@rm -rf _build/twice

@@ -11,15 +11,18 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 from test_distance_terms import random_relative
 
-from lnattn import FirstLayer
+from lnattn import FirstLayer, fold
 from lnattn.attention.distance import DISTANCE_TERMS
-from lnattn.book import rotary
+from lnattn.book import freezing, rotary
 from lnattn.book.figures import rotary as figures
-from lnattn.book.rotary import RotaryStudy, difference_of_twins, rotary_study
+from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.claims import distance as rules
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
+from lnattn.cli import main
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer, TokenEmbeddings
+from lnattn.storage import write_result
+from lnattn.studies.affinity.vectors import ranks, token_vectors
 from lnattn.text.counts import Counts
 
 mpl.use("Agg")
@@ -104,17 +107,44 @@ def everything():
     return model, counts, rotary_study(model, counts, texts, queries=20)
 
 
-def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch):
+def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, capsys):
     model, counts, _ = everything
-    monkeypatch.setattr(rotary, "load_first_layer", lambda name: model)
-    monkeypatch.setattr(rotary, "sample_tokens", lambda model: [[1, 2, 5, 4, 3]])
+    monkeypatch.setattr(freezing, "load_first_layer", lambda name: model)
+    monkeypatch.setattr(freezing, "sample_tokens", lambda model: [[1, 2, 5, 4, 3]])
     files = [str(counts[skip].save(tmp_path / f"{skip}.npz")) for skip in (1, 2, 3)]
-    path = rotary.main(["tiny", *files, "--out", str(tmp_path / "tiny")])
-    again = RotaryStudy.read(tmp_path / "tiny")
+    out = tmp_path / "any" / "tiny"
+    command = ["freeze", "tiny", "--out", str(out), "--counts", *files]
+    assert main(command) == 0
+    assert "position: not supported: this model's positions" in capsys.readouterr().out
+    again = RotaryStudy.read(out)
     wanted = rotary_study(model, counts, [[1, 2, 5, 4, 3]])
     np.testing.assert_array_equal(again.own, wanted.own)
-    assert path.name == "rotary.json"
-    assert again.record["command"].startswith("python -m lnattn.book.rotary ")
+    assert again.record["command"].startswith("lnattn freeze MODEL --as tiny --only rotary ")
+    assert again.record["pairs_sha256"] == counts[1].sha256
+    (compared,) = freezing.verify("tiny", out, counts=files)
+    assert compared.agrees
+    assert not compared.not_compared
+    (compared,) = freezing.verify("tiny", out)
+    assert "--counts" in compared.not_compared
+    arrays = again.arrays() | {"curve": again.curve * 1.01}
+    write_result(out, "rotary", arrays, again.record)
+    (compared,) = freezing.verify("tiny", out, counts=files)
+    assert "curve differs" in compared.differences[0]
+
+
+def test_counts_that_do_not_fit_are_one_sentence(everything, tmp_path, monkeypatch, capsys):
+    model, counts, _ = everything
+    monkeypatch.setattr(freezing, "load_first_layer", lambda name: model)
+    files = [str(counts[skip].save(tmp_path / f"{skip}.npz")) for skip in (2, 1, 3)]
+    study = ["freeze", "tiny", "--out", str(tmp_path / "out"), "--only"]
+    for more, words in (
+        (["rotary"], "make them with `lnattn count --skip`"),
+        (["rotary", "--counts", *files], "no counts of pairs 1 apart"),
+        (["position"], "positions are not added to its input"),
+    ):
+        assert main([*study, *more]) == 1
+        assert words in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_study_is_frozen_and_read(everything, tmp_path):
@@ -149,12 +179,32 @@ def test_figures_show_every_head(everything):
     np.testing.assert_allclose(points, study.grid.skill[0, 0])
 
 
-def test_twins_are_asked_about_the_same_tokens(everything):
+def test_twins_are_asked_about_the_same_tokens(everything, monkeypatch):
     _, counts, study = everything
     gpt2 = random_gpt2(seed=3, vocab=WORDS)
-    model = FirstLayer(embeddings_of(gpt2), attention_layer(gpt2))
-    mean, low, high = difference_of_twins(study, model, counts[1])
+    model = FirstLayer(embeddings_of(gpt2), attention_layer(gpt2), TwoWords())
+    n = model.embeddings.n_positions
+    twin = rotary.twin_of(study, model, counts[1], far=5)
+    mean, low, high = twin.difference(study)
     assert low <= mean <= high
     assert abs(mean) < 0.3
-    with pytest.raises(ResultError, match="count again"):
-        difference_of_twins(study, model, Counts.from_documents([np.arange(5)], 7))
+    np.testing.assert_array_equal(twin.grid.queries, study.queries)
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    assert twin.pair_ranks.tolist() == ranks(vectors, [3], [4]).tolist()
+    # By distance alone: each query of the later half by itself, and no key after it.
+    shares = []
+    for i in range(n // 2, n):
+        row = np.exp(study.curve[:, : i + 1])
+        shares.append((row / row.sum(axis=1, keepdims=True))[:, :5])
+    np.testing.assert_allclose(twin.rotary_attention, np.mean(shares, axis=0).T)
+    assert twin.attention.shape == (5, model.attention.n_heads)
+    assert (twin.attention.sum(axis=0) < 1).all()
+    with pytest.raises(ResultError, match="not over the tokens"):
+        rotary.twin_of(study, model, Counts.from_documents([np.arange(5)], 7))
+    with pytest.raises(ResultError, match="do not read the same tokens"):
+        rotary.twin_of(study, model, counts[2])
+    assert len(figures.twins_by_distance(twin).axes) == 2
+    assert len(figures.twins_skill(study, twin).axes) == 2
+    table = rotary.names_side_by_side(study, twin)
+    assert table.index.tolist() == ["New York"]
+    assert table.iloc[0, 0] == study.pair_ranks[0].min()

@@ -88,7 +88,7 @@ def test_a_look_is_made_of_its_parts(model: FirstLayer, counts: Counts) -> None:
         expected = (spread[0] + spread[1]) / 2 / folded.scale
         np.testing.assert_allclose(table[f"spread {term}"][:3], expected.numpy())
     sigma = inverse_sigma_bands(model.embeddings, folded.eps)
-    previous, itself = by_position(folded, model.embeddings.W_P, sigma)
+    itself, previous = by_position(folded, model.embeddings.W_P, sigma)
     np.testing.assert_allclose(table["previous"][:3], previous)
     np.testing.assert_allclose(table["itself"][:3], itself)
     with pytest.raises(CorpusError, match="no document fills the context of 24"):
@@ -98,7 +98,7 @@ def test_a_look_is_made_of_its_parts(model: FirstLayer, counts: Counts) -> None:
 def test_attention_by_position_by_a_loop(model: FirstLayer) -> None:
     folded, places = fold(model.attention), model.embeddings.W_P
     sigma = inverse_sigma_bands(model.embeddings, folded.eps)
-    previous, itself = by_position(folded, places, sigma)
+    itself, previous = by_position(folded, places, sigma)
     for head in range(3):
         before, own = [], []
         for i in range(12, 24):

@@ -10,6 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,11 @@ import numpy as np
 
 from lnattn.attention.folding import fold
 from lnattn.book.printed import differences_from_printed
+from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.book.samples import (
     sample_file,
     sample_framed,
+    sample_tokens,
     sample_windows,
     token_counts,
     tokenizer_of,
@@ -30,7 +33,8 @@ from lnattn.errors import LnattnError, ResultError
 from lnattn.kept import computing_anew, kept
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
-from lnattn.storage import read_json, read_result, sha256_of_arrays, sha256_of_file
+from lnattn.relative import RelativeFirstLayer
+from lnattn.storage import read_json, read_result, sha256_of_file
 from lnattn.studies import composition
 from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.studies.contribution.study import contributions
@@ -52,13 +56,15 @@ class Study:
 
     name: of its two files; about: one line for people; write: computes it for a model (anything
     that `load_first_layer` takes) and writes it to a folder; tolerance: by how much two runs may
-    differ, as a share of the largest value in an array.
+    differ, as a share of the largest value in an array; relative: whether it is about models with
+    rotary or relative positions, and not about those that add them to their input.
     """
 
     name: str
     about: str
     write: Callable[[str, Path], Path]
     tolerance: float = TOLERANCE
+    relative: bool = False
 
 
 def _position(model: str, folder: Path) -> Path:
@@ -107,6 +113,31 @@ def _selectable_text(model: str, folder: Path) -> Path:
     return first_layers.text_of(first, sample_file()).write(folder, first_layers.TEXT)
 
 
+def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
+    """files: counts of pairs 1, 2, … apart, as `lnattn count --skip` writes them."""
+    if len(files) != len(RotaryStudy.COUNTED):
+        raise ResultError(
+            "the study of a rotary model needs counts of pairs that stand 1, 2 and 3 tokens apart; "
+            "make them with `lnattn count --skip` and name them in this order with --counts."
+        )
+    first = load_first_layer(model)
+    counts = {apart: Counts.load(path) for apart, path in enumerate(files, start=1)}
+    for apart, one in counts.items():
+        if one.vocab_size != first.embeddings.vocab_size or one.record.get("skip", 1) != apart:
+            raise ResultError(
+                f"{files[apart - 1]} holds no counts of pairs {apart} apart in the tokens of "
+                f"{first.name}; name the files of skip 1, 2 and 3 in this order."
+            )
+    source = {
+        "revision": first.provenance.get("revision"),
+        "metadata": first.provenance.get("metadata"),
+        "counts": [one.record for one in counts.values()],
+        "counts_sha256": [sha256_of_file(path) for path in files],
+        "sample_sha256": sha256_of_file(sample_file()),
+    }
+    return rotary_study(first, counts, sample_tokens(first), source=source).write(folder)
+
+
 def _facts(begun: float) -> dict[str, Any]:
     return {
         "texts": "data/text/sample.jsonl",
@@ -147,6 +178,7 @@ STUDIES = {
         Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
+        Study(RotaryStudy.NAME, "four terms by distance (D1–D7)", _rotary, 1e-3, relative=True),
     )
 }
 
@@ -165,21 +197,36 @@ class Frozen:
     why: str = ""
 
 
-def freeze(model: str, folder: Path | str, only: Sequence[str] | None = None) -> Iterator[Frozen]:
+def freeze(
+    model: str,
+    folder: Path | str,
+    only: Sequence[str] | None = None,
+    counts: Sequence[Path | str] = (),
+) -> Iterator[Frozen]:
     """Compute studies of a model and write them; yields as each is done.
 
     only: some studies, each of which must succeed; by default all, and one that this model does
-    not support (a partial checkpoint has no tokens) is passed over, with the reason.
+    not support (a partial checkpoint has no tokens) is passed over, with the reason. counts: files
+    of pairs 1, 2 and 3 tokens apart, for the study of a rotary model.
     Raises `ResultError` for an unknown study, and what the loaders raise for a bad model.
     """
-    load_first_layer(model)  # a model that cannot be read is an error, and no reason to pass over
+    # A model that cannot be read is an error, and no reason to pass over.
+    relative = isinstance(load_first_layer(model), RelativeFirstLayer)
     for name in _known(only or list(STUDIES)):
         try:
-            yield Frozen(name, STUDIES[name].write(model, Path(folder)))
+            if STUDIES[name].relative != relative:
+                kind = "not added to its input" if relative else "added to its input"
+                raise ResultError(f"this model's positions are {kind}.")
+            yield Frozen(name, _writer(name, counts)(model, Path(folder)))
         except LnattnError as error:
             if only:
                 raise
             yield Frozen(name, None, str(error))
+
+
+def _writer(name: str, counts: Sequence[Path | str]) -> Callable[[str, Path], Path]:
+    study = STUDIES[name]
+    return partial(study.write, files=counts) if study.relative else study.write
 
 
 @dataclass(frozen=True)
@@ -199,10 +246,14 @@ class Comparison:
 
 
 def verify(
-    model: str, folder: Path | str, only: Sequence[str] | None = None
+    model: str,
+    folder: Path | str,
+    only: Sequence[str] | None = None,
+    counts: Sequence[Path | str] = (),
 ) -> Iterator[Comparison]:
     """Compute again what is frozen in a folder, and compare; yields as each study is done.
 
+    counts: as for `freeze`; without them the study of a rotary model is read and not computed.
     Raises `ResultError` where nothing is frozen there, or a file is damaged.
     """
     folder = Path(folder)
@@ -218,8 +269,12 @@ def verify(
                 name, (), "frozen from weights without tokens, which gave fewer claims"
             )
             continue
+        if STUDIES[name].relative and not counts:
+            why = "read, but not computed again: its counts were not given (--counts)"
+            yield Comparison(name, (), why)
+            continue
         with tempfile.TemporaryDirectory() as place, computing_anew():
-            STUDIES[name].write(model, Path(place))
+            _writer(name, counts)(model, Path(place))
             anew = read_result(place, name)
         yield Comparison(name, tuple(_differences(frozen, anew, STUDIES[name].tolerance)))
 
@@ -333,18 +388,9 @@ def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
 def affinity_computed(model: FirstLayer) -> Detokenization:
     """The study, computed for this book whatever is frozen."""
     counts, source = counts_and_source(model)
-    bigrams = counts.bigrams
-    digest = sha256_of_arrays(
-        {
-            "unigrams": counts.unigrams,
-            "data": bigrams.data,
-            "indices": bigrams.indices,
-            "indptr": bigrams.indptr,
-        }
-    )
     return kept(
         "affinity",
-        {"weights": source["weights_sha256"], "counts": digest, "source": source},
+        {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source},
         lambda: detokenization(model, counts, source=source),
         write=Detokenization.write,
         read=Detokenization.read,

@@ -68,7 +68,7 @@ KINDS = (
     Kind(
         "*/rotary.json",
         RotaryStudy.read,
-        "python -m lnattn.book.rotary MODEL COUNTS COUNTS_2 COUNTS_3 --out data/results/{folder}",
+        "lnattn freeze MODEL --as {folder} --only rotary --counts COUNTS COUNTS_2 COUNTS_3",
     ),
     _looks("over-training", "RUN"),
     _looks("small-models", "RUN --grid RUNS"),

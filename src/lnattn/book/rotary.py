@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.folding import fold
 from lnattn.attention.relative import mean_vectors
-from lnattn.book.samples import sample_tokens
+from lnattn.book.small_models import by_position, later_half
 from lnattn.claims.survey import dealt_anew
 from lnattn.errors import ResultError
-from lnattn.models.checkpoints import load_first_layer
 from lnattn.relative import RelativeFirstLayer
-from lnattn.storage import Result, provenance, sha256_of_file
+from lnattn.storage import Result, provenance
 from lnattn.studies.affinity.at_distance import curve_over_distance, vectors_at_distance
 from lnattn.studies.affinity.auroc import Neighbours
 from lnattn.studies.affinity.distances import (
@@ -34,6 +32,7 @@ from lnattn.studies.affinity.table1 import token_of
 from lnattn.studies.affinity.vectors import TokenVectors, ranks, token_vectors
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.distance import distance_bias, self_assertion
+from lnattn.studies.position.sigma import inverse_sigma_bands
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
@@ -67,6 +66,8 @@ class RotaryStudy(Result):
     """
 
     NAME: ClassVar[str] = "rotary"
+    #: How far apart the pairs stand that are counted, and how far queries are turned.
+    COUNTED: ClassVar[tuple[int, ...]] = (1, 2, 3)
 
     queries: np.ndarray
     own: np.ndarray
@@ -92,7 +93,7 @@ class RotaryStudy(Result):
     @property
     def grid(self) -> DistanceGrid:
         """The AUROCs by turn and distance."""
-        return DistanceGrid((1, 2, 3), (1, 2, 3), self.queries, self.own, self.wrong)
+        return DistanceGrid(self.COUNTED, self.COUNTED, self.queries, self.own, self.wrong)
 
     def near_share(self, near: int, null: bool = False) -> Float[np.ndarray, "head"]:
         """Attention by the last term alone on the nearest keys, over all distances."""
@@ -120,9 +121,12 @@ def rotary_study(
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
     asked = sample_queries(unigrams, queries, seed)
     turned = {
-        d: vectors_at_distance(folded, embeddings, d, means, asked.tolist()) for d in (1, 2, 3)
+        d: vectors_at_distance(folded, embeddings, d, means, asked.tolist())
+        for d in RotaryStudy.COUNTED
     }
-    grid = distance_grid(turned, {d: Neighbours.before(counts[d].bigrams) for d in (1, 2, 3)}, seed)
+    grid = distance_grid(
+        turned, {d: Neighbours.before(one.bigrams) for d, one in counts.items()}, seed
+    )
     alone = distance_bias(folded, embeddings, unigrams, range(CONTEXT))
     null = dealt_anew(model, seed)
     null_alone = distance_bias(fold(null.attention), null.embeddings, unigrams, range(CONTEXT))
@@ -131,8 +135,8 @@ def rotary_study(
         folded, embeddings, documents, constants=means, context=CONTEXT, workers=1
     )
     words, ids = _known_pairs(model)
-    of_pairs = vectors_at_distance(folded, embeddings, 1, means, [b for b, _ in ids])
-    others = np.roll([b for b, _ in ids], 1).tolist()
+    asked_of, looked_for = zip(*ids, strict=True)
+    of_pairs = vectors_at_distance(folded, embeddings, 1, means, asked_of)
     return RotaryStudy(
         queries=grid.queries,
         own=grid.own.astype(np.float32),
@@ -149,8 +153,8 @@ def rotary_study(
         pair_curves=(
             curve_over_distance(folded, embeddings, ids, range(_FAR), means) / folded.scale
         ).numpy(),
-        pair_ranks=ranks(of_pairs, *zip(*ids, strict=True)).numpy(),
-        chance_ranks=ranks(of_pairs, others, [a for _, a in ids]).numpy(),
+        pair_ranks=ranks(of_pairs, asked_of, looked_for).numpy(),
+        chance_ranks=ranks(of_pairs, np.roll(asked_of, 1).tolist(), looked_for).numpy(),
         record=provenance(
             what="first layer of a rotary model: affinity by distance, distance alone, four terms",
             model=model.name,
@@ -158,6 +162,7 @@ def rotary_study(
             positions=model.provenance.get("positions"),
             terms=list(DISTANCE_TERMS),
             tokens_counted=counts[1].tokens,
+            pairs_sha256=counts[1].sha256,
             texts=len(documents),
             context=CONTEXT,
             seed=seed,
@@ -167,7 +172,7 @@ def rotary_study(
     )
 
 
-def _known_pairs(model: RelativeFirstLayer) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
+def _known_pairs(model: FirstLayer) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
     """Names whose two words are single tokens: (first, second) words, and (query, key) ids."""
     words, ids = [], []
     for first, second in NAMES:
@@ -180,40 +185,83 @@ def _known_pairs(model: RelativeFirstLayer) -> tuple[list[tuple[str, str]], list
     return words, ids
 
 
-def difference_of_twins(
-    study: RotaryStudy, model: FirstLayer, counts: Counts, seed: int = 0
-) -> Float[np.ndarray, "3"]:
-    """Skill of a rotary model less that of one with learned positions (claim D5): mean, low, high.
+@dataclass(frozen=True, eq=False)
+class Twin:
+    """A model with learned positions, asked what the study of a rotary one asked (`twin_of`).
 
-    Both models must share their tokens; `counts` are those that the study was made with.
+    grid: AUROCs of the same query tokens against the same pairs; pair_ranks, chance_ranks: as in
+    `RotaryStudy`; attention, rotary_attention: [distance head], by position or distance alone, of
+    this model and of the rotary one, for the queries of the later half of a context.
+    """
+
+    grid: DistanceGrid
+    pair_ranks: Int[np.ndarray, "pair head"]
+    chance_ranks: Int[np.ndarray, "pair head"]
+    attention: Float[np.ndarray, "distance head"]
+    rotary_attention: Float[np.ndarray, "distance head"]
+
+    def difference(self, study: RotaryStudy, seed: int = 0) -> Float[np.ndarray, "3"]:
+        """Skill of the rotary model's best head less that of this one's (D5): mean, low, high."""
+        return skill_difference(study.grid, self.grid, seed=seed)
+
+
+def twin_of(
+    study: RotaryStudy, model: FirstLayer, counts: Counts, far: int = _FAR, seed: int = 0
+) -> Twin:
+    """The same questions to a model with learned positions that was trained on the same tokens.
+
+    counts: those of neighbours that the study was made with. Raises `ResultError` where they are
+    others, or of other tokens than the model's.
     """
     if counts.vocab_size != model.embeddings.vocab_size:
-        raise ResultError("the counts are not over the tokens of the two models; count again.")
-    every = token_vectors(fold(model.attention), model.embeddings)
+        raise ResultError(f"the counts are not over the tokens of {model.name}.")
+    if study.record.get("pairs_sha256") != counts.sha256:
+        raise ResultError(
+            f"the study of {study.record['model']} was made with other counts than those of "
+            f"{model.name}: the two do not read the same tokens."
+        )
+    folded, W_P = fold(model.attention), model.embeddings.W_P
+    every = token_vectors(folded, model.embeddings)
     tokens = torch.from_numpy(study.queries)
     some = TokenVectors(every.queries[:, tokens], every.keys, tokens)
-    learned = distance_grid({1: some}, {1: Neighbours.before(counts.bigrams)}, seed)
-    return skill_difference(study.grid, learned, seed=seed)
+    _, ids = _known_pairs(model)
+    queries, keys = zip(*ids, strict=True)
+    half = later_half(min(study.record["context"], len(W_P)))
+    curve = torch.from_numpy(study.curve)
+    alone = [curve[:, : i + 1].softmax(dim=1)[:, :far] for i in half.tolist()]
+    sigma = inverse_sigma_bands(model.embeddings, folded.eps)
+    return Twin(
+        distance_grid({1: some}, {1: Neighbours.before(counts.bigrams)}, seed),
+        ranks(every, queries, keys).numpy(),
+        ranks(every, np.roll(queries, 1).tolist(), keys).numpy(),
+        by_position(folded, W_P, sigma, far),
+        torch.stack(alone).mean(dim=0).T.numpy(),
+    )
 
 
-def main(arguments: Sequence[str] | None = None) -> Path:
-    """Freeze the study of a model, from counts of pairs 1, 2 and 3 apart and the book's sample."""
-    parser = argparse.ArgumentParser(prog="python -m lnattn.book.rotary", description=main.__doc__)
-    parser.add_argument("model", help="a model's name, a hub id, or a folder")
-    parser.add_argument("counts", nargs=3, help="files of `lnattn count` with --skip 1, 2 and 3")
-    parser.add_argument("--out", required=True, metavar="FOLDER")
-    given = parser.parse_args(arguments)
-    model = load_first_layer(given.model)
-    counts = {skip: Counts.load(path) for skip, path in enumerate(given.counts, start=1)}
-    source = {
-        "revision": model.provenance.get("revision"),
-        "counts_sha256": [sha256_of_file(path) for path in given.counts],
+def names_side_by_side(study: RotaryStudy, twin: Twin) -> pd.DataFrame:
+    """The rank of a name's first word in the best head, for both models and for wrong pairs."""
+    columns = {
+        "rotary": study.pair_ranks,
+        "rotary, wrong pair": study.chance_ranks,
+        "learned": twin.pair_ranks,
+        "learned, wrong pair": twin.chance_ranks,
     }
-    study = rotary_study(model, counts, sample_tokens(model), source=source)
-    from lnattn.book.results import name_command  # which reads this study
+    names = [f"{first} {second}" for first, second in study.pairs]
+    best = {name: found.min(axis=1) for name, found in columns.items()}
+    return pd.DataFrame(best, index=names).rename_axis("name")
 
-    return name_command(study.write(given.out))
 
-
-if __name__ == "__main__":
-    print(main())
+def trained_alike(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """What two models were made of and how well they predict, by their training records."""
+    rows = {
+        record["name"]: {
+            "layers, width, heads": "{layers}, {d_model}, {heads}".format(**record["plan"]),
+            "tokens of training": f"{record['tokens'].get('seen', 0):,}",
+            "seed": record["plan"]["seed"],
+            "held-out loss": f"{record['held_out_loss']:.3f}",
+            "Kneser–Ney bigrams": f"{record['baselines']['bigram_kneser_ney']:.3f}",
+        }
+        for record in records
+    }
+    return pd.DataFrame(rows).rename_axis("nats per token, where it is a loss")

@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Int
 
 from lnattn.errors import TokenError
-from lnattn.models.checkpoints import BOOK_MODEL
+from lnattn.models.checkpoints import BOOK_MODELS
 from lnattn.paths import data_folder
+from lnattn.storage import read_json
 from lnattn.studies.position.measured import windows
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
@@ -65,12 +66,12 @@ def sample_framed(model: FirstLayer) -> list[list[int]]:
 def token_counts(model: FirstLayer) -> tuple[Counts, str]:
     """Counts of this model's tokens, and in words where they are from.
 
-    The embedded model's training text, or the same texts counted with another known tokenizer
+    An embedded model's training text, or the same texts counted with another known tokenizer
     (data/counts). For any other model the small sample is counted here, and the words say so.
     """
     name = model.name.rsplit("/", 1)[-1]
-    if name == BOOK_MODEL:
-        path, words = data_folder() / BOOK_MODEL / "counts.npz", "its own training text"
+    if name in BOOK_MODELS:
+        path, words = _counts_of_book_model(name), "its own training text"
     else:
         path = data_folder() / "counts" / f"{name}.npz"
         words = "the texts that the embedded model was trained on, in this model's tokens"
@@ -81,6 +82,25 @@ def token_counts(model: FirstLayer) -> tuple[Counts, str]:
     documents = [np.asarray(ids) for ids in sample_tokens(model)]
     counts = Counts.from_documents(documents, model.embeddings.vocab_size)
     return counts, f"only the {len(documents)} sample documents: no larger counts fit this model"
+
+
+def _counts_of_book_model(name: str) -> Path:
+    """Its own counts, or those of the other embedded model where both read the same tokens."""
+    folder = data_folder() / name
+    for other in (name, *BOOK_MODELS):
+        there = data_folder() / other
+        if (there / "counts.npz").is_file() and same_tokens(folder, there):
+            return there / "counts.npz"
+    return folder / "counts.npz"
+
+
+def same_tokens(one: Path, other: Path) -> bool:
+    """Whether two models were trained on one text with one tokenizer, by what lies beside them."""
+    if one == other:
+        return True
+    corpora = [read_json(folder / "training.json")["corpus"] for folder in (one, other)]
+    tokenizers = [(folder / "tokenizer.json").read_bytes() for folder in (one, other)]
+    return corpora[0] == corpora[1] and tokenizers[0] == tokenizers[1]
 
 
 def token_names(model: FirstLayer) -> list[str]:

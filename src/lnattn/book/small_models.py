@@ -68,7 +68,7 @@ def look(
         spread = [near_spread(six_terms(folded, embeddings, ids)[term]) for ids in texts]
         columns[f"spread {term}"] = torch.stack(spread).mean(dim=0).numpy() / folded.scale
     sigma = inverse_sigma_bands(embeddings, folded.eps)
-    columns["previous"], columns["itself"] = by_position(folded, embeddings.W_P, sigma)
+    columns["itself"], columns["previous"] = by_position(folded, embeddings.W_P, sigma)
     heads = pd.DataFrame(columns, index=range(folded.n_heads))
     return table.join(heads).assign(pieces=len(pieces)).rename_axis("head").reset_index()
 
@@ -90,17 +90,24 @@ def near_spread(
 
 
 def by_position(
-    folded: FoldedAttention, W_P: Float[Tensor, "position d_model"], sigma: InverseSigma
-) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
-    """Attention by position alone, softmax of T^p + T^pp, on i−1 and on i.
+    folded: FoldedAttention,
+    W_P: Float[Tensor, "position d_model"],
+    sigma: InverseSigma,
+    far: int = 2,
+) -> Float[np.ndarray, "distance head"]:
+    """Attention by position alone, softmax of T^p + T^pp, on i, i−1, … i−far+1.
 
     Mean over the queries of the later half of the context.
     """
-    queries = np.arange(max(1, len(W_P) // 2), len(W_P))
+    queries = later_half(len(W_P))
     attention = position_bias(folded, W_P, queries.tolist(), sigma).attention()
     rows = np.arange(len(queries))
-    on_previous, on_itself = attention[:, rows, queries - 1], attention[:, rows, queries]
-    return on_previous.mean(axis=1), on_itself.mean(axis=1)
+    return np.stack([attention[:, rows, queries - o].mean(axis=1) for o in range(far)])
+
+
+def later_half(context: int) -> np.ndarray:
+    """The queries that attention by position is averaged over."""
+    return np.arange(max(1, context // 2), context)
 
 
 def of_gpt2(folder: Path | str) -> tuple[np.ndarray, np.ndarray]:

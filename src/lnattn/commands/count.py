@@ -18,10 +18,12 @@ EXAMPLES = """examples:
   lnattn count --tokenizer gpt2 --out gpt2.npz
   lnattn count --corpus openwebtext --tokenizer gpt2 --out gpt2.npz --scheduler tcp://head:8786
   lnattn count notes.txt --tokenizer minilm --out table.parquet --json
+  lnattn count RUN/checkpoint/train_tokens.npy --tokenizer RUN --skip 2 --out second.npz
 
 Files: .jsonl (one object with a 'text' field a line), .parquet (a 'text' column), .txt (one
 document). Pairs never span two documents. With --boundary end, the end-of-text token follows every
 document; with --boundary both it also precedes it, as in the stream that GPT-2 is trained on.
+One .npy file, the token ids that a training run keeps, is counted as that stream, every pair of it.
 """
 
 #: Corpora of the hub that are worth counting; `lnattn.text.corpora` says where they are.
@@ -89,6 +91,11 @@ def run(args: argparse.Namespace) -> None:
 
     tokenizer = _find_tokenizer(args.tokenizer)
     sources = [*args.text, *([args.corpus] if args.corpus else [])]
+    # No folder of this machine belongs in a record.
+    name = Path(args.tokenizer).name if Path(args.tokenizer).exists() else args.tokenizer
+    if any(source.endswith(".npy") for source in sources):
+        _shown(args, _count_stream(sources, tokenizer, args, name))
+        return
     record = count_corpus(
         sources or [CORPORA[0]],
         tokenizer,
@@ -100,10 +107,13 @@ def run(args: argparse.Namespace) -> None:
         scheduler=args.scheduler,
         shard_bytes=args.shard << 20 if args.shard else None,
         restart=args.restart,
-        # No folder of this machine belongs in a record.
-        name=Path(args.tokenizer).name if Path(args.tokenizer).exists() else args.tokenizer,
+        name=name,
         progress=not args.quiet,
     )
+    _shown(args, record)
+
+
+def _shown(args: argparse.Namespace, record: dict[str, Any]) -> None:
     if args.json:
         print(json.dumps(record, indent=2, ensure_ascii=False))
         return
@@ -111,6 +121,43 @@ def run(args: argparse.Namespace) -> None:
         f"{args.out}: {record['documents']:,} documents, {record['tokens']:,} tokens, "
         f"{record['pairs']:,} pairs, {record['distinct_pairs']:,} of them distinct"
     )
+
+
+def _count_stream(
+    sources: list[str], tokenizer: Any, args: argparse.Namespace, name: str
+) -> dict[str, Any]:
+    """Count one stream of token ids, whose documents nothing but its own tokens tells apart."""
+    import numpy as np
+
+    from lnattn.errors import CorpusError
+    from lnattn.storage import provenance, sha256_of_file
+    from lnattn.text.counts import Counts
+
+    (path, *others), out = map(Path, sources), Path(args.out)
+    if others or args.boundary != "none" or out.suffix != ".npz":
+        raise CorpusError(
+            "a stream of token ids (.npy) is counted by itself, as it is, into a .npz; name no "
+            "other text and no --boundary."
+        )
+    try:
+        tokens = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{path} cannot be read as an array ({error}).") from error
+    if tokens.ndim != 1 or tokens.dtype.kind not in "iu" or not tokens.size:
+        raise CorpusError(f"{path} holds no stream of token ids: whole numbers, one after another.")
+    vocab = len(tokenizer) if hasattr(tokenizer, "__len__") else tokenizer.get_vocab_size()
+    record = provenance(
+        what="unigram and bigram counts" if args.skip == 1 else "unigram and skip-bigram counts",
+        corpus=[{"file": path.name, "sha256": sha256_of_file(path)}],
+        tokenizer={"name": name, "vocab_size": vocab},
+        boundary="one stream, as a training run reads it",
+        skip=args.skip,
+        documents=1,
+        tokens=len(tokens),
+    )
+    counts = Counts.from_stream(tokens, vocab, record, args.skip)
+    counts.save(out)
+    return {**record, "pairs": counts.pairs, "distinct_pairs": len(counts.bigrams.data)}
 
 
 def _find_tokenizer(name: str) -> Any:

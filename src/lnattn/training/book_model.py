@@ -29,6 +29,11 @@ from lnattn.training.loop import held_out_loss, train
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.state import stored_weights
 
+#: What a card says of the counts; an embedded model may share another one's.
+COUNTS_LINE = (
+    "`counts.npz`: unigram and bigram counts of the training text; document ends are tokens"
+)
+
 
 def train_book_model(
     sources: Sequence[str | Path],
@@ -191,7 +196,7 @@ A twin whose tokens see themselves alone, after {twin["tokens"]} tokens of the s
 """
     card += f"""
 - `model.safetensors`: float16, to be computed with in float32; sha256 {record["weights_sha256"]}
-- `counts.npz`: unigram and bigram counts of the training text; document ends are tokens
+- {COUNTS_LINE}
 - `training.json`: plan, log of losses, versions, corpus checksums
 
 Corpus:

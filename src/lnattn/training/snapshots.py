@@ -10,6 +10,7 @@ import torch
 
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import family_of
+from lnattn.models.checkpoints import joined
 from lnattn.models.safetensors_files import LocalWeights
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.tokenizers import load_tokenizer
@@ -52,5 +53,12 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
             "name": f"{folder.name} at step {step}",
             "weights_sha256": sha256_of_file(file),
         }
-        model = FirstLayer(family.embeddings(), family.attention(0), tokenizer, about)
+        model = joined(
+            family,
+            family.embeddings(),
+            family.attention(0),
+            layer=0,
+            tokenizer=tokenizer,
+            provenance=about,
+        )
         yield Snapshot(step, step * plan.batch * plan.context, model)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.book.figures.position import head_grid
-from lnattn.book.rotary import RotaryStudy
+from lnattn.book.rotary import RotaryStudy, Twin
 from lnattn.book.style import (
     BLUE,
     DISTANCE_COLOURS,
@@ -17,6 +18,10 @@ from lnattn.book.style import (
     PALETTE,
     SINGLE,
 )
+from lnattn.studies.affinity.distances import DistanceGrid
+
+#: The two models of `Twin`, as panels are headed.
+TWINS = ("rotary positions", "learned positions")
 
 
 def distance_alone(study: RotaryStudy) -> Figure:
@@ -75,11 +80,38 @@ def pairs_over_distance(study: RotaryStudy, most: int = 6) -> Figure:
 def skill(study: RotaryStudy) -> Figure:
     """AUROC less that of a wrong query, one token apart, with its interval, for each head."""
     figure, ax = plt.subplots(figsize=SINGLE)
-    mean, low, high = study.grid.interval().T
-    heads = np.arange(study.n_heads)
+    _skill(ax, study.grid)
+    return figure
+
+
+def twins_skill(study: RotaryStudy, twin: Twin) -> Figure:
+    """The same for two models on the same query tokens: rotary left, learned positions right."""
+    figure, axes = plt.subplots(1, 2, figsize=SINGLE, sharey=True)
+    for ax, grid, title in zip(axes, (study.grid, twin.grid), TWINS, strict=True):
+        _skill(ax, grid)
+        ax.set_title(title)
+    axes[1].set_ylabel("")
+    return figure
+
+
+def twins_by_distance(twin: Twin) -> Figure:
+    """Attention by distance alone, or by position alone, on the nearest keys; a line a head."""
+    figure, axes = plt.subplots(1, 2, figsize=SINGLE, sharey=True)
+    for ax, found, title in zip(axes, (twin.rotary_attention, twin.attention), TWINS, strict=True):
+        for head, curve in enumerate(found.T):
+            ax.plot(curve, color=PALETTE[head % len(PALETTE)], label=f"head {head}")
+        ax.set_title(title)
+    figure.supxlabel("distance Δ from query to key")
+    axes[0].set_ylabel("share of the attention")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _skill(ax: Axes, grid: DistanceGrid) -> None:
+    mean, low, high = grid.interval().T
+    heads = np.arange(len(mean))
     ax.errorbar(heads, mean, yerr=[mean - low, high - mean], fmt="o", color=BLUE, capsize=3)
     ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
     ax.set_xticks(heads)
     ax.set_xlabel("head")
     ax.set_ylabel("AUROC less a wrong query's")
-    return figure

@@ -1,0 +1,166 @@
+"""The second embedded model's way into the book: a tiny run is embedded, counted, frozen."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_training import TINY, _write_corpus
+
+from lnattn import load_first_layer, paths
+from lnattn.book.rotary import RotaryStudy, twin_of
+from lnattn.book.samples import token_counts
+from lnattn.cli import main
+from lnattn.errors import CheckpointError
+from lnattn.relative import RelativeFirstLayer
+from lnattn.storage import read_json, write_json
+from lnattn.text.counts import Counts
+from lnattn.training import embed as embedding
+from lnattn.training.book_model import train_book_model
+from lnattn.training.snapshots import snapshots
+
+LICENCE = "made up by a test, in the public domain"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two tiny models trained alike, with learned and with rotary positions."""
+    from dataclasses import replace
+
+    place = tmp_path_factory.mktemp("runs")
+    text, held_out = _write_corpus(place / "a.jsonl", 40, 0), _write_corpus(place / "b.jsonl", 6, 1)
+    found = {}
+    for kind in ("gpt2", "llama"):
+        plan = replace(TINY, heads=4, architecture=kind)
+        found[kind] = place / kind
+        train_book_model(
+            [text], [held_out], found[kind], plan, licence=LICENCE, device="cpu", progress=False
+        )
+    return found
+
+
+@pytest.fixture
+def data(runs, tmp_path, monkeypatch) -> Path:
+    """A data folder with the sample text, and no model yet."""
+    folder = tmp_path / "data"
+    sample = "The old man from New York sat on a mat. " * 20
+    (folder / "text").mkdir(parents=True)
+    (folder / "text" / "sample.jsonl").write_text(json.dumps({"text": sample}) + "\n")
+    monkeypatch.setenv("LNATTN_DATA", str(folder))
+    monkeypatch.setattr("lnattn.book.rotary.NAMES", (("cat", "sat"), ("old", "grey")))
+    assert paths.data_folder() == folder
+    return folder
+
+
+def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) -> None:
+    for kind in ("gpt2", "llama"):
+        path = embedding.main([str(runs[kind])])
+        assert path == data / f"book-{kind}"
+        assert LICENCE in (path / "README.md").read_text()
+    assert not (data / "book-llama" / "counts.npz").exists()  # book-gpt2 has the same ones
+    assert "are book-gpt2's" in (data / "book-llama" / "README.md").read_text()
+    assert not list(data.rglob("checkpoint"))
+    model = load_first_layer("book-llama")
+    assert isinstance(model, RelativeFirstLayer)
+    assert model.provenance["positions"] == "rotary (default)"
+    counts, words = token_counts(model)
+    assert (words, counts.sha256) == (
+        "its own training text",
+        Counts.load(runs["llama"] / "counts.npz").sha256,
+    )
+    assert main(["models"]) == 0
+    assert "book-llama" in (shown := capsys.readouterr().out)
+    assert "ships with the book (llama)" in shown
+
+    files = [str(tmp_path / f"skip-{n}.npz") for n in (1, 2, 3)]
+    stream = str(runs["llama"] / "checkpoint" / "train_tokens.npy")
+    for n, file in enumerate(files, start=1):
+        command = ["count", stream, "--tokenizer", str(runs["llama"]), "--out", file]
+        assert main([*command, "--skip", str(n)]) == 0
+    assert Counts.load(files[0]).sha256 == counts.sha256
+    tokens = np.load(stream)
+    third = Counts.load(files[2]).bigrams
+    first, last = tokens[0], tokens[3]
+    assert third[first, last] == ((tokens[:-3] == first) & (tokens[3:] == last)).sum() > 0
+
+    assert main(["freeze", "book-llama", "--counts", *files]) == 0
+    folder = data / "results" / "book-llama"
+    study = RotaryStudy.read(folder)
+    command = "lnattn freeze MODEL --as book-llama --only rotary --counts COUNTS COUNTS_2 COUNTS_3"
+    assert study.record["command"] == command
+    assert main(["verify", "book-llama", "--counts", *files]) == 0
+    assert "rotary: agrees" in capsys.readouterr().out
+    twin = twin_of(study, book := load_first_layer("book-gpt2"), token_counts(book)[0], far=4)
+    assert np.isfinite(twin.difference(study)).all()
+    assert study.pairs.tolist() == [["cat", "sat"], ["old", "grey"]]
+    assert twin.pair_ranks.shape == (2, 4)
+
+
+def test_a_model_that_is_not_there_is_said_to_be_absent(runs, data, capsys) -> None:
+    with pytest.raises(CheckpointError, match="book-llama is not at"):
+        load_first_layer("book-llama")
+    assert main(["models"]) == 0
+    assert "not in this edition" in capsys.readouterr().out
+
+
+def test_models_of_other_texts_do_not_share_counts(runs, data) -> None:
+    for kind in ("gpt2", "llama"):
+        embedding.embed(runs[kind])
+    record = data / "book-llama" / "training.json"
+    write_json(record, {**read_json(record), "corpus": {"train": [], "held_out": []}})
+    _, words = token_counts(load_first_layer("book-llama"))
+    assert words.startswith("only the 1 sample documents")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"licence_of_text": None}, "licence"),
+        ({"name": "my-model"}, "is none of book-gpt2, book-llama"),
+        ({"weights_sha256": "0"}, "other weights than its training.json"),
+        (None, "holds no finished run"),
+    ],
+)
+def test_what_cannot_be_embedded(runs, data, tmp_path, change, words) -> None:
+    run = shutil.copytree(runs["llama"], tmp_path / "run")
+    record = run / "training.json"
+    if change is None:
+        record.unlink()
+    else:
+        write_json(record, {**read_json(record), **change})
+    with pytest.raises(CheckpointError, match=words):
+        embedding.embed(run)
+    assert not (data / "book-llama").exists()
+
+
+def test_weights_over_the_bound_are_refused(runs, data, monkeypatch) -> None:
+    monkeypatch.setattr(embedding, "LARGEST", 1000)
+    with pytest.raises(CheckpointError, match="over 1,000"):
+        embedding.embed(runs["llama"])
+
+
+def test_snapshots_of_a_rotary_run_are_rotary(runs) -> None:
+    kept = runs["llama"] / "checkpoint" / "step-000004.safetensors"
+    shutil.copy(runs["llama"] / "model.safetensors", kept)
+    early, last = snapshots(runs["llama"])
+    kept.unlink()
+    assert (early.step, last.step) == (4, TINY.steps)
+    assert isinstance(last.model, RelativeFirstLayer)
+    assert last.model.provenance["name"].startswith("llama at step")
+
+
+def test_streams_that_cannot_be_counted(runs, tmp_path, capsys) -> None:
+    np.save(tmp_path / "bad.npy", np.ones((2, 2)))
+    stream = str(runs["llama"] / "checkpoint" / "train_tokens.npy")
+    end = ["--tokenizer", str(runs["llama"]), "--out", str(tmp_path / "x.npz")]
+    for text, words in (
+        ([str(tmp_path / "bad.npy")], "holds no stream of token ids"),
+        ([str(tmp_path / "none.npy")], "cannot be read as an array"),
+        ([stream, stream], "name no other text"),
+        ([stream, "--boundary", "end"], "no --boundary"),
+    ):
+        assert main(["count", *text, *end]) == 1
+        assert words in capsys.readouterr().err

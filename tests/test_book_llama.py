@@ -11,7 +11,7 @@ import pytest
 from test_training import TINY, _write_corpus
 
 from lnattn import load_first_layer, paths
-from lnattn.book.rotary import RotaryStudy, twin_of
+from lnattn.book.rotary import RotaryStudy, not_alike, side_by_side, twin_of
 from lnattn.book.samples import token_counts
 from lnattn.cli import main
 from lnattn.errors import CheckpointError
@@ -95,6 +95,11 @@ def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) ->
     assert "rotary: agrees" in capsys.readouterr().out
     twin = twin_of(study, book := load_first_layer("book-gpt2"), token_counts(book)[0], far=4)
     assert np.isfinite(twin.difference(study)).all()
+    records = [read_json(data / f"book-{kind}" / "training.json") for kind in ("gpt2", "llama")]
+    assert side_by_side(records).columns.tolist() == ["book-gpt2", "book-llama"]
+    assert not_alike(*records) == []
+    longer = {**records[0], "plan": {**records[0]["plan"], "steps": 18}}
+    assert not_alike(longer, records[1]) == [f"steps (18 and {TINY.steps})"]
     assert study.pairs.tolist() == [["cat", "sat"], ["old", "grey"]]
     assert twin.pair_ranks.shape == (2, 4)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -112,11 +111,3 @@ def test_what_the_page_cannot_compute_is_refused(model, more) -> None:
     other = replace(model, attention=replace(model.attention, **more))
     with pytest.raises(ResultError, match="more in its first layer"):
         next(rotary_layer.rotary_scripts(other, np.ones(50, dtype=int), "tiny"))
-
-
-def test_a_model_without_a_tokenizer_is_refused(model, monkeypatch) -> None:
-    from booksite.explorer.first_layer import tokenizer_facts
-    from lnattn.errors import TokenError
-
-    with pytest.raises(TokenError, match="no tokenizer"):
-        tokenizer_facts(SimpleNamespace(tokenizer=None, name="any"))

@@ -252,8 +252,8 @@ def names_side_by_side(study: RotaryStudy, twin: Twin) -> pd.DataFrame:
     return pd.DataFrame(best, index=names).rename_axis("name")
 
 
-def trained_alike(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """What two models were made of and how well they predict, by their training records."""
+def side_by_side(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """What models were made of and how well they predict, by their training records."""
     rows = {
         record["name"]: {
             "layers, width, heads": "{layers}, {d_model}, {heads}".format(**record["plan"]),
@@ -264,4 +264,16 @@ def trained_alike(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
         }
         for record in records
     }
-    return pd.DataFrame(rows).rename_axis("nats per token, where it is a loss")
+    return pd.DataFrame(rows).rename_axis("losses in nats per token")
+
+
+def not_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    """What two trainings differ in besides the architecture, in words; empty where in nothing."""
+    plans = [{**one["plan"], "corpus": one["corpus"]}, {**other["plan"], "corpus": other["corpus"]}]
+    ignored = {"architecture", "patience", "evaluate_every"}
+    names = sorted((plans[0].keys() | plans[1].keys()) - ignored)
+    return [
+        name if name == "corpus" else f"{name} ({plans[0].get(name)} and {plans[1].get(name)})"
+        for name in names
+        if plans[0].get(name) != plans[1].get(name)
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -172,10 +172,12 @@ def rotary_study(
     )
 
 
-def _known_pairs(model: FirstLayer) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
+def _known_pairs(
+    model: FirstLayer, names: Iterable[Sequence[str]] = NAMES
+) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
     """Names whose two words are single tokens: (first, second) words, and (query, key) ids."""
     words, ids = [], []
-    for first, second in NAMES:
+    for first, second in names:
         key, query = (token_of(model.tokenizer, f"_{word}") for word in (first, second))
         if key is not None and query is not None:
             words.append((first, second))
@@ -198,7 +200,7 @@ class Twin:
     pair_ranks: Int[np.ndarray, "pair head"]
     chance_ranks: Int[np.ndarray, "pair head"]
     attention: Float[np.ndarray, "distance head"]
-    rotary_attention: Float[np.ndarray, "distance head"]
+    rotary_attention: Float[np.ndarray, "distance rotary_head"]
 
     def difference(self, study: RotaryStudy, seed: int = 0) -> Float[np.ndarray, "3"]:
         """Skill of the rotary model's best head less that of this one's (D5): mean, low, high."""
@@ -224,7 +226,7 @@ def twin_of(
     every = token_vectors(folded, model.embeddings)
     tokens = torch.from_numpy(study.queries)
     some = TokenVectors(every.queries[:, tokens], every.keys, tokens)
-    _, ids = _known_pairs(model)
+    _, ids = _known_pairs(model, study.pairs.tolist())
     queries, keys = zip(*ids, strict=True)
     half = later_half(min(study.record["context"], len(W_P)))
     curve = torch.from_numpy(study.curve)

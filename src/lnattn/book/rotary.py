@@ -212,8 +212,9 @@ def twin_of(
 ) -> Twin:
     """The same questions to a model with learned positions that was trained on the same tokens.
 
-    counts: those of neighbours that the study was made with. Raises `ResultError` where they are
-    others, or of other tokens than the model's.
+    far: how many of the nearest distances the attention is stated for, at most; counts: those of
+    neighbours that the study was made with. Raises `ResultError` where they are others, or of other
+    tokens than the model's.
     """
     if counts.vocab_size != model.embeddings.vocab_size:
         raise ResultError(f"the counts are not over the tokens of {model.name}.")
@@ -229,6 +230,7 @@ def twin_of(
     _, ids = _known_pairs(model, study.pairs.tolist())
     queries, keys = zip(*ids, strict=True)
     half = later_half(min(study.record["context"], len(W_P)))
+    far = min(far, int(half[0]) + 1)  # as far as the first of these queries can look
     curve = torch.from_numpy(study.curve)
     alone = [curve[:, : i + 1].softmax(dim=1)[:, :far] for i in half.tolist()]
     sigma = inverse_sigma_bands(model.embeddings, folded.eps)

@@ -227,6 +227,18 @@ def test_k12_fails_where_rare_tokens_do_not_vary_more():
     assert asked(-0.5, 46.0, tokens=42_000) == UNDECIDED
 
 
+def test_k16():
+    z, noise = np.arange(12.0), np.random.default_rng(0).permutation(12.0 * np.arange(12))
+
+    def asked(*heads):
+        return verdict(kamoda.k16(*heads, model=OTHER))
+
+    assert asked(z, -z + 0.01 * noise) == HOLDS
+    assert asked(z, z + 0.01 * noise) == FAILS
+    assert asked(z, noise) == UNDECIDED
+    assert asked(z[:3], -z[:3]) == UNDECIDED
+
+
 def test_k13():
     assert verdict(kamoda.k13(50.0, -40.0, 0.05, model=OWN)) == HOLDS
     assert verdict(kamoda.k13(50.0, 0.0, 0.7, model=OWN)) == HOLDS_IN_PART

@@ -27,7 +27,7 @@ from lnattn.claims.verdicts import (
     of_heads,
     rule,
 )
-from lnattn.numerics.correlation import Correlation
+from lnattn.numerics.correlation import Correlation, spearman
 from lnattn.studies.contribution.study import bootstrapped_means
 
 #: The terms that the paper finds to matter (K10), and those that it does not.
@@ -404,6 +404,25 @@ def k15(
         f"multiplied by {amplification.min():.2f} to {amplification.max():.2f}",
         {"largest": amplification.max(), "smallest": amplification.min()},
         short=heads,
+    )
+
+
+@rule(
+    "By Spearman's ρ over heads of the mean same-token z-score with the head's skill (see K5): "
+    "holds if its 95 % interval lies below 0; fails if it lies above 0; else undecided."
+)
+def k16(case: Case, z: Float[np.ndarray, "head"], skill: Float[np.ndarray, "head"]) -> Outcome:
+    """K16, same-token heads detokenize less. z: mean same-token z-score; skill: as for K5."""
+    few = f"{len(z)} heads are few; those of a wider model would decide"
+    if len(z) < 4:
+        return Outcome(UNDECIDED, f"{len(z)} heads", note=few)
+    found = spearman(z, skill)
+    verdict = HOLDS if found.high < 0 else FAILS if found.low > 0 else UNDECIDED
+    return Outcome(
+        verdict,
+        f"ρ = {found} over {found.n} heads",
+        {"spearman": found.rho},
+        few if verdict == UNDECIDED else "",
     )
 
 

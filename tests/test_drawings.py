@@ -5,7 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
+import re
+import zipfile
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
@@ -49,7 +50,7 @@ def test_numbers_are_those_that_are_drawn() -> None:
     rows = rows_of(figure())
     line = [row for row in rows if row[1] == "line"]
     assert line == [
-        ("first", "line", "$T^{p}$, all", "0", "0.333333", ""),
+        ("first", "line", "$T^{p}$, all", "0", "0.33333", ""),
         ("first", "line", "$T^{p}$, all", "1", "2", ""),
         ("first", "line", "$T^{p}$, all", "2", "", ""),
         ("first", "line", "$T^{p}$, all", "3", "-4e-07", ""),
@@ -130,6 +131,8 @@ pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e 
 from sphinx.application import Sphinx  # noqa: E402
 from sphinx.util.docutils import docutils_namespace, patch_docutils  # noqa: E402
 
+from booksite.drawings import FOLDER, zipped  # noqa: E402
+
 CHAPTER = """---
 jupytext:
   text_representation: {extension: .md, format_name: myst}
@@ -177,14 +180,15 @@ def test_a_page_offers_both_and_shows_the_picture(tmp_path, monkeypatch) -> None
         )  # fmt: skip
         app.build()
     page = (out / "index.html").read_text("utf-8")
-    folder = out / drawings_folder()
-    assert (folder / "fig-one.csv").read_text("utf-8").splitlines()[1:] == [
-        "panel 1,line,1,1,3,", "panel 1,line,1,2,4,",
-    ]  # fmt: skip
-    assert ElementTree.parse(folder / "fig-one.svg").getroot().tag.endswith("svg")
-    for ending in ("svg", "csv"):
-        assert f'<a href="{drawings_folder()}/fig-one.{ending}" download>' in page
-    assert f'href="{drawings_folder()}/fig-one.svg"><img alt="A line that rises."' in page
+    with zipfile.ZipFile(out / FOLDER / "fig-one.zip") as archive:
+        rows = archive.read("fig-one.csv").decode().splitlines()
+        drawn = ElementTree.fromstring(archive.read("fig-one.svg"))
+    assert rows[1:] == ["panel 1,line,1,1,3,", "panel 1,line,1,2,4,"]
+    assert drawn.tag.endswith("svg")
+    assert f'<a href="{FOLDER}/fig-one.zip" download>' in page
+    shown = re.search('href="([^"]+)"><img alt="A line that rises." src="([^"]+)"', page)
+    assert shown[1] == shown[2]
+    assert (out / shown[1]).is_file()
     assert ".png" in page
     assert not said.getvalue()
     notebook = json.loads((out.parent / "jupyter_execute" / "index.ipynb").read_text())
@@ -196,7 +200,10 @@ def test_a_page_offers_both_and_shows_the_picture(tmp_path, monkeypatch) -> None
     assert (set(left["data"]), left["metadata"]) == ({"image/png", "text/plain"}, {})
 
 
-def drawings_folder() -> Path:
-    from booksite.drawings import FOLDER
-
-    return Path(FOLDER)
+def test_an_archive_is_always_the_same() -> None:
+    files = {"a.svg": "é" * 9999, "b.csv": "1"}
+    first = zipped(files)
+    assert first == zipped(files)
+    with zipfile.ZipFile(io.BytesIO(first)) as archive:
+        assert {name: archive.read(name).decode() for name in files} == files
+    assert len(first) < 500

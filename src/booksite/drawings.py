@@ -1,13 +1,17 @@
 """Every figure can be enlarged, and downloaded with its numbers.
 
 A chapter's figures carry an SVG drawing and a CSV table in the executed notebook
-(`lnattn.book.drawings`). Both become files in `_downloads/figures`, named by the figure's label; a
-line under the figure leads to them, and the picture itself to the drawing.
+(`lnattn.book.drawings`). Both go into an archive in `_downloads/figures`, named by the figure's
+label, since together they would weigh more than the book; a line under the figure leads to it, and
+the picture to itself in full size.
 """
 
 from __future__ import annotations
 
 import html
+import io
+import zipfile
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -52,22 +56,31 @@ def offer(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def _link(app: Sphinx, page: str, figure: nodes.figure, label: str, svg: str, csv: str) -> None:
-    here = app.builder.get_target_uri(page)
-    parts = []
-    for text, ending, words in ((svg, "svg", "SVG"), (csv, "csv", "data as CSV")):
-        name, data = f"{FOLDER}/{label}.{ending}", text.encode()
-        write_atomically(Path(app.outdir) / name, lambda file, data=data: file.write(data))
-        address = html.escape(relative_uri(here, name), quote=True)
-        size = f"{max(1, round(len(data) / 1e3))} kB"
-        parts.append(f'<a href="{address}" download>{words}</a> ({size})')
+    here, name = app.builder.get_target_uri(page), f"{FOLDER}/{label}.zip"
+    data = zipped({f"{label}.svg": svg, f"{label}.csv": csv})
+    write_atomically(Path(app.outdir) / name, lambda file: file.write(data))
     image = next(figure.findall(nodes.image))
-    to = relative_uri(here, f"{FOLDER}/{label}.svg")
-    if not isinstance(image.parent, nodes.reference):
+    picture = app.env.images.get(image["uri"])
+    if picture is not None and not isinstance(image.parent, nodes.reference):
+        to = relative_uri(here, f"{app.builder.imagedir}/{picture[1]}")
         image.replace_self(
             nodes.reference("", "", image.deepcopy(), refuri=to, classes=["enlarge"])
         )
-    line = f'<p class="figure-files">Download this figure: {", ".join(parts)}</p>'
-    figure += nodes.raw("", line, format="html")
+    address = html.escape(relative_uri(here, name), quote=True)
+    size = f"{max(1, round(len(data) / 1e3))} kB"
+    line = f'<a href="{address}" download>Drawing (SVG) and data (CSV)</a>, {size}'
+    figure += nodes.raw("", f'<p class="figure-files">{line}</p>', format="html")
+
+
+def zipped(files: Mapping[str, str]) -> bytes:
+    """The files in one archive; the same bytes for the same files."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name)  # of the first day that archives know
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, text.encode(), compresslevel=9)
+    return out.getvalue()
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

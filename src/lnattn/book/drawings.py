@@ -35,9 +35,9 @@ PNG, KEY = "image/png", "lnattn"
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")
 #: Points of one artist beyond which a drawing holds a picture of it instead, and rows beyond which
 #: shaded areas are left out of the numbers: both files are to be small.
-MANY, MOST_ROWS = 2000, 20_000
+MANY, MOST_ROWS = 2000, 5000
 _COORDINATES = re.compile(r'(?<= )(?:d|x|y|points)="[^"]*"')
-_LONG = re.compile(r"-?\d+\.\d{3,}")
+_LONG = re.compile(r"-?\d+\.\d{2,}")
 
 _Row = tuple[str, str, str, Any, Any, Any]
 
@@ -45,11 +45,13 @@ _Row = tuple[str, str, str, Any, Any, Any]
 def svg_of(figure: Figure) -> str:
     """A figure as SVG with text as text; the same bytes for the same figure."""
     out = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "lnattn"}), _pictures(figure):
+    # Half a pixel, and below a tenth of a point, is finer than anyone can see.
+    look = {"svg.fonttype": "none", "svg.hashsalt": "lnattn", "path.simplify_threshold": 0.5}
+    with rc_context(look), _pictures(figure):
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         figure.savefig(out, format="svg", bbox_inches="tight", metadata=nothing)
     return _COORDINATES.sub(
-        lambda found: _LONG.sub(lambda number: f"{float(number[0]):.2f}", found[0]), out.getvalue()
+        lambda found: _LONG.sub(lambda number: f"{float(number[0]):.1f}", found[0]), out.getvalue()
     )
 
 
@@ -88,7 +90,9 @@ def csv_of(figure: Figure) -> str:
 def _written(value: Any) -> str:
     if isinstance(value, str):
         return value
-    return "" if value is None or not np.isfinite(value) else f"{value:.6g}"
+    if value is None or not np.isfinite(value):
+        return ""
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e9 else f"{value:.5g}"
 
 
 def _rows_of(ax: Axes, number: int) -> Iterator[_Row]:
@@ -115,7 +119,7 @@ def _artists(ax: Axes) -> Iterator[tuple[str, str, Iterator[tuple[Any, Any, Any]
     for place, line in enumerate(ax.lines):
         if line.get_transform().contains_branch(ax.transData):  # not a line across the whole axes
             three = getattr(line, "get_data_3d", None)
-            data = three() if three else (*line.get_data(), None)
+            data = three() if three else (*line.get_data(orig=False), None)
             yield "line", _label(line, place), _points(*data)
     for place, bars in enumerate(one for one in ax.containers if isinstance(one, BarContainer)):
         yield "bar", _label(bars, place), _bars(bars)

@@ -45,7 +45,7 @@ help:
 	@echo "make links                follow every outgoing link of the book"
 	@echo "make benchmark            measure the fast paths against the papers' algorithms"
 	@echo "make screenshots          take the README's pictures of the built book (needs Chromium)"
-	@echo "make check                ruff: style and formatting"
+	@echo "make check                ruff: style and formatting; mypy: types"
 	@echo "make lock                 pin the installed versions in constraints.txt"
 	@echo "make clean                delete what was built, but not .venv"
 
@@ -88,7 +88,7 @@ test: $(STAMP)
 	@$(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile $(ARGS)
 
 check: $(STAMP)
-	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
 
 serve: $(STAMP)
 	@test -f _build/html/index.html || { echo "there is no book yet; run: make book" >&2; exit 1; }
@@ -110,7 +110,7 @@ lock: $(STAMP)
 	@mv constraints.new constraints.txt
 
 clean:
-	rm -rf _build .pytest_cache .ruff_cache .hypothesis
+	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
 $(STAMP): pyproject.toml constraints.txt $(if $(OWN),$(ENVDIR)/bin/python)
 	@$(PY) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"this project needs Python 3.11 or newer; the active environment has {v[0]}.{v[1]}.")'

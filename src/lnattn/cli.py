@@ -62,13 +62,16 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"lnattn {version('lnattn')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (module_name, summary) in COMMANDS.items():
-        options = {"formatter_class": argparse.RawDescriptionHelpFormatter}
         if name != command:
             commands.add_parser(name, help=summary)
             continue
         module = importlib.import_module(module_name)
         own = commands.add_parser(
-            name, help=summary, description=module.__doc__, epilog=module.EXAMPLES, **options
+            name,
+            help=summary,
+            description=module.__doc__,
+            epilog=module.EXAMPLES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(own)
         own.set_defaults(run=module.run)

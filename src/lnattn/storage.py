@@ -15,7 +15,7 @@ import os
 import platform
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import Field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -29,7 +29,7 @@ _CHUNK = 1 << 20
 R = TypeVar("R", bound="Result")
 
 
-def write_atomically(path: Path | str, write: Callable[[BinaryIO], None]) -> Path:
+def write_atomically(path: Path | str, write: Callable[[BinaryIO], object]) -> Path:
     """Call `write(file)` on a temporary neighbour of `path`, then rename it into place.
 
     Readers see the old file or the new one, never a part. If `write` raises (a full disk, an
@@ -127,7 +127,7 @@ def write_result(
         if np.asarray(array).dtype.hasobject:
             raise ResultError(f"array {key!r} of result {name!r} holds Python objects; use text.")
     folder = Path(folder)
-    plain = {key: np.asarray(array) for key, array in arrays.items()}
+    plain: dict[str, Any] = {key: np.asarray(array) for key, array in arrays.items()}
     write_atomically(folder / f"{name}.npz", lambda file: np.savez_compressed(file, **plain))
     return write_json(folder / f"{name}.json", {**record, "arrays_sha256": sha256_of_arrays(plain)})
 
@@ -159,17 +159,19 @@ class Result:
 
     #: The name of the two files, unless one is given.
     NAME: ClassVar[str] = ""
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     record: Mapping[str, Any]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """What goes into the npz, by name."""
-        names = [item.name for item in fields(self) if item.name != "record"]  # type: ignore[arg-type]
+        names = [item.name for item in fields(self) if item.name != "record"]
         return {name: getattr(self, name) for name in names}
 
     @classmethod
     def restored(cls: type[R], arrays: dict[str, np.ndarray], record: dict[str, Any]) -> R:
         """The result that `arrays` took apart; any exception says that it is another one."""
-        return cls(**arrays, record=record)  # type: ignore[call-arg]
+        make: Callable[..., R] = cls
+        return make(**arrays, record=record)
 
     def write(self, folder: Path | str, name: str = "") -> Path:
         """Freeze as folder/name.npz and folder/name.json; returns the path of the record."""

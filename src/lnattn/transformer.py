@@ -105,13 +105,13 @@ class Transformer:
     def to(self, dtype: torch.dtype) -> Transformer:
         """The same weights in another floating-point dtype; a tied unembedding stays tied."""
         embeddings = self.embeddings.to(dtype)
-        tied = self.W_U.data_ptr() == self.embeddings.W_E.data_ptr()
+        tied = self.W_U.data_ptr() == self.embeddings.tokens().data_ptr()
         return replace(
             self,
             embeddings=embeddings,
             blocks=tuple(block.to(dtype) for block in self.blocks),
             ln_f=self.ln_f.to(dtype),
-            W_U=embeddings.W_E.T if tied else self.W_U.to(dtype),
+            W_U=embeddings.tokens().T if tied else self.W_U.to(dtype),
         )
 
     @property

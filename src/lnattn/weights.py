@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import Field, dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
+
+W = TypeVar("W", bound="_Weights")
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -51,16 +53,18 @@ def _check_dims(owner: object, name: str, tensor: Tensor, axes: str) -> tuple[in
 
 
 class _Weights:
-    """What all weight containers share: moving every tensor to one dtype."""
+    """What all weight containers, dataclasses all, share: moving every tensor to one dtype."""
 
-    def to(self, dtype: torch.dtype) -> Any:
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    def to(self: W, dtype: torch.dtype) -> W:
         """The same weights in another floating-point dtype (float64 for identity checks)."""
         changed = {}
-        for item in fields(self):  # type: ignore[arg-type]
+        for item in fields(self):
             value = getattr(self, item.name)
             if isinstance(value, Tensor | _Weights):
                 changed[item.name] = value.to(dtype)
-        return replace(self, **changed)  # type: ignore[type-var]
+        return replace(self, **changed)
 
 
 class _Norm(_Weights):
@@ -103,7 +107,7 @@ class _Block(_Weights):
 
     ln: Any
     W_Q: Tensor
-    scale: float | None
+    scale: float
     window: int | None
     causal: bool
 
@@ -114,7 +118,7 @@ class _Block(_Weights):
                 f"{name}.ln normalises {self.ln.d_model} coordinates but W_Q reads "
                 f"{self.d_model}; take both from the same layer."
             )
-        if self.scale is None or not (math.isfinite(self.scale) and self.scale > 0):
+        if not (math.isfinite(self.scale) and self.scale > 0):
             raise ShapeError(f"{name}.scale must be a positive number, not {self.scale}.")
         if self.window is not None and (self.window < 1 or not self.causal):
             raise ShapeError(
@@ -141,8 +145,8 @@ class AttentionLayer(_Block):
 
     W_Q, W_K, W_V: [head d_model d_head], used as x @ W; W_O: [head d_head d_model];
     b_Q, b_K, b_V: [head d_head]; b_O: [d_model]. `causal`: a query sees keys j ≤ i only.
-    `scale`: what the scores are divided by before the softmax, √d_head for most models and 1 for
-    GPT-Neo. `window`: how many keys a causal query sees at most, itself included (local layers of
+    `scale`: what the scores are divided by before the softmax, √d_head unless given (1 for
+    GPT-Neo). `window`: how many keys a causal query sees at most, itself included (local layers of
     GPT-Neo), or None for all. Weights that a model does not have (a bias) are zeros.
     """
 
@@ -156,7 +160,7 @@ class AttentionLayer(_Block):
     b_V: Float[Tensor, "head d_head"]
     b_O: Float[Tensor, "d_model"]
     causal: bool = True
-    scale: float | None = None
+    scale: float = math.nan
     window: int | None = None
 
     def __post_init__(self) -> None:
@@ -167,7 +171,7 @@ class AttentionLayer(_Block):
         for name in ("b_Q", "b_K", "b_V"):
             _check(self, name, getattr(self, name), (heads, d_head), "head d_head")
         _check(self, "b_O", self.b_O, (d_model,), "d_model")
-        if self.scale is None:
+        if math.isnan(self.scale):  # not given
             object.__setattr__(self, "scale", math.sqrt(d_head))
         self._check_settings()
 

@@ -38,10 +38,14 @@ KINDS: tuple[Kind, ...] = ("Q", "K", "V")
 class HeadWeights(Protocol):
     """The four matrices of every head: raw (`AttentionLayer`) or folded (`FoldedAttention`)."""
 
-    W_Q: Float[Tensor, "head d_model d_head"]
-    W_K: Float[Tensor, "head d_model d_head"]
-    W_V: Float[Tensor, "head d_model d_head"]
-    W_O: Float[Tensor, "head d_head d_model"]
+    @property
+    def W_Q(self) -> Float[Tensor, "head d_model d_head"]: ...
+    @property
+    def W_K(self) -> Float[Tensor, "head d_model d_head"]: ...
+    @property
+    def W_V(self) -> Float[Tensor, "head d_model d_head"]: ...
+    @property
+    def W_O(self) -> Float[Tensor, "head d_head d_model"]: ...
 
 
 def qk_circuit(layer: HeadWeights) -> FactoredMatrix:

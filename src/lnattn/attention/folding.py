@@ -147,7 +147,7 @@ def fold(layer: AttentionLayer | RelativeAttention) -> FoldedAttention | FoldedR
         b_Q=torch.einsum("d,hdk->hk", beta, layer.W_Q) + layer.b_Q,
         b_VO=torch.einsum("hk,hkd->d", value_bias, layer.W_O) + layer.b_O,
         eps=layer.ln.eps,
-        scale=float(layer.scale),  # type: ignore[arg-type]  # set when the layer was checked
+        scale=layer.scale,
         causal=layer.causal,
         window=layer.window,
     )

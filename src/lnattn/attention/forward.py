@@ -84,8 +84,7 @@ def multi_head_attention(
     if past is not None:
         now = past.extended(now.k, now.v)
     mask = causal_mask(len(x), now.k.shape[1], layer.window) if layer.causal else None
-    # scale is set to a number when the layer is checked
-    alpha = attention_pattern(q, now.k, float(layer.scale), mask)  # type: ignore[arg-type]
+    alpha = attention_pattern(q, now.k, layer.scale, mask)
     mixed = (alpha @ now.v).transpose(0, 1).reshape(len(x), -1)
     return mixed @ layer.W_O.reshape(-1, layer.d_model) + layer.b_O, now
 

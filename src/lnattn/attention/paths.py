@@ -17,6 +17,7 @@ taken apart, and the sum stays exact.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from jaxtyping import Float, Int
@@ -66,7 +67,7 @@ class TwoLayerPaths:
 
     def logits(self) -> Float[Tensor, "query vocab"]:
         """The model's logits, as the sum of all paths and the final bias."""
-        return self.readout.logits(sum(self.groups().values())) + self.readout.bias
+        return self.readout.logits(reduce(torch.add, self.groups().values())) + self.readout.bias
 
     def loss_without(
         self, token_ids: Int[Tensor, "query"] | list[int], *names: str

@@ -28,6 +28,8 @@ from lnattn.relative import (
 )
 from lnattn.weights import LayerNorm
 
+#: What is left of a norm: x/σ(x), x/ρ(x), or nothing.
+Divisor = Literal["sigma", "rho", "none"]
 #: Numbers in one block of projected tokens: 64 MiB in float32.
 _BLOCK = 1 << 24
 
@@ -37,15 +39,14 @@ class FoldedRelative:
     """A block with relative positions whose norm is folded into its weights. Made by `fold`.
 
     W_Q: [head d_model d_head], W_K: [key_head d_model d_head], C diag(γ) W with C = I for an
-    RMSNorm; b_Q, b_K: β W + b. divisor: what is left of the norm, x/σ(x), x/ρ(x), or nothing.
-    The other fields are those of `RelativeAttention`.
+    RMSNorm; b_Q, b_K: β W + b. The other fields are those of `RelativeAttention`.
     """
 
     W_Q: Float[Tensor, "head d_model d_head"]
     W_K: Float[Tensor, "key_head d_model d_head"]
     b_Q: Float[Tensor, "head d_head"]
     b_K: Float[Tensor, "key_head d_head"]
-    divisor: Literal["sigma", "rho", "none"]
+    divisor: Divisor
     eps: float
     scale: float
     norm_Q: HeadNorm | None
@@ -141,7 +142,8 @@ def flat_heads(W: Float[Tensor, "head d_model d_head"]) -> Float[Tensor, "d_mode
 def fold_relative(layer: RelativeAttention) -> FoldedRelative:
     """`fold` for a block with relative positions: exact, tested in float64 to 1e-10."""
     W_Q, W_K, b_Q, b_K = layer.W_Q, layer.W_K, layer.b_Q, layer.b_K
-    ln, divisor = layer.ln, "none"
+    ln = layer.ln
+    divisor: Divisor = "none"
     if isinstance(ln, LayerNorm):
         divisor = "sigma"
         b_Q = torch.einsum("d,hdk->hk", ln.beta, W_Q) + b_Q
@@ -155,7 +157,7 @@ def fold_relative(layer: RelativeAttention) -> FoldedRelative:
         W_K=W_K,
         b_Q=b_Q,
         b_K=b_K,
-        divisor=divisor,  # type: ignore[arg-type]
+        divisor=divisor,
         eps=0.0 if ln is None else ln.eps,
         scale=layer.scale,
         norm_Q=layer.norm_Q,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import ClassVar
 
 import torch
@@ -66,7 +66,7 @@ class PairTerms:
 
     def scores(self, without: str | None = None) -> Float[Tensor, "head query key"]:
         """The sum of the terms (or of all but one, `without` it): scores before the scale."""
-        return sum(self[name] for name in self.names if name != without)  # type: ignore[return-value]
+        return reduce(torch.add, (self[name] for name in self.names if name != without))
 
     def attention(self, without: str | None = None) -> Float[Tensor, "head query key"]:
         """softmax_j(scores / scale); `without` a term, the α^{−T} of Kamoda et al. §6.1."""

@@ -12,7 +12,7 @@ from lnattn.book.small_models import read_looks
 from lnattn.claims import survey
 from lnattn.claims.frozen import frozen_entries
 from lnattn.errors import LnattnError, ResultError
-from lnattn.storage import Result, read_json, write_json
+from lnattn.storage import read_json, write_json
 from lnattn.studies.affinity.study import Detokenization
 from lnattn.studies.composition import CompositionStudy
 from lnattn.studies.contribution.study import Contributions
@@ -36,8 +36,7 @@ class Kind:
     command: str
 
 
-def _of_model(name: str, reader: type[Result] | Callable[[Path, str], object]) -> Kind:
-    read = reader.read if isinstance(reader, type) else reader
+def _of_model(name: str, read: Callable[[Path, str], object]) -> Kind:
     return Kind(f"*/{name}.json", read, f"lnattn freeze {{folder}} --only {name}")
 
 
@@ -59,10 +58,10 @@ KINDS = (
         "make benchmark",
     ),
     Kind("claims/*.json", lambda folder, _: frozen_entries(folder), "make freeze-claims"),
-    _of_model("position", PositionOnly),
-    _of_model("composition", CompositionStudy),
-    _of_model("detokenization", Detokenization),
-    _of_model("contribution", Contributions),
+    _of_model("position", PositionOnly.read),
+    _of_model("composition", CompositionStudy.read),
+    _of_model("detokenization", Detokenization.read),
+    _of_model("contribution", Contributions.read),
     _of_model("survey", survey.read_survey),
     _of_model("survey-null", survey.read_survey),
     Kind(
@@ -72,8 +71,8 @@ KINDS = (
     ),
     _looks("over-training", "RUN"),
     _looks("small-models", "RUN --grid RUNS"),
-    _of_model(first_layers.POSITIONS, first_layers.HeadShares),
-    _of_model(first_layers.TEXT, first_layers.HeadShares),
+    _of_model(first_layers.POSITIONS, first_layers.HeadShares.read),
+    _of_model(first_layers.TEXT, first_layers.HeadShares.read),
     _selectable("lm-*", evaluation.read_arm, "evaluate RUNS/{run} --text SQUAD"),
     _selectable(
         "table-1", evaluation.read_table_1, "table-1 RUNS --text SQUAD --windows 100 --searched 3"

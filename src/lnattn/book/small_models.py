@@ -65,7 +65,7 @@ def look(
     if not texts:
         raise CorpusError(f"no document fills the context of {n} tokens; give longer texts.")
     for term in ("ee", "pp"):
-        spread = [near_spread(six_terms(folded, embeddings, ids)[term]) for ids in texts]
+        spread = [near_spread(six_terms(folded, embeddings, list(ids))[term]) for ids in texts]
         columns[f"spread {term}"] = torch.stack(spread).mean(dim=0).numpy() / folded.scale
     sigma = inverse_sigma_bands(embeddings, folded.eps)
     columns["itself"], columns["previous"] = by_position(folded, embeddings.W_P, sigma)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import matplotlib as mpl
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.rcsetup import cycler
 
 BLACK = "#000000"
 ORANGE = "#E69F00"
@@ -112,7 +113,7 @@ def settings() -> dict[str, object]:
         "ytick.labelsize": SMALL,
         "legend.fontsize": SMALL,
         "figure.titlesize": FONT + 1,
-        "axes.prop_cycle": mpl.cycler(color=PALETTE),
+        "axes.prop_cycle": cycler(color=PALETTE),
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.grid": False,

@@ -185,7 +185,7 @@ def table(ids: Sequence[str] | str, folder: Path | str | None = None) -> Table:
     rows: list[tuple[Claim, Entry | None]] = []
     for claim_id in wanted:
         about = claim(claim_id)
-        matching = [entry for entry in found if entry.id == claim_id]
+        matching: list[Entry | None] = [entry for entry in found if entry.id == claim_id]
         rows.extend((about, entry) for entry in matching or [None])
     return Table(tuple(rows))
 
@@ -227,8 +227,8 @@ class Table:
             cells = (stated, about.reported, found, verdict)
             lines.append("| " + " | ".join(map(_markdown_cell, cells)) + " |")
         rules = {entry.id: entry.rule for _, entry in self.rows if entry is not None and entry.rule}
-        stated = [f"- **{claim_id}** {words}" for claim_id, words in rules.items()]
-        after = ["", "The verdicts follow these rules:", "", *stated] if stated else []
+        listed = [f"- **{claim_id}** {words}" for claim_id, words in rules.items()]
+        after = ["", "The verdicts follow these rules:", "", *listed] if listed else []
         return "\n".join([*lines, "\n</div>", *after])
 
 

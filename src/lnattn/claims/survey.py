@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -52,6 +52,7 @@ from lnattn.studies.position.without_tokens import PositionOnly, position_only
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
+M = TypeVar("M", bound=FirstLayer)
 #: Query tokens whose AUROC is taken where no whole study is given: nulls, which need no more.
 _AUROC_QUERIES = 400
 #: Tokens of the windows in which the 'if first token' switch is tried.
@@ -135,7 +136,8 @@ class Evidence:
             having, min(_AUROC_QUERIES, len(having)), replace=False
         )
         wrong = self.vectors.shuffled(self.seed, keys=False)
-        return tuple(auroc.head_auroc(v, before, some).mean() for v in (self.vectors, wrong))
+        mine, others = (auroc.head_auroc(v, before, some).mean() for v in (self.vectors, wrong))
+        return mine, others
 
 
 def _k3(seen: Evidence) -> Verdict:
@@ -244,9 +246,7 @@ def survey(seen: Evidence) -> dict[str, Verdict]:
     }
 
 
-def dealt_anew(
-    model: FirstLayer | RelativeFirstLayer, seed: int
-) -> FirstLayer | RelativeFirstLayer:
+def dealt_anew(model: M, seed: int) -> M:
     """The null: the entries of every tensor of a model, in random order.
 
     All distributions of values stay as training left them; which number stands where is chance.

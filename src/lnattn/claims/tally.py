@@ -108,8 +108,8 @@ def tally(claims: Iterable[Claim], found: Sequence[Entry], model: str) -> Tally:
             itself = [[e for e in counted if e.id == c.id and c.is_about(e.model)] for c in about]
             of[own] = {own: Counter(map(_verdict, about, itself))}
             if not about[0].is_about(model):
-                here = [[e for e in counted if e.id == c.id and e.model == model] for c in about]
-                of[own][model] = Counter(map(_verdict, about, here))
+                ours_of = [[e for e in counted if e.id == c.id and e.model == model] for c in about]
+                of[own][model] = Counter(map(_verdict, about, ours_of))
     return Tally(model, general, of, ours)
 
 

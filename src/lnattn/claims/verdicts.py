@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -92,13 +92,21 @@ class Case(SimpleNamespace):
         raise ResultError(f"the rule wants a parameter {name!r} that book/claims.yml lacks.")
 
 
+class Rule(Protocol):
+    """A claim's rule as it is called; words, measure: those given to `rule`."""
+
+    words: str
+    measure: str
+    __signature__: inspect.Signature
+
+    def __call__(self, *results: Any, model: str, **named: Any) -> Verdict: ...
+
+
 #: Every rule, by the claim's id.
-RULES: dict[str, Callable[..., Verdict]] = {}
+RULES: dict[str, Rule] = {}
 
 
-def rule(
-    words: str, measure: str = ""
-) -> Callable[[Callable[..., Outcome]], Callable[..., Verdict]]:
+def rule(words: str, measure: str = "") -> Callable[[Callable[..., Outcome]], Rule]:
     """Make the rule of the claim that a function is named after, k5 of K5.
 
     words: the rule for readers; {name} stands for a parameter of the claim in `book/claims.yml`.
@@ -109,7 +117,7 @@ def rule(
     on the claim's own model that means 'fails'.
     """
 
-    def mark(function: Callable[..., Outcome]) -> Callable[..., Verdict]:
+    def mark(function: Callable[..., Outcome]) -> Rule:
         claim_id = function.__name__.upper()
 
         def judge(*results: Any, model: str, **named: Any) -> Verdict:
@@ -135,14 +143,13 @@ def rule(
         asked = inspect.signature(function)
         _case, *others = asked.parameters.values()
         name = inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, annotation=str)
-        judge.__signature__ = asked.replace(  # type: ignore[attr-defined]
-            parameters=[*others, name], return_annotation=Verdict
-        )
         judge.__name__, judge.__qualname__ = function.__name__, function.__qualname__
         judge.__module__, judge.__doc__ = function.__module__, function.__doc__
-        judge.words, judge.measure = words, measure  # type: ignore[attr-defined]
-        RULES[claim_id] = judge
-        return judge
+        made = cast(Rule, judge)
+        made.__signature__ = asked.replace(parameters=[*others, name], return_annotation=Verdict)
+        made.words, made.measure = words, measure
+        RULES[claim_id] = made
+        return made
 
     return mark
 
@@ -161,7 +168,7 @@ def rule_of(claim_id: str) -> str:
     """The rule of a claim in words; `ResultError` where it has none."""
     if claim_id not in RULES:
         raise ResultError(f"claim {claim_id} has no rule in lnattn.claims.")
-    return in_words(claim(claim_id), RULES[claim_id].words)  # type: ignore[attr-defined]
+    return in_words(claim(claim_id), RULES[claim_id].words)
 
 
 def of_heads(flags: Iterable[Any], none: str = FAILS) -> tuple[str, str]:

@@ -10,6 +10,7 @@ import argparse
 import csv
 import json
 import sys
+from typing import Any
 
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
@@ -43,9 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from lnattn.attention.folding import fold
-    from lnattn.attention.relative import FoldedRelative
     from lnattn.errors import TokenError
     from lnattn.models.checkpoints import load_first_layer
+    from lnattn.relative import RelativeFirstLayer
     from lnattn.studies.affinity.at_distance import vectors_at_distance
     from lnattn.studies.affinity.topk import partners
     from lnattn.studies.affinity.vectors import token_vectors
@@ -54,8 +55,8 @@ def run(args: argparse.Namespace) -> None:
     if model.tokenizer is None:
         raise TokenError(f"{model.name} has no tokenizer, so no token can be named by its text.")
     ids = [_single(model.tokenizer, text) for text in args.token]
-    folded = fold(model.attention)
-    if isinstance(folded, FoldedRelative):
+    if isinstance(model, RelativeFirstLayer):
+        folded = fold(model.attention)
         distance = 1 if args.distance is None else args.distance
         some = ids if args.side == "keys" else None
         vectors = vectors_at_distance(folded, model.embeddings, distance, query_ids=some)
@@ -65,7 +66,7 @@ def run(args: argparse.Namespace) -> None:
             "its input; leave --distance out."
         )
     else:
-        vectors = token_vectors(folded, model.embeddings)
+        vectors = token_vectors(fold(model.attention), model.embeddings)
     if args.head is not None and not 0 <= args.head < vectors.n_heads:
         raise TokenError(f"{model.name} has heads 0 to {vectors.n_heads - 1}; {args.head} is none.")
     best = partners(vectors, ids, args.top, args.side)
@@ -99,7 +100,7 @@ def run(args: argparse.Namespace) -> None:
         print(f"{row['token']!r} head {row['head']}: {shown}")
 
 
-def _single(tokenizer, text: str) -> int:
+def _single(tokenizer: Any, text: str) -> int:
     """The id of a text that is one token; else the error names the pieces, and what is meant."""
     from lnattn.errors import TokenError
 
@@ -113,7 +114,7 @@ def _single(tokenizer, text: str) -> int:
     raise TokenError(f"{text!r} is no single token of this model but {pieces or 'nothing'}{hint}")
 
 
-def _token(tokenizer, text: str) -> int | None:
+def _token(tokenizer: Any, text: str) -> int | None:
     ids = tokenizer(text, add_special_tokens=False)["input_ids"]
     single = len(ids) == 1 and not ids[0] == tokenizer.unk_token_id != tokenizer.eos_token_id
     return ids[0] if single else None

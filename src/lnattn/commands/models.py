@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from lnattn.storage import read_json
 
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.models.relative_layouts import LAYOUTS
     from lnattn.paths import data_folder
 
-    rows = [
+    rows: list[dict[str, Any]] = [
         *(
             {"name": name, "source": _source(data_folder() / name), "revision": None}
             for name in BOOK_MODELS
@@ -44,13 +45,13 @@ def run(args: argparse.Namespace) -> None:
         "four terms by distance": list(LAYOUTS),
     }
     for row in rows:
-        row["frozen"] = list(summary(results_folder(str(row["name"]))))
+        row["frozen"] = list(summary(results_folder(row["name"])))
     if args.json:
         print(json.dumps({"models": rows, "families": families}, indent=2))
         return
     for terms, names in families.items():
         print(f"{terms}: {', '.join(names)}")
-    width = max(len(str(row["name"])) for row in rows)
+    width = max(len(row["name"]) for row in rows)
     for row in rows:
         revision = f" @ {row['revision'][:12]}" if row["revision"] else ""
         frozen = f"  [frozen: {', '.join(row['frozen'])}]" if row["frozen"] else ""

@@ -13,6 +13,9 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --json
@@ -175,7 +178,7 @@ def _written(path: Path, args: argparse.Namespace) -> None:
     print(json.dumps({"written": str(name_command(path))}) if args.json else name_command(path))
 
 
-def _needed(value, what: str):
+def _needed(value: T | None, what: str) -> T:
     from lnattn.errors import ResultError
 
     if not value:

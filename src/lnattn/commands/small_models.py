@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from typing import Any
 
 EXAMPLES = """examples:
   lnattn small-models my-run --out data/results/book-gpt2
@@ -45,7 +46,7 @@ def run(args: argparse.Namespace) -> None:
 
     file = Path(args.counts or Path(args.folder) / "counts.npz")
     counts = Counts.load(file)
-    facts = {
+    facts: dict[str, Any] = {
         "counts_sha256": sha256_of_file(file),
         "texts_sha256": sha256_of_file(sample_file()),
         "weights_sha256": {},

@@ -156,8 +156,11 @@ class BERT(Family):
 
     prefixes = ("bert.", "")
     anchor = "embeddings.position_embeddings.weight"
-    #: How many rows of the table of positions stand before that of the first token.
-    offset = 0
+
+    @property
+    def offset(self) -> int:
+        """How many rows of the table of positions stand before that of the first token."""
+        return 0
 
     def check_variant(self) -> None:
         kind = self.config.get("position_embedding_type", "absolute")
@@ -199,7 +202,7 @@ class RoBERTa(BERT):
     prefixes = ("roberta.", "")
 
     @property
-    def offset(self) -> int:  # type: ignore[override]
+    def offset(self) -> int:
         return int(self.config.get("pad_token_id", 1)) + 1
 
 

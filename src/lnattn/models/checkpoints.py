@@ -47,9 +47,7 @@ _WEIGHT_FILES = (
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer_config.json")
 
 
-def load_first_layer(
-    name_or_path: str | Path | Choice, layer: int = 0
-) -> FirstLayer | RelativeFirstLayer:
+def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> FirstLayer:
     """Load the embeddings and one attention block, with its LayerNorm, of a model.
 
     name_or_path: what `default_model()` chose (the reason is kept in the provenance);
@@ -74,7 +72,8 @@ def load_first_layer(
     """
     why: dict[str, str] = {}
     if isinstance(name_or_path, Choice):
-        name_or_path, why = name_or_path.name, {"why": name_or_path.why}
+        why = {"why": name_or_path.why}
+        name_or_path = name_or_path.name
     part = Part(f"layer-{layer}", partial(_embeddings_and_block, layer=layer))
     checkpoint = open_checkpoint(name_or_path, part)
     family = checkpoint.family

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 from torch import Tensor
 
 from lnattn.errors import CheckpointError
-from lnattn.weights import AttentionLayer, Embeddings, LayerNorm, is_finite
+from lnattn.weights import AttentionLayer, LayerNorm, is_finite
 
 
 @runtime_checkable
@@ -65,12 +65,12 @@ class Family:
     def check_variant(self) -> None:
         """Raise `CheckpointError` for a variant of the family that is not supported."""
 
-    def embeddings(self) -> Embeddings:
-        """The two summands of the first layer's input."""
+    def embeddings(self) -> Any:
+        """What the first layer reads: `Embeddings`, or `TokenEmbeddings`."""
         raise NotImplementedError
 
-    def attention(self, layer: int) -> AttentionLayer:
-        """One attention block with the LayerNorm that feeds it."""
+    def attention(self, layer: int) -> Any:
+        """An `AttentionLayer` or `RelativeAttention`, with the norm that feeds it."""
         raise NotImplementedError
 
     def notes(self, layer: int) -> dict[str, Any]:
@@ -161,14 +161,14 @@ class Family:
     def assemble(
         self,
         ln: LayerNorm,
-        query: tuple[Tensor, Tensor],
-        key: tuple[Tensor, Tensor],
-        value: tuple[Tensor, Tensor],
-        out: tuple[Tensor, Tensor],
+        *projections: tuple[Tensor, Tensor],
         **settings: Any,
     ) -> AttentionLayer:
-        """An `AttentionLayer` from four (weight, bias) pairs of width d_model, used as x @ W."""
-        (W_Q, b_Q), (W_K, b_K), (W_V, b_V), (W_O, b_O) = query, key, value, out
+        """An `AttentionLayer` from the (weight, bias) of queries, keys, values and output.
+
+        All of width d_model, used as x @ W; settings: its other fields.
+        """
+        (W_Q, b_Q), (W_K, b_K), (W_V, b_V), (W_O, b_O) = projections
         return AttentionLayer(
             ln=ln,
             W_Q=self.split_in(W_Q),

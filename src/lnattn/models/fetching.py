@@ -74,7 +74,7 @@ class Repository:
             system = HfFileSystem(skip_instance_cache=True)  # another remembers refusals
             try:
                 with one_sentence(repo):
-                    found = system.ls(f"{repo}@{config.parent.name}", detail=True)
+                    found: list[Any] = system.ls(f"{repo}@{config.parent.name}", detail=True)
                 break
             except PassingHubError:
                 if pause is None:
@@ -182,7 +182,7 @@ def _explain(error: BaseException, repo: str) -> tuple[type[HubError], str]:
         )
     if isinstance(error, RevisionNotFoundError):
         return HubError, f"{repo} has no such revision; check it, or leave it away."
-    if code == 404:
+    if isinstance(error, HfHubHTTPError) and code == 404:
         return NotOnHub, f"{host} has no {error.response.url.path}; check the model's name."
     if code is not None:
         kind = PassingHubError if code in (408, 429) or code >= 500 else HubError

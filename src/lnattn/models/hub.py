@@ -203,7 +203,7 @@ def bring(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
 
 
 def _weights_of(repository: Repository) -> tuple[str, ...]:
-    names = (_WEIGHTS,)
+    names: tuple[str, ...] = (_WEIGHTS,)
     if _WEIGHTS not in repository.files and _INDEX in repository.files:
         names = shards_of(repository.fetch(_INDEX))
     if absent := [name for name in names if name not in repository.files]:

@@ -101,7 +101,7 @@ class RelativeFamily(Family):
         if config.get("use_bidirectional_attention"):
             self.refuse("its attention is bidirectional inside a window, which is not read here.")
 
-    def embeddings(self) -> TokenEmbeddings:  # type: ignore[override]
+    def embeddings(self) -> TokenEmbeddings:
         layout = self.layout
         shape = tuple(self.module(layout.tokens).weight.shape)
         name = f"{layout.tokens}.weight"
@@ -114,7 +114,7 @@ class RelativeFamily(Family):
             self._layer_norm(layout.tokens_norm) if layout.tokens_norm else None,
         )
 
-    def attention(self, layer: int) -> RelativeAttention:  # type: ignore[override]
+    def attention(self, layer: int) -> RelativeAttention:
         if layer:
             self.refuse(
                 f"only layer 0 of such a model is read, not layer {layer}: with rotary or relative "
@@ -176,22 +176,22 @@ class RelativeFamily(Family):
             d_head = len(query[0]) // self.n_heads
             return self._by_head(*query, d_head), self._by_head(*key, d_head)
         mixer = self.mixer
-        key_heads = getattr(mixer, "num_kv_heads", None) or getattr(
-            mixer, "num_key_value_heads", self.n_heads
-        )
+        counts = (getattr(mixer, name, 0) for name in ("num_kv_heads", "num_key_value_heads"))
+        key_heads: int = next(filter(None, counts), self.n_heads)
         weight, bias = self._linear(self.layout.query)
         d_head = len(weight) // (self.n_heads + 2 * key_heads)
         # One group, of all heads, is both: Falcon with a single key.
         if self.layout.joined == "groups":
             group = self.n_heads // key_heads
             parts = [t.unflatten(0, (key_heads, group + 2, d_head)) for t in (weight, bias)]
-            query = [part[:, :group].flatten(0, 2) for part in parts]
-            key = [part[:, group].flatten(0, 1) for part in parts]
+            queries = [part[:, :group].flatten(0, 2) for part in parts]
+            keys = [part[:, group].flatten(0, 1) for part in parts]
         else:
             cut = self.n_heads * d_head
-            query = [t[:cut] for t in (weight, bias)]
-            key = [t[cut : cut + key_heads * d_head] for t in (weight, bias)]
-        return self._by_head(*query, d_head), self._by_head(*key, d_head)
+            queries = [t[:cut] for t in (weight, bias)]
+            keys = [t[cut : cut + key_heads * d_head] for t in (weight, bias)]
+        (W_Q, b_Q), (W_K, b_K) = queries, keys
+        return self._by_head(W_Q, b_Q, d_head), self._by_head(W_K, b_K, d_head)
 
     def _linear(self, name: str) -> tuple[Tensor, Tensor]:
         """A torch.nn.Linear's weight [out in] and bias [out], zeros where it has none."""
@@ -277,7 +277,7 @@ class RelativeFamily(Family):
             return position_tables.gptj(self.skeleton, self.full_config)
         if kind != "rotary" or not getattr(self.mixer, "use_rope", True):
             return None
-        module = self.skeleton.rotary_emb
+        module = self.module("rotary_emb")
         by_layer = isinstance(module.rope_type, dict)
         return position_tables.rotary(
             type(module), self.full_config, self.mixer.layer_type if by_layer else None

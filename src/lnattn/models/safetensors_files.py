@@ -18,7 +18,7 @@ from lnattn.errors import CheckpointError
 def digest_of(tensor: Tensor) -> str:
     """SHA-256 over a tensor's dtype, shape and bytes, as 64 hexadecimal digits."""
     digest = hashlib.sha256(f"{tensor.dtype}:{list(tensor.shape)}:".encode())
-    digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy())
+    digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 

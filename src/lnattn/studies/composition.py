@@ -64,11 +64,12 @@ class CompositionStudy(Result):
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> CompositionStudy:
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        raw, folded = (
-            Composition(*(tensors[f"{kind}_{part}"] for part in _PARTS), int(record["d_model"]))
-            for kind in ("raw", "folded")
-        )
-        return cls(raw, folded, tensors["previous_token"], record)
+
+        def scores(of: str) -> Composition:
+            found, write, read = (tensors[f"{of}_{part}"] for part in _PARTS)
+            return Composition(found, write, read, int(record["d_model"]))
+
+        return cls(scores("raw"), scores("folded"), tensors["previous_token"], record)
 
 
 def study_composition(

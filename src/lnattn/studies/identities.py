@@ -68,13 +68,12 @@ def block_of(model: GPT2LMHeadModel, layer: int = 0) -> AttentionLayer:
 
     weights = block.attn.c_attn.weight.detach().split(d, dim=1)
     biases = block.attn.c_attn.bias.detach().reshape(3, heads, d // heads)
-    return AttentionLayer(
-        LayerNorm(block.ln_1.weight.detach(), block.ln_1.bias.detach(), float(block.ln_1.eps)),
-        *(by_head(weight) for weight in weights),
-        block.attn.c_proj.weight.detach().reshape(heads, d // heads, d),
-        *biases,
-        block.attn.c_proj.bias.detach(),
-    )
+    W_Q, W_K, W_V = (by_head(weight) for weight in weights)
+    b_Q, b_K, b_V = biases
+    W_O = block.attn.c_proj.weight.detach().reshape(heads, d // heads, d)
+    ln = LayerNorm(block.ln_1.weight.detach(), block.ln_1.bias.detach(), float(block.ln_1.eps))
+    b_O = block.attn.c_proj.bias.detach()
+    return AttentionLayer(ln, W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O)
 
 
 @torch.no_grad()
@@ -162,7 +161,7 @@ def original_attention(
 ) -> Float[Tensor, "head n n"]:
     """Attention computed as the model is written: LayerNorm, queries, keys with their bias."""
     scores = _original_scores(layer, x)
-    return softmax_over_keys(scores, float(layer.scale), layer.causal, window=layer.window)
+    return softmax_over_keys(scores, layer.scale, layer.causal, window=layer.window)
 
 
 def _original_scores(layer: AttentionLayer, x: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ def _write_npz(path: Path, blocks: Iterable[Run], vocab_size: int) -> dict[str, 
                 index_file.write(following.astype("<i4").data)
                 data_file.write(counts.astype("<i8").data)
         indptr = np.concatenate([[0], np.cumsum(tally.row_lengths)])
-        arrays = {
+        arrays: dict[str, _FileArray | _MemoryArray] = {
             "unigrams": _MemoryArray(tally.unigrams),
             "indptr": _MemoryArray(indptr),
             "indices": indices,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import no_type_check
+from typing import BinaryIO, no_type_check
 
 import numpy as np
 from numba import njit
@@ -50,7 +50,7 @@ def merge_two(a: Run, b: Run) -> Run:
 def write_run(path: Path, blocks: Iterable[Run]) -> Path:
     """Write a run, given as successive blocks, atomically."""
 
-    def write(file) -> None:
+    def write(file: BinaryIO) -> None:
         for keys, counts in blocks:
             entries = np.empty((len(keys), 2), dtype="<u8")
             entries[:, 0] = keys

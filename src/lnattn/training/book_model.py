@@ -46,7 +46,7 @@ def train_book_model(
     device: str | None = None,
     compiled: bool = False,
     progress: bool = True,
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Train a small model from nothing and write a complete model folder; return its record.
 
     sources, held_out: files or names understood by `lnattn.text.corpora.read_documents`; the held
@@ -210,7 +210,7 @@ counts of tokens and as pieces of words in the tokenizer.
     return card
 
 
-def _remember_corpus(folder: Path, corpus: dict[str, object]) -> None:
+def _remember_corpus(folder: Path, corpus: Mapping[str, object]) -> None:
     """Note what this folder is trained on, or refuse to go on with another corpus."""
     path = folder / "checkpoint" / "corpus.json"
     if path.is_file() and read_json(path) != corpus:

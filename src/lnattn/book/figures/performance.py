@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -65,7 +66,7 @@ def scaling(benchmarks: Sequence[Benchmark]) -> Figure:
     return figure
 
 
-def _panel(ax: Axes, one: Benchmark, entry: dict) -> None:
+def _panel(ax: Axes, one: Benchmark, entry: Mapping[str, Any]) -> None:
     """One panel: points, the fitted line, and the exponent in the legend."""
     sizes = np.array(entry["sizes"], dtype=float)
     for number, (method, times) in enumerate(entry["seconds"].items()):
@@ -83,7 +84,7 @@ def _panel(ax: Axes, one: Benchmark, entry: dict) -> None:
     ax.set_xlabel(entry["label"], fontsize=8)
     ax.set_ylabel("seconds", fontsize=8)
     ax.set_title(textwrap.fill(one.title, 34), fontsize=8.5)
-    ax.xaxis.set_major_locator(FixedLocator(sizes))
+    ax.xaxis.set_major_locator(FixedLocator(sizes.tolist()))
     ax.xaxis.set_minor_locator(NullLocator())
     ax.xaxis.set_minor_formatter(NullFormatter())
     ax.set_xticks(sizes, [_short(size) for size in sizes], fontsize=7)

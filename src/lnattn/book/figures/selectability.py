@@ -176,7 +176,10 @@ def shares_by_layer(
 def shares_by_width(arms: Sequence[FrozenArm]) -> Figure:
     """Unselectable keys against the width: of the whole layer, and of single heads."""
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)
-    places = (("in the layer, $R^d$", KEYS), ("in a head, $R^{d/4}$", slice(KEYS + 1, None)))
+    places: tuple[tuple[str, int | slice], ...] = (
+        ("in the layer, $R^d$", KEYS),
+        ("in a head, $R^{d/4}$", slice(KEYS + 1, None)),
+    )
     for ax, (title, place) in zip(axes, places, strict=True):
         for arm, (colour, mark, label) in ARM_STYLE.items():
             runs = [one for one in arms if one.arm == arm]

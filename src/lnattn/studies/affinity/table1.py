@@ -77,8 +77,9 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
     median best rank of the same key for `draws` queries drawn at random, so that a key which is
     popular with every query gets no credit. <NA> where a part is not one token of this model.
     """
-    ids = {part: token_of(tokenizer, part) for pair in TABLE_1 for part in (pair.query, pair.key)}
-    known = [p for p in TABLE_1 if ids[p.query] is not None and ids[p.key] is not None]
+    parts = {part for pair in TABLE_1 for part in (pair.query, pair.key)}
+    ids = {part: id for part in parts if (id := token_of(tokenizer, part)) is not None}
+    known = [p for p in TABLE_1 if p.query in ids and p.key in ids]
     queries, keys = [ids[p.query] for p in known], [ids[p.key] for p in known]
     generator = torch.Generator().manual_seed(seed)
     others = torch.randint(vectors.vocab_size, (draws,), generator=generator)
@@ -88,7 +89,12 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
     }
     table = []
     for pair in TABLE_1:
-        row = {"head": pair.head, "query": pair.query, "key": pair.key, "rank": pair.rank}
+        row: dict[str, Any] = {
+            "head": pair.head,
+            "query": pair.query,
+            "key": pair.key,
+            "rank": pair.rank,
+        }
         if pair in found:
             of_heads = found[pair].tolist()
             row |= {

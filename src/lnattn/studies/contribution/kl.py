@@ -80,7 +80,7 @@ class SixTermKL:
             by_head = (alone * over_sigma).permute(2, 0, 1).contiguous().numpy()
             # A text repeats its words: each distinct token is projected once.
             ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
-            distinct = self._embeddings.W_E[ids]  # type: ignore[index]  # look_up has checked it
+            distinct = self._embeddings.tokens()[ids]
             divergence = np.empty((self._heads, len(TERMS), n), dtype=np.float32)
 
             def one_head(head: int) -> None:

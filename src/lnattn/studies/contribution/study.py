@@ -276,13 +276,16 @@ def contributions(
     begin = time.perf_counter()
     scale = None if convention.scaled else 1.0
     divergence_of: SixTermKL | DistanceKL
-    if isinstance(folded, FoldedRelative):
+    terms: tuple[str, ...]
+    if isinstance(folded, FoldedRelative) and isinstance(embeddings, TokenEmbeddings):
         terms, paper = DISTANCE_TERMS, "the four terms by distance"
         divergence_of = DistanceKL(folded, embeddings, constants, scale, workers)
-    else:
+    elif isinstance(folded, FoldedAttention) and isinstance(embeddings, Embeddings):
         terms, paper = TERMS, "the six terms (Kamoda et al. 2025, §6.1)"
         divergence_of = SixTermKL(folded, embeddings, scale, workers)
         context = min(context or embeddings.n_positions, embeddings.n_positions)
+    else:
+        raise ShapeError("attention and embeddings are of different models; take both from one.")
     if context is None or context < 1:
         raise ShapeError("say how long a text may be: this model has no table of positions.")
     about = {**(source or {}), "convention": vars(convention)}

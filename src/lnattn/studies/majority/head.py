@@ -91,23 +91,26 @@ def weights_of(parameters: dict[str, Tensor], mix: Float[Tensor, "run ..."]) -> 
     """All that the kernel reads, padded, first axis the run; they share memory where they can."""
     e, W1 = parameters["embedding.weight"], parameters["layer.linear1.weight"]
     W2 = parameters["layer.linear2.weight"]
-    weights = Weights(
+    return Weights(
         mix=_padded(mix.detach()),
-        start=e + parameters["layer.self_attn.out_proj.bias"][:, None],
+        start=_plain(e + parameters["layer.self_attn.out_proj.bias"][:, None]),
         embedding=_padded(e),
         embedding_T=_padded(e.mT),
         W1=_padded(W1),
-        b1=parameters["layer.linear1.bias"],
+        b1=_plain(parameters["layer.linear1.bias"]),
         W1_T=_padded(W1.mT),
         W2=_padded(W2),
-        b2=parameters["layer.linear2.bias"],
+        b2=_plain(parameters["layer.linear2.bias"]),
         W2_T=_padded(W2.mT),
-        gain=parameters["layer.norm2.weight"],
-        shift=parameters["layer.norm2.bias"],
+        gain=_plain(parameters["layer.norm2.weight"]),
+        shift=_plain(parameters["layer.norm2.bias"]),
     )
-    return Weights(*(value.contiguous().numpy() for value in weights))
 
 
-def _padded(value: Tensor) -> Tensor:
+def _plain(value: Tensor) -> np.ndarray:
+    return value.contiguous().numpy()
+
+
+def _padded(value: Tensor) -> np.ndarray:
     missing = padded(value.shape[-1]) - value.shape[-1]
-    return pad(value, (0, missing)) if missing else value
+    return _plain(pad(value, (0, missing)) if missing else value)

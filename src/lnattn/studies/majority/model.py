@@ -124,7 +124,7 @@ class MajorityTransformer(nn.Module):
             raise ShapeError(f"arm {arm.name!r} has no equivalent in nn.TransformerEncoderLayer.")
         self.embedding = nn.Embedding(classes, d_model)
         self.layer = _encoder_layer(d_model)
-        self.layer.norm1 = InputNorm(arm)
+        self.layer.register_module("norm1", InputNorm(arm))
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length classes"]:
         """Logits of the majority class, at every position."""

@@ -200,14 +200,14 @@ def _picks(runs: int, seed: int) -> np.ndarray:
     return np.random.default_rng(seed).integers(runs, size=(_RESAMPLES, runs))
 
 
-def _middle(values: np.ndarray) -> np.ndarray | np.floating:
+def _middle(values: np.ndarray) -> np.ndarray:
     """The median over the last axis; of an even number, the mean of the middle two (inf counts)."""
     ordered = np.sort(values, axis=-1)
     size = values.shape[-1]
-    return (ordered[..., (size - 1) // 2] + ordered[..., size // 2]) / 2
+    return np.asarray((ordered[..., (size - 1) // 2] + ordered[..., size // 2]) / 2)
 
 
-def _estimate(value: np.ndarray | np.floating, resampled: np.ndarray) -> Estimate:
+def _estimate(value: np.ndarray, resampled: np.ndarray) -> Estimate:
     low, high = np.quantile(resampled, (0.025, 0.975), method="inverted_cdf")
     return Estimate(float(value), float(low), float(high))
 

@@ -12,7 +12,9 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
@@ -102,9 +104,13 @@ def run_job(
         if elapsed >= save_every or done == job.plan.epochs:
             seconds, saved = seconds + elapsed, saved + elapsed
             state = {**curves.arrays(done), **_snapshot(stack, job, done, seconds)}
-            kept = state
-            write_atomically(path, lambda file, kept=kept: np.savez(file, **kept))
+            write_atomically(path, partial(_savez, state))
+    assert state is not None  # the last epoch's
     return _findings(state)
+
+
+def _savez(arrays: dict[str, Any], file: BinaryIO) -> None:
+    np.savez(file, **arrays)
 
 
 def measures(stack: Stack) -> tuple[np.ndarray, np.ndarray]:

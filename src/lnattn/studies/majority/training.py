@@ -131,9 +131,9 @@ class Stack:
         self.layout = layout_of(starts[0])
         rows = [torch.cat([value.flatten() for value in start.values()]) for start in starts]
         self.flat = torch.stack(rows).to(dtype).requires_grad_()
-        self.flat.grad = torch.zeros_like(self.flat)
+        self._gradient = self.flat.grad = torch.zeros_like(self.flat)
         self._parameters = self.layout.views(self.flat.detach())
-        self._gradients = self.layout.views(self.flat.grad)
+        self._gradients = self.layout.views(self._gradient)
         self.optimiser = torch.optim.Adam([self.flat], lr=plan.learning_rate)
         self.step_number = 0
         self.workers = workers
@@ -184,21 +184,21 @@ class Stack:
             (of.train, known) for of, (known, _) in zip(self.data, self._labels, strict=True)
         ]
         losses, _, gradients = self._run(examples, batches, weights, train=True)
-        got = Gradients(*(torch.from_numpy(array) for array in gradients))
+        got = {name: torch.from_numpy(array) for name, array in gradients._asdict().items()}
         classes, d = self.plan.classes, self.plan.d_model
-        of_head = torch.autograd.grad(mix, leaves, got.mix[..., :classes])
+        of_head = torch.autograd.grad(mix, leaves, got["mix"][..., :classes])
         into = self._gradients
-        self.flat.grad.zero_()
+        self._gradient.zero_()
         for name, gradient in zip(HEAD, of_head, strict=True):
             into[name] += gradient
-        into["embedding.weight"] += got.start + got.embedding[..., :d]
-        into["layer.self_attn.out_proj.bias"] += got.start.sum(dim=1)
-        into["layer.linear1.weight"] += got.W1[..., :d]
-        into["layer.linear1.bias"] += got.b1
-        into["layer.linear2.weight"] += got.W2[..., :d]
-        into["layer.linear2.bias"] += got.b2
-        into["layer.norm2.weight"] += got.gain
-        into["layer.norm2.bias"] += got.shift
+        into["embedding.weight"] += got["start"] + got["embedding"][..., :d]
+        into["layer.self_attn.out_proj.bias"] += got["start"].sum(dim=1)
+        into["layer.linear1.weight"] += got["W1"][..., :d]
+        into["layer.linear1.bias"] += got["b1"]
+        into["layer.linear2.weight"] += got["W2"][..., :d]
+        into["layer.linear2.bias"] += got["b2"]
+        into["layer.norm2.weight"] += got["gain"]
+        into["layer.norm2.bias"] += got["shift"]
         return losses
 
     def test(self) -> tuple[Float[np.ndarray, "run"], Float[np.ndarray, "run"]]:

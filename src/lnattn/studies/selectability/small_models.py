@@ -168,7 +168,8 @@ def keys_of_layers(
     before: [layer n d], the residual stream; keys: [layer n d], the same after what is left of the
     LayerNorm, the paper's "keys"; heads: [layer head n d_head], multiplied by each head's W_K.
     """
-    before, after = [], []
+    before: list[Tensor] = []
+    after: list[Tensor] = []
     hooks = []
     for block in model.transformer.h:
         hooks.append(block.ln_1.register_forward_hook(partial(_keep, before, after)))

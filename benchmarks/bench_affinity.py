@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 from lnattn import FirstLayer, fold
 from lnattn.attention.folding import FoldedAttention
 from lnattn.studies.affinity.auroc import Neighbours, head_auroc
-from lnattn.studies.affinity.topk import best_partners, score_blocks
+from lnattn.studies.affinity.topk import partners, score_blocks
 from lnattn.studies.affinity.vectors import TokenVectors, mean_sigma, token_vectors
 
 
@@ -111,10 +111,10 @@ def run(quick: bool = False) -> dict[str, Any]:
         papers: lambda: papers_auroc(model, folded, sigma, before, some),
         floor: lambda: products_only(vectors),
         ours: lambda: head_auroc(vectors, before),
-        best: lambda: best_partners(vectors, k),
+        best: lambda: partners(vectors, k=k),
         plain: lambda: torch_topk(vectors, block, k),
     }
-    best_partners(vectors, k, query_ids=some)  # compiled before the clock runs, as head_auroc is
+    partners(vectors, some, k)  # compiled before the clock runs, as head_auroc is
     times = time_side_by_side(methods, repeats=repeats, warm_up=0)
     times[ours] = replace(times[ours], peak_mib=peak_memory(methods[ours]))
     times[best] = replace(times[best], peak_mib=peak_memory(methods[best]))
@@ -162,7 +162,7 @@ def _growth(quick: bool) -> dict[str, Any]:
         return {
             "matrix products only": lambda: products_only(vectors),
             "AUROC, rank counting": lambda: head_auroc(vectors, before),
-            "best 10 keys": lambda: best_partners(vectors, 10),
+            "best 10 keys": lambda: partners(vectors, k=10),
         }
 
     sizes = (200, 400) if quick else (4_000, 8_000, 16_000, 32_000)

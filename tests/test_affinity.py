@@ -70,10 +70,10 @@ def test_partners_of_both_sides(vectors: TokenVectors) -> None:
     for row, token in enumerate(ids.tolist()):
         for h in range(3):
             expected = table[h, token].argsort(descending=True)[:4]
-            assert of_queries.ids[row, h].tolist() == expected.tolist()
-            torch.testing.assert_close(of_queries.scores[row, h], table[h, token, expected])
+            assert of_queries.ids[h, row].tolist() == expected.tolist()
+            np.testing.assert_allclose(of_queries.scores[h, row], table[h, token, expected])
             expected = table[h, :, token].argsort(descending=True)[:4]
-            assert of_keys.ids[row, h].tolist() == expected.tolist()
+            assert of_keys.ids[h, row].tolist() == expected.tolist()
 
 
 def test_ranks_count_strictly_better_keys(
@@ -179,10 +179,10 @@ def test_streaming_equals_sorting(
     k = data.draw(st.integers(1, min(12, vocab - (not same_token))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "BLOCK_BYTES", block_rows * 8 * vocab)
-        best = topk.best_partners(vectors, k, same_token=same_token)
+        best = partners(vectors, k=k, same_token=same_token)
         pairs = topk.strongest_pairs(vectors, k, same_token=same_token)
         some = data.draw(st.lists(st.integers(0, vocab - 1), max_size=12))
-        of_some = topk.best_partners(vectors, k, same_token=same_token, query_ids=some)
+        of_some = partners(vectors, some, k, same_token=same_token)
     ids, scores = slow_best(vectors, k, same_token)
     assert best.ids.tolist() == ids
     np.testing.assert_allclose(best.scores, scores, atol=1e-12)
@@ -204,7 +204,7 @@ def test_vocabulary_of_one() -> None:
     one = TokenVectors(torch.ones(2, 1, 3), torch.ones(2, 1, 3))
     assert partners(one, [0], k=1).ids.tolist() == [[[0], [0]]]
     assert ranks(one, [0], [0]).tolist() == [[1, 1]]
-    assert topk.best_partners(one, 1).scores.tolist() == [[[3.0]], [[3.0]]]
+    assert partners(one, k=1).scores.tolist() == [[[3.0]], [[3.0]]]
     with pytest.raises(TokenError, match="between 1 and 0"):
         topk.strongest_pairs(one, 1)
 
@@ -228,10 +228,10 @@ def test_bad_input_is_one_sentence(vectors: TokenVectors) -> None:
     with pytest.raises(TokenError, match="k must be"):
         partners(vectors, [1], k=0)
     with pytest.raises(TokenError, match="k must be"):
-        topk.best_partners(vectors, 40, same_token=False)
+        partners(vectors, k=40, same_token=False)
     for outside in (-1, 40):
-        with pytest.raises(TokenError, match="between 0 and 39"):
-            topk.best_partners(vectors, 1, query_ids=[0, outside])
+        with pytest.raises(TokenError, match=f"token id {outside}"):
+            partners(vectors, [0, outside])
     with pytest.raises(TokenError, match="side"):
         partners(vectors, [1], side="both")
     with pytest.raises(ShapeError, match="n ≥ 3"):

@@ -29,7 +29,7 @@ from lnattn.studies.affinity.distances import (
     sample_queries,
     skill_difference,
 )
-from lnattn.studies.affinity.topk import best_partners, partners, strongest_pairs
+from lnattn.studies.affinity.topk import partners, strongest_pairs
 from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
 from lnattn.studies.contribution.distance_kl import DistanceKL
 from lnattn.studies.contribution.study import contributions, kl_of_removal
@@ -75,10 +75,10 @@ def test_everything_made_of_vectors_takes_grouped_keys(parts):
         lambda v: v.scores(ids),
         lambda v: heat_map(v, ids),
         lambda v: ranks(v, ids, [1, 2, 3]).double(),
-        lambda v: partners(v, ids, 4).scores,
-        lambda v: partners(v, ids, 4, side="queries").scores,
+        lambda v: torch.from_numpy(partners(v, ids, 4).scores),
+        lambda v: torch.from_numpy(partners(v, ids, 4, side="queries").scores),
         same_token_z,
-        lambda v: torch.from_numpy(best_partners(v, 3).scores),
+        lambda v: torch.from_numpy(partners(v, k=3).scores),
         lambda v: torch.from_numpy(strongest_pairs(v, 3).scores),
     ):
         torch.testing.assert_close(study(vectors), study(plain))
@@ -90,10 +90,7 @@ def test_some_queries_only(parts):
     some = vectors_at_distance(folded, embeddings, 2, query_ids=[7, 1, 7])
     assert some.tokens.tolist() == [1, 7]
     torch.testing.assert_close(some.scores([7, 1]), whole.scores([7, 1]))
-    assert (
-        best_partners(some, 2).ids.tolist()
-        == best_partners(whole, 2, query_ids=[1, 7]).ids.tolist()
-    )
+    assert partners(some, k=2).ids.tolist() == partners(whole, [1, 7], 2).ids.tolist()
     with pytest.raises(TokenError, match="token 3 is not among"):
         some.scores([3])
     dealt = some.shuffled(0, keys=False)

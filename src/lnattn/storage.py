@@ -84,7 +84,7 @@ def sha256_of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
         digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
-        digest.update(array.tobytes())
+        digest.update(array.data)
     return digest.hexdigest()
 
 

@@ -15,10 +15,11 @@ from jaxtyping import Float, Int
 
 from booksite.explorer.texts import token_texts
 from lnattn.attention.folding import FoldedAttention, fold
+from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import TERMS, SixTerms, six_terms
 from lnattn.errors import ResultError
 from lnattn.studies.affinity.study import Detokenization
-from lnattn.studies.affinity.topk import best_partners
+from lnattn.studies.affinity.topk import Partners, partners
 from lnattn.studies.affinity.vectors import TokenVectors, ranks, token_vectors
 from lnattn.studies.contribution.study import kl_of_removal
 from lnattn.text.counts import Counts
@@ -36,19 +37,6 @@ LONGEST = 64
 #: The page opens on a sub-word piece whose main predecessor makes up at least this share of the
 #: tokens before it, seen at least so many times.
 OPENING_SHARE, OPENING_COUNT = 0.25, 20
-
-
-@dataclass(frozen=True, eq=False)
-class Partners:
-    """Strongest partners of some tokens in every head, best first.
-
-    tokens: [token], ascending; ids, scores (T^ee at the mean σ): [head token rank], int32 and
-    float64; rank 0 is the best.
-    """
-
-    tokens: Int[np.ndarray, "token"]
-    ids: Int[np.ndarray, "head token rank"]
-    scores: Float[np.ndarray, "head token rank"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +106,7 @@ def explore(
 
 def partners_of(vectors: TokenVectors, tokens: Int[np.ndarray, "n"], most: int) -> Partners:
     """The `most` strongest keys of the given query tokens among the whole vocabulary."""
-    best = best_partners(vectors, min(most, vectors.vocab_size), query_ids=tokens)
-    return Partners(tokens, best.ids, best.scores)
+    return partners(vectors, tokens, min(most, vectors.vocab_size))
 
 
 def frequent_tokens(
@@ -212,7 +199,7 @@ def removal(terms: SixTerms, name: str) -> Float[torch.Tensor, "head query"]:
     """KL of taking out one term, in nats, for every query of every head."""
     scores = terms.scores() / terms.folded.scale
     if terms.folded.causal:
-        hidden = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(diagonal=1)
+        hidden = ~causal_mask(*scores.shape[-2:])
         scores = scores.masked_fill(hidden, -torch.inf)
     return kl_of_removal(scores, terms[name] / terms.folded.scale)
 

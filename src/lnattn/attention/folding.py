@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from lnattn.attention.forward import causal_mask
 from lnattn.attention.layernorm import center, divide_by_sigma
 from lnattn.errors import ShapeError
 from lnattn.relative import RelativeAttention
@@ -167,11 +168,8 @@ def softmax_over_keys(
     before every real token, gets zero attention.
     """
     queries, keys = scores.shape[-2:]
-    visible = torch.ones(queries, keys, dtype=torch.bool, device=scores.device)
-    if causal:
-        visible = visible.tril(diagonal=keys - queries)
-    if window is not None:
-        visible = visible.triu(diagonal=keys - queries - window + 1)
+    every = torch.ones(queries, keys, dtype=torch.bool)
+    visible = (causal_mask(queries, keys, window) if causal else every).to(scores.device)
     if mask is not None:
         if mask.shape[-1] != keys:
             raise ShapeError(f"the mask covers {mask.shape[-1]} tokens, the scores {keys}.")

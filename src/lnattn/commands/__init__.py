@@ -3,3 +3,13 @@
 `run` prints its result on standard output (everything else goes to standard error) and returns
 None or an exit code. Heavy imports stay inside `run`, so that `lnattn --help` is quick.
 """
+
+import argparse
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1, as the type of an argument."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
+    return number

@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
             "partners": [
                 {"token": model.tokenizer.decode([token]), "id": token, "score": score}
                 for token, score in zip(
-                    best.ids[i, head].tolist(), best.scores[i, head].tolist(), strict=True
+                    best.ids[head, i].tolist(), best.scores[head, i].tolist(), strict=True
                 )
             ],
         }

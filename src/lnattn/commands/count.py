@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lnattn.commands import positive
+
 EXAMPLES = """examples:
   lnattn count *.jsonl --tokenizer book-gpt2 --out counts.npz
   lnattn count corpus.parquet --tokenizer path/to/tokenizer.json --out counts.npz --workers 8
@@ -56,15 +58,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--skip",
-        type=_positive,
+        type=positive,
         default=1,
         metavar="N",
         help="count pairs of tokens that stand N apart (default: 1, neighbours)",
     )
-    parser.add_argument("--workers", type=_positive, metavar="N", help="processes (default: cores)")
+    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: cores)")
     parser.add_argument(
         "--memory",
-        type=_positive,
+        type=positive,
         default=512,
         metavar="MIB",
         help="memory for counting, all workers together, beside what the tokenizer needs "
@@ -72,18 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scheduler", metavar="ADDRESS", help="count on a Dask cluster instead")
     parser.add_argument(
-        "--shard", type=_positive, metavar="MIB", help="text in a shard (default: 1 to 64)"
+        "--shard", type=positive, metavar="MIB", help="text in a shard (default: 1 to 64)"
     )
     parser.add_argument("--restart", action="store_true", help="discard an interrupted count")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--json", action="store_true", help="print the full record as JSON")
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
-    return number
 
 
 def run(args: argparse.Namespace) -> None:

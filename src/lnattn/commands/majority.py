@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 
+from lnattn.commands import positive
+
 EXAMPLES = """examples:
   lnattn majority                          a minute of short runs
   lnattn majority --arms layernorm rms authors --epochs 60 --seeds 3 --workers 2
@@ -40,22 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--only", nargs="+", metavar="PART", help="with --paper: only these parts, in this order"
     )
-    parser.add_argument("--workers", type=_positive, default=1, metavar="N", help="threads")
+    parser.add_argument("--workers", type=positive, default=1, metavar="N", help="threads")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
     short = parser.add_argument_group("short runs (without --paper)")
     short.add_argument("--arms", nargs="+", metavar="ARM", help="default: the first three")
-    short.add_argument("--seeds", type=_positive, metavar="N", help="runs an arm (default: 3)")
+    short.add_argument("--seeds", type=positive, metavar="N", help="runs an arm (default: 3)")
     for name, (kind, default, meaning) in PLAN.items():
         option = f"--{name.replace('_', '-')}"
         short.add_argument(option, type=kind, metavar="N", help=f"{meaning} (default: {default})")
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{number} is not at least 1")
-    return number
 
 
 def run(args: argparse.Namespace) -> None:

@@ -20,7 +20,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
-from lnattn.attention.forward import project
+from lnattn.attention.forward import causal_mask, project
 from lnattn.weights import AttentionLayer, FirstLayer, LayerNorm
 
 
@@ -83,7 +83,7 @@ def block_error(
     """Compare `fold` with the block of a Hugging Face GPT-2 (eager attention) on inputs `x`."""
     block = model.transformer.h[layer]
     n = len(x)
-    hidden = ~torch.ones(n, n, dtype=torch.bool).tril()
+    hidden = ~causal_mask(n, n)
     bias = torch.zeros(1, 1, n, n, dtype=x.dtype).masked_fill(hidden, torch.finfo(x.dtype).min)
     output, attention = block.attn(
         block.ln_1(x[None]), attention_mask=bias, output_attentions=True

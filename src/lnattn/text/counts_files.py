@@ -1,10 +1,8 @@
-"""Writing counts that are larger than memory: the same files as `Counts.save`, block by block."""
+"""Writing counts that are larger than memory: what `Counts.save` writes, or a table of pairs."""
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
-import zipfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +10,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from lnattn.storage import write_atomically, write_json
+from lnattn.storage import read_json, write_atomically, write_json, write_result
 from lnattn.text.runs import Run
-
-#: Array elements held in memory at a time.
-_CHUNK = 1 << 20
 
 
 def write_counts(
@@ -27,134 +22,77 @@ def write_counts(
     blocks: successive blocks of a sorted run. Keys below vocab² are pairs, previous · vocab + next;
     keys from vocab² on are tokens.
     """
-    write = _write_parquet if path.suffix == ".parquet" else _write_npz
     path.parent.mkdir(parents=True, exist_ok=True)
-    facts = write(path, blocks, vocab_size)
-    complete = {**record, **facts}
-    write_json(path.with_suffix(".json"), complete)
-    return complete
+    if path.suffix == ".parquet":
+        distinct = _write_parquet(path, blocks, vocab_size)
+        about = write_json(path.with_suffix(".json"), {**record, "distinct_pairs": distinct})
+    else:
+        about = _write_npz(path, blocks, vocab_size, record)
+    return read_json(about)
 
 
 @dataclass
 class _Tally:
-    """Splits blocks into pairs and tokens, and keeps what fits in memory."""
+    """Splits blocks into pairs and tokens, and keeps the tokens."""
 
     vocab_size: int
 
     def __post_init__(self) -> None:
         self.unigrams = np.zeros(self.vocab_size, dtype=np.int64)
-        self.row_lengths = np.zeros(self.vocab_size, dtype=np.int64)
 
     def pairs(self, blocks: Iterable[Run]) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """(previous, next, count) of successive blocks: int64, int32, int64."""
+        """(previous, next, count) of successive blocks: int32, int32, int64."""
         for keys, counts in blocks:
             cut = int(np.searchsorted(keys, self.vocab_size**2))
             previous, following = np.divmod(keys[:cut].astype(np.int64), self.vocab_size)
-            self.row_lengths += np.bincount(previous, minlength=self.vocab_size)
-            tokens = keys[cut:].astype(np.int64) - self.vocab_size**2
-            self.unigrams[tokens] = counts[cut:]
+            self.unigrams[keys[cut:].astype(np.int64) - self.vocab_size**2] = counts[cut:]
             if cut:
-                yield previous, following.astype(np.int32), counts[:cut]
+                yield previous.astype(np.int32), following.astype(np.int32), counts[:cut]
 
 
-@dataclass(frozen=True)
-class _FileArray:
-    """A one-dimensional array that lies in a file of its raw bytes."""
-
-    path: Path
-    dtype: np.dtype
-
-    def __len__(self) -> int:
-        return self.path.stat().st_size // self.dtype.itemsize
-
-    def chunks(self) -> Iterator[bytes]:
-        with self.path.open("rb") as file:
-            while chunk := file.read(_CHUNK * self.dtype.itemsize):
-                yield chunk
-
-
-@dataclass(frozen=True)
-class _MemoryArray:
-    """The same interface for an array in memory."""
-
-    array: np.ndarray
-
-    @property
-    def dtype(self) -> np.dtype:
-        return self.array.dtype
-
-    def __len__(self) -> int:
-        return len(self.array)
-
-    def chunks(self) -> Iterator[bytes]:
-        yield self.array.tobytes()
-
-
-def _write_npz(path: Path, blocks: Iterable[Run], vocab_size: int) -> dict[str, Any]:
+def _write_npz(
+    path: Path, blocks: Iterable[Run], vocab_size: int, record: Mapping[str, Any]
+) -> Path:
     tally = _Tally(vocab_size)
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}-") as name:
-        indices = _FileArray(Path(name) / "indices", np.dtype("<i4"))
-        data = _FileArray(Path(name) / "data", np.dtype("<i8"))
-        with indices.path.open("wb") as index_file, data.path.open("wb") as data_file:
-            for _, following, counts in tally.pairs(blocks):
-                index_file.write(following.astype("<i4").data)
-                data_file.write(counts.astype("<i8").data)
-        indptr = np.concatenate([[0], np.cumsum(tally.row_lengths)])
-        arrays: dict[str, _FileArray | _MemoryArray] = {
-            "unigrams": _MemoryArray(tally.unigrams),
-            "indptr": _MemoryArray(indptr),
-            "indices": indices,
-            "data": data,
+    indptr = np.zeros(vocab_size + 1, dtype=np.int64)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}-") as folder:
+        files = Path(folder) / "indices", Path(folder) / "data"
+        with files[0].open("wb") as indices, files[1].open("wb") as data:
+            for previous, following, counts in tally.pairs(blocks):
+                indptr[1:] += np.bincount(previous, minlength=vocab_size)
+                indices.write(following.data)
+                data.write(counts.data)
+        arrays = {
+            "unigrams": tally.unigrams,
+            "indptr": np.cumsum(indptr),
+            "indices": _mapped(files[0], np.int32),
+            "data": _mapped(files[1], np.int64),
         }
-        write_atomically(path, lambda file: _write_members(file, arrays))
-        return {"distinct_pairs": len(indices), "arrays_sha256": _sha256(arrays)}
+        record = {**record, "distinct_pairs": len(arrays["data"])}
+        return write_result(path.parent, path.stem, arrays, record)
 
 
-def _write_members(file: BinaryIO, arrays: Mapping[str, _FileArray | _MemoryArray]) -> None:
-    """An npz is a zip of .npy files: a header, then the bytes."""
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                header = {
-                    "descr": array.dtype.str,
-                    "fortran_order": False,
-                    "shape": (len(array),),
-                }
-                np.lib.format.write_array_header_1_0(member, header)
-                for chunk in array.chunks():
-                    member.write(chunk)
+def _mapped(path: Path, dtype: type) -> np.ndarray:
+    """An array that stays in its file."""
+    return np.memmap(path, dtype, mode="r") if path.stat().st_size else np.empty(0, dtype)
 
 
-def _sha256(arrays: Mapping[str, _FileArray | _MemoryArray]) -> str:
-    """What `lnattn.storage.sha256_of_arrays` gives for the same arrays in memory."""
-    digest = hashlib.sha256()
-    for name in sorted(arrays):
-        array = arrays[name]
-        digest.update(f"{name}:{array.dtype.str}:{(len(array),)}".encode())
-        for chunk in array.chunks():
-            digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _write_parquet(path: Path, blocks: Iterable[Run], vocab_size: int) -> dict[str, Any]:
+def _write_parquet(path: Path, blocks: Iterable[Run], vocab_size: int) -> int:
     """Pairs as a table (previous, next, count), tokens as NAME.unigrams.parquet (token, count)."""
     import pyarrow
     import pyarrow.parquet
 
     tally = _Tally(vocab_size)
-    names = ["previous", "next", "count"]
-    schema = pyarrow.schema(
-        list(zip(names, [pyarrow.int32(), pyarrow.int32(), pyarrow.int64()], strict=True))
-    )
+    types = {"previous": pyarrow.int32(), "next": pyarrow.int32(), "count": pyarrow.int64()}
+    schema = pyarrow.schema(list(types.items()))
     distinct = 0
 
     def write(file: BinaryIO) -> None:
         nonlocal distinct
         with pyarrow.parquet.ParquetWriter(file, schema) as writer:
-            for previous, following, counts in tally.pairs(blocks):
-                columns = [previous.astype(np.int32), following, counts]
-                writer.write_table(pyarrow.table(columns, schema=schema))
-                distinct += len(counts)
+            for columns in tally.pairs(blocks):
+                writer.write_table(pyarrow.table(list(columns), schema=schema))
+                distinct += len(columns[0])
 
     write_atomically(path, write)
     tokens = {"token": np.arange(vocab_size, dtype=np.int32), "count": tally.unigrams}
@@ -162,4 +100,4 @@ def _write_parquet(path: Path, blocks: Iterable[Run], vocab_size: int) -> dict[s
         path.with_suffix(".unigrams.parquet"),
         lambda file: pyarrow.parquet.write_table(pyarrow.table(tokens), file),
     )
-    return {"distinct_pairs": distinct}
+    return distinct

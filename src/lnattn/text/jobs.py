@@ -106,17 +106,34 @@ def count_corpus(
     _prepare_folder(job, text, _plan(job, shards, inputs), restart)
     records = {shard.index: record for shard in shards if (record := _finished(job, shard))}
     waiting = [shard for shard in shards if shard.index not in records]
-    bar = _Bar(shards, records, progress)
+    # In bytes of text; in files, where the hub does not say how large they are.
+    in_bytes = all(shard.kind != "hub" for shard in shards)
+    weights = {shard.index: shard.weight if in_bytes else 1 for shard in shards}
+    bar = progress_bar(
+        what="counting",
+        delay=0,
+        leave=True,
+        total=sum(weights.values()),
+        initial=sum(weights[index] for index in records),
+        unit="B" if in_bytes else "file",
+        unit_scale=in_bytes,
+        unit_divisor=1024,
+        disable=not progress,
+    )
     if scheduler:
         counted = on_dask(count_shard, job, waiting, scheduler)
     elif workers == 1:
         counted = in_this_process(count_shard, job, waiting)
     else:
         counted = in_processes(count_shard, job, waiting, workers)
+    tokens = 0
     with bar:
         for record in counted:
             records[record["shard"]] = record
-            bar.add(record)
+            tokens += record["tokens"]
+            rate = tokens / (time.perf_counter() - begun)
+            bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
+            bar.update(weights[record["shard"]])
     if _stamps(sources) != stamps:
         raise CorpusError("the corpus files changed while they were counted; count again.")
     totals = {
@@ -278,36 +295,3 @@ def _stamps(sources: Sequence[str | Path]) -> list[tuple[int, int]]:
     """Sizes and modification times of the sources that are files."""
     files = [Path(source).stat() for source in sources if Path(source).is_file()]
     return [(stat.st_size, stat.st_mtime_ns) for stat in files]
-
-
-class _Bar:
-    """Progress in bytes of text (in files where the hub does not say), with tokens a second."""
-
-    def __init__(self, shards: list[Shard], done: dict[int, Any], visible: bool) -> None:
-        in_bytes = all(shard.kind != "hub" for shard in shards)
-        self._weights = {shard.index: shard.weight if in_bytes else 1 for shard in shards}
-        self._tokens = 0
-        self._begun = time.perf_counter()
-        self._bar = progress_bar(
-            what="counting",
-            delay=0,
-            leave=True,
-            total=sum(self._weights.values()),
-            initial=sum(self._weights[index] for index in done),
-            unit="B" if in_bytes else "file",
-            unit_scale=in_bytes,
-            unit_divisor=1024,
-            disable=not visible,
-        )
-
-    def add(self, record: dict[str, Any]) -> None:
-        self._tokens += record["tokens"]
-        rate = self._tokens / (time.perf_counter() - self._begun)
-        self._bar.set_postfix_str(f"{rate:,.0f} tokens/s", refresh=False)
-        self._bar.update(self._weights[record["shard"]])
-
-    def __enter__(self) -> _Bar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.close()

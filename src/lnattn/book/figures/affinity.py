@@ -55,7 +55,7 @@ def best_keys(
         axes[0, 0].set_axis_off()
     for ax, (query, head) in zip(axes[0], asked, strict=False):
         best = partners(vectors, [query], k)
-        keys, values = best.ids[0, head].tolist(), best.scores[0, head].numpy()
+        keys, values = best.ids[head, 0].tolist(), best.scores[head, 0]
         seen = [counts.count(key, query) for key in keys]
         places = np.arange(k)[::-1]
         ax.barh(places, values, color=[BLUE if n else _UNSEEN for n in seen])

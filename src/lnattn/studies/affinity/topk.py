@@ -17,6 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from lnattn.attention.terms import check_indices
 from lnattn.errors import TokenError
 from lnattn.numerics.products import multiply
 from lnattn.progress import progress_bar
@@ -25,38 +26,6 @@ from lnattn.studies.affinity.vectors import Side, TokenVectors
 #: Bytes of one block of scores: fits into a last-level cache, and is tall enough for the product.
 BLOCK_BYTES = 16 << 20
 _CHUNK = 128
-
-
-@dataclass(frozen=True, eq=False)
-class Partners:
-    """The best partners of some tokens in every head, best first.
-
-    ids, scores: [token head rank]; rank 0 is the best. Ties are in no particular order.
-    """
-
-    ids: Int[Tensor, "token head rank"]
-    scores: Float[Tensor, "token head rank"]
-
-
-def partners(
-    vectors: TokenVectors,
-    token_ids: Int[Tensor, "n"] | Sequence[int],
-    k: int = 10,
-    side: Side = "keys",
-) -> Partners:
-    """The k tokens with the highest T^ee for each given token, in every head.
-
-    side "keys": the given tokens are queries, and their favourite keys are returned; "queries":
-    the given tokens are keys, and the queries that like them best are returned. For whole
-    vocabularies use `best_partners`.
-    """
-    if not 1 <= k <= vectors.vocab_size:
-        raise TokenError(f"k must be between 1 and {vectors.vocab_size}, not {k}.")
-    if side not in ("keys", "queries"):
-        raise TokenError(f"side must be 'keys' or 'queries', not {side!r}.")
-    seen_from = vectors if side == "keys" else vectors.swapped()
-    best = seen_from.scores(token_ids).topk(k, dim=-1)
-    return Partners(best.indices.transpose(0, 1), best.values.transpose(0, 1))
 
 
 @nb.njit(cache=True, nogil=True)
@@ -124,51 +93,56 @@ def product_device(device: str | torch.device | None = None) -> torch.device:
 
 
 @dataclass(frozen=True, eq=False)
-class BestPartners:
-    """The best keys of query tokens. ids: int32, scores: float, both [head query rank].
+class Partners:
+    """The best partners of some tokens in every head, best first.
 
-    Rows are in the order of the query tokens that were asked for; all of the vocabulary by default.
+    tokens: whose partners they are, [token]; ids: int32, scores: float, both [head token rank].
     """
 
-    ids: np.ndarray
-    scores: np.ndarray
+    tokens: Int[np.ndarray, "token"]
+    ids: Int[np.ndarray, "head token rank"]
+    scores: Float[np.ndarray, "head token rank"]
 
 
-def best_partners(
+def partners(
     vectors: TokenVectors,
+    token_ids: Int[Tensor, "n"] | Int[np.ndarray, "n"] | Sequence[int] | None = None,
     k: int = 10,
+    side: Side = "keys",
     *,
     same_token: bool = True,
-    query_ids: Sequence[int] | np.ndarray | None = None,
     device: str | torch.device | None = None,
-) -> BestPartners:
-    """The k keys with the highest T^ee for every query token of the vocabulary and every head.
+) -> Partners:
+    """The k tokens with the highest T^ee for each given token, in every head.
 
-    same_token: False leaves out the query token itself. query_ids: only these query tokens, in
-    this order. For the best queries of every key, give `vectors.swapped()`. Among equal scores
-    the smaller id comes first. Memory: the answer and one block of scores. device: as for
+    token_ids: in this order; all tokens where None. side "keys": the given tokens are queries, and
+    their favourite keys are returned; "queries": they are keys, and the queries that like them
+    best are returned. same_token: False leaves out the token itself. Among equal scores the
+    smaller id comes first. Memory: the answer and one block of scores. device: as for
     `score_blocks`.
 
-    Raises `TokenError` for a k or a query token outside the vocabulary.
+    Raises `TokenError` for a k or a token outside the vocabulary.
     """
     vocab = vectors.vocab_size
     _check_k(k, vocab - (not same_token))
-    if query_ids is None:
+    if side not in ("keys", "queries"):
+        raise TokenError(f"side must be 'keys' or 'queries', not {side!r}.")
+    vectors = vectors if side == "keys" else vectors.swapped()
+    if token_ids is None:
         asked = np.arange(vocab) if vectors.tokens is None else vectors.tokens.numpy()
     else:
-        asked = np.asarray(query_ids, dtype=np.int64)
-    if len(asked) and not 0 <= asked.min() <= asked.max() < vocab:
-        raise TokenError(f"query tokens must be between 0 and {vocab - 1}.")
+        asked = np.asarray(token_ids, dtype=np.int64)
+    check_indices(torch.from_numpy(asked), vocab, "token id", "the vocabulary")
     shape = (vectors.n_heads, len(asked), k)
     ids = np.full(shape, -1, dtype=np.int32)
     scores = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
     own = asked if not same_token else np.full(len(asked), -1)
     for head in progress_bar(range(vectors.n_heads), "best partners", unit=" heads"):
-        queries = vectors.queries_of(head, None if query_ids is None else torch.from_numpy(asked))
+        queries = vectors.queries_of(head, None if token_ids is None else torch.from_numpy(asked))
         for begin, block in score_blocks(queries, vectors.keys_of(head), device):
             rows = slice(begin, begin + len(block))
             _best_of_rows(block, own[rows], scores[head, rows], ids[head, rows])
-    return BestPartners(ids, scores)
+    return Partners(asked, ids, scores)
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -92,6 +92,7 @@ class Case(SimpleNamespace):
         raise ResultError(f"the rule wants a parameter {name!r} that book/claims.yml lacks.")
 
 
+@runtime_checkable
 class Rule(Protocol):
     """A claim's rule as it is called; words, measure: those given to `rule`."""
 

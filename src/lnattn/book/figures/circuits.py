@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
 
@@ -38,9 +39,9 @@ def score_distributions(
     bins = np.linspace(0, highest * 1.02, 90)
     looks = [(BLUE, "-"), (ORANGE, "--"), (GREY, ":")]
     for (name, values), (colour, line) in zip(samples.items(), looks, strict=False):
-        ax.hist(
-            values, bins=bins, density=True, histtype="step", color=colour, ls=line, lw=1.8,
-            label=name,
+        sns.histplot(
+            values.ravel(), bins=bins, stat="density", element="step", fill=False, color=colour,
+            ls=line, lw=1.8, label=name, ax=ax,
         )  # fmt: skip
     ax.axvline(baseline, color=BLACK, lw=1)
     ax.annotate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 import torch
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
@@ -103,13 +104,12 @@ def unselectable_key(keys: np.ndarray, inside: int) -> Figure:
 def parts_of_inputs(along_ones: np.ndarray, norms: np.ndarray, d_model: int) -> Figure:
     """What LayerNorm removes in a trained model: the share along 1, and the spread of norms."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.0))
-    left.hist(along_ones, bins=40, color=BLUE)
+    sns.histplot(along_ones.ravel(), bins=40, color=BLUE, alpha=1, lw=0, ax=left)
     left.axvline(1 / np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
     left.set(xlabel="|cos(x, 1)|", ylabel="token–position pairs", title="removed by C")
-    right.hist(norms, bins=np.geomspace(norms.min(), norms.max(), 41), color=BLUE)
-    right.set_xscale("log")
+    sns.histplot(norms.ravel(), bins=40, log_scale=True, color=BLUE, alpha=1, lw=0, ax=right)
     right.axvline(np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
-    right.set(xlabel="‖x C‖ before scaling", title="removed by σ")
+    right.set(xlabel="‖x C‖ before scaling", ylabel="", title="removed by σ")
     return figure
 
 

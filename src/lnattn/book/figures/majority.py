@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
@@ -92,9 +93,18 @@ def learning_curves(
 def _band(ax: Axes, curves: Curves, measure: str) -> None:
     colour, line = LOOKS[curves.arm]
     values = getattr(curves, measure)
-    ax.fill_between(curves.epoch, values.min(0), values.max(0), color=colour, alpha=0.18, lw=0)
-    ax.plot(
-        curves.epoch, np.median(values, axis=0), line, color=colour, lw=1.7, label=SHORT[curves.arm]
+    sns.lineplot(
+        x=np.tile(curves.epoch, len(values)),
+        y=values.ravel(),
+        estimator="median",
+        errorbar=("pi", 100),
+        err_kws={"alpha": 0.18, "lw": 0},
+        color=colour,
+        ls=line,
+        lw=1.7,
+        label=SHORT[curves.arm],
+        legend=False,
+        ax=ax,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
@@ -66,14 +67,15 @@ def norms(before: Float[np.ndarray, "vocab"], after: Float[np.ndarray, "vocab"])
     """Norms of token embeddings over their mean, before and after division by σ."""
     figure, ax = plt.subplots(figsize=SINGLE)
     bins = np.linspace(0, 2.2, 111)
-    for values, colour, style, name in (
-        (before, BLUE, "stepfilled", "before"),
-        (after, VERMILION, "step", "after division by σ"),
+    for values, colour, fill, name in (
+        (before, BLUE, True, "before"),
+        (after, VERMILION, False, "after division by σ"),
     ):
         relative = values / values.mean()
         kept = np.clip(relative, bins[0], bins[-1])  # outliers go to the outermost bins
-        alpha = 0.6 if style == "stepfilled" else 1.0
-        ax.hist(kept, bins, histtype=style, color=colour, alpha=alpha, label=name, linewidth=1.6)
+        sns.histplot(
+            kept, bins=bins, element="step", fill=fill, color=colour, lw=1.6, label=name, ax=ax
+        )
     ax.set_yscale("log")
     ax.set_xlabel("norm of the embedding, over the mean norm")
     ax.set_ylabel("tokens")

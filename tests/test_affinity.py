@@ -202,7 +202,7 @@ def test_streaming_equals_sorting(
 
 def test_vocabulary_of_one() -> None:
     one = TokenVectors(torch.ones(2, 1, 3), torch.ones(2, 1, 3))
-    assert partners(one, [0], k=1).ids.tolist() == [[[0], [0]]]
+    assert partners(one, [0], k=1).ids.tolist() == [[[0]], [[0]]]
     assert ranks(one, [0], [0]).tolist() == [[1, 1]]
     assert partners(one, k=1).scores.tolist() == [[[3.0]], [[3.0]]]
     with pytest.raises(TokenError, match="between 1 and 0"):

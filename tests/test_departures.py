@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,6 @@ from lnattn.book.departures import CONVENTIONS, Departure, Departures, trained_d
 from lnattn.paths import repository
 from lnattn.storage import write_result
 from lnattn.studies.contribution.study import PAPERS_CODE, TEXT
-from lnattn.studies.majority import results as majority
 from lnattn.studies.majority.training import MajorityPlan
 from lnattn.studies.selectability import evaluation as unselectable_results
 from lnattn.studies.selectability.evaluation import FrozenArm
@@ -120,34 +121,31 @@ def test_what_is_frozen_with_the_book_gives_every_effect():
         assert "nan" not in row.effect
 
 
-def test_frozen_training_runs_are_compared(tmp_path, monkeypatch, shapes_unchecked):
-    """Without projection 8 times slower by the code's norms, 2 times at equal norm."""
-
-    def curves(arm: str, arrival: int, runs: int = 3) -> majority.Curves:
-        epoch = np.arange(0, 100, 2)
+def freeze_runs(folder, name: str, arrivals: dict[str, int]) -> None:
+    """An experiment whose arms arrive at these epochs; of layernorm there is one run less."""
+    epoch = np.arange(0, 100, 2)
+    plan = asdict(MajorityPlan(learning_rate=1e-3, initial_scale=1.0))
+    jobs, arrays = [], {}
+    for arm, arrival in arrivals.items():
+        runs = 2 if arm == "layernorm" else 3
         reached = np.stack([np.where(epoch >= arrival, 1.0, 0.0)] * runs)
-        weights = np.zeros((runs, 20, 8))
-        return majority.Curves(
-            arm, MajorityPlan(), tuple(range(runs)), epoch, 1 - reached, reached, reached, reached,
-            weights, weights,
-        )  # fmt: skip
+        arrays |= {f"{arm}/{key}": reached for key in ("accuracy", "angle", "spread")}
+        arrays |= {f"{arm}/{key}": np.zeros((runs, 20, 8)) for key in ("queries", "keys")}
+        arrays |= {f"{arm}/epoch": epoch, f"{arm}/loss": 1 - reached}
+        jobs.append({"name": arm, "arm": arm, "plan": plan, "seeds": list(range(runs))})
+    write_result(folder, name, arrays, {"jobs": jobs})
 
-    arrivals = {"layernorm": 10, "authors": 80, "rms": 20}
 
-    class Fake:
-        def of(self, arm: str, **plan: float) -> majority.Curves:
-            found = curves(arm, arrivals[arm])
-            # Arms with other numbers of runs are compared on the seeds that both have.
-            return found if arm != "layernorm" else curves(arm, arrivals[arm], runs=2)
-
-    monkeypatch.setattr(majority.Experiment, "read", lambda folder, name: Fake())
+def test_frozen_training_runs_are_compared(tmp_path):
+    """Without projection 8 times slower by the code's norms, 2 times at equal norm."""
+    folder, arrivals = tmp_path / "majority", {"authors": 80, "rms": 20}
     for name in ("main", "sweep", "authors"):
-        (tmp_path / "majority").mkdir(exist_ok=True)
-        (tmp_path / "majority" / f"{name}.json").write_text("{}")
+        freeze_runs(folder, name, {"layernorm": 10, **arrivals})
     norm, schedule = trained_departures(tmp_path)[:2]
     assert "8 (8 to 8) by the code, 2 (2 to 2) at equal norm" in norm.effect
     assert "8 by the text, 8 by the code" in schedule.effect
-    arrivals["layernorm"] = 1000
+    for name in ("main", "sweep", "authors"):
+        freeze_runs(folder, name, {"layernorm": 1000, **arrivals})
     norm, schedule = trained_departures(tmp_path)[:2]
     assert "(not reached) by the code" in norm.effect
     assert "(not reached) by the text" in schedule.effect

@@ -67,7 +67,6 @@ def test_the_style_sheet_holds_the_used_icons_and_no_others(site):
         assert f".fa-{name}:before" not in styles
     assert ".fa-dragon:before" in styles, "named in a script only"
     assert 0xF6D5 in held
-    assert len(styles.encode()) < 330_000
     assert "webfonts" not in styles
     assert not (site / icons.FONTS).exists()
 
@@ -90,7 +89,8 @@ def test_brands_are_embedded_where_a_page_asks_for_one(site, tmp_path):
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / part).write_bytes((static / part.relative_to("_static")).read_bytes())
     (tmp_path / "a.html").write_text('<i class="fab  fa-github"></i><i class="far fa-file"></i>')
-    assert icons.lighten(tmp_path) > 600_000
+    fonts = sum(path.stat().st_size for path in (tmp_path / icons.FONTS).iterdir())
+    assert icons.lighten(tmp_path) > fonts / 2
     styles = (tmp_path / icons.STYLES).read_text(encoding="utf-8")
     families = [font["name"].getDebugName(4) for font in fonts_in(styles)]
     assert len(families) == 3, families
@@ -104,7 +104,7 @@ def test_the_same_icons_give_the_same_bytes(site, tmp_path):
     )  # fmt: skip
     once = icons.smaller_font(font, USED.values())
     assert icons.smaller_font(font, reversed(USED.values())) == once
-    assert 500 < len(once) < 10_000
+    assert len(once) < font.stat().st_size / 10
     times = [TTFont(file)["head"].modified for file in (font, io.BytesIO(once))]
     assert times[0] == times[1], "the time of the build is in the file"
     assert icons.smaller_font(font, [0x41_41_41]) == b""

@@ -35,6 +35,7 @@ from lnattn.studies.contribution.distance_kl import DistanceKL
 from lnattn.studies.contribution.study import contributions, kl_of_removal
 from lnattn.studies.position.distance import distance_bias, self_assertion
 from lnattn.studies.selectability.first_layers import first_layer_keys, study_text
+from lnattn.weights import Embeddings, FirstLayer
 
 
 @pytest.fixture
@@ -145,12 +146,12 @@ def test_keys_after_the_query(parts):
         vectors_at_distance(replace(folded, window=3), embeddings, 3)
 
 
-def test_affinity_command_takes_a_distance(parts, monkeypatch, capsys):
-    folded, embeddings = parts
+def test_affinity_command_takes_a_distance(monkeypatch, capsys):
+    layer, embeddings = random_relative(21)
+    folded = fold(layer)
     tokenizer = SimpleNamespace(unk_token_id=None, eos_token_id=0, decode=lambda ids: f"t{ids[0]}")
-    model = SimpleNamespace(attention=None, embeddings=embeddings, name="any", tokenizer=tokenizer)
-    monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _name: model)
-    monkeypatch.setattr("lnattn.attention.folding.fold", lambda _layer: folded)
+    models = [RelativeFirstLayer(embeddings, layer, tokenizer)]
+    monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _name: models[-1])
     monkeypatch.setattr("lnattn.commands.affinity._single", lambda _tokenizer, text: int(text[1:]))
     assert main(["affinity", "any", "t7", "--distance", "3", "--head", "2", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
@@ -160,8 +161,8 @@ def test_affinity_command_takes_a_distance(parts, monkeypatch, capsys):
     (row,) = json.loads(capsys.readouterr().out)
     scores = affinities(folded, embeddings, 1)[0, :, 7]
     assert [one["id"] for one in row["partners"]] == scores.argsort(descending=True)[:5].tolist()
-    learned = fold(random_layer(1, 10, 2, 4))
-    monkeypatch.setattr("lnattn.attention.folding.fold", lambda _layer: learned)
+    learned = Embeddings(torch.ones(8, 10).double(), torch.ones(4, 10).double())
+    models.append(FirstLayer(learned, random_layer(1, 10, 2, 4), tokenizer))
     assert main(["affinity", "any", "t7", "--distance", "1"]) == 1
     assert "the same at every distance" in capsys.readouterr().err
 

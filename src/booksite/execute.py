@@ -1,7 +1,8 @@
 """Run one chapter and keep what came out: `python -m booksite.execute` (see `build`).
 
-The notebook is read as MyST-NB reads it, run by the same code, and put into the build's cache under
-the same key. So the next build shows this run and does not repeat it.
+Jupytext reads the notebook, into the same cells as MyST-NB does; the same code runs them, and they
+go into the build's cache under the same key. So the next build shows this run and does not repeat
+it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import jupytext
 import nbformat
 from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
-from myst_nb.core.read import read_myst_markdown_notebook
-from myst_parser.config.main import MdParserConfig
 
 from lnattn.claims.ledger import RECORD_PREFIX
 from lnattn.claims.verdicts import VERDICTS
@@ -26,8 +26,7 @@ from lnattn.storage import write_atomically
 
 def run(chapter: Path, cache_folder: Path, target: Path, timeout: int = 3600) -> int:
     """Execute a MyST notebook, write it with its outputs, cache it; returns the exit status."""
-    text = chapter.read_text(encoding="utf-8")
-    notebook = read_myst_markdown_notebook(text, config=MdParserConfig(), path=chapter)
+    notebook = jupytext.read(chapter, fmt="md:myst")
     result = single_nb_execution(
         notebook, cwd=str(chapter.parent), timeout=timeout, allow_errors=False
     )

@@ -14,7 +14,7 @@ from lnattn.cli import main
 from lnattn.commands import doctor
 from lnattn.errors import ResultError
 from lnattn.numerics import products
-from lnattn.studies.affinity.topk import best_partners
+from lnattn.studies.affinity.topk import partners
 from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.studies.position.sigma import inverse_sigma_bands
 
@@ -55,14 +55,14 @@ def test_double_precision_stays_double(told):
 def test_studies_do_not_depend_on_the_library(told):
     model = random_gpt2(seed=3)
     folded, embeddings = fold(attention_layer(model)), embeddings_of(model)
-    bands, partners = [], []
+    bands, found = [], []
     for library in products.LIBRARIES:
         told(library)
         bands.append(inverse_sigma_bands(embeddings, 1e-5))
-        partners.append(best_partners(token_vectors(folded, embeddings), 5))
+        found.append(partners(token_vectors(folded, embeddings), k=5))
     for one in ("mean", "lower", "upper"):
         np.testing.assert_allclose(getattr(bands[0], one), getattr(bands[1], one), rtol=1e-5)
-    np.testing.assert_allclose(partners[0].scores, partners[1].scores, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[0].scores, found[1].scores, rtol=1e-4, atol=1e-4)
 
 
 def test_what_was_measured_is_kept(cache, monkeypatch):

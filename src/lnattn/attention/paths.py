@@ -80,7 +80,8 @@ class TwoLayerPaths:
         groups = self.groups()
         if unknown := set(names) - set(groups):
             raise ShapeError(f"{min(unknown)!r} is not one of: {', '.join(groups)}.")
-        kept = sum(part for name, part in groups.items() if name not in names)
+        parts = [part for name, part in groups.items() if name not in names]
+        kept = sum(parts, start=torch.zeros_like(self.direct))
         logits = self.readout.logits(kept) + self.readout.bias
         targets = torch.as_tensor(token_ids)[1:]
         return torch.nn.functional.cross_entropy(logits[:-1], targets, reduction="none")

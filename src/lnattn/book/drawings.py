@@ -182,7 +182,7 @@ def _bars(bars: BarContainer) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _cells(array: Any) -> Iterator[tuple[Any, Any, Any]]:
-    values = np.ma.filled(np.ma.asarray(array, dtype=float), np.nan)
+    values: np.ndarray = np.ma.filled(np.ma.asarray(array, dtype=float), np.nan)
     if values.ndim != 2:  # a picture in colours has no numbers
         return
     for (row, column), value in np.ndenumerate(values):

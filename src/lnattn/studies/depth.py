@@ -79,6 +79,7 @@ def through_depth(
     weights, likeness = [], []
     for _ in range(depth):
         block = xavier_block(d_model, heads, generator)
+        assert block.mlp is not None  # these blocks have both parts
         weights.append(block.mlp.W_out.requires_grad_())
         y = ORDERS[order](x, block)
         likeness.append(torch.nn.functional.cosine_similarity(x, y, dim=-1).mean().detach())

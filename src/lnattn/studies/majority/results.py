@@ -121,7 +121,7 @@ def epochs_to(
 def median(values: Float[np.ndarray, "run"], *, seed: int = 0) -> Estimate:
     """The median over runs, with a percentile bootstrap interval; infinities are allowed."""
     picks = _picks(len(values), seed)
-    return _estimate(_middle(values), _middle(values[picks]))
+    return _estimate(float(_middle(values)), _middle(values[picks]))
 
 
 def ratio_of_medians(
@@ -139,7 +139,8 @@ def ratio_of_medians(
     picks = _picks(len(slow), seed)
     below = _middle(fast[picks])
     kept = (below > 0) & (below < np.inf)
-    return _estimate(_middle(slow) / _middle(fast), _middle(slow[picks])[kept] / below[kept])
+    ratio = float(_middle(slow) / _middle(fast))
+    return _estimate(ratio, _middle(slow[picks])[kept] / below[kept])
 
 
 def slowdown(
@@ -207,9 +208,9 @@ def _middle(values: np.ndarray) -> np.ndarray:
     return np.asarray((ordered[..., (size - 1) // 2] + ordered[..., size // 2]) / 2)
 
 
-def _estimate(value: np.ndarray, resampled: np.ndarray) -> Estimate:
+def _estimate(value: float, resampled: np.ndarray) -> Estimate:
     low, high = np.quantile(resampled, (0.025, 0.975), method="inverted_cdf")
-    return Estimate(float(value), float(low), float(high))
+    return Estimate(value, float(low), float(high))
 
 
 def words(value: float) -> str:

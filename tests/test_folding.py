@@ -173,7 +173,7 @@ def test_wrong_width_is_one_sentence(gpt2, shapes_unchecked):
         ({"b_O": torch.full((24,), torch.nan)}, "b_O holds NaN or infinite"),
         ({"b_Q": torch.zeros(3, 8, dtype=torch.int64)}, "floating-point"),
         ({"ln": LayerNorm(torch.ones(5), torch.ones(5))}, "normalises 5 coordinates"),
-        ({"fixed_scale": 0.0}, "positive number"),
+        ({"scale": 0.0}, "positive number"),
         ({"W_Q": torch.zeros(24, 8)}, "must be a non-empty tensor with axes"),
     ],
 )

@@ -62,7 +62,7 @@ class Study:
 
     name: str
     about: str
-    write: Callable[[str, Path], Path]
+    write: Callable[..., Path]
     tolerance: float = TOLERANCE
     relative: bool = False
 
@@ -121,6 +121,8 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
             "make them with `lnattn count --skip` and name them in this order with --counts."
         )
     first = load_first_layer(model)
+    if not isinstance(first, RelativeFirstLayer):
+        raise ResultError(f"{first.name} adds its positions to its input; it has no such study.")
     counts = {apart: Counts.load(path) for apart, path in enumerate(files, start=1)}
     for apart, one in counts.items():
         if one.vocab_size != first.embeddings.vocab_size or one.record.get("skip", 1) != apart:

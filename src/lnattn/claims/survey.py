@@ -33,7 +33,6 @@ from lnattn.claims.verdicts import (
     rule_of,
 )
 from lnattn.errors import ResultError
-from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.affinity import auroc, table1
 from lnattn.studies.affinity.study import Detokenization

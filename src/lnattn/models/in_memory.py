@@ -60,7 +60,7 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
         )
     weights = {name: getattr(block.attn, name).detach().cpu() for name in names}
     local = bool(cfg.use_local_attn) and cfg.attn_types[layer] == "local"
-    settings = {
+    settings: dict[str, Any] = {
         "causal": True,
         "scale": _scale(cfg, layer),
         "window": int(cfg.window_size) if local else None,
@@ -74,16 +74,15 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
         },
         "layer": layer,
     }
-    ln, W_E = _norm(cfg, block), model.W_E.detach().cpu()
+    settings["ln"], W_E = _norm(cfg, block), model.W_E.detach().cpu()
     if not rotary:
-        attention = AttentionLayer(ln=ln, **weights, **settings)
-        return FirstLayer(Embeddings(W_E, model.W_pos.detach().cpu()), attention, **about)
+        embeddings = Embeddings(W_E, model.W_pos.detach().cpu())
+        return FirstLayer(embeddings, AttentionLayer(**weights, **settings), **about)
     for name in ("W_K", "b_K"):  # one for each key head; without the underscore they are repeated
         shared = getattr(block.attn, f"_{name}", None)
         weights[name] = weights[name] if shared is None else shared.detach().cpu()
     cap = getattr(cfg, "attn_scores_soft_cap", -1.0)
     attention = RelativeAttention(
-        ln=ln,
         **weights,
         **settings,
         rotation=_rotation(cfg, block.attn),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from safetensors.torch import load_file
@@ -48,7 +49,7 @@ def embed(run: Path | str) -> Path:
     copied = [*_FILES, *(() if twin else ("counts.npz", "counts.json"))]
     for name in ("model.safetensors", *copied):
         with (run / name).open("rb") as source:
-            write_atomically(folder / name, lambda file, s=source: shutil.copyfileobj(s, file))
+            write_atomically(folder / name, partial(shutil.copyfileobj, source))
     write_atomically(folder / "README.md", lambda file: file.write(card.encode()))
     load_first_layer(record["name"])
     return folder

@@ -81,6 +81,17 @@ def test_a_figure_in_space_has_three_numbers_a_point() -> None:
     ]
 
 
+def test_words_on_an_axis_and_a_histogram_in_steps() -> None:
+    drawn, (left, right) = plt.subplots(1, 2)
+    left.bar(["one", "two"], [3, 4])
+    right.hist([1, 1, 2], bins=[0.5, 1.5, 2.5], histtype="step", label="counts")
+    plt.close(drawn)
+    rows = rows_of(drawn)
+    assert [row[3:5] for row in rows if row[1] == "bar"] == [("one", "3"), ("two", "4")]
+    outline = [row[2:5] for row in rows if row[1] == "outline"]
+    assert {("counts", "0.5", "2"), ("counts", "1.5", "2"), ("counts", "2.5", "1")} <= set(outline)
+
+
 @pytest.mark.parametrize("scale", ["linear", "log"])
 def test_a_histogram_of_hexagons_has_a_row_a_cell(scale) -> None:
     drawn, ax = plt.subplots()

@@ -18,6 +18,7 @@ import numpy as np
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
+from matplotlib.category import StrCategoryFormatter
 from matplotlib.collections import (
     Collection,
     LineCollection,
@@ -27,6 +28,7 @@ from matplotlib.collections import (
 )
 from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
+from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
 #: Where a displayed figure carries them: in the metadata of its picture, under this key.
@@ -108,6 +110,8 @@ def _rows_of(ax: Axes, number: int) -> Iterator[_Row]:
 def _names(axis: Axis) -> Mapping[float, str]:
     """The words at the places of an axis, where it has words."""
     places, words = axis.get_major_locator(), axis.get_major_formatter()
+    if isinstance(words, StrCategoryFormatter):
+        return {float(x): word for x in places() if (word := words(x))}
     named = isinstance(words, FixedFormatter | FuncFormatter)
     if not (isinstance(places, FixedLocator) and named):
         return {}
@@ -123,6 +127,10 @@ def _artists(ax: Axes) -> Iterator[tuple[str, str, Iterator[tuple[Any, Any, Any]
             yield "line", _label(line, place), _points(*data)
     for place, bars in enumerate(one for one in ax.containers if isinstance(one, BarContainer)):
         yield "bar", _label(bars, place), _bars(bars)
+    outlines = [one for one in ax.patches if isinstance(one, Polygon)]  # histograms in steps
+    for place, outline in enumerate(outlines):
+        if outline.get_transform().contains_branch(ax.transData):
+            yield "outline", _label(outline, place), _points(*outline.get_xy().T)
     for place, image in enumerate(ax.images):
         yield "map", _label(image, place), _cells(image.get_array())
     for place, drawn in enumerate(ax.collections):

@@ -1,4 +1,4 @@
-"""Work for other processes in test_counting.py: importable there without the tests themselves."""
+"""Work for other processes in test_jobs.py: importable there without the tests themselves."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def test_progress_tells_the_rate_and_the_time_left(corpus, tmp_path, capsys) -> 
 _KILLED = """
 import os, signal, sys
 from lnattn.text import jobs as counting, pairs
-from test_counting import make_tokenizer, OPTIONS
+from test_jobs import make_tokenizer, OPTIONS
 
 calls = 0
 real = counting.{function}
@@ -330,7 +330,7 @@ from pathlib import Path
 import counting_workers
 from lnattn.text.schedulers import in_processes
 from lnattn.text.shards import plan_shards
-from test_counting import _job
+from test_jobs import _job
 if __name__ == "__main__":
     job, shards = _job(Path(sys.argv[2]), Path(sys.argv[1]))
     list(in_processes(counting_workers.note_pid_and_wait, job, shards, 2))

@@ -48,7 +48,8 @@
     });
     const peak = curves.at(-1).values.indexOf(Math.max(...curves.at(-1).values));
     const label = `Head ${head}: highest ${query === peak ? "at the query itself"
-      : `${Math.abs(query - peak)} positions ${peak < query ? "before" : "after"} the query`}`;
+      : `${Math.abs(query - peak)} ${Math.abs(query - peak) === 1 ? "position" : "positions"} `
+        + `${peak < query ? "before" : "after"} the query`}`;
     let at = peak;
     const point = (place) => {
       at = Math.min(last, Math.max(0, place));

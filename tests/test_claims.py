@@ -220,7 +220,7 @@ def test_of_several_settings_the_counted_one_speaks_for_the_claim(first):
 
 def test_claims_that_need_no_checkpoint_do_whatever_their_record_calls_the_model():
     named = {one.id for one in claims().values() if one.needs_checkpoint}
-    assert named == {f"K{n}" for n in range(3, 16)}
+    assert named == {f"K{n}" for n in range(3, 17)}
     for one in claims().values():
         if one.id not in named:
             count = tally([one], [entry(one.id, "some name of its own")], "tiny")

@@ -329,10 +329,11 @@ def k11(case: Case, correlations: Sequence[Correlation], tokens: int) -> Outcome
 
 
 @rule(
-    "Holds if the 95 % interval of Spearman's ρ of Var(e) with the count lies below 0 and mean "
-    "Var(e) is more than {ratio} times mean |Cov(e, p)|; in part if only the first; fails if ρ is "
-    "not below 0. That division by σ evens out the norms is algebra and is not judged. Undecided "
-    "for counts of fewer than {tokens:,.0f} tokens.",
+    "Holds if the 95 % interval of Spearman's ρ of Var(e) with the count lies below {rho} and mean "
+    "Var(e) is more than {ratio} times mean |Cov(e, p)|; in part if only the first; else fails, "
+    "since over many tokens chance alone gives small ρ with intervals below 0. That division by σ "
+    "evens out the norms is algebra and is not judged. Undecided for counts of fewer than "
+    "{tokens:,.0f} tokens.",
     measure="ρ(Var(e), count)",
 )
 def k12(case: Case, correlation: Correlation, ratio: float, tokens: int) -> Outcome:
@@ -343,7 +344,7 @@ def k12(case: Case, correlation: Correlation, ratio: float, tokens: int) -> Outc
     if tokens < case.tokens:
         return Outcome(UNDECIDED, words, values, _more_counts(tokens), short)
     rare = HOLDS if ratio > case.ratio else HOLDS_IN_PART
-    return Outcome(FAILS if correlation.high >= 0 else rare, words, values, short=short)
+    return Outcome(rare if correlation.high < case.rho else FAILS, words, values, short=short)
 
 
 def _more_counts(tokens: int) -> str:

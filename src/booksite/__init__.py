@@ -29,8 +29,8 @@ def setup(app: Any) -> dict[str, Any]:
     from booksite.explorer import page as explorer
 
     parts = (
-        claims_page, downloads, drawings, explorer, front_page, glossary, head, icons, light, opening,
-        paper, reading, roles, shrink,
+        claims_page, downloads, drawings, explorer, front_page, glossary, head, icons, light,
+        opening, paper, reading, roles, shrink,
     )  # fmt: skip
     for part in parts:
         part.setup(app)

@@ -1,4 +1,4 @@
-"""The example notebook runs on a checkpoint of the user's own: here, a tiny random one."""
+"""The example notebooks run on a checkpoint of the user's own: here, a tiny random one."""
 
 from __future__ import annotations
 
@@ -6,30 +6,54 @@ import json
 from pathlib import Path
 
 import pytest
-from random_models import random_gpt2
+import torch
+import transformers
+from random_models import random_gpt2, randomise
 
 from lnattn import paths
 
 ROOT = paths.repository()
-EXAMPLES = sorted((ROOT / "examples").glob("*.ipynb"))
+WORDS = ["the", "city", "of", "new", "york", "lies", "on", "coast", "atlantic", "ocean", "."]
 
 
-@pytest.fixture(scope="module")
-def checkpoint(tmp_path_factory) -> Path:
-    """A folder as `save_pretrained` leaves it, with a tokenizer of its own."""
+def whole_gpt2(vocab: int) -> torch.nn.Module:
+    return random_gpt2(seed=3, vocab=vocab, context=32).float()
+
+
+def whole_llama(vocab: int) -> torch.nn.Module:
+    """Four query heads share two key heads; every weight is random, the norm's gains too."""
+    config = transformers.LlamaConfig(
+        vocab_size=vocab, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+        num_attention_heads=4, num_key_value_heads=2, attention_bias=True,
+        max_position_embeddings=32,
+    )  # fmt: skip
+    whole = transformers.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+    return randomise(whole, seed=5)
+
+
+#: The notebook -> a model of the kind that it is for.
+EXAMPLES = {"your_checkpoint": whole_gpt2, "your_rotary_model": whole_llama}
+
+
+@pytest.fixture(params=EXAMPLES)
+def example(request, tmp_path_factory) -> tuple[str, Path, torch.nn.Module]:
+    """The notebook, a folder as `save_pretrained` leaves it, with a tokenizer, and the model."""
     from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
 
     folder = tmp_path_factory.mktemp("checkpoint")
-    words = ["the", "city", "of", "new", "york", "lies", "on", "coast", "atlantic", "ocean", "."]
-    vocabulary = {word: number for number, word in enumerate(["<unk>", *words])}
+    vocabulary = {word: number for number, word in enumerate(["<unk>", *WORDS])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(
+    transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<unk>"
     ).save_pretrained(folder)
-    random_gpt2(seed=3, vocab=len(vocabulary), context=32).float().save_pretrained(folder)
-    return folder
+    whole = EXAMPLES[request.param](len(vocabulary)).eval()
+    whole.save_pretrained(folder)
+    return request.param, folder, whole
+
+
+def notebook(name: str) -> Path:
+    return ROOT / "examples" / f"{name}.ipynb"
 
 
 def code_of(path: Path) -> list[str]:
@@ -37,30 +61,39 @@ def code_of(path: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
-def test_there_is_an_example():
-    assert EXAMPLES
+def test_every_notebook_there_is_listed_here():
+    assert {path.stem for path in (ROOT / "examples").glob("*.ipynb")} == set(EXAMPLES)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_runs_on_a_folder(path, checkpoint, monkeypatch):
-    monkeypatch.setenv("CHECKPOINT", str(checkpoint))
+def test_an_example_runs_on_a_folder(example, monkeypatch):
+    name, folder, whole = example
+    monkeypatch.setenv("CHECKPOINT", str(folder))
     space: dict = {"__name__": "__main__"}
-    for cell in code_of(path):
-        exec(compile(cell, path.name, "exec"), space)  # trusted: our own file
-    attention = space["attention"]
-    assert attention.shape == (3, len(space["ids"]), len(space["ids"]))
-    assert (attention.sum(dim=-1) - 1).abs().max() < 1e-5
-    assert space["names"], "no partners were listed"
+    for cell in code_of(notebook(name)):
+        exec(compile(cell, name, "exec"), space)  # trusted: our own file
+    ids = space["ids"]
+    with torch.no_grad():
+        theirs = whole(ids[None], output_attentions=True).attentions[0][0]
+    assert theirs.std() > 0.01
+    assert (space["attention"] - theirs).abs().max() < 1e-5
+    assert len(space["names"]) == len(ids)
+    if name == "your_rotary_model":
+        kept = sum(space["terms"][term] for term in ("ee", "ed", "d")) / space["folded"].scale
+        hidden = torch.triu(torch.ones(len(ids), len(ids), dtype=torch.bool), 1)
+        without = kept.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        divergence = torch.where(hidden, 0.0, theirs * (theirs / without).log()).sum(-1).mean(-1)
+        assert torch.allclose(space["moved"]("e"), divergence, atol=1e-5)
+        assert space["alone"].columns.tolist() == list(range(len(ids)))[::-1]
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
-def test_an_example_is_kept_without_outputs(path):
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_an_example_is_kept_without_outputs(name):
+    cells = json.loads(notebook(name).read_text(encoding="utf-8"))["cells"]
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)
 
 
-def test_the_heart_of_the_example_is_ten_lines():
-    cells = code_of(ROOT / "examples" / "your_checkpoint.ipynb")
-    (heart,) = [cell for cell in cells if "lnattn.fold(" in cell]
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_heart_of_an_example_is_ten_lines(name):
+    (heart,) = [cell for cell in code_of(notebook(name)) if "lnattn.fold(" in cell]
     lines = [line for line in heart.splitlines() if line.strip()]
     assert len(lines) <= 10, lines

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -221,8 +223,12 @@ def test_the_command_looks_at_a_run_and_freezes(tmp_path, capsys) -> None:
     Counts.from_stream(stream, 275).save(run / "counts.npz")
     assert main(["small-models", str(run), "--out", str(tmp_path)]) == 0
     assert "step 128, 0.0 million tokens" in capsys.readouterr().out
+    assert main(["small-models", str(run), "--out", str(tmp_path), "--csv"]) == 0
+    shown = pd.read_csv(io.StringIO(capsys.readouterr().out))
     table, record = read_looks(tmp_path, "over-training")
     assert table["step"].unique().tolist() == [64, 128]
+    assert shown["step"].tolist() == table["step"].tolist()
+    assert shown["found"].to_numpy() == pytest.approx(table["found"].to_numpy())
     assert list(record["weights_sha256"]) == ["step 64", "step 128"]
     elsewhere = ["--counts", str(run / "counts.npz"), "--out", str(tmp_path)]
     assert main(["small-models", str(tmp_path), *elsewhere]) == 1

@@ -7,10 +7,10 @@ Where positions are rotary, T^ee depends on how far the key stands before the qu
 from __future__ import annotations
 
 import argparse
-import csv
 import json
-import sys
 from typing import Any
+
+from lnattn.commands.table import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
@@ -37,9 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="of the key before the query, for rotary and relative positions (default: 1)",
     )
-    form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="print the table as JSON")
-    form.add_argument("--csv", action="store_true", help="print it as CSV, a row a partner")
+    add_forms(parser, csv="it as CSV, a row a partner")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -89,11 +87,12 @@ def run(args: argparse.Namespace) -> None:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     if args.csv:
-        table = csv.writer(sys.stdout, lineterminator="\n")
-        table.writerow(["token", "head", "rank", "partner", "id", "score"])
-        for row in rows:
-            for rank, partner in enumerate(row["partners"], start=1):
-                table.writerow([row["token"], row["head"], rank, *partner.values()])
+        partners_of = (
+            {**row, **partner, "token": row["token"], "rank": rank, "partner": partner["token"]}
+            for row in rows
+            for rank, partner in enumerate(row["partners"], start=1)
+        )
+        print_csv(("token", "head", "rank", "partner", "id", "score"), partners_of)
         return
     for row in rows:
         shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])

@@ -10,15 +10,25 @@ import json
 import os
 import sys
 
+from lnattn.commands.table import add_forms, print_csv
+
 EXAMPLES = """examples:
   lnattn claims                    all claims, with the verdicts there are
   lnattn claims K5 K10 --json
+  lnattn claims --csv > claims.csv
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("id", nargs="*", help="claims such as K5 (default: all)")
-    parser.add_argument("--json", action="store_true", help="print claims and findings as JSON")
+    add_forms(parser, json="claims and findings as JSON", csv="them as CSV, a row a finding")
+
+
+#: The columns of a finding in CSV: of its claim, then of one model.
+COLUMNS = (
+    ("id", "paper", "section", "statement", "reported"),
+    ("model", "verdict", "reproduced", "rule", "note", "chapter"),
+)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,6 +49,17 @@ def run(args: argparse.Namespace) -> None:
     rows = report(chosen, found)
     if args.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    if args.csv:
+        found_of = (
+            {
+                **{name: row[name] for name in COLUMNS[0]},
+                **{name: one.get(name) for name in COLUMNS[1]},
+            }
+            for row in rows
+            for one in row["found"] or [{}]
+        )
+        print_csv((*COLUMNS[0], *COLUMNS[1]), found_of)
         return
     for row in rows:
         print(f"{row['id']} ({row['paper']}, {row['section']}): {row['statement']}")

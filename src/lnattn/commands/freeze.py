@@ -9,6 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+
+from lnattn.commands.table import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn freeze gpt2                            from the hub, into data/results/gpt2
@@ -31,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose "
         "positions are rotary or relative",
     )
-    parser.add_argument("--json", action="store_true", help="print {study: file or null} as JSON")
+    add_forms(parser, json="{study: file or null} as JSON", csv="study, file and reason as CSV")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,10 +42,17 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.book.results import name_command
 
     folder = args.out or results_folder(args.name or args.model)
-    written = {}
-    for one in freeze(args.model, folder, args.only, args.counts):
-        written[one.study] = str(name_command(one.path)) if one.path else None
-        line = f"{one.study}: {one.path or f'not supported: {one.why}'}"
-        print(line, file=sys.stderr if args.json else sys.stdout, flush=True)
+    said = sys.stderr if args.json or args.csv else sys.stdout
+
+    def rows() -> Iterator[dict[str, str | None]]:
+        for one in freeze(args.model, folder, args.only, args.counts):
+            file = str(name_command(one.path)) if one.path else None
+            print(f"{one.study}: {one.path or f'not supported: {one.why}'}", file=said, flush=True)
+            yield {"study": one.study, "file": file, "why": one.why}
+
+    if args.csv:
+        print_csv(("study", "file", "why"), rows())
+        return
+    written = {row["study"]: row["file"] for row in rows()}
     if args.json:
         print(json.dumps(written, indent=2))

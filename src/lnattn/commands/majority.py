@@ -12,9 +12,11 @@ import argparse
 import json
 
 from lnattn.commands import positive
+from lnattn.commands.table import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn majority                          a minute of short runs
+  lnattn majority --csv > arms.csv
   lnattn majority --arms layernorm rms authors --epochs 60 --seeds 3 --workers 2
   lnattn majority --paper --out results    the whole experiment, about an hour on one core
   lnattn majority --paper --only main --out results --workers 2
@@ -44,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--workers", type=positive, default=1, metavar="N", help="threads")
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    add_forms(parser, json="what was found as JSON", csv="it as CSV, a row an arm or a part")
     short = parser.add_argument_group("short runs (without --paper)")
     short.add_argument("--arms", nargs="+", metavar="ARM", help="default: the first three")
     short.add_argument("--seeds", type=positive, metavar="N", help="runs an arm (default: 3)")
@@ -79,6 +81,10 @@ def _paper(args: argparse.Namespace) -> None:
     records = [read_json(name_command(path)) for path in paths]
     if args.json:
         print(json.dumps(records, indent=2, ensure_ascii=False))
+        return
+    if args.csv:
+        parts = ({**record, "file": path} for path, record in zip(paths, records, strict=True))
+        print_csv(("file", "finished_runs", "what"), parts)
         return
     for path, record in zip(paths, records, strict=True):
         print(f"{path}: {record['finished_runs']} runs, {record['what']}")
@@ -115,6 +121,9 @@ def _short(args: argparse.Namespace) -> None:
     bar.close()
     if args.json:
         print(json.dumps(rows, indent=2))
+        return
+    if args.csv:
+        print_csv(("arm", "loss", "accuracy", "angle"), rows)
         return
     print(f"mean of {len(seeds)} runs after {plan.epochs} epochs:")
     for row in rows:

@@ -9,16 +9,19 @@ from typing import Any
 
 from lnattn.storage import read_json
 
+from lnattn.commands.table import add_forms, print_csv
+
 EXAMPLES = """examples:
   lnattn models
   lnattn models --json
+  lnattn models --csv
 
 Besides these names, every command takes a local folder, owner/model or owner/model@revision.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the table as JSON")
+    add_forms(parser, csv="the names as CSV")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -48,6 +51,9 @@ def run(args: argparse.Namespace) -> None:
         row["frozen"] = list(summary(results_folder(row["name"])))
     if args.json:
         print(json.dumps({"models": rows, "families": families}, indent=2))
+        return
+    if args.csv:
+        print_csv(("name", "source", "revision", "frozen"), rows)
         return
     for terms, names in families.items():
         print(f"{terms}: {', '.join(names)}")

@@ -17,8 +17,11 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
+from lnattn.commands.table import add_forms, print_csv
+
 EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --json
+  lnattn selectable keys my-keys.npy --csv > verdicts.csv
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
   lnattn selectable table-1 runs/d8-no-scaling-s? --text contexts.jsonl --windows 100 --out DIR
@@ -42,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FOLDER", help="where to write what is frozen")
     parser.add_argument("--loose", action="store_true", help="keys: copies count as one key")
     parser.add_argument("--exact", action="store_true", help="keys: verify in rational numbers")
-    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add_forms(parser, json="the result as JSON", csv="keys: as CSV, a row a key")
     parser.add_argument("--held-out", nargs="+", metavar="TEXT", help="train: held-out text")
     parser.add_argument(
         "--arm", default="no-scaling", help="train: full, no-scaling, no-projection"
@@ -59,6 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    from lnattn.errors import ResultError
+
+    if args.csv and args.task != "keys":
+        raise ResultError(f"{args.task} prints no table; --csv goes with keys.")
     tasks = (_keys, _train, _evaluate, _table_1, _words, _lengths)
     dict(zip(TASKS, tasks, strict=True))[args.task](args)
 
@@ -88,7 +95,19 @@ def _keys(args: argparse.Namespace) -> None:
         "smallest_margin": min(checked.smallest_margin, np.finfo(float).max),
         "largest_residual": checked.largest_residual,
     }
-    if args.json:
+    if args.csv:
+        rows = (
+            {
+                "key": i,
+                "selectable": int(found.selectable[i]),
+                "method": METHODS[found.method[i]],
+                "margin": found.margin[i],
+                "residual": found.residual[i],
+            }
+            for i in range(len(found.selectable))
+        )
+        print_csv(("key", "selectable", "method", "margin", "residual"), rows)
+    elif args.json:
         print(json.dumps(record))
     else:
         print(

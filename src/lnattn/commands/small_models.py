@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from typing import Any
+
+from lnattn.commands.table import add_forms
 
 EXAMPLES = """examples:
   lnattn small-models my-run --out data/results/book-gpt2
@@ -28,11 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", type=int, default=2048, metavar="N", help="of each model (default: 2048)"
     )
     parser.add_argument("--compiled", action="store_true", help="torch.compile the training")
-    parser.add_argument("--json", action="store_true", help="print what was found as JSON lines")
+    add_forms(parser, json="what was found as JSON lines", csv="it as CSV, a row a head")
 
 
 def run(args: argparse.Namespace) -> None:
     from pathlib import Path
+
+    import pandas as pd
 
     from lnattn.book.results import name_command
     from lnattn.book.samples import sample_file, sample_tokens
@@ -72,6 +77,7 @@ def run(args: argparse.Namespace) -> None:
         path = name_command(freeze_looks(args.out, name, looks, **facts))
         if args.json:
             print(json.dumps({"of": words, "heads": table.to_dict("records")}), flush=True)
+        if args.json or args.csv:
             continue
         best = table.iloc[-1]
         print(
@@ -80,5 +86,7 @@ def run(args: argparse.Namespace) -> None:
             f"{table['previous'].max():.2f} by position on the previous token",
             flush=True,
         )
-    if not args.json:
+    if args.csv:
+        pd.concat(looks).to_csv(sys.stdout, index=False)
+    elif not args.json:
         print(path)

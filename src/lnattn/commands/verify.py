@@ -11,14 +11,19 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from typing import Any
+
+from lnattn.commands.table import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn verify
   lnattn verify book-gpt2
   lnattn verify path/to/weights --as gpt2 --only position
   lnattn verify gpt2 --json
+  lnattn verify --csv
 """
 
 
@@ -30,45 +35,51 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--counts", nargs=3, default=[], metavar="FILE", help="as for lnattn freeze"
     )
-    parser.add_argument("--json", action="store_true", help="print {study: [differences]} as JSON")
+    add_forms(parser, json="{study: [differences]} as JSON", csv="what was checked as CSV")
 
 
 def run(args: argparse.Namespace) -> int:
-    return _again(args) if args.model else _all(args)
+    found: dict[str, list[str]] = {}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for name, differences, words in _again(args) if args.model else _all(args):
+            found[name] = differences
+            yield {"name": name, "differences": differences, "words": words}
+
+    if args.csv:
+        print_csv(("name", "words", "differences"), rows())
+    else:
+        for row in rows():
+            if not args.json:
+                print(
+                    "\n  ".join([f"{row['name']}: {row['words']}", *row["differences"]]), flush=True
+                )
+    if args.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    return int(any(found.values()))
 
 
-def _all(args: argparse.Namespace) -> int:
+#: What was checked: its name, in what it differs, and a word for people.
+Checked = tuple[str, list[str], str]
+
+
+def _all(args: argparse.Namespace) -> Iterator[Checked]:
     from lnattn.book.results import command_of, read_all
     from lnattn.paths import data_folder
 
     results = Path(args.folder) if args.folder else data_folder() / "results"
-    found = {}
     for path, wrong in read_all(results):
-        found[str(path.relative_to(results))] = [wrong] if wrong else []
-        if not args.json:
-            print(f"{path.relative_to(results)}: {wrong or f'whole; {command_of(path)}'}")
-    if args.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    return int(any(found.values()))
+        words = "damaged" if wrong else f"whole; {command_of(path)}"
+        yield str(path.relative_to(results)), [wrong] if wrong else [], words
 
 
-def _again(args: argparse.Namespace) -> int:
+def _again(args: argparse.Namespace) -> Iterator[Checked]:
     from lnattn.book.freezing import results_folder, verify, verify_printed
 
     folder = Path(args.folder) if args.folder else results_folder(args.name or args.model)
-    found = {}
     checks = verify(args.model, folder, args.only, args.counts)
     if folder.name == "gpt2" and not args.only:
         checks = chain(checks, verify_printed(args.model))
-    for comparison in checks:
-        found[comparison.study] = list(comparison.differences)
-        if not args.json:
-            words = "agrees" if comparison.agrees else "differs"
-            if comparison.not_compared:
-                words = f"not compared: {comparison.not_compared}"
-            print(
-                "\n  ".join([f"{comparison.study}: {words}", *comparison.differences]), flush=True
-            )
-    if args.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
-    return int(any(found.values()))
+    for one in checks:
+        words = f"not compared: {one.not_compared}" if one.not_compared else "agrees"
+        yield one.study, list(one.differences), "differs" if one.differences else words

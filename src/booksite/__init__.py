@@ -20,17 +20,18 @@ def setup(app: Any) -> dict[str, Any]:
         head,
         icons,
         light,
+        numbers,
         opening,
-        paper,
         reading,
         roles,
+        search,
         shrink,
     )
     from booksite.explorer import page as explorer
 
     parts = (
         claims_page, downloads, drawings, explorer, front_page, glossary, head, icons, light,
-        opening, paper, reading, roles, shrink,
+        numbers, opening, reading, roles, search, shrink,
     )  # fmt: skip
     for part in parts:
         part.setup(app)

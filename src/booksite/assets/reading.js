@@ -1,8 +1,9 @@
 // Comforts for every page: a citation, a symbol and a reference to a figure or an equation of the page
-// show what they stand for when they are pointed at, focused or tapped; a printed page is light and
-// has its folded parts open; the link to the book's other edition leads to the place that is being
-// read. Without this script, all still work: the browser shows a citation as a plain title, links
-// lead to what they name, folded parts print folded, and the other edition opens at its top.
+// show what they stand for when they are pointed at, focused or tapped; a display equation that is
+// wider than the page is set smaller; a printed page is light and has its folded parts open; the link
+// to the book's other edition leads to the place that is being read. Without this script, all still
+// work: the browser shows a citation as a plain title, links lead to what they name, wide equations
+// have a scroll bar, folded parts print folded, and the other edition opens at its top.
 (() => {
   "use strict";
 
@@ -83,6 +84,21 @@
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
   document.addEventListener("pointerdown", (event) => shown?.contains(event.target) || hide());
   document.addEventListener("scroll", () => shown && hide(), { passive: true, capture: true });
+
+  // Equations, down to two thirds of their size; what is wider still keeps its scroll bar.
+  const SMALLEST = 0.66;
+  const fit = () => {
+    for (const equation of document.querySelectorAll(".bd-article mjx-container[display]")) {
+      equation.style.fontSize = "";
+      const ratio = equation.clientWidth / equation.scrollWidth;
+      if (ratio < 1) {
+        const size = parseFloat(getComputedStyle(equation).fontSize);
+        equation.style.fontSize = `${size * Math.max(SMALLEST, 0.98 * ratio)}px`;
+      }
+    }
+  };
+  window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
+  window.addEventListener("resize", fit);
 
   // Print.
   let opened = [];

@@ -41,7 +41,7 @@ help:
 	@echo "make freeze-claims        take the claims of the last build as those to compare with"
 	@echo "make embed RUN=folder     take a finished training run into data, as book-gpt2 or book-llama"
 	@echo "make twice                build two copies from nothing and compare their numbers"
-	@echo "make pdf                  the book as one PDF (needs LaTeX)"
+	@echo "make pdf                  the book as one PDF (needs Chromium)"
 	@echo "make links                follow every outgoing link of the book"
 	@echo "make benchmark            measure the fast paths against the papers' algorithms"
 	@echo "make screenshots          take the README's pictures of the built book (needs Chromium)"

@@ -18,6 +18,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from booksite.pdf import find_chromium
+
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -31,12 +33,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def find() -> str | None:
-    """The path of an installed Chromium or Chrome, or None."""
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
+find = find_chromium
 
 
 class Browser:

@@ -193,12 +193,15 @@ def test_a_chapter_is_found_by_number_or_name(tmp_path, name):
             build.find_chapter(tmp_path, wrong)
 
 
-def test_a_pdf_without_latex_is_one_sentence(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(build.shutil, "which", lambda name: "/bin/make" if name == "make" else None)
-    assert build.main(["--root", str(tmp_path), "--pdf"]) == 2
-    said = capsys.readouterr().err
-    assert "a PDF needs LaTeX, and xelatex and latexmk cannot be found" in said
-    assert "print a page" in said
+def test_a_pdf_is_printed_of_what_was_built(tmp_path, monkeypatch, capsys):
+    calls = []
+    monkeypatch.setattr(build, "build", lambda root, output: calls.append(output) or 0)
+    monkeypatch.setattr(build.pdf, "find_chromium", lambda: None)
+    assert build.main(["--root", str(tmp_path), "--output", str(tmp_path), "--pdf"]) == 2
+    assert "a PDF needs Chromium" in capsys.readouterr().err
+    monkeypatch.setattr(build.pdf, "make_pdf", lambda root, site: calls.append(site))
+    assert build.main(["--root", str(tmp_path), "--pdf"]) == 0
+    assert calls == [tmp_path, None, tmp_path / "_build" / "html"]
 
 
 def test_the_address_of_the_site_reaches_the_configuration(tree, monkeypatch):

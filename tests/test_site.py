@@ -13,7 +13,10 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
+from bs4 import BeautifulSoup
 from site_pages import EMBEDDED, ROOT, SITE, each_page, needs_site
+
+from booksite import pdf
 
 
 @needs_site
@@ -163,6 +166,27 @@ def test_the_site_is_small():
     files = [path for path in SITE.rglob("*") if path.is_file()]
     other = SITE / EMBEDDED
     explorer = SITE / "_static" / "explorer"  # has a bound of its own: test_explorer
-    apart = [path for path in files if not path.is_relative_to(other)]
+    own = [SITE / pdf.NAME, other / pdf.NAME]  # nobody loads it by reading
+    apart = [path for path in files if path not in own and not path.is_relative_to(other)]
     total = sum(path.stat().st_size for path in apart if not path.is_relative_to(explorer))
     assert total < 30e6, f"{total / 1e6:.1f} MB"
+
+
+@needs_site
+@pytest.mark.skipif(not (SITE / pdf.NAME).is_file(), reason="not printed here; run: make pdf")
+def test_the_pdf_is_offered_and_has_the_numbers_of_a_chapters_tables():
+    from pypdf import PdfReader
+
+    front = (SITE / "book" / "index.html").read_text(encoding="utf-8")
+    assert f'href="../{pdf.NAME}"' in front
+    assert (SITE / pdf.NAME).stat().st_size < 25e6
+    (chapter,) = SITE.glob("notebooks/09-*.html")
+    soup = BeautifulSoup(chapter.read_text(encoding="utf-8"), "html.parser")
+    cells = [cell.get_text().strip() for cell in soup.select(".cell_output td.number")]
+    reader = PdfReader(SITE / pdf.NAME)
+    parts = [part for part in reader.outline if not isinstance(part, list)]
+    pages = [reader.get_destination_page_number(part) for part in parts]
+    begin = next(n for n, part in enumerate(parts) if part.title.strip().startswith("09"))
+    shown = " ".join(page.extract_text() for page in reader.pages[pages[begin] : pages[begin + 1]])
+    assert len(cells) > 20
+    assert not [cell for cell in cells if cell not in " ".join(shown.split())]

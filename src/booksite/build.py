@@ -20,6 +20,7 @@ from pathlib import Path
 
 import yaml
 
+from booksite import pdf
 from booksite.command_pages import forget_outdated_pages
 from booksite.inputs import execution_digest, site_digest
 from booksite.terminal import progress_shown, say
@@ -33,8 +34,6 @@ from lnattn.storage import read_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3
-#: What Jupyter Book calls to make a PDF.
-PDF_TOOLS = ("xelatex", "latexmk", "make")
 
 
 @dataclass(frozen=True)
@@ -98,6 +97,7 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
         shutil.rmtree(folders.doctrees, ignore_errors=True)
         forget()
     folders.stamp.unlink(missing_ok=True)
+    (folders.html / pdf.NAME).unlink(missing_ok=True)  # it would show what was built before
     prune(folders.caches, keep=digest)
     (cache / "ledger").mkdir(parents=True, exist_ok=True)
     forget_outdated_pages(root, cache, folders.doctrees)
@@ -157,24 +157,16 @@ def check_links(root: Path) -> int:
     return build(root) or build_other(root, "linkcheck")
 
 
-def make_pdf(root: Path) -> int:
-    """Build the book as one PDF with LaTeX; returns the exit status.
+def print_book(root: Path, output: Path | None = None) -> int:
+    """Build the book, and print it to one PDF; returns the exit status.
 
-    Raises `ResultError` where LaTeX is not installed.
+    Raises `ResultError` where there is no Chromium to print it.
     """
-    missing = [name for name in PDF_TOOLS if shutil.which(name) is None]
-    if missing:
-        raise ResultError(
-            f"a PDF needs LaTeX, and {' and '.join(missing)} cannot be found; on Debian and Ubuntu "
-            "install it with: sudo apt install texlive-xetex texlive-latex-extra "
-            "texlive-fonts-recommended latexmk tex-gyre fonts-freefont-otf. Without LaTeX, print a "
-            "page of the site to a file."
-        )
-    latex = root / "_build" / "latex"
-    shutil.rmtree(latex, ignore_errors=True)  # all that is there would be set, the old too
-    status = build(root) or build_other(root, "pdflatex")
+    status = build(root, output=output)
     if not status:
-        say(f"the PDF: {next(latex.glob('*.pdf'))}")
+        begun = time.monotonic()
+        path = pdf.make_pdf(root, Folders(output or root).html)
+        say(f"printed in {time.monotonic() - begun:.0f} s: {path}")
     return status
 
 
@@ -292,7 +284,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="run every chapter again")
     parser.add_argument("--chapter", metavar="06", help="run this chapter only, and no site")
     parser.add_argument("--links", action="store_true", help="then follow every outgoing link")
-    parser.add_argument("--pdf", action="store_true", help="then make a PDF, with LaTeX")
+    parser.add_argument("--pdf", action="store_true", help="then print it to a PDF")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="where _build shall be")
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
     options = parser.parse_args(arguments)
@@ -300,11 +292,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root = (options.root or repository()).resolve()
         if options.chapter:
             return execute_chapter(root, options.chapter)
+        output = options.output and options.output.resolve()
         if options.pdf:
-            return make_pdf(root)
+            return print_book(root, output)
         if options.links:
             return check_links(root)
-        output = options.output and options.output.resolve()
         return build(root, output=output, force=options.force)
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)

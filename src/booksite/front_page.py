@@ -3,7 +3,7 @@
 - `{result}` (a role): the text that a chapter glued, as `{result}`10-majority mj-level``;
 - `{thumbnail}`: a small picture of a chapter's figure, named by its label;
 - `{term-grid}`: the two-by-two grid of what meets what, and the two terms of a key alone;
-- `{book-links}`: authors, the repository and the PDF, as far as this build knows them.
+- `{book-links}`: authors, the repository where its address is known, and a place for the PDF.
 
 The chapters are read after the front page. So all four leave a mark that is filled when all pages
 are there. A number or a figure that is not there is a warning, which the build treats as an error.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import ast
 import html
 import io
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
+from booksite.pdf import OFFER
 from lnattn.book.style import TERM_COLOURS, TERM_NAMES
 from lnattn.errors import ResultError
 from lnattn.storage import read_json, write_atomically
@@ -79,7 +79,7 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
             elif what == "term-grid":
                 mark.replace_self(nodes.raw("", term_grid(), format="html"))
             else:
-                mark.replace_self(book_links(app, page))
+                mark.replace_self(book_links(app))
         except ResultError as error:
             _log.warning("%s: %s", page, error, type="lnattn", subtype="front_page")
             mark.replace_self(nodes.Text("?"))
@@ -173,22 +173,13 @@ def term_grid() -> str:
 # ---- Links ---------------------------------------------------------------------------------------
 
 
-def book_links(app: Sphinx, page: str) -> nodes.paragraph:
-    """Authors, repository and PDF. The PDF is the one that `make pdf` left, if it did."""
+def book_links(app: Sphinx) -> nodes.paragraph:
+    """Authors, repository, and where `booksite.pdf` puts its link once it has printed the book."""
     parts: list[nodes.Node] = [nodes.Text(f"By {app.config.author}.")]
     address = app.config.html_theme_options.get("repository_url", "")
     if address:
         parts += [nodes.Text(" "), _link("The repository", address), nodes.Text(".")]
-    papers = sorted((Path(app.outdir).parent / "latex").glob("*.pdf"))
-    if papers and app.builder.format == "html":
-        shutil.copy(papers[0], Path(app.outdir) / papers[0].name)
-        target = relative_uri(app.builder.get_target_uri(page), papers[0].name)
-        size = papers[0].stat().st_size / 1e6
-        parts += [
-            nodes.Text(" "),
-            _link("The book as a PDF", target),
-            nodes.Text(f" ({size:.0f} MB)."),
-        ]
+    parts += [nodes.Text(" "), nodes.raw("", OFFER, format="html")]
     return nodes.paragraph("", "", *parts)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from booksite.build import Folders
 from booksite.editions import Edition, assemble
+from booksite.pdf import find_chromium
 from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub
@@ -103,7 +104,10 @@ def lnattn(*words: str) -> int:
 
 
 def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
-    """Build one edition in a process of its own, below `output`; the exit status."""
+    """Build one edition in a process of its own, below `output`; the exit status.
+
+    With Chromium there, the edition is printed to a PDF, which its front page offers.
+    """
     site = os.environ.get("LNATTN_SITE_URL", "").strip().rstrip("/")
     settings: Mapping[str, str] = {
         "LNATTN_MODEL": choice.name,
@@ -111,6 +115,7 @@ def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
         "LNATTN_SITE_URL": f"{site}/{folder}".rstrip("/") if site else "",
     }
     command = [sys.executable, "-m", "booksite.build", "--root", str(root), "--output", str(output)]
+    command += ["--pdf"] if find_chromium() else []
     return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode
 
 

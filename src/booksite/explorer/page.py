@@ -256,15 +256,14 @@ class TokenExplorer(SphinxDirective):
 
 
 class TryThis(SphinxRole):
-    """`{try-this}`text=A cat&head=1``: a link to that view of the explorer; on paper, words."""
+    """`{try-this}`text=A cat&head=1``: a link to that view of the explorer."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """The link; the view is what the explorer writes into the address."""
         view = urlencode(parse_qsl(self.text, strict_parsing=True))
         page = relative_uri(self.env.docname, PAGE)
         link = f'<a class="try-this" href="{page}.html#{view}">Try this in the explorer</a>'
-        on_paper = nodes.raw("", "In the explorer of the book's site", format="latex")
-        return [nodes.raw("", link, format="html"), on_paper], []
+        return [nodes.raw("", link, format="html")], []
 
 
 def _is_used(env: BuildEnvironment) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnattn.book.benchmark_report import Report, frozen, seconds
+from lnattn.book.benchmark_report import Benchmark, Kind, Report, Summary, frozen, seconds
 from lnattn.book.figures import performance
 from lnattn.book.style import use_style
 from lnattn.errors import ResultError
@@ -124,8 +124,8 @@ def test_a_benchmark_is_run_checked_and_frozen(
     text = repr(Report([one]))
     assert "**not reached**" in text
     assert "A note." in text
-    for draw in (performance.speed_ratios, performance.scaling):
-        mpl.pyplot.close(draw([one]))
+    mpl.pyplot.close(performance.scaling([one]))
+    assert one.title in repr(Summary([one]))
     assert runner.main(["poor", "--output", str(out)]) == 1
     assert "returned no what" in capsys.readouterr().err
 
@@ -145,13 +145,12 @@ def test_quick_results_never_replace_the_frozen_ones(
         frozen(tmp_path)
 
 
-@pytest.mark.parametrize("draw", [performance.speed_ratios, performance.scaling])
-def test_the_frozen_results_fit_into_their_figures(draw) -> None:
+def test_the_frozen_results_fit_into_their_figure() -> None:
     """Names so long that they leave an axis no room would be a warning in the page."""
     use_style()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        figure = draw(frozen())
+        figure = performance.scaling(frozen())
         figure.canvas.draw()
     assert min(ax.get_window_extent().width for ax in figure.axes) > figure.bbox.width / 4
     mpl.pyplot.close(figure)
@@ -162,13 +161,41 @@ def test_damaged_results_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ResultError, match="has no 'what'"):
         frozen(tmp_path)
     assert "No benchmark" in repr(Report([]))
-    for draw in (performance.speed_ratios, performance.scaling):
-        with pytest.raises(ResultError, match="run_all"):
-            draw([])
+    with pytest.raises(ResultError, match="run_all"):
+        performance.scaling([])
+
+
+def test_a_row_says_what_was_compared_and_every_comparison_has_one() -> None:
+    rows = [{"method": "slow, a part", "seconds": 1.0}, {"method": "fast", "seconds": 0.01}]
+    rows += [{"method": "matrix products only", "seconds": 0.004}]
+    ratios = [
+        {"of": "slow, a part", "to": "fast", "median": 1234.4, "low": 1.26, "high": 2000.0,
+         "floor": 2000.0},
+        {"of": "matrix products only", "to": "fast", "median": 0.4, "low": 0.25, "high": 0.5,
+         "floor": 0.3},
+        {"of": "fast", "to": "matrix products only", "median": 2.5, "low": 2.0, "high": 4.0,
+         "floor": None},
+    ]  # fmt: skip
+    one = Benchmark("x", "Title: more", "", {}, rows, ratios, [], [], {})
+    assert [one.kind(row["method"]) for row in rows] == [Kind.THEIRS, Kind.OURS, Kind.BOUND]
+    *_, line = repr(Summary([one])).splitlines()
+    assert line == (
+        "| **Title**: fast; *slow, a part* | 10 ms | 12.3 s | **1,230×** | 1.3× – 2,000× "
+        "| 2,000×, missed |"
+    )
+    ends = [line.split(" | ", 1)[1] for line in repr(Summary([one], bounds=True)).splitlines()[2:]]
+    assert ends == [
+        "10 ms | 4 ms | **2.5×** | 2.0× – 4.0× | 3.3× |",
+        "10 ms | 4 ms | **2.5×** | 2.0× – 4.0× | – |",
+    ]
+    count = [len(repr(Summary(frozen(), bounds=bounds)).splitlines()) - 2 for bounds in (0, 1)]
+    assert sum(count) == sum(len(one.ratios) for one in frozen())
+    assert min(count) > 1
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(75.4, "75.4 s"), (0.0712, "71.2 ms"), (3e-6, "3 µs"), (5e-8, "50 ns")]
+    ("value", "text"),
+    [(75.4, "75.4 s"), (16200.0, "4.5 h"), (0.0712, "71.2 ms"), (3e-6, "3 µs"), (5e-8, "50 ns")],
 )
 def test_seconds_get_their_unit(value: float, text: str) -> None:
     assert seconds(value) == text

@@ -1,4 +1,4 @@
-"""Figures of the performance page: speed ratios, and how times grow."""
+"""The figure of the performance page: how times grow, in small panels that are read alike."""
 
 from __future__ import annotations
 
@@ -10,96 +10,67 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, LogLocator, NullFormatter, NullLocator
 
-from lnattn.book.benchmark_report import Benchmark
-from lnattn.book.style import BLUE, GREY, PALETTE, SMALL, VERMILION, WIDTH
+from lnattn.book.benchmark_report import Benchmark, Kind
+from lnattn.book.style import BLUE, GREY, SMALL, VERMILION, WIDTH
 from lnattn.errors import ResultError
 
-_MARKS = "osD^vP"
-
-
-def speed_ratios(benchmarks: Sequence[Benchmark]) -> Figure:
-    """Every ratio on one logarithmic axis: median, range, and the number that was asked for."""
-    entries = [(one, entry) for one in benchmarks for entry in one.ratios]
-    if not entries:
-        raise ResultError("no frozen benchmark has a ratio to draw; run benchmarks/run_all.py.")
-    figure, ax = plt.subplots(figsize=(WIDTH, 1.2 + 0.75 * len(entries)))
-    for row, (one, entry) in enumerate(entries):
-        # Above its mark and not beside it: names this long would leave no room for the axis.
-        name = f"{one.title}\n{entry['of']} / {entry['to']}"
-        ax.text(0, row - 0.3, name, transform=ax.get_yaxis_transform(), fontsize=7.5, va="bottom")
-        ax.plot([entry["low"], entry["high"]], [row, row], color=BLUE, lw=3, alpha=0.45)
-        ax.plot(entry["median"], row, "o", color=BLUE, label="measured" if row == 0 else None)
-        if entry["floor"] is not None:
-            ax.plot(entry["floor"], row, "|", color=VERMILION, ms=16, mew=2.5)
-        ax.annotate(
-            f"{entry['median']:,.{0 if entry['median'] >= 100 else 1}f}×",
-            (max(entry["high"], entry["floor"] or 0), row),
-            textcoords="offset points",
-            xytext=(9, 0),
-            va="center",
-            fontsize=SMALL,
-        )
-    if any(entry["floor"] is not None for _, entry in entries):
-        ax.plot([], [], "|", color=VERMILION, ms=12, mew=2.5, label="asked for")
-    ax.set_yticks([])
-    ax.set_ylim(len(entries) - 0.6, -0.9)
-    ax.axvline(1, color=GREY, lw=1, zorder=0)
-    ax.set(xscale="log", xlabel="times faster")
-    ax.set_xlim(right=ax.get_xlim()[1] * 3)  # room for the last number
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    return figure
+#: Kind of method -> its colour and mark in every panel.
+_LOOKS = {Kind.OURS: (BLUE, "o"), Kind.THEIRS: (VERMILION, "s"), Kind.BOUND: (GREY, "^")}
 
 
 def scaling(benchmarks: Sequence[Benchmark]) -> Figure:
-    """Seconds against each size, log–log, with the fitted power law of each method."""
+    """Seconds against each size, log–log, with the fitted power law and its exponent."""
     panels = [(one, entry) for one in benchmarks for entry in one.growth]
     if not panels:
         raise ResultError("no frozen benchmark says how it grows; run benchmarks/run_all.py.")
     rows = (len(panels) + 1) // 2
-    figure, axes = plt.subplots(rows, 2, figsize=(WIDTH, 2.9 * rows), squeeze=False)
+    figure, axes = plt.subplots(rows, 2, figsize=(WIDTH, 0.6 + 2.05 * rows), squeeze=False)
     for ax, (one, entry) in zip(axes.flat, panels, strict=False):
         _panel(ax, one, entry)
+    for ax in axes[:, 0]:
+        ax.set_ylabel("seconds", fontsize=SMALL)
     for ax in axes.flat[len(panels) :]:
         ax.set_axis_off()
+    handles = [
+        Line2D([], [], color=colour, marker=mark, ls=":", lw=1, label=kind.value)
+        for kind, (colour, mark) in _LOOKS.items()
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=3)
     return figure
 
 
 def _panel(ax: Axes, one: Benchmark, entry: Mapping[str, Any]) -> None:
-    """One panel: points, the fitted line, and the exponent in the legend."""
+    """One size of one benchmark: points and fitted lines, the exponent at the end of each."""
     sizes = np.array(entry["sizes"], dtype=float)
-    for number, (method, times) in enumerate(entry["seconds"].items()):
+    for method, times in entry["seconds"].items():
         known = np.array([time is not None for time in times])
         x, y = sizes[known], np.array([time for time in times if time is not None])
-        colour = PALETTE[number % len(PALETTE)]
-        label = textwrap.fill(method, 30)
+        colour, mark = _LOOKS[one.kind(method)]
+        ax.plot(x, y, mark, color=colour, ms=4)
         if method in entry["slopes"]:
             slope = entry["slopes"][method]
-            label += f": {entry['against']}$^{{{slope:.2f}}}$"
-            level = np.exp(np.mean(np.log(y) - slope * np.log(x)))
-            ax.plot(x, level * x**slope, color=colour, lw=1, ls=":")
-        ax.plot(x, y, _MARKS[number % len(_MARKS)], color=colour, label=label)
+            fitted = np.exp(np.mean(np.log(y) - slope * np.log(x))) * x**slope
+            ax.plot(x, fitted, color=colour, lw=1, ls=":")
+            ax.annotate(
+                f"{slope:.1f}", (x[-1], fitted[-1]), xytext=(5, 0), textcoords="offset points",
+                color=colour, fontsize=SMALL, va="center",
+            )  # fmt: skip
     ax.set(xscale="log", yscale="log")
-    ax.set_xlabel(entry["label"], fontsize=8)
-    ax.set_ylabel("seconds", fontsize=8)
-    ax.set_title(textwrap.fill(one.title, 34), fontsize=8.5)
+    ax.set_xlabel(entry["label"], fontsize=SMALL)
+    ax.set_title(textwrap.shorten(one.title.split(":")[0], 32, placeholder="…"), fontsize=SMALL)
+    ax.margins(x=0.16, y=0.14)
     ax.xaxis.set_major_locator(FixedLocator(sizes.tolist()))
     ax.xaxis.set_minor_locator(NullLocator())
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set_xticks(sizes, [_short(size) for size in sizes], fontsize=7)
-    ax.tick_params(axis="y", which="both", labelsize=7)
+    ax.yaxis.set_major_locator(LogLocator(numticks=4))
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    ax.set_xticks(sizes, [_short(size) for size in sizes])
     ax.yaxis.grid(True)
-    low, high = ax.get_ylim()
-    ax.set_ylim(low, high * (high / low) ** 0.5)  # room for the legend above the points
-    legend = ax.legend(fontsize=7, loc="upper left", handletextpad=0.2, borderaxespad=0.1)
-    legend.set_in_layout(False)  # inside the panel: it must not push the axes together
 
 
 def _short(size: float) -> str:
     if size >= 1e6:
         return f"{size / 1e6:.3g}M"
-    return f"{size / 1000:.3g}k" if size >= 1000 else f"{size:g}"
-
-
-__all__ = ["scaling", "speed_ratios"]
+    return f"{size / 1000:.3g}k" if size >= 5000 else f"{size:g}"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-import lnattn
+import lnattn.studies
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from sphinx.application import Sphinx
@@ -68,6 +68,34 @@ def test_every_page_is_in_the_book() -> None:
     assert not absent, "pages that _toc.yml forgets"
 
 
+#: Pages of one study each: chapter -> page.
+STUDIES = {
+    "06": "affinity", "07": "position", "08": "contribution", "10": "majority",
+    "11": "selectability", "04": "circuits",
+}  # fmt: skip
+_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("chapter", STUDIES)
+def test_the_page_of_a_study_has_an_example_that_runs(chapter, capsys) -> None:
+    page = (ROOT / "book" / f"api-{STUDIES[chapter]}.md").read_text(encoding="utf-8")
+    assert f"</notebooks/{chapter}-" in page
+    (example,) = _CODE.findall(page)
+    exec(compile(example, f"api-{STUDIES[chapter]}.md", "exec"), {})  # trusted: our own file
+    assert capsys.readouterr().out.strip()
+
+
+def test_every_study_has_a_page_of_its_own() -> None:
+    named = [
+        name
+        for page in PAGES
+        for name in documented_by(page.read_text(encoding="utf-8"))
+        if name.startswith("lnattn.studies")
+    ]
+    below = {info.name for info in pkgutil.iter_modules(lnattn.studies.__path__, "lnattn.studies.")}
+    assert set(named) == below
+
+
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> tuple[Sphinx, str, Path]:
     """The pages built alone, with the book's own settings: the application, warnings, and site."""
@@ -75,7 +103,9 @@ def built(tmp_path_factory) -> tuple[Sphinx, str, Path]:
     for page in PAGES:
         # In the book, _toc.yml ties the pages together; here the first one does.
         tree = "\n```{toctree}\n:glob:\n*-*\n```\n" if page.stem == "api" else ""
-        (source / page.name).write_text(page.read_text("utf-8") + tree, encoding="utf-8")
+        # The chapters are not here to be linked to.
+        text = re.sub(r"\{doc\}`([^<`]+?) </notebooks/[^`]+`", r"\1", page.read_text("utf-8"))
+        (source / page.name).write_text(text + tree, encoding="utf-8")
     book = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     settings = book["sphinx"]["config"]
     chosen = ("autodoc", "nitpick", "python_", "maximum_", "toc_object", "myst_heading")
@@ -128,6 +158,8 @@ def test_functions_lead_to_their_source(built) -> None:
     assert 'href="_modules/lnattn/attention/folding.html#fold"' in page
     source = (out / "_modules" / "lnattn" / "attention" / "folding.html").read_text("utf-8")
     assert 'id="fold"' in source
+    study = (out / "api-affinity.html").read_text(encoding="utf-8")
+    assert "are the factors of T^ee" in study, "what the package says of itself"
     index = (out / "_modules" / "index.html").read_text("utf-8")
     listed = re.findall(r'<li><a href="([^"]+)"', index)
     assert len(listed) > 50

@@ -5,8 +5,9 @@ A page names the packages or modules that it documents:
     ```{api} lnattn.attention
     ```
 
-The block becomes one section for each module, with all that is public in it. So a new module
-appears without being listed; only a new package needs its name on some page.
+The block becomes one section for each module, with all that is public in it, after what the package
+says of itself. So a new module appears without being listed; only a new package needs its name on
+some page.
 """
 
 from __future__ import annotations
@@ -46,6 +47,16 @@ def documented_by(page: str) -> dict[str, list[str]]:
     return {name: list(modules_below(name)) for name in names}
 
 
+def opening(package: str) -> str:
+    """The Markdown with the docstring of a package; '' for a module, whose section has it."""
+    found = importlib.import_module(package)
+    said = found.__doc__ if hasattr(found, "__path__") else None
+    if not said:
+        return ""
+    lines = as_restructured_text(inspect.cleandoc(said).splitlines())
+    return "\n".join(["```{eval-rst}", *lines, "```", ""])
+
+
 def section(module: str) -> str:
     """The Markdown that documents one module: what is defined in it, not what it imports."""
     options = "".join(f"   :{name}:\n" for name in ("members", "ignore-module-all", "no-value"))
@@ -62,7 +73,9 @@ def expand(app: Sphinx, document: str, source: list[str]) -> None:
         app.env.metadata[document]["api"] = modules
 
         def sections(match: re.Match[str]) -> str:
-            return "\n".join(section(one) for name in match[1].split() for one in modules[name])
+            names = match[1].split()
+            parts = ([opening(name), *map(section, modules[name])] for name in names)
+            return "\n".join(part for some in parts for part in some)
 
         source[0] = _BLOCK.sub(sections, source[0])
 

@@ -129,12 +129,33 @@ def book(tmp_path_factory):
         yield made
 
 
-def test_every_claim_has_a_row_with_what_was_found(book):
-    found = {row[0].split()[0]: row for row in Rows(book.page("book/claims")).rows if len(row) == 6}
-    assert set(claims()) == set(found) - {"Claim"}
-    assert found["K1"][2:5] == ["error 5e-15, 3 of 4", "✓ holds", "tiny"]
-    assert found["K2"][2:4] == ["\\(b_K\\) < <i>3</i>", "✗ fails: a \\(\\sigma\\) & b"]
-    assert found["K3"][2:5] == ["–", "not yet registered", "–"]
+def test_every_claim_has_one_row_with_a_chip_a_model(book):
+    rows = [row for row in Rows(book.page("book/claims")).rows if len(row) == 4]
+    found = {row[0].split()[0]: row for row in rows[1:]}
+    assert list(found) == list(claims())
+    assert len(rows) == len(claims()) + 1
+    assert found["K1"][3].startswith("✓ holds · tinyerror 5e-15, 3 of 4")
+    assert found["K2"][3].startswith("✗ fails · tiny\\(b_K\\) < <i>3</i> a \\(\\sigma\\) & b")
+    assert found["K3"][2:] == ["–", "not yet registered · test"]
+
+
+def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(book, tmp_path):
+    several = Book(tmp_path)
+    two = [RECORDS[0] | {"model": model, "rule": "less than 1e-9"} for model in ("tiny", '<a "b">')]
+    other = [RECORDS[1] | {"model": m, "rule": f"over {m}"} for m in ("tiny", "else")]
+    several.leave([*two, *other])
+    several.build()
+    page = several.page("book/claims")
+    found = {row[0].split()[0]: row for row in Rows(page).rows if len(row) == 4}
+    assert found["K1"][2] == "less than 1e-9"
+    assert "Rule" not in found["K1"][3]
+    assert found["K2"][2] == "beside each"
+    assert "Rule: over tiny" in found["K2"][3]
+    assert "Rule: over else" in found["K2"][3]
+    assert 'data-model="&lt;a &quot;b&quot;&gt;"' in page
+    assert page.count('<details class="chip') == 4
+    # One chip a claim is unfolded at once.
+    assert len(re.findall('<details class="chip[^>]* open>', page)) == 2
 
 
 def test_links_lead_to_the_cell_and_the_test(book):
@@ -163,7 +184,7 @@ def test_the_sentence_and_the_file_and_the_command_agree(book, monkeypatch, tmp_
 
     publish_ledger(book.out / "claims.json", tmp_path / "ledger")
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path / "ledger"))
-    arguments = argparse.Namespace(id=[], json=True)
+    arguments = argparse.Namespace(id=[], json=True, csv=False)
     command.run(arguments)
     assert json.loads(capsys.readouterr().out) == data["claims"]
     arguments.json = False
@@ -228,13 +249,14 @@ needs_site = pytest.mark.skipif(
 def test_the_built_page_has_every_record_with_all_its_links():
     data = json.loads((SITE / "claims.json").read_text(encoding="utf-8"))
     rows = Rows((SITE / "book" / "claims.html").read_text(encoding="utf-8"))
-    shown = [row for row in rows.rows if len(row) == 6][1:]
+    shown = {row[0].split()[0]: row for row in rows.rows if len(row) == 4}
     records = [(claim["id"], found) for claim in data["claims"] for found in claim["found"]]
     assert records, "no chapter registered anything"
     for claim_id, found in records:
-        same = [row for row in shown if row[0].split()[0] == claim_id and row[4] == found["model"]]
-        assert any(found["verdict"] in row[3] for row in same), (claim_id, found["model"])
-        assert all(row[5].count("·") == 2 for row in same), f"{claim_id} lacks a link"
+        assert f"{found['verdict']} · {found['model']}" in shown[claim_id][3]
+    for claim in data["claims"]:
+        count = shown[claim["id"]][3].count("·")  # one in a chip's name, two between its links
+        assert count >= 3 * len(claim["found"]), f"{claim['id']} lacks a link"
     functions = {found["function"] for _, found in records}
     linked = {link.split("#")[1] for link in rows.links if "/api" in link or "api-" in link}
     plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}

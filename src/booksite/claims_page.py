@@ -13,6 +13,7 @@ from the frozen one, is a warning, and the build treats warnings as errors.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -162,41 +163,62 @@ def the_tally(found: list[Entry]) -> Any:
 
 
 def claims_table(app: Sphinx, page: str, found: list[Entry]) -> nodes.container:
-    """All claims, one row for each record; a claim without any has a row that says so."""
+    """All claims, one row each: what is said, the rule, and a chip for each model asked."""
     rows = []
     for claim in claims().values():
         mine = own_first(claim, (entry for entry in found if entry.id == claim.id))
-        for number, entry in enumerate(mine or [None]):
-            rows.append(_claim_row(app, page, claim, entry))
-            if number == 0:
-                rows[-1]["ids"] = [row_id(claim)]
-    head = ("Claim", "Reported", "Reproduced here", "Holds?", "Model", "Look at")
-    return nodes.container(
-        "", table(head, (28, 16, 22, 14, 9, 11), rows), classes=["claims", "claims-all"]
-    )
+        stated = [nodes.strong("", claim.id), nodes.Text(f" ({claim.source}, {claim.section}) ")]
+        rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
+        ruled = inline(rules[0]) if len(rules) == 1 else [nodes.Text("–")]
+        row = nodes.row(
+            "",
+            _cell([*stated, *inline(claim.statement)]),
+            _cell(inline(claim.reported)),
+            _cell([nodes.Text("beside each")] if len(rules) > 1 else ruled),
+            _chips(app, page, claim, mine, with_rules=len(rules) > 1),
+            ids=[row_id(claim)],
+        )
+        row["classes"] = [f"from-{claim.id[0]}"]
+        rows.append(row)
+    head = ("Claim", "Reported", "Holds if", "Found here")
+    return nodes.container("", table(head, (30, 17, 18, 35), rows), classes=["claims-all"])
 
 
-def _claim_row(app: Sphinx, page: str, claim: Claim, entry: Entry | None) -> nodes.row:
-    stated = [nodes.strong("", claim.id), nodes.Text(f" ({claim.source}, {claim.section}) ")]
-    cells = [[*stated, *inline(claim.statement)], inline(claim.reported)]
-    if entry is None:
-        cells += [[nodes.Text("–")], [nodes.Text("not yet registered")], [nodes.Text("–")]]
-    else:
-        verdict = f"{VERDICTS[entry.verdict]} {entry.verdict}"
-        note = [nodes.Text(": "), *inline(entry.note)] if entry.note else []
-        given = [nodes.Text(verdict), *note]
-        if entry.rule:  # a space: the style sheet, which puts it on a line of its own, may be off
-            given.append(nodes.Text(" "))
-            given.append(nodes.inline("", "", *inline(f"Rule: {entry.rule}"), classes=["rule"]))
-        cells += [inline(entry.reproduced), given, [nodes.Text(entry.model)]]
-    cells.append(links.of_claim(app, page, claim, entry, test_id(claim)))
-    row = nodes.row("", *(_cell(content) for content in cells))
-    row["classes"] = [f"from-{claim.id[0]}", _verdict_class(entry)]
-    return row
+def _chips(
+    app: Sphinx, page: str, claim: Claim, mine: list[Entry], *, with_rules: bool
+) -> nodes.entry:
+    """A chip for each record: verdict and model; unfolded, its number, its note and its links.
+
+    The first is of the model that the claim is about, else of the one that this copy was built on;
+    it is unfolded at once.
+    """
+    if not mine:
+        look = links.of_claim(app, page, claim, None, test_id(claim))
+        return _cell([nodes.Text("not yet registered · "), *look])
+    parts: list[nodes.Node] = []
+    built_on = default_model().name
+    for entry in sorted(mine, key=lambda one: (one.model != claim.model, one.model != built_on)):
+        words = f"{VERDICTS[entry.verdict]} {entry.verdict}"
+        unfolded = "" if parts else " open"
+        model = html.escape(entry.model, quote=True)
+        opening = (
+            f'<details class="chip {_verdict_class(entry)}" data-model="{model}"{unfolded}>'
+            f"<summary>{words} · {model}</summary>"
+        )
+        note = [nodes.Text(" "), *inline(entry.note)] if entry.note else []
+        rule = [nodes.Text(" Rule: "), *inline(entry.rule)] if with_rules and entry.rule else []
+        look = links.of_claim(app, page, claim, entry, test_id(claim))
+        parts += [
+            nodes.raw("", opening, format="html"),
+            nodes.paragraph("", "", nodes.strong("", "", *inline(entry.reproduced)), *note, *rule),
+            nodes.paragraph("", "", *look, classes=["look-at"]),
+            nodes.raw("", "</details>", format="html"),
+        ]
+    return nodes.entry("", *parts)
 
 
-def _verdict_class(entry: Entry | None) -> str:
-    return "verdict-" + (entry.verdict if entry else "none").split(" with ")[0].replace(" ", "-")
+def _verdict_class(entry: Entry) -> str:
+    return f"verdict-{entry.verdict.replace(' ', '-')}"
 
 
 def counts_table(found: list[Entry]) -> nodes.table:

@@ -6,7 +6,7 @@
   const table = place && place.querySelector("table");
   if (!table) return;
 
-  const COLUMNS = { claim: 0, verdict: 3, model: 4 };
+  const COLUMNS = { claim: 0, verdict: 3 };
   const body = table.tBodies[0];
   const text = (row, column) => row.cells[column].textContent.trim();
   const rows = [...body.rows].map((row, order) => ({
@@ -14,9 +14,14 @@
     order,
     words: row.textContent.toLowerCase(),
     from: (row.className.match(/from-(\w)/) || [])[1] || "",
-    verdict: (row.className.match(/verdict-([\w-]+)/) || [])[1] || "",
-    model: text(row, COLUMNS.model),
+    // What was found, a chip each; a claim that nobody registered has one that is not shown.
+    chips: [...row.querySelectorAll(".chip")].map((chip) => ({
+      chip,
+      verdict: chip.className.match(/verdict-([\w-]+)/)[1],
+      model: chip.dataset.model,
+    })),
   }));
+  for (const one of rows) if (!one.chips.length) one.chips = [{ verdict: "none", model: "–" }];
   const VERDICTS = [
     ["holds", "holds"],
     ["holds-in-part", "holds in part"],
@@ -55,10 +60,10 @@
     return field(label, select);
   };
   const present = (options, key) => {
-    const there = new Set(rows.map((one) => one[key]));
+    const there = new Set(rows.flatMap((one) => [one[key], ...one.chips.map((chip) => chip[key])]));
     return options.filter(([value]) => there.has(value));
   };
-  const models = [...new Set(rows.map((one) => one.model))].sort();
+  const models = [...new Set(rows.flatMap((one) => one.chips.map((chip) => chip.model)))].sort();
   const search = field("Words", element("input", { type: "search", name: "words" }));
   const from = choice("from", "Source", present(SOURCES, "from"));
   const verdict = choice("verdict", "Verdict", present(VERDICTS, "verdict"));
@@ -78,8 +83,7 @@
   };
   const compare = {
     claim: (a, b) => number(a) - number(b),
-    verdict: (a, b) => RANK.indexOf(a.verdict) - RANK.indexOf(b.verdict),
-    model: (a, b) => a.model.localeCompare(b.model),
+    verdict: (a, b) => RANK.indexOf(a.chips[0].verdict) - RANK.indexOf(b.chips[0].verdict),
   };
   let sorted = { by: "claim", down: false };
   const heads = {};
@@ -98,11 +102,17 @@
     const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
     let count = 0;
     for (const one of rows) {
+      const asked = one.chips.filter(
+        (chip) =>
+          (!verdict.value || chip.verdict === verdict.value) &&
+          (!model.value || chip.model === model.value),
+      );
+      for (const { chip } of one.chips) if (chip) chip.hidden = true;
+      for (const { chip } of asked) if (chip) chip.hidden = false;
       const fits =
+        asked.length > 0 &&
         words.every((word) => one.words.includes(word)) &&
-        (!from.value || one.from === from.value) &&
-        (!verdict.value || one.verdict === verdict.value) &&
-        (!model.value || one.model === model.value);
+        (!from.value || one.from === from.value);
       one.row.hidden = !fits;
       count += fits;
     }
@@ -117,7 +127,7 @@
         by !== sorted.by ? "none" : sorted.down ? "descending" : "ascending",
       );
     }
-    said.textContent = `${count} of ${rows.length} rows`;
+    said.textContent = `${count} of ${rows.length} claims`;
     remember();
   };
 

@@ -40,6 +40,15 @@ LOOK = """
 (() => {
   const article = document.querySelector('.bd-article') ?? document.body;
   const formulas = [...article.querySelectorAll('.math')];
+  // Wider than a box that hides what is too wide, with no scroll bar to get at it.
+  const cut = part => {
+    for (let box = part; box && box !== article; box = box.parentElement) {
+      const way = getComputedStyle(box).overflowX;
+      if (way === 'auto' || way === 'scroll') return false;
+      if (way !== 'visible' && box.scrollWidth > box.clientWidth + 1) return true;
+    }
+    return false;
+  };
   return {
     formulas: formulas.length,
     rendered: formulas.filter(e => e.querySelector('mjx-container')).length,
@@ -49,6 +58,8 @@ LOOK = """
     nameless: [...article.querySelectorAll('img')].filter(e => !e.alt.trim()).map(e => e.src),
     empty: [...article.querySelectorAll('img')].filter(e => e.naturalWidth === 0).map(e => e.src),
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+    clipped: [...article.querySelectorAll('mjx-container[display], table, td, pre')]
+      .filter(e => cut(e)).slice(0, 5).map(e => e.tagName + ' ' + e.textContent.slice(0, 60)),
     wide: [...article.querySelectorAll('*')]
       .filter(e => e.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
       .slice(0, 5).map(e => e.tagName + '.' + e.className),
@@ -109,6 +120,8 @@ def test_a_page_in_the_browser(page, address, chromium):
     assert not phone["nameless"], "images without alternative text"
     assert not phone["empty"], "images without content"
     assert phone["overflow"] <= 0, f"scrolls sideways at 360 px: {phone['wide']}"
+    assert not phone["clipped"], "cut off at 360 px"
+    assert not desktop["clipped"], "cut off at 1280 px"
     assert desktop["overflow"] <= 0, f"scrolls sideways at 1280 px: {desktop['wide']}"
     assert phone["language"] == "en"
     if page not in SYSTEM_PAGES:

@@ -18,8 +18,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from booksite.pdf import find_chromium
-
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -33,7 +31,13 @@ FLAGS = (
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )
-find = find_chromium
+
+
+def find() -> str | None:
+    """The path of an installed Chromium or Chrome, or None."""
+    from booksite.pdf import find_chromium  # late: conftest checks the shapes of what it imports
+
+    return find_chromium()
 
 
 class Browser:

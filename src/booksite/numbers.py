@@ -41,7 +41,7 @@ def _table(text: str) -> str:
     changed = False
     for column in range(max((max(row, default=0) for row in placed), default=0) + 1):
         cells = [row[column] for row in body if column in row and row[column].name == "td"]
-        said = [text for cell in cells if (text := cell.get_text().strip()) not in _NONE]
+        said = {cell.get_text().strip() for cell in cells} - _NONE
         if said and all(map(is_number, said)):
             for row in placed:
                 if column in row and _span(row[column]) == 1:

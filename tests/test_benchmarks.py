@@ -188,7 +188,9 @@ def test_a_row_says_what_was_compared_and_every_comparison_has_one() -> None:
         "10 ms | 4 ms | **2.5×** | 2.0× – 4.0× | 3.3× |",
         "10 ms | 4 ms | **2.5×** | 2.0× – 4.0× | – |",
     ]
-    count = [len(repr(Summary(frozen(), bounds=bounds)).splitlines()) - 2 for bounds in (0, 1)]
+    count = [
+        len(repr(Summary(frozen(), bounds=bounds)).splitlines()) - 2 for bounds in (False, True)
+    ]
     assert sum(count) == sum(len(one.ratios) for one in frozen())
     assert min(count) > 1
 

@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lnattn.storage import read_json
-
 from lnattn.commands.table import add_forms, print_csv
+from lnattn.storage import read_json
 
 EXAMPLES = """examples:
   lnattn models

@@ -15,9 +15,9 @@ import json
 from pathlib import Path
 from typing import TypeVar
 
-T = TypeVar("T")
-
 from lnattn.commands.table import add_forms, print_csv
+
+T = TypeVar("T")
 
 EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --json

@@ -121,7 +121,7 @@ class Summary:
         return f"| {name} | {' | '.join(times)} | **{_times_as(ratio)}** | {spread} | {asked} |"
 
 
-def _times_as(ratio: float) -> str:
+def _times_as(ratio: float | int) -> str:
     """A ratio with two or three digits that count: '1.4×', '46×', '1,270×'."""
     return f"{float(f'{ratio:.3g}'):,.{1 if ratio < 10 else 0}f}×"
 

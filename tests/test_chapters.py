@@ -17,7 +17,7 @@ ROOT = paths.repository()
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.md"))
 CHAPTERS = [path for path in NOTEBOOKS if path.name[0].isdigit()]
 #: Pages that are being rewritten, for now.
-WAITING = ("04", "11", "cli", "counting", "papers", "performance")
+WAITING = ("cli", "counting", "papers", "performance")
 NOTEBOOKS = [path for path in NOTEBOOKS if not path.name.startswith(WAITING)]
 CHAPTERS = [path for path in CHAPTERS if path in NOTEBOOKS]
 PAGES = [*NOTEBOOKS, *sorted((ROOT / "book").glob("*.md"))]

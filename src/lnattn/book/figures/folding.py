@@ -29,8 +29,8 @@ def where_the_parts_go() -> Figure:
     for place, (text, colour, part) in zip(above, _BEFORE, strict=True):
         _box(ax, place, 1, text, colour)
         ax.plot([place, below[part]], [0.8, 0.2], color=colour, lw=1.2, alpha=0.6, zorder=0)
-    for place, (text, colour) in zip(below, _AFTER, strict=True):
-        _box(ax, place, 0, text, colour)
+    for under, (text, colour) in zip(below, _AFTER, strict=True):
+        _box(ax, under, 0, text, colour)
     ax.set(xlim=(-0.6, 6.6), ylim=(-0.35, 1.35))
     ax.axis("off")
     return figure

@@ -187,6 +187,25 @@ def test_each_edition_knows_its_own_address(tmp_path, monkeypatch):
     ]
 
 
+def test_an_edition_whose_pdf_fails_is_published_without_it(monkeypatch, tmp_path):
+    asked, said = [], []
+    monkeypatch.setattr(publish, "say", said.append)
+
+    def run(command, env, check):
+        asked.append("--pdf" in command)
+        return type("Done", (), {"returncode": 2 if "--pdf" in command else 0})
+
+    monkeypatch.setattr(publish.subprocess, "run", run)
+    monkeypatch.setattr(publish, "find_chromium", lambda: "chromium")
+    assert publish.build(tmp_path, Choice("gpt2", "cached"), tmp_path) == 0
+    assert asked == [True, False]
+    assert "without it" in said[0]
+    asked.clear()
+    monkeypatch.setattr(publish, "find_chromium", lambda: None)
+    assert publish.build(tmp_path, Choice("gpt2", "cached"), tmp_path) == 0
+    assert asked == [False]
+
+
 def test_the_place_for_the_link_is_in_the_themes_pages():
     """The marks that `editions` looks for are those of the theme that is installed."""
     theme = pytest.importorskip("sphinx_book_theme")

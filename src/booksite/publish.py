@@ -106,7 +106,8 @@ def lnattn(*words: str) -> int:
 def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
     """Build one edition in a process of its own, below `output`; the exit status.
 
-    With Chromium there, the edition is printed to a PDF, which its front page offers.
+    With Chromium there, the edition is printed to a PDF, which its front page offers; one that
+    cannot be printed is missed, and the edition published without it.
     """
     site = os.environ.get("LNATTN_SITE_URL", "").strip().rstrip("/")
     settings: Mapping[str, str] = {
@@ -115,8 +116,12 @@ def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
         "LNATTN_SITE_URL": f"{site}/{folder}".rstrip("/") if site else "",
     }
     command = [sys.executable, "-m", "booksite.build", "--root", str(root), "--output", str(output)]
-    command += ["--pdf"] if find_chromium() else []
-    return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode
+    environment = {**os.environ, **settings}
+    if find_chromium():
+        if not subprocess.run([*command, "--pdf"], env=environment, check=False).returncode:
+            return 0
+        say("the edition with its PDF could not be made; without it:")
+    return subprocess.run(command, env=environment, check=False).returncode
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

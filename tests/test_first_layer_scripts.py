@@ -89,7 +89,7 @@ def book_model() -> FirstLayer:
 def tokenizer_data(model: FirstLayer, vocab: int) -> dict[str, Any]:
     from booksite.explorer.texts import token_texts
 
-    layer = first_layer._tokenizer(model)
+    layer = first_layer.tokenizer_facts(model)
     tokens = token_texts(model.tokenizer, vocab)
     return {"tokens": tokens, "merges": layer["merges"], "added": layer["added"]}
 

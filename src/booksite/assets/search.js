@@ -44,7 +44,9 @@ document.addEventListener("DOMContentLoaded", () => {
   const textOf = Search.htmlToText;
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
-    page.querySelectorAll(".math").forEach((one) => (one.textContent = withoutTeX(one.textContent)));
+    page.querySelectorAll(".math").forEach((one) => {
+      one.textContent = withoutTeX(one.textContent).trim();
+    });
     return textOf(page.documentElement.outerHTML, anchor);
   };
 });

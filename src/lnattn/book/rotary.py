@@ -173,11 +173,11 @@ def rotary_study(
 
 
 def _known_pairs(
-    model: FirstLayer, names: Iterable[Sequence[str]] = NAMES
+    model: FirstLayer, names: Iterable[Sequence[str]] | None = None
 ) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
     """Names whose two words are single tokens: (first, second) words, and (query, key) ids."""
     words, ids = [], []
-    for first, second in names:
+    for first, second in NAMES if names is None else names:
         key, query = (token_of(model.tokenizer, f"_{word}") for word in (first, second))
         if key is not None and query is not None:
             words.append((first, second))

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     return int(any(found.values()))
 
 
-#: What was checked: its name, in what it differs, and a word for people.
+# What was checked: its name, in what it differs, and a word for people.
 Checked = tuple[str, list[str], str]
 
 

@@ -25,7 +25,9 @@ def is_finite(tensor: Tensor) -> bool:
 
     The extremes of a tensor are NaN where any entry is, and infinite where the largest are.
     """
-    return tensor.numel() == 0 or all(map(math.isfinite, map(float, torch.aminmax(tensor))))
+    return tensor.numel() == 0 or all(
+        map(math.isfinite, map(float, torch.aminmax(tensor.detach())))
+    )
 
 
 def _check(owner: object, name: str, tensor: Tensor, shape: tuple[int, ...], axes: str) -> None:

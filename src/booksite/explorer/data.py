@@ -32,6 +32,8 @@ RANKS = (3, 3)
 FREQUENT = 5000
 #: A pair of tokens that stand next to each other less often is no habit of the text.
 LEAST_COUNT = 5
+#: Of a long text, only pairs are listed that it holds at least once in so many tokens.
+A_PAIR_IN = 250_000
 #: Longest sentence, in tokens, special ones included: its maps must fit on a phone.
 LONGEST = 64
 #: The page opens on a sub-word piece whose main predecessor makes up at least this share of the
@@ -119,6 +121,11 @@ def frequent_tokens(
     named = [token for token, text in enumerate(texts) if text in set(always)]
     by_count = np.argsort(-counts.unigrams, kind="stable")[:most]
     return np.union1d(by_count, np.array(named, dtype=np.int64))
+
+
+def listed_from(counts: Counts) -> int:
+    """How often tokens must stand next to each other to be listed, by the length of the text."""
+    return max(LEAST_COUNT, counts.tokens // A_PAIR_IN)
 
 
 def main_predecessors(counts: Counts) -> Int[np.ndarray, "vocab"]:

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from booksite.explorer.data import LEAST_COUNT, Explored, Opening, Partners
+from booksite.explorer.data import LEAST_COUNT, Explored, Opening, Partners, listed_from
 from booksite.explorer.first_layer import PER_SHARD, WEIGHT_DIGITS, digits, numbers, packed_rows
 from booksite.explorer.texts import script
 
 #: Terms of a query with a key, and of a key alone.
 PAIR_TERMS, KEY_TERMS = ("ee", "ep", "pe", "pp"), ("e", "p")
-#: Neighbours of a token that are written, of those seen twice; and all predecessors seen
-#: `LEAST_COUNT` times.
+#: Neighbours of a token that are written, of those seen twice; and all predecessors that are seen
+#: as often as `listed_from` says.
 NEIGHBOURS = 5
 #: Digits of a token's id, of a count, of a score (a share of the largest) and of an AUROC (‰).
 ID_DIGITS, COUNT_DIGITS, SCORE_DIGITS, AUROC_DIGITS = 3, 3, 2, 2
@@ -50,6 +50,7 @@ def _index(explored: Explored, about: Mapping[str, Any], start: Mapping[str, Any
         "perShard": PER_SHARD,
         "frequent": 0 if explored.keys is None else len(explored.keys.tokens),
         "leastCount": LEAST_COUNT,
+        "listedFrom": listed_from(explored.counts),
         "largest": largest,
         "auroc": [
             [round(float(x), 3) for x in (mean, low, high)]
@@ -94,6 +95,7 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
     empty where a token has none of these.
     """
     counts, vocab, rank = explored.counts, len(explored.texts), explored.main_rank
+    least = listed_from(counts)
     auroc = np.rint(1000 * np.nan_to_num(explored.study.auroc.T, nan=-1)).astype(np.int64)
     largest = _largest(explored)
     lists = {name: getattr(explored, name) for name in ("keys", "queries", "rest")}
@@ -114,9 +116,7 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
             {
                 "count": [int(counts.unigrams[token]) for token in tokens],
                 "kinds": [len(counts.predecessors(token)[0]) for token in tokens],
-                "before": [
-                    _neighbours(*counts.predecessors(token), LEAST_COUNT) for token in tokens
-                ],
+                "before": [_neighbours(*counts.predecessors(token), least) for token in tokens],
                 "after": [_neighbours(*counts.successors(t)) if t in full else "" for t in tokens],
                 "auroc": [digits(auroc[t], AUROC_DIGITS) if t in known else "" for t in tokens],
                 "rank": [digits(rank[t], ID_DIGITS) if t in usual else "" for t in tokens],

@@ -70,7 +70,7 @@
       keys.set(names[key], other);
       const count = new Map(facts.before).get(key);
       const times = count !== undefined ? `${count.toLocaleString("en")} times`
-        : facts.kinds === 0 ? "never" : `fewer than ${index.leastCount} times`;
+        : facts.kinds === 0 ? "never" : `fewer than ${index.listedFrom} times`;
       const usual = facts.mainRank && facts.before[0];
       words.replaceChildren(
         "In the text, ", tokenElement(names[key]), " stands directly before ",

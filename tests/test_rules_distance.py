@@ -75,6 +75,8 @@ def test_d5_d6_d7():
         ([0.1, -0.1, 0.2], UNDECIDED),
     ):
         assert rules.d5(np.array(row), model="twins").verdict == verdict
+        unlike = rules.d5(np.array(row), ["steps (2 and 9)"], model="twins")
+        assert (unlike.verdict, "steps (2 and 9)" in unlike.note) == (UNDECIDED, True)
     means = np.array([0.3, 0.1, 0.2, 0.4])
     assert rules.d6(means, DISTANCE_TERMS, model="any").verdict == HOLDS
     assert rules.d6(means[::-1].copy(), DISTANCE_TERMS, model="any").verdict == FAILS

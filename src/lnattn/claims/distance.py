@@ -101,13 +101,19 @@ def d4(case: Case, share: Float[np.ndarray, "head"]) -> Outcome:
 
 @rule(
     "Skill (D1) of each model's best head, on the same query tokens and counts. Holds if the 95 % "
-    "interval of the rotary model's minus the other's lies above 0; fails if below; else undecided."
+    "interval of the rotary model's minus the other's lies above 0; fails if below; else "
+    "undecided, as for models that differ in their training and not in their positions alone."
 )
-def d5(case: Case, difference: Float[np.ndarray, "3"]) -> Outcome:
-    """D5, rotary positions leave more to words. difference: mean, low, high."""
+def d5(case: Case, difference: Float[np.ndarray, "3"], unlike: Sequence[str] = ()) -> Outcome:
+    """D5, rotary positions leave more to words.
+
+    difference: mean, low, high; unlike: what the trainings of the two differ in, in words.
+    """
     mean, low, high = difference
     verdict = HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
     note = "" if verdict != UNDECIDED else "more query tokens, or more seeds of both models"
+    if unlike:
+        verdict, note = UNDECIDED, f"the same training for both; they differ in {', '.join(unlike)}"
     return Outcome(verdict, f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]", {"mean": mean}, note)
 
 

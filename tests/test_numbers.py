@@ -54,7 +54,9 @@ def test_columns_of_a_frame_plain_or_styled(html):
 def test_a_table_without_numbers_keeps_its_bytes():
     html = "<table class='x'><tr><th>a<td>b</table><p>3"
     assert aligned(html) == html
-    nested = FRAME[["token"]].to_html()
+    plain = FRAME[["token"]].to_html()
+    assert aligned(plain) == plain
+    nested = "<table><tr><td><table><tr><td>1</td></tr></table></td></tr></table>"
     assert aligned(nested) == nested
 
 

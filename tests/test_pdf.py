@@ -120,6 +120,15 @@ def test_the_pdf_holds_the_numbers_and_the_front_page_offers_it(site):
         pdf.offer(site)
 
 
+def test_the_link_is_in_its_place_once(site):
+    (site / pdf.NAME).write_bytes(b"")
+    for _ in range(2):
+        pdf.offer(site)
+    soup = BeautifulSoup((site / "book" / "index.html").read_text(), "html.parser")
+    [place] = soup.select("#book-as-pdf")
+    assert place.a["href"] == f"../{pdf.NAME}"
+
+
 def test_a_front_page_without_a_place_is_told(site):
     (site / pdf.NAME).write_bytes(b"")
     (site / "book" / "index.html").write_text("<p>")

@@ -34,7 +34,9 @@ def aligned(body: str) -> str:
 def _table(text: str) -> str:
     soup = BeautifulSoup(text, "html.parser")
     rows = [row.find_all(["th", "td"], recursive=False) for row in soup.find_all("tr")]
-    if len({sum(_span(cell) for cell in row) for row in rows}) != 1 or soup.find("table table"):
+    if len({sum(_span(cell) for cell in row) for row in rows}) != 1 or soup.select_one(
+        "table table"
+    ):
         return text  # no grid, so there are no columns
     placed = [_placed(row) for row in rows]
     body = [row for row in placed if any(cell.name == "td" for cell in row.values())]

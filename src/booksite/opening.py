@@ -47,7 +47,7 @@ class Opening(SphinxDirective):
 def minutes(doctree: nodes.document) -> int:
     """Minutes to read a page, at least one: prose and captions, and what one has to look at.
 
-    Neither code and what it prints is counted, nor what lies folded: solutions of exercises.
+    Neither code nor what it prints is counted, nor what lies folded: solutions of exercises.
     """
     prose = (nodes.paragraph, nodes.caption, nodes.title)
     sights = (nodes.figure, nodes.table, nodes.math_block)

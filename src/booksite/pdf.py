@@ -30,7 +30,8 @@ NOT_FOR_PAPER = ("book/api", "book/token-explorer", "book/claim-tests", "book/ex
 #: Parts of a page that are for a screen.
 _SCREEN_ONLY = "script, style, button, .headerlink, .token-explorer, .try-this, details.hide"
 #: Where the front page has its link, once there is a PDF.
-OFFER = '<span id="book-as-pdf"></span>'
+_PLACE = '<span id="book-as-pdf">', "</span>"
+OFFER = "".join(_PLACE)
 _SETTING = Path(__file__).with_name("assets")
 #: Seconds for Chromium to set some hundred pages; it needs one or two dozen.
 _PATIENCE = 600
@@ -155,11 +156,9 @@ def printed(chromium: str, document: Path, target: Path) -> None:
 def offer(site: Path) -> None:
     """Put a link to the PDF on the front page, where its directive has left a place."""
     page, size = site / "book" / "index.html", (site / NAME).stat().st_size
-    link = (
-        f'<span id="book-as-pdf"><a href="../{NAME}">The book as a PDF</a> ({size / 1e6:.0f} MB).'
-    )
+    link = f'<a href="../{NAME}">The book as a PDF</a> ({size / 1e6:.0f} MB).'
     text = page.read_text(encoding="utf-8")
-    begin, end = OFFER.split("></")[0] + ">", "</span>"
+    begin, end = _PLACE
     place = re.compile(f"{re.escape(begin)}.*?{end}")
     if not place.search(text):
         raise ResultError(f"{page} has no place for the link to the PDF.")

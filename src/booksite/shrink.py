@@ -48,12 +48,12 @@ def smaller_notebook(text: str) -> str:
     notebook = json.loads(text)
     for cell in notebook.get("cells", ()):
         for output in cell.get("outputs", ()):
-            found = output.get("data", {}).get("image/png")
+            found = output.get("data", {}).get(PNG)
             if found:
                 # Drawings are files of their own, see booksite.drawings.
                 output.get("metadata", {}).pop(PNG, None)
                 picture = smaller_png(base64.b64decode("".join(found)))
-                output["data"]["image/png"] = base64.b64encode(picture).decode()
+                output["data"][PNG] = base64.b64encode(picture).decode()
     return json.dumps(notebook, indent=1, ensure_ascii=False, sort_keys=True) + "\n"
 
 

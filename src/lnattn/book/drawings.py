@@ -78,7 +78,7 @@ def _pictures(figure: Figure) -> Iterator[None]:
 
 def csv_of(figure: Figure) -> str:
     """What a figure draws, a row a point: lines, bars, points, cells of a map, shaded areas."""
-    rows = [row for ax in figure.axes for row in _rows_of(ax, figure.axes.index(ax))]
+    rows = [row for number, ax in enumerate(figure.axes) for row in _rows_of(ax, number)]
     if len(rows) > MOST_ROWS:
         rows = [row for row in rows if row[1] != "area"]
     out = io.StringIO()

@@ -16,6 +16,7 @@ from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.folding import fold
 from lnattn.attention.relative import mean_vectors
 from lnattn.book.small_models import by_position, later_half
+from lnattn.book.trained_model import tokens_seen
 from lnattn.claims.survey import dealt_anew
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
@@ -261,7 +262,7 @@ def side_by_side(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     rows = {
         record["name"]: {
             "layers, width, heads": "{layers}, {d_model}, {heads}".format(**record["plan"]),
-            "tokens of training": f"{record['tokens'].get('seen', 0):,}",
+            "tokens of training": f"{tokens_seen(record):,}",
             "seed": record["plan"]["seed"],
             "held-out loss": f"{record['held_out_loss']:.3f}",
             "Kneser–Ney bigrams": f"{record['baselines']['bigram_kneser_ney']:.3f}",

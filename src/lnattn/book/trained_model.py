@@ -15,7 +15,7 @@ from lnattn.claims.verdicts import listed_words
 def facts(record: Mapping[str, Any]) -> dict[str, Any]:
     """Numbers and phrases for the prose, as `page.glue_all` takes them."""
     plan, tokens, losses = record["plan"], record["tokens"], record["baselines"]
-    seen = tokens.get("seen", record["log"][-1]["step"] * plan["batch"] * plan["context"])
+    seen = tokens_seen(record)
     loss, counted = record["held_out_loss"], losses["bigram_kneser_ney"]
     below = loss < counted
     return {
@@ -44,6 +44,12 @@ def facts(record: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def tokens_seen(record: Mapping[str, Any]) -> int:
+    """Tokens that a model was trained on, each as often as it was shown."""
+    plan = record["plan"]
+    return record["tokens"].get("seen", record["log"][-1]["step"] * plan["batch"] * plan["context"])
+
+
 def corpus_files(items: Iterable[Mapping[str, Any]]) -> str:
     """The files or data sets of a corpus, for a sentence: 'a.jsonl (1.2 MB) and wikitext-103'."""
     return listed_words(
@@ -60,20 +66,20 @@ def beside_its_twin(twin: Mapping[str, int | float] | None) -> str:
             "this model has none yet."
         )
     return (
-        "A twin trained alike, whose attention sees its own token only, has "
-        f"{twin['held_out_loss_of_twin']:.2f} nats after {twin['step']:,} steps, where the model "
-        f"has {twin['held_out_loss']:.2f}: {attention_is_worth(twin)}."
+        "A twin trained alike, whose attention sees its own token only, had "
+        f"{twin['held_out_loss_of_twin']:.2f} nats where the model had "
+        f"{twin['held_out_loss']:.2f}: {attention_is_worth(twin)}."
     )
 
 
 def attention_is_worth(twin: Mapping[str, int | float] | None) -> str:
-    """The difference of the two losses in words: what attention to other tokens is worth."""
+    """The difference of the two losses in words: what attention to other tokens was worth then."""
     if not twin:
         return "what attention to other tokens is worth has not been measured in it"
     gain = twin["held_out_loss_of_twin"] - twin["held_out_loss"]
     if gain <= 0:
-        return "attention to other tokens has not helped it"
-    return f"attention to other tokens is worth {gain:.2f} nats a token"
+        return f"at step {twin['step']:,} attention to other tokens had not helped it"
+    return f"at step {twin['step']:,} attention to other tokens was worth {gain:.2f} nats a token"
 
 
 def overfitting(log: Iterable[Mapping[str, int | float]]) -> str:

@@ -275,7 +275,7 @@ def m11(case: Case, before: float, after: float, moved: float) -> Outcome:
     even = abs(before - 0.5) <= case.error and abs(after) <= case.error
     return Outcome(
         HOLDS if even else FAILS,
-        f"exponent {before:.2f} before, {abs(after):.2f} after",
+        f"exponent {before:.2f} before, {after:z.2f} after",
         {"before": before, "after": after},
         f"|feat| must be that of a head: with the model's, a weight moves by up to {moved:.2f}",
     )

@@ -170,7 +170,7 @@ def s5(
     """
     blunt = bool((previous <= itself).all() and (previous <= case.previous).all())
     words = f"GPT-2: at most {previous.max():.2f} on the previous token by position"
-    sharper = np.logical_or.reduce(previous > itself)
+    sharper = np.any(previous > itself, axis=0)
     if sharper.any():
         words += f", more than on itself in head {heads_where(sharper)}"
     pairs = _of_cells(cells)

@@ -64,6 +64,7 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
         "causal": True,
         "scale": _scale(cfg, layer),
         "window": int(cfg.window_size) if local else None,
+        "ln": _norm(cfg, block),
     }
     about = {
         "tokenizer": model.tokenizer,
@@ -74,7 +75,7 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
         },
         "layer": layer,
     }
-    settings["ln"], W_E = _norm(cfg, block), model.W_E.detach().cpu()
+    W_E = model.W_E.detach().cpu()
     if not rotary:
         embeddings = Embeddings(W_E, model.W_pos.detach().cpu())
         return FirstLayer(embeddings, AttentionLayer(**weights, **settings), **about)
@@ -93,7 +94,8 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
 
 def _norm(cfg: Any, block: Any) -> LayerNorm | RMSNorm:
     """The norm before the attention; γ = 1 and β = 0 where TransformerLens has folded them."""
-    centred, folded = cfg.normalization_type.startswith("LN"), cfg.normalization_type[-3:] == "Pre"
+    kind = cfg.normalization_type
+    centred, folded = kind.startswith("LN"), kind.endswith("Pre")
     if folded:  # the module has no gain and bias any more
         gamma = block.attn.W_Q.detach().cpu().new_ones(cfg.d_model)
     else:

@@ -29,11 +29,6 @@ from lnattn.training.loop import held_out_loss, train
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.state import stored_weights
 
-#: What a card says of the counts; an embedded model may share another one's.
-COUNTS_LINE = (
-    "`counts.npz`: unigram and bigram counts of the training text; document ends are tokens"
-)
-
 
 def train_book_model(
     sources: Sequence[str | Path],
@@ -168,8 +163,11 @@ def beside_twin(folder: Path | str, twin: Path | str) -> dict[str, int | float]:
     }
 
 
-def model_card(record: Mapping[str, Any]) -> str:
-    """A README for the model's folder, all of its numbers taken from the training record."""
+def model_card(record: Mapping[str, Any], counts_of: str | None = None) -> str:
+    """A README for the model's folder, all of its numbers taken from the training record.
+
+    counts_of: the model whose counts of the training text are these ones too, if it has none.
+    """
     plan, losses = record["plan"], record["baselines"]
     files = "\n".join(
         f"- {role}: " + ", ".join(f"`{key}` {value}" for key, value in item.items())
@@ -177,6 +175,11 @@ def model_card(record: Mapping[str, Any]) -> str:
         for item in items
     )
     kind = {"gpt2": "GPT-2", "llama": "Llama"}[plan["architecture"]]
+    counts = (
+        "`counts.npz`: unigram and bigram counts of the training text; document ends are tokens"
+    )
+    if counts_of is not None:
+        counts = f"the counts of its training text are {counts_of}'s"
     tokens, licence = record["tokens"], record.get("licence_of_text")
     card = f"""# {record["name"]}
 
@@ -196,7 +199,7 @@ A twin whose tokens see themselves alone, after {twin["tokens"]} tokens of the s
 """
     card += f"""
 - `model.safetensors`: float16, to be computed with in float32; sha256 {record["weights_sha256"]}
-- {COUNTS_LINE}
+- {counts}
 - `training.json`: plan, log of losses, versions, corpus checksums
 
 Corpus:

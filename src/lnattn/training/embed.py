@@ -20,7 +20,7 @@ from lnattn.models.checkpoints import BOOK_MODELS, load_first_layer
 from lnattn.paths import data_folder
 from lnattn.storage import read_json, sha256_of_file, write_atomically
 from lnattn.text.counts import Counts
-from lnattn.training.book_model import COUNTS_LINE, model_card
+from lnattn.training.book_model import model_card
 
 #: Bytes that an embedded model's weights may have.
 LARGEST = 16_000_000
@@ -43,9 +43,7 @@ def embed(run: Path | str) -> Path:
     folder = data_folder() / record["name"]
     counts = Counts.load(run / "counts.npz")
     twin = _with_the_same(counts, record["name"])
-    card = model_card(record)
-    if twin is not None:
-        card = card.replace(COUNTS_LINE, f"the counts of its training text are {twin}'s")
+    card = model_card(record, counts_of=twin)
     copied = [*_FILES, *(() if twin else ("counts.npz", "counts.json"))]
     for name in ("model.safetensors", *copied):
         with (run / name).open("rb") as source:

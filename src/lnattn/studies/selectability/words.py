@@ -135,8 +135,7 @@ def _marked(model: GPT2LMHeadModel, bpe: Any, text: str, bold: Sequence[str]) ->
     owner = np.repeat(np.arange(len(words)), [len(piece) for piece in pieces])
     ids = [token for piece in pieces for token in piece]
     marks = [
-        np.logical_or.reduce(unselectable_tokens(model, ids, searched))
-        for searched in (False, True)
+        np.any(unselectable_tokens(model, ids, searched), axis=0) for searched in (False, True)
     ]
     exact, searched = (
         tuple(bool(mark[owner == i].any()) for i in range(len(words))) for mark in marks

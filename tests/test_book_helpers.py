@@ -102,7 +102,7 @@ def test_a_wrong_format_is_refused():
 )
 def test_glued_text_arrives_in_the_prose_unchanged(monkeypatch, value, spec, text):
     """The role evaluates what was glued as a Python literal; the text must survive that."""
-    myst_nb = pytest.importorskip("myst_nb")
+    myst_nb = pytest.importorskip("myst_nb", reason="MyST-NB is absent: pip install .[book]")
     from myst_nb.core.variables import format_plain_text
 
     kept = {}

@@ -144,6 +144,7 @@ def barriers(tab, page: str) -> tuple[list[str], list[str]]:
     return light, accessibility.violations(tab, accessibility.CONTRAST)
 
 
+# It tries axe-core itself, which a package of the extra `test` carries.
 @pytest.mark.skipif(accessibility.find() is None, reason="axe-core absent: pip install .[test]")
 def test_the_checker_of_accessibility_runs(address, chromium):
     """On a page that is spoilt on purpose."""

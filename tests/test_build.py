@@ -129,7 +129,10 @@ def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypa
     chosen = build.environment(tmp_path, folders, tmp_path / "cache", Choice("m", "a reason"))
     assert chosen["LNATTN_MODEL"] == "m"
     assert chosen["LNATTN_MODEL_WHY"] == "a reason"
-    manager = pytest.importorskip("jupyter_client.kernelspec").KernelSpecManager
+    kernelspec = pytest.importorskip(
+        "jupyter_client.kernelspec", reason="Jupyter is absent: pip install .[book]"
+    )
+    manager = kernelspec.KernelSpecManager
     assert manager().get_kernel_spec("python3").argv == ["wrong"]
     monkeypatch.setenv("JUPYTER_PATH", chosen["JUPYTER_PATH"])
     assert manager().get_kernel_spec("python3").argv[0] == sys.executable
@@ -239,7 +242,7 @@ kernelspec:
 @pytest.fixture
 def book(tmp_path, monkeypatch):
     """A book of one chapter with this repository's settings."""
-    pytest.importorskip("jupyter_book")
+    pytest.importorskip("jupyter_book", reason="Jupyter Book is absent: pip install .[book]")
     monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
     for name in ("_config.yml", "book/references.bib", "book/static", "book/images"):
         target = tmp_path / name

@@ -141,7 +141,9 @@ def test_a_damaged_record_is_one_sentence(tmp_path, output):
 
 def test_a_record_reaches_the_output_of_its_cell(monkeypatch, tmp_path):
     """In a notebook, `register` also displays the record under a type that nothing shows."""
-    display = pytest.importorskip("IPython.display")
+    display = pytest.importorskip(
+        "IPython.display", reason="IPython is absent: pip install .[book]"
+    )
     from lnattn.claims import ledger
 
     shown = []

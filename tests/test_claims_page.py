@@ -6,9 +6,7 @@ Skipped, by name, where Sphinx (the extra `book`) is not installed.
 from __future__ import annotations
 
 import argparse
-import io
 import json
-import os
 import re
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
@@ -19,8 +17,8 @@ import pytest
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 from docutils import nodes
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace, patch_docutils
+from site_pages import SITE, needs_site
+from small_site import build
 
 from booksite import downloads, head
 from lnattn import paths
@@ -55,7 +53,7 @@ class Book:
     """A book of four pages below a folder, with the records that its chapter 03 left."""
 
     def __init__(self, folder: Path) -> None:
-        self.source, self.out = folder / "source", folder / "_build" / "html"
+        self.folder, self.source, self.out = folder, folder / "source", folder / "_build" / "html"
         (self.source / "tests").mkdir(parents=True)
         for path in (ROOT / "tests").glob("test_*.py"):
             (self.source / "tests" / path.name).symlink_to(path)
@@ -74,21 +72,14 @@ class Book:
 
     def build(self, **settings) -> str:
         """Build it; returns the warnings."""
-        settings = {
+        own = {
             "extensions": ["myst_parser", "booksite"],
             "myst_enable_extensions": ["dollarmath"],
             "exclude_patterns": ["tests"],
             "project": "Tiny book",
-            "html_theme": "basic",
-        } | settings
-        said = io.StringIO()
-        with patch_docutils(), docutils_namespace():
-            app = Sphinx(
-                self.source, None, self.out, self.out.parent / "doctrees", "html",
-                confoverrides=settings, status=None, warning=said,
-            )  # fmt: skip
-            app.build()
-        return said.getvalue()
+        }
+        self.out, warnings, _ = build(self.folder, **(own | settings))
+        return warnings
 
     def page(self, name: str) -> str:
         return (self.out / f"{name}.html").read_text(encoding="utf-8")
@@ -238,11 +229,6 @@ def test_a_number_that_differs_from_the_frozen_one_is_a_warning(tmp_path, monkey
 
 
 # --- the book itself, where it is built --------------------------------------------------------
-
-SITE = Path(os.environ.get("LNATTN_SITE", ROOT / "_build" / "html"))
-needs_site = pytest.mark.skipif(
-    not (SITE / "claims.json").is_file(), reason="the site is not built here; run: make book"
-)
 
 
 @needs_site

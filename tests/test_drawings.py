@@ -139,8 +139,7 @@ def test_shaded_areas_go_where_there_are_too_many_rows() -> None:
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e '.[book]'")
-from sphinx.application import Sphinx  # noqa: E402
-from sphinx.util.docutils import docutils_namespace, patch_docutils  # noqa: E402
+from small_site import build  # noqa: E402
 
 from booksite.drawings import FOLDER, zipped  # noqa: E402
 
@@ -173,23 +172,14 @@ ax.plot([1, 2], [3, 4]);
 def test_a_page_offers_both_and_shows_the_picture(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("LNATTN_DRAWINGS", "yes")
     monkeypatch.setenv("MPLBACKEND", "module://matplotlib_inline.backend_inline")
-    source, out = tmp_path / "source", tmp_path / "_build" / "html"
-    source.mkdir()
-    (source / "index.md").write_text(CHAPTER)
-    settings = {
-        "extensions": ["myst_nb", "booksite.drawings", "booksite.shrink"],
-        "nb_execution_mode": "force",
+    out, warnings, _ = build(
+        tmp_path,
+        {"index.md": CHAPTER},
+        extensions=["myst_nb", "booksite.drawings", "booksite.shrink"],
+        nb_execution_mode="force",
         # Not Sphinx's own default, which myst_nb would change for every later build.
-        "source_suffix": {".md": "myst-nb"},
-        "html_theme": "basic",
-    }
-    said = io.StringIO()
-    with patch_docutils(), docutils_namespace():
-        app = Sphinx(
-            source, None, out, out.parent / "doctrees", "html",
-            confoverrides=settings, status=None, warning=said,
-        )  # fmt: skip
-        app.build()
+        source_suffix={".md": "myst-nb"},
+    )
     page = (out / "index.html").read_text("utf-8")
     with zipfile.ZipFile(out / FOLDER / "fig-one.zip") as archive:
         rows = archive.read("fig-one.csv").decode().splitlines()
@@ -201,7 +191,7 @@ def test_a_page_offers_both_and_shows_the_picture(tmp_path, monkeypatch) -> None
     assert shown[1] == shown[2]
     assert (out / shown[1]).is_file()
     assert ".png" in page
-    assert not said.getvalue()
+    assert not warnings
     notebook = json.loads((out.parent / "jupyter_execute" / "index.ipynb").read_text())
     assert set(notebook["cells"][1]["outputs"][-1]["metadata"]) == {drawings.PNG}
     from booksite.shrink import smaller_notebook

@@ -61,11 +61,12 @@ def received(text: str) -> Any:
 def run(request) -> Iterator[Callable[[str, Any], Any]]:
     """Evaluates an expression of `data` after the two scripts."""
     if request.param == "node":
-        if node() is None:
-            pytest.skip("Node.js is not installed here")
+        if node() is None:  # a second engine for the scripts, beside the browser's; pip has none
+            pytest.skip("Node.js is not installed here; apt-get install nodejs")
         yield lambda expression, data: in_node(SCRIPTS, expression, data)
         return
     if browser.find() is None:
+        # Node runs the same scripts above, but has no page to be loaded into.
         pytest.skip("no Chromium is installed here; apt-get install chromium")
     tab = request.getfixturevalue("chromium").open()
     yield lambda expression, data: in_page(tab, SCRIPTS, expression, data)

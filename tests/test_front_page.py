@@ -17,8 +17,7 @@ import pytest
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 from PIL import Image
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace, patch_docutils
+from small_site import build
 
 from booksite import front_page, pdf
 from lnattn import paths
@@ -56,37 +55,29 @@ Caption.
 """
 
 
-def build(folder: Path, index: str = INDEX, **settings: object) -> tuple[str, str]:
+def page_of(folder: Path, index: str = INDEX, **settings: object) -> tuple[str, str]:
     """The front page of a book of two pages, and the warnings."""
-    source, out = folder / "source", folder / "_build" / "html"
-    (source / "notebooks").mkdir(parents=True, exist_ok=True)
-    (source / "index.md").write_text(index)
-    (source / "notebooks" / "05-six-terms.md").write_text(CHAPTER)
+    (folder / "source" / "notebooks").mkdir(parents=True, exist_ok=True)
     noise = Image.effect_noise((1500, 900), 80).convert("RGB")
-    noise.save(source / "notebooks" / "figure.png")
+    noise.save(folder / "source" / "notebooks" / "figure.png")
     glue = folder / "_build" / "jupyter_execute" / "notebooks" / "05-six-terms.glue.json"
     glue.parent.mkdir(parents=True, exist_ok=True)
     texts = {"words": "'3.1 <times>'", "plain": "12"}
     glue.write_text(json.dumps({k: {"data": {"text/plain": v}} for k, v in texts.items()}))
-    settings = {
-        "extensions": ["myst_parser", "booksite.front_page", "booksite.explorer.page"],
-        "html_theme": "basic",
-        "author": "Some & one",
-    } | settings
-    said = io.StringIO()
-    with patch_docutils(), docutils_namespace():
-        app = Sphinx(
-            source, None, out, out.parent / "doctrees", "html",
-            confoverrides=settings, status=None, warning=said,
-        )  # fmt: skip
-        app.build()
-    return (out / "index.html").read_text(encoding="utf-8"), said.getvalue()
+    out, warnings, _ = build(
+        folder,
+        {"index.md": index, "notebooks/05-six-terms.md": CHAPTER},
+        extensions=["myst_parser", "booksite.front_page", "booksite.explorer.page"],
+        author="Some & one",
+        **settings,
+    )
+    return (out / "index.html").read_text(encoding="utf-8"), warnings
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory) -> tuple[Path, str, str]:
     folder = tmp_path_factory.mktemp("book")
-    return folder, *build(folder)
+    return folder, *page_of(folder)
 
 
 def test_numbers_of_a_chapter_are_shown_as_text(built) -> None:
@@ -115,7 +106,7 @@ def test_a_transparent_figure_gets_a_white_ground() -> None:
 
 def test_what_is_not_there_is_a_warning(tmp_path) -> None:
     index = "# Start\n\n{result}`05-six-terms nothing`\n\n```{thumbnail} fig-nothing\n```\n"
-    page, warnings = build(tmp_path, index)
+    page, warnings = page_of(tmp_path, index)
     assert "glues no 'nothing'; name another result" in warnings
     assert "no figure is labelled 'fig-nothing'; name another one" in warnings
     assert "?" in page

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import html
-import io
 import re
 
 import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace, patch_docutils
+from small_site import build
 
 from booksite import glossary
 from lnattn.book.style import TERM_NAMES
@@ -73,23 +71,17 @@ def test_a_wrong_glossary_is_one_sentence(tmp_path, text, said) -> None:
 
 
 def test_notes_are_put_on_symbols_alone(tmp_path) -> None:
-    source, out = tmp_path / "source", tmp_path / "html"
-    (source / "book").mkdir(parents=True)
-    (source / glossary.FILE).write_text(FILE)
-    (source / "index.md").write_text(PAGE)
-    (source / "book" / "notation.md").write_text("---\norphan: true\n---\n# Notation\n\n$T^{ee}$\n")
-    said = io.StringIO()
-    settings = {
-        "extensions": ["myst_parser", "booksite.glossary"],
-        "myst_enable_extensions": ["dollarmath"],
-        "html_theme": "basic",
+    pages = {
+        glossary.FILE.as_posix(): FILE,
+        "index.md": PAGE,
+        "book/notation.md": "---\norphan: true\n---\n# Notation\n\n$T^{ee}$\n",
     }
-    with patch_docutils(), docutils_namespace():
-        app = Sphinx(
-            source, None, out, tmp_path / "doctrees", "html",
-            confoverrides=settings, status=None, warning=said,
-        )  # fmt: skip
-        app.build()
+    out, warnings, _ = build(
+        tmp_path,
+        pages,
+        extensions=["myst_parser", "booksite.glossary"],
+        myst_enable_extensions=["dollarmath"],
+    )
     page = (out / "index.html").read_text("utf-8")
     notes = [html.unescape(note) for note in re.findall('data-note="([^"]*)"', page)]
     assert notes == ['token → token: a "note" & \\(e_i < 1\\)'] * 2
@@ -97,4 +89,4 @@ def test_notes_are_put_on_symbols_alone(tmp_path) -> None:
         r'class="symbol"[^>]*><span class="math[^>]*>\\\(T\^\{ ee \}\\\)</span></span>', page
     )
     assert "data-note" not in (out / "book" / "notation.html").read_text("utf-8")
-    assert not said.getvalue()
+    assert not warnings

@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("sphinx_book_theme", reason="the book's theme is absent: pip install .[book]")
 
+import pydata_sphinx_theme  # below the book's theme
 from fontTools.ttLib import TTFont
+from small_site import build
 
 from booksite import icons
 
@@ -23,28 +25,22 @@ UNUSED = {"anchor": 0xF13D, "github": 0xF09B, "paper-plane": 0xF1D8}
 @pytest.fixture(scope="module")
 def site(tmp_path_factory) -> Path:
     """Two pages in the book's theme, made by Sphinx itself."""
-    from sphinx.application import Sphinx
-    from sphinx.util.docutils import docutils_namespace
-
-    place = tmp_path_factory.mktemp("light")
-    (place / "conf.py").write_text(
-        "project = 'Test'\nhtml_theme = 'sphinx_book_theme'\nhtml_last_updated_fmt = '%Y'\n"
-        "extensions = ['booksite.icons', 'booksite.light']\n"
-        "html_static_path = ['static']\n"
+    pages = {
+        "static/more.js": "const mine = 'fa-dragon';",
+        "index.rst": "Title\n=====\n\n.. note:: Seen so far.\n\n.. toctree::\n\n   other\n",
+        "other.rst": "Other\n=====\n\nWords.\n",
+    }
+    out, warnings, _ = build(
+        tmp_path_factory.mktemp("light"),
+        pages,
+        project="Test",
+        html_theme="sphinx_book_theme",
+        html_last_updated_fmt="%Y",
+        extensions=["booksite.icons", "booksite.light"],
+        html_static_path=["static"],
     )
-    (place / "static").mkdir()
-    (place / "static" / "more.js").write_text("const mine = 'fa-dragon';")
-    text = "Title\n=====\n\n.. note:: Seen so far.\n\n.. toctree::\n\n   other\n"
-    (place / "index.rst").write_text(text)
-    (place / "other.rst").write_text("Other\n=====\n\nWords.\n")
-    said = io.StringIO()
-    with docutils_namespace():  # or the next app of this process finds its nodes registered
-        app = Sphinx(
-            place, place, place / "html", place / "doctrees", "html", status=said, warning=said
-        )  # fmt: skip
-        app.build()
-    assert app.statuscode == 0, said.getvalue()
-    return place / "html"
+    assert not warnings
+    return out
 
 
 def fonts_in(styles: str) -> list[TTFont]:
@@ -83,7 +79,7 @@ def test_icons_that_the_theme_names_by_their_characters_stay(site):
 
 
 def test_brands_are_embedded_where_a_page_asks_for_one(site, tmp_path):
-    theme = Path(pytest.importorskip("pydata_sphinx_theme").__file__).parent
+    theme = Path(pydata_sphinx_theme.__file__).parent
     static = theme / "theme" / "pydata_sphinx_theme" / "static"
     for part in (icons.STYLES, *(icons.FONTS / f"{name}.ttf" for name in icons.FACES)):
         (tmp_path / part).parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +94,7 @@ def test_brands_are_embedded_where_a_page_asks_for_one(site, tmp_path):
 
 
 def test_the_same_icons_give_the_same_bytes(site, tmp_path):
-    font = Path(pytest.importorskip("pydata_sphinx_theme").__file__).parent.joinpath(
+    font = Path(pydata_sphinx_theme.__file__).parent.joinpath(
         "theme", "pydata_sphinx_theme", "static", "vendor", "fontawesome", "webfonts",
         "fa-solid-900.ttf",
     )  # fmt: skip

@@ -62,7 +62,8 @@ def test_a_table_without_numbers_keeps_its_bytes():
 
 def test_a_head_over_several_columns_stays_where_it_is():
     html = (
-        "<table><tr><th></th><th colspan=2>both</th></tr><tr><th></th><th>one</th><th>two</th></tr>"
-        "<tr><th>r</th><td>1</td><td>x</td></tr></table>"
+        "<table><tr><th></th><th colspan=2>both</th><th>last</th></tr>"
+        "<tr><th></th><th>one</th><th>two</th><th>three</th></tr>"
+        "<tr><th>r</th><td>1</td><td>x</td><td>5</td></tr></table>"
     )
-    assert marked(aligned(html)) == ["one", "1"]
+    assert marked(aligned(html)) == ["last", "one", "three", "1", "5"]

@@ -208,7 +208,9 @@ def test_an_edition_whose_pdf_fails_is_published_without_it(monkeypatch, tmp_pat
 
 def test_the_place_for_the_link_is_in_the_themes_pages():
     """The marks that `editions` looks for are those of the theme that is installed."""
-    theme = pytest.importorskip("sphinx_book_theme")
+    theme = pytest.importorskip(
+        "sphinx_book_theme", reason="the book's theme is absent: pip install .[book]"
+    )
     folder = Path(theme.__file__).parent / "theme" / "sphinx_book_theme"
     text = "".join(path.read_text() for path in folder.rglob("*.html"))
     assert 'class="article-header-buttons"' in text
@@ -221,7 +223,7 @@ LONG_PAGE = """<html><body><header>{buttons}</header><main id="main-content">
 <script src="{script}"></script></body></html>"""
 
 
-@pytest.mark.skipif(browser.find() is None, reason="no Chromium is installed here")
+@pytest.mark.skipif(browser.find() is None, reason="no Chromium; apt-get install chromium")
 def test_the_link_leads_to_the_place_that_is_being_read(tmp_path, chromium):
     script = ROOT / "src" / "booksite" / "assets" / "reading.js"
     both = []

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import io
 import pkgutil
 import re
 from pathlib import Path
@@ -18,8 +17,7 @@ import yaml
 import lnattn.studies
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-from sphinx.application import Sphinx
-from sphinx.util.docutils import docutils_namespace
+from small_site import build
 
 from booksite.reference import documented_by, modules_below
 
@@ -97,39 +95,27 @@ def test_every_study_has_a_page_of_its_own() -> None:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory) -> tuple[Sphinx, str, Path]:
-    """The pages built alone, with the book's own settings: the application, warnings, and site."""
-    source, out = tmp_path_factory.mktemp("pages"), tmp_path_factory.mktemp("site")
+def built(tmp_path_factory) -> tuple:
+    """The pages built alone, with the book's own settings: the site, warnings, and application."""
+    pages = {}
     for page in PAGES:
         # In the book, _toc.yml ties the pages together; here the first one does.
         tree = "\n```{toctree}\n:glob:\n*-*\n```\n" if page.stem == "api" else ""
         # The chapters are not here to be linked to.
         text = re.sub(r"\{doc\}`([^<`]+?) </notebooks/[^`]+`", r"\1", page.read_text("utf-8"))
-        (source / page.name).write_text(text + tree, encoding="utf-8")
+        pages[page.name] = text + tree
     book = yaml.safe_load((ROOT / "_config.yml").read_text(encoding="utf-8"))
     settings = book["sphinx"]["config"]
     chosen = ("autodoc", "nitpick", "python_", "maximum_", "toc_object", "myst_heading")
     extensions = [e for e in settings["extensions"] if e.endswith((".autodoc", ".viewcode"))]
-    warnings = io.StringIO()
-    with docutils_namespace():  # another app in this process would leave its nodes registered
-        app = Sphinx(
-            source,
-            None,
-            out,
-            out / ".doctrees",
-            "html",
-            confoverrides={
-                **{key: value for key, value in settings.items() if key.startswith(chosen)},
-                "extensions": ["myst_parser", *extensions, "booksite.reference"],
-                "root_doc": "api",
-                "nitpicky": True,
-                "html_theme": "basic",
-            },
-            status=None,
-            warning=warnings,
-        )
-        app.build()
-    return app, warnings.getvalue(), out
+    return build(
+        tmp_path_factory.mktemp("reference"),
+        pages,
+        **{key: value for key, value in settings.items() if key.startswith(chosen)},
+        extensions=["myst_parser", *extensions, "booksite.reference"],
+        root_doc="api",
+        nitpicky=True,
+    )
 
 
 def test_the_pages_build_without_a_warning(built) -> None:
@@ -138,7 +124,7 @@ def test_the_pages_build_without_a_warning(built) -> None:
 
 
 def test_everything_public_has_an_anchor(built) -> None:
-    app, _, out = built
+    out, _, app = built
     assert len(public_names()) > 300
     text = {page.stem: (out / f"{page.stem}.html").read_text(encoding="utf-8") for page in PAGES}
     home = app.env.get_domain("py").objects
@@ -153,7 +139,7 @@ def test_everything_public_has_an_anchor(built) -> None:
 
 
 def test_functions_lead_to_their_source(built) -> None:
-    _, _, out = built
+    out, _, _ = built
     page = (out / "api-attention.html").read_text(encoding="utf-8")
     assert 'href="_modules/lnattn/attention/folding.html#fold"' in page
     source = (out / "_modules" / "lnattn" / "attention" / "folding.html").read_text("utf-8")

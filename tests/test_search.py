@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import browser
@@ -10,6 +9,8 @@ import pytest
 from site_pages import SITE, needs_site, served
 
 pytest.importorskip("sphinx_book_theme", reason="the book's theme is absent: pip install .[book]")
+from small_site import build
+
 pytestmark = pytest.mark.skipif(
     browser.find() is None, reason="no Chromium is installed here; apt-get install chromium"
 )
@@ -26,6 +27,17 @@ DONE = """
 /found|did not match/.test(document.querySelector('#search-results p')?.textContent ?? '')
 && [...document.querySelectorAll('#search-results li')].every(
      one => one.querySelector('p.context, span'))
+"""
+CHAPTER = r"""Does :math:`T^{ee}`
+===================
+
+By :math:`\sigma_{i} T^{ee}` its AUROC is :math:`\sqrt{d'} \le 1`.
+
+.. math::
+
+   \begin{aligned} a &= \frac{b}{c} \\ d \end{aligned}
+
+So high.
 """
 API = """API
 ===
@@ -44,35 +56,24 @@ API = """API
 
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Path:
-    from sphinx.application import Sphinx
-    from sphinx.util.docutils import docutils_namespace
-
-    place = tmp_path_factory.mktemp("search")
-    styles = Path(__file__).parents[1] / "book" / "static"
-    (place / "conf.py").write_text(
-        "project = 'Test'\nhtml_theme = 'sphinx_book_theme'\nhtml_css_files = ['book.css']\n"
-        "extensions = ['booksite.search', 'booksite.light']\n"
-        f"html_static_path = [{str(styles)!r}]\n"
-    )
-    (place / "notebooks").mkdir()
-    (place / "book").mkdir()
     tree = ".. toctree::\n\n   notebooks/06-heads\n   book/api-auroc\n   book/other\n"
-    (place / "index.rst").write_text(f"Start\n=====\n\n{tree}")
-    (place / "book" / "api-auroc.rst").write_text(API)
-    (place / "book" / "other.rst").write_text("AUROC\n=====\n\nNothing but a title.\n")
-    (place / "notebooks" / "06-heads.rst").write_text(
-        "Does :math:`T^{ee}` \n===================\n\nBy :math:`\\sigma_{i} T^{ee}` its AUROC is "
-        ":math:`\\sqrt{d'} \\le 1`.\n\n.. math::\n\n   \\begin{aligned} a &= \\frac{b}{c} \\\\ "
-        "d \\end{aligned}\n\nSo high.\n"
+    pages = {
+        "index.rst": f"Start\n=====\n\n{tree}",
+        "book/api-auroc.rst": API,
+        "book/other.rst": "AUROC\n=====\n\nNothing but a title.\n",
+        "notebooks/06-heads.rst": CHAPTER,
+    }
+    out, warnings, _ = build(
+        tmp_path_factory.mktemp("search"),
+        pages,
+        project="Test",
+        html_theme="sphinx_book_theme",
+        html_css_files=["book.css"],
+        html_static_path=[str(Path(__file__).parents[1] / "book" / "static")],
+        extensions=["booksite.search", "booksite.light"],
     )
-    said = io.StringIO()
-    with docutils_namespace():
-        app = Sphinx(
-            place, place, place / "html", place / "doctrees", "html", status=said, warning=said
-        )  # fmt: skip
-        app.build()
-    assert app.statuscode == 0, said.getvalue()
-    return place / "html"
+    assert not warnings
+    return out
 
 
 def found(chromium, address: str, query: str) -> list[dict[str, str]]:

@@ -1,0 +1,35 @@
+"""A book of a few pages, built by Sphinx within the test's own process. Needs Sphinx."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+
+def build(
+    folder: Path, pages: Mapping[str, str] | None = None, **settings: Any
+) -> tuple[Path, str, Sphinx]:
+    """Write pages to `source` below a folder and build them: the site, its warnings, and Sphinx.
+
+    pages: path below `source` → text, for what is not there yet; settings: Sphinx's, as in conf.py.
+    The site is `_build/html` below the folder, where the book has its own.
+    """
+    source, out = folder / "source", folder / "_build" / "html"
+    for name, text in (pages or {}).items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    said = io.StringIO()
+    # Else what this one registers with docutils would be there for the next one of the process.
+    with patch_docutils(), docutils_namespace():
+        app = Sphinx(
+            source, None, out, out.parent / "doctrees", "html",
+            confoverrides={"html_theme": "basic", **settings}, status=None, warning=said,
+        )  # fmt: skip
+        app.build()
+    return out, said.getvalue(), app

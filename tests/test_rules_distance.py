@@ -74,7 +74,7 @@ def test_d5_d6_d7():
         ([-0.1, -0.2, -0.05], FAILS),
         ([0.1, -0.1, 0.2], UNDECIDED),
     ):
-        assert rules.d5(np.array(row), model="twins").verdict == verdict
+        assert rules.d5(np.array(row), [], model="twins").verdict == verdict
         unlike = rules.d5(np.array(row), ["steps (2 and 9)"], model="twins")
         assert (unlike.verdict, "steps (2 and 9)" in unlike.note) == (UNDECIDED, True)
     means = np.array([0.3, 0.1, 0.2, 0.4])

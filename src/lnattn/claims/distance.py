@@ -104,7 +104,7 @@ def d4(case: Case, share: Float[np.ndarray, "head"]) -> Outcome:
     "interval of the rotary model's minus the other's lies above 0; fails if below; else "
     "undecided, as for models that differ in their training and not in their positions alone."
 )
-def d5(case: Case, difference: Float[np.ndarray, "3"], unlike: Sequence[str] = ()) -> Outcome:
+def d5(case: Case, difference: Float[np.ndarray, "3"], unlike: Sequence[str]) -> Outcome:
     """D5, rotary positions leave more to words.
 
     difference: mean, low, high; unlike: what the trainings of the two differ in, in words.

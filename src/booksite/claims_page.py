@@ -107,8 +107,9 @@ def row_id(claim: Claim) -> str:
 def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Read what the chapters registered, check it, and name the pages to be written again."""
     folder = Path(app.outdir).parent / "jupyter_execute"
-    app.lnattn_claims = registered(folder, sorted(env.found_docs))  # type: ignore[attr-defined]
-    for problem in problems(app.lnattn_claims, env.found_docs, Path(app.srcdir)):
+    found = registered(folder, sorted(env.found_docs))
+    setattr(app, MARK, found)
+    for problem in problems(found, env.found_docs, Path(app.srcdir)):
         _log.warning("%s", problem, type="lnattn", subtype="claims")
     marked = [name for name in env.found_docs if MARK in env.metadata[name]]
     has_equations = env.get_domain("math").data["has_equations"]
@@ -145,7 +146,7 @@ def problems(found: list[Entry], pages: Iterable[str], root: Path) -> list[str]:
 
 def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Put the table, the counts and the sentence where their marks are."""
-    found: list[Entry] = getattr(app, "lnattn_claims", [])
+    found: list[Entry] = getattr(app, MARK, [])
     for mark in list(
         doctree.findall(lambda node: isinstance(node, nodes.Element) and MARK in node)
     ):
@@ -256,7 +257,7 @@ def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree:
 def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
     if exception is None and app.builder.format == "html":
-        found: list[Entry] = getattr(app, "lnattn_claims", [])
+        found: list[Entry] = getattr(app, MARK, [])
         count = the_tally(found)
         record = {
             "model": count.model,

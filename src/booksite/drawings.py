@@ -28,7 +28,7 @@ FOLDER = "_downloads/figures"
 
 def drawings_of(notebook: Path) -> dict[str, tuple[str, str]]:
     """Label → (SVG, CSV) of the figures of an executed notebook that carry both."""
-    found = {}
+    found: dict[str, tuple[str, str]] = {}
     for cell in read_json(notebook)["cells"] if notebook.is_file() else ():
         label = cell["metadata"].get("mystnb", {}).get("figure", {}).get("name")
         for output in cell.get("outputs", ()) if label else ():

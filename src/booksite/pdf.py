@@ -76,7 +76,8 @@ def listed(contents: Mapping) -> Iterator[str]:
 def one_document(site: Path, pages: Sequence[str], folder: Path) -> str:
     """The articles of these pages in one HTML document, to be read from `folder`."""
     places = {page: page.replace("/", "-") for page in pages}
-    articles, head, titles = [], {}, []
+    head: dict[str, None] = {}
+    articles, titles = [], []
     for page in pages:
         path = site / f"{page}.html"
         if not path.is_file():

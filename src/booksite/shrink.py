@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from PIL import Image
 from sphinx.application import Sphinx
 
@@ -40,7 +41,7 @@ def smaller_png(data: bytes) -> bytes:
 
 
 def _has_transparency(picture: Image.Image) -> bool:
-    return "A" in picture.getbands() and picture.getchannel("A").getextrema()[0] < 255
+    return "A" in picture.getbands() and bool((np.asarray(picture.getchannel("A")) < 255).any())
 
 
 def smaller_notebook(text: str) -> str:

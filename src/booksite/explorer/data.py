@@ -93,7 +93,7 @@ def explore(
     asked = np.flatnonzero(main >= 0)
     if len(asked):
         main_rank[asked] = ranks(vectors, asked.tolist(), main[asked].tolist()).numpy()
-    lists: tuple[Partners | None, ...] = (None, None, None)
+    lists: tuple[Partners | None, Partners | None, Partners | None] = (None, None, None)
     if listed:
         tokens = frequent_tokens(counts, frequent, texts, always)
         others = np.setdiff1d(np.arange(counts.vocab_size), tokens)

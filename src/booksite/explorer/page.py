@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
@@ -116,8 +117,8 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
     partial checkpoint, an extra that is not installed) is left out, and the page says why.
     """
     for name in (*SCRIPTS, *STYLES):
-        source = (ASSETS / name).read_bytes()
-        write_atomically(folder / name, lambda file, source=source: file.write(source))
+        with (ASSETS / name).open("rb") as source:
+            write_atomically(folder / name, partial(shutil.copyfileobj, source))
     listed, absent, named = [], [], named_tokens(root)
     for wanted in models:
         key = _key(root, wanted, named)

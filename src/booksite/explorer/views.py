@@ -57,7 +57,7 @@ def _pairs(model: FirstLayer, explored: Explored) -> dict[str, Any]:
     often = (bigrams.data >= SEEN) & (bigrams.row != bigrams.col)
     keys, queries = bigrams.row[often].astype(np.int64), bigrams.col[often].astype(np.int64)
     vectors = token_vectors(explored.folded, model.embeddings)
-    found = {"all": [], "seen": []}
+    found: dict[str, list] = {"all": [], "seen": []}
     for head, (best_queries, best_keys, best_scores) in enumerate(strongest):
         found["all"].append(_rows(best_queries, best_keys, best_scores, explored))
         asked = vectors.queries_of(head).double().numpy()[queries]

@@ -386,7 +386,7 @@ def cheap(monkeypatch):
 
     study = explored().study
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", load)
-    monkeypatch.setattr("lnattn.book.freezing.affinity_study", lambda _: (study, tiny()[1], ""))
+    monkeypatch.setattr("lnattn.book.affinity.affinity_study", lambda _: (study, tiny()[1], ""))
     monkeypatch.setattr(page, "execution_digest", lambda _root, model: f"digest of {model}")
     monkeypatch.setattr(data, "explore", explore)
     monkeypatch.setattr(page, "sentences", lambda: ["3 1 4", "1 5"])
@@ -473,7 +473,7 @@ def test_the_embedded_model_brings_its_layer(tmp_path, monkeypatch) -> None:
     study, counts = explored().study, tiny()[1]
     monkeypatch.setattr(page, "execution_digest", lambda *_: "digest")
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _: layer)
-    monkeypatch.setattr("lnattn.book.freezing.affinity_study", lambda _: (study, counts, ""))
+    monkeypatch.setattr("lnattn.book.affinity.affinity_study", lambda _: (study, counts, ""))
     monkeypatch.setattr(data, "explore", lambda *_, **__: explored(listed=False))
     monkeypatch.setattr(views, "view_scripts", lambda *_: ())  # of the tiny model, not of this one
     own = [page.Wanted(Choice("book-gpt2", "here"), computed=True)]

@@ -14,9 +14,10 @@ import torch
 from random_families import VOCAB, make, save
 
 from lnattn import load_first_layer
-from lnattn.book import freezing, samples
-from lnattn.book.freezing import STUDIES, compare_arrays, freeze, verify
+from lnattn.book import freezing, samples, verifying
+from lnattn.book.freezing import STUDIES, freeze
 from lnattn.book.printed import differences_from_printed
+from lnattn.book.verifying import compare_arrays, verify
 from lnattn.cli import COMMANDS, main
 from lnattn.errors import ResultError, TokenError
 from lnattn.storage import read_result, write_result
@@ -275,7 +276,7 @@ def test_a_verdict_that_changed_is_listed() -> None:
     before, after = (
         ({}, {"verdicts": [{"claim": "K6", "verdict": verdict}]}) for verdict in ("holds", "fails")
     )
-    assert list(freezing._differences(before, after, 0.1)) == [
+    assert list(verifying._differences(before, after, 0.1)) == [
         "K6: 'holds' when frozen, 'fails' now"
     ]
-    assert not list(freezing._differences(before, before, 0.1))
+    assert not list(verifying._differences(before, before, 0.1))

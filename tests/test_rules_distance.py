@@ -13,7 +13,7 @@ from test_distance_terms import random_relative
 
 from lnattn import FirstLayer, fold
 from lnattn.attention.distance import DISTANCE_TERMS
-from lnattn.book import freezing, rotary
+from lnattn.book import freezing, rotary, verifying
 from lnattn.book.figures import rotary as figures
 from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.claims import distance as rules
@@ -111,7 +111,8 @@ def everything():
 
 def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, capsys):
     model, counts, _ = everything
-    monkeypatch.setattr(freezing, "load_first_layer", lambda name: model)
+    for module in (freezing, verifying):
+        monkeypatch.setattr(module, "load_first_layer", lambda name: model)
     monkeypatch.setattr(freezing, "sample_tokens", lambda model: [[1, 2, 5, 4, 3]])
     files = [str(counts[skip].save(tmp_path / f"{skip}.npz")) for skip in (1, 2, 3)]
     out = tmp_path / "any" / "tiny"
@@ -123,14 +124,14 @@ def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, c
     np.testing.assert_array_equal(again.own, wanted.own)
     assert again.record["command"].startswith("lnattn freeze MODEL --as tiny --only rotary ")
     assert again.record["pairs_sha256"] == counts[1].sha256
-    (compared,) = freezing.verify("tiny", out, counts=files)
+    (compared,) = verifying.verify("tiny", out, counts=files)
     assert compared.agrees
     assert not compared.not_compared
-    (compared,) = freezing.verify("tiny", out)
+    (compared,) = verifying.verify("tiny", out)
     assert "--counts" in compared.not_compared
     arrays = again.arrays() | {"curve": again.curve * 1.01}
     write_result(out, "rotary", arrays, again.record)
-    (compared,) = freezing.verify("tiny", out, counts=files)
+    (compared,) = verifying.verify("tiny", out, counts=files)
     assert "curve differs" in compared.differences[0]
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from lnattn.attention.folding import FoldedAttention, fold
     from lnattn.attention.residual import decompose
     from lnattn.attention.terms import SixTerms, sigma_of_pairs, six_terms
-    from lnattn.book.freezing import verify
+    from lnattn.book.verifying import verify
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
     from lnattn.models.choice import Choice, default_model
     from lnattn.models.whole_gpt2 import load_transformer
@@ -52,7 +52,7 @@ _HOMES = {
     "lnattn.attention.folding": ("FoldedAttention", "fold"),
     "lnattn.attention.residual": ("decompose",),
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
-    "lnattn.book.freezing": ("verify",),
+    "lnattn.book.verifying": ("verify",),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),
     "lnattn.models.choice": ("Choice", "default_model"),
     "lnattn.models.whole_gpt2": ("load_transformer",),

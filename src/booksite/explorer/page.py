@@ -199,7 +199,7 @@ def _compute(wanted: Wanted, folder: Path, key: str, named: Sequence[str]) -> No
     from booksite.explorer.first_layer import layer_scripts
     from booksite.explorer.scripts import scripts, sentence_script
     from booksite.explorer.views import view_scripts
-    from lnattn.book.freezing import affinity_study
+    from lnattn.book.affinity import affinity_study
     from lnattn.models.checkpoints import load_first_layer
 
     begun = time.monotonic()

@@ -1,23 +1,20 @@
-"""Freezing every study of a model into data/results, and verifying frozen studies anew.
+"""Freezing every study of a model into data/results.
 
-A frozen study lets the book show results of a model whose weights are not at hand. `verify`
-computes it again from the weights and lists what differs by more than the stated tolerances.
+A frozen study lets the book show results of a model whose weights are not at hand; `verifying`
+computes it again from the weights.
 """
 
 from __future__ import annotations
 
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from lnattn.attention.folding import fold
-from lnattn.book.printed import differences_from_printed
+from lnattn.book.affinity import affinity_computed, affinity_study
 from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.book.samples import (
     sample_file,
@@ -28,15 +25,12 @@ from lnattn.book.samples import (
     tokenizer_of,
 )
 from lnattn.claims import survey
-from lnattn.claims.verdicts import NOT_COMPUTABLE
 from lnattn.errors import LnattnError, ResultError
-from lnattn.kept import computing_anew, kept
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
 from lnattn.relative import RelativeFirstLayer
-from lnattn.storage import read_json, read_result, sha256_of_file
+from lnattn.storage import read_json, sha256_of_file
 from lnattn.studies import composition
-from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.without_tokens import position_only
 from lnattn.studies.selectability import first_layers
@@ -44,10 +38,9 @@ from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
-#: Largest difference of two runs, as a share of the largest value in the array (float32 rounding
-#: in other orders of summation), and of integers, the share of entries that may differ (ties).
+#: Largest difference of two runs, as a share of the largest value in an array: float32 rounding in
+#: other orders of summation.
 TOLERANCE = 1e-4
-TIES = 1e-3
 
 
 @dataclass(frozen=True)
@@ -214,149 +207,30 @@ def freeze(
     """
     # A model that cannot be read is an error, and no reason to pass over.
     relative = isinstance(load_first_layer(model), RelativeFirstLayer)
-    for name in _known(only or list(STUDIES)):
+    for name in known(only or list(STUDIES)):
         try:
             if STUDIES[name].relative != relative:
                 kind = "not added to its input" if relative else "added to its input"
                 raise ResultError(f"this model's positions are {kind}.")
-            yield Frozen(name, _writer(name, counts)(model, Path(folder)))
+            yield Frozen(name, writer(name, counts)(model, Path(folder)))
         except LnattnError as error:
             if only:
                 raise
             yield Frozen(name, None, str(error))
 
 
-def _writer(name: str, counts: Sequence[Path | str]) -> Callable[[str, Path], Path]:
+def writer(name: str, counts: Sequence[Path | str]) -> Callable[[str, Path], Path]:
+    """What computes a study for a model, the first argument, and writes it to a folder."""
     study = STUDIES[name]
     return partial(study.write, files=counts) if study.relative else study.write
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """One frozen study beside a new computation; `differences` is empty where they agree.
-
-    not_compared: why there was no comparison, or ''.
-    """
-
-    study: str
-    differences: tuple[str, ...]
-    not_compared: str = ""
-
-    @property
-    def agrees(self) -> bool:
-        return not self.differences
-
-
-def verify(
-    model: str,
-    folder: Path | str,
-    only: Sequence[str] | None = None,
-    counts: Sequence[Path | str] = (),
-) -> Iterator[Comparison]:
-    """Compute again what is frozen in a folder, and compare; yields as each study is done.
-
-    counts: as for `freeze`; without them the study of a rotary model is read and not computed.
-    Raises `ResultError` where nothing is frozen there, or a file is damaged.
-    """
-    folder = Path(folder)
-    present = [name for name in STUDIES if (folder / f"{name}.json").is_file()]
-    names = _known(only or present)
-    if not names:
-        raise ResultError(f"{folder} holds no frozen study; make one with `lnattn freeze`.")
-    whole = not load_first_layer(model).is_partial
-    for name in names:
-        frozen = read_result(folder, name)
-        if whole and _of_a_part(frozen[1]):
-            yield Comparison(
-                name, (), "frozen from weights without tokens, which gave fewer claims"
-            )
-            continue
-        if STUDIES[name].relative and not counts:
-            why = "read, but not computed again: its counts were not given (--counts)"
-            yield Comparison(name, (), why)
-            continue
-        with tempfile.TemporaryDirectory() as place, computing_anew():
-            _writer(name, counts)(model, Path(place))
-            anew = read_result(place, name)
-        yield Comparison(name, tuple(_differences(frozen, anew, STUDIES[name].tolerance)))
-
-
-def verify_printed(model: str) -> Iterator[Comparison]:
-    """The scores that the paper's authors printed; nothing for a model without embeddings."""
-    first = load_first_layer(model)
-    if not first.is_partial:
-        yield Comparison("printed by the authors", tuple(differences_from_printed(first)))
-
-
-def _known(names: Sequence[str]) -> list[str]:
+def known(names: Sequence[str]) -> list[str]:
+    """The same names. Raises `ResultError` for one that no study has."""
     for name in names:
         if name not in STUDIES:
             raise ResultError(f"there is no study {name!r}; there are {', '.join(STUDIES)}.")
     return list(names)
-
-
-Result = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
-
-
-def _differences(frozen: Result, anew: Result, tolerance: float) -> Iterator[str]:
-    before, after = _weights(frozen[1]), _weights(anew[1])
-    if before != after and _what_was_read(frozen[1]) == _what_was_read(anew[1]):
-        yield f"made from other weights: {before}, now {after}"
-    for name in sorted(frozen[0].keys() | anew[0].keys()):
-        if name not in frozen[0] or name not in anew[0]:
-            yield f"{name} is only in the {'frozen' if name in frozen[0] else 'new'} result"
-        else:
-            yield from compare_arrays(name, frozen[0][name], anew[0][name], tolerance)
-    for old, new in zip(frozen[1].get("verdicts", []), anew[1].get("verdicts", []), strict=False):
-        if old["verdict"] != new["verdict"]:
-            yield f"{old['claim']}: {old['verdict']!r} when frozen, {new['verdict']!r} now"
-
-
-def compare_arrays(
-    name: str, frozen: np.ndarray, anew: np.ndarray, tolerance: float = TOLERANCE
-) -> Iterator[str]:
-    """What differs beyond the tolerances, in words; nothing where two arrays agree."""
-    if frozen.shape != anew.shape:
-        yield f"{name} has shape {list(frozen.shape)} when frozen, {list(anew.shape)} now"
-    elif not frozen.size:
-        return
-    elif frozen.dtype.kind not in "fc":
-        share = float((frozen != anew).mean())
-        if share > TIES:
-            yield f"{name}: {share:.2%} of its entries differ"
-    elif not np.array_equal(np.isfinite(frozen), np.isfinite(anew)):
-        yield f"{name} is undefined or infinite at other places than when it was frozen"
-    else:
-        finite = np.isfinite(frozen)
-        gap = np.abs(frozen[finite] - anew[finite]).max(initial=0)
-        scale = np.abs(frozen[finite]).max(initial=0)
-        if gap > tolerance * scale:
-            yield f"{name} differs by up to {gap:.3g}, where its largest value is {scale:.3g}"
-
-
-def _weights(record: Mapping[str, Any]) -> Any:
-    """The checksum of the weights a record names, wherever the study keeps it."""
-    return _entry(record, "weights_sha256", "file_sha256")
-
-
-def _what_was_read(record: Mapping[str, Any]) -> Any:
-    """Names of the tensors, or of the files, that a checksum of weights is over.
-
-    A checkpoint without token embeddings and a complete one have different checksums, whatever
-    they share; then the arrays alone tell.
-    """
-    return _entry(record, "tensors") or sorted(_entry(record, "file_sha256") or ())
-
-
-def _of_a_part(record: Mapping[str, Any]) -> bool:
-    """Whether a survey was made of a checkpoint without token embeddings."""
-    return any(one["verdict"] == NOT_COMPUTABLE for one in record.get("verdicts", ()))
-
-
-def _entry(record: Mapping[str, Any], *keys: str) -> Any:
-    places = (record, record.get("model"), record.get("source"))
-    found = [p[key] for p in places if isinstance(p, Mapping) for key in keys if p.get(key)]
-    return found[0] if found else None
 
 
 def summary(folder: Path | str) -> dict[str, str]:
@@ -365,48 +239,4 @@ def summary(folder: Path | str) -> dict[str, str]:
         name: read_json(Path(folder) / f"{name}.json").get("date", "no date")
         for name in STUDIES
         if (Path(folder) / f"{name}.json").is_file()
-    }
-
-
-def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
-    """The study, the bigram counts it is about, and in words where it came from.
-
-    A frozen study is taken if it was made from these weights and these counts; otherwise it is
-    computed (seconds for a small model, minutes for GPT-2), once for all chapters, and the words
-    say so.
-    """
-    counts, source = counts_and_source(model)
-    folder = data_folder() / "results" / model.name.rsplit("/", 1)[-1]
-    if (folder / "detokenization.json").is_file():
-        frozen = Detokenization.read(folder)
-        if all(frozen.record.get(key) == value for key, value in source.items()):
-            return frozen, counts, f"frozen on {frozen.record['date']}"
-        reason = "the frozen study is of other weights or counts"
-    else:
-        reason = "no study of this model is frozen"
-    return affinity_computed(model), counts, f"computed here: {reason}"
-
-
-def affinity_computed(model: FirstLayer) -> Detokenization:
-    """The study, computed for this book whatever is frozen."""
-    counts, source = counts_and_source(model)
-    return kept(
-        "affinity",
-        {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source},
-        lambda: detokenization(model, counts, source=source),
-        write=Detokenization.write,
-        read=Detokenization.read,
-    )
-
-
-def counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
-    """The counts for a model, and what a study of the two was made from."""
-    counts, words = token_counts(model)
-    return counts, {
-        "model": model.name,
-        "revision": model.provenance.get("revision"),
-        "weights_sha256": model.provenance.get("weights_sha256"),
-        "counts": words,
-        "corpus": counts.record.get("corpus"),
-        "tokens": counts.tokens,
     }

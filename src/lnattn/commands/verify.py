@@ -74,7 +74,8 @@ def _all(args: argparse.Namespace) -> Iterator[Checked]:
 
 
 def _again(args: argparse.Namespace) -> Iterator[Checked]:
-    from lnattn.book.freezing import results_folder, verify, verify_printed
+    from lnattn.book.freezing import results_folder
+    from lnattn.book.verifying import verify, verify_printed
 
     folder = Path(args.folder) if args.folder else results_folder(args.name or args.model)
     checks = verify(args.model, folder, args.only, args.counts)

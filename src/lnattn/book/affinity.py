@@ -1,0 +1,56 @@
+"""The affinity study of all query tokens, read where it is frozen, else computed once and kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lnattn.book.samples import token_counts
+from lnattn.kept import kept
+from lnattn.paths import data_folder
+from lnattn.studies.affinity.study import Detokenization, detokenization
+from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
+
+
+def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
+    """The study, the bigram counts it is about, and in words where it came from.
+
+    A frozen study is taken if it was made from these weights and these counts; otherwise it is
+    computed (seconds for a small model, minutes for GPT-2), once for all chapters, and the words
+    say so.
+    """
+    counts, source = counts_and_source(model)
+    folder = data_folder() / "results" / model.name.rsplit("/", 1)[-1]
+    if (folder / "detokenization.json").is_file():
+        frozen = Detokenization.read(folder)
+        if all(frozen.record.get(key) == value for key, value in source.items()):
+            return frozen, counts, f"frozen on {frozen.record['date']}"
+        reason = "the frozen study is of other weights or counts"
+    else:
+        reason = "no study of this model is frozen"
+    return affinity_computed(model), counts, f"computed here: {reason}"
+
+
+def affinity_computed(model: FirstLayer) -> Detokenization:
+    """The study, computed for this book whatever is frozen."""
+    counts, source = counts_and_source(model)
+    return kept(
+        "affinity",
+        {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source},
+        lambda: detokenization(model, counts, source=source),
+        write=Detokenization.write,
+        read=Detokenization.read,
+    )
+
+
+def counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
+    """The counts for a model, and what a study of the two was made from."""
+    counts, words = token_counts(model)
+    return counts, {
+        "model": model.name,
+        "revision": model.provenance.get("revision"),
+        "weights_sha256": model.provenance.get("weights_sha256"),
+        "counts": words,
+        "corpus": counts.record.get("corpus"),
+        "tokens": counts.tokens,
+    }

@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lnattn.claims import brody, distance, frames, kamoda, listed, subwords, verdicts
+from lnattn.claims import (
+    brody,
+    distance,
+    frames,
+    kamoda,
+    kamoda_variance,
+    listed,
+    subwords,
+    verdicts,
+)
 from lnattn.claims.listed import claim, claims
 from lnattn.claims.verdicts import (
     FAILS,
@@ -31,7 +40,7 @@ from lnattn.claims.verdicts import (
 )
 from lnattn.errors import ResultError
 
-MODULES = (kamoda, brody, frames, subwords, distance)
+MODULES = (kamoda, kamoda_variance, brody, frames, subwords, distance)
 
 
 @pytest.fixture

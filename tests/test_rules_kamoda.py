@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lnattn.attention.terms import TERMS
-from lnattn.claims import kamoda
+from lnattn.claims import kamoda, kamoda_variance
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 from lnattn.numerics.correlation import Correlation
 
@@ -205,27 +205,29 @@ def correlation(rho: float, half: float = 0.02) -> Correlation:
 
 def test_k11_counts_heads_whose_whole_interval_is_beyond():
     def asked(*rho, tokens=5_000_000, model=OTHER):
-        return verdict(kamoda.k11([correlation(float(r)) for r in rho], tokens, model=model))
+        return verdict(
+            kamoda_variance.k11([correlation(float(r)) for r in rho], tokens, model=model)
+        )
 
     assert asked(0.6, -0.7, 0.8, 0) == HOLDS
     assert asked(0.6, -0.7, 0.51, 0) == HOLDS_IN_PART
     assert asked(0.3, 0.51, 0) == NOT_SEEN
     assert asked(0.3, 0.51, 0, model=OWN) == FAILS
     assert asked(0.6, -0.7, 0.8, tokens=42_000) == UNDECIDED
-    wide = kamoda.k11([correlation(0.0, 0.9)] * 3, 5_000_000, model=OTHER)
+    wide = kamoda_variance.k11([correlation(0.0, 0.9)] * 3, 5_000_000, model=OTHER)
     assert verdict(wide) == NOT_SEEN
 
 
 def test_k12_fails_where_rare_tokens_do_not_vary_more():
     def asked(rho, ratio, tokens=5_000_000):
-        return verdict(kamoda.k12(correlation(rho), ratio, tokens, model=OTHER))
+        return verdict(kamoda_variance.k12(correlation(rho), ratio, tokens, model=OTHER))
 
     assert asked(-0.5, 46.0) == HOLDS
     assert asked(-0.5, 7.0) == HOLDS_IN_PART
     assert asked(0.6, 46.0) == FAILS
     # Far from 0 by its interval alone, as the correlation of many tokens is even by chance.
     assert asked(-0.05, 46.0) == asked(-0.05, 7.0) == FAILS
-    wide = kamoda.k12(correlation(-0.2, 0.15), 46.0, 5_000_000, model=OTHER)
+    wide = kamoda_variance.k12(correlation(-0.2, 0.15), 46.0, 5_000_000, model=OTHER)
     assert verdict(wide) == FAILS
     assert asked(-0.5, 46.0, tokens=42_000) == UNDECIDED
 
@@ -243,22 +245,22 @@ def test_k16():
 
 
 def test_k13():
-    assert verdict(kamoda.k13(50.0, -40.0, 0.05, model=OWN)) == HOLDS
-    assert verdict(kamoda.k13(50.0, 0.0, 0.7, model=OWN)) == HOLDS_IN_PART
-    assert verdict(kamoda.k13(5.0, 0.0, 0.7, model=OWN)) == FAILS
-    assert verdict(kamoda.k13(5.0, 0.0, 0.7, model=OTHER)) == NOT_SEEN
+    assert verdict(kamoda_variance.k13(50.0, -40.0, 0.05, model=OWN)) == HOLDS
+    assert verdict(kamoda_variance.k13(50.0, 0.0, 0.7, model=OWN)) == HOLDS_IN_PART
+    assert verdict(kamoda_variance.k13(5.0, 0.0, 0.7, model=OWN)) == FAILS
+    assert verdict(kamoda_variance.k13(5.0, 0.0, 0.7, model=OTHER)) == NOT_SEEN
 
 
 def test_k14():
-    assert verdict(kamoda.k14(array(0.01, 0.09), model=OWN)) == HOLDS
-    assert verdict(kamoda.k14(array(0.01, 0.5), model=OWN)) == HOLDS_IN_PART
-    assert verdict(kamoda.k14(array(0.4, 0.5), model=OWN)) == FAILS
-    assert verdict(kamoda.k14(array(0.4, 0.5), model=OTHER)) == NOT_SEEN
+    assert verdict(kamoda_variance.k14(array(0.01, 0.09), model=OWN)) == HOLDS
+    assert verdict(kamoda_variance.k14(array(0.01, 0.5), model=OWN)) == HOLDS_IN_PART
+    assert verdict(kamoda_variance.k14(array(0.4, 0.5), model=OWN)) == FAILS
+    assert verdict(kamoda_variance.k14(array(0.4, 0.5), model=OTHER)) == NOT_SEEN
 
 
 def test_k15_wants_a_negative_score_that_is_amplified():
-    assert verdict(kamoda.k15(array(-3, -2), array(2, 1.2), model=OWN)) == HOLDS
-    assert verdict(kamoda.k15(array(-3, -2), array(2, 1.05), model=OWN)) == HOLDS_IN_PART
+    assert verdict(kamoda_variance.k15(array(-3, -2), array(2, 1.2), model=OWN)) == HOLDS
+    assert verdict(kamoda_variance.k15(array(-3, -2), array(2, 1.05), model=OWN)) == HOLDS_IN_PART
     # Amplified, but by a positive score: not this mechanism.
-    assert verdict(kamoda.k15(array(3, -2), array(2, 1.0), model=OWN)) == FAILS
-    assert verdict(kamoda.k15(array(3, -2), array(2, 1.0), model=OTHER)) == NOT_SEEN
+    assert verdict(kamoda_variance.k15(array(3, -2), array(2, 1.0), model=OWN)) == FAILS
+    assert verdict(kamoda_variance.k15(array(3, -2), array(2, 1.0), model=OTHER)) == NOT_SEEN

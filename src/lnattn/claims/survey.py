@@ -1,9 +1,9 @@
 """Which claims about first layers hold for which model, and for models that learned nothing.
 
-Every claim is asked by its one rule, in `lnattn.claims.kamoda`; the chapters that look at a claim
-closely call the same rule with the same results. Beside a model stands its *null*: the same model
-with the entries of every tensor dealt out anew. A claim that the null passes too says nothing about
-training.
+Every claim is asked by its one rule, in `lnattn.claims.kamoda` or `lnattn.claims.kamoda_variance`;
+the chapters that look at a claim closely call the same rule with the same results. Beside a model
+stands its *null*: the same model with the entries of every tensor dealt out anew. A claim that the
+null passes too says nothing about training.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.claims import kamoda
+from lnattn.claims import kamoda, kamoda_variance
 from lnattn.claims.verdicts import (
     FAILS,
     HOLDS,
@@ -187,30 +187,32 @@ def _k10(seen: Evidence) -> Verdict:
 
 def _k11(seen: Evidence) -> Verdict:
     assert seen.counts is not None
-    return kamoda.k11(seen.frequency.head_correlations, seen.counts.tokens, model=seen.name)
+    return kamoda_variance.k11(
+        seen.frequency.head_correlations, seen.counts.tokens, model=seen.name
+    )
 
 
 def _k12(seen: Evidence) -> Verdict:
     assert seen.counts is not None
     found = seen.frequency.variance_correlation
-    return kamoda.k12(found, seen.inputs.ratio, seen.counts.tokens, model=seen.name)
+    return kamoda_variance.k12(found, seen.inputs.ratio, seen.counts.tokens, model=seen.name)
 
 
 def _k13(seen: Evidence) -> Verdict:
     found = variance.position_outliers(seen.model.embeddings.W_P)
-    return kamoda.k13(found.first, found.last_log, found.interior_spread, model=seen.name)
+    return kamoda_variance.k13(found.first, found.last_log, found.interior_spread, model=seen.name)
 
 
 def _k14(seen: Evidence) -> Verdict:
     rows = curves.last_rows(seen.folded, seen.model.embeddings.W_P)
-    return kamoda.k14(rows.ratio, model=seen.name)
+    return kamoda_variance.k14(rows.ratio, model=seen.name)
 
 
 def _k15(seen: Evidence) -> Verdict:
     assert seen.cut is not None
     texts = seen.cut(min(seen.model.embeddings.n_positions, SWITCH_WINDOW))
     found = first_token_switch_on_text(seen.folded, seen.model.embeddings, texts)
-    return kamoda.k15(found.score, found.amplification(), model=seen.name)
+    return kamoda_variance.k15(found.score, found.amplification(), model=seen.name)
 
 
 #: How each claim is asked, and whether it can be where the token embeddings are missing.

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lnattn.claims import (
+    ablation,
     brody,
     distance,
     frames,
@@ -40,7 +41,7 @@ from lnattn.claims.verdicts import (
 )
 from lnattn.errors import ResultError
 
-MODULES = (kamoda, kamoda_variance, brody, frames, subwords, distance)
+MODULES = (kamoda, kamoda_variance, brody, frames, subwords, distance, ablation)
 
 
 @pytest.fixture

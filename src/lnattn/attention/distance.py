@@ -92,7 +92,7 @@ class DistanceTerms(PairTerms):
         distance = self.positions[:, None] - self.positions[None, :]
         return alone + bias(distance).to(alone.dtype)
 
-    def _softmax(self, scores: Tensor) -> Tensor:
+    def softmax(self, scores: Tensor) -> Tensor:
         folded = self.folded
         return softmax_over_keys(folded.capped(scores), 1.0, folded.causal, window=folded.window)
 

@@ -47,7 +47,7 @@ class PairTerms:
         """The parts of all keys by name, each a single letter."""
         raise NotImplementedError
 
-    def _softmax(self, scores: Tensor) -> Tensor:
+    def softmax(self, scores: Tensor) -> Tensor:
         """Attention from scores, as the block makes it."""
         raise NotImplementedError
 
@@ -72,7 +72,7 @@ class PairTerms:
         """softmax_j(scores / scale); `without` a term, the α^{−T} of Kamoda et al. §6.1."""
         if without is not None:
             self._check(without)
-        return self._softmax(self.scores(without))
+        return self.softmax(self.scores(without))
 
     def _check(self, name: str) -> None:
         if name not in self.names:
@@ -143,7 +143,7 @@ class SixTerms(PairTerms):
         divisor = self.sigma[:, None]
         return {"e": (self.tokens / divisor) @ W, "p": (self.positions / divisor) @ W}
 
-    def _softmax(self, scores: Tensor) -> Tensor:
+    def softmax(self, scores: Tensor) -> Tensor:
         folded = self.folded
         return softmax_over_keys(scores, folded.scale, folded.causal, window=folded.window)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from lnattn.attention.folding import fold
+from lnattn.book.ablation import ablation_study
 from lnattn.book.affinity import affinity_computed, affinity_study
 from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.book.samples import (
@@ -31,6 +32,7 @@ from lnattn.paths import data_folder
 from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.studies import composition
+from lnattn.studies.ablation.study import Ablations
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.without_tokens import position_only
 from lnattn.studies.selectability import first_layers
@@ -50,14 +52,14 @@ class Study:
     name: of its two files; about: one line for people; write: computes it for a model (anything
     that `load_first_layer` takes) and writes it to a folder; tolerance: by how much two runs may
     differ, as a share of the largest value in an array; relative: whether it is about models with
-    rotary or relative positions, and not about those that add them to their input.
+    rotary or relative positions, or about those that add them to their input; None: about both.
     """
 
     name: str
     about: str
     write: Callable[..., Path]
     tolerance: float = TOLERANCE
-    relative: bool = False
+    relative: bool | None = False
 
 
 def _position(model: str, folder: Path) -> Path:
@@ -104,6 +106,10 @@ def _selectable_text(model: str, folder: Path) -> Path:
     first = load_first_layer(model)
     tokenizer_of(first)  # without one, the error says so
     return first_layers.text_of(first, sample_file()).write(folder, first_layers.TEXT)
+
+
+def _ablation(model: str, folder: Path) -> Path:
+    return ablation_study(load_first_layer(model), model, folder).write(folder)
 
 
 def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
@@ -173,6 +179,7 @@ STUDIES = {
         Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
+        Study(Ablations.NAME, "losses without parts of scores (S7–S10)", _ablation, 0.01, None),
         Study(RotaryStudy.NAME, "four terms by distance (D1–D7)", _rotary, 1e-3, relative=True),
     )
 }
@@ -209,7 +216,7 @@ def freeze(
     relative = isinstance(load_first_layer(model), RelativeFirstLayer)
     for name in known(only or list(STUDIES)):
         try:
-            if STUDIES[name].relative != relative:
+            if STUDIES[name].relative not in (None, relative):
                 kind = "not added to its input" if relative else "added to its input"
                 raise ResultError(f"this model's positions are {kind}.")
             yield Frozen(name, writer(name, counts)(model, Path(folder)))

@@ -13,6 +13,7 @@ from lnattn.claims import survey
 from lnattn.claims.frozen import frozen_entries
 from lnattn.errors import LnattnError, ResultError
 from lnattn.storage import read_json, write_json
+from lnattn.studies.ablation.study import Ablations
 from lnattn.studies.affinity.study import Detokenization
 from lnattn.studies.composition import CompositionStudy
 from lnattn.studies.contribution.study import Contributions
@@ -62,6 +63,7 @@ KINDS = (
     _of_model("composition", CompositionStudy.read),
     _of_model("detokenization", Detokenization.read),
     _of_model("contribution", Contributions.read),
+    _of_model("ablation", Ablations.read),
     _of_model("survey", survey.read_survey),
     _of_model("survey-null", survey.read_survey),
     Kind(

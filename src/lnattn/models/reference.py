@@ -6,20 +6,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from transformers import AutoModel, PreTrainedModel
+from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from lnattn.errors import CheckpointError
 from lnattn.models.checkpoints import open_checkpoint
 
 
-def load_reference_model(name_or_path: str | Path) -> PreTrainedModel:
+def load_reference_model(name_or_path: str | Path, head: bool = False) -> PreTrainedModel:
     """Load the complete model that `load_first_layer(name_or_path)` reads its first layer from.
 
     In evaluation mode, with the *eager* attention, which computes the softmax as it is written and
     can report attention weights. A model of the hub is loaded from the very files that the first
-    layer is read from. Raises `CheckpointError` for a partial checkpoint, which is not a model that
-    can run.
+    layer is read from. head: with its language-model head, so that it predicts. Raises
+    `CheckpointError` for a partial checkpoint, which is not a model that can run.
     """
     checkpoint = open_checkpoint(name_or_path)
     names = ("model.safetensors", "model.safetensors.index.json")
@@ -29,7 +29,7 @@ def load_reference_model(name_or_path: str | Path) -> PreTrainedModel:
             "be run for comparison; give the folder of a complete model."
         )
     with _without_progress_bars():
-        model = AutoModel.from_pretrained(
+        model = (AutoModelForCausalLM if head else AutoModel).from_pretrained(
             str(checkpoint.folder),
             attn_implementation="eager",
             use_safetensors=True,

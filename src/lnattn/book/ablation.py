@@ -1,0 +1,94 @@
+"""The ablations of one model on the text that ships with the book, beside what its weights tell."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lnattn.attention.distance import distance_terms
+from lnattn.attention.folding import fold
+from lnattn.attention.relative import mean_vectors
+from lnattn.attention.terms import six_terms
+from lnattn.book.rotary import RotaryStudy
+from lnattn.book.samples import sample_file, sample_tokens, token_counts, token_names, tokenizer_of
+from lnattn.errors import ResultError
+from lnattn.models.reference import load_reference_model
+from lnattn.paths import data_folder
+from lnattn.relative import RelativeFirstLayer
+from lnattn.storage import sha256_of_file
+from lnattn.studies.ablation.classes import Spelling
+from lnattn.studies.ablation.study import Ablations, ablations
+from lnattn.studies.affinity.study import Detokenization, specific_auroc
+from lnattn.studies.affinity.subwords import token_classes
+from lnattn.weights import FirstLayer
+
+
+def spelling_of(model: FirstLayer | RelativeFirstLayer) -> Spelling:
+    """Which of the model's tokens continue a word, begin one, or begin with a capital."""
+    tokenizer, names = tokenizer_of(model), token_names(model)
+    classes = token_classes(tokenizer, len(names))
+    capital = np.array([name.lstrip("␣")[:1].isupper() for name in names])
+    return Spelling(classes.continuation, classes.word, capital)
+
+
+def ablation_study(
+    model: FirstLayer | RelativeFirstLayer, name: str, folder: Path | None = None
+) -> Ablations:
+    """`ablations` of a whole model on the sample, in windows of 256 tokens at most.
+
+    model: its first layer; name: what the whole model is loaded by; folder: where a stopped run
+    goes on. Raises `ResultError` for a model that sees what follows, and what loaders raise.
+    """
+    folded, embeddings = fold(model.attention), model.embeddings
+    if not folded.causal:
+        raise ResultError(f"{model.name} sees what follows a token, so it does not predict it.")
+    spelling, documents = spelling_of(model), sample_tokens(model)
+    counts, words = token_counts(model)
+    context = 256
+    if isinstance(model, RelativeFirstLayer):
+        means = mean_vectors(folded, embeddings, torch.from_numpy(counts.unigrams))
+        terms_of = partial(distance_terms, folded, embeddings, constants=means)
+    else:
+        terms_of, context = partial(six_terms, folded, embeddings), embeddings.n_positions
+    return ablations(
+        load_reference_model(name, head=True),
+        terms_of,
+        documents,
+        spelling,
+        counts.bigrams,
+        window=min(256, context),
+        first=model.tokenizer.bos_token_id,
+        source={
+            "what": "losses of a model without parts of its first layer's scores",
+            "model": model.name,
+            "weights_sha256": model.provenance.get("weights_sha256"),
+            "texts": "data/text/sample.jsonl",
+            "texts_sha256": sha256_of_file(sample_file()),
+            "counts": words,
+            "counts_sha256": counts.sha256,
+        },
+        folder=folder,
+    )
+
+
+def told_by_weights(name: str, found: Ablations) -> pd.DataFrame:
+    """What foretells a head's part, a row a head, from the frozen studies of the model.
+
+    auroc: T^ee against bigrams; specific auroc: less that of a wrong query; divergence: how far
+    attention moves without T^ee, in nats, on the texts of the ablations.
+    """
+    folder = data_folder() / "results" / name
+    if (folder / "rotary.json").is_file():
+        study = RotaryStudy.read(folder)
+        auroc, specific = study.grid.own[0, 0].mean(axis=1), study.grid.skill[0, 0]
+    else:
+        other = Detokenization.read(folder)
+        auroc, specific = other.mean_auroc(), specific_auroc(other)
+    return pd.DataFrame(
+        {"auroc": auroc, "specific auroc": specific, "divergence": found.moved[found.of("ee")]},
+        index=pd.RangeIndex(found.n_heads, name="head"),
+    )

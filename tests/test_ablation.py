@@ -1,0 +1,351 @@
+"""Parts of the first layer's scores taken out of whole models, each step against its definition."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+import transformers as hf
+from random_models import random_gpt2, randomise
+from random_relative import config_of, in_double_precision
+from scipy import sparse
+from torch.nn.functional import cross_entropy
+
+from lnattn import distance_terms, fold, load_first_layer, six_terms
+from lnattn.book import ablation as of_the_book
+from lnattn.book.freezing import freeze
+from lnattn.claims import ablation as rules
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, NOT_SEEN, UNDECIDED
+from lnattn.errors import CheckpointError, CorpusError, ResultError
+from lnattn.studies.ablation import study as studies
+from lnattn.studies.ablation.classes import Spelling, second_pieces, second_words_of_names
+from lnattn.studies.ablation.matching import beside_matched, deciles_of, drawn_documents
+from lnattn.studies.ablation.removing import ablation_names, removals, without_parts
+from lnattn.studies.ablation.running import losses, patched
+from lnattn.studies.ablation.study import Ablations, ablations, interval
+
+IDS = torch.tensor([3, 17, 9, 9, 30, 2, 21, 5, 11, 8, 13, 1])
+
+
+@pytest.fixture(params=[(k, d) for k in ("gpt2", "llama-default", "qwen2") for d in (64, 32)])
+def tiny(request, tmp_path, monkeypatch):
+    """A whole random model of two layers, and what makes the terms of its first."""
+    kind, bits = request.param
+    dtype = torch.float64 if bits == 64 else torch.float32
+    if kind == "gpt2":
+        model = random_gpt2(seed=5, layers=2, dtype=dtype)
+    else:
+        config = config_of(kind)
+        if bits == 64:
+            in_double_precision(config, monkeypatch)
+        model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager")
+        model = randomise(model.to(dtype), seed=4, scale=0.3).eval()
+    model.save_pretrained(tmp_path)
+    first = load_first_layer(tmp_path)
+    make = six_terms if kind == "gpt2" else distance_terms
+    terms_of = partial(make, fold(first.attention), first.embeddings)
+    return model, terms_of, 1e-10 if bits == 64 else 1e-4
+
+
+def plain_losses(model, ids):
+    with torch.inference_mode():
+        logits = model(ids[None]).logits[0, :-1]
+    return cross_entropy(logits, ids[1:], reduction="none")
+
+
+def test_a_told_model_is_the_model(tiny):
+    """Told what the terms add up to, it predicts as it did; told otherwise, it does not."""
+    model, terms_of, tolerance = tiny
+    own, terms = plain_losses(model, IDS), terms_of(IDS)
+    patterns = torch.stack([terms.attention(), terms.attention(without="ee")])
+    with patched(model):
+        torch.testing.assert_close(losses(model, IDS)[0], own, atol=tolerance, rtol=0)
+        told, without = losses(model, IDS, patterns)
+    torch.testing.assert_close(told, own, atol=tolerance, rtol=0)
+    assert (without - own).abs().max() > 1e-3
+    assert model.config._attn_implementation == "eager"
+    torch.testing.assert_close(plain_losses(model, IDS), own, atol=0, rtol=0)
+
+
+def test_losses_without_a_term_are_those_of_its_attention_computed_by_hand(tiny):
+    """GPT-2's and Llama's own output map, applied by hand to the changed attention of head 1."""
+    model, terms_of, tolerance = tiny
+    terms, layer = terms_of(IDS), model.base_model
+    block = (layer.h if hasattr(layer, "h") else layer.layers)[0]
+    attention = block.attn if hasattr(block, "attn") else block.self_attn
+    pattern = terms.attention().clone()
+    pattern[1] = terms.attention(without="ee")[1]
+    seen = []
+
+    def by_hand(_module, inputs):
+        [mixed] = inputs
+        heads = len(pattern)
+        values = seen[-1].reshape(len(IDS), -1, mixed.shape[-1] // heads).transpose(0, 1)
+        values = values.repeat_interleave(heads // len(values), dim=0)
+        return ((pattern @ values).transpose(0, 1).reshape(mixed.shape),)
+
+    def keep(_module, _inputs, out):
+        seen.append(out[0, :, -out.shape[-1] // 3 :] if hasattr(block, "attn") else out[0])
+
+    last = attention.c_proj if hasattr(block, "attn") else attention.o_proj
+    first = attention.c_attn if hasattr(block, "attn") else attention.v_proj
+    hooks = [first.register_forward_hook(keep), last.register_forward_pre_hook(by_hand)]
+    expected = plain_losses(model, IDS)
+    for hook in hooks:
+        hook.remove()
+    counted = torch.zeros(len(IDS), len(IDS), dtype=torch.bool)
+    with patched(model):
+        rows, moved = without_parts(model, terms, IDS, counted)
+    names = ablation_names(terms.names, len(pattern))
+    assert len(rows) == len(names) + 2
+    row = rows[2 + names.index(("ee", 1))]
+    torch.testing.assert_close(row, expected, atol=tolerance, rtol=0)
+    torch.testing.assert_close(rows[1], rows[0], atol=tolerance, rtol=0)
+    # Without any counted pair nothing is taken out.
+    torch.testing.assert_close(rows[2 + names.index(("pairs", -1))], rows[1], atol=0, rtol=0)
+    before, after = terms.attention(), terms.attention(without="ee")
+    kl = torch.where(before > 0, before * (before / after).log(), 0).sum(-1)[:, 1:].mean(-1)
+    torch.testing.assert_close(moved[names.index(("ee", -1))], kl, atol=tolerance, rtol=0)
+
+
+def test_place_and_pairs_are_taken_out_as_they_say():
+    first = load_first_layer("book-gpt2")
+    terms = six_terms(fold(first.attention), first.embeddings, IDS)
+    n = len(IDS)
+    seen = torch.ones(n, n, dtype=torch.bool).tril()
+    counted = torch.rand(n, n, generator=torch.Generator().manual_seed(0)) < 0.5
+    counted[4, :5] = True  # a query that has nothing but pairs
+    parts = removals(terms, counted, seen)
+    assert list(parts) == [*terms.names, "place", "pairs"]
+    torch.testing.assert_close(parts["place"], terms.p + terms.pp)
+    for head in (0, 3):
+        for i in range(n):
+            others = [j for j in range(i + 1) if not counted[i, j]]
+            for j in range(i + 1):
+                mean = np.mean([float(terms.ee[head, i, k]) for k in others]) if others else 0.0
+                mine = counted[i, j] and others
+                wanted = float(terms.ee[head, i, j]) - mean if mine else 0.0
+                assert float(parts["pairs"][head, i, j]) == pytest.approx(wanted, abs=1e-4)
+    assert not parts["pairs"][:, 4].any()
+
+
+def test_a_model_with_attention_of_its_own_is_refused(tmp_path):
+    config = hf.GPTNeoConfig(
+        vocab_size=40, hidden_size=24, num_layers=1, num_heads=3,
+        attention_types=[[["global"], 1]], max_position_embeddings=32,
+    )  # fmt: skip
+    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    pattern = torch.ones(1, 3, len(IDS), len(IDS)).tril()
+    with pytest.raises(CheckpointError, match="code of its own"), patched(model):
+        losses(model, IDS, pattern)
+
+
+#: 0 'the', 1 ' the', 2 ' sap', 3 'iens', 4 ' New', 5 ' York', 6 '.', 7 'Al'.
+SPELLING = Spelling(
+    continuation=np.array([1, 0, 0, 1, 0, 0, 0, 1], dtype=bool),
+    word=np.array([0, 1, 1, 0, 1, 1, 0, 0], dtype=bool),
+    capital=np.array([0, 0, 0, 0, 1, 1, 0, 1], dtype=bool),
+)
+
+
+def test_which_tokens_finish_what_others_began():
+    ids = np.array([1, 2, 3, 3, 1, 4, 5, 1, 6, 4, 5, 1, 4, 5, 3, 1, 4, 5, 5, 6])
+    assert np.flatnonzero(second_pieces(SPELLING, ids)).tolist() == [2, 14]
+    # Not after a full stop (10), not split (13), not a third word (18).
+    assert np.flatnonzero(second_words_of_names(SPELLING, ids)).tolist() == [6, 17]
+    for ids in ([1], [1, 4], [1, 4, 5]):
+        assert not second_words_of_names(SPELLING, np.array(ids)).any()
+
+
+def test_matched_change_is_a_weighted_mean():
+    """Against loops over documents drawn by hand."""
+    rng = np.random.default_rng(0)
+    n = 400
+    change, document = rng.normal(size=(2, n)), rng.integers(6, size=n)
+    kind, cell = rng.integers(3, size=n), rng.integers(5, size=n)
+    kind[(cell == 4) & (kind == 1)] = 2  # a cell without others
+    taken = drawn_documents(6, 3, seed=1)
+    assert taken[0].tolist() == [1] * 6
+    assert (taken.sum(axis=1) == 6).all()
+    means, kept = beside_matched(change, kind == 0, kind == 1, cell, document, taken)
+    assert kept == ((kind == 0) & (cell < 4)).sum()
+    for draw, times in enumerate(taken):
+        repeat = times[document]
+        for row in range(2):
+            own, other = [], []
+            for k in range(4):
+                mine, its = (kind == 0) & (cell == k), (kind == 1) & (cell == k)
+                weight = repeat[mine].sum()
+                own.append((change[row, mine] * repeat[mine]).sum())
+                other.append(weight * np.average(change[row, its], weights=repeat[its]))
+                total = repeat[(kind == 0) & (cell < 4)].sum()
+            assert means[draw, row] == pytest.approx([sum(own) / total, sum(other) / total])
+
+
+def test_tenths_are_those_of_the_chosen():
+    values = np.arange(100.0)
+    groups = deciles_of(values, values >= 50)
+    assert (groups[:50] == 0).all()
+    assert np.bincount(groups[50:]).tolist() == [5] * 10
+
+
+def texts(number=5, length=70):
+    rng = np.random.default_rng(2)
+    return [rng.integers(40, size=length + 9 * k).tolist() for k in range(number)]
+
+
+def parts_of_gpt2(tmp_path):
+    model = random_gpt2(seed=5, layers=2, dtype=torch.float32)
+    model.save_pretrained(tmp_path / "model")
+    first = load_first_layer(tmp_path / "model")
+    flags = np.random.default_rng(1).random((3, 40)) < 0.4
+    spelling = Spelling(flags[0] & ~flags[1], flags[1], flags[2])
+    bigrams = sparse.csr_array(np.random.default_rng(3).integers(2, size=(40, 40)))
+    make = partial(six_terms, fold(first.attention), first.embeddings)
+    return model, make, texts(), spelling, bigrams
+
+
+def test_the_study_measures_where_it_says(tmp_path):
+    """The change after second pieces without T^ee of head 2, and that on all tokens, by hand."""
+    parts = parts_of_gpt2(tmp_path)
+    found = ablations(*parts, window=32, first=0, draws=20)
+    assert found.record["largest_change_by_nothing"] < 1e-4
+    assert found.record["windows"] == sum(len(t) // 31 for t in texts())
+    model, make, documents, spelling, bigrams = parts
+    after, everywhere = [], []
+    for text in documents:
+        for begin in range(0, len(text), 31):
+            ids = torch.tensor([0, *text[begin : begin + 31]])
+            if len(ids) < 32:
+                continue
+            terms = make(ids)
+            pattern = terms.attention().clone()
+            pattern[2] = terms.attention(without="ee")[2]
+            with patched(model):
+                [change] = losses(model, ids, pattern[None]) - losses(model, ids)
+            everywhere.append(change.numpy())
+            after.append(change.numpy()[second_pieces(spelling, ids.numpy())[:-1]])
+    place = found.of("ee", 2)
+    assert found.everywhere[0, place] == pytest.approx(np.concatenate(everywhere).mean(), abs=1e-5)
+    assert found.tokens[0, 0, 0] == len(np.concatenate(after))
+    if found.tokens[0, 0, 1] == found.tokens[0, 0, 0]:  # all have a match
+        mean = np.concatenate(after).mean()
+        assert found.at[0, place, 0, 0, 0] == pytest.approx(mean, abs=1e-5)
+    assert found.excess("ee", 2)[0] == pytest.approx(-np.diff(found.at[0, place, 0, 0])[0])
+    assert found.by_head("ee").shape == (21, 3)
+    assert np.array_equal(found.by_head("ee")[:, 2], found.excess("ee", 2))
+    low, high = interval(found.excess("ee"))[1:]
+    assert low < high
+    found.write(tmp_path)
+    np.testing.assert_array_equal(Ablations.read(tmp_path).at, found.at)
+    with pytest.raises(ResultError, match="nothing was measured without 'xx'"):
+        found.of("xx")
+    with pytest.raises(CorpusError, match="no document has 32"):
+        ablations(model, make, [[1, 2]], spelling, bigrams)
+
+
+def test_a_stopped_study_goes_on(tmp_path, monkeypatch):
+    parts = parts_of_gpt2(tmp_path)
+    whole = ablations(*parts, window=32, draws=5)
+    monkeypatch.setattr(studies, "_EVERY", 2)
+    measured, calls = studies.without_parts, []
+
+    def stopping(*given):
+        calls.append(given)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return measured(*given)
+
+    monkeypatch.setattr(studies, "without_parts", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        ablations(*parts, window=32, draws=5, folder=tmp_path)
+    with pytest.raises(ResultError, match="belongs to another model or other texts"):
+        ablations(*parts, window=64, draws=5, folder=tmp_path)
+    again = ablations(*parts, window=32, draws=5, folder=tmp_path)
+    assert len(calls) == 6 + whole.record["windows"] - 4  # four windows had been saved
+    np.testing.assert_array_equal(again.at, whole.at)
+    np.testing.assert_array_equal(again.moved, whole.moved)
+    assert not list(tmp_path.glob("*partial*"))
+
+
+def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
+    """Both embedded models on two short texts; a model that reads both ways is refused."""
+    file = tmp_path / "texts.jsonl"
+    sentence = "He met Michelle Obama by the old castle near Hogmanay on a rainy day. "
+    file.write_text("".join(f'{{"text": "{sentence * n}"}}\n' for n in (2, 3)))
+    for module in ("ablation", "samples"):
+        monkeypatch.setattr(f"lnattn.book.{module}.sample_file", lambda: file)
+    for name in ("book-gpt2", "book-llama"):
+        [done] = freeze(name, tmp_path / name, ["ablation"])
+        found = Ablations.read(done.path.parent)
+        assert found.record["model"] == name
+        assert found.record["largest_change_by_nothing"] < 1e-4
+        assert found.tokens[:, 0, 0].min() >= 5  # 'Hogmanay' is no word of theirs
+        told = of_the_book.told_by_weights(name, found)
+        assert list(told.columns) == ["auroc", "specific auroc", "divergence"]
+        assert told.notna().all().all()
+    with pytest.raises(ResultError, match="sees what follows"):
+        list(freeze("minilm", tmp_path, ["ablation"]))
+
+
+def made(excess, heads=4, tokens=500):
+    """An `Ablations` whose excess after second pieces is given by (what, head)."""
+    names = [(w, -1) for w in ("ee", "place", "pairs")] + [("ee", h) for h in range(heads)]
+    at = np.zeros((201, len(names), 2, 2, 2))
+    noise = np.random.default_rng(0).normal(scale=0.01, size=201)
+    noise[0] = 0
+    for place, name in enumerate(names):
+        at[:, place, 0, :, 0] = (excess.get(name, 0.0) + noise)[:, None] + 0.5
+    at[..., 1] = 0.5
+    return Ablations(
+        what=np.array([w for w, _ in names]), head=np.array([h for _, h in names]),
+        everywhere=np.zeros((201, len(names))), at=at, loss=np.zeros((2, 2, 2)),
+        tokens=np.full((2, 2, 3), tokens), moved=np.zeros((3, heads)), record={},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("rule", [rules.s7, rules.s8])
+def test_what_is_lost_decides_whether_it_is_used(rule):
+    specific = np.array([0.0, 0.1, 0.3, 0.2])
+
+    def verdict(whole, alone, **more):
+        found = made({("ee", -1): whole, ("ee", 2): alone}, **more)
+        return rule(found, specific, model="any").verdict
+
+    assert verdict(0.3, 0.1) == HOLDS
+    assert verdict(0.3, 0.0) == HOLDS_IN_PART  # not in the head that the weights name
+    assert verdict(0.0, 0.1) == NOT_SEEN
+    assert verdict(-0.3, 0.1) == FAILS
+    assert verdict(0.3, 0.1, tokens=99) == NOT_COMPUTABLE
+
+
+def test_place_against_content():
+    def verdict(place, content):
+        found = made({("place", -1): place, ("ee", -1): content})
+        noise = np.random.default_rng(1).normal(scale=0.01, size=201)
+        found.at[:, 1, 0, 0, 0] += np.where(np.arange(201) > 0, noise, 0)
+        return rules.s10(found, model="any").verdict
+
+    assert verdict(0.3, 0.1) == HOLDS
+    assert verdict(0.1, 0.3) == FAILS
+    assert verdict(0.1, 0.1) == UNDECIDED
+
+
+def test_orders_of_heads_by_hand():
+    up = np.arange(6.0)
+    near = np.array([0.0, 2.0, 1.0, 3.0, 4.0, 5.0])
+    assert rules._share_as_high(up, up) == pytest.approx(1 / 720)
+    assert rules._share_as_high(up, near) == pytest.approx(6 / 720)  # itself, and each neighbours
+    assert rules._share_as_high(up, up[::-1]) == 1.0
+    assert rules._share_as_high(np.arange(12.0), np.arange(12.0)) < 1e-3
+    draws = up + np.random.default_rng(0).normal(scale=0.1, size=(200, 6))
+
+    def verdict(specific, other=-up):
+        return rules.s9(draws, other, specific, other, model="any").verdict
+
+    assert verdict(up) == HOLDS
+    assert verdict(-up) == FAILS
+    assert verdict(-up, up) == HOLDS_IN_PART
+    assert verdict(np.array([2.0, 0, 1, 0, 2, 1])) == UNDECIDED

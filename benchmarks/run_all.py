@@ -1,5 +1,7 @@
 """Run the benchmarks and freeze their results: `python benchmarks/run_all.py [--quick] [NAME …]`.
 
+With `--compare` nothing is frozen: each ratio of today is printed beside the frozen one.
+
 Each `bench_NAME.py` beside this file has `run(quick: bool) -> dict`; what it returns is written to
 `data/results/benchmarks/NAME.json` as soon as it is known, with its provenance.
 """
@@ -9,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +24,7 @@ sys.path.insert(0, str(HERE))
 from common import machine, process_peak_mib  # noqa: E402
 
 from lnattn.errors import LnattnError, ResultError  # noqa: E402
-from lnattn.storage import provenance, write_json  # noqa: E402
+from lnattn.storage import provenance, read_json, write_json  # noqa: E402
 
 OUTPUT = HERE.parent / "data" / "results" / "benchmarks"
 
@@ -97,29 +100,56 @@ def show(name: str, result: Mapping[str, Any]) -> None:
             print(f"  {method}: seconds ~ {entry['against']}^{slope:.2f}")
 
 
+def compare(result: Mapping[str, Any], frozen: Mapping[str, Any]) -> list[str]:
+    """A line for each ratio of a new result: today's, and the frozen one, with their ranges."""
+    then = {(entry["of"], entry["to"]): _in_words(entry) for entry in frozen["ratios"]}
+    lines = [f"  frozen on: {_machine_of(frozen)}; today: {_machine_of(result)}"]
+    for entry in result["ratios"]:
+        before = then.get((entry["of"], entry["to"]), "not frozen")
+        lines.append(f"  {entry['of']} / {entry['to']}: {_in_words(entry)}; frozen: {before}")
+    return lines
+
+
+def _in_words(entry: Mapping[str, Any]) -> str:
+    return f"{entry['median']:.2f}× ({entry['low']:.2f} to {entry['high']:.2f})"
+
+
+def _machine_of(result: Mapping[str, Any]) -> str:
+    hardware = result["record"]["hardware"]
+    return f"{hardware['processor']}, {hardware['cores']} cores"
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Command line; returns the exit status."""
-    from lnattn.storage import read_json
-
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", help="benchmarks to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it works")
     parser.add_argument("--output", type=Path, help=f"folder for the JSON (default: {OUTPUT.name})")
+    parser.add_argument(
+        "--compare",
+        action="store_true",
+        help="freeze nothing; show the frozen ratios too",
+    )
     options = parser.parse_args(arguments)
     known = available()
     unknown = [name for name in options.names if name not in known]
     if unknown:
         parser.error(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(known)}")
-    if options.quick and options.output is None:
+    if options.quick and options.output is None and not options.compare:
         parser.error("--quick needs --output: quick results must not replace the frozen ones")
-    output = options.output or OUTPUT
-    for name in options.names or known:
-        try:
-            path = run_one(name, known[name], options.quick, output)
-        except LnattnError as error:
-            print(f"{name}: {error}", file=sys.stderr)
-            return 1
-        show(name, read_json(path))
+    if options.compare and options.output is not None:
+        parser.error("--compare writes nothing, so --output makes no sense with it")
+    with tempfile.TemporaryDirectory() as scratch:
+        output = Path(scratch) if options.compare else options.output or OUTPUT
+        for name in options.names or known:
+            try:
+                result = read_json(run_one(name, known[name], options.quick, output))
+                show(name, result)
+                if options.compare:
+                    print(*compare(result, read_json(OUTPUT / f"{name}.json")), sep="\n")
+            except LnattnError as error:
+                print(f"{name}: {error}", file=sys.stderr)
+                return 1
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import warnings
 from pathlib import Path
@@ -129,6 +130,15 @@ def test_a_benchmark_is_run_checked_and_frozen(
     assert one.title in repr(Summary([one]))
     assert runner.main(["poor", "--output", str(out)]) == 1
     assert "returned no what" in capsys.readouterr().err
+    monkeypatch.setattr(runner, "OUTPUT", out)
+    before = (out / "adding.json").read_bytes()
+    capsys.readouterr()
+    assert runner.main(["adding", "--compare"]) == 0
+    shown = capsys.readouterr().out
+    ratio = json.loads(before)["ratios"][0]["median"]
+    assert f"frozen: {ratio:.2f}× (" in shown
+    assert "frozen on: " in shown
+    assert (out / "adding.json").read_bytes() == before
 
 
 def test_quick_results_never_replace_the_frozen_ones(

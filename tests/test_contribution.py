@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator
 from pathlib import Path
 
+import as_on_gpu
 import numpy as np
 import pytest
 import torch
@@ -18,6 +19,7 @@ from lnattn import Embeddings, fold, six_terms
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.studies.contribution import kl
 from lnattn.studies.contribution import kl_kernel as six_term_kernel
 from lnattn.studies.contribution.kl import SixTermKL
 from lnattn.studies.contribution.study import (
@@ -70,7 +72,7 @@ def random_ids(seed: int, n: int, vocab: int = 30) -> torch.Tensor:
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("factor", "n"), [(0.03, 70), (1.0, 90), (30.0, 70)])
-def test_kernel_equals_the_definition(causal: bool, factor: float, n: int) -> None:
+def test_both_paths_equal_the_definition(causal: bool, factor: float, n: int, path: str) -> None:
     """Small, ordinary and very large divergences; documents longer than a block of queries."""
     folded = scaled_scores(fold(random_layer(3, 16, heads=2, d_head=5, causal=causal)), factor)
     embeddings = random_embeddings(4)
@@ -83,7 +85,15 @@ def test_kernel_equals_the_definition(causal: bool, factor: float, n: int) -> No
     assert expected[:, :, 1:].min() < expected.max() / 10
 
 
-def test_tiny_divergences_keep_their_digits() -> None:
+@pytest.fixture(params=["kernel", "GPU"])
+def path(request, monkeypatch) -> str:
+    """Both ways to the divergences."""
+    if request.param == "GPU":
+        monkeypatch.setattr(kl, "divergences_of_heads", as_on_gpu.divergences_of_heads)
+    return request.param
+
+
+def test_tiny_divergences_keep_their_digits(path) -> None:
     """A term that moves attention by 1e-9 nats: E_p[t] and log E_p[e^-t] cancel to nine digits."""
     folded = scaled_scores(fold(random_layer(3, 16, heads=2, d_head=5)), 2e-5)
     embeddings = random_embeddings(4)
@@ -174,9 +184,9 @@ def test_documents_are_averaged_as_by_hand() -> None:
     np.testing.assert_allclose(
         result.overall[:, :, :2], expected, rtol=1.01 * result.record["quantile_resolution"] + 1e-4
     )
-    for row, kl in enumerate(each):
-        assert (result.document_rows[row] == kl.shape[-1] - 1).all()
-        by_hand = kl[..., 1:].mean(axis=1).sum(axis=-1)
+    for row, one in enumerate(each):
+        assert (result.document_rows[row] == one.shape[-1] - 1).all()
+        by_hand = one[..., 1:].mean(axis=1).sum(axis=-1)
         np.testing.assert_allclose(result.document_sums[row], by_hand, rtol=1e-4, atol=1e-6)
     assert result.documents == 4
     assert result.record["tokens"] == 24 + 9 + 1 + 24

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
+import as_on_gpu
 import numpy as np
 import pytest
 import torch
@@ -31,6 +32,7 @@ from lnattn.studies.affinity.distances import (
 )
 from lnattn.studies.affinity.topk import partners, strongest_pairs
 from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
+from lnattn.studies.contribution import distance_kl
 from lnattn.studies.contribution.distance_kl import DistanceKL
 from lnattn.studies.contribution.study import contributions, kl_of_removal
 from lnattn.studies.position.distance import distance_bias, self_assertion
@@ -235,9 +237,12 @@ def test_self_assertion_against_frequency(parts):
 # ---- what the terms contribute ------------------------------------------------------------
 
 
+@pytest.mark.parametrize("path", ["kernel", "GPU"])
 @pytest.mark.parametrize("biased", [False, True])
-def test_divergences_of_removing_a_term(parts, biased):
+def test_divergences_of_removing_a_term(parts, biased, path, monkeypatch):
     folded, embeddings = parts
+    if path == "GPU":
+        monkeypatch.setattr(distance_kl, "divergences_of_heads", as_on_gpu.divergences_of_heads)
     if biased:
         folded = replace(folded, bias=lambda distance: -0.7 * distance.expand(4, *distance.shape))
     ids = torch.randint(VOCAB, (70,), generator=torch.Generator().manual_seed(3))

@@ -60,6 +60,11 @@ def multiply(
     return torch.mm(a, b, out=out)
 
 
+def product_device(device: str | torch.device | None = None) -> torch.device:
+    """Where to make large matrix products: as asked, else a GPU if torch finds one, else here."""
+    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+
+
 def chosen() -> Chosen:
     """What this machine multiplies with: as told, as kept, or as measured here and now.
 

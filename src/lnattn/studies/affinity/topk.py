@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lnattn.attention.terms import check_indices
 from lnattn.errors import TokenError
-from lnattn.numerics.products import multiply
+from lnattn.numerics.products import multiply, product_device
 from lnattn.progress import progress_bar
 from lnattn.studies.affinity.vectors import Side, TokenVectors
 
@@ -85,11 +85,6 @@ def score_blocks(
         if here is not room:
             here[: len(some)].copy_(scores)
         yield begin, here[: len(some)].numpy()
-
-
-def product_device(device: str | torch.device | None = None) -> torch.device:
-    """Where to make large matrix products: as asked, else a GPU if torch finds one, else here."""
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 @dataclass(frozen=True, eq=False)

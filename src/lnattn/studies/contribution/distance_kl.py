@@ -16,11 +16,11 @@ from torch import Tensor
 
 from lnattn.attention.distance import DISTANCE_TERMS, distance_terms
 from lnattn.attention.relative import Constants, FoldedRelative, mean_vectors
-from lnattn.attention.terms import TERMS
 from lnattn.errors import ShapeError, TokenError
+from lnattn.numerics.products import product_device
 from lnattn.numerics.threads import one_thread_a_call
 from lnattn.relative import TokenEmbeddings
-from lnattn.studies.contribution.kl import divergences_of_head
+from lnattn.studies.contribution.kl import divergences_of_heads
 
 
 class DistanceKL:
@@ -28,6 +28,7 @@ class DistanceKL:
 
     constants: q₀ and k₀ (`mean_vectors` unless given). scale: what the scores are divided by
     before the softmax (default: the model's own). workers: threads, one head each at a time.
+    device: as for `product_device`.
     Raises `ShapeError` for a scale that is not positive, or scores with a soft cap, which is no
     sum of terms.
     """
@@ -39,6 +40,7 @@ class DistanceKL:
         constants: Constants | None = None,
         scale: float | None = None,
         workers: int | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
         if scale is not None and not scale > 0:
             raise ShapeError(f"the softmax's scale must be a positive number, not {scale}.")
@@ -52,6 +54,7 @@ class DistanceKL:
         self._scale = folded.scale if scale is None else scale
         self._workers = min(workers or torch.get_num_threads(), folded.n_heads)
         self._pool = ThreadPoolExecutor(self._workers)
+        self._device = product_device(device)
 
     def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
         """KL(α ‖ α without T) in nats for T in the order of `DISTANCE_TERMS`, float32.
@@ -75,12 +78,8 @@ class DistanceKL:
             if folded.bias is not None:
                 distance = terms.positions[:, None] - terms.positions[None, :]
                 bias = (folded.bias(distance) / self._scale).float()
-            nothing = np.zeros((2, n), dtype=np.float32)
-            divergence = np.empty((folded.n_heads, len(TERMS), n), dtype=np.float32)
-
-            def one_head(head: int) -> None:
-                added = None if bias is None else bias[head]
-                divergences_of_head(inputs[head], nothing, folded.causal, divergence[head], added)
-
-            list(self._pool.map(one_head, range(folded.n_heads)))
+            nothing = torch.zeros(folded.n_heads, 2, n)
+            divergence = divergences_of_heads(
+                inputs.__getitem__, nothing, folded.causal, self._pool, self._device, bias
+            )
         return divergence.transpose(1, 0, 2)[: len(DISTANCE_TERMS)]

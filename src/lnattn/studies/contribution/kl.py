@@ -2,11 +2,13 @@
 
 The scores of a block of queries are two matrix products; `kl_kernel` takes each row of them
 to its six divergences while it is in the first-level cache. No [query key] matrix of a whole
-document is ever held, and every head runs on a thread of its own.
+document is ever held, and every head runs on a thread of its own. Where torch finds a GPU, or is
+told of one, it does all heads at once instead (`kl_on_device`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -18,9 +20,10 @@ from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS, look_up
 from lnattn.errors import ShapeError
-from lnattn.numerics.products import multiply
+from lnattn.numerics.products import multiply, product_device
 from lnattn.numerics.threads import one_thread_a_call
 from lnattn.studies.contribution.kl_kernel import divergences
+from lnattn.studies.contribution.kl_on_device import divergences_on
 from lnattn.weights import Embeddings
 
 #: Queries whose scores a thread holds at one time: 4 · 64 · n numbers, within its own cache.
@@ -33,9 +36,9 @@ class SixTermKL:
     Made once: each head's query and key weights side by side, the projections of all positions
     (the same in every document up to σ), and the threads, which keep their memory between calls.
     scale: what the scores are divided by before the softmax (default: the model's own). workers:
-    threads, one head each at a time (default: torch's number). Weights are taken to single
-    precision. Raises `TokenError` for a checkpoint without token embeddings, and `ShapeError` for a
-    scale that is not positive or a layer with a local window.
+    threads, one head each at a time (default: torch's number). device: as for `product_device`.
+    Weights are taken to single precision. Raises `TokenError` for a checkpoint without token
+    embeddings, and `ShapeError` for a scale that is not positive or a layer with a local window.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class SixTermKL:
         embeddings: Embeddings,
         scale: float | None = None,
         workers: int | None = None,
+        device: str | torch.device | None = None,
     ) -> None:
         if scale is not None and not scale > 0:
             raise ShapeError(f"the softmax's scale must be a positive number, not {scale}.")
@@ -65,6 +69,7 @@ class SixTermKL:
         self._alone_of_positions = self._embeddings.W_P @ self._alone
         self._workers = min(workers or torch.get_num_threads(), self._heads)
         self._pool = ThreadPoolExecutor(self._workers)
+        self._device = product_device(device)
 
     def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
         """KL(α ‖ α without T) in nats for T in the order of `TERMS`; positions are 0 … n − 1.
@@ -77,22 +82,49 @@ class SixTermKL:
             n = len(tokens)
             over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
             alone = torch.stack([tokens @ self._alone, self._alone_of_positions[:n]])
-            by_head = (alone * over_sigma).permute(2, 0, 1).contiguous().numpy()
+            by_head = (alone * over_sigma).permute(2, 0, 1).contiguous()
             # A text repeats its words: each distinct token is projected once.
             ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
             distinct = self._embeddings.tokens()[ids]
-            divergence = np.empty((self._heads, len(TERMS), n), dtype=np.float32)
 
-            def one_head(head: int) -> None:
+            def inputs_of(head: int) -> Float[Tensor, "n part column"]:
                 inputs = torch.empty(n, 2, 2 * self._d_head)
                 projected = (distinct @ self._projection[head])[inverse]
                 torch.mul(projected, over_sigma, out=inputs[:, 0])
                 projected = self._projected_positions[head, :n]
                 torch.mul(projected, over_sigma, out=inputs[:, 1])
-                divergences_of_head(inputs, by_head[head], self._causal, divergence[head])
+                return inputs
 
-            list(self._pool.map(one_head, range(self._heads)))
-        return divergence.transpose(1, 0, 2)
+            return divergences_of_heads(
+                inputs_of, by_head, self._causal, self._pool, self._device
+            ).transpose(1, 0, 2)
+
+
+def divergences_of_heads(
+    inputs_of: Callable[[int], Float[Tensor, "n part column"]],
+    alone: Float[Tensor, "head part n"],
+    causal: bool,
+    pool: ThreadPoolExecutor,
+    device: torch.device,
+    bias: Float[Tensor, "head n n"] | None = None,
+) -> Float[np.ndarray, "head term n"]:
+    """The divergences of all heads: by `divergences_of_head`, a head a thread, or on a GPU.
+
+    inputs_of: of a head; the other arguments as for `divergences_of_head`.
+    """
+    heads, _, n = alone.shape
+    if device.type != "cpu":
+        inputs = torch.stack(list(pool.map(inputs_of, range(heads))))
+        return divergences_on(device, inputs, alone, causal, bias).numpy()
+    divergence = np.empty((heads, len(TERMS), n), dtype=np.float32)
+
+    def one_head(head: int) -> None:
+        added = None if bias is None else bias[head]
+        asserted = alone[head].numpy()
+        divergences_of_head(inputs_of(head), asserted, causal, divergence[head], added)
+
+    list(pool.map(one_head, range(heads)))
+    return divergence
 
 
 def divergences_of_head(

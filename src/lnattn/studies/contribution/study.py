@@ -259,6 +259,7 @@ def contributions(
     convention: Convention = TEXT,
     source: Mapping[str, Any] | None = None,
     workers: int | None = None,
+    device: str | torch.device | None = None,
     checkpoint: Path | str | None = None,
     every: int = 200,
 ) -> Contributions:
@@ -268,6 +269,7 @@ def contributions(
     documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
     the context here. context: at most the model's, which is the default; a model with rotary or
     relative positions must be told one. source: provenance to keep (model, weights, corpus).
+    workers: threads; device: where the products are made, a GPU if torch finds one unless told.
     checkpoint: a folder in which to save the statistics after `every`
     documents; a run that finds such a state of the same study there skips the documents it
     covers. Single precision. Raises `CorpusError` for an empty stream, `TokenError` for unknown
@@ -279,10 +281,10 @@ def contributions(
     terms: tuple[str, ...]
     if isinstance(folded, FoldedRelative) and isinstance(embeddings, TokenEmbeddings):
         terms, paper = DISTANCE_TERMS, "the four terms by distance"
-        divergence_of = DistanceKL(folded, embeddings, constants, scale, workers)
+        divergence_of = DistanceKL(folded, embeddings, constants, scale, workers, device)
     elif isinstance(folded, FoldedAttention) and isinstance(embeddings, Embeddings):
         terms, paper = TERMS, "the six terms (Kamoda et al. 2025, §6.1)"
-        divergence_of = SixTermKL(folded, embeddings, scale, workers)
+        divergence_of = SixTermKL(folded, embeddings, scale, workers, device)
         context = min(context or embeddings.n_positions, embeddings.n_positions)
     else:
         raise ShapeError("attention and embeddings are of different models; take both from one.")

@@ -132,8 +132,10 @@ def grid(n: int, falling: bool = True, back: float = 0.5) -> pd.DataFrame:
     for i in range(n):
         previous = back - 0.05 * i if falling else back + 0.05 * i
         shape = {"context": 64 * (1 + i // 2), "layers": 2, "heads": 8 * (1 + i % 2)}
-        cells.append(looks([0.1 + 0.02 * i], [previous], **shape))
-    return pd.concat(cells) if cells else looks([0.1], [0.5], context=1, layers=1, heads=1)[:0]
+        # An early look, which the rules do not read, says the opposite.
+        table = looks([0.3 - 0.02 * i, 0.1 + 0.02 * i], [0, previous], **shape)
+        cells.append(table.assign(tokens=2**23 * table["step"], positions="learned"))
+    return pd.concat(cells) if cells else grid(1)[:0]
 
 
 @pytest.mark.parametrize(
@@ -152,6 +154,16 @@ def test_s5(previous, n, falling, verdict) -> None:
     assert given.verdict == verdict
     assert f"at most {previous:.2f}" in given.words
     assert ("more than on itself in head 0, 1 and 2" in given.words) is (previous > 0.3)
+
+
+def test_a_model_that_has_not_come_so_far_is_not_counted() -> None:
+    cells = grid(8)
+    short = cells[(cells["heads"] == 8) | (cells["step"] == 1)]
+    given = s5(np.full((2, 3), 0.2), np.full((2, 3), 0.3), short, model="m")
+    assert (given.verdict, given.note[:21]) == (UNDECIDED, "4 models of the grid ")
+    assert "each after 16,777,216 tokens" in given.rule
+    rotary = grid(1).assign(positions="rotary", heads=16)
+    assert s6(pd.concat([grid(3), rotary]), model="m").verdict == UNDECIDED  # no pair with it
 
 
 def test_s6() -> None:

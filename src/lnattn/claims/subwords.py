@@ -151,10 +151,10 @@ def s4(case: Case, looks: pd.DataFrame) -> Outcome:
 @rule(
     "Two parts. (1) Real GPT-2, from positions and weights, whatever σ is assumed: by position no "
     "head puts more attention on the previous token than on the query's own, and none more than "
-    "{previous}. (2) Over the "
-    "models of the grid, Spearman's ρ of the largest attention on the previous token by position "
-    "with the excess of S4 is below {rho} with p < {p}. Holds if both, in part if one, fails if "
-    "neither; undecided with fewer than {cells} models in the grid."
+    "{previous}. (2) Over the models of the grid, with learned or rotary positions, each after "
+    "{tokens:,.0f} tokens of training, Spearman's ρ of the largest attention on the previous token "
+    "by position (rotary: by distance) with the excess of S4 is below {rho} with p < {p}. Holds if "
+    "both, in part if one, fails if neither; undecided with fewer than {cells} models in the grid."
 )
 def s5(
     case: Case,
@@ -166,14 +166,14 @@ def s5(
 
     previous, itself: GPT-2's attention by position on i−1 and on i, for several assumptions about
     σ, which needs the tokens; cells: tables of looks of the grid, with columns context, layers,
-    heads.
+    heads, positions.
     """
     blunt = bool((previous <= itself).all() and (previous <= case.previous).all())
     words = f"GPT-2: at most {previous.max():.2f} on the previous token by position"
     sharper = np.any(previous > itself, axis=0)
     if sharper.any():
         words += f", more than on itself in head {heads_where(sharper)}"
-    pairs = _of_cells(cells)
+    pairs = _of_cells(cells, case.tokens)
     if len(pairs) < case.cells:
         return Outcome(
             UNDECIDED,
@@ -191,16 +191,16 @@ def s5(
 
 
 @rule(
-    "For every pair of models of the grid that differ in having 8 or 16 heads only: the one with "
-    "16 has the larger excess (S4), and a head with {previous} or more on the previous token by "
-    "position alone. Holds if all pairs show it, in part if half or more do, else fails; undecided "
-    "with fewer than {pairs} pairs."
+    "For every pair of models of the grid that differ in having 8 or 16 heads only, each after "
+    "{tokens:,.0f} tokens of training: the one with 16 has the larger excess (S4), and a head with "
+    "{previous} or more on the previous token by position alone. Holds if all pairs show it, in "
+    "part if half or more do, else fails; undecided with fewer than {pairs} pairs."
 )
 def s6(case: Case, cells: pd.DataFrame) -> Outcome:
-    """S6, more heads keep both. cells: tables of looks with columns context, layers, heads."""
-    pairs = _of_cells(cells)
+    """S6, more heads keep both. cells: tables of looks of the grid, as for `s5`."""
+    pairs = _of_cells(cells, case.tokens)
     shown = []
-    for _, same in pairs.groupby(["context", "layers"]):
+    for _, same in pairs.groupby(["context", "layers", "positions"]):
         few, many = same[same["heads"] == 8], same[same["heads"] == 16]
         if len(few) == len(many) == 1:
             keeps = many["previous"].item() >= case.previous
@@ -219,9 +219,13 @@ def s6(case: Case, cells: pd.DataFrame) -> Outcome:
     )
 
 
-def _of_cells(cells: pd.DataFrame) -> pd.DataFrame:
-    """One row a model of the grid: its shape, excess, and largest attention on i−1 by position."""
-    shape = ["context", "layers", "heads"]
+def _of_cells(cells: pd.DataFrame, tokens: float) -> pd.DataFrame:
+    """One row a model of the grid: its shape, excess, and largest attention on i−1 by position.
+
+    Of each the look after so many tokens of training; a model that has not come so far has none.
+    """
+    shape = ["context", "layers", "heads", "positions"]
+    cells = cells[cells["tokens"] == tokens]
     best = cells[cells["head"] == _BEST].set_index(shape)
     largest = cells[cells["head"] != _BEST].groupby(shape)["previous"].max()
     excess = best["found"] - best["chance"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from lnattn.book.small_models import (
     near_spread,
     of_gpt2,
     read_looks,
+    side_by_side,
 )
 from lnattn.cli import main
 from lnattn.errors import CheckpointError, CorpusError, ResultError
@@ -32,6 +34,7 @@ from lnattn.studies.position.without_tokens import PositionOnly
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import train_bpe
 from lnattn.training.grid import Cell, train_grid
+from lnattn.training.loop import train
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.snapshots import snapshots
 
@@ -125,6 +128,23 @@ def test_looks_survive_the_file(tmp_path) -> None:
         read_looks(tmp_path, "other")
 
 
+def test_models_of_the_grid_side_by_side() -> None:
+    numbers = {"found": [0.1, 0.2, 0.2], "chance": [0.05, 0.05, 0.06], "previous": [0.3, 0.1, None]}
+    table = pd.DataFrame({"head": [0, 1, BEST], **numbers})
+    table = table.assign(**{"spread ee": [1.0, 2.0, None], "spread pp": [0.0, 1.0, None]})
+    shape = {"context": 64, "layers": 2, "positions": "learned", "tokens": 2**23}
+    cells = [table.assign(heads=heads, found=0.01 * heads, **shape) for heads in (16, 8)]
+    found = side_by_side(pd.concat(cells))
+    assert found["heads"].tolist() == [16, 8]  # in the order given
+    assert found["million tokens"].tolist() == [8.4, 8.4]
+    assert found["found"].tolist() == [0.16, 0.08]
+    assert found["chance"].tolist() == [0.06, 0.06]
+    assert found["previous"].tolist() == [0.3, 0.3]
+    assert found["spread ee"].tolist() == [1.5, 1.5]
+    assert found["spread pp"].tolist() == [0.5, 0.5]
+    assert side_by_side(pd.concat(cells)[:0]).empty
+
+
 def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
     words = ["sap", "iens", "homo", "an", "old", "word", "new"]
     rng = np.random.default_rng(0)
@@ -175,34 +195,81 @@ def test_attention_by_position_of_gpt2_from_its_frozen_terms() -> None:
     assert (previous.max(axis=1) < 0.3).all()
 
 
-def test_the_grid_differs_in_shape_alone(tmp_path) -> None:
-    """Two tiny cells on the tokens of a run; a second call trains nothing and gives the same."""
+def small_run(folder: Path, steps: int = 64) -> TrainingPlan:
+    """A run's tokenizer, tokens and plan, of which nothing has been trained yet."""
     rng = np.random.default_rng(0)
     words = ["sap", "iens", "homo", "an", "old", "word", "new"]
-    run = tmp_path / "run"
-    train_bpe((" ".join(rng.choice(words, 60)) for _ in range(20)), 270).save_pretrained(str(run))
-    plan = TrainingPlan(d_model=8, heads=2, context=16, vocab_size=270, batch=2, warmup=4)
-    write_json(run / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 0})
+    texts = (" ".join(rng.choice(words, 60)) for _ in range(20))
+    train_bpe(texts, 270).save_pretrained(str(folder))
+    plan = TrainingPlan(
+        d_model=16, heads=4, context=16, vocab_size=270, batch=2, warmup=4, steps=steps
+    )
+    write_json(folder / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 0})
     for role in ("train", "held_out"):
-        np.save(run / "checkpoint" / f"{role}_tokens.npy", rng.integers(0, 270, 900))
-    cells = [Cell(context=8, layers=1, heads=2), Cell(context=16, layers=2, heads=4)]
-    found = list(train_grid(run, tmp_path / "grid", cells, steps=64, progress=False))
-    assert [cell for cell, _ in found] == cells
+        np.save(folder / "checkpoint" / f"{role}_tokens.npy", rng.integers(0, 270, 900))
+    return plan
+
+
+def test_the_grid_differs_in_shape_alone(tmp_path) -> None:
+    """Tiny cells on the tokens of a run; a second call trains nothing and gives the same."""
+    run, grid = tmp_path / "run", tmp_path / "grid"
+    plan = small_run(run, steps=256)
+    cells = [Cell(8, 1, 4), Cell(16, 2, 8), Cell(16, 2, 4, "rotary")]
+    assert not list(train_grid(run, grid, cells, steps=128, only_made=True))
+    found = list(train_grid(run, grid, cells, steps=128, progress=False))
+    assert [(cell, one.step) for cell, one in found] == [
+        (cell, step) for cell in cells for step in (64, 128)
+    ]
     for cell, one in found:
-        assert (one.step, one.tokens) == (64, 64 * 32)  # as many tokens a step in every cell
-        own = read_json(tmp_path / "grid" / cell.name / "checkpoint" / "progress.json")["plan"]
+        assert one.tokens == one.step * 32  # as many tokens a step in every cell
+        progress = read_json(grid / cell.name / "checkpoint" / "progress.json")
         shape = {"context": cell.context, "layers": cell.layers, "heads": cell.heads}
-        assert own == vars(plan) | shape | {"batch": 32 // cell.context, "steps": 64}
-        assert one.model.embeddings.n_positions == cell.context
+        own = vars(plan) | shape | {"batch": 32 // cell.context, "evaluate_every": 256}
+        if cell.positions == "rotary":
+            own["architecture"] = "llama"
+            assert one.model.context == 16
+        else:
+            assert one.model.embeddings.n_positions == cell.context
+        # Its learning rates are those of the run, which goes on for longer.
+        assert (progress["plan"], progress["step"]) == (own, 128)
         assert one.model.attention.W_Q.shape[0] == cell.heads
-    again = list(train_grid(run, tmp_path / "grid", cells, steps=64, progress=False))
-    for (_, one), (_, other) in zip(found, again, strict=True):
-        assert one.model.provenance == other.model.provenance
+    for again in (
+        train_grid(run, grid, cells, steps=128, progress=False),
+        train_grid(run, grid, cells, steps=128, only_made=True),
+    ):
+        for (_, one), (_, other) in zip(found, again, strict=True):
+            assert one.model.provenance == other.model.provenance
     with pytest.raises(CheckpointError, match="power of two"):
-        next(train_grid(run, tmp_path / "grid", cells, steps=100))
+        next(train_grid(run, grid, cells, steps=100))
     (run / "checkpoint" / "train_tokens.npy").unlink()
     with pytest.raises(CheckpointError, match="does not exist"):
-        next(train_grid(run, tmp_path / "grid", cells, steps=64))
+        next(train_grid(run, grid, [Cell(4, 1, 4)], steps=64))
+
+
+def test_a_cell_of_the_runs_own_shape_is_the_run(tmp_path) -> None:
+    """Stopped at a step, a cell has the weights that the run had there."""
+    run, grid = tmp_path / "run", tmp_path / "grid"
+    plan = small_run(run, steps=128)
+    own = Cell(16, 2, 4)
+    tokens = np.load(run / "checkpoint" / "train_tokens.npy")
+    train(tokens, tokens, plan, tmp_path / "elsewhere", 0, until=64, progress=False)
+    assert read_json(tmp_path / "elsewhere" / "checkpoint" / "progress.json")["step"] == 64
+    train(tokens, tokens, plan, run, 0, progress=False)
+    found = list(train_grid(run, grid, [own], steps=128, progress=False))
+    assert [one.step for _, one in found] == [64, 128]
+    assert not grid.exists()
+    files = [
+        folder / "checkpoint" / "step-000064.safetensors"
+        for folder in (run, tmp_path / "elsewhere")
+    ]
+    assert files[0].read_bytes() == files[1].read_bytes()
+    # Another training in a cell's folder is no model of this grid.
+    write_json(
+        grid / Cell(8, 2, 4).name / "checkpoint" / "progress.json",
+        {"plan": vars(plan) | {"context": 8, "batch": 4, "seed": 1}, "step": 64},
+    )
+    with pytest.raises(CheckpointError, match="holds a run with another plan"):
+        next(train_grid(run, grid, [Cell(8, 2, 4)], steps=64))
 
 
 def test_the_command_looks_at_a_run_and_freezes(tmp_path, capsys) -> None:

@@ -2,7 +2,8 @@
 
 Chapter 06. What a head does to sub-words (T^ee) is set beside what it does by position alone, for
 the checkpoints of a training run, or for models of several shapes. A look is a tidy table, one row
-a head; tables of many looks are put one below the other and frozen as they are.
+a head; tables of many looks are put one below the other and frozen as they are. Where positions are
+rotary, T^ee is that of tokens side by side, and the term of the distance alone stands for T^pp.
 """
 
 from __future__ import annotations
@@ -17,10 +18,15 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.attention.terms import six_terms
-from lnattn.errors import CorpusError, ResultError
+from lnattn.attention.distance import distance_terms
+from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
+from lnattn.attention.relative import mean_vectors
+from lnattn.attention.terms import PairTerms, six_terms
+from lnattn.book.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
+from lnattn.errors import CorpusError, ResultError, ShapeError
+from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import provenance, read_result, write_result
+from lnattn.studies.affinity.at_distance import vectors_at_distance
 from lnattn.studies.affinity.query_classes import CLASSES, class_auroc
 from lnattn.studies.affinity.subwords import (
     PieceRule,
@@ -28,7 +34,7 @@ from lnattn.studies.affinity.subwords import (
     subword_ranks,
     token_classes,
 )
-from lnattn.studies.affinity.vectors import token_vectors
+from lnattn.studies.affinity.vectors import TokenVectors, token_vectors
 from lnattn.studies.position.bias import position_bias
 from lnattn.studies.position.curves import NEAR
 from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
@@ -53,24 +59,70 @@ def look(
     pp (`near_spread`, over √d_head); previous, itself (`by_position`). NaN where a row has none.
     Raises `CorpusError` where no piece fits the rule or no document fills the context.
     """
-    folded, embeddings = fold(model.attention), model.embeddings
-    vectors = token_vectors(folded, embeddings)
+    n = context_of(model)
+    texts = [list(ids[:n]) for ids in documents if len(ids) >= n][:_TEXTS]
+    if not texts:
+        raise CorpusError(f"no document fills the context of {n} tokens; give longer texts.")
+    parts = _rotary_parts if isinstance(model, RelativeFirstLayer) else _learned_parts
+    vectors, spread, attention = parts(model, counts, texts)
     classes = token_classes(model.tokenizer, vectors.vocab_size)
     pieces = continuation_pieces(counts, classes, rule)
     table = subword_ranks(vectors, pieces).table().rename(index={"best": BEST})
     own = class_auroc(vectors, counts, classes, draws=1)
     columns = {f"own {name}": own.own_part(name)[:, 0] for name in CLASSES}
-    n = embeddings.n_positions
-    texts = [ids[:n] for ids in documents if len(ids) >= n][:_TEXTS]
-    if not texts:
-        raise CorpusError(f"no document fills the context of {n} tokens; give longer texts.")
-    for term in ("ee", "pp"):
-        spread = [near_spread(six_terms(folded, embeddings, list(ids))[term]) for ids in texts]
-        columns[f"spread {term}"] = torch.stack(spread).mean(dim=0).numpy() / folded.scale
-    sigma = inverse_sigma_bands(embeddings, folded.eps)
-    columns["itself"], columns["previous"] = by_position(folded, embeddings.W_P, sigma)
-    heads = pd.DataFrame(columns, index=range(folded.n_heads))
+    scale = float(model.attention.scale)
+    columns |= {f"spread {name}": value.numpy() / scale for name, value in spread.items()}
+    columns["itself"], columns["previous"] = attention
+    heads = pd.DataFrame(columns, index=range(vectors.n_heads))
     return table.join(heads).assign(pieces=len(pieces)).rename_axis("head").reset_index()
+
+
+def context_of(model: FirstLayer) -> int:
+    """The longest text of a model, in tokens; `ShapeError` for a rotary one that does not say."""
+    if not isinstance(model, RelativeFirstLayer):
+        return model.embeddings.n_positions
+    if model.context is None:
+        raise ShapeError(f"{model.name} does not say how long a text it was made for.")
+    return model.context
+
+
+def whole_texts(model: FirstLayer) -> list[list[int]]:
+    """The sample's documents, or, where too few fill the context, windows of them joined."""
+    documents, n = sample_tokens(model), context_of(model)
+    if sum(len(ids) >= n for ids in documents) >= FEWEST_WINDOWS:
+        return documents
+    return sample_windows(model, n)[0].tolist()
+
+
+#: Token vectors, the spread of two terms by head, and attention by position [distance head].
+_Parts = tuple[TokenVectors, dict[str, Float[Tensor, "head"]], Float[np.ndarray, "distance head"]]
+
+
+def _learned_parts(model: FirstLayer, counts: Counts, texts: Sequence[list[int]]) -> _Parts:
+    folded, embeddings = fold(model.attention), model.embeddings
+    spread = _spread_of(("ee", "pp"), (six_terms(folded, embeddings, ids) for ids in texts))
+    sigma = inverse_sigma_bands(embeddings, folded.eps)
+    attention = by_position(folded, embeddings.W_P, sigma)
+    return token_vectors(folded, embeddings), spread, attention
+
+
+def _rotary_parts(model: RelativeFirstLayer, counts: Counts, texts: Sequence[list[int]]) -> _Parts:
+    """T^ee of tokens side by side; distance alone, the same in every text, stands for T^pp."""
+    folded, embeddings = fold(model.attention), model.embeddings
+    means = mean_vectors(folded, embeddings, torch.from_numpy(counts.unigrams))
+    of_texts = (distance_terms(folded, embeddings, ids, constants=means) for ids in texts)
+    spread = _spread_of(("ee", "d"), of_texts)
+    alone = distance_terms(folded, embeddings, texts[0], constants=means).d
+    queries = later_half(len(texts[0]))
+    attention = softmax_over_keys(alone, folded.scale, folded.causal)[:, queries].numpy()
+    vectors = vectors_at_distance(folded, embeddings, 1, means)
+    return vectors, {"ee": spread["ee"], "pp": spread["d"]}, _looking_back(attention, queries, 2)
+
+
+def _spread_of(names: Sequence[str], terms: Iterable[PairTerms]) -> dict[str, Tensor]:
+    """Means over texts of what `near_spread` says of terms."""
+    found = [{name: near_spread(one[name]) for name in names} for one in terms]
+    return {name: torch.stack([one[name] for one in found]).mean(dim=0) for name in names}
 
 
 def near_spread(
@@ -101,6 +153,13 @@ def by_position(
     """
     queries = later_half(len(W_P))
     attention = position_bias(folded, W_P, queries.tolist(), sigma).attention()
+    return _looking_back(attention, queries, far)
+
+
+def _looking_back(
+    attention: Float[np.ndarray, "head query key"], queries: np.ndarray, far: int
+) -> Float[np.ndarray, "distance head"]:
+    """Mean attention of these queries on themselves, on the key before, and so on."""
     rows = np.arange(len(queries))
     return np.stack([attention[:, rows, queries - o].mean(axis=1) for o in range(far)])
 
@@ -133,9 +192,28 @@ def freeze_looks(
 ) -> Path:
     """Write tables of looks, one below the other, as folder/name.npz and .json."""
     table = pd.concat(list(looks), ignore_index=True)
+    texts = table.select_dtypes(exclude="number").columns  # stored as text, not as Python objects
     arrays = {column: table[column].to_numpy() for column in table}
+    arrays |= {column: arrays[column].astype(str) for column in texts}
     record = provenance(what="small first layers: sub-words beside positions", **facts)
     return write_result(folder, name, arrays, record)
+
+
+def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
+    """One row a model of the grid and length of training, of tables of looks at the grid.
+
+    Shares of pieces found and by chance; the largest attention on the previous token by position;
+    the mean spread of T^ee and T^pp over the near keys.
+    """
+    shape = ["context", "layers", "heads", "positions", "tokens"]
+    best = cells[cells["head"] == BEST].set_index(shape)
+    heads = cells[cells["head"] != BEST].groupby(shape, sort=False)
+    table = best[["found", "chance"]].assign(previous=heads["previous"].max())
+    table[["spread ee", "spread pp"]] = heads[["spread ee", "spread pp"]].mean()
+    table = table.reset_index()
+    millions = (table.pop("tokens") / 1e6).round(1)
+    table.insert(len(shape) - 1, "million tokens", millions)
+    return table
 
 
 def read_looks(folder: Path | str, name: str) -> tuple[pd.DataFrame, Mapping[str, Any]]:

@@ -1,8 +1,9 @@
 """Look at the first layers of small models: what they do to sub-words, and what by position alone.
 
 Of the run of a training, every kept checkpoint is looked at. With --grid, models of other contexts,
-depths and numbers of heads are first trained on that run's tokens, one by one; interrupted, the
-same command goes on where it stopped, and what is there is frozen after every model.
+depths, numbers of heads and kinds of positions are first trained on that run's tokens, one by one;
+interrupted, the same command goes on where it stopped, and what is there is frozen after every
+model. A model that was trained before is not trained again: its folder may be put into the grid's.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from lnattn.commands.table import add_forms
 EXAMPLES = """examples:
   lnattn small-models my-run --out data/results/book-gpt2
   lnattn small-models my-run --grid runs --out data/results/book-gpt2 --compiled
+  lnattn small-models my-run --grid runs --out data/results/book-gpt2 --made
 """
 
 
@@ -30,6 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--steps", type=int, default=2048, metavar="N", help="of each model (default: 2048)"
     )
+    parser.add_argument("--made", action="store_true", help="train nothing: look at what is there")
     parser.add_argument("--compiled", action="store_true", help="torch.compile the training")
     add_forms(parser, json="what was found as JSON lines", csv="it as CSV, a row a head")
 
@@ -40,9 +43,10 @@ def run(args: argparse.Namespace) -> None:
     import pandas as pd
 
     from lnattn.book.results import name_command
-    from lnattn.book.samples import sample_file, sample_tokens
-    from lnattn.book.small_models import freeze_looks, look
+    from lnattn.book.samples import sample_file
+    from lnattn.book.small_models import freeze_looks, look, whole_texts
     from lnattn.claims.subwords import piece_rule
+    from lnattn.errors import ResultError
     from lnattn.storage import sha256_of_file
     from lnattn.studies.affinity.subwords import token_classes
     from lnattn.text.counts import Counts
@@ -59,9 +63,13 @@ def run(args: argparse.Namespace) -> None:
     if args.grid:
         name = "small-models"
         found = (
-            (cell.name, one, vars(cell))
+            (f"{cell.name}, step {one.step}", one, vars(cell))
             for cell, one in train_grid(
-                args.folder, args.grid, steps=args.steps, compiled=args.compiled
+                args.folder,
+                args.grid,
+                steps=args.steps,
+                only_made=args.made,
+                compiled=args.compiled,
             )
         )
     else:
@@ -71,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     for words, one, columns in found:
         model = one.model
         rule = piece_rule(token_classes(model.tokenizer, model.embeddings.vocab_size))
-        table = look(model, counts, sample_tokens(model), rule)
+        table = look(model, counts, whole_texts(model), rule)
         looks.append(table.assign(step=one.step, tokens=one.tokens, **columns))
         facts["weights_sha256"][words] = model.provenance["weights_sha256"]
         path = name_command(freeze_looks(args.out, name, looks, **facts))
@@ -86,6 +94,8 @@ def run(args: argparse.Namespace) -> None:
             f"{table['previous'].max():.2f} by position on the previous token",
             flush=True,
         )
+    if not looks:
+        raise ResultError(f"{args.grid} holds no trained model yet; leave out --made to train.")
     if args.csv:
         pd.concat(looks).to_csv(sys.stdout, index=False)
     elif not args.json:

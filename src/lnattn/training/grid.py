@@ -1,10 +1,9 @@
-"""A grid of small models that differ in context, depth and number of heads, and in nothing else."""
+"""A grid of small models: one training run, and others that differ from it in one thing or two."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,22 +15,49 @@ from lnattn.training.loop import train
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.snapshots import Snapshot, snapshots
 
+#: What a run may differ in and still be the same up to the steps that both have made.
+_NO_MATTER = ("steps", "patience", "evaluate_every")
+
 
 @dataclass(frozen=True)
 class Cell:
-    """One model of the grid: context in tokens, transformer blocks, attention heads a block."""
+    """One model of the grid: context in tokens, transformer blocks, attention heads a block.
+
+    positions: "learned", or "rotary", in a Llama of as many parameters.
+    """
 
     context: int
     layers: int
     heads: int
+    positions: str = "learned"
 
     @property
     def name(self) -> str:
-        return f"context-{self.context}-layers-{self.layers}-heads-{self.heads}"
+        shape = f"context-{self.context}-layers-{self.layers}-heads-{self.heads}"
+        return shape if self.positions == "learned" else f"{shape}-{self.positions}"
+
+    def of(self, plan: TrainingPlan) -> TrainingPlan:
+        """A run's plan with this shape, each step of as many tokens as one of the run's."""
+        return replace(
+            plan,
+            context=self.context,
+            layers=self.layers,
+            heads=self.heads,
+            batch=max(1, plan.batch * plan.context // self.context),
+            architecture="gpt2" if self.positions == "learned" else "llama",
+        )
 
 
-#: Short contexts first: they are the quickest.
-GRID = tuple(Cell(*shape) for shape in product((64, 256, 1024), (2, 4), (8, 16)))
+#: Around book-gpt2's shape, which is the first: what tells most is trained first.
+GRID = (
+    Cell(256, 2, 8),
+    Cell(256, 2, 8, "rotary"),
+    Cell(64, 2, 8),
+    Cell(1024, 2, 8),
+    Cell(256, 2, 16),
+    Cell(64, 2, 16),
+    Cell(256, 4, 8),
+)
 
 
 def train_grid(
@@ -40,46 +66,59 @@ def train_grid(
     cells: Sequence[Cell] = GRID,
     *,
     steps: int = 2048,
+    only_made: bool = False,
     compiled: bool = False,
     progress: bool = True,
 ) -> Iterator[tuple[Cell, Snapshot]]:
-    """Train the cells one by one, each in a folder of its own, and yield its last snapshot.
+    """Train the cells one by one, each in a folder of its own, and yield its last snapshots.
 
     run: the folder of a run of `lnattn train-book-model`, whose tokenizer, tokens and plan all
-    cells take over; each step sees as many tokens as one of its. steps: a power of two, so that the
-    last step is kept. Called again, it goes on where it was interrupted.
-    Raises `CheckpointError` where `run` is no such folder, or for other steps.
+    cells take over, its learning rates too: a cell stops after `steps`, a power of two, wherever
+    the run itself went on to. So a cell of the run's own shape is the run, and nothing is trained
+    for it. Snapshots from a quarter of the steps on are yielded. Called again, it goes on where it
+    was interrupted; only_made: train nothing, and yield what is there.
+    Raises `CheckpointError` where `run` is no such folder, for other steps, and where a cell's
+    folder holds another training.
     """
     run, folder = Path(run), Path(folder)
     if steps < 64 or steps & (steps - 1):
         raise CheckpointError(f"steps must be a power of two and at least 64, not {steps}.")
-    plan = TrainingPlan(**read_json(run / "checkpoint" / "progress.json")["plan"])
+    plan = _plan(run)
+    for cell in cells:
+        own = cell.of(plan)
+        place = run if _alike(own, plan) else folder / cell.name
+        if not (_is_made(place, own, steps) or only_made):
+            own = replace(own, evaluate_every=max(steps, plan.steps), steps=max(steps, plan.steps))
+            _train(run, place, own, steps, compiled=compiled, progress=progress)
+        if any((place / "checkpoint").glob("step-*.safetensors")):
+            found = [one for one in snapshots(place) if 4 * one.step >= steps >= one.step]
+            yield from ((cell, one) for one in found)
+
+
+def _train(run: Path, place: Path, plan: TrainingPlan, until: int, **how: bool) -> None:
     tokenizer = load_tokenizer(run)
     train_tokens, held_out = (
         _tokens(run / "checkpoint" / f"{role}_tokens.npy") for role in ("train", "held_out")
     )
-    a_step = plan.batch * plan.context
-    for cell in cells:
-        own = replace(
-            plan,
-            context=cell.context,
-            layers=cell.layers,
-            heads=cell.heads,
-            batch=max(1, a_step // cell.context),
-            steps=steps,
-        )
-        place = folder / cell.name
-        train(
-            train_tokens,
-            held_out,
-            own,
-            place,
-            tokenizer.eos_token_id,
-            compiled=compiled,
-            progress=progress,
-        )
-        tokenizer.save_pretrained(str(place))
-        yield cell, list(snapshots(place))[-1]
+    train(train_tokens, held_out, plan, place, tokenizer.eos_token_id, until=until, **how)
+    tokenizer.save_pretrained(str(place))
+
+
+def _is_made(place: Path, plan: TrainingPlan, steps: int) -> bool:
+    """Whether a folder holds this training up to these steps; another one is an error."""
+    if not (place / "checkpoint" / "progress.json").is_file():
+        return False
+    if not _alike(_plan(place), plan):
+        raise CheckpointError(f"{place} holds a run with another plan; use another folder.")
+    return (place / "checkpoint" / f"step-{steps:06d}.safetensors").is_file()
+
+
+def _plan(run: Path) -> TrainingPlan:
+    return TrainingPlan(**read_json(run / "checkpoint" / "progress.json")["plan"])
+
+
+def _alike(one: TrainingPlan, other: TrainingPlan) -> bool:
+    return replace(one, **{name: getattr(other, name) for name in _NO_MATTER}) == other
 
 
 def _tokens(path: Path) -> np.ndarray:

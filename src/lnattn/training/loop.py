@@ -83,7 +83,7 @@ def held_out_loss(
     return total / (len(stream) - 1)
 
 
-def _optimiser(model: PreTrainedModel, plan: TrainingPlan) -> torch.optim.AdamW:
+def optimiser_of(model: PreTrainedModel, plan: TrainingPlan) -> torch.optim.AdamW:
     """AdamW with decay on matrices only: gains, biases and position rows are not pulled to 0."""
     decayed = [
         p for n, p in model.named_parameters() if p.ndim >= 2 and not n.endswith("wpe.weight")
@@ -106,6 +106,7 @@ def train(
     device: str | None = None,
     progress: bool = True,
     compiled: bool = False,
+    until: int | None = None,
     prepare: Callable[[PreTrainedModel], None] | None = None,
 ) -> tuple[PreTrainedModel, list[dict[str, int | float]]]:
     """Train a model and return the model of the best held-out loss, with the log of evaluations.
@@ -117,6 +118,8 @@ def train(
     torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
     `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
     from there on, and the log says so.
+    until: stop after this step of the plan, as if interrupted there; called again without it, or
+    with a later one, the run goes on.
     prepare: changes the new model in place before anything else, say to replace a module.
     Raises `CheckpointError` when the folder holds a run with another plan.
     """
@@ -127,7 +130,7 @@ def train(
     if prepare is not None:
         prepare(model)
     model.to(device)
-    optimiser = _optimiser(model, plan)
+    optimiser = optimiser_of(model, plan)
     run = resume_run(state_folder, model, optimiser, plan)
     if run is None:
         run = {"plan": asdict(plan), "step": 0, "best": math.inf, "stale": 0, "log": []}
@@ -135,20 +138,21 @@ def train(
     batches = windows(train_tokens, plan)
     for _ in range(run["step"]):
         next(batches)
+    end = plan.steps if until is None else min(until, plan.steps)
     bar = progress_bar(
-        total=plan.steps, what="training", initial=run["step"], unit=" steps", disable=not progress
+        total=end, what="training", initial=run["step"], unit=" steps", disable=not progress
     )
     since, seen, recent = time.perf_counter(), 0, []
     saved = since
-    while run["step"] < plan.steps and run["stale"] < plan.patience:
+    while run["step"] < end and run["stale"] < plan.patience:
         rows = next(batches).to(device)
-        recent.append(_step(model, optimiser, rows, plan, run["step"], loss_of))
+        recent.append(take_step(model, optimiser, rows, plan, run["step"], loss_of))
         run["step"] += 1
         seen += plan.batch * plan.context
         bar.update()
         bar.set_postfix(train=f"{np.mean(recent[-50:]):.3f}", best=f"{run['best']:.3f}")
         kept = _FIRST_SNAPSHOT <= run["step"] == 1 << (run["step"].bit_length() - 1)
-        if kept or run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
+        if kept or run["step"] % plan.evaluate_every == 0 or run["step"] == end:
             held_loss = held_out_loss(model, held_out, plan.context, plan.precision)
             run["log"].append(
                 {
@@ -185,7 +189,7 @@ def _line(entry: dict[str, int | float]) -> str:
     )
 
 
-def _step(
+def take_step(
     model: torch.nn.Module,
     optimiser: torch.optim.AdamW,
     rows: Tensor,

@@ -25,6 +25,8 @@ from lnattn import paths
 from lnattn.claims import frozen as frozen_claims
 from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import claims
+from lnattn.claims.seeds import Judged, Seeds, write_seeds
+from lnattn.claims.verdicts import Verdict
 from lnattn.commands import claims as command
 
 ROOT = paths.repository()
@@ -181,6 +183,24 @@ def test_the_sentence_and_the_file_and_the_command_agree(book, monkeypatch, tmp_
     arguments.json = False
     command.run(arguments)
     assert capsys.readouterr().out.rstrip().endswith(data["summary"])
+
+
+def test_the_page_says_what_shorter_trainings_were_asked(book, tmp_path, monkeypatch):
+    assert "shorter trainings" not in book.page("book/claims")
+    given = {"K2": Verdict("K2", "tiny", "fails", "words", "rule")}
+    trainings = [Judged(seed, 2, 64, 5.0, "0", given) for seed in (0, 3, 4)]
+    monkeypatch.setenv("LNATTN_MODEL", "tiny")
+    monkeypatch.setenv("LNATTN_DATA", str(tmp_path / "data"))
+    write_seeds(tmp_path / "data" / "results" / "tiny", Seeds(trainings[0], trainings[1:]))
+    other = Book(tmp_path / "book")
+    other.leave(RECORDS)
+    folding = other.source / "notebooks" / "03-folding.md"
+    folding.write_text(folding.read_text() + "\n(sec-seeds)=\n## Seeds\n\nText.\n")
+    other.build()
+    page = other.page("book/claims")
+    assert "Asked of shorter trainings of tiny too, with seeds 3 and 4: K2. What" in page
+    assert "Not asked of them: K1. Of these" in page
+    assert '<a class="reference internal" href="../notebooks/03-folding.html#sec-seeds">' in page
 
 
 def test_a_second_build_writes_the_same_bytes(book, tmp_path):

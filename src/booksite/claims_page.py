@@ -2,11 +2,12 @@
 
 - `{claims-table}`: every claim, with what each model gave and links to what computed it;
 - `{claims-by-model}`: how many records each model has, by verdict;
+- `{claims-seeds}`: which verdicts on the book's model were also asked of shorter trainings;
 - `{claims-summary}` (a role; its text is ignored): the sentence 'n of m claims hold on …';
 - `{claim-tests}`: the source of the test of each claim.
 
 A page is read in alphabetical order with the others, before the chapters have run. So the first
-three leave a mark that is filled when all chapters are there, in every build anew. Then the claims
+four leave a mark that is filled when all chapters are there, in every build anew. Then the claims
 are checked too: a chapter of the book that leaves one of its claims out, or a number that differs
 from the frozen one, is a warning, and the build treats warnings as errors.
 """
@@ -29,11 +30,11 @@ from booksite.executed import registered
 from booksite.sources import source_of
 from booksite.text import inline
 from lnattn.claims import frozen as frozen_claims
-from lnattn.claims import ledger
+from lnattn.claims import ledger, seeds
 from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import Claim, claims
 from lnattn.claims.tally import by_model, own_first, tally, two_verdicts
-from lnattn.claims.verdicts import VERDICTS
+from lnattn.claims.verdicts import VERDICTS, listed_words
 from lnattn.errors import ResultError
 from lnattn.models.choice import default_model
 from lnattn.storage import write_json
@@ -155,6 +156,8 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
             mark.replace_self(nodes.Text(the_tally(found).sentence()))
         elif what == "claims-by-model":
             mark.replace_self(counts_table(found))
+        elif what == "claims-seeds":
+            mark.replace_self(about_seeds(app, page, found, default_model().name))
         else:
             mark.replace_self(claims_table(app, page, found))
 
@@ -232,6 +235,33 @@ def counts_table(found: list[Entry]) -> nodes.table:
     return table(head, (40, *(60 // len(VERDICTS) for _ in VERDICTS)), rows)
 
 
+def about_seeds(app: Sphinx, page: str, found: list[Entry], model: str) -> list[nodes.Node]:
+    """Which claims were asked of shorter trainings of a model too; nothing where none were."""
+    shorter = seeds.of_model(model)
+    if shorter is None:
+        return []
+    asked = dict.fromkeys(entry.id for entry in found if entry.model == model)
+    others = [claim_id for claim_id in asked if claim_id not in shorter.claims]
+    runs = listed_words(str(run.seed) for run in shorter.runs)
+    said = (
+        f"Asked of shorter trainings of {model} too, with seeds {runs}: "
+        f"{listed_words(shorter.claims)}. What these gave stands beside the verdict. They are the "
+        "claims that the first layer's weights decide together with counts of the text."
+    )
+    if others:
+        said += (
+            f" Not asked of them: {listed_words(others)}. Of these the identities hold for any "
+            "weights, which tests show on random ones; the others take the whole model, or the "
+            "whole of its training."
+        )
+    text: list[nodes.Node] = [nodes.Text(said)]
+    labels = app.env.get_domain("std").data["anonlabels"]
+    if "sec-seeds" in labels:
+        told = links.link(app, page, *labels["sec-seeds"], "chapter 00")
+        text += [nodes.Text(" Where they disagree with the model, "), told, nodes.Text(" says.")]
+    return [nodes.paragraph("", "", *text)]
+
+
 def table(head: Iterable[str], widths: Iterable[int], rows: list[nodes.row]) -> nodes.table:
     top = nodes.row("", *(_cell([nodes.Text(text)]) for text in head))
     group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(top))
@@ -269,7 +299,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    for name in ("claims-table", "claims-by-model"):
+    for name in ("claims-table", "claims-by-model", "claims-seeds"):
         app.add_directive(name, Mark)
     app.add_directive("claim-tests", ClaimTests)
     app.add_role("claims-summary", SummaryRole())

@@ -35,6 +35,7 @@ COMMANDS = {
         "lnattn.commands.small_models",
         "sub-words beside positions in small models, over training and over shapes",
     ),
+    "seeds": ("lnattn.commands.seeds", "a model's claims on shorter trainings with other seeds"),
     "train-book-model": (
         "lnattn.commands.train",
         "train a small GPT-2 from nothing on your text, resumably",

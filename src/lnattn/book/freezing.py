@@ -147,21 +147,29 @@ def _facts(begun: float) -> dict[str, Any]:
     }
 
 
-def evidence(model: FirstLayer, *, with_study: bool = True, name: str = "") -> survey.Evidence:
+def evidence(
+    model: FirstLayer, *, with_study: bool = True, name: str = "", counts: Counts | None = None
+) -> survey.Evidence:
     """What the claims about a first layer are asked with: the shipped texts, counts, its study.
 
     with_study: take the affinity study of all query tokens (frozen, or computed: minutes for
-    GPT-2); without, a sample of query tokens must do. name: what verdicts call the model.
+    GPT-2); without, a sample of query tokens must do. name: what verdicts call the model. counts:
+    in its tokens, in place of those that ship with the book; the study is then computed here.
     """
     if model.is_partial:
         return survey.Evidence(model, name=name)
-    counts, _ = token_counts(model)
+    study = None
+    if counts is not None:
+        study = detokenization(model, counts) if with_study else None
+    else:
+        counts, _ = token_counts(model)
+        study = affinity_study(model)[0] if with_study else None
     return survey.Evidence(
         model,
         cut=lambda length: sample_windows(model, length)[0],
         framed=sample_framed(model),
         counts=counts,
-        study=affinity_study(model)[0] if with_study else None,
+        study=study,
         name=name,
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from lnattn.book import benchmark_report
 from lnattn.book.rotary import RotaryStudy
+from lnattn.book.seeds import check_seeds
 from lnattn.book.small_models import read_looks
 from lnattn.claims import survey
 from lnattn.claims.frozen import frozen_entries
@@ -66,6 +67,11 @@ KINDS = (
     _of_model("ablation", Ablations.read),
     _of_model("survey", survey.read_survey),
     _of_model("survey-null", survey.read_survey),
+    Kind(
+        "*/seeds.json",
+        lambda folder, _: check_seeds(folder),
+        "lnattn seeds {folder} RUN RUN RUN --out data/results/{folder}",
+    ),
     Kind(
         "*/rotary.json",
         RotaryStudy.read,

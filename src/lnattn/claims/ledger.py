@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from lnattn.claims import seeds
 from lnattn.claims.listed import Claim, claim, claims
 from lnattn.claims.verdicts import VERDICTS, Verdict
 from lnattn.errors import ResultError
@@ -70,7 +71,8 @@ def register(
 
     found: what a rule in `lnattn.claims` returned; function: what computed the results, an
     importable function or its dotted name (default: the one that claims.yml names); cell: the label
-    of the cell or figure; note: what to add to the verdict's own; counted: see `Entry`. Raises
+    of the cell or figure; note: what to add to the verdict's own and to what shorter trainings of
+    the model say of it (`lnattn.claims.seeds`); counted: see `Entry`. Raises
     `ResultError` for an empty text or model, or a function that cannot be imported.
     """
     if isinstance(found, str):
@@ -88,7 +90,7 @@ def register(
         reproduced=found.words,
         verdict=found.verdict,
         function=name,
-        note="; ".join(filter(None, (found.note, note))),
+        note="; ".join(filter(None, (found.note, note, seeds.beside(found)))),
         cell=cell,
         values=dict(found.values),
         rule=found.rule,

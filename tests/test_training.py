@@ -98,14 +98,14 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     arguments += ["--out", str(tmp_path / "model"), "--device", "cpu", "--json"]
     for field in fields(TINY):
         arguments += [f"--{field.name.replace('_', '-')}", str(getattr(TINY, field.name))]
-    step = training._step
+    step = training.take_step
 
     def stopping(model, optimiser, rows, plan, number, loss_of):
         if number == stop_at:
             raise KeyboardInterrupt
         return step(model, optimiser, rows, plan, number, loss_of)
 
-    monkeypatch.setattr(training, "_step", stopping)
+    monkeypatch.setattr(training, "take_step", stopping)
     monkeypatch.setattr(training, "_SAVE_EVERY", save_every)
     assert main(arguments) == 130
     reached = stop_at if save_every == 0 else stop_at - stop_at % TINY.evaluate_every
@@ -114,7 +114,7 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     assert not (tmp_path / "model" / "model.safetensors").exists()
     # Another process would start from an unrelated random state.
     torch.manual_seed(12345)
-    monkeypatch.setattr(training, "_step", step)
+    monkeypatch.setattr(training, "take_step", step)
     capsys.readouterr()
     assert main(arguments) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -151,7 +151,7 @@ def test_a_finished_run_is_not_trained_again(uninterrupted, corpus, monkeypatch)
     def never(*_):
         raise AssertionError("a finished run took another step")
 
-    monkeypatch.setattr(training, "_step", never)
+    monkeypatch.setattr(training, "take_step", never)
     record = train_book_model(
         [corpus[0]], [corpus[1]], uninterrupted, TINY, device="cpu", progress=False
     )
@@ -193,7 +193,7 @@ def test_a_trapezoid_ended_early_is_the_shorter_run(corpus, tmp_path, monkeypatc
     plan = replace(TINY, schedule="trapezoid", steps=10, evaluate_every=4)
     options = {"device": "cpu", "progress": False}
     train_book_model([corpus[0]], [corpus[1]], tmp_path / "short", plan, **options)
-    step = training._step
+    step = training.take_step
 
     def stopping(model, optimiser, rows, plan, number, loss_of):
         if number == 8:
@@ -201,10 +201,10 @@ def test_a_trapezoid_ended_early_is_the_shorter_run(corpus, tmp_path, monkeypatc
         return step(model, optimiser, rows, plan, number, loss_of)
 
     long = replace(plan, steps=1000)
-    monkeypatch.setattr(training, "_step", stopping)
+    monkeypatch.setattr(training, "take_step", stopping)
     with pytest.raises(KeyboardInterrupt):
         train_book_model([corpus[0]], [corpus[1]], tmp_path / "long", long, **options)
-    monkeypatch.setattr(training, "_step", step)
+    monkeypatch.setattr(training, "take_step", step)
     record = train_book_model([corpus[0]], [corpus[1]], tmp_path / "long", plan, **options)
     assert record["plan_changes"] == [{"step": 8, "steps_before": 1000, "steps": 10}]
     for name, value in _weights(tmp_path / "short").items():

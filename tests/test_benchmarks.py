@@ -14,7 +14,15 @@ import numpy as np
 import pytest
 import torch
 
-from lnattn.book.benchmark_report import Benchmark, Kind, Report, Summary, frozen, seconds
+from lnattn.book.benchmark_report import (
+    Benchmark,
+    Kind,
+    Report,
+    Summary,
+    frozen,
+    overview,
+    seconds,
+)
 from lnattn.book.figures import performance
 from lnattn.book.style import use_style
 from lnattn.errors import ResultError
@@ -187,7 +195,11 @@ def test_a_row_says_what_was_compared_and_every_comparison_has_one() -> None:
         {"of": "fast", "to": "matrix products only", "median": 2.5, "low": 2.0, "high": 4.0,
          "floor": None},
     ]  # fmt: skip
-    one = Benchmark("x", "Title: more", "", {}, rows, ratios, [], [], {})
+    hardware = {"processor": "P", "threads": 2, "memory_gib": 8.0}
+    record = {"hardware": hardware, "date": "today"}
+    one = Benchmark("x", "Title: more", "", {}, rows, ratios, [], [], record)
+    said = {"least": "1,230×", "most": "1,230×", "asked": 2, "reached": 1}
+    assert overview([one]) == {**said, "machine": "P, 2 threads, 8 GiB, today"}
     assert [one.kind(row["method"]) for row in rows] == [Kind.THEIRS, Kind.OURS, Kind.BOUND]
     *_, line = repr(Summary([one])).splitlines()
     assert line == (

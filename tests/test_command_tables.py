@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from random_models import random_gpt2
 
-from lnattn.cli import COMMANDS, help_text, main
+from lnattn.cli import COMMANDS, main, run
 
 #: What prints one record, which is no table.
 WITHOUT = {"count", "doctor", "train-book-model"}
@@ -29,9 +29,24 @@ def printed(capsys):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_table_has_both_forms(command):
-    assert "--json" in help_text(command)
-    assert ("--csv" in help_text(command)) == (command not in WITHOUT)
+def test_every_table_has_both_forms(command, capsys):
+    run(f"lnattn {command} --help")
+    shown = capsys.readouterr().out
+    assert "--json" in shown
+    assert ("--csv" in shown) == (command not in WITHOUT)
+
+
+def test_a_page_shows_what_is_typed_and_how_it_ends(capsys):
+    run("lnattn claims 'K 99'")
+    shown = capsys.readouterr()
+    assert "K 99" in shown.out
+    assert shown.out.endswith("exit code 1\n")
+    run("lnattn models --csv --json")
+    assert "not allowed with" in capsys.readouterr().out
+    run("lnattn models --csv")
+    shown = capsys.readouterr()
+    assert "exit code" not in shown.out
+    assert not shown.err
 
 
 def test_the_forms_exclude_one_another(capsys):

@@ -268,7 +268,7 @@ def test_help_has_examples_and_the_page_shows_it(command, capsys) -> None:
     assert f"lnattn {command}" in shown.split("examples:")[1]
     assert "--json" in shown
     page = (Path(__file__).parents[1] / "notebooks" / "cli.md").read_text(encoding="utf-8")
-    assert f'print(help_text("{command}"))' in page
+    assert f'run("lnattn {command} --help")' in page
 
 
 def test_a_verdict_that_changed_is_listed() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 import contextlib
 import importlib
-import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -79,14 +79,6 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     return parser
 
 
-def help_text(command: str | None = None) -> str:
-    """What `lnattn --help`, or `lnattn COMMAND --help`, prints."""
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
-        build_parser(command).parse_args([*([command] if command else []), "--help"])
-    return printed.getvalue()
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code. `argv` defaults to the process's arguments."""
     arguments = sys.argv[1:] if argv is None else list(argv)
@@ -104,6 +96,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"lnattn {args.command}: interrupted", file=sys.stderr)
         return 130
+
+
+def run(line: str) -> None:
+    """Run a command as it is typed, 'lnattn models --json', for a page that shows what it prints.
+
+    Standard error is printed with the rest, and an exit code other than 0 after it.
+    """
+    _, *arguments = shlex.split(line)
+    with contextlib.redirect_stderr(sys.stdout):
+        try:
+            code = main(arguments)
+        except SystemExit as end:  # how argparse ends after --help, or what it did not understand
+            code = end.code
+    if code:
+        print(f"exit code {code}")
 
 
 if __name__ == "__main__":

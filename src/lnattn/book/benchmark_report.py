@@ -76,6 +76,28 @@ def read(path: Path) -> Benchmark:
     return Benchmark(path.stem, **{key: content[key] for key in _KEYS})
 
 
+def overview(benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
+    """What the page says of all benchmarks, for `page.glue_all`.
+
+    The least and the largest ratio to another algorithm, how many ratios had a goal and how many
+    reached it, and the machines.
+    """
+    ratios = [(one, entry) for one in benchmarks for entry in one.ratios]
+    others = [
+        entry["median"]
+        for one, entry in ratios
+        if Kind.BOUND not in (one.kind(entry["of"]), one.kind(entry["to"]))
+    ]
+    goals = [entry["median"] >= entry["floor"] for _, entry in ratios if entry["floor"] is not None]
+    return {
+        "least": _times_as(min(others)),
+        "most": _times_as(max(others)),
+        "asked": len(goals),
+        "reached": sum(goals),
+        "machine": "; ".join(sorted({one.machine for one in benchmarks})),
+    }
+
+
 class Summary:
     """One row a comparison, as Markdown: ours, the other way for the same work, and their ratio.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict
 
 import numpy as np
@@ -12,7 +13,7 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 import lnattn
 from lnattn import FirstLayer
 from lnattn.book import departures
-from lnattn.book.departures import CONVENTIONS, Departure, Departures, trained_departures
+from lnattn.book.departures import CONVENTIONS, effects_on_training
 from lnattn.paths import repository
 from lnattn.storage import write_result
 from lnattn.studies.contribution.study import PAPERS_CODE, TEXT
@@ -98,27 +99,26 @@ def test_keys_lose_a_dimension_in_layer_norm_and_rounding_hides_it():
     assert departures.ranks_after_layer_norm(keys) == (3, 4)
 
 
-def test_a_table_keeps_its_columns():
-    shown = Departures((Departure("w", "$|v|$", "c", "e"),))._repr_markdown_()
-    (row,) = [line for line in shown.splitlines() if line.startswith("| w")]
-    assert row == "| w | $\\|v\\|$ | c | e |"
-
-
 def test_what_is_not_measured_says_so(tmp_path):
-    rows = trained_departures(tmp_path)
-    assert all("not measured" in row.effect for row in rows)
-    assert {row.where.split("(")[1] for row in rows} == {"B4)", "B4, B5)", "B8, B9)", "B8)", "B9)"}
+    effects = effects_on_training(tmp_path)
+    assert len(effects) == 5
+    assert all("not measured" in effect for effect in effects.values())
     write_result(
         tmp_path / "selectability", "lengths", {"lengths": np.array([5, 800])}, {"shortest": 768}
     )
-    (row,) = [row for row in trained_departures(tmp_path) if "B8, B9" in row.where]
-    assert row.effect == "long enough: 1 of 2 contexts"
+    assert effects_on_training(tmp_path)["samples"] == "long enough: 1 of 2 contexts"
 
 
 def test_what_is_frozen_with_the_book_gives_every_effect():
-    for row in trained_departures(repository() / "data" / "results"):
-        assert "not measured" not in row.effect
-        assert "nan" not in row.effect
+    for effect in effects_on_training(repository() / "data" / "results").values():
+        assert "not measured" not in effect
+        assert "nan" not in effect
+
+
+def test_the_page_names_every_effect_and_no_other():
+    page = (repository() / "notebooks" / "papers-and-code.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"\{glue:text\}`dp-trained-(\w+)`", page))
+    assert named == set(effects_on_training(repository() / "data" / "results"))
 
 
 def freeze_runs(folder, name: str, arrivals: dict[str, int]) -> None:
@@ -141,14 +141,14 @@ def test_frozen_training_runs_are_compared(tmp_path):
     folder, arrivals = tmp_path / "majority", {"authors": 80, "rms": 20}
     for name in ("main", "sweep", "authors"):
         freeze_runs(folder, name, {"layernorm": 10, **arrivals})
-    norm, schedule = trained_departures(tmp_path)[:2]
-    assert "8 (8 to 8) by the code, 2 (2 to 2) at equal norm" in norm.effect
-    assert "8 by the text, 8 by the code" in schedule.effect
+    effects = effects_on_training(tmp_path)
+    assert "8 (8 to 8) by the code, 2 (2 to 2) at equal norm" in effects["norm"]
+    assert "8 by the text, 8 by the code" in effects["schedule"]
     for name in ("main", "sweep", "authors"):
         freeze_runs(folder, name, {"layernorm": 1000, **arrivals})
-    norm, schedule = trained_departures(tmp_path)[:2]
-    assert "(not reached) by the code" in norm.effect
-    assert "(not reached) by the text" in schedule.effect
+    effects = effects_on_training(tmp_path)
+    assert "(not reached) by the code" in effects["norm"]
+    assert "(not reached) by the text" in effects["schedule"]
 
 
 def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path, monkeypatch):
@@ -164,8 +164,8 @@ def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path, monkeypat
     monkeypatch.setattr(unselectable_results, "frozen_arms", lambda folder: runs)
     (tmp_path / "selectability").mkdir()
     (tmp_path / "selectability" / "lm-x.json").write_text("{}")
-    *_, counted, before = trained_departures(tmp_path)
-    assert counted.effect == "mean over layers of full: 50.0% exactly, 40.0% by the search"
-    assert before.effect == "unselectable before LayerNorm, mean over layers: full: 30.0%"
+    effects = effects_on_training(tmp_path)
+    assert effects["search"] == "mean over layers of full: 50.0% exactly, 40.0% by the search"
+    assert effects["before"] == "unselectable before LayerNorm, mean over layers: full: 30.0%"
     runs.pop(0)
-    assert "was not run" in trained_departures(tmp_path)[-2].effect
+    assert "was not run" in effects_on_training(tmp_path)["search"]

@@ -1,8 +1,7 @@
-"""Where the papers and the code that came with them differ, and how much each difference changes.
+"""How much it changes that the papers' code differs from their text, one departure at a time.
 
-Every departure is stated once, with its effect in words that are made from numbers; the page
-'Where papers and code differ' shows them as one table. An effect that needs results which are not
-at hand says so.
+The page 'Where papers and code differ' states the departures and shows these effects. An effect
+that needs results which are not at hand says so.
 """
 
 from __future__ import annotations
@@ -45,33 +44,6 @@ _ABSENT = "not measured here: data/results/{} does not hold it yet"
 _NEVER = "no ratio (not reached)"
 #: Test accuracies at which arms are compared: of chapter 10's verdict, and within the short runs.
 _LEVEL, _EARLY = 0.85, 0.7
-
-
-@dataclass(frozen=True)
-class Departure:
-    """One difference: where, what the text says, what the code does, and the effect in words."""
-
-    where: str
-    text: str
-    code: str
-    effect: str
-
-
-@dataclass(frozen=True)
-class Departures:
-    """A table of departures; a notebook shows it as Markdown."""
-
-    rows: tuple[Departure, ...]
-
-    def __repr__(self) -> str:
-        return "\n".join(f"{row.where}: {row.effect}" for row in self.rows)
-
-    def _repr_markdown_(self) -> str:
-        lines = ["| Where | The text | The code | Effect |", "|:--|:--|:--|:--|"]
-        for row in self.rows:
-            cells = (row.where, row.text, row.code, row.effect)
-            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-        return "\n".join(lines)
 
 
 def half_precision_sigma(embeddings: Embeddings, eps: float) -> Float[Tensor, "vocab"]:
@@ -165,29 +137,28 @@ def ranks_after_layer_norm(keys: Float[np.ndarray, "n d"], eps: float = 1e-5) ->
 # --- departures whose effect needs trained models: read from what chapters 10 and 11 froze ---
 
 
-def trained_departures(results: Path) -> tuple[Departure, ...]:
-    """The departures of Brody et al.'s training code with their effects, from `data/results`."""
-    return (*_majority(results / "majority"), *_language_model(results / "selectability"))
+def effects_on_training(results: Path) -> dict[str, str]:
+    """Effects of Brody et al.'s training code in words, from `data/results`.
 
-
-def _majority(folder: Path) -> tuple[Departure, ...]:
-    there = (folder / "main.json").is_file()
-    schedule = all((folder / f"{name}.json").is_file() for name in ("sweep", "authors"))
-    return (
-        Departure(
-            "Fig. 2a and 3 (B4)",
-            "without projection, inputs of norm $\\sqrt d$",
-            "of norm $1/\\sqrt d$",
-            _effect_of_the_norm(folder) if there else _ABSENT.format("majority"),
+    norm, schedule: on the majority task (B4, B5); samples, search, before: on the language models
+    (B8, B9), of how samples are drawn, of the bounded search, and keys before LayerNorm.
+    """
+    majority, models = results / "majority", results / "selectability"
+    norm = (majority / "main.json").is_file()
+    schedule = all((majority / f"{name}.json").is_file() for name in ("sweep", "authors"))
+    absent = _ABSENT.format("majority"), _ABSENT.format("selectability")
+    search, before = absent[1], absent[1]
+    if any(models.glob("lm-*.json")):
+        search, before = _small_models(models)
+    return {
+        "norm": _effect_of_the_norm(majority) if norm else absent[0],
+        "schedule": _effect_of_the_schedule(majority) if schedule else absent[0],
+        "samples": (
+            _effect_of_the_samples(models) if (models / "lengths.json").is_file() else absent[1]
         ),
-        Departure(
-            "Fig. 2 and 3 (B4, B5)",
-            "1000 epochs, the rate falls to 0",
-            "stops by test accuracy; the rate falls over 10,000 epochs; examples from one corner "
-            "of all partitions",
-            _effect_of_the_schedule(folder) if schedule else _ABSENT.format("majority"),
-        ),
-    )
+        "search": search,
+        "before": before,
+    }
 
 
 def _effect_of_the_norm(folder: Path) -> str:
@@ -220,31 +191,6 @@ def _effect_of_the_schedule(folder: Path) -> str:
     return (
         f"by the code's norms, epochs to {_EARLY:.0%} without projection over those with it: "
         f"{words[0]} by the text, {words[1]} by the code"
-    )
-
-
-def _language_model(folder: Path) -> tuple[Departure, ...]:
-    found = _small_models(folder) if any(folder.glob("lm-*.json")) else None
-    absent = _ABSENT.format("selectability")
-    return (
-        Departure(
-            "Tables 1 and 2 (B8, B9)",
-            "1000 samples of 768 to 1024 tokens",
-            "contexts drawn until one has 768 tokens, 1000 times",
-            _effect_of_the_samples(folder) if (folder / "lengths.json").is_file() else absent,
-        ),
-        Departure(
-            "Table 1 (B8)",
-            "keys that no query selects",
-            "keys for which a bounded search finds no query",
-            found[0] if found else absent,
-        ),
-        Departure(
-            "Table 2 (B9)",
-            "keys before and after LayerNorm",
-            "both of the model that was trained with scaling",
-            found[1] if found else absent,
-        ),
     )
 
 

@@ -17,6 +17,7 @@ from lnattn.book.style import (
     GREY,
     PALETTE,
     SINGLE,
+    WIDTH,
 )
 from lnattn.studies.affinity.distances import DistanceGrid
 
@@ -95,13 +96,17 @@ def twins_skill(study: RotaryStudy, twin: Twin) -> Figure:
 
 
 def twins_by_distance(twin: Twin) -> Figure:
-    """Attention by distance alone, or by position alone, on the nearest keys; a line a head."""
-    figure, axes = plt.subplots(1, 2, figsize=SINGLE, sharey=True)
+    """Attention by distance alone, or by position alone, on the nearest keys; a line a head.
+
+    The axis is logarithmic: a sharp head has a hundred times what even attention gives a key.
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.2), sharey=True)
     for ax, found, title in zip(axes, (twin.rotary_attention, twin.attention), TWINS, strict=True):
         for head, curve in enumerate(found.T):
             ax.plot(curve, color=PALETTE[head % len(PALETTE)], label=f"head {head}")
         ax.set_title(title)
-    figure.supxlabel("distance Δ from query to key")
+        ax.set_yscale("log")
+        ax.set_xlabel("distance Δ to the key")
     axes[0].set_ylabel("share of the attention")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure

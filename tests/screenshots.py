@@ -1,7 +1,7 @@
 """Pictures of the main pages for the README: `python tests/screenshots.py` (`make screenshots`).
 
-Takes them of the site that is built, in the installed Chromium, and writes small PNG files to
-book/images.
+Takes each in light and in dark colours, of the site that is built (or of LNATTN_SITE), in the
+installed Chromium, and writes small PNG files to book/images.
 """
 
 from __future__ import annotations
@@ -9,50 +9,53 @@ from __future__ import annotations
 import sys
 import tempfile
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 import browser
 from PIL import Image
 from site_pages import ROOT, SITE, served
 
-COLOURS = 96
+FOLDER = ROOT / "book" / "images"
+COLOURS = 128
+THEMES = ("light", "dark")
+#: A reader on a slow line fetches one theme's pictures: bytes of one of them, at most.
+LARGEST = 80_000
 
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: of an address, scrolled to `at` (a CSS selector), in one of the two themes."""
+    """One picture, in either theme: of an address, scrolled to `at` (a CSS selector)."""
 
     name: str
     address: str
     at: str | None = None
-    width: int = 1100
+    width: int = 1000
     height: int = 760
-    theme: str = "light"
+
+    def path(self, theme: str) -> Path:
+        return FOLDER / f"{self.name}-{theme}.png"
 
 
 SHOTS = (
-    Shot("screenshot-preface", "book/index.html"),
-    Shot("screenshot-chapter", "notebooks/06-detokenization-heads.html", "#who-looks-for-whom"),
-    Shot("screenshot-claims", "book/claims.html", ".claims-all"),
-    Shot("screenshot-explorer", "book/token-explorer.html#model=minilm", "#one-token-every-head"),
-    Shot(
-        "screenshot-phone",
-        "book/token-explorer.html",
-        '[data-part="sentence"]',
-        width=360,
-        height=740,
-        theme="dark",
-    ),
+    Shot("preface", "book/index.html"),
+    Shot("chapter", "notebooks/06-detokenization-heads.html", "#fig-joined"),
+    Shot("claims", "book/claims.html", ".claims-all"),
+    Shot("explorer", "book/token-explorer.html#model=minilm", '[data-part="heads"] .chosen'),
+    Shot("phone", "book/token-explorer.html", '[data-part="sentence"]', 360, 740),
 )
 
 
-def take(running: browser.Browser, base: str, shot: Shot, target: Path) -> int:
-    """Write one picture; returns its size in bytes."""
+def take(running: browser.Browser, base: str, shot: Shot, theme: str) -> Path:
+    """Write one picture; returns its path."""
     tab = running.open(shot.width, shot.height)
+    choose = f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')"
     try:
+        tab.call("Page.addScriptToEvaluateOnNewDocument", source=choose)
         tab.go(base + shot.address)
-        tab.evaluate(f"document.documentElement.dataset.theme = {shot.theme!r}")
         tab.evaluate("new Promise(done => setTimeout(done, 1500))")
+        if tab.evaluate("document.documentElement.dataset.theme") != theme:
+            raise LookupError(f"{shot.address} does not show itself in {theme} colours")
         if shot.at:
             found = f"document.querySelector({shot.at!r})"
             if not tab.evaluate(f"Boolean({found})"):
@@ -62,11 +65,14 @@ def take(running: browser.Browser, base: str, shot: Shot, target: Path) -> int:
         with tempfile.TemporaryDirectory() as place:
             tab.screenshot(Path(place) / "shot.png")
             with Image.open(Path(place) / "shot.png") as picture:
-                small = picture.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
-                small.save(target, optimize=True)
+                # By coverage, not by count: the terms have few pixels, and must keep their colours.
+                small = picture.convert("RGB").quantize(
+                    COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+                )
+                small.save(shot.path(theme), optimize=True)
     finally:
         tab.close()
-    return target.stat().st_size
+    return shot.path(theme)
 
 
 def main() -> int:
@@ -78,9 +84,9 @@ def main() -> int:
         print("the site is not built here; run: make book", file=sys.stderr)
         return 1
     with browser.Browser(executable) as running, served(SITE) as base:
-        for shot in SHOTS:
-            size = take(running, base, shot, ROOT / "book" / "images" / f"{shot.name}.png")
-            print(f"book/images/{shot.name}.png: {size / 1e3:.0f} kB")
+        for shot, theme in product(SHOTS, THEMES):
+            path = take(running, base, shot, theme)
+            print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e3:.0f} kB")
     return 0
 
 

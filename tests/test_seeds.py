@@ -54,14 +54,22 @@ def test_verdicts_are_counted(made_up) -> None:
 
 def test_the_page_of_the_model_is_told_the_same(made_up) -> None:
     told = facts_of(made_up)
-    assert [told[name] for name in ("alike", "length", "chance")] == ["K4", "K6", "K7"]
-    assert (told["n"], told["runs"], told["seeds"]) == (3, 3, "0, 1 and 2")
-    assert told["share"] == (1.0, ".0%")
-    assert facts_of(replace(made_up, runs=[made_up.itself]))["chance"] == "none"
+    groups = [told[name] for name in ("alike", "length", "chance")]
+    assert groups == ["1 of 3 claims (K4)", "1 of 3 claims (K6)", "1 of 3 claims (K7)"]
+    assert told["trained"] == (
+        "3 of them, with seeds 0, 1 and 2 (the model's own is 0), for 0.0 million tokens each, "
+        "100% of the model's, ended at 5.50 to 5.50 nats a token, where the model has 5.50"
+    )
+    assert "1 have one verdict in the model and in 3 shorter trainings" in told["short"]
+    assert facts_of(replace(made_up, runs=[made_up.itself]))["chance"] == "0 of 3 claims"
     table = table_of(made_up, ["K7", "K6"])
     assert table.columns.tolist() == ["the model", "seed 0", "seed 1", "seed 2"]
     assert table.loc["K7"].tolist() == [FAILS, HOLDS, FAILS, HOLDS_IN_PART]
     assert table_of(made_up, ["K6"], "words").loc["K6", "seed 1"] == "words"
+    # Where nothing is frozen the page says so, with the same names.
+    assert set(facts_of(None)) == set(told)
+    assert facts_of(None)["short"].startswith("It is not known: no such trainings are frozen")
+    assert table_of(None, []).empty
 
 
 def test_the_file_is_read_as_it_was_written(made_up, tmp_path) -> None:

@@ -84,30 +84,40 @@ def check_seeds(folder: Path | str) -> Seeds:
     return found
 
 
-def table_of(found: Seeds, claims: Sequence[str], what: str = "verdict") -> pd.DataFrame:
+def table_of(found: Seeds | None, claims: Sequence[str], what: str = "verdict") -> pd.DataFrame:
     """One row a claim: the verdicts on the model and on each run, or their `words`."""
-    columns = {f"seed {run.seed}": run.verdicts for run in found.runs}
-    columns = {"the model": found.itself.verdicts, **columns}
+    columns = {} if found is None else {"the model": found.itself.verdicts}
+    columns |= {f"seed {run.seed}": run.verdicts for run in (found.runs if found else ())}
     rows = {name: [getattr(of[c], what) for c in claims] for name, of in columns.items()}
     return pd.DataFrame(rows, index=pd.Index(claims, name="claim"))
 
 
-def facts_of(found: Seeds) -> dict[str, Any]:
+def facts_of(found: Seeds | None) -> dict[str, Any]:
     """Numbers and phrases for the prose of chapter 00, as `page.glue_all` takes them."""
+    if found is None:
+        nothing = "no such trainings are frozen with this copy of the book"
+        told = {"trained": nothing, "short": f"It is not known: {nothing}"}
+        return told | dict.fromkeys(("alike", "length", "chance"), "–")
     groups = {"alike": found.alike(), "length": found.by_length(), "chance": found.by_chance()}
     losses = [run.held_out_loss for run in found.runs]
+    tokens, n = max(run.tokens for run in found.runs), len(found.claims)
+    seeds = listed_words(str(run.seed) for run in found.runs)
     return {
-        **{name: listed_words(claims) or "none" for name, claims in groups.items()},
-        **{f"n_{name}": len(claims) for name, claims in groups.items()},
-        "n": len(found.claims),
-        "runs": len(found.runs),
-        "seeds": listed_words(str(run.seed) for run in found.runs),
-        "own_seed": found.itself.seed,
-        "million": (max(run.tokens for run in found.runs) / 1e6, ".1f"),
-        "share": (max(run.tokens for run in found.runs) / found.itself.tokens, ".0%"),
-        "low": (min(losses), ".2f"),
-        "high": (max(losses), ".2f"),
-        "loss": (found.itself.held_out_loss, ".2f"),
+        **{
+            name: f"{len(claims)} of {n} claims" + (f" ({listed_words(claims)})" if claims else "")
+            for name, claims in groups.items()
+        },
+        "trained": (
+            f"{len(found.runs)} of them, with seeds {seeds} (the model's own is "
+            f"{found.itself.seed}), for {tokens / 1e6:.1f} million tokens each, "
+            f"{tokens / found.itself.tokens:.0%} of the model's, ended at {min(losses):.2f} to "
+            f"{max(losses):.2f} nats a token, where the model has {found.itself.held_out_loss:.2f}"
+        ),
+        "short": (
+            f"Of {n} claims {len(groups['alike'])} have one verdict in the model and in "
+            f"{len(found.runs)} shorter trainings; on {len(groups['chance'])} the shorter ones "
+            "differ among themselves"
+        ),
     }
 
 

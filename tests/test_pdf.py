@@ -25,13 +25,28 @@ ONE = """<head><link rel="stylesheet" href="../_static/a.css?digest=1"></head><b
 <img src="../_images/p.png" loading="lazy" alt="x">%s</article></body>"""
 
 
+#: Headings that move to the next page with what follows them.
+SECTIONS = "".join(
+    rf'<h2>A section   with <span class="math">\(x^{n}\)</span></h2><p>{"words " * 90}</p>'
+    for n in range(40)
+)
+
+
+def flat(outline: list) -> list:
+    """The entries of an outline in reading order."""
+    return [e for one in outline for e in (flat(one) if isinstance(one, list) else [one])]
+
+
 @pytest.fixture
 def site(tmp_path):
     """A book of two pages, of which one has a table styled by pandas, and a page left out."""
     styled = TABLE.style.format(precision=2, thousands=",").set_properties(color="teal").to_html()
     wide = pd.DataFrame([[f"number{n:04d}" for n in range(30)]]).to_html()
     html = tmp_path / "_build" / "html"
-    for name, text in {"book/index": FRONT, "notebooks/one": ONE % (styled + wide)}.items():
+    for name, text in {
+        "book/index": FRONT,
+        "notebooks/one": ONE % (styled + wide + SECTIONS),
+    }.items():
         (html / name).parent.mkdir(parents=True, exist_ok=True)
         (html / f"{name}.html").write_text(text)
     for name in ("_static/a.css", "_static/mathjax/tex.js", "_images/p.png"):
@@ -111,13 +126,32 @@ def test_the_pdf_holds_the_numbers_and_the_front_page_offers_it(site):
     assert all(f"number{n:04d}" in text for n in range(30))
     assert wide
     assert max(wide) < reader.pages[0].mediabox.right - 60
-    assert [entry.title for entry in reader.outline if not isinstance(entry, list)]
+    assert [entry.title for entry in flat(reader.outline)] == [
+        "Contents", "The title & more", "Chapter one", *[f"A section with x^{n}" for n in range(40)]
+    ]  # fmt: skip
+    pages = [reader.get_destination_page_number(entry) for entry in flat(reader.outline)]
+    assert pages == sorted(pages)
+    assert pages[-1] > pages[2]
     assert reader.metadata.title == "The title & more"
     for _ in range(2):  # a second time, the link is replaced
         page = (site / "book" / "index.html").read_text()
         assert page.count(f'href="../{pdf.NAME}"') == 1
         assert "(0 MB)" in page
         pdf.offer(site)
+
+
+def test_an_outline_of_another_book_stays_as_it_is(tmp_path):
+    from pypdf import PdfReader, PdfWriter
+
+    writer, path = PdfWriter(), tmp_path / "x.pdf"
+    writer.add_blank_page(100, 100)
+    parent = writer.add_outline_item(title="OneOne", page_number=0)
+    writer.add_outline_item(title="two", page_number=0, parent=parent)
+    writer.write(path)
+    assert not pdf.entitle(path, ["One"])
+    assert [entry.title for entry in flat(PdfReader(path).outline)] == ["OneOne", "two"]
+    assert pdf.entitle(path, ["One", "two · ∑"])
+    assert [entry.title for entry in flat(PdfReader(path).outline)] == ["One", "two · ∑"]
 
 
 def test_the_link_is_in_its_place_once(site):

@@ -1,11 +1,13 @@
-// Comforts for every page: a citation, a symbol and a reference to a figure or an equation of the page
-// show what they stand for when they are pointed at, focused or tapped; a display equation that is
+// Comforts for every page: a citation, a symbol and a reference to a figure, an equation or another
+// chapter show what they stand for when they are pointed at, focused or tapped; a display equation that is
 // wider than the page is set smaller; a printed page is light and has its folded parts open; the link
 // to the book's other edition leads to the place that is being read. Without this script, all still
 // work: the browser shows a citation as a plain title, links lead to what they name, wide equations
 // have a scroll bar, folded parts print folded, and the other edition opens at its top.
 (() => {
   "use strict";
+  const LONGEST = 400; // characters of a chapter's beginning
+  const PAUSE = 200; // milliseconds that a pointer rests on a link before another page is read
 
   // Notes, one at a time. What they show is cloned from this page or is text of the site's own.
   const note = document.createElement("div");
@@ -15,8 +17,10 @@
   note.hidden = true;
   document.body.append(note);
   let shown = null;
+  let wanted = null;
 
   const hide = () => {
+    wanted = null;
     if (shown) shown.removeAttribute("aria-describedby");
     shown = null;
     note.hidden = true;
@@ -38,13 +42,18 @@
     note.hidden = false;
     link.setAttribute("aria-describedby", note.id);
     place(link);
-    if (!/\\\(/.test(note.textContent)) return;
+    if (!/\\[([]/.test(note.textContent)) return;
     await window.MathJax?.typesetPromise?.([note]);
     for (const formula of note.querySelectorAll("[tabindex]")) formula.removeAttribute("tabindex");
     if (shown === link) place(link);
   };
+  // content: what the note holds, or a promise of it; by then the pointer may be elsewhere.
   const offer = (link, content) => {
-    const open = () => show(link, ...content());
+    const open = async () => {
+      wanted = link;
+      const parts = await content();
+      if (parts && wanted === link) show(link, ...parts);
+    };
     link.addEventListener("pointerenter", open);
     link.addEventListener("pointerleave", hide);
     link.addEventListener("focusin", open);
@@ -65,20 +74,53 @@
     symbol.addEventListener("click", () => shown === symbol || show(symbol, symbol.dataset.note));
   }
 
-  // Figures and equations of this page.
-  for (const link of document.querySelectorAll('.bd-article a.reference.internal[href^="#"]')) {
-    const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+  // Figures and equations, of this page and of others, and how other chapters begin.
+  const copied = (target, base) => {
     const picture = target?.matches("figure, div.figure") && target.querySelector("img");
     const formula = target?.matches("div.math") && target;
-    if (!picture && !formula) continue;
-    offer(link, () => {
-      const copy = (picture || formula.querySelector("mjx-container") || formula).cloneNode(true);
-      for (const part of [copy, ...copy.querySelectorAll("[id], [tabindex]")]) {
-        part.removeAttribute("id");
-        part.removeAttribute("tabindex");
-      }
-      const caption = picture && target.querySelector("figcaption .caption-text, .caption-text");
-      return caption ? [copy, caption.textContent] : [copy];
+    if (!picture && !formula) return null;
+    const copy = (picture || formula.querySelector("mjx-container") || formula).cloneNode(true);
+    if (picture) copy.src = new URL(picture.getAttribute("src"), base).href;
+    for (const part of copy.querySelectorAll(".headerlink")) part.remove();
+    for (const part of [copy, ...copy.querySelectorAll("[id], [tabindex]")]) {
+      part.removeAttribute("id");
+      part.removeAttribute("tabindex");
+    }
+    const caption = picture && target.querySelector("figcaption .caption-text, .caption-text");
+    return caption ? [copy, caption.textContent] : [copy];
+  };
+  const begun = (section) => {
+    const heading = section?.querySelector("h1, h2, h3, h4, h5")?.cloneNode(true);
+    if (!heading) return null;
+    heading.querySelector(".headerlink")?.remove();
+    const title = document.createElement("strong");
+    title.textContent = `${heading.textContent.trim()}. `;
+    const opening = section.querySelector(":scope > dl.chapter-opening dd:nth-of-type(2)");
+    const words = (opening ?? section.querySelector(":scope > p"))?.textContent.trim() ?? "";
+    return [title, words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words];
+  };
+  for (const link of document.querySelectorAll('.bd-article a.reference.internal[href^="#"]')) {
+    const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    if (copied(target, location)) offer(link, () => copied(target, location));
+  }
+  // A page that is opened as a file may not read others; there, links only lead to them.
+  const pages = new Map();
+  const read = (address) => {
+    if (!pages.has(address)) {
+      const text = fetch(address).then((answer) => (answer.ok ? answer.text() : ""));
+      const parsed = text.then((html) => new DOMParser().parseFromString(html, "text/html"));
+      pages.set(address, parsed.catch(() => null));
+    }
+    return pages.get(address);
+  };
+  const others = '.bd-article a.reference.internal:not([href^="#"]):not(:has(code, img))';
+  for (const link of location.protocol === "file:" ? [] : document.querySelectorAll(others)) {
+    offer(link, async () => {
+      await new Promise((done) => setTimeout(done, PAUSE));
+      const page = wanted === link && (await read(link.href.split("#")[0]));
+      const name = decodeURIComponent(link.hash.slice(1));
+      const target = page && (name ? page.getElementById(name) : page.querySelector("section"));
+      return target && (copied(target, link.href) ?? begun(target.closest("section")));
     });
   }
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());

@@ -14,16 +14,16 @@ from scipy import sparse
 from torch.nn.functional import cross_entropy
 
 from lnattn import distance_terms, fold, load_first_layer, six_terms
-from lnattn.book import ablation as of_the_book
+from lnattn.book import whole_models
 from lnattn.book.freezing import freeze
 from lnattn.claims import ablation as rules
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, NOT_SEEN, UNDECIDED
 from lnattn.errors import CheckpointError, CorpusError, ResultError
+from lnattn.models.attending import losses, patched
 from lnattn.studies.ablation import study as studies
 from lnattn.studies.ablation.classes import Spelling, second_pieces, second_words_of_names
 from lnattn.studies.ablation.matching import beside_matched, deciles_of, drawn_documents
 from lnattn.studies.ablation.removing import ablation_names, removals, without_parts
-from lnattn.studies.ablation.running import losses, patched
 from lnattn.studies.ablation.study import Ablations, ablations, interval
 
 IDS = torch.tensor([3, 17, 9, 9, 30, 2, 21, 5, 11, 8, 13, 1])
@@ -275,7 +275,7 @@ def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
     file = tmp_path / "texts.jsonl"
     sentence = "He met Michelle Obama by the old castle near Hogmanay on a rainy day. "
     file.write_text("".join(f'{{"text": "{sentence * n}"}}\n' for n in (2, 3)))
-    for module in ("ablation", "samples"):
+    for module in ("whole_models", "samples"):
         monkeypatch.setattr(f"lnattn.book.{module}.sample_file", lambda: file)
     for name in ("book-gpt2", "book-llama"):
         [done] = freeze(name, tmp_path / name, ["ablation"])
@@ -283,7 +283,7 @@ def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
         assert found.record["model"] == name
         assert found.record["largest_change_by_nothing"] < 1e-4
         assert found.tokens[:, 0, 0].min() >= 5  # 'Hogmanay' is no word of theirs
-        told = of_the_book.told_by_weights(name, found)
+        told = whole_models.told_by_weights(name, found)
         assert list(told.columns) == ["auroc", "specific auroc", "divergence"]
         assert told.notna().all().all()
     with pytest.raises(ResultError, match="sees what follows"):

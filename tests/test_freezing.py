@@ -103,7 +103,8 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
     found = {one.study: one for one in freeze(str(model), tmp_path)}
     assert list(found) == list(STUDIES)
     # The tiny model has no tokenizer, so no text can be read with it.
-    without = {"detokenization", "contribution", "selectability-text", "ablation"}
+    without = {"detokenization", "contribution", "selectability-text", "selectability-layers"}
+    without.add("ablation")
     for name in without:
         assert found[name].path is None
         assert "no tokenizer" in found[name].why

@@ -21,6 +21,7 @@ from lnattn.claims import (
     kamoda_variance,
     listed,
     subwords,
+    unselectable,
     verdicts,
 )
 from lnattn.claims.listed import claim, claims
@@ -41,7 +42,7 @@ from lnattn.claims.verdicts import (
 )
 from lnattn.errors import ResultError
 
-MODULES = (kamoda, kamoda_variance, brody, frames, subwords, distance, ablation)
+MODULES = (kamoda, kamoda_variance, brody, frames, subwords, distance, ablation, unselectable)
 
 
 @pytest.fixture

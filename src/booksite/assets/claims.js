@@ -38,6 +38,7 @@
     ["M", "M: transformer notes"],
     ["S", "S: this book, on sub-words"],
     ["D", "D: this book, on distance"],
+    ["U", "U: this book, on unselectable keys"],
   ];
 
   // The form: made here, because without the script it would do nothing.
@@ -79,7 +80,7 @@
   const RANK = VERDICTS.map(([name]) => name);
   const number = (one) => {
     const [, letter, digits] = text(one.row, 0).match(/^([A-Z])(\d+)/) || [];
-    return "KBRMSD".indexOf(letter) * 1000 + Number(digits);
+    return "KBRMSDU".indexOf(letter) * 1000 + Number(digits);
   };
   const compare = {
     claim: (a, b) => number(a) - number(b),

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from lnattn.attention.folding import fold
-from lnattn.book.ablation import ablation_study
 from lnattn.book.affinity import affinity_computed, affinity_study
 from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.book.samples import (
@@ -25,6 +24,7 @@ from lnattn.book.samples import (
     token_counts,
     tokenizer_of,
 )
+from lnattn.book.whole_models import ablation_study, layers_study
 from lnattn.claims import survey
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
@@ -36,6 +36,7 @@ from lnattn.studies.ablation.study import Ablations
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.without_tokens import position_only
 from lnattn.studies.selectability import first_layers
+from lnattn.studies.selectability.layers import LayerVerdicts
 from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
@@ -110,6 +111,10 @@ def _selectable_text(model: str, folder: Path) -> Path:
 
 def _ablation(model: str, folder: Path) -> Path:
     return ablation_study(load_first_layer(model), model, folder).write(folder)
+
+
+def _selectable_layers(model: str, folder: Path) -> Path:
+    return layers_study(load_first_layer(model), model).write(folder)
 
 
 def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
@@ -187,6 +192,7 @@ STUDIES = {
         Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
+        Study(LayerVerdicts.NAME, "keys of all layers (U1, U2)", _selectable_layers, relative=None),
         Study(Ablations.NAME, "losses without parts of scores (S7–S10)", _ablation, 0.01, None),
         Study(RotaryStudy.NAME, "four terms by distance (D1–D7)", _rotary, 1e-3, relative=True),
     )

@@ -21,6 +21,7 @@ from lnattn.studies.contribution.study import Contributions
 from lnattn.studies.majority.results import Experiment
 from lnattn.studies.position.without_tokens import PositionOnly
 from lnattn.studies.selectability import evaluation, first_layers, words
+from lnattn.studies.selectability.layers import LayerVerdicts
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ KINDS = (
     _of_model("detokenization", Detokenization.read),
     _of_model("contribution", Contributions.read),
     _of_model("ablation", Ablations.read),
+    _of_model(LayerVerdicts.NAME, LayerVerdicts.read),
     _of_model("survey", survey.read_survey),
     _of_model("survey-null", survey.read_survey),
     Kind(

@@ -14,7 +14,7 @@ import yaml
 from lnattn.errors import ResultError
 from lnattn.paths import claims_file
 
-_ID = re.compile(r"[KBRMSD][1-9][0-9]*")
+_ID = re.compile(r"[KBRMSDU][1-9][0-9]*")
 _TEST = re.compile(r"tests/\w+\.py::test_\w+")
 
 #: First letter of an id -> where its claims come from, in a few words.
@@ -25,6 +25,7 @@ SOURCES = {
     "M": "transformer notes",
     "S": "this book, on sub-words",
     "D": "this book, on distance",
+    "U": "this book, on unselectable keys",
 }
 
 
@@ -61,7 +62,7 @@ class Claim:
     @property
     def is_ours(self) -> bool:
         """Whether the book makes it, and no source does."""
-        return self.id[0] in "SD"
+        return self.id[0] in "SDU"
 
     @property
     def source(self) -> str:

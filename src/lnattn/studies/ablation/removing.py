@@ -11,7 +11,7 @@ from transformers import PreTrainedModel
 
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
-from lnattn.studies.ablation.running import losses
+from lnattn.models.attending import losses
 
 #: What is taken out beside single terms: T^p and T^pp together (by distance: d), and T^ee of pairs.
 PLACE, PAIRS = "place", "pairs"

@@ -23,12 +23,12 @@ from transformers import PreTrainedModel
 
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import CorpusError, ResultError
+from lnattn.models.attending import patched
 from lnattn.progress import progress_bar
 from lnattn.storage import Result, provenance, read_result, write_result
 from lnattn.studies.ablation.classes import Spelling, second_pieces, second_words_of_names
 from lnattn.studies.ablation.matching import beside_matched, deciles_of, drawn_documents
 from lnattn.studies.ablation.removing import ablation_names, without_parts
-from lnattn.studies.ablation.running import patched
 
 #: Where the loss is measured. 'after': of the next token, so that the token in question asks as a
 #: query; 'on': of the token itself, which the one before it has to foresee.

@@ -1,9 +1,10 @@
-"""The ablations of one model on the text that ships with the book, beside what its weights tell."""
+"""What is asked of whole models on the text that ships with the book: ablations, keys by layer."""
 
 from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +15,16 @@ from lnattn.attention.folding import fold
 from lnattn.attention.relative import mean_vectors
 from lnattn.attention.terms import six_terms
 from lnattn.book.rotary import RotaryStudy
-from lnattn.book.samples import sample_file, sample_tokens, token_counts, token_names, tokenizer_of
+from lnattn.book.samples import (
+    sample_file,
+    sample_tokens,
+    sample_windows,
+    token_counts,
+    token_names,
+    tokenizer_of,
+)
 from lnattn.errors import ResultError
+from lnattn.models.attending import keys_of_layers, patched
 from lnattn.models.reference import load_reference_model
 from lnattn.paths import data_folder
 from lnattn.relative import RelativeFirstLayer
@@ -24,7 +33,11 @@ from lnattn.studies.ablation.classes import Spelling
 from lnattn.studies.ablation.study import Ablations, ablations
 from lnattn.studies.affinity.study import Detokenization, specific_auroc
 from lnattn.studies.affinity.subwords import token_classes
+from lnattn.studies.selectability.layers import LayerVerdicts, decide_layers
 from lnattn.weights import FirstLayer
+
+#: The longest window whose keys are decided, and how many windows.
+_MOST_KEYS, _WINDOWS = 1000, 16
 
 
 def spelling_of(model: FirstLayer | RelativeFirstLayer) -> Spelling:
@@ -64,15 +77,45 @@ def ablation_study(
         first=model.tokenizer.bos_token_id,
         source={
             "what": "losses of a model without parts of its first layer's scores",
-            "model": model.name,
-            "weights_sha256": model.provenance.get("weights_sha256"),
-            "texts": "data/text/sample.jsonl",
-            "texts_sha256": sha256_of_file(sample_file()),
+            **_source(model),
             "counts": words,
             "counts_sha256": counts.sha256,
         },
         folder=folder,
     )
+
+
+def layers_study(model: FirstLayer | RelativeFirstLayer, name: str) -> LayerVerdicts:
+    """`decide_layers` of a whole model, on windows of the sample as the model expects to read them.
+
+    As long as its context, at most 1,000 tokens. Arguments and errors as in `ablation_study`.
+    """
+    tokenizer, whole = tokenizer_of(model), load_reference_model(name)
+    relative = isinstance(model, RelativeFirstLayer)
+    context = model.context if relative else model.embeddings.n_positions
+    begin = tokenizer.cls_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    end = [] if tokenizer.sep_token_id is None else [tokenizer.sep_token_id]
+    length = min(_MOST_KEYS, context or _MOST_KEYS)
+    cut, words = sample_windows(model, length - len(end), begin)
+    windows = np.array([[*ids, *end] for ids in cut[:_WINDOWS]])
+    counts, _ = token_counts(model)
+
+    def keys_of(ids: np.ndarray) -> list[np.ndarray]:
+        return [keys.numpy() for keys in keys_of_layers(whole, torch.from_numpy(ids))]
+
+    with patched(whole):
+        source = {"what": "keys of every head of every layer", **_source(model), "cut": words}
+        return decide_layers(keys_of, windows, counts.unigrams, source=source)
+
+
+def _source(model: FirstLayer | RelativeFirstLayer) -> dict[str, Any]:
+    """What a record says of model and text."""
+    return {
+        "model": model.name,
+        "weights_sha256": model.provenance.get("weights_sha256"),
+        "texts": "data/text/sample.jsonl",
+        "texts_sha256": sha256_of_file(sample_file()),
+    }
 
 
 def told_by_weights(name: str, found: Ablations) -> pd.DataFrame:

@@ -1,0 +1,101 @@
+"""Running a whole Hugging Face model whose keys are noted, or whose first layer attends as told.
+
+Everything else is the model's own, so that what differs from the unmodified model is the pattern's
+doing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from lnattn.errors import CheckpointError
+
+#: The name under which transformers finds our attention function.
+_NAME = "lnattn"
+#: What is asked in each layer: its number and its keys; a pattern for it to attend by, or None.
+_Attend = Callable[[int, Tensor], Tensor | None]
+
+
+def _attention(
+    module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Any, **settings: Any
+) -> tuple[Tensor, Tensor | None]:
+    """transformers' own attention, but by another pattern where one is told."""
+    attend: _Attend | None = settings.pop("attend", None)
+    pattern = None if attend is None else attend(module.layer_idx, key)
+    if pattern is None:
+        return sdpa_attention_forward(module, query, key, value, mask, **settings)
+    pattern = pattern.to(value.dtype)
+    values = value.repeat_interleave(pattern.shape[1] // value.shape[1], dim=1)
+    return (pattern @ values).transpose(1, 2).contiguous(), pattern
+
+
+AttentionInterface.register(_NAME, _attention)
+AttentionMaskInterface.register(_NAME, sdpa_mask)
+
+
+@contextmanager
+def patched(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
+    """The model, ready for `losses` and `keys_of_layers`; afterwards it attends as before."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation(_NAME)
+    try:
+        yield model
+    finally:
+        model.set_attn_implementation(before)
+
+
+@torch.inference_mode()
+def losses(
+    model: PreTrainedModel,
+    ids: Int[Tensor, "n"],
+    patterns: Float[Tensor, "batch head n n"] | None = None,
+) -> Float[Tensor, "batch predicted"]:
+    """Loss in nats of tokens 1 … n − 1, each from those before it, for each pattern of layer 0.
+
+    Without patterns, of the model as it is (a batch of one). The model is in `patched`. Raises
+    `CheckpointError` where a model's code does not ask transformers for its attention function.
+    """
+    batch = ids.expand(1 if patterns is None else len(patterns), -1)
+    logits = _run(model, batch, lambda layer, _: patterns if layer == 0 else None).logits[:, :-1]
+    # One text at a time: the logits of several do not fit into a core's cache.
+    return torch.stack([cross_entropy(one, ids[1:], reduction="none") for one in logits])
+
+
+@torch.inference_mode()
+def keys_of_layers(
+    model: PreTrainedModel, ids: Int[Tensor, "n"]
+) -> list[Float[Tensor, "key_head n d_head"]]:
+    """The keys of every layer as queries meet them: with their bias, turned as at their positions.
+
+    The model is in `patched`; raises as `losses`.
+    """
+    found: dict[int, Tensor] = {}
+    _run(model, ids[None], lambda layer, key: found.update({layer: key[0]}))
+    return [found[layer] for layer in sorted(found)]
+
+
+def _run(model: PreTrainedModel, ids: Int[Tensor, "batch n"], attend: _Attend) -> Any:
+    """The model's output, after asking in every layer what it shall do."""
+    asked = []
+
+    def noting(layer: int, key: Tensor) -> Tensor | None:
+        asked.append(layer)
+        return attend(layer, key)
+
+    out = model(ids, use_cache=False, attend=noting)
+    if not asked:
+        raise CheckpointError(
+            f"a {model.config.model_type} model computes its attention in code of its own, so it "
+            "cannot be asked for its keys, nor told where to look."
+        )
+    return out

@@ -1,0 +1,110 @@
+"""Unselectable keys in every head of every layer, against decisions made one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from random_models import random_gpt2
+from sklearn.metrics import roc_auc_score
+
+from lnattn import load_first_layer
+from lnattn.book.freezing import freeze
+from lnattn.claims import unselectable as rules
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE
+from lnattn.errors import CorpusError
+from lnattn.models.attending import keys_of_layers, patched
+from lnattn.studies.selectability.decide import selectability
+from lnattn.studies.selectability.first_layers import first_layer_keys
+from lnattn.studies.selectability.layers import LayerVerdicts, decide_layers
+
+
+def drawn_keys(seed: int) -> list[np.ndarray]:
+    """Two layers of three heads with 30 keys each, of other widths."""
+    rng = np.random.default_rng(seed)
+    return [rng.normal(size=(3, 30, 2)), rng.normal(size=(3, 30, 4)).astype(np.float32)]
+
+
+def test_verdicts_of_every_head():
+    windows = np.random.default_rng(9).integers(50, size=(4, 30))
+    counts = np.random.default_rng(8).integers(1000, size=50)
+    seeds = iter(range(4))
+    found = decide_layers(lambda _: drawn_keys(next(seeds)), windows, counts)
+    assert found.unselectable.shape == (2, 3, 4, 30)
+    for w in range(4):
+        for layer, heads in enumerate(drawn_keys(w)):
+            for head, keys in enumerate(heads.astype(np.float64)):
+                lost = ~selectability(keys).selectable
+                assert np.array_equal(found.unselectable[layer, head, w], lost)
+                assert found.rank[layer, head, w] == keys.shape[1]
+                far = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
+                for place, values in enumerate((counts[windows[w]], np.arange(30), far)):
+                    expected = roc_auc_score(lost, values)
+                    assert found.auroc[place, layer, head, w] == pytest.approx(expected)
+    by_position = found.by_position(groups=5)
+    assert by_position.shape == (2, 5)
+    assert by_position[1, 4] == pytest.approx(found.unselectable[1, :, :, 24:].mean())
+    with pytest.raises(CorpusError, match="no window"):
+        decide_layers(lambda _: drawn_keys(0), windows[:0], counts)
+
+
+def test_what_unselectable_keys_have_in_common():
+    """Windows drawn anew; what has no AUROC in a window does not count."""
+    auroc = np.full((3, 1, 2, 6), np.nan)
+    auroc[:, 0, 0] = np.array([0.9, 0.6, 0.2])[:, None] + np.linspace(-0.05, 0.05, 6)
+    auroc[:, 0, 1, 0] = 0.5
+    flags = np.zeros((1, 2, 6, 20), dtype=bool)
+    flags[0, 0, :, ::2] = True
+    found = LayerVerdicts(flags, np.zeros((1, 2, 6), np.int64), auroc, {})
+    middle, low, high = found.common().T
+    assert middle == pytest.approx(np.nanmean(auroc, axis=(1, 2, 3)))
+    assert (low < middle).all()
+    assert (middle < high).all()
+    assert rules.u2(found, model="any").verdict == HOLDS
+    turned = LayerVerdicts(flags, found.rank, 1 - auroc, {})
+    assert rules.u2(turned, model="any").verdict == FAILS
+    auroc[1] = 0.5
+    assert rules.u2(found, model="any").verdict == HOLDS_IN_PART
+    few = LayerVerdicts(np.zeros_like(flags), found.rank, np.full_like(auroc, np.nan), {})
+    assert np.isnan(few.common()).all()
+    assert rules.u2(few, model="any").verdict == NOT_COMPUTABLE
+    assert rules.u1(few, model="any").verdict == HOLDS
+    assert rules.u1(found, model="any").verdict == FAILS  # one of two heads is not more than half
+    three = LayerVerdicts(
+        np.repeat(flags, [1, 2], axis=1),
+        np.repeat(found.rank, [1, 2], axis=1),
+        np.repeat(auroc, [1, 2], axis=2),
+        {},
+    )
+    assert rules.u1(three, model="any").verdict == HOLDS_IN_PART
+
+
+def test_keys_of_layers_are_those_that_the_model_multiplies(tmp_path):
+    """Layer 0 against the package's own; layer 1 against Hugging Face's cache of keys."""
+    model = random_gpt2(seed=5, layers=2, dtype=torch.float64)
+    model.save_pretrained(tmp_path)
+    ids = torch.tensor([3, 17, 9, 9, 30, 2])
+    with patched(model):
+        keys = keys_of_layers(model, ids)
+    own = first_layer_keys(load_first_layer(tmp_path), ids.tolist())["heads"]
+    assert np.abs(keys[0].numpy() - own).max() < 1e-10
+    with torch.inference_mode():
+        cached = model(ids[None], use_cache=True).past_key_values
+    for layer, found in enumerate(keys):
+        assert (found - cached.layers[layer].keys[0]).abs().max() < 1e-10
+
+
+def test_the_book_freezes_it_for_models_of_all_kinds(tmp_path, monkeypatch):
+    """One short text, joined with itself; MiniLM's window is framed."""
+    file = tmp_path / "texts.jsonl"
+    file.write_text('{"text": "' + "It rained on the old castle by the sea. " * 60 + '"}\n')
+    for module in ("whole_models", "samples"):
+        monkeypatch.setattr(f"lnattn.book.{module}.sample_file", lambda: file)
+    for name, shape in (
+        ("book-gpt2", (2, 8, 2, 256)), ("book-llama", (2, 2, 2, 256)), ("minilm", (6, 12, 1, 512))
+    ):  # fmt: skip
+        [done] = freeze(name, tmp_path / name, ["selectability-layers"])
+        found = LayerVerdicts.read(done.path.parent)
+        assert found.unselectable.shape == shape
+        assert found.record["model"] == name
+        assert (found.rank > 1).all()

@@ -18,6 +18,7 @@ from lnattn.book.style import (
     GREEN,
     GREY,
     ORANGE,
+    PALETTE,
     SEQUENTIAL,
     VERMILION,
     WIDTH,
@@ -25,6 +26,7 @@ from lnattn.book.style import (
 from lnattn.studies.selectability.decide import Selectability
 from lnattn.studies.selectability.evaluation import KEYS, FrozenArm
 from lnattn.studies.selectability.first_layers import HeadShares
+from lnattn.studies.selectability.layers import PROPERTIES, LayerVerdicts
 from lnattn.studies.selectability.random_keys import RandomGrid
 
 #: One colour and mark for each arm, the same in all figures.
@@ -216,4 +218,31 @@ def in_fewer_dimensions(models: Mapping[str, HeadShares]) -> Figure:
     axes[-1, 0].set_xlabel("principal components kept")
     figure.supylabel("unselectable keys (%)", fontsize=FONT)
     figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+def in_all_layers(models: Mapping[str, LayerVerdicts]) -> Figure:
+    """Unselectable keys by layer (a point a head), by position, and what they have in common."""
+    figure, (layers, places, common) = plt.subplots(1, 3, figsize=(WIDTH * 1.5, 3.4))
+    step = 0.6 / len(models)
+    for number, (name, one) in enumerate(models.items()):
+        colour, shift = PALETTE[number], (number - (len(models) - 1) / 2) * step
+        shares = 100 * one.unselectable.mean(axis=(2, 3))
+        for layer, heads in enumerate(shares):
+            layers.plot(np.full(len(heads), layer + shift), heads, ".", color=colour, alpha=0.6)
+        by_position = 100 * one.by_position().mean(axis=0)
+        middles = (np.arange(len(by_position)) + 0.5) / len(by_position)
+        places.plot(middles, by_position, marker="o", color=colour, label=name)
+        for row, (mean, low, high) in enumerate(one.common()):
+            common.plot([low, high], [row + shift] * 2, color=colour)
+            common.plot(mean, row + shift, "o", color=colour, markersize=4)
+    layers.set(xlabel="layer", ylabel="unselectable in a head (%)")
+    layers.xaxis.get_major_locator().set_params(integer=True)
+    places.set(xlabel="place in the window", ylabel="unselectable in all heads (%)", xlim=(0, 1))
+    common.axvline(0.5, color=GREY, linewidth=0.8, zorder=0)
+    common.set(xlabel="AUROC: has more of it", xlim=(0, 1), ylim=(len(PROPERTIES) - 0.5, -0.5))
+    common.set_yticks(range(len(PROPERTIES)), PROPERTIES)
+    for ax in (layers, places):
+        ax.set_ylim(bottom=0)
+    figure.legend(loc="outside upper center", ncols=len(models))
     return figure

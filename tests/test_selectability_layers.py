@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from random_models import random_gpt2
+from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
 from lnattn import load_first_layer
@@ -30,40 +31,48 @@ def test_verdicts_of_every_head():
     counts = np.random.default_rng(8).integers(1000, size=50)
     seeds = iter(range(4))
     found = decide_layers(lambda _: drawn_keys(next(seeds)), windows, counts)
-    assert found.unselectable.shape == (2, 3, 4, 30)
+    assert found.unselectable.shape == (2, 2, 3, 4, 30)
     for w in range(4):
         for layer, heads in enumerate(drawn_keys(w)):
             for head, keys in enumerate(heads.astype(np.float64)):
-                lost = ~selectability(keys).selectable
-                assert np.array_equal(found.unselectable[layer, head, w], lost)
+                few = PCA(max(1, keys.shape[1] // 4)).fit_transform(keys)
                 assert found.rank[layer, head, w] == keys.shape[1]
                 far = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
-                for place, values in enumerate((counts[windows[w]], np.arange(30), far)):
-                    expected = roc_auc_score(lost, values)
-                    assert found.auroc[place, layer, head, w] == pytest.approx(expected)
+                for kept, points in enumerate((keys, few)):
+                    lost = ~selectability(points).selectable
+                    assert np.array_equal(found.unselectable[kept, layer, head, w], lost)
+                    for place, values in enumerate((counts[windows[w]], np.arange(30), far)):
+                        expected = roc_auc_score(lost, values)
+                        assert found.auroc[kept, place, layer, head, w] == pytest.approx(expected)
+    # In one dimension all keys but two are lost.
+    assert found.by_head(1) == pytest.approx(28 / 30)
     by_position = found.by_position(groups=5)
     assert by_position.shape == (2, 5)
-    assert by_position[1, 4] == pytest.approx(found.unselectable[1, :, :, 24:].mean())
+    assert by_position[1, 4] == pytest.approx(found.unselectable[0, 1, :, :, 24:].mean())
     with pytest.raises(CorpusError, match="no window"):
         decide_layers(lambda _: drawn_keys(0), windows[:0], counts)
 
 
 def test_what_unselectable_keys_have_in_common():
     """Windows drawn anew; what has no AUROC in a window does not count."""
-    auroc = np.full((3, 1, 2, 6), np.nan)
-    auroc[:, 0, 0] = np.array([0.9, 0.6, 0.2])[:, None] + np.linspace(-0.05, 0.05, 6)
-    auroc[:, 0, 1, 0] = 0.5
-    flags = np.zeros((1, 2, 6, 20), dtype=bool)
-    flags[0, 0, :, ::2] = True
+    auroc = np.full((2, 3, 1, 2, 6), np.nan)
+    auroc[0, :, 0, 0] = np.array([0.9, 0.6, 0.2])[:, None] + np.linspace(-0.05, 0.05, 6)
+    auroc[0, :, 0, 1, 0] = 0.5
+    flags = np.zeros((2, 1, 2, 6, 20), dtype=bool)
+    flags[0, 0, 0, :, ::2] = True
     found = LayerVerdicts(flags, np.zeros((1, 2, 6), np.int64), auroc, {})
     middle, low, high = found.common().T
-    assert middle == pytest.approx(np.nanmean(auroc, axis=(1, 2, 3)))
+    assert middle == pytest.approx(np.nanmean(auroc[0], axis=(1, 2, 3)))
     assert (low < middle).all()
     assert (middle < high).all()
     assert rules.u2(found, model="any").verdict == HOLDS
+    assert rules.u3(found, model="any").verdict == NOT_COMPUTABLE
+    exchanged = LayerVerdicts(flags[::-1], found.rank, auroc[::-1], {})
+    assert rules.u3(exchanged, model="any").verdict == HOLDS
+    assert rules.u2(exchanged, model="any").verdict == NOT_COMPUTABLE
     turned = LayerVerdicts(flags, found.rank, 1 - auroc, {})
     assert rules.u2(turned, model="any").verdict == FAILS
-    auroc[1] = 0.5
+    auroc[0, 1] = 0.5
     assert rules.u2(found, model="any").verdict == HOLDS_IN_PART
     few = LayerVerdicts(np.zeros_like(flags), found.rank, np.full_like(auroc, np.nan), {})
     assert np.isnan(few.common()).all()
@@ -71,9 +80,9 @@ def test_what_unselectable_keys_have_in_common():
     assert rules.u1(few, model="any").verdict == HOLDS
     assert rules.u1(found, model="any").verdict == FAILS  # one of two heads is not more than half
     three = LayerVerdicts(
-        np.repeat(flags, [1, 2], axis=1),
+        np.repeat(flags, [1, 2], axis=2),
         np.repeat(found.rank, [1, 2], axis=1),
-        np.repeat(auroc, [1, 2], axis=2),
+        np.repeat(auroc, [1, 2], axis=3),
         {},
     )
     assert rules.u1(three, model="any").verdict == HOLDS_IN_PART
@@ -101,7 +110,8 @@ def test_the_book_freezes_it_for_models_of_all_kinds(tmp_path, monkeypatch):
     for module in ("whole_models", "samples"):
         monkeypatch.setattr(f"lnattn.book.{module}.sample_file", lambda: file)
     for name, shape in (
-        ("book-gpt2", (2, 8, 2, 256)), ("book-llama", (2, 2, 2, 256)), ("minilm", (6, 12, 1, 512))
+        ("book-gpt2", (2, 2, 8, 2, 256)), ("book-llama", (2, 2, 2, 2, 256)),
+        ("minilm", (2, 6, 12, 1, 512)),
     ):  # fmt: skip
         [done] = freeze(name, tmp_path / name, ["selectability-layers"])
         found = LayerVerdicts.read(done.path.parent)

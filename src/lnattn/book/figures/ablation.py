@@ -36,6 +36,9 @@ def lost(models: Mapping[str, Ablations]) -> Figure:
             mean = found.everywhere[0, found.of(what)]
             ax.plot(mean, row, "x", color=BLACK, ms=5, label="all tokens, not compared")
         ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
+        # Evenly within a hundredth of a nat, by factors beyond: place is worth many times the rest.
+        ax.set_xscale("symlog", linthresh=0.01)
+        ax.set_xticks([-0.1, 0, 0.1, 1], ["−0.1", "0", "0.1", "1"])
         ax.set_yticks(
             range(len(rows[name])), [_PARTS.get(what) or term_symbol(what) for what in rows[name]]
         )

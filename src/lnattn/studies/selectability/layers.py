@@ -2,13 +2,14 @@
 
 Keys are decided as queries meet them: with their bias, after whatever earlier layers did to their
 tokens, and turned as at their own positions. A rotary query is turned, too, but any query can be
-had, so that one verdict holds for queries at all positions that see the whole window.
+had, so that one verdict holds for queries at all positions that see the whole window. To see who
+would be lost first, they are decided again in the first quarter of their principal components.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,12 +20,15 @@ from scipy.stats import rankdata
 from lnattn.errors import CorpusError, ResultError
 from lnattn.progress import progress_bar
 from lnattn.storage import Result, provenance
-from lnattn.studies.selectability.decide import selectability
+from lnattn.studies.selectability.decide import AffineHull, selectability
 from lnattn.studies.selectability.verify import verify
 
 #: What may tell unselectable keys apart: how often the token occurs in the counts, where it stands,
 #: and how far its key lies from the mean of the head's keys in this window.
 PROPERTIES = ("frequency", "position", "distance")
+
+#: What is decided: keys as they are, and a quarter of their principal components.
+KEPT = (1, 4)
 
 #: The keys of one window in every layer: token ids -> a list of [key_head n d_head].
 KeysOf = Callable[[Int[np.ndarray, "n"]], list[np.ndarray]]
@@ -34,33 +38,40 @@ KeysOf = Callable[[Int[np.ndarray, "n"]], list[np.ndarray]]
 class LayerVerdicts(Result):
     """Verdicts on the keys of all heads of all layers. Made by `decide_layers`.
 
-    unselectable: [layer head window position]; rank: [layer head window], of each head's keys;
-    auroc: [property layer head window], the probability that an unselectable key has more of a
-    property (of `PROPERTIES`) than a selectable one beside it, NaN where all keys are of one kind;
-    record: what made it.
+    unselectable: [kept layer head window position], for the keys and for a quarter of their
+    dimensions (`KEPT`); rank: [layer head window], of each head's keys; auroc: [kept property layer
+    head window], the probability that an unselectable key has more of a property (of `PROPERTIES`)
+    than a selectable one beside it, NaN where all keys are of one kind; record: what made it.
     """
 
     NAME: ClassVar[str] = "selectability-layers"
 
-    unselectable: Bool[np.ndarray, "layer head window position"]
+    unselectable: Bool[np.ndarray, "kept layer head window position"]
     rank: Int[np.ndarray, "layer head window"]
-    auroc: Float[np.ndarray, "property layer head window"]
+    auroc: Float[np.ndarray, "kept property layer head window"]
     record: Mapping[str, Any]
 
-    def by_position(self, groups: int = 8) -> Float[np.ndarray, "layer group"]:
-        """Share of unselectable keys in each layer, over groups of neighbouring positions."""
-        parts = np.array_split(self.unselectable.mean(axis=(1, 2)), groups, axis=1)
+    def by_head(self, kept: int = 0) -> Float[np.ndarray, "layer head"]:
+        """Share of unselectable keys in each head. kept: a place in `KEPT`."""
+        return self.unselectable[kept].mean(axis=(2, 3))
+
+    def by_position(self, kept: int = 0, groups: int = 8) -> Float[np.ndarray, "layer group"]:
+        """The same in each layer, over groups of neighbouring positions."""
+        parts = np.array_split(self.unselectable[kept].mean(axis=(1, 2)), groups, axis=1)
         return np.stack([part.mean(axis=1) for part in parts], axis=1)
 
-    def common(self, draws: int = 1000, seed: int = 0) -> Float[np.ndarray, "property 3"]:
+    def common(
+        self, kept: int = 0, draws: int = 1000, seed: int = 0
+    ) -> Float[np.ndarray, "property 3"]:
         """Mean AUROC of each property, and its 95 % interval over windows drawn anew."""
-        windows = self.auroc.shape[-1]
+        auroc = self.auroc[kept]
+        windows = auroc.shape[-1]
         drawn = np.random.default_rng(seed).multinomial(
             windows, np.full(windows, 1 / windows), size=draws
         )
         taken = np.concatenate([np.ones((1, windows)), drawn])
-        there = np.isfinite(self.auroc)
-        sums = np.where(there, self.auroc, 0.0).sum(axis=(1, 2)) @ taken.T  # [property draw]
+        there = np.isfinite(auroc)
+        sums = np.where(there, auroc, 0.0).sum(axis=(1, 2)) @ taken.T  # [property draw]
         number = there.sum(axis=(1, 2)) @ taken.T
         means = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
         if not np.isfinite(means[:, 0]).all():
@@ -94,9 +105,10 @@ def decide_layers(
         for place, kept in enumerate((unselectable, rank, auroc)):
             kept.append([[head[place] for head in layer] for layer in found])
     return LayerVerdicts(
-        unselectable=np.moveaxis(np.array(unselectable), 0, 2),
+        # From [window layer head kept …] and [window layer head].
+        unselectable=np.moveaxis(np.array(unselectable), (3, 0), (0, 3)),
         rank=np.moveaxis(np.array(rank), 0, 2),
-        auroc=np.moveaxis(np.array(auroc), (0, 3), (3, 0)),
+        auroc=np.moveaxis(np.array(auroc), (3, 4, 0), (0, 1, 4)),
         record=provenance(
             **(source or {}),
             windows=len(windows),
@@ -108,15 +120,21 @@ def decide_layers(
 
 def _decide(
     keys: Float[np.ndarray, "n d_head"], counts: Int[np.ndarray, "n"]
-) -> tuple[np.ndarray, int, list[float]]:
-    verdict = selectability(keys)
-    checked = verify(keys, verdict)
-    if not checked.ok:
-        raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
-    lost = ~verdict.selectable
+) -> tuple[list[np.ndarray], int, list[list[float]]]:
+    """What is unselectable, the rank, and the AUROC of each property, for one head and window."""
+    hull = AffineHull.of(keys)
+    # Their spread is taken out of the components of a hull; the sizes do not matter to a verdict.
+    few = hull.points[:, : max(1, keys.shape[1] // KEPT[1])]
     distance = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
-    properties: Iterable[np.ndarray] = (counts, np.arange(len(keys)), distance)
-    return lost, verdict.rank, [_auroc(lost, one) for one in properties]
+    properties = (counts, np.arange(len(keys)), distance)
+    lost = []
+    for points in (keys, few):
+        verdict = selectability(points)
+        checked = verify(points, verdict)
+        if not checked.ok:
+            raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
+        lost.append(~verdict.selectable)
+    return lost, hull.rank, [[_auroc(flags, one) for one in properties] for flags in lost]
 
 
 def _auroc(chosen: Bool[np.ndarray, "n"], values: np.ndarray) -> float:

@@ -222,27 +222,30 @@ def in_fewer_dimensions(models: Mapping[str, HeadShares]) -> Figure:
 
 
 def in_all_layers(models: Mapping[str, LayerVerdicts]) -> Figure:
-    """Unselectable keys by layer (a point a head), by position, and what they have in common."""
+    """Unselectable keys in every head, whole and in a quarter of its dimensions.
+
+    Shares by layer and by position, and what the keys lost in a quarter of the dimensions share.
+    """
     figure, (layers, places, common) = plt.subplots(1, 3, figsize=(WIDTH * 1.5, 3.4))
-    step = 0.6 / len(models)
+    step = 0.7 / len(models)
     for number, (name, one) in enumerate(models.items()):
         colour, shift = PALETTE[number], (number - (len(models) - 1) / 2) * step
-        shares = 100 * one.unselectable.mean(axis=(2, 3))
-        for layer, heads in enumerate(shares):
-            layers.plot(np.full(len(heads), layer + shift), heads, ".", color=colour, alpha=0.6)
-        by_position = 100 * one.by_position().mean(axis=0)
+        for kept, (mark, fill) in enumerate((("o", "none"), (".", "full"))):
+            for layer, heads in enumerate(100 * one.by_head(kept)):
+                where = np.full(len(heads), layer + shift)
+                layers.plot(where, heads, mark, color=colour, fillstyle=fill, alpha=0.7)
+        by_position = 100 * one.by_position(1).mean(axis=0)
         middles = (np.arange(len(by_position)) + 0.5) / len(by_position)
-        places.plot(middles, by_position, marker="o", color=colour, label=name)
-        for row, (mean, low, high) in enumerate(one.common()):
+        places.plot(middles, by_position, marker=".", color=colour, label=name)
+        for row, (mean, low, high) in enumerate(one.common(1)):
             common.plot([low, high], [row + shift] * 2, color=colour)
-            common.plot(mean, row + shift, "o", color=colour, markersize=4)
+            common.plot(mean, row + shift, ".", color=colour)
     layers.set(xlabel="layer", ylabel="unselectable in a head (%)")
     layers.xaxis.get_major_locator().set_params(integer=True)
-    places.set(xlabel="place in the window", ylabel="unselectable in all heads (%)", xlim=(0, 1))
+    places.set(xlabel="place in the window", ylabel="unselectable (%)", xlim=(0, 1))
+    places.set_ylim(bottom=0)
     common.axvline(0.5, color=GREY, linewidth=0.8, zorder=0)
     common.set(xlabel="AUROC: has more of it", xlim=(0, 1), ylim=(len(PROPERTIES) - 0.5, -0.5))
     common.set_yticks(range(len(PROPERTIES)), PROPERTIES)
-    for ax in (layers, places):
-        ax.set_ylim(bottom=0)
     figure.legend(loc="outside upper center", ncols=len(models))
     return figure

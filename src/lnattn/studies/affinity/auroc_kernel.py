@@ -31,6 +31,8 @@ _FEWEST, _FAST, _MOST = 512, 16_384, 60_000
 _SHARED = -(1 << 30)
 #: Up to so many values are searched from end to end.
 _SHORT = 16
+#: Scores whose buckets are found at a time: the next ones are fetched while these are counted.
+_CHUNK = 2048
 
 
 # Scores are finite: told so, the compiler makes vectors of the two comparisons.
@@ -67,7 +69,7 @@ def _count_below(scores, values, room):
     values: [n], ascending. Both counts are sums over places: a score below values[k] and all that
     follow is entered at k, and in the end the entries are summed up.
     """
-    buckets, listed, first, tally, below, upto = room
+    buckets, shared, place, first, tally, below, upto = room
     n, real = len(values), scores.dtype.type
     low, high = values[0], values[n - 1]
     many = max(_FEWEST, min(_PER_POSITIVE * n, _FAST), _PER_POSITIVE_OF_MANY * n)
@@ -85,15 +87,17 @@ def _count_below(scores, values, room):
         tally[b] = _SHARED if first[b + 1] > 0 else 0
         first[b + 1] += first[b]
 
-    _find_buckets(scores, low, per_score, last, buckets)
     found = 0
-    for v in range(len(scores)):
-        b = buckets[v]
-        count = tally[b] + nb.int32(1)
-        tally[b] = count
-        if count < 0:  # seldom: the bucket holds a value
-            listed[found] = v
-            found += 1
+    for begin in range(0, len(scores), _CHUNK):
+        chunk = scores[begin : begin + _CHUNK]
+        _find_buckets(chunk, low, per_score, last, buckets)
+        for v in range(len(chunk)):
+            b = buckets[v]
+            count = tally[b] + nb.int32(1)
+            tally[b] = count
+            if count < 0:  # seldom: the bucket holds a value
+                shared[found], place[found] = chunk[v], b
+                found += 1
     below[: n + 1] = 0
     upto[: n + 1] = 0
     for b in range(size):
@@ -101,7 +105,7 @@ def _count_below(scores, values, room):
             below[first[b]] += tally[b]
             upto[first[b]] += tally[b]
     for i in range(found):
-        x, b = scores[listed[i]], buckets[listed[i]]
+        x, b = shared[i], place[i]
         k, end = first[b], first[b + 1]
         past = k
         if end - k <= _SHORT:
@@ -134,7 +138,7 @@ def row_aurocs(scores, ends, positives, counts, room, areas):
     order = np.argsort(scores[positives])
     values = scores[positives[order]]
     _count_below(scores, values, room)
-    below, upto = room[4], room[5]
+    below, upto = room[5], room[6]
     total, weight = np.zeros(n_sets), np.zeros(n_sets)
     # Of each set: positives met so far, and those of the present value.
     met, here = np.zeros(n_sets, np.int64), np.zeros(n_sets, np.int64)
@@ -163,8 +167,9 @@ def row_aurocs(scores, ends, positives, counts, room, areas):
 def make_room(vocab, most_positives):
     """Working memory for `row_aurocs`, for rows of this length and up to so many positives."""
     return (
-        np.empty(max(vocab, most_positives), np.uint16),
-        np.empty(vocab + 1, np.int32),
+        np.empty(max(_CHUNK, most_positives), np.uint16),
+        np.empty(vocab + 1, np.float64),
+        np.empty(vocab + 1, np.uint16),
         np.empty(_MOST + 4, np.int32),
         np.empty(_MOST + 4, np.int32),
         np.empty(most_positives + 1, np.int64),

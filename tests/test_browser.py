@@ -166,7 +166,7 @@ def test_mathematics_is_there_at_all(address, chromium):
         tab.close()
 
 
-PARTS = {"book/index.html": 1, "book/notation.html": 0, "book/token-explorer.html": 6}
+PARTS = {"book/index.html": 1, "book/notation.html": 0, "book/token-explorer.html": 7}
 
 
 @pytest.mark.parametrize("page", PARTS)
@@ -206,9 +206,12 @@ def test_the_explorers_first_view_is_small(chromium):
     }
     assert len(sizes) >= 8
     assert sum(sizes.values()) < 200e3, sizes
-    # Of the two models that come with the book; a build with GPT-2's weights shows that, too.
+    # Of the models that come with the book or its extras; a build with GPT-2's shows that, too.
     root = SITE / "_static" / "explorer"
-    ours = [root.glob("*.js"), *((root / name).glob("*.js") for name in ("book-gpt2", "minilm"))]
+    ours = [
+        root.glob("*.js"),
+        *((root / name).glob("*.js") for name in ("book-gpt2", "book-llama", "minilm")),
+    ]
     data = sum(path.stat().st_size for files in ours for path in files)
     assert 6e6 < data < 12e6, f"all data of the explorer: {data / 1e6:.1f} MB"
 

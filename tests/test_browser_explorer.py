@@ -20,11 +20,16 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 from booksite.explorer import page as extension
 from booksite.explorer.data import LEAST_COUNT, strongest_view
 from booksite.explorer.first_layer import TOLERANCE, layer_scripts
+from booksite.explorer.rotary_layer import TOLERANCE as ROTARY
 from booksite.explorer.scripts import scripts, sentence_script
 from booksite.explorer.texts import script, token_texts
 from booksite.explorer.views import PAIRS, curve_scripts, view_scripts
-from lnattn import fold, load_first_layer, six_terms
+from booksite.explorer.written import rotary
+from lnattn import distance_terms, fold, load_first_layer, six_terms
+from lnattn.attention.distance import DISTANCE_TERMS, DistanceTerms
+from lnattn.attention.relative import mean_vectors
 from lnattn.attention.terms import TERMS
+from lnattn.book.affinity import counts_and_source
 from lnattn.studies.affinity import token_vectors
 from lnattn.studies.contribution.study import kl_of_removal
 from lnattn.studies.position.bias import position_bias
@@ -75,6 +80,7 @@ def page_of(*parts: str) -> str:
 PAGES = {
     "tokens": ("heads", "strongest", "pair"),
     "sentence": ("sentence", "compare", "curves"),
+    "distance": ("distance",),
     "widget": ("widget",),
 }
 ABOUT = {"name": "<i>tiny</i>", "weights": "0123", "counts": "random", "counted": 546}
@@ -88,6 +94,11 @@ def models():
 @pytest.fixture(scope="module")
 def book_model():
     return load_first_layer("book-gpt2")
+
+
+@pytest.fixture(scope="module")
+def book_llama():
+    return load_first_layer("book-llama")
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +117,7 @@ def other_model(book_model):
 
 
 @pytest.fixture(scope="module")
-def site(models, book_model, other_model, opening, tmp_path_factory):
+def site(models, book_model, book_llama, other_model, opening, tmp_path_factory):
     """A folder with pages of all parts, two models of hostile tokens, and the embedded one."""
     place = tmp_path_factory.mktemp("site")
     shutil.copytree(extension.ASSETS, place / "explorer")
@@ -134,6 +145,7 @@ def site(models, book_model, other_model, opening, tmp_path_factory):
             for i, text in enumerate(extension.sentences())
         },
     }
+    written["book-llama"], about_llama = rotary(book_llama, "book-llama")
     for name, files in written.items():
         (place / "explorer" / name).mkdir()
         for file, text in files.items():
@@ -143,10 +155,13 @@ def site(models, book_model, other_model, opening, tmp_path_factory):
     for page, names in pages.items():
         listed = [
             {"name": name, "folder": name, "version": "abc", "why": "for <b>tests</b>",
-             "computed": name in ("own", "book-gpt2"), "heads": heads.get(name, 3)}
+             "computed": name in ("own", "book-gpt2"), "heads": heads.get(name, 3),
+             "tolerance": TOLERANCE}
             for name in names
         ]  # fmt: skip
-        text = script("models", {"models": listed, "absent": [], **extension.shared_facts()})
+        twin = {**listed[-1], "name": "book-llama", "folder": "book-llama", **about_llama}
+        about = {"rotary": [twin] if page == "sentences" else [], "absent": []}
+        text = script("models", {"models": listed, **about, **extension.shared_facts()})
         (place / "explorer" / f"{page}.js").write_text(text, encoding="ascii")
     for name, parts in PAGES.items():
         folder = place if name == "tokens" else place / "of-sentences"
@@ -475,16 +490,16 @@ def test_the_way_back_leads_through_tokens_and_not_through_every_setting(tab, si
     assert follow("history.forward()")["chosen"] == second
 
 
-def test_a_rarer_token_says_that_one_key_is_kept(tab, site, models) -> None:
+def test_a_rarer_token_says_that_it_is_in_no_list(tab, site, models) -> None:
     some = models["some"]
-    token = int(some.rest.tokens[0])
-    show(tab, site, f"#model=some&token={token}")
-    assert "A rarer token" in tab.evaluate("document.querySelector('.view').textContent")
-    listed = tab.evaluate(SEEN)["heads"]
-    best = [seen(HOSTILE[i]) for i in some.rest.ids[:, 0, 0]]
-    assert [[[name for name, _, _ in one] for one in head] for head in listed] == [
-        [[name]] for name in best
-    ]
+    rare = np.setdiff1d(np.flatnonzero(some.main >= 0), some.keys.tokens)
+    show(tab, site, f"#model=some&token={rare[0]}&key=0")
+    words = tab.evaluate("document.querySelector('.view').textContent")
+    assert f"not in this list: they are there for {len(some.keys.tokens)} tokens" in words
+    found = tab.evaluate(SEEN)
+    assert found["heads"] == [[], [], []]
+    assert len(found["usual"]) == 3
+    assert {row[0] for row in tab.evaluate(PAIR)["rows"]} == {"–"}
 
 
 TABLE = """(() => {
@@ -499,12 +514,23 @@ TABLE = """(() => {
 })()"""
 
 
+def terms_of(model, ids, shift=0):
+    """The six terms in double precision, or the four, split as the page splits them."""
+    rotary_model = model.name == "book-llama"
+    model = model.to(torch.float64)
+    folded, places = fold(model.attention), list(range(shift, shift + len(ids)))
+    if not rotary_model:
+        return six_terms(folded, model.embeddings, ids, places)
+    unigrams = torch.as_tensor(counts_and_source(model)[0].unigrams)
+    means = mean_vectors(folded, model.embeddings, unigrams)
+    return distance_terms(folded, model.embeddings, ids, places, means)
+
+
 def compare(tab, model, ids, head, query, without="", centred=True, shift=0) -> None:
     """The table, the bars and the shifts, against the package in double precision."""
-    model = model.to(torch.float64)
-    folded = fold(model.attention)
-    places = list(range(shift, shift + len(ids)))
-    terms, most = six_terms(folded, model.embeddings, ids, places), TOLERANCE
+    terms = terms_of(model, ids, shift)
+    folded, names = terms.folded, terms.names
+    most = ROTARY if isinstance(terms, DistanceTerms) else TOLERANCE
     last = query + 1 if folded.causal else len(ids)
     found = tab.evaluate(TABLE)
     shown = np.array(
@@ -516,15 +542,15 @@ def compare(tab, model, ids, head, query, without="", centred=True, shift=0) -> 
         values = values[head, query, row].numpy()
         return values - values.mean() if centred else values
 
-    for place, name in enumerate(TERMS):
+    for place, name in enumerate(names):
         np.testing.assert_allclose(shown[:, 2 + place], of(terms[name]), atol=0.051 + most["terms"])
-    kept = sum(terms[name] for name in TERMS if name not in without.split("."))
-    np.testing.assert_allclose(shown[:, 1], of(kept), atol=0.051 + 6 * most["terms"])
+    kept = sum(terms[name] for name in names if name not in without.split("."))
+    np.testing.assert_allclose(shown[:, 1], of(kept), atol=0.051 + len(names) * most["terms"])
     attention = (kept[head, query, row] / folded.scale).softmax(-1).numpy()
     np.testing.assert_allclose(shown[:, 0] / 100, attention, atol=0.00051 + most["attention"])
     assert [float(cell.rstrip(" %")) for cell in found["bars"]] == shown[:, 0].tolist()
     scores = terms.scores()[head, query, row] / folded.scale
-    for name, text in zip(TERMS, found["shifts"][1:], strict=True):
+    for name, text in zip(names, found["shifts"][1:], strict=True):
         right = float(kl_of_removal(scores, terms[name][head, query, row] / folded.scale))
         assert float(text) == pytest.approx(right, abs=0.0051 + most["kl"])
 
@@ -592,6 +618,150 @@ def test_an_example_in_another_model(tab, site, book_model, other_model, opening
     sides = tab.evaluate(SIDES)
     assert {side["words"].rsplit(" of ", 1)[1] for side in sides} == {"book-gpt2"}
     assert sides[0]["bars"] != sides[1]["bars"]
+
+
+# ---- Rotary positions ----------------------------------------------------------------------------
+
+
+def test_a_rotary_model_reads_any_sentence(tab, site, book_llama) -> None:
+    """It opens where one term moves attention most; then every control."""
+    text = "The city of New York, 東京!"
+    ids = [8191, *book_llama.tokenizer(text)["input_ids"]]
+    terms = terms_of(book_llama, ids)
+    show(tab, site, f"#of=book-llama&text={text.replace(' ', '+')}", "sentence")
+    found = tab.evaluate(VIEW)
+    head, query = int(found["head"]), int(found["query"].removeprefix("explorer-word-"))
+    scores = terms.scores().masked_fill(torch.ones(len(ids), len(ids)).triu(1).bool(), -torch.inf)
+    moved = torch.stack(
+        [
+            kl_of_removal(scores / terms.folded.scale, terms[n] / terms.folded.scale)
+            for n in terms.names
+        ]
+    ).amax(dim=0)
+    assert float(moved[head, query]) > float(moved.max()) - 2 * ROTARY["kl"]
+    compare(tab, book_llama, ids, head, query)
+    titles = tab.evaluate(
+        "[...document.querySelectorAll('thead .term sup')].map(e => e.textContent)"
+    )
+    assert titles[:4] == list(DISTANCE_TERMS)
+    assert "divide by ρ" in tab.evaluate("document.querySelector('.settings').textContent")
+    for head, query, without in ((0, 3, "ee.d"), (7, len(ids) - 1, "ed")):
+        move(
+            tab, f"#of=book-llama&text={text}&head={head}&query={query}&without={without}&centre=no"
+        )
+        compare(tab, book_llama, ids, head, query, without, centred=False)
+
+
+def test_where_a_sentence_begins_changes_nothing_for_a_rotary_model(tab, site, book_llama) -> None:
+    text = "A dog saw a cat"
+    ids = [8191, *book_llama.tokenizer(text)["input_ids"]]
+    address = f"#of=book-llama&text={text.replace(' ', '+')}&head=2&query=4"
+    for more, shift in (("", 0), ("&shift=50", 50)):
+        show(tab, site, address + more, "sentence")
+        compare(tab, book_llama, ids, 2, 4, shift=shift)
+        # The package agrees that it would be the same.
+        compare(tab, book_llama, ids, 2, 4)
+    swapped = [*ids]
+    swapped[2], swapped[4] = swapped[4], swapped[2]
+    move(tab, address + "&swap=2.4")
+    compare(tab, book_llama, swapped, 2, 4)
+
+
+def test_two_kinds_of_positions_side_by_side(tab, site, book_model, book_llama) -> None:
+    text = "A dog saw a cat"
+    ids = [8191, *book_model.tokenizer(text)["input_ids"]]
+    show(
+        tab, site, f"#text={text.replace(' ', '+')}&head=1&query=4&beside=book-llama.6", "sentence"
+    )
+    sides = tab.evaluate(SIDES_BY_TERM)
+    for side, model, head in zip(sides, (book_model, book_llama), (1, 6), strict=True):
+        terms = terms_of(model, ids)
+        most = ROTARY if model is book_llama else TOLERANCE
+        right = 100 * terms.attention()[head, 4, :5].numpy()
+        np.testing.assert_allclose(side["bars"], right, atol=0.051 + 100 * most["attention"])
+        scores = terms.scores()[head, 4, :5] / terms.folded.scale
+        for name, moved in side["moved"].items():
+            if name not in terms.names:
+                assert moved == "–"
+                continue
+            right = kl_of_removal(scores, terms[name][head, 4, :5] / terms.folded.scale)
+            assert float(moved) == pytest.approx(float(right), abs=0.0051 + most["kl"])
+        assert set(side["moved"]) == {*TERMS, *DISTANCE_TERMS}
+
+
+SIDES_BY_TERM = """[...document.querySelectorAll('[data-part=compare] .side')].map((side, i) => ({
+  bars: [...side.querySelectorAll('.share')].map(e => parseFloat(e.textContent)),
+  moved: Object.fromEntries([...document.querySelectorAll('[data-part=compare] tbody tr')].map(
+    row => [row.querySelector('.term sup').textContent,
+      [...row.querySelectorAll('td')][i].textContent])),
+}))"""
+DISTANCES = [1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64]
+APART = """(() => ({
+  rows: [...document.querySelectorAll('tbody tr')].map(row =>
+    [...row.querySelectorAll('td')].map(e =>
+      parseFloat(e.textContent.replace(/,/g, '').replace('−', '-')))),
+  columns: [...document.querySelectorAll('thead th')].map(e => e.textContent),
+  boxes: [...document.querySelectorAll('input')].map(e => e.value),
+  overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
+}))()"""
+
+
+def test_a_pair_at_every_distance(tab, site, book_llama) -> None:
+    show(tab, site, "", "distance")
+    tab.collect()
+    urls = [event["request"]["url"] for event in tab.of("Network.requestWillBeSent")]
+    assert not any("book-llama" in url for url in urls), "before it is asked for"
+    tab.evaluate(
+        "document.querySelectorAll('.token-explorer').forEach(p => delete p.dataset.state)"
+    )
+    tab.evaluate("[...document.querySelectorAll('button')].find(b => !b.hidden).click()")
+    tab.evaluate(READY)
+    found = tab.evaluate(APART)
+    assert found["boxes"] == ["␣York", "␣New"]
+    assert found["columns"] == ["Head", *(f"Δ {distance}" for distance in DISTANCES)]
+    assert found["overflow"] <= 0
+    tokenizer = book_llama.tokenizer
+    for query, key in ((" York", " New"), (" United", " the")):
+        ids = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in (query, key)]
+        (query,), (key,) = ids
+        right = {}
+        for distance in DISTANCES:
+            terms = terms_of(book_llama, [key, *[query] * distance])
+            for name in DISTANCE_TERMS:
+                right.setdefault(name, []).append(terms[name][:, -1, 0].numpy())
+        right = {name: np.stack(columns, axis=1) for name, columns in right.items()}
+        right["sum"] = sum(right.values())
+        for name, table in right.items():
+            move(tab, f"#from={query}&to={key}&apart={name}")
+            most = 0.051 + ROTARY["terms"] * (4 if name == "sum" else 1)
+            np.testing.assert_allclose(tab.evaluate(APART)["rows"], table, atol=most)
+
+
+def test_the_rank_of_a_key_at_every_distance(tab, site, book_llama) -> None:
+    query, key = 700, 300
+    show(tab, site, f"#from={query}&to={key}&apart=rank", "distance")
+    found = np.array(tab.evaluate(APART)["rows"])
+    model = book_llama.to(torch.float64)
+    folded = fold(model.attention)
+    means = mean_vectors(
+        folded, model.embeddings, torch.as_tensor(counts_and_source(model)[0].unigrams)
+    )
+    every = torch.arange(8192)
+    keys = folded.per_head(folded.keys(model.embeddings.rows(every)) - means.k0[:, None])
+    keys = folded.turned(keys, torch.zeros(8192, dtype=torch.long))
+    asked = folded.queries(model.embeddings.rows(torch.tensor([query]))) - means.q0[:, None]
+    for column, distance in enumerate(DISTANCES):
+        row = (folded.turned(asked, torch.tensor([distance])) @ keys.mT)[:, 0]
+        for head in range(folded.n_heads):
+            score = row[head, key]
+            # Keys whose score is nearer than the numbers are exact may change places.
+            low, high = (
+                1 + int((row[head] > score + step).sum())
+                for step in (2 * ROTARY["terms"], -2 * ROTARY["terms"])
+            )
+            assert low <= found[head, column] <= high
+            exact = 1 + int((row[head] > score).sum())
+            assert abs(found[head, column] - exact) < 0.03 * 8192
 
 
 def test_position_curves_are_those_of_the_package(tab, site, book_model, other_model) -> None:

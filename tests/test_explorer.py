@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from booksite.explorer import data, first_layer, scripts, texts, views
+from booksite.explorer import data, digits, first_layer, rotary_layer, scripts, texts, views
+from booksite.explorer import written as whole
+from booksite.explorer.texts import value_of
 from lnattn import fold, load_first_layer, six_terms
+from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.terms import TERMS
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
@@ -25,12 +28,6 @@ from lnattn.paths import repository
 from lnattn.studies.affinity.vectors import ranks, token_vectors
 from lnattn.studies.contribution.study import kl_of_removal
 from lnattn.studies.position.bias import share_of_context
-
-
-def value_of(text: str):
-    """Name and value of a script, read with the two rules of JavaScript that JSON shares."""
-    name, value = re.fullmatch(r"lnattnExplorer\.receive\((\"[^\"]*\"),(.*)\);\n", text).groups()
-    return json.loads(name), json.loads(value)
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +52,22 @@ def test_any_text_survives_a_script_as_plain_ascii(value) -> None:
     assert json.loads(literal) == value
     assert re.fullmatch(r"[ -~]*", literal)
     assert not re.search("[<>&]", literal)
+
+
+@given(st.binary(max_size=60))
+def test_a_long_value_is_packed_and_found_again(letters: bytes) -> None:
+    value = {"letters": texts.text_of_bytes(letters) * 400, "numbers": [1, 2.5]}
+    written = texts.script("a/<b>", value)
+    assert texts.value_of(written) == ("a/<b>", value)
+    assert re.fullmatch(r"[ -~]*\n", written)
+    assert not re.search("[<>&]", written)
+    assert len(written) < 10_100  # what is not short is packed
+
+
+@pytest.mark.parametrize("text", ["", "alert(1);\n", 'lnattnExplorer.receive("a", 1);alert(1);\n'])
+def test_only_scripts_of_one_value_are_read(text) -> None:
+    with pytest.raises(ValueError, match=r"hands over one value|Extra data"):
+        texts.value_of(text)
 
 
 def test_a_script_has_no_nan() -> None:
@@ -114,7 +127,7 @@ def test_the_book_models_tokens_are_all_different() -> None:
 def lists_of(text: str, width: int) -> np.ndarray:
     """Pairs of an id and a number: [pair 2]."""
     step = scripts.ID_DIGITS + width
-    pairs = np.array(first_layer.numbers(text, step))
+    pairs = np.array(digits.numbers(text, step))
     return np.stack([pairs // 64**width, pairs % 64**width], axis=1)
 
 
@@ -127,7 +140,6 @@ def test_partners_are_those_of_the_whole_table(shown) -> None:
         order = np.argsort(-scores, axis=-1, kind="stable")[..., :most]
         assert found.ids.tolist() == order.tolist()
         np.testing.assert_allclose(found.scores, np.take_along_axis(scores, order, -1), atol=1e-5)
-    assert shown.rest.ids.shape == (3, 0, 1)
 
 
 def test_usual_predecessors_and_their_ranks(shown) -> None:
@@ -160,9 +172,9 @@ def test_what_is_written_is_what_was_computed(shown, written) -> None:
             off = np.abs(scores - right.scores[:, token].ravel()).max()
             assert off <= 0.51 * step * index["largest"]
         assert shard["count"][token] == shown.counts.unigrams[token]
-        auroc = np.array(first_layer.numbers(shard["auroc"][token], scripts.AUROC_DIGITS)) / 1000
+        auroc = np.array(digits.numbers(shard["auroc"][token], scripts.AUROC_DIGITS)) / 1000
         np.testing.assert_allclose(auroc, shown.study.auroc[:, token], atol=5.1e-4)
-        rank = first_layer.numbers(shard["rank"][token], scripts.ID_DIGITS)
+        rank = digits.numbers(shard["rank"][token], scripts.ID_DIGITS)
         assert rank == (shown.main_rank[token].tolist() if shown.main[token] >= 0 else [])
         assert shard["kinds"][token] == np.count_nonzero(table[:, token])
         for name, times in (("before", table[:, token]), ("after", table[token])):
@@ -186,24 +198,17 @@ def test_rare_tokens_keep_their_best_key(shown) -> None:
     others = tokens[tokens != HOSTILE.index("City")]
     assert frequency[others].min() >= frequency[left_out].max()
     assert some.keys.ids.tolist() == shown.keys.ids[:, tokens].tolist()
-    assert some.rest.tokens.tolist() == left_out.tolist()
-    assert some.rest.ids.tolist() == shown.keys.ids[:, left_out, :1].tolist()
     _, shard = value_of(dict(scripts.scripts(some, "tiny", {}))["shard-0.js"])
     for token in range(len(HOSTILE)):
         assert bool(shard["keys"][token]) == bool(shard["auroc"][token]) == (token in tokens)
-        assert bool(shard["rest"][token]) == (token in left_out)
-    best = {
-        token: first_layer.numbers(shard["rest"][token], scripts.ID_DIGITS) for token in left_out
-    }
-    assert [best[token] for token in left_out] == shown.keys.ids[:, left_out, 0].T.tolist()
 
 
 def test_a_model_that_the_browser_computes_has_no_lists() -> None:
     own = explored(listed=False)
-    assert (own.keys, own.queries, own.rest) == (None, None, None)
+    assert (own.keys, own.queries) == (None, None)
     written = dict(scripts.scripts(own, "tiny", {}))
     _, shard = value_of(written["shard-0.js"])
-    assert {"keys", "queries", "rest"}.isdisjoint(shard)
+    assert {"keys", "queries"}.isdisjoint(shard)
     assert not any(shard["rank"])
     assert any(shard["before"])
 
@@ -307,7 +312,7 @@ def test_curves_are_those_of_chapter_07() -> None:
 
 def unpacked(packed: dict) -> np.ndarray:
     width = packed["width"]
-    whole = np.array(first_layer.numbers(packed["digits"], width)) - 64**width // 2
+    whole = np.array(digits.numbers(packed["digits"], width)) - 64**width // 2
     return whole.reshape(len(packed["scales"]), -1) * np.array(packed["scales"])[:, None]
 
 
@@ -386,9 +391,9 @@ def cheap(monkeypatch):
 
     study = explored().study
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", load)
-    monkeypatch.setattr("lnattn.book.affinity.affinity_study", lambda _: (study, tiny()[1], ""))
+    monkeypatch.setattr(whole, "affinity_study", lambda _: (study, tiny()[1], ""))
     monkeypatch.setattr(page, "execution_digest", lambda _root, model: f"digest of {model}")
-    monkeypatch.setattr(data, "explore", explore)
+    monkeypatch.setattr(whole, "explore", explore)
     monkeypatch.setattr(page, "sentences", lambda: ["3 1 4", "1 5"])
     return computed
 
@@ -462,9 +467,10 @@ def test_the_books_own_sentences_fit() -> None:
 def test_all_parts_know_the_terms_by_name_and_colour(cheap, tmp_path) -> None:
     page.publish(tmp_path, tmp_path / "e", wanted("one"))
     _, value = value_of((tmp_path / "e" / "models.js").read_text())
-    assert set(value["terms"]) == set(TERMS)
+    assert set(value["terms"]) == {*TERMS, *DISTANCE_TERMS}
     assert value["terms"]["ee"] == {"name": "token → token", "colour": "#0072B2"}
-    assert len({term["colour"] for term in value["terms"].values()}) == 6
+    for names in (TERMS, DISTANCE_TERMS):
+        assert len({value["terms"][name]["colour"] for name in names}) == len(names)
     assert value["examples"] == page.sentences()
 
 
@@ -473,15 +479,30 @@ def test_the_embedded_model_brings_its_layer(tmp_path, monkeypatch) -> None:
     study, counts = explored().study, tiny()[1]
     monkeypatch.setattr(page, "execution_digest", lambda *_: "digest")
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _: layer)
-    monkeypatch.setattr("lnattn.book.affinity.affinity_study", lambda _: (study, counts, ""))
-    monkeypatch.setattr(data, "explore", lambda *_, **__: explored(listed=False))
-    monkeypatch.setattr(views, "view_scripts", lambda *_: ())  # of the tiny model, not of this one
+    monkeypatch.setattr(whole, "affinity_study", lambda _: (study, counts, ""))
+    monkeypatch.setattr(whole, "explore", lambda *_, **__: explored(listed=False))
+    monkeypatch.setattr(whole, "view_scripts", lambda *_: ())  # of the tiny model, not of this one
     own = [page.Wanted(Choice("book-gpt2", "here"), computed=True)]
     page.publish(tmp_path, tmp_path / "e", own)
     names = {path.name for path in (tmp_path / "e" / "book-gpt2").iterdir()}
     assert {"layer.js", "rows-0.js", "rows-127.js", "opening.js", "tokens.js"} <= names
     _, value = value_of((tmp_path / "e" / "book-gpt2" / "opening.js").read_text())
     assert value["text"] in page.sentences()
+
+
+def test_the_rotary_model_brings_its_layer(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(page, "execution_digest", lambda *_: "digest")
+    own = [page.Wanted(Choice("book-llama", "here"), computed=True, rotary=True)]
+    page.publish(tmp_path, tmp_path / "e", own)
+    names = {path.name for path in (tmp_path / "e" / "book-llama").iterdir()}
+    assert names == {
+        *("layer.js", "tokens.js", "manifest.json"),
+        *(f"rows-{number}.js" for number in range(128)),
+    }
+    _, value = value_of((tmp_path / "e" / "models.js").read_text())
+    assert value["models"] == []
+    assert [one["name"] for one in value["rotary"]] == ["book-llama"]
+    assert value["rotary"][0]["tolerance"] == rotary_layer.TOLERANCE
 
 
 def test_scripts_never_make_markup_of_text() -> None:
@@ -515,7 +536,9 @@ def test_tokens_that_the_book_names_are_found_in_its_text(tmp_path) -> None:
 
 def test_the_model_and_minilm_are_wanted(monkeypatch) -> None:
     monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
-    assert [one.folder for one in page.wanted_models()] == ["minilm", "book-gpt2"]
-    assert [one.computed for one in page.wanted_models()] == [False, True]
+    right = ["minilm", "book-gpt2", "book-llama"]
+    assert [one.folder for one in page.wanted_models()] == right
+    assert [one.computed for one in page.wanted_models()] == [False, True, True]
+    assert [one.rotary for one in page.wanted_models()] == [False, False, True]
     monkeypatch.setenv("LNATTN_MODEL", "minilm")
-    assert [one.folder for one in page.wanted_models()] == ["minilm", "book-gpt2"]
+    assert [one.folder for one in page.wanted_models()] == right

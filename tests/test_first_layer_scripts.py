@@ -5,9 +5,7 @@ In Node.js and in Chromium; a test is skipped, by name, where its engine is not 
 
 from __future__ import annotations
 
-import json
 import random
-import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -21,7 +19,8 @@ import torch
 from javascript import in_node, in_page, node
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-from booksite.explorer import first_layer
+from booksite.explorer import coding, digits, first_layer
+from booksite.explorer.texts import value_of
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.attention.terms import TERMS
 from lnattn.errors import ResultError, TokenError
@@ -54,7 +53,7 @@ TEXTS = [
 
 def received(text: str) -> Any:
     """What a script hands over."""
-    return json.loads(re.fullmatch(r"lnattnExplorer\.receive\(\"[^\"]*\",(.*)\);\n", text)[1])
+    return value_of(text)[1]
 
 
 @pytest.fixture(params=["node", "chromium"])
@@ -158,10 +157,11 @@ def test_a_lone_half_of_a_surrogate_pair_is_a_replacement_character(run, book_mo
 # ---- Tokens to terms -----------------------------------------------------------------------------
 
 LOOK = """(() => {
-  const { TERMS, layer, look, matrix, sixTerms } = lnattnFirstLayer;
+  const { TERMS, embeddings, layer, look, sixTerms } = lnattnFirstLayer;
   const one = layer(data.layer);
-  const rows = data.ids.map(id =>
-    matrix(data.rows[Math.floor(id / one.perShard)])[id % one.perShard]);
+  const shards = data.rows.map(shard => embeddings(one, shard).map((unit, i) =>
+    unit.map(value => value * shard.sigma[i])));
+  const rows = data.ids.map(id => shards[Math.floor(id / one.perShard)][id % one.perShard]);
   const terms = sixTerms(one, rows, data.shift);
   const all = f => Array.from({ length: one.heads }, (_, head) =>
     rows.map((_, query) => f(look(one, terms, head, query, data.settings))));
@@ -180,9 +180,12 @@ def random_layer(**changes: object) -> FirstLayer:
 def looked_at(run, model: FirstLayer, ids: list[int], shift: int = 0, **settings: Any) -> Any:
     """What the browser computes from the scripts of a model."""
     written = dict(first_layer.layer_scripts(model, "m"))
-    rows = [received(text) for name, text in written.items() if name.startswith("rows-")]
-    layer = received(written["layer.js"])
-    data = {"layer": layer, "rows": rows, "ids": ids, "shift": shift, "settings": settings}
+    layer, per = received(written["layer.js"]), first_layer.PER_SHARD
+    # Only the shards of these tokens, as a page loads them.
+    shards = {place: n for n, place in enumerate(sorted({token // per for token in ids}))}
+    rows = [received(written[f"rows-{place}.js"]) for place in shards]
+    places = [shards[token // per] * per + token % per for token in ids]
+    data = {"layer": layer, "rows": rows, "ids": places, "shift": shift, "settings": settings}
     return run(LOOK, data)
 
 
@@ -249,11 +252,10 @@ def test_settings_do_what_they_say(run, book_model) -> None:
 
 
 PAIRS = """(() => {
-  const { dot, layer, matrix, times } = lnattnFirstLayer;
+  const { dot, embeddings, layer, times } = lnattnFirstLayer;
   const one = layer(data.layer);
-  const rows = data.rows.flatMap(matrix);
-  const sigma = data.rows.flatMap(part => part.sigma);
-  const vectors = W => rows.map((row, i) => times(row.map(x => x / sigma[i]), W));
+  const rows = data.rows.flatMap(shard => embeddings(one, shard));
+  const vectors = W => rows.map(row => times(row, W));
   const queries = vectors(one.W_Q), keys = vectors(one.W_K);
   return Array.from({ length: one.heads }, (_, head) => data.pairs.map(([query, key]) =>
     dot(queries[query], keys[key], head * one.width, (head + 1) * one.width)));
@@ -281,27 +283,66 @@ def test_digits_are_base64() -> None:
     values = np.array([0, 1, 4095, 2048, 77])
     bits = "".join(f"{value:012b}" for value in values).ljust(72, "0")
     data = int(bits, 2).to_bytes(9, "big")
-    assert first_layer.digits(values, 2) == base64.b64encode(data).decode()[:10]
+    assert digits.digits(values, 2) == base64.b64encode(data).decode()[:10]
     with pytest.raises(ResultError, match="does not fit into 2 base64 digits"):
-        first_layer.digits(np.array([4096]), 2)
-    assert first_layer.digits(np.array([], dtype=np.int64), 2) == ""
+        digits.digits(np.array([4096]), 2)
+    assert digits.digits(np.array([], dtype=np.int64), 2) == ""
 
 
 def test_a_row_of_zeros_stays_zero(run) -> None:
     rows = np.array([[0.0, 0.0], [1e-30, -2e-30], [3.0, -1.0]])
-    packed = first_layer.packed_rows(rows, 2)
+    packed = digits.packed_rows(rows, 2)
     found = run("lnattnFirstLayer.matrix(data).map(row => Array.from(row))", packed)
     np.testing.assert_allclose(found, rows, rtol=1e-3)
     assert found[0] == [0, 0]
 
 
+def test_rows_come_back_from_their_coordinates(run) -> None:
+    """Products to half a step; the row itself where W has an inverse."""
+    rng = np.random.default_rng(4)
+    rows = rng.normal(size=(7, 5)) * [30, 3, 1, 0.3, 0.01] + 2
+    weights = rng.normal(size=(5, 9))
+    one = coding.coding_of(rows, weights)
+    assert one.forth.shape == (5, 5)
+    coded = one.coded(rows, 0.01)
+    found = np.array(run("lnattnFirstLayer.coordinates(data).map(row => Array.from(row))", coded))
+    assert np.abs(found / 0.01 - np.rint(found / 0.01)).max() < 1e-9
+    np.testing.assert_allclose(found, (rows - one.mean) @ one.forth, atol=0.005001)
+    # The axes are orthonormal: no product is off by more than the root of the sum of the squares.
+    off = one.mean + found @ one.back - rows
+    assert np.abs(off @ weights).max() <= 0.0051 * 5**0.5
+    exact = (rows - one.mean) @ one.forth @ one.back
+    np.testing.assert_allclose(exact + one.mean, rows, atol=1e-9)
+    spread = np.abs(found).max(axis=0)
+    assert spread[0] > 10 * spread[-1]
+    with pytest.raises(ResultError, match="choose larger ones"):
+        one.coded(rows, 1e-5)
+
+
+def test_an_error_costs_all_heads_alike() -> None:
+    """Heads that meet long vectors get more of the digits; several heads share a key head."""
+    rng = np.random.default_rng(5)
+    rows, W_Q = rng.normal(size=(50, 6)), rng.normal(size=(4, 6, 3))
+    W_K, b = rng.normal(size=(2, 6, 3)) * np.array([5, 0.1])[:, None, None], np.zeros((4, 3))
+    weights = coding.score_weights(rows, W_Q, b, W_K, b[:2])
+    assert weights.shape == (6, (4 + 2) * 3)
+    keys = np.square(np.einsum("vd,hdk->hvk", rows, W_K)).sum(axis=2).mean(axis=1) ** 0.5
+    for head in range(4):
+        part = weights[:, 3 * head : 3 * head + 3]
+        np.testing.assert_allclose(part, W_Q[head] * keys[head // 2])
+    queries = np.square(np.einsum("vd,hdk->hvk", rows, W_Q)).sum(axis=2).mean(axis=1)
+    met = queries.reshape(2, 2).mean(axis=1) ** 0.5
+    np.testing.assert_allclose(weights[:, 15:], W_K[1] * met[1])
+
+
 def test_the_embedded_model_is_small_and_always_the_same(book_model) -> None:
     written = dict(first_layer.layer_scripts(book_model, "book-gpt2"))
     assert written == dict(first_layer.layer_scripts(book_model, "book-gpt2"))
-    assert len(written["layer.js"]) < 750e3
-    assert sum(map(len, written.values())) < 5.2e6
+    assert len(written["layer.js"]) < 900e3
+    assert sum(map(len, written.values())) < 4.4e6
     assert all(text.isascii() for text in written.values())
-    sigma = [x for name in written if name != "layer.js" for x in received(written[name])["sigma"]]
+    rows = [text for name, text in written.items() if name != "layer.js"]
+    sigma = [x for text in rows for x in received(text)["sigma"]]
     right = mean_sigma(book_model.embeddings, book_model.attention.ln.eps)
     np.testing.assert_allclose(sigma, right, rtol=5.1e-5)
 

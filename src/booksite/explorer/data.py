@@ -28,7 +28,7 @@ from lnattn.weights import FirstLayer
 
 #: Partners listed for a token in each head: keys that it likes as a query, queries that like it.
 RANKS = (3, 3)
-#: The most frequent tokens have both lists; the others, their best key in every head.
+#: So many tokens, the most frequent, have both lists; the others have none.
 FREQUENT = 5000
 #: A pair of tokens that stand next to each other less often is no habit of the text.
 LEAST_COUNT = 5
@@ -45,8 +45,8 @@ OPENING_SHARE, OPENING_COUNT = 0.25, 20
 class Explored:
     """All that the explorer shows of one model's tokens.
 
-    keys, queries: partners of the `FREQUENT` tokens on both sides; rest: of the others, their best
-    key. All three are None for a model whose embeddings the browser has: it finds them itself.
+    keys, queries: partners of the `FREQUENT` tokens on both sides; None for a model whose
+    embeddings the browser has: it finds them itself.
     main: int64 [vocab], the token that comes most often before each, −1 where none does so at least
     `LEAST_COUNT` times; main_rank: int64 [vocab head], its rank among all keys, 1 for the best, 0
     where there is none.
@@ -60,7 +60,6 @@ class Explored:
     texts: Sequence[str]
     keys: Partners | None
     queries: Partners | None
-    rest: Partners | None
     main: Int[np.ndarray, "vocab"]
     main_rank: Int[np.ndarray, "vocab head"]
     start: int
@@ -93,16 +92,14 @@ def explore(
     asked = np.flatnonzero(main >= 0)
     if len(asked):
         main_rank[asked] = ranks(vectors, asked.tolist(), main[asked].tolist()).numpy()
-    lists: tuple[Partners | None, Partners | None, Partners | None] = (None, None, None)
+    start = opening_token(counts, texts, main, main_rank)
+    lists: tuple[Partners | None, Partners | None] = (None, None)
     if listed:
-        tokens = frequent_tokens(counts, frequent, texts, always)
-        others = np.setdiff1d(np.arange(counts.vocab_size), tokens)
+        tokens = np.union1d(frequent_tokens(counts, frequent, texts, always), [start])
         lists = (
             partners_of(vectors, tokens, RANKS[0]),
             partners_of(vectors.swapped(), tokens, RANKS[1]),
-            partners_of(vectors, others, 1),
         )
-    start = opening_token(counts, texts, main, main_rank)
     return Explored(model, folded, counts, study, texts, *lists, main, main_rank, start)
 
 

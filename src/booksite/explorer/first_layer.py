@@ -1,10 +1,9 @@
 """A model's first attention layer and its tokenizer, small enough for a browser to compute with.
 
 The scripts `bpe.js` and `first-layer.js` turn any text into tokens, six terms and attention. What
-they need is written here: `layer.js` holds the folded W'_Q and W'_K, the positions and the merges;
-`rows-N.js` the embeddings of some tokens. Numbers are base64 digits, since a page that was opened
-from a disk may load scripts but no other files: two digits (12 bits) for an entry of an embedding,
-three (18 bits) for the weights, and a scale for each row. `TOLERANCE` says what that costs.
+they need is written here: `layer.js` holds the folded W'_Q and W'_K, the positions and the merges,
+at 18 bits a number; `rows-N.js` the embeddings of some tokens, in coordinates of which most are
+small (`coding`). `TOLERANCE` says what that costs.
 """
 
 from __future__ import annotations
@@ -14,50 +13,25 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+import torch
+from jaxtyping import Float
 
+from booksite.explorer.coding import Coding, coding_of, score_weights
+from booksite.explorer.digits import WEIGHT_DIGITS, digits, packed_rows
 from booksite.explorer.texts import script
-from lnattn.attention.folding import fold
+from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.errors import ResultError, TokenError
 from lnattn.studies.affinity.vectors import mean_sigma
 from lnattn.weights import FirstLayer
 
 #: Tokens of one script of embeddings.
 PER_SHARD = 64
-#: Digits of an entry of an embedding, and of all other numbers.
-ROW_DIGITS, WEIGHT_DIGITS = 2, 3
-#: How far terms, attention and KL (nats) in the browser may lie from `six_terms` in float64.
+#: How far terms, attention and KL (nats) in the browser may lie from `six_terms` in float64, and
+#: the step to which a row's coordinates are rounded for it.
 TOLERANCE = {"terms": 0.02, "attention": 0.0005, "kl": 0.002}
-_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-
-
-def digits(values: Int[np.ndarray, "..."], width: int) -> str:
-    """Whole numbers from 0 to 64^width − 1 in base64 digits, the highest first, without gaps."""
-    if values.size and not 0 <= values.min() <= values.max() < 64**width:
-        raise ResultError(f"a number does not fit into {width} base64 digits.")
-    places = 64 ** np.arange(width)[::-1]
-    alphabet = np.frombuffer(_ALPHABET, dtype=np.uint8)
-    return alphabet[values.astype(np.int64).reshape(-1, 1) // places % 64].tobytes().decode("ascii")
-
-
-def numbers(text: str, width: int) -> list[int]:
-    """What `digits` wrote."""
-    values = np.array([_ALPHABET.index(letter) for letter in text.encode("ascii")], dtype=np.int64)
-    return (values.reshape(-1, width) @ 64 ** np.arange(width)[::-1]).tolist()
-
-
-def packed_rows(rows: Float[np.ndarray, "row column"], width: int) -> dict[str, Any]:
-    """Real numbers in `width` digits each; the largest of a row, in size, uses them in full."""
-    middle = 64**width // 2
-    largest = np.abs(rows).max(axis=1, keepdims=True)
-    # What the browser multiplies with is the scale as written: round it before it is used.
-    scales = np.array([[float(f"{x:.5g}")] for x in (1.0001 * largest / (middle - 2)).ravel()])
-    whole = np.rint(np.divide(rows, scales, out=np.zeros_like(rows), where=scales > 0))
-    return {
-        "width": width,
-        "scales": scales.ravel().tolist(),
-        "digits": digits(whole.astype(np.int64) + middle, width),
-    }
+STEP = 0.006
+#: How much an embedding itself counts beside its queries and keys: σ, too, is made of it.
+_ITSELF = 0.5
 
 
 def layer_scripts(model: FirstLayer, name: str) -> Iterator[tuple[str, str]]:
@@ -68,23 +42,28 @@ def layer_scripts(model: FirstLayer, name: str) -> Iterator[tuple[str, str]]:
     """
     if model.embeddings.W_E is None:
         raise TokenError(f"{model.name} has no token embeddings; load a complete model.")
-    yield "layer.js", script(f"{name}/layer", _layer(model))
-    rows = model.embeddings.W_E.double().numpy()
-    sigma = mean_sigma(model.embeddings, model.attention.ln.eps).double().numpy()
+    # In double precision the digits are the same on every machine.
+    model = model.to(torch.float64)
+    folded = fold(model.attention)
+    sigma = mean_sigma(model.embeddings, model.attention.ln.eps).numpy()
+    written = np.array([float(f"{x:.5g}") for x in sigma])
+    rows = model.embeddings.W_E.numpy() / written[:, None]
+    coding = _coding(folded, rows)
+    yield "layer.js", script(f"{name}/layer", _layer(model, folded, coding))
     for number, first in enumerate(range(0, len(rows), PER_SHARD)):
         part = slice(first, first + PER_SHARD)
-        value = {
-            **packed_rows(rows[part], ROW_DIGITS),
-            "sigma": [float(f"{x:.5g}") for x in sigma[part]],
-        }
+        value = {**coding.coded(rows[part], STEP), "sigma": written[part].tolist()}
         yield f"rows-{number}.js", script(f"{name}/rows-{number}", value)
 
 
-def _layer(model: FirstLayer) -> dict[str, Any]:
-    folded, by_column = fold(model.attention), {}
-    for side in ("W_Q", "W_K"):
-        weight = getattr(folded, side).double().permute(0, 2, 1).reshape(-1, folded.d_model)
-        by_column[side] = packed_rows(weight.numpy(), WEIGHT_DIGITS)
+def _coding(folded: FoldedAttention, rows: Float[np.ndarray, "vocab d_model"]) -> Coding:
+    """Coordinates of x/σ whose rounding costs all scores alike, and σ no more."""
+    W_Q, W_K, b_Q = (getattr(folded, one).numpy() for one in ("W_Q", "W_K", "b_Q"))
+    weights = score_weights(rows, W_Q, b_Q, W_K, np.zeros_like(b_Q))
+    return coding_of(rows, np.hstack([weights, _ITSELF * np.eye(folded.d_model)]))
+
+
+def _layer(model: FirstLayer, folded: FoldedAttention, coding: Coding) -> dict[str, Any]:
     return {
         "positionsAre": "learned",
         "heads": folded.n_heads,
@@ -93,11 +72,23 @@ def _layer(model: FirstLayer) -> dict[str, Any]:
         "causal": folded.causal,
         "window": folded.window,
         "perShard": PER_SHARD,
-        **by_column,
-        "b_Q": [float(f"{x:.9g}") for x in folded.b_Q.flatten().tolist()],
-        "positions": packed_rows(model.embeddings.W_P.double().numpy(), WEIGHT_DIGITS),
+        **{side: by_column(getattr(folded, side)) for side in ("W_Q", "W_K")},
+        "b_Q": plain(folded.b_Q),
+        "mean": plain(coding.mean),
+        "back": packed_rows(coding.back, WEIGHT_DIGITS),
+        "positions": packed_rows(model.embeddings.W_P.numpy(), WEIGHT_DIGITS),
         **tokenizer_facts(model),
     }
+
+
+def by_column(weight: Float[torch.Tensor, "head d d_head"]) -> dict[str, Any]:
+    """Weights as one row of digits for each coordinate of a query or key."""
+    return packed_rows(weight.permute(0, 2, 1).flatten(0, 1).numpy(), WEIGHT_DIGITS)
+
+
+def plain(vector: torch.Tensor | np.ndarray) -> list[float]:
+    """A few numbers, written out."""
+    return [float(f"{x:.9g}") for x in vector.flatten().tolist()]
 
 
 def tokenizer_facts(model: FirstLayer) -> dict[str, Any]:

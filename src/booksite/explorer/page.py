@@ -1,10 +1,10 @@
 """A small Sphinx extension: the explorer, which shows what heads do with a token or a text.
 
 `{token-explorer} PART` marks where a part of it appears; `PARTS` names them. `{try-this}` links to
-a view. The data of this build's model, of the embedded one, and of MiniLM where it is installed are
-computed when the site is built and lie in `_static/explorer`, beside the scripts of `assets`. They
-are computed again only if the package, its data, the lock, the model or the sentences change; those
-of a model that is no longer shown are deleted. A page loads only the scripts of its parts.
+a view. The data of this build's model, of the embedded ones, and of MiniLM where it is installed
+are computed when the site is built and lie in `_static/explorer`, beside the scripts of `assets`.
+They are computed again only if the package, its data, the lock, the model or the sentences change;
+those of a model that is no longer shown are deleted. A page loads only the scripts of its parts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from sphinx.util.osutil import relative_uri
 
 from booksite.explorer.texts import script
 from booksite.inputs import digest_of, execution_digest, files_below
-from lnattn.book.style import TERM_COLOURS, TERM_NAMES
+from lnattn.book.style import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
 from lnattn.errors import LnattnError
 from lnattn.models.choice import Choice, default_model
 from lnattn.paths import repository
@@ -40,6 +40,8 @@ ASSETS = Path(__file__).parent / "assets"
 STYLES = ("explorer.css",)
 #: The page that has all views.
 PAGE = "book/token-explorer"
+#: What computes the terms of any text.
+_TYPED = ("explorer.js", "first-layer.js", "rotary-layer.js", "bpe.js", "terms.js", "typed.js")
 #: Every part: what it needs JavaScript for, and the scripts that it loads, in this order.
 PARTS = {
     "heads": (
@@ -51,12 +53,16 @@ PARTS = {
         ("explorer.js", "first-layer.js", "tokens.js", "pair.js"),
     ),
     "sentence": (
-        "The six terms of a sentence that you type",
-        ("explorer.js", "first-layer.js", "bpe.js", "terms.js", "typed.js", "sentence.js"),
+        "The terms of a sentence that you type",
+        (*_TYPED, "sentence.js"),
     ),
     "compare": (
         "Two heads, or two models, side by side",
-        ("explorer.js", "first-layer.js", "bpe.js", "terms.js", "typed.js", "compare.js"),
+        (*_TYPED, "compare.js"),
+    ),
+    "distance": (
+        "What every head of a rotary model thinks of a pair at a distance",
+        (*_TYPED, "tokens.js", "distance.js"),
     ),
     "strongest": (
         "The strongest pairs of a head",
@@ -85,10 +91,15 @@ _say = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Wanted:
-    """A model to explore: which one and why, and whether a browser gets its whole first layer."""
+    """A model to explore: which one and why, and whether a browser gets its whole first layer.
+
+    rotary: whether its positions are; then there are sentences and pairs at a distance, by four
+    terms, and no lists of partners.
+    """
 
     choice: Choice
     computed: bool = False
+    rotary: bool = False
 
     @property
     def folder(self) -> str:
@@ -97,17 +108,19 @@ class Wanted:
 
 
 def wanted_models() -> list[Wanted]:
-    """MiniLM, on which the page opens, the model that the chapters run on, the embedded one."""
-    from lnattn.models.checkpoints import BOOK_MODEL, MINILM
+    """MiniLM, on which the page opens, the model that the chapters run on, the embedded ones."""
+    from lnattn.models.checkpoints import BOOK_LLAMA, BOOK_MODEL, MINILM
 
     chosen = default_model()
     choices = {
         MINILM: Choice(MINILM, "a pretrained model that reads whole words and pieces of words"),
         BOOK_MODEL: Choice(BOOK_MODEL, "the model that comes with the book"),
+        BOOK_LLAMA: Choice(BOOK_LLAMA, "its twin with rotary positions"),
     }
     choices[chosen.name] = chosen
-    order = dict.fromkeys([MINILM, chosen.name, BOOK_MODEL])
-    return [Wanted(choices[name], computed=name == BOOK_MODEL) for name in order]
+    order = dict.fromkeys([MINILM, chosen.name, BOOK_MODEL, BOOK_LLAMA])
+    computed = {BOOK_MODEL: False, BOOK_LLAMA: True}
+    return [Wanted(choices[name], name in computed, computed.get(name, False)) for name in order]
 
 
 def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
@@ -130,21 +143,28 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
             _say.info("token explorer: without %s: %s", wanted.choice.name, error)
             continue
         facts = {"name": wanted.choice.name, "why": wanted.choice.why, "computed": wanted.computed}
-        heads = read_json(folder / wanted.folder / "manifest.json")["heads"]
-        listed.append({**facts, "folder": wanted.folder, "version": key[:8], "heads": heads})
-    value = {"models": listed, "absent": absent, **shared_facts()}
+        manifest = read_json(folder / wanted.folder / "manifest.json")
+        facts |= {one: manifest[one] for one in ("heads", "tolerance")}
+        listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
+    rotary = {wanted.folder for wanted in models if wanted.rotary}
+    value = {
+        "models": [one for one in listed if one["folder"] not in rotary],
+        "rotary": [one for one in listed if one["folder"] in rotary],
+        "absent": absent,
+        **shared_facts(),
+    }
     text = script("models", value)
     write_atomically(folder / "models.js", lambda file: file.write(text.encode("ascii")))
     _clear(folder, {*SCRIPTS, *STYLES, "models.js", *(model["folder"] for model in listed)})
 
 
 def shared_facts() -> dict[str, Any]:
-    """What all parts know: the terms' names and colours, examples, and how exact numbers are."""
+    """What all parts know: the terms' names and colours, examples, the longest sentence."""
     from booksite.explorer.data import LONGEST
-    from booksite.explorer.first_layer import TOLERANCE
 
-    terms = {name: {"name": TERM_NAMES[name], "colour": TERM_COLOURS[name]} for name in TERM_NAMES}
-    return {"terms": terms, "examples": sentences(), "tolerance": TOLERANCE, "longest": LONGEST}
+    names, colours = TERM_NAMES | DISTANCE_NAMES, TERM_COLOURS | DISTANCE_COLOURS
+    terms = {name: {"name": names[name], "colour": colours[name]} for name in names}
+    return {"terms": terms, "examples": sentences(), "longest": LONGEST}
 
 
 def sentences() -> list[str]:
@@ -195,38 +215,23 @@ def _key(root: Path, wanted: Wanted, named: Sequence[str]) -> str:
 def _compute(wanted: Wanted, folder: Path, key: str, named: Sequence[str]) -> None:
     """Write a model's scripts and their manifest to `folder`, all or nothing."""
     # Here and not at the top: reading cached data needs neither PyTorch nor the studies.
-    from booksite.explorer.data import explore, strongest_view
-    from booksite.explorer.first_layer import layer_scripts
-    from booksite.explorer.scripts import scripts, sentence_script
-    from booksite.explorer.views import view_scripts
-    from lnattn.book.affinity import affinity_study
+    from booksite.explorer.written import learned, rotary
     from lnattn.models.checkpoints import load_first_layer
 
     begun = time.monotonic()
     model = load_first_layer(wanted.choice)
-    study, counts, _ = affinity_study(model)
-    explored = explore(model, counts, study, listed=not wanted.computed, always=named)
-    about = {
-        "name": model.name,
-        "weights": str(model.provenance.get("weights_sha256") or "")[:12],
-        "counts": str(study.record["counts"]),
-        "counted": counts.tokens,
-    }
+    if wanted.rotary:
+        written, facts = rotary(model, wanted.folder)
+    else:
+        written, facts = learned(model, wanted.folder, named, sentences(), wanted.computed)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         fresh.chmod(0o755)
-        written = dict(scripts(explored, wanted.folder, about))
-        examples = [] if wanted.computed else sentences()
-        written |= dict(view_scripts(model, explored, wanted.folder, examples))
-        if wanted.computed:
-            written |= dict(layer_scripts(model, wanted.folder))
-            opening = strongest_view(model, sentences())
-            written["opening.js"] = sentence_script(opening, f"{wanted.folder}/opening")
         for name, text in written.items():
             (fresh / name).write_text(text, encoding="ascii")
         files = {path.name: sha256_of_file(path) for path in sorted(fresh.iterdir())}
-        manifest = {"inputs": key, "heads": explored.folded.n_heads, "files": files}
+        manifest = {"inputs": key, **facts, "files": files}
         write_json(fresh / "manifest.json", manifest)
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)

@@ -1,9 +1,9 @@
-"""A rotary model's first layer and tokenizer for a browser: what the four terms need.
+"""A rotary model's first layer and tokenizer for a browser: what `rotary-layer.js` needs.
 
-As `first_layer`, but at such a layer a token is one direction, x/ρ(x), wherever it stands: so the
-rows hold that, and no divisor beside them. `layer.js` holds the folded weights of queries and of
-shared keys, the constants q₀ and k₀ that the terms are split by, and the rotation of every position
-that a sentence can have, as a table of cosines and one of sines.
+As `first_layer`, but at such a layer a token is one direction, x/ρ(x), wherever it stands, and of
+it only q̃ and k̃ are needed: the coordinates of its row times A_Q and A_K. `layer.js` holds these,
+the constants q₀ and k₀ that the terms are split by, and the rotation of every position that a
+sentence can have, by transformers' own code: a table of cosines and one of sines.
 """
 
 from __future__ import annotations
@@ -11,22 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from jaxtyping import Int
 
+from booksite.explorer.coding import coding_of, score_weights
 from booksite.explorer.data import LONGEST
-from booksite.explorer.first_layer import (
-    PER_SHARD,
-    ROW_DIGITS,
-    WEIGHT_DIGITS,
-    packed_rows,
-    tokenizer_facts,
-)
+from booksite.explorer.digits import WEIGHT_DIGITS, packed_rows
+from booksite.explorer.first_layer import PER_SHARD, by_column, plain, tokenizer_facts
 from booksite.explorer.texts import script
 from lnattn.attention.folding import fold
-from lnattn.attention.relative import mean_vectors
+from lnattn.attention.relative import FoldedRelative, mean_vectors
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
+
+#: As in `first_layer`: what the numbers in the browser are exact to, and the step of coordinates.
+TOLERANCE = {"terms": 0.05, "attention": 0.0015, "kl": 0.004}
+STEP = 0.0125
+#: Positions that the tables hold: a sentence may begin late, to see that this changes nothing.
+PLACES = 2 * LONGEST
 
 
 def rotary_scripts(
@@ -47,10 +50,26 @@ def rotary_scripts(
         )
     # In double precision the digits are the same on every machine.
     model = model.to(torch.float64)
-    folded, embeddings = fold(model.attention), model.embeddings
-    constants = mean_vectors(folded, embeddings, torch.as_tensor(unigrams))
-    tables = layer.rotation.tables(torch.arange(LONGEST), torch.float64)
-    value = {
+    folded, tokens = fold(model.attention), model.embeddings.rows(slice(None))
+    rows, rho = folded.normalised(tokens).numpy(), folded.divisors(tokens).tolist()
+    sides = {one: getattr(folded, one).numpy() for one in ("W_Q", "b_Q", "W_K", "b_K")}
+    weights, often = score_weights(rows, **sides), np.asarray(unigrams, dtype=np.float64)
+    coding = coding_of(rows, weights, often @ rows / often.sum())
+    yield "layer.js", script(f"{name}/layer", _layer(model, folded, unigrams, coding.back))
+    for number, first in enumerate(range(0, len(rows), PER_SHARD)):
+        part = slice(first, first + PER_SHARD)
+        value = {**coding.coded(rows[part], STEP), "rho": [float(f"{x:.5g}") for x in rho[part]]}
+        yield f"rows-{number}.js", script(f"{name}/rows-{number}", value)
+
+
+def _layer(
+    model: RelativeFirstLayer, folded: FoldedRelative, unigrams: Any, back: np.ndarray
+) -> dict[str, Any]:
+    constants = mean_vectors(folded, model.embeddings, torch.as_tensor(unigrams))
+    rotation = model.attention.rotation
+    places = torch.arange(min(PLACES, model.context or PLACES))
+    cos, sin = rotation.tables(places, torch.float64)
+    return {
         "positionsAre": "rotary",
         "heads": folded.n_heads,
         "keyHeads": folded.n_key_heads,
@@ -58,26 +77,14 @@ def rotary_scripts(
         "causal": folded.causal,
         "window": folded.window,
         "perShard": PER_SHARD,
-        "interleaved": layer.rotation.interleaved,
-        **{side: _by_column(getattr(folded, side)) for side in ("W_Q", "W_K")},
-        **{side: _plain(getattr(folded, side)) for side in ("b_Q", "b_K")},
-        "q0": _plain(constants.q0),
-        "k0": _plain(constants.k0),
-        "cos": packed_rows(tables[0].numpy(), WEIGHT_DIGITS),
-        "sin": packed_rows(tables[1].numpy(), WEIGHT_DIGITS),
+        "interleaved": rotation.interleaved,
+        "A_Q": by_column(torch.from_numpy(back) @ folded.W_Q),
+        "A_K": by_column(torch.from_numpy(back) @ folded.W_K),
+        "b_Q": plain(folded.b_Q),
+        "b_K": plain(folded.b_K),
+        "q0": plain(constants.q0),
+        "k0": plain(constants.k0),
+        "cos": packed_rows(cos.numpy(), WEIGHT_DIGITS),
+        "sin": packed_rows(sin.numpy(), WEIGHT_DIGITS),
         **tokenizer_facts(model),
     }
-    yield "layer.js", script(f"{name}/layer", value)
-    for number, first in enumerate(range(0, embeddings.vocab_size, PER_SHARD)):
-        some = embeddings.rows(slice(first, first + PER_SHARD))
-        rows = packed_rows(folded.normalised(some).numpy(), ROW_DIGITS)
-        yield f"rows-{number}.js", script(f"{name}/rows-{number}", rows)
-
-
-def _by_column(weight: torch.Tensor) -> dict[str, Any]:
-    """[head d_model d_head] as one row of digits for each coordinate of a query or key."""
-    return packed_rows(weight.permute(0, 2, 1).flatten(0, 1).numpy(), WEIGHT_DIGITS)
-
-
-def _plain(vector: torch.Tensor) -> list[float]:
-    return [float(f"{x:.9g}") for x in vector.flatten().tolist()]

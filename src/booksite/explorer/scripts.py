@@ -4,7 +4,7 @@ A page that was opened from a file may not fetch other files, but it may load sc
 part is a script that hands one JSON value to the page: `index.js`, all that the first view must
 know; `tokens.js`, the texts of the vocabulary; `shard-N.js`, some tokens in full; `opening.js`,
 the first sentence; and those of `booksite.explorer.views`. Large tables are numbers in base64
-digits (`booksite.explorer.first_layer`). The same model, counts and sentences give the same bytes.
+digits (`booksite.explorer.digits`). The same model, counts and sentences give the same bytes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from booksite.explorer.data import LEAST_COUNT, Explored, Opening, Partners, listed_from
-from booksite.explorer.first_layer import PER_SHARD, WEIGHT_DIGITS, digits, numbers, packed_rows
+from booksite.explorer.digits import WEIGHT_DIGITS, digits, numbers, packed_rows
+from booksite.explorer.first_layer import PER_SHARD
 from booksite.explorer.texts import script
 
 #: Terms of a query with a key, and of a key alone.
@@ -77,8 +78,8 @@ def _ids_shown(shard: Mapping[str, Any], token: int) -> set[int]:
         step = ID_DIGITS + COUNT_DIGITS
         found |= _ids(shard[name][place][: NEIGHBOURS * step], step)
     scored = ID_DIGITS + SCORE_DIGITS
-    for name, step in (("keys", scored), ("queries", scored), ("rest", ID_DIGITS)):
-        found |= _ids(shard[name][place] if name in shard else "", step)
+    for name in ("keys", "queries"):
+        found |= _ids(shard[name][place] if name in shard else "", scored)
     return found
 
 
@@ -91,23 +92,18 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
 
     count, kinds: how often it occurs, after how many different tokens; before, after: (id, count)
     of its neighbours, the most frequent first; auroc: of every head; rank: of the most frequent
-    predecessor, in every head; keys, queries: (id, score) by head; rest: id by head. A text is
-    empty where a token has none of these.
+    predecessor, in every head; keys, queries: (id, score) by head. A text is empty where a token
+    has none of these.
     """
     counts, vocab, rank = explored.counts, len(explored.texts), explored.main_rank
     least = listed_from(counts)
     auroc = np.rint(1000 * np.nan_to_num(explored.study.auroc.T, nan=-1)).astype(np.int64)
     largest = _largest(explored)
-    lists = {name: getattr(explored, name) for name in ("keys", "queries", "rest")}
-    written = {
-        name: _by_token(one, None if name == "rest" else largest)
-        for name, one in lists.items()
-        if one is not None
-    }
-    rare = written.get("rest", {})
+    lists = {name: getattr(explored, name) for name in ("keys", "queries")}
+    written = {name: _by_token(one, largest) for name, one in lists.items() if one is not None}
     for number, first in enumerate(range(0, vocab, PER_SHARD)):
         tokens = range(first, min(first + PER_SHARD, vocab))
-        full = {token for token in tokens if token not in rare}
+        full = {token for token in tokens if not written or token in written["keys"]}
         known = {token for token in full if auroc[token].min() >= 0}
         # The browser finds the ranks itself where it finds the lists.
         usual = {token for token in tokens if explored.main[token] >= 0 and written}
@@ -125,13 +121,12 @@ def _shards(explored: Explored) -> Iterator[tuple[str, dict[str, Any]]]:
         )
 
 
-def _by_token(partners: Partners, largest: float | None) -> dict[int, str]:
-    """The lists of each token: for every head, best first, id and, with `largest`, score."""
-    both, step = partners.ids.astype(np.int64), ID_DIGITS
-    if largest is not None:
-        middle = 64**SCORE_DIGITS // 2
-        scores = np.rint(partners.scores / largest * (middle - 1)).astype(np.int64) + middle
-        both, step = both * 64**SCORE_DIGITS + scores, step + SCORE_DIGITS
+def _by_token(partners: Partners, largest: float) -> dict[int, str]:
+    """The lists of each token: for every head, best first, id and score."""
+    middle = 64**SCORE_DIGITS // 2
+    scores = np.rint(partners.scores / largest * (middle - 1)).astype(np.int64) + middle
+    both = partners.ids.astype(np.int64) * 64**SCORE_DIGITS + scores
+    step = ID_DIGITS + SCORE_DIGITS
     both = np.moveaxis(both, 1, 0)
     text, each = digits(both, step), both[0].size * step if len(both) else 0
     return {int(token): text[i * each : (i + 1) * each] for i, token in enumerate(partners.tokens)}

@@ -7,11 +7,17 @@ as a JSON string of printable ASCII, and the page shows it as text and never as 
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import zlib
 from functools import cache
 from typing import Any
 
 from lnattn.errors import TokenError
+
+#: Letters of a value that is written as it is.
+_PLAIN = 10_000
 
 
 @cache
@@ -81,5 +87,29 @@ def script_literal(value: Any) -> str:
 
 
 def script(name: str, value: Any) -> str:
-    """A script that hands `value` to the explorer's page under `name`."""
-    return f"lnattnExplorer.receive({script_literal(name)}, {script_literal(value)});\n"
+    """A script that hands `value` to the explorer's page under `name`.
+
+    A long value is deflated, and inflated by the browser: base64 in place of the literal.
+    """
+    literal = script_literal(value)
+    if len(literal) <= _PLAIN:
+        return f"lnattnExplorer.receive({script_literal(name)}, {literal});\n"
+    # The same rows of digits lie together, so the code of their letters should change often.
+    deflate = zlib.compressobj(level=9, memLevel=5)
+    packed = deflate.compress(literal.encode("ascii")) + deflate.flush()
+    text = base64.b64encode(packed).decode("ascii")
+    return f'lnattnExplorer.receivePacked({script_literal(name)}, "{text}");\n'
+
+
+def value_of(text: str) -> tuple[str, Any]:
+    """Name and value of a script that `script` wrote, by the rules that JavaScript and JSON share.
+
+    Raises ValueError for any other text.
+    """
+    found = re.fullmatch(r'lnattnExplorer\.(receive|receivePacked)\(("[^"]*"), (.*)\);\n', text)
+    if found is None:
+        raise ValueError("this is no script that hands over one value.")
+    way, name, value = found.groups()
+    if way == "receivePacked":
+        value = zlib.decompress(base64.b64decode(json.loads(value), validate=True))
+    return json.loads(name), json.loads(value)

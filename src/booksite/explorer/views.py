@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from booksite.explorer.data import Explored, strongest_view
-from booksite.explorer.first_layer import WEIGHT_DIGITS, packed_rows
+from booksite.explorer.digits import WEIGHT_DIGITS, packed_rows
 from booksite.explorer.scripts import sentence_script
 from booksite.explorer.texts import script
 from lnattn.attention.folding import FoldedAttention

@@ -3,9 +3,9 @@
 
 (() => {
   const { go, make, mount, number, state, tokenElement } = lnattnExplorer;
-  const { TERMS, look } = lnattnFirstLayer;
+  const { look } = lnattnFirstLayer;
   const { bars, settings, swatch, termElement } = lnattnTerms;
-  const { analysed } = lnattnTyped;
+  const { analysed, readers } = lnattnTyped;
 
   /** The letters up to the end of each token; tokens of the model itself, first and last, have none. */
   function ends({ tokens, layer }) {
@@ -39,15 +39,18 @@
       bars(found.tokens, seen));
   }
 
+  /** Models with positions of two kinds have some terms in common. */
   function table(terms, sides) {
+    const names = [...new Set(sides.flatMap(({ found }) => found.terms.names))];
     return make("table", {},
       make("caption", {}, "How far attention moves without a term, in nats"),
       make("thead", {}, make("tr", {}, make("th", { scope: "col" }, "Term"),
         ...sides.map(({ found, head }) =>
           make("th", { scope: "col" }, `${found.one.name}, head ${head}`)))),
-      make("tbody", {}, ...TERMS.map((name) => make("tr", {},
+      make("tbody", {}, ...names.map((name) => make("tr", {},
         make("th", { scope: "row" }, swatch(terms, name), " ", termElement(name), ` ${terms[name].name}`),
-        ...sides.map(({ seen }) => make("td", {}, number(seen.moved[name], 2)))))));
+        ...sides.map(({ seen }) =>
+          make("td", {}, name in seen.moved ? number(seen.moved[name], 2) : "–"))))));
   }
 
   const KEYS = ["of", "text", "head", "query", "without", "sigma", "scale", "shift", "swap", "beside"];
@@ -67,9 +70,9 @@
     return async (isLatest) => {
       const found = await analysed(state().of);
       const { all, one, terms } = found;
-      const wanted = settings(terms.n, terms.heads, found.first);
+      const wanted = settings(terms, found.first);
       const isExample = all.examples.includes(found.text);
-      const known = all.models.filter((model) => model.computed || isExample);
+      const known = readers(all).filter((model) => model.computed || isExample);
       const asked = named(state().beside ?? "");
       const model = known.find(({ folder }) => folder === asked.folder)
         ?? known.find((candidate) => candidate !== one) ?? one;
@@ -88,7 +91,7 @@
           value: `${folder}.${head}`,
           selected: folder === other.one.folder && head === right.head && "",
         }, `${name}, head ${head}`)))));
-      said.textContent = isExample || all.models.length === 1 ? ""
+      said.textContent = isExample || all.models.every((model) => model.computed) ? ""
         : "Of other models only the examples are known: choose one above to compare models.";
       shown.replaceChildren(...sides.map(column));
       moved.replaceChildren(table(all.terms, sides));

@@ -41,6 +41,13 @@ window.lnattnExplorer = (() => {
     }
   }
 
+  /** As `receive`, of a long value: JSON, deflated, in base64. */
+  function receivePacked(name, text) {
+    const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
+    const flow = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+    receive(name, new Response(flow).json());
+  }
+
   // ---- Tokens as text ------------------------------------------------------------------------
 
   const INVISIBLE = /[\p{C}\p{Z}]/u;
@@ -118,7 +125,8 @@ window.lnattnExplorer = (() => {
 
   const KEYS = [
     "at", "model", "token", "key", "sort", "of", "text", "head", "query", "show", "without", "centre",
-    "sigma", "scale", "shift", "swap", "beside", "left", "right", "among", "place", "curve",
+    "sigma", "scale", "shift", "swap", "beside", "left", "right", "among", "place", "curve", "from",
+    "to", "apart",
   ];
   let known = {};
 
@@ -225,6 +233,7 @@ window.lnattnExplorer = (() => {
   }
 
   return {
-    chosen, colour, go, load, make, model, mount, number, partOf, plain, receive, state, tokenElement,
+    chosen, colour, go, load, make, model, mount, number, partOf, plain, receive, receivePacked, state,
+    tokenElement,
   };
 })();

@@ -1,8 +1,8 @@
 /* The first attention layer in the browser: the six terms of any sentence, σ, attention, KL.
  *
- * Numbers come as base64 digits, big end first: two digits (12 bits) for an entry of a token's row,
- * three (18 bits) for the weights; each row has a scale. `first_layer.py` writes them and says how
- * far the results are from those of double precision.
+ * Numbers come as base64 digits, big end first: three (18 bits) for a weight, with a scale for each
+ * row; those of tokens as coordinates (`coding.py`). `first_layer.py` says how far the results are
+ * from those of double precision.
  */
 "use strict";
 
@@ -32,6 +32,32 @@ globalThis.lnattnFirstLayer = (() => {
     });
   }
 
+  const PLACES = 3; // digits of a coordinate
+
+  /** The coordinates of some tokens: [token][coordinate], whole multiples of one step. */
+  function coordinates({ digits, rows, step }) {
+    const size = digits.length / PLACES;
+    return Array.from({ length: rows }, (_, row) =>
+      Float64Array.from({ length: size / rows }, (_, column) => {
+        let value = 0; // 0, 1, 2, 3 … for 0, −1, 1, −2 …
+        for (let place = 0; place < PLACES; place++) {
+          value = value * 64 + DIGIT[digits.charCodeAt(place * size + column * rows + row)];
+        }
+        return (value % 2 ? -(value + 1) / 2 : value / 2) * step;
+      }));
+  }
+
+  /** The embeddings of the tokens of a script, each divided by its mean σ. */
+  function embeddings(layer, shard) {
+    return coordinates(shard).map((row) => {
+      const made = Float64Array.from(layer.mean);
+      row.forEach((value, i) => {
+        if (value) for (let k = 0; k < made.length; k++) made[k] += value * layer.back[i][k];
+      });
+      return made;
+    });
+  }
+
   function dot(a, b, from = 0, to = a.length, shift = 0) {
     let sum = 0;
     for (let i = from; i < to; i++) sum += a[i] * b[i + shift];
@@ -52,7 +78,7 @@ globalThis.lnattnFirstLayer = (() => {
   function layer(data) {
     const W_Q = matrix(data.W_Q);
     const W_K = matrix(data.W_K);
-    const positions = matrix(data.positions);
+    const [positions, back] = [matrix(data.positions), matrix(data.back)];
     const { heads } = data;
     const width = W_Q.length / heads;
     // b_QK = b_Q W_Kᵀ, a row of each head: what a key asserts by itself.
@@ -62,7 +88,7 @@ globalThis.lnattnFirstLayer = (() => {
         for (let k = head * width; k < (head + 1) * width; k++) sum += data.b_Q[k] * W_K[k][i];
         return sum;
       }));
-    return { ...data, W_Q, W_K, b_QK, positions, width };
+    return { ...data, W_Q, W_K, b_QK, back, positions, places: positions.length, width };
   }
 
   /** The keys that a query may see. */
@@ -98,7 +124,7 @@ globalThis.lnattnFirstLayer = (() => {
         head * width, (head + 1) * width);
       return product / (useSigma ? sigma[query] * sigma[key] : 1);
     }
-    return { n, heads, sigma, term, keysOf: (query) => keysOf(layer, n, query) };
+    return { n, heads, names: TERMS, sigma, term, keysOf: (query) => keysOf(layer, n, query) };
   }
 
   function softmax(scores) {
@@ -116,27 +142,29 @@ globalThis.lnattnFirstLayer = (() => {
   /**
    * One query of one head: its keys, their terms, the sum of the terms kept, and attention.
    *
-   * without: names of terms left out; useSigma, useScale: whether σ and 1/√d' divide. `whole` is
-   * the attention of all six terms under the same settings, `moved` the KL of removing each term
+   * without: names of terms left out; useSigma, useScale: whether σ (or ρ) and √d' divide. `whole`
+   * is the attention of all terms under the same settings, `moved` the KL of removing each term
    * alone, `shift` that of all that are left out together.
    */
   function look(layer, terms, head, query, { without = [], useSigma = true, useScale = true } = {}) {
+    const { names } = terms;
     const keys = terms.keysOf(query);
     const divisor = useScale ? layer.scale : 1;
-    const values = Object.fromEntries(TERMS.map((name) =>
+    const values = Object.fromEntries(names.map((name) =>
       [name, keys.map((key) => terms.term(name, head, query, key, useSigma))]));
     const sum = (kept) => keys.map((_, i) => kept.reduce((s, name) => s + values[name][i], 0));
     const spread = (scores) => softmax(scores.map((score) => score / divisor));
-    const left = (out) => TERMS.filter((name) => !out.includes(name));
+    const left = (out) => names.filter((name) => !out.includes(name));
     const scores = sum(left(without));
     const weights = spread(scores);
-    const whole = spread(sum(TERMS));
-    const moved = Object.fromEntries(TERMS.map((name) =>
+    const whole = spread(sum(names));
+    const moved = Object.fromEntries(names.map((name) =>
       [name, divergence(whole, spread(sum(left([name]))))]));
     return { keys, values, scores, weights, whole, moved, shift: divergence(whole, weights) };
   }
 
   return {
-    PAIR_TERMS, TERMS, dot, keysOf, layer, look, matrix, numbers, sixTerms, softmax, times,
+    PAIR_TERMS, TERMS, coordinates, dot, embeddings, keysOf, layer, look, matrix, numbers, sixTerms,
+    softmax, times,
   };
 })();

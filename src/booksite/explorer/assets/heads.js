@@ -23,7 +23,7 @@
         count
           ? make("span", { class: "times", title: `next to each other ${count} times` }, `${count}×`)
           : "",
-        score === null ? "" : make("span", { class: "score" }, number(score, 1)),
+        make("span", { class: "score" }, number(score, 1)),
       );
     }));
   }
@@ -43,9 +43,9 @@
         ` (mean ${mean.toFixed(3)}, 95 % interval ${low.toFixed(3)}–${high.toFixed(3)})`),
       rank ? make("p", { class: "usual" }, "usual predecessor ", tokenElement(names[facts.before[0][0]]),
         `: rank ${rank.toLocaleString("en")}`) : "",
-      make("h4", {}, "As a query, it looks for"),
-      partnerList(view, view.keys[head], (id) => before.get(id)),
-      ...(view.queries ? [
+      ...(view.keys ? [
+        make("h4", {}, "As a query, it looks for"),
+        partnerList(view, view.keys[head], (id) => before.get(id)),
         make("h4", {}, "As a key, it is looked for by"),
         partnerList(view, view.queries[head], (id) => after.get(id)),
       ] : []),
@@ -78,9 +78,9 @@
       make("div", { class: "neighbours" },
         neighbourList(view, "Most often before it", facts.before),
         neighbourList(view, "Most often after it", facts.after)),
-      view.queries ? "" : make("p", { class: "hint" }, `A rarer token: of its keys the best of each `
-        + `head is kept; both lists in full are there for the ${index.frequent.toLocaleString("en")} `
-        + "most frequent tokens and those that the book names."),
+      view.keys ? "" : make("p", { class: "hint" }, "A rarer token, whose partners are not in this "
+        + `list: they are there for ${index.frequent.toLocaleString("en")} tokens, the most frequent `
+        + "and those that the book names."),
       make("div", { class: "heads" }, ...order(view).map((head) => headCard(view, head))),
     ];
   }
@@ -137,7 +137,7 @@
       if (!isLatest()) return;
       const other = one !== shown?.one;
       shown = { one, index, part };
-      const listed = [...keys, ...(queries ?? [])].flat();
+      const listed = [...(keys ?? []), ...(queries ?? [])].flat();
       const largest = Math.max(index.largest, ...listed.map(({ score }) => Math.abs(score)), 1e-9);
       const view = { index, facts, names, keys, queries, largest };
       select.replaceChildren(...all.models.map((model) => make(

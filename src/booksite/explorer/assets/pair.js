@@ -27,7 +27,7 @@
         "tr", { class: rank !== null && rank === best ? "best" : null },
         make("th", { scope: "row" }, String(head)),
         make("td", {}, score === null ? "–" : number(score, 1)),
-        make("td", {}, rank === null ? `beyond ${most}` : rank.toLocaleString("en")),
+        make("td", {}, rank !== null ? rank.toLocaleString("en") : most ? `beyond ${most}` : "–"),
         make("td", {}, main ? main.toLocaleString("en") : "–")))),
     );
   }

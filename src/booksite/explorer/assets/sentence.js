@@ -1,11 +1,11 @@
-/* The explorer's sentence: type any text; the six terms of every head, and attention without some. */
+/* The explorer's sentence: type any text; its terms in every head, and attention without some. */
 "use strict";
 
 (() => {
   const { colour, go, make, mount, number, plain, state, tokenElement } = lnattnExplorer;
-  const { TERMS, look } = lnattnFirstLayer;
+  const { look } = lnattnFirstLayer;
   const { bars, percent, settings, swatch, switches, termElement, wordButtons } = lnattnTerms;
-  const { analysed } = lnattnTyped;
+  const { analysed, readers } = lnattnTyped;
   const ATTENTION = "attention";
   const TYPING = 250; // milliseconds after the last key until the page follows
 
@@ -102,13 +102,14 @@
 
   // ---- One query -------------------------------------------------------------------------------
 
-  function table(all, { tokens }, seen, { centred, head, query, without }) {
+  function table(all, { terms, tokens }, seen, { centred, head, query, without }) {
+    const { names } = terms;
     const shownRow = (row) => centred ? centre(row) : row;
-    const values = Object.fromEntries(TERMS.map((name) => [name, shownRow(seen.values[name])]));
+    const values = Object.fromEntries(names.map((name) => [name, shownRow(seen.values[name])]));
     const sums = shownRow(seen.scores);
     const largest = Math.max(...Object.values(values).flat().map(Math.abs), 1e-9);
     const most = Math.max(...seen.weights);
-    const titles = TERMS.map((name) => make("th", { scope: "col", title: all.terms[name].name },
+    const titles = names.map((name) => make("th", { scope: "col", title: all.terms[name].name },
       termElement(name), swatch(all.terms, name)));
     const body = seen.keys.map((key, i) => make(
       "tr", {},
@@ -116,7 +117,7 @@
       make("td", { style: `background-color: ${colour(seen.weights[i] / most)}` },
         percent(seen.weights[i])),
       make("td", {}, number(sums[i], 1)),
-      ...TERMS.map((name) => make("td", {
+      ...names.map((name) => make("td", {
         class: without.includes(name) ? "out" : null,
         style: `background-color: ${colour(values[name][i] / largest)}`,
       }, number(values[name][i], 1))),
@@ -131,7 +132,7 @@
       make("tfoot", {}, make("tr", {},
         make("th", { scope: "row" }, "Shift without it"),
         make("td", { colspan: "2" }, without.length ? `now ${number(seen.shift, 2)}` : ""),
-        ...TERMS.map((name) => make("td", {}, number(seen.moved[name], 2))))),
+        ...names.map((name) => make("td", {}, number(seen.moved[name], 2))))),
     );
   }
 
@@ -141,7 +142,8 @@
     const input = make("input", {
       type: "checkbox", id, change: () => go({ [key]: input.checked ? "" : "no" }),
     });
-    return { input, element: make("label", { class: "switch" }, input, make("span", {}, text)) };
+    const label = make("span", {}, text);
+    return { input, label, element: make("label", { class: "switch" }, input, label) };
   };
 
   const KEYS = [
@@ -218,8 +220,8 @@
       const found = await analysed(state().of);
       if (!isLatest()) return;
       const { all, one, layer, terms, tokens } = found;
-      const wanted = settings(terms.n, terms.heads, found.first);
-      const show = TERMS.includes(state().show) ? state().show : ATTENTION;
+      const wanted = settings(terms, found.first);
+      const show = terms.names.includes(state().show) ? state().show : ATTENTION;
       const seen = look(layer, terms, wanted.head, wanted.query, wanted);
       const focused = document.activeElement?.id;
 
@@ -227,8 +229,9 @@
       examples.replaceChildren(make("option", { value: "" }, "choose …"),
         ...all.examples.map((text) =>
           make("option", { value: text, selected: text === found.text && "" }, text)));
-      models.replaceChildren(...all.models.map((model) => make(
-        "option", { value: model.computed ? "" : model.folder, selected: model === one && "" },
+      const own = all.models.find((model) => model.computed);
+      models.replaceChildren(...readers(all).map((model) => make(
+        "option", { value: model === own ? "" : model.folder, selected: model === one && "" },
         model.computed ? `${model.name}: any text` : `${model.name}: the examples`)));
       const lost = found.lost ? `Of ${found.lost} only the examples are known; this is ${one.name}. ` : "";
       said.textContent = lost + (found.cut
@@ -236,8 +239,9 @@
         : `${terms.n} tokens of ${one.name}, the first ${layer.causal ? "" : "and the last "}`
           + "by the model itself.");
       words.replaceChildren(...wordButtons(tokens, wanted.query));
-      boxes.replaceChildren(...switches(all.terms, wanted.without, "explorer"));
+      boxes.replaceChildren(...switches(all.terms, terms.names, wanted.without, "explorer"));
       sigma.input.checked = wanted.useSigma;
+      sigma.label.textContent = `divide by ${layer.positionsAre === "rotary" ? "ρ" : "σ"}`;
       scale.input.checked = wanted.useScale;
       centred.input.checked = wanted.centred;
       if (document.activeElement !== shift) shift.value = String(found.shift);
@@ -246,7 +250,7 @@
         ...tokens.map((token, i) => make("option", {
           value: i, selected: found.pair?.[which] === i && "",
         }, `${i}: ${plain(token)}`))));
-      shows.replaceChildren(...[ATTENTION, ...TERMS].map((name) => make("option", {
+      shows.replaceChildren(...[ATTENTION, ...terms.names].map((name) => make("option", {
         value: name, selected: name === show && "",
       }, name === ATTENTION ? "attention" : all.terms[name].name)));
       heads.replaceChildren(
@@ -259,14 +263,14 @@
       attention.replaceChildren(
         make("p", { class: "caption" }, "Where ", tokenElement(tokens[wanted.query]),
           ` looks in head ${wanted.head}`, wanted.without.length
-            ? `: moved by ${number(seen.shift, 2)} nats (lines: with all six terms)` : ""),
+            ? `: moved by ${number(seen.shift, 2)} nats (lines: with all terms)` : ""),
         bars(tokens, seen));
       numbersOf.replaceChildren(table(all, found, seen, wanted));
       exact.textContent = (found.fixed
         ? "Computed by the package in double precision when the book was built, shown: terms to "
-        : "Computed in your browser from weights of 12 and 18 bits: terms to ")
-        + `±${all.tolerance.terms}, attention to ±${100 * all.tolerance.attention} %, shifts to `
-        + `±${all.tolerance.kl} nats.${wanted.centred ? " Rows of the table and of the maps of terms "
+        : "Computed in your browser from rounded weights: terms to ")
+        + `±${one.tolerance.terms}, attention to ±${percent(one.tolerance.attention, 2)}, shifts to `
+        + `±${one.tolerance.kl} nats.${wanted.centred ? " Rows of the table and of the maps of terms "
         + "are shown minus their mean, which moves no attention." : ""}`;
       document.getElementById(focused)?.focus({ preventScroll: true }); // it was built anew
     };

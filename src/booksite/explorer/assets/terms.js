@@ -1,5 +1,5 @@
 /* What the sentence and the front page's widget share: the first sentence, word chips, switches for
- * the six terms, and bars of attention. */
+ * the terms, and bars of attention. */
 "use strict";
 
 globalThis.lnattnTerms = (() => {
@@ -29,16 +29,16 @@ globalThis.lnattnTerms = (() => {
       const pair = causal ? (query * (query + 1)) / 2 + key : query * n + key;
       return pairs[which * heads + head][pair] * (useSigma ? 1 : sigma[query] * sigma[key]);
     }
-    return { n, heads, sigma, term, keysOf: (query) => keysOf(opening, n, query) };
+    return { n, heads, names: TERMS, sigma, term, keysOf: (query) => keysOf(opening, n, query) };
   }
 
-  /** What the address says of a sentence of n tokens; `first`: the view where it says nothing. */
-  function settings(n, heads, first) {
+  /** What the address says of a sentence with these terms; `first`: the view where it says nothing. */
+  function settings({ n, heads, names }, first) {
     const said = state();
     return {
       head: chosen("head", heads, Math.min(first.head, heads - 1)),
       query: chosen("query", n, Math.min(first.query, n - 1)),
-      without: (said.without ?? "").split(".").filter((name) => TERMS.includes(name)),
+      without: (said.without ?? "").split(".").filter((name) => names.includes(name)),
       useSigma: said.sigma !== "no",
       useScale: said.scale !== "no",
       centred: said.centre !== "no",
@@ -68,29 +68,29 @@ globalThis.lnattnTerms = (() => {
     });
   }
 
-  /** Six boxes to tick: which terms are kept. */
-  function switches(terms, without, place) {
-    return TERMS.map((name) => make(
+  /** A box to tick for each of these terms: which are kept. */
+  function switches(terms, names, without, place) {
+    return names.map((name) => make(
       "label", { class: "switch" },
       make("input", {
         type: "checkbox", id: `${place}-keep-${name}`, checked: without.includes(name) ? null : "",
         change: (event) => go({
-          without: TERMS.filter((other) =>
+          without: names.filter((other) =>
             other === name ? !event.target.checked : without.includes(other)).join("."),
         }),
       }),
       swatch(terms, name), make("span", {}, terms[name].name)));
   }
 
-  function percent(share) {
-    return `${number(100 * share, 1)} %`;
+  function percent(share, decimals = 1) {
+    return `${number(100 * share, decimals)} %`;
   }
 
-  /** Attention as bars, a key each; a line marks where the bar ends with all six terms. */
+  /** Attention as bars, a key each; a line marks where the bar ends with all terms. */
   function bars(tokens, seen) {
     const width = (share) => `${(100 * share).toFixed(2)}%`;
     return make("ol", { class: "bars" }, ...seen.keys.map((key, i) => make(
-      "li", { title: `${plain(tokens[key])}: ${percent(seen.weights[i])}, ${percent(seen.whole[i])} with all six terms` },
+      "li", { title: `${plain(tokens[key])}: ${percent(seen.weights[i])}, ${percent(seen.whole[i])} with all terms` },
       make("span", { class: "key" }, tokenElement(tokens[key])),
       make("span", { class: "track", "aria-hidden": "true" },
         make("span", { class: "fill", style: `width: ${width(seen.weights[i])}` }),

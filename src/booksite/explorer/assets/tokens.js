@@ -3,7 +3,7 @@
 
 globalThis.lnattnTokens = (() => {
   const { chosen, go, make, plain, state, tokenElement } = lnattnExplorer;
-  const { dot, layer: readLayer, matrix, numbers, times } = lnattnFirstLayer;
+  const { dot, embeddings, layer: readLayer, numbers, times } = lnattnFirstLayer;
   const MOST = 40; // suggestions listed at once
   // Widths in base64 digits, as `scripts.py` writes them.
   const [ID, COUNT, SCORE, AUROC] = [3, 3, 2, 2];
@@ -171,13 +171,11 @@ globalThis.lnattnTokens = (() => {
   }
 
   /** Lists of partners by head: [{id, score}], best first; null where there is none. */
-  function partners(index, text, scored = true) {
+  function partners(index, text) {
     if (!text) return null;
     const middle = 64 ** SCORE / 2;
-    const all = scored
-      ? pairs(text, SCORE).map(([id, share]) =>
-        ({ id, score: ((share - middle) / (middle - 1)) * index.largest }))
-      : numbers(text, ID).map((id) => ({ id, score: null }));
+    const all = pairs(text, SCORE).map(([id, share]) =>
+      ({ id, score: ((share - middle) / (middle - 1)) * index.largest }));
     const most = all.length / index.heads;
     return Array.from({ length: index.heads }, (_, head) =>
       all.slice(head * most, (head + 1) * most));
@@ -197,8 +195,8 @@ globalThis.lnattnTokens = (() => {
       auroc: ofHeads(shard.auroc[place], AUROC)?.map((value) => value / 1000) ?? null,
       // Of the usual predecessor; null where there is none, or where the browser has to find it.
       mainRank: ofHeads(shard.rank[place], ID),
-      // Of a rarer token only the best key is known, without its score.
-      keys: partners(index, shard.keys?.[place]) ?? partners(index, shard.rest?.[place], false),
+      // A rarer token has no lists.
+      keys: partners(index, shard.keys?.[place]),
       queries: partners(index, shard.queries?.[place]),
     };
   }
@@ -225,8 +223,7 @@ globalThis.lnattnTokens = (() => {
     const loading = Array.from({ length: shards }, (_, i) => part(`rows-${i}`));
     for (const [number, promise] of loading.entries()) {
       const shard = await promise;
-      matrix(shard).forEach((row, i) => {
-        const unit = row.map((value) => value / shard.sigma[i]);
+      embeddings(layer, shard).forEach((unit, i) => {
         const at = (number * layer.perShard + i) * size;
         queries.set(times(unit, layer.W_Q), at);
         keys.set(times(unit, layer.W_K), at);

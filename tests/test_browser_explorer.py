@@ -20,7 +20,6 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 from booksite.explorer import page as extension
 from booksite.explorer.data import LEAST_COUNT, strongest_view
 from booksite.explorer.first_layer import TOLERANCE, layer_scripts
-from booksite.explorer.rotary_layer import TOLERANCE as ROTARY
 from booksite.explorer.scripts import scripts, sentence_script
 from booksite.explorer.texts import script, token_texts
 from booksite.explorer.views import PAIRS, curve_scripts, view_scripts
@@ -83,6 +82,8 @@ PAGES = {
     "distance": ("distance",),
     "widget": ("widget",),
 }
+#: As `TOLERANCE`, of the rotary model: what its page is told when it is made.
+ROTARY: dict[str, float] = {}
 ABOUT = {"name": "<i>tiny</i>", "weights": "0123", "counts": "random", "counted": 546}
 
 
@@ -146,6 +147,7 @@ def site(models, book_model, book_llama, other_model, opening, tmp_path_factory)
         },
     }
     written["book-llama"], about_llama = rotary(book_llama, "book-llama")
+    ROTARY.update(about_llama["tolerance"])
     for name, files in written.items():
         (place / "explorer" / name).mkdir()
         for file, text in files.items():

@@ -232,21 +232,31 @@ def test_terms_of_random_layers(run, book_model, changes) -> None:
 
 def test_settings_do_what_they_say(run, book_model) -> None:
     model = with_tokenizer(random_layer(), book_model)
-    ids, out = [5, 9, 66, 2], ["ee", "p"]
+    ids, out, most = [5, 9, 66, 2], ["ee", "p"], first_layer.TOLERANCE
     seen = looked_at(run, model, ids, without=out)["seen"][1][3]
     folded = fold(model.attention)
     terms = six_terms(folded, model.embeddings, ids)
     kept = sum(terms[name] for name in TERMS if name not in out)[1, 3]
-    torch.testing.assert_close(torch.tensor(seen["scores"]).double(), kept, atol=0.02, rtol=0)
+    torch.testing.assert_close(
+        torch.tensor(seen["scores"]).double(), kept, atol=4 * most["terms"], rtol=0
+    )
     right = (kept / folded.scale).softmax(-1)
-    torch.testing.assert_close(torch.tensor(seen["weights"]).double(), right, atol=0.0005, rtol=0)
+    torch.testing.assert_close(
+        torch.tensor(seen["weights"]).double(), right, atol=most["attention"], rtol=0
+    )
     whole = terms.attention()[1, 3]
-    assert seen["shift"] == pytest.approx(float((whole * (whole / right).log()).sum()), abs=0.002)
+    assert seen["shift"] == pytest.approx(
+        float((whole * (whole / right).log()).sum()), abs=most["kl"]
+    )
 
     plain = looked_at(run, model, ids, useSigma=False, useScale=False)["seen"][1][3]
     products = terms.sigma[3] * terms.sigma
-    np.testing.assert_allclose(plain["values"]["ep"], terms.ep[1, 3] * products, atol=0.05)
-    np.testing.assert_allclose(plain["values"]["p"], terms.p[1, 3] * terms.sigma, atol=0.05)
+    np.testing.assert_allclose(
+        plain["values"]["ep"], terms.ep[1, 3] * products, atol=2 * most["terms"]
+    )
+    np.testing.assert_allclose(
+        plain["values"]["p"], terms.p[1, 3] * terms.sigma, atol=2 * most["terms"]
+    )
     total = sum(np.array(plain["values"][name]) for name in TERMS)
     np.testing.assert_allclose(plain["weights"], torch.tensor(total).softmax(-1), atol=1e-9)
 

@@ -40,6 +40,7 @@ LOOK = """(() => {
   const terms = distanceTerms(one, found, found.map((_, i) => data.shift + i));
   return {
     names: terms.names,
+    tolerance: data.layer.tolerance,
     strongest: strongest(one, terms),
     seen: Array.from({ length: one.heads }, (_, head) =>
       found.map((_, query) => look(one, terms, head, query, data.settings))),
@@ -115,7 +116,7 @@ def compare(
 ) -> None:
     """Every number of every head and query, within what the module promises."""
     model = model.to(torch.float64)
-    folded, most = fold(model.attention), rotary_layer.TOLERANCE
+    folded, most = fold(model.attention), found["tolerance"]
     means = mean_vectors(folded, model.embeddings, torch.as_tensor(unigrams))
     places = list(range(shift, shift + len(ids)))
     terms = distance_terms(folded, model.embeddings, ids, places, means)
@@ -161,22 +162,13 @@ def test_the_book_models_terms_are_those_of_the_package(
 def test_terms_of_random_layers(run, model) -> None:
     """Shared keys, partial and interleaved turns, biases, a window; numbers of a usual size."""
     unigrams = np.arange(model.embeddings.vocab_size) % 7
-    wide = model.to(torch.float64)
-    folded = fold(wide.attention)
-    means = mean_vectors(folded, wide.embeddings, torch.from_numpy(unigrams))
-    terms = distance_terms(folded, wide.embeddings, IDS, constants=means)
-    largest = max(float(terms[name].abs().max()) for name in terms.names)
-    shrink = min(1.0, 20 / largest) ** 0.5
-    parts = ("W_Q", "b_Q", "W_K", "b_K")
-    smaller = {name: getattr(model.attention, name) * shrink for name in parts}
-    model = replace(model, attention=replace(model.attention, **smaller))
     written = written_of(model, unigrams)
     assert len(written) == 1 + -(-model.embeddings.vocab_size // 20)
     compare(looked_at(run, written, IDS, 5), model, unigrams, IDS, 5)
 
 
 def test_settings_do_what_they_say(run, book_llama, unigrams, book_values) -> None:
-    ids, most = [8191, 40, 500, 8000, 40], rotary_layer.TOLERANCE
+    ids, most = [8191, 40, 500, 8000, 40], book_values["layer.js"]["tolerance"]
     model = book_llama.to(torch.float64)
     folded = fold(model.attention)
     means = mean_vectors(folded, model.embeddings, torch.as_tensor(unigrams))
@@ -222,7 +214,9 @@ def test_a_pair_at_every_distance(run, book_llama, unigrams, book_values) -> Non
         # Only the distance counts: the key stands at another place here.
         terms = distance_terms(folded, model.embeddings, [key, query], [9, 9 + distance], means)
         right = torch.stack([terms[name][:, 1, 0] for name in DISTANCE_TERMS], dim=1)
-        np.testing.assert_allclose(found[:, :, i], right, atol=rotary_layer.TOLERANCE["terms"])
+        np.testing.assert_allclose(
+            found[:, :, i], right, atol=book_values["layer.js"]["tolerance"]["terms"]
+        )
 
 
 # ---- What is written -----------------------------------------------------------------------------

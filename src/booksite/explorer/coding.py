@@ -25,12 +25,19 @@ COORDINATE_DIGITS = 3
 class Coding:
     """The coordinates in which rows are rounded, and the way back.
 
-    mean: [d]; forth: [d r], W V; back: [r d].
+    mean: [d]; forth: [d r], W V; back: [r d]; spread: [r], the standard deviation of each
+    coordinate over all rows.
     """
 
     mean: Float[np.ndarray, "d"]
     forth: Float[np.ndarray, "d r"]
     back: Float[np.ndarray, "r d"]
+    spread: Float[np.ndarray, "r"]
+
+    def step(self, bits: float) -> float:
+        """The step by which a coordinate takes so many bits on average (if all were Gaussian)."""
+        usual = np.exp(np.log(self.spread).mean()) * np.sqrt(2 * np.pi * np.e)
+        return float(f"{usual / 2**bits:.2g}")
 
     def coded(self, rows: Float[np.ndarray, "row d"], step: float) -> dict[str, Any]:
         """Rows as whole multiples of `step`, the first coordinate of all rows first."""
@@ -50,11 +57,11 @@ def coding_of(
     """The coordinates for rows that are used as (x − mean) W; the plain mean unless given."""
     mean = rows.mean(axis=0) if mean is None else mean
     products = (rows - mean) @ weights
-    axes = np.linalg.eigh(products.T @ products)[1]
-    # Of more columns than W has rows the last are combinations of the others.
-    kept = axes[:, ::-1][:, : np.linalg.matrix_rank(weights)]
-    forth = weights @ kept
-    return Coding(mean, forth, np.linalg.pinv(forth))
+    sizes, axes = np.linalg.eigh(products.T @ products / len(rows))
+    # Of more columns than there are rows in W, the last are combinations of the others.
+    rank = np.linalg.matrix_rank(products)
+    forth = weights @ axes[:, ::-1][:, :rank]
+    return Coding(mean, forth, np.linalg.pinv(forth), np.sqrt(sizes[::-1][:rank]))
 
 
 def score_weights(

@@ -28,8 +28,8 @@ from lnattn.weights import FirstLayer
 PER_SHARD = 64
 #: How far terms, attention and KL (nats) in the browser may lie from `six_terms` in float64, and
 #: the step to which a row's coordinates are rounded for it.
-TOLERANCE = {"terms": 0.02, "attention": 0.0005, "kl": 0.002}
-STEP = 0.006
+TOLERANCE = {"terms": 0.04, "attention": 0.001, "kl": 0.004}
+STEP = 0.012
 #: How much an embedding itself counts beside its queries and keys: σ, too, is made of it.
 _ITSELF = 0.5
 

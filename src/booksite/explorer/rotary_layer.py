@@ -25,9 +25,11 @@ from lnattn.attention.relative import FoldedRelative, mean_vectors
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
 
-#: As in `first_layer`: what the numbers in the browser are exact to, and the step of coordinates.
-TOLERANCE = {"terms": 0.05, "attention": 0.0015, "kl": 0.004}
-STEP = 0.0125
+#: Bits of a coordinate on average: the room that a token takes, however large its vectors are.
+BITS = 6.8
+#: What the numbers in the browser are exact to, in steps of the coordinates: terms, and, divided by
+#: the scale as scores are, attention and KL (nats).
+TOLERANCE = {"terms": 4.0, "attention": 1.2, "kl": 3.0}
 #: Positions that the tables hold: a sentence may begin late, to see that this changes nothing.
 PLACES = 2 * LONGEST
 
@@ -55,10 +57,14 @@ def rotary_scripts(
     sides = {one: getattr(folded, one).numpy() for one in ("W_Q", "b_Q", "W_K", "b_K")}
     weights, often = score_weights(rows, **sides), np.asarray(unigrams, dtype=np.float64)
     coding = coding_of(rows, weights, often @ rows / often.sum())
-    yield "layer.js", script(f"{name}/layer", _layer(model, folded, unigrams, coding.back))
+    step = coding.step(BITS)
+    sizes = {what: step if what == "terms" else step / folded.scale for what in TOLERANCE}
+    exact = {what: float(f"{TOLERANCE[what] * size:.2g}") for what, size in sizes.items()}
+    layer_facts = {"tolerance": exact, **_layer(model, folded, unigrams, coding.back)}
+    yield "layer.js", script(f"{name}/layer", layer_facts)
     for number, first in enumerate(range(0, len(rows), PER_SHARD)):
         part = slice(first, first + PER_SHARD)
-        value = {**coding.coded(rows[part], STEP), "rho": [float(f"{x:.5g}") for x in rho[part]]}
+        value = {**coding.coded(rows[part], step), "rho": [float(f"{x:.5g}") for x in rho[part]]}
         yield f"rows-{number}.js", script(f"{name}/rows-{number}", value)
 
 

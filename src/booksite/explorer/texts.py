@@ -17,7 +17,7 @@ from typing import Any
 from lnattn.errors import TokenError
 
 #: Letters of a value that is written as it is.
-_PLAIN = 10_000
+_PLAIN = 2000
 
 
 @cache

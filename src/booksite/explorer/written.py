@@ -7,10 +7,9 @@ from typing import Any
 
 from booksite.explorer.data import explore, strongest_view
 from booksite.explorer.first_layer import TOLERANCE, layer_scripts
-from booksite.explorer.rotary_layer import TOLERANCE as ROTARY_TOLERANCE
 from booksite.explorer.rotary_layer import rotary_scripts
 from booksite.explorer.scripts import scripts, sentence_script
-from booksite.explorer.texts import script, token_texts
+from booksite.explorer.texts import script, token_texts, value_of
 from booksite.explorer.views import view_scripts
 from lnattn.book.affinity import affinity_study, counts_and_source
 from lnattn.relative import RelativeFirstLayer
@@ -50,4 +49,5 @@ def rotary(model: RelativeFirstLayer, name: str) -> Written:
     found = dict(rotary_scripts(model, counts.unigrams, name))
     texts = token_texts(model.tokenizer, model.embeddings.vocab_size)
     found["tokens.js"] = script(f"{name}/tokens", texts)
-    return found, {"heads": model.attention.W_Q.shape[0], "tolerance": ROTARY_TOLERANCE}
+    _, layer = value_of(found["layer.js"])
+    return found, {name: layer[name] for name in ("heads", "tolerance")}

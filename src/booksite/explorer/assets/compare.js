@@ -75,7 +75,7 @@
       const known = readers(all).filter((model) => model.computed || isExample);
       const asked = named(state().beside ?? "");
       const model = known.find(({ folder }) => folder === asked.folder)
-        ?? known.find((candidate) => candidate !== one) ?? one;
+        ?? known.find((candidate) => candidate !== one && !all.rotary.includes(candidate)) ?? one;
       const other = model === one ? found : await analysed(model.folder);
       if (!isLatest()) return;
       const usual = other === found ? (wanted.head + 1) % terms.heads : other.first.head;

@@ -31,7 +31,7 @@ PER_SHARD = 64
 TOLERANCE = {"terms": 0.04, "attention": 0.001, "kl": 0.004}
 STEP = 0.012
 #: How much an embedding itself counts beside its queries and keys: σ, too, is made of it.
-_ITSELF = 0.5
+_ITSELF = 1.0
 
 
 def layer_scripts(model: FirstLayer, name: str) -> Iterator[tuple[str, str]]:

@@ -18,10 +18,19 @@ from hypothesis import strategies as st
 
 from lnattn import cli
 from lnattn.errors import ResultError, ShapeError
+from lnattn.paths import data_folder
+from lnattn.storage import write_result
 from lnattn.studies.majority import experiments as majority_experiments
 from lnattn.studies.majority import results as majority
 from lnattn.studies.majority.model import MAIN_ARMS, arm
-from lnattn.studies.majority.results import Curves, Experiment, epochs_to, median, ratio_of_medians
+from lnattn.studies.majority.results import (
+    Curves,
+    Experiment,
+    best_in_sweep,
+    epochs_to,
+    median,
+    ratio_of_medians,
+)
 from lnattn.studies.majority.runs import Job, angles_to_ones, measures, run_job
 from lnattn.studies.majority.training import MajorityPlan, Stack
 
@@ -202,17 +211,48 @@ def test_an_interrupted_experiment_freezes_what_is_finished(tmp_path, monkeypatc
 
 
 def test_planned_experiments():
-    main = majority_experiments.jobs_of("main")
+    folder = data_folder() / "results" / "majority"
+    main = majority_experiments.jobs_of("main", folder)
     assert sum(len(job.seeds) for job in main) == 50
     assert {job.plan for job in main} == {MajorityPlan()}
     runs = {(job.arm, seed) for job in main for seed in job.seeds}
     assert runs == {(name, seed) for name in MAIN_ARMS for seed in range(10)}
-    for name in majority_experiments.EXPERIMENTS:
-        jobs = majority_experiments.jobs_of(name)
+    for name in set(majority_experiments.EXPERIMENTS) - {"controls"}:
+        jobs = majority_experiments.jobs_of(name, folder)
         assert len({job.name for job in jobs}) == len(jobs)
         assert len({job.file_name for job in jobs}) == len(jobs)
     with pytest.raises(ShapeError, match="'depth' is not one of: main"):
-        majority_experiments.jobs_of("depth")
+        majority_experiments.jobs_of("depth", folder)
+
+
+def test_controls_are_planned_from_their_sweep(tmp_path):
+    """Each arm's rate and scale are those that did best on the way; seeds are not shared."""
+    with pytest.raises(ResultError, match="takes its rates and scales from 'controls-sweep'"):
+        majority_experiments.jobs_of("controls", tmp_path)
+    sweep = majority_experiments.jobs_of("controls-sweep", tmp_path)
+    assert len(sweep) == 7 * 4 * 3
+    assert all(job.plan.steps_per_epoch() == 14 for job in sweep)
+    arrays = {}
+    for number, job in enumerate(sweep):
+        # The higher the number the better at the end; on the way, every arm's second is best.
+        best = number % 12 == 1
+        accuracy = np.array([[0.9, 0.8 if best else 0.1, 0.5 + number / 1000]] * 2)
+        points = {"loss": accuracy, "accuracy": accuracy, "angle": accuracy, "spread": accuracy}
+        shapes = {"queries": np.zeros((2, 3, 2)), "keys": np.zeros((2, 3, 2))}
+        own = {"epoch": np.arange(3), **points, **shapes}
+        arrays.update({f"{job.name}/{key}": value for key, value in own.items()})
+    record = {"jobs": [job.record() for job in sweep]}
+    write_result(tmp_path, "controls-sweep", arrays, record)
+    planned = majority_experiments.jobs_of("controls", tmp_path)
+    assert [job.arm for job in planned] == list(dict.fromkeys(job.arm for job in sweep))
+    for job in planned:
+        assert (job.plan.learning_rate, job.plan.initial_scale) == (3e-3, 1.0)
+        assert job.seeds == tuple(range(10))
+        assert not set(job.seeds) & set(sweep[0].seeds)
+        # The sweep is the beginning of the same run: its rate decays as the long one's.
+        assert sweep[0].plan.decay_epochs == job.plan.epochs
+    with pytest.raises(ResultError, match="the sweep has no arm 'authors'"):
+        best_in_sweep(Experiment.read(tmp_path, "controls-sweep"), "authors")
 
 
 def curves_with(accuracy: list[list[float]]) -> Curves:

@@ -15,7 +15,7 @@ from lnattn.errors import ResultError, ShapeError
 from lnattn.studies.majority.head import Attention, attention_of, layout_of, mixing_matrices
 from lnattn.studies.majority.model import (
     ARMS,
-    MAIN_ARMS,
+    DIRECTION,
     MajorityTransformer,
     arm,
     initial_parameters,
@@ -52,7 +52,11 @@ def oracle(stack: Stack, run: int, batch: np.ndarray) -> tuple[float, dict[str, 
     counts = torch.from_numpy(stack.data[run].train[batch].astype(np.int64))
     loss = model.loss(sequences(counts), counts.argmax(dim=1))
     loss.backward()
-    return loss.item(), {name: value.grad for name, value in model.named_parameters()}
+    return loss.item(), {
+        # A vector that is not trained has no gradient.
+        name: torch.zeros_like(value) if value.grad is None else value.grad
+        for name, value in model.named_parameters()
+    }
 
 
 def compare(stack: Stack, tolerance: float) -> None:
@@ -71,9 +75,13 @@ def compare(stack: Stack, tolerance: float) -> None:
             assert difference <= tolerance * largest, name
 
 
-@pytest.mark.parametrize("name", [*MAIN_ARMS, "other-normal", "five-normals"])
+#: The arms that torch's encoder layer can have.
+WHOLE_ARMS = [name for name in ARMS if ARMS[name].small == "none"]
+
+
+@pytest.mark.parametrize("name", WHOLE_ARMS)
 def test_loss_and_gradients_equal_autograd(name):
-    """float64, seven arms, two runs at a time; 240 sequences are several tiles a class."""
+    """float64, two runs at a time; 240 sequences are several tiles a class."""
     stack = Stack(arm(name), replace(SMALL, batch=240), (3, 4), dtype=torch.float64)
     disturb(stack)
     compare(stack, 1e-12)
@@ -256,9 +264,16 @@ def test_start_is_torchs_own_and_leaves_the_callers_random_state():
 def test_norms_of_the_arms(name):
     x = torch.randn(50, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.4
     chosen = arm(name)
-    y = chosen.normalise(x)
+    u = None if chosen.direction == "none" else 3 * x[0].roll(1) + 0.2
+    y = chosen.normalise(x, u)
     expected = {"sqrt": math.sqrt(8), "inverse": 1 / math.sqrt(8)}
-    if chosen.norm == "sigma":
+    if u is not None:
+        assert float((y @ u).abs().max()) < 1e-12
+        assert torch.linalg.matrix_rank(y, tol=1e-9) == 7
+        torch.testing.assert_close(y, chosen.normalise(x, -5 * u))
+    if chosen.norm == "none":
+        assert torch.equal(y, x)
+    elif chosen.norm == "sigma":
         sigma = x.var(dim=-1, unbiased=False, keepdim=True).sqrt()
         torch.testing.assert_close(y, x / sigma)
         assert y.norm(dim=-1).std() > 0.05
@@ -294,6 +309,40 @@ def test_another_normal_vector_is_layernorm_in_turned_coordinates():
     R = torch.eye(8).double() - 2 * torch.outer(w, w) / w.dot(w)  # the reflection that swaps them
     turned = arm("other-normal").normalise(x) @ R
     torch.testing.assert_close(turned, arm("layernorm").normalise(x @ R))
+
+
+def test_along_ones_a_direction_is_layernorm():
+    x = torch.randn(2, 20, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    ones = torch.full((2, 1, 8), 0.3, dtype=torch.float64)
+    expected = arm("layernorm").normalise(x)
+    torch.testing.assert_close(arm("random-normal").normalise(x, ones), expected)
+
+
+@pytest.mark.parametrize(("name", "moves"), [("random-normal", False), ("learnt-normal", True)])
+def test_only_a_learnt_direction_moves(name, moves):
+    """Each run has a direction of its own, beside the parameters that every arm starts with."""
+    stack = Stack(arm(name), SMALL, (1, 2))
+    start = {key: value.clone() for key, value in stack.parameters.items()}
+    assert not torch.equal(*start[DIRECTION])
+    usual = Stack(arm("rms"), SMALL, (1, 2)).parameters
+    assert all(torch.equal(start[key], value) for key, value in usual.items())
+    for batches in stack.batches(0):
+        stack.step(batches)
+    assert torch.equal(stack.parameters[DIRECTION], start[DIRECTION]) is not moves
+    assert not torch.equal(stack.parameters["embedding.weight"], start["embedding.weight"])
+
+
+def test_uniform_attention_returns_the_mean_value():
+    stack = Stack(arm("uniform-rms"), SMALL, (1,), dtype=torch.float64)
+    disturb(stack)
+    attention = stack.attention()
+    assert not attention.scores.any()
+    counts = torch.from_numpy(stack.data[0].train[:1].astype(float))
+    mean = counts @ attention.values[0] / counts.sum()
+    model = model_of(stack, 0)
+    x = model.layer.norm1(model.embedding(sequences(counts.long())))
+    bias = stack.parameters["layer.self_attn.out_proj.bias"][0]
+    torch.testing.assert_close(model.layer.self_attn(x, x, x)[0], (mean + bias).expand_as(x))
 
 
 def test_layernorm_arm_is_torchs_layer_norm():

@@ -20,6 +20,7 @@ from lnattn.claims import (
     kamoda,
     kamoda_variance,
     listed,
+    normalisation,
     subwords,
     unselectable,
     verdicts,
@@ -42,7 +43,17 @@ from lnattn.claims.verdicts import (
 )
 from lnattn.errors import ResultError
 
-MODULES = (kamoda, kamoda_variance, brody, frames, subwords, distance, ablation, unselectable)
+MODULES = (
+    kamoda,
+    kamoda_variance,
+    brody,
+    frames,
+    subwords,
+    distance,
+    ablation,
+    unselectable,
+    normalisation,
+)
 
 
 @pytest.fixture

@@ -39,6 +39,7 @@
     ["S", "S: this book, on sub-words"],
     ["D", "D: this book, on distance"],
     ["U", "U: this book, on unselectable keys"],
+    ["N", "N: this book, on normalisation"],
   ];
 
   // The form: made here, because without the script it would do nothing.
@@ -80,7 +81,7 @@
   const RANK = VERDICTS.map(([name]) => name);
   const number = (one) => {
     const [, letter, digits] = text(one.row, 0).match(/^([A-Z])(\d+)/) || [];
-    return "KBRMSDU".indexOf(letter) * 1000 + Number(digits);
+    return "KBRMSDUN".indexOf(letter) * 1000 + Number(digits);
   };
   const compare = {
     claim: (a, b) => number(a) - number(b),

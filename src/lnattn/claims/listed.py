@@ -14,7 +14,7 @@ import yaml
 from lnattn.errors import ResultError
 from lnattn.paths import claims_file
 
-_ID = re.compile(r"[KBRMSDU][1-9][0-9]*")
+_ID = re.compile(r"[KBRMSDUN][1-9][0-9]*")
 _TEST = re.compile(r"tests/\w+\.py::test_\w+")
 
 #: First letter of an id -> where its claims come from, in a few words.
@@ -26,6 +26,7 @@ SOURCES = {
     "S": "this book, on sub-words",
     "D": "this book, on distance",
     "U": "this book, on unselectable keys",
+    "N": "this book, on normalisation",
 }
 
 
@@ -62,7 +63,7 @@ class Claim:
     @property
     def is_ours(self) -> bool:
         """Whether the book makes it, and no source does."""
-        return self.id[0] in "SDU"
+        return self.id[0] in "SDUN"
 
     @property
     def source(self) -> str:
@@ -133,7 +134,7 @@ def _claim(source: Path, number: int, item: Any) -> Claim:
             raise ResultError(f"{source}: claim number {number}: {key} must be text, not empty.")
     if not _ID.fullmatch(item["id"]):
         raise ResultError(
-            f"{source}: {item['id']!r} is not an id; use K, B, R, M or D and a number."
+            f"{source}: {item['id']!r} is not an id; use one of {', '.join(SOURCES)} and a number."
         )
     return Claim(**item)
 

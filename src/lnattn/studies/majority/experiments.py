@@ -3,21 +3,23 @@
 `MAIN` is the experiment of Brody et al. (2023, §4.1) with the arms that tell projection and norm
 apart. The others ask what its outcome depends on: the width, the learning rate and the initial
 scale, which part of attention's input has which norm, the authors' own schedule and data, and the
-vectors that keys are made orthogonal to (§5).
+vectors that keys are made orthogonal to (§5). The controls ask whether the projection matters at
+all, at equal norm and with each arm at its own best rate and scale.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from lnattn.errors import ShapeError
+from lnattn.errors import ResultError, ShapeError
 from lnattn.progress import progress_bar
 from lnattn.storage import provenance, read_json, write_result
+from lnattn.studies.majority.results import Experiment, best_in_sweep
 from lnattn.studies.majority.runs import Job, run_job
 from lnattn.studies.majority.task import AUTHORS
 from lnattn.studies.majority.training import MajorityPlan
@@ -34,11 +36,27 @@ THREE_D = MajorityPlan(
     epochs=10_000,
     evaluate_every=100,
 )
+#: The controls' runs, and the third of them that decides an arm's rate and scale.
+CONTROLLED = replace(SHORT, epochs=150, decay_epochs=None, evaluate_every=1)
+SWEPT = replace(CONTROLLED, epochs=50, decay_epochs=150, evaluate_every=5)
 #: The published comparison first, then what takes it apart.
 _ARMS = ("layernorm", "authors", "rms", "projection-small", "literal")
 _WIDTHS = (16, 3, 32)
 _RATES = (1e-3, 3e-3, 1e-2)
 _SCALES = (1.0, 8.0)
+_CONTROLS = (
+    "layernorm",
+    "rms",
+    "random-normal",
+    "learnt-normal",
+    "unnormalised",
+    "uniform-layernorm",
+    "uniform-rms",
+)
+_CONTROL_RATES = (3e-3, 1e-2, 3e-2, 6e-2)
+_CONTROL_SCALES = (0.5, 1.0, 2.0)
+#: Their own, so that what chose an arm's rate and scale says nothing about the ten runs with it.
+_SWEEP_SEEDS = (10, 11)
 
 
 def _main() -> list[Job]:
@@ -87,6 +105,27 @@ def _normals() -> list[Job]:
     return [_job(arm, SHORT, range(5)) for arm in arms]
 
 
+def _controls_sweep() -> list[Job]:
+    return [
+        _job(arm, replace(SWEPT, learning_rate=rate, initial_scale=scale), _SWEEP_SEEDS)
+        for arm in _CONTROLS
+        for rate in _CONTROL_RATES
+        for scale in _CONTROL_SCALES
+    ]
+
+
+def _controls(folder: Path) -> list[Job]:
+    if not (folder / "controls-sweep.json").is_file():
+        raise ResultError("'controls' takes its rates and scales from 'controls-sweep': run it.")
+    sweep = Experiment.read(folder, "controls-sweep")
+    chosen = [best_in_sweep(sweep, arm).plan for arm in _CONTROLS]
+    plans = [
+        replace(CONTROLLED, learning_rate=plan.learning_rate, initial_scale=plan.initial_scale)
+        for plan in chosen
+    ]
+    return [_job(arm, plan, range(10)) for arm, plan in zip(_CONTROLS, plans, strict=True)]
+
+
 def _job(arm: str, plan: MajorityPlan, seeds: Sequence[int]) -> Job:
     name = (
         f"{arm}, d {plan.d_model}, rate {plan.learning_rate:g}, scale {plan.initial_scale:g}, "
@@ -95,25 +134,39 @@ def _job(arm: str, plan: MajorityPlan, seeds: Sequence[int]) -> Job:
     return Job(name, arm, plan, tuple(seeds))
 
 
-#: Name → what it is and its jobs, most important first.
-EXPERIMENTS = {
-    "main": ("the paper's setting, five arms", _main),
-    "parts": ("which part of attention's input must be large", _parts),
-    "authors": ("the authors' schedule and way of drawing data", _authors),
-    "normals": ("keys orthogonal to another vector than 1, or to several", _normals),
-    "sweep": ("learning rates and initial scales", _sweep),
-    "three-d": ("three dimensions, as for Fig. 1a and 1b", _three_d),
-    "width": ("widths 3, 16 and 32", _width),
+def _planned(jobs: Callable[[], list[Job]]) -> Callable[[Path], list[Job]]:
+    return lambda folder: jobs()
+
+
+#: Name → what it is and its jobs, most important first, given the folder of what is frozen.
+EXPERIMENTS: Mapping[str, tuple[str, Callable[[Path], list[Job]]]] = {
+    "main": ("the paper's setting, five arms", _planned(_main)),
+    "parts": ("which part of attention's input must be large", _planned(_parts)),
+    "authors": ("the authors' schedule and way of drawing data", _planned(_authors)),
+    "normals": ("keys orthogonal to another vector than 1, or to several", _planned(_normals)),
+    "sweep": ("learning rates and initial scales", _planned(_sweep)),
+    "three-d": ("three dimensions, as for Fig. 1a and 1b", _planned(_three_d)),
+    "width": ("widths 3, 16 and 32", _planned(_width)),
+    "controls-sweep": ("rates and scales of the controls", _planned(_controls_sweep)),
+    "controls": ("controls of equal norm, each at its best rate and scale", _controls),
 }
 #: Arrays of a job that are frozen; the state of its optimiser is not.
 _FROZEN = ("epoch", "loss", "accuracy", "angle", "spread", "queries", "keys", "seconds")
 
 
-def jobs_of(experiment: str) -> list[Job]:
-    """The jobs of an experiment; an unknown name is one `ShapeError`."""
+def jobs_of(experiment: str, folder: Path | str) -> list[Job]:
+    """The jobs of an experiment; an unknown name is one `ShapeError`.
+
+    folder: of the frozen results; 'controls' reads there what 'controls-sweep' has chosen, and
+    without it is one `ResultError`.
+    """
+    _check(experiment)
+    return EXPERIMENTS[experiment][1](Path(folder))
+
+
+def _check(experiment: str) -> None:
     if experiment not in EXPERIMENTS:
         raise ShapeError(f"experiment {experiment!r} is not one of: {', '.join(EXPERIMENTS)}.")
-    return EXPERIMENTS[experiment][1]()
 
 
 def run_experiments(
@@ -131,13 +184,14 @@ def run_experiments(
     other lists of jobs than the paper's. Returns the records' paths.
     """
     folder = Path(folder)
-    planned = {name: (jobs or {}).get(name) or jobs_of(name) for name in names}
-    total = sum(job.plan.epochs * len(job.seeds) for listed in planned.values() for job in listed)
-    bar = progress_bar(
-        total=total, what="majority", unit=" epochs", disable=not progress, smoothing=0.02
-    )
+    for name in names:
+        _check(name)
+    bar = progress_bar(total=0, what="majority", unit=" epochs", disable=not progress)
     written = []
-    for name, listed in planned.items():
+    for name in names:
+        # Not before its turn: what one experiment plans may be what another has found.
+        listed = (jobs or {}).get(name) or jobs_of(name, folder)
+        bar.total += sum(job.plan.epochs * len(job.seeds) for job in listed)
         path = folder / f"{name}.json"
         if path.is_file() and read_json(path).get("jobs") == [job.record() for job in listed]:
             bar.update(sum(job.plan.epochs * len(job.seeds) for job in listed))

@@ -16,14 +16,18 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from lnattn.studies.majority.kernel import Weights, padded
-from lnattn.studies.majority.model import Arm
+from lnattn.studies.majority.model import DIRECTION, Arm
 
-#: The parameters that decide the classes' scores and values.
-HEAD = (
+_HEAD = (
     "embedding.weight",
     "layer.self_attn.in_proj_weight",
     "layer.self_attn.out_proj.weight",
 )
+
+
+def head_of(arm: Arm) -> tuple[str, ...]:
+    """The trained parameters that decide the classes' scores and values."""
+    return (*_HEAD, DIRECTION) if arm.direction == "learnt" else _HEAD
 
 
 class Layout(NamedTuple):
@@ -67,12 +71,16 @@ class Attention(NamedTuple):
 
 def attention_of(parameters: dict[str, Tensor], arm: Arm) -> Attention:
     """Queries, keys and values of every class. parameters: with a run axis (`Layout.views`)."""
-    y = arm.normalise(parameters["embedding.weight"])
+    direction = parameters.get(DIRECTION)
+    y = arm.normalise(
+        parameters["embedding.weight"], None if direction is None else direction[:, None]
+    )
     W_Q, W_K, W_V = parameters["layer.self_attn.in_proj_weight"].chunk(3, dim=1)
     of_scores, of_values = arm.score_inputs(y), arm.value_inputs(y)
     queries = of_scores @ W_Q.mT @ W_K / math.sqrt(y.shape[-1])
     values = of_values @ W_V.mT @ parameters["layer.self_attn.out_proj.weight"].mT
-    return Attention(y, queries, queries @ of_scores.mT, values)
+    scores = queries @ of_scores.mT
+    return Attention(y, queries, torch.zeros_like(scores) if arm.uniform else scores, values)
 
 
 def mixing_matrices(attention: Attention) -> Float[Tensor, "run classes column key"]:

@@ -27,9 +27,12 @@ class Arm:
 
     project: subtract the mean first. norm: 'sqrt' scales to norm √d, 'inverse' to norm 1/√d,
     'sigma' divides by the standard deviation σ of Eq. 2, which centres even when the numerator
-    does not. small: which of attention's inputs are d times smaller than `norm` makes them:
-    'none', 'scores' (queries and keys) or 'values'. others: how many vectors beside 1, orthogonal
-    to it and to each other, are projected along besides. title: its name in tables and figures.
+    does not; 'none' scales nothing. small: which of attention's inputs are d times smaller than
+    `norm` makes them: 'none', 'scores' (queries and keys) or 'values'. others: how many vectors
+    beside 1, orthogonal to it and to each other, are projected along besides. direction: a vector
+    of each run's own that is projected along: 'random' stays as it was drawn, 'learnt' is trained
+    from there. uniform: attention weighs all tokens alike, whatever queries and keys. title: its
+    name in tables and figures.
     """
 
     name: str
@@ -38,14 +41,26 @@ class Arm:
     norm: str
     small: str = "none"
     others: int = 0
+    direction: str = "none"
+    uniform: bool = False
 
-    def normalise(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        """Normalise the last axis; no ε, as in the authors' code."""
+    def normalise(
+        self, x: Float[Tensor, "*batch d"], direction: Float[Tensor, "*#batch d"] | None = None
+    ) -> Float[Tensor, "*batch d"]:
+        """Normalise the last axis; no ε, as in the authors' code.
+
+        direction: what is projected along, of any length, in arms that have one of their own.
+        """
         root = math.sqrt(x.shape[-1])
         kept = center(x) if self.project else x
         if self.others:
             normals = other_normals(x.shape[-1], self.others).to(x.dtype)
             kept = kept - kept @ normals.mT @ normals
+        if direction is not None:
+            along = direction / direction.norm(dim=-1, keepdim=True)
+            kept = kept - (kept * along).sum(dim=-1, keepdim=True) * along
+        if self.norm == "none":
+            return kept
         if self.norm == "sigma":
             return kept * (root / center(x).norm(dim=-1, keepdim=True))
         unit = kept / kept.norm(dim=-1, keepdim=True)
@@ -83,10 +98,17 @@ _LISTED = (
     Arm("other-normal", "orthogonal to one other vector, norm √d", False, "sqrt", others=1),
     Arm("three-normals", "orthogonal to 1 and two others, norm √d", True, "sqrt", others=2),
     Arm("five-normals", "orthogonal to 1 and four others, norm √d", True, "sqrt", others=4),
+    Arm("random-normal", "projection along a random vector", False, "sqrt", direction="random"),
+    Arm("learnt-normal", "projection along a learnt vector", False, "sqrt", direction="learnt"),
+    Arm("unnormalised", "no normalisation", False, "none"),
+    Arm("uniform-layernorm", "LayerNorm, attention uniform", True, "sqrt", uniform=True),
+    Arm("uniform-rms", "RMSNorm, attention uniform", False, "sqrt", uniform=True),
 )
-#: All arms by name; the first five are the experiment, the next two take its result apart, and the
-#: last three project along other vectors than 1 (§5).
+#: All arms by name; the first five are the experiment, the next two take its result apart, three
+#: project along other vectors than 1 (§5), and the last five are controls (`controls`).
 ARMS: Mapping[str, Arm] = {arm.name: arm for arm in _LISTED}
+#: The parameter that holds a run's own vector to project along.
+DIRECTION = "layer.norm1.direction"
 #: The five arms of the experiment.
 MAIN_ARMS: tuple[str, ...] = tuple(ARMS)[:5]
 
@@ -103,12 +125,29 @@ class InputNorm(nn.Module):
 
     eps = 0.0
 
-    def __init__(self, arm: Arm) -> None:
+    def __init__(self, arm: Arm, d_model: int) -> None:
         super().__init__()
         self.arm = arm
+        own = arm.direction != "none"
+        direction = nn.Parameter(torch.randn(d_model), arm.direction == "learnt") if own else None
+        self.register_parameter("direction", direction)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        return self.arm.normalise(x)
+        return self.arm.normalise(x, self.direction)
+
+
+class UniformAttention(nn.MultiheadAttention):
+    """Attention whose weights are all equal: every position gets the mean of the values."""
+
+    def forward(  # type: ignore[override]
+        self,
+        query: Float[Tensor, "batch length d"],
+        key: Float[Tensor, "batch length d"],
+        value: Float[Tensor, "batch length d"],
+        **_: object,
+    ) -> tuple[Float[Tensor, "batch length d"], None]:
+        W_V = self.in_proj_weight.chunk(3)[2]
+        return self.out_proj((value @ W_V.T).mean(dim=1, keepdim=True).expand_as(value)), None
 
 
 class MajorityTransformer(nn.Module):
@@ -124,7 +163,12 @@ class MajorityTransformer(nn.Module):
             raise ShapeError(f"arm {arm.name!r} has no equivalent in nn.TransformerEncoderLayer.")
         self.embedding = nn.Embedding(classes, d_model)
         self.layer = _encoder_layer(d_model)
-        self.layer.register_module("norm1", InputNorm(arm))
+        if arm.uniform:
+            attention = UniformAttention(d_model, num_heads=1, batch_first=True)
+            attention.register_parameter("in_proj_bias", None)
+            attention.load_state_dict(self.layer.self_attn.state_dict())
+            self.layer.register_module("self_attn", attention)
+        self.layer.register_module("norm1", InputNorm(arm, d_model))
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length classes"]:
         """Logits of the majority class, at every position."""
@@ -154,7 +198,12 @@ def _encoder_layer(d_model: int) -> nn.TransformerEncoderLayer:
 
 
 def initial_parameters(
-    seed: int, d_model: int = 8, classes: int = 20, scale: float = 1.0
+    seed: int,
+    d_model: int = 8,
+    classes: int = 20,
+    scale: float = 1.0,
+    *,
+    direction: bool = False,
 ) -> dict[str, Tensor]:
     """The model's parameters at the start, by name, float32; the same for every arm.
 
@@ -169,11 +218,14 @@ def initial_parameters(
         torch.manual_seed(seed)
         embedding = nn.Embedding(classes, d_model)
         layer = _encoder_layer(d_model)
+        drawn = torch.randn(d_model)
     found = {"embedding.weight": embedding.weight.detach()}
     for name, value in layer.named_parameters(prefix="layer"):
         if not name.startswith("layer.norm1."):
             found[name] = value.detach()
     found["layer.self_attn.in_proj_weight"] *= scale
+    if direction:
+        found[DIRECTION] = drawn
     return found
 
 

@@ -167,6 +167,18 @@ def slowdown(
     return ratio_of_medians(late, early)
 
 
+def best_in_sweep(sweep: Experiment, arm: str) -> Curves:
+    """The curves of an arm at the plan whose test accuracy is highest on the way.
+
+    By its mean over seeds and over the measured epochs after the start: high where a run learns
+    soon and much, and tied to no level. Of equal plans the first.
+    """
+    found = [curves for curves in sweep.curves if curves.arm == arm]
+    if not found:
+        raise ResultError(f"the sweep has no arm {arm!r}; it has {', '.join(sweep.arms)}.")
+    return max(found, key=lambda curves: float(curves.accuracy[:, 1:].mean()))
+
+
 def threshold_table(
     experiment: Experiment,
     titles: Mapping[str, str],

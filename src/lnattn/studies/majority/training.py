@@ -22,9 +22,9 @@ from torch import Tensor
 from lnattn.errors import ResultError, ShapeError
 from lnattn.numerics.threads import one_torch_thread
 from lnattn.studies.majority.head import (
-    HEAD,
     Attention,
     attention_of,
+    head_of,
     layout_of,
     mixing_matrices,
     weights_of,
@@ -125,10 +125,16 @@ class Stack:
         self.data = list(data) if data is not None else [plan.data(seed) for seed in seeds]
         self._labels = [(of.train_labels, of.test_labels) for of in self.data]
         starts = [
-            initial_parameters(seed, plan.d_model, plan.classes, plan.initial_scale)
+            initial_parameters(
+                seed,
+                plan.d_model,
+                plan.classes,
+                plan.initial_scale,
+                direction=arm.direction != "none",
+            )
             for seed in seeds
         ]
-        self.layout = layout_of(starts[0])
+        self.layout, self._head_names = layout_of(starts[0]), head_of(arm)
         rows = [torch.cat([value.flatten() for value in start.values()]) for start in starts]
         self.flat = torch.stack(rows).to(dtype).requires_grad_()
         self._gradient = self.flat.grad = torch.zeros_like(self.flat)
@@ -189,7 +195,7 @@ class Stack:
         of_head = torch.autograd.grad(mix, leaves, got["mix"][..., :classes])
         into = self._gradients
         self._gradient.zero_()
-        for name, gradient in zip(HEAD, of_head, strict=True):
+        for name, gradient in zip(self._head_names, of_head, strict=True):
             into[name] += gradient
         into["embedding.weight"] += got["start"] + got["embedding"][..., :d]
         into["layer.self_attn.out_proj.bias"] += got["start"].sum(dim=1)
@@ -212,7 +218,7 @@ class Stack:
         return self._run(examples, everything, weights, train=False)[:2]
 
     def _forward(self) -> tuple[list[Tensor], Tensor, Weights]:
-        """Copies of the parameters in `HEAD`, the mixing matrices with their graph down to these
+        """Copies of the parameters of `head_of`, the mixing matrices with their graph down to these
         copies, and all that the kernel reads.
         """
         parameters = self.parameters
@@ -226,8 +232,8 @@ class Stack:
         return leaves, mix, weights_of(parameters, mix)
 
     def _head(self, parameters: dict[str, Tensor]) -> tuple[list[Tensor], Attention]:
-        leaves = [parameters[name].detach().requires_grad_() for name in HEAD]
-        return leaves, attention_of(dict(zip(HEAD, leaves, strict=True)), self.arm)
+        leaves = {name: parameters[name].detach().requires_grad_() for name in self._head_names}
+        return list(leaves.values()), attention_of({**parameters, **leaves}, self.arm)
 
     def _run(
         self,

@@ -1,0 +1,99 @@
+"""The rules of the book's own claims on normalisation (chapters 10 and 11): results to verdicts.
+
+They take up what Brody et al. 2023 leave open, and were written, with their parameters in
+`book/claims.yml`, before any of the runs they judge. Runs of the chapters' earlier experiments,
+at other rates and with other arms, had been seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED, Case, Outcome, rule
+from lnattn.studies.majority.model import ARMS
+from lnattn.studies.majority.results import Estimate, Experiment, slowdown
+
+#: How N1 to N4 judge the ratios of two arms, or of several pairs.
+_SOONER = (
+    "until the shares of right answers {accuracies}, with 95 % bootstrap intervals over seeds, "
+    "each arm at the rate and scale that did best in its sweep. Holds if every interval lies above "
+    "1; in part if some lie above 1 and none below; fails if some lie below 1, or all reach from "
+    "1/{times:g} to {times:g} at most. Undecided otherwise, and with fewer than {runs} seeds."
+)
+
+
+@rule("By the ratio of median epochs, without projection over with it, " + _SOONER)
+def n1(case: Case, runs: Experiment) -> Outcome:
+    """N1, does the projection help at equal norm?"""
+    return _sooner(case, runs, (("rms", "layernorm"),))
+
+
+@rule("By the ratios of median epochs, with another vector over with 1, " + _SOONER)
+def n2(case: Case, runs: Experiment) -> Outcome:
+    """N2, does the direction of the projection matter?"""
+    others = ("random-normal", "learnt-normal")
+    return _sooner(case, runs, [(other, "layernorm") for other in others])
+
+
+@rule(
+    "By the ratios of median epochs, with uniform attention over without, for LayerNorm and for "
+    "RMSNorm, " + _SOONER
+)
+def n3(case: Case, runs: Experiment) -> Outcome:
+    """N3, does majority need attention that chooses?"""
+    return _sooner(case, runs, [(f"uniform-{norm}", norm) for norm in ("layernorm", "rms")])
+
+
+@rule("By the ratios of median epochs, without a norm over with LayerNorm and RMSNorm, " + _SOONER)
+def n4(case: Case, runs: Experiment) -> Outcome:
+    """N4, does the scaling matter?"""
+    return _sooner(case, runs, [("unnormalised", norm) for norm in ("layernorm", "rms")])
+
+
+def _sooner(case: Case, runs: Experiment, pairs: Sequence[tuple[str, str]]) -> Outcome:
+    """pairs: names of arms, the one that should be slower first."""
+    found = {
+        pair: {level: _ratio(runs, *pair, level) for level in case.accuracies} for pair in pairs
+    }
+    known = [one for ratios in found.values() for one in ratios.values() if one is not None]
+    seeds = min(len(runs.of(arm).seeds) for pair in pairs for arm in pair)
+    low = np.array([one.low for one in known])
+    high = np.array([one.high for one in known])
+    note = ""
+    if not known or seeds < case.runs:
+        verdict, note = UNDECIDED, f"{case.runs} seeds and runs that arrive would decide"
+    elif (low > 1).all():
+        verdict = HOLDS
+    elif (high < 1).any():
+        verdict = FAILS
+    elif (low > 1).any():
+        verdict = HOLDS_IN_PART
+    elif (high <= case.times).all() and (low >= 1 / case.times).all():
+        verdict = FAILS
+    else:
+        verdict, note = UNDECIDED, "more seeds would narrow the intervals"
+    shown = "; ".join(
+        f"{ARMS[slow].title} over {ARMS[fast].title}: "
+        + ", ".join(
+            f"{'neither arrives' if one is None else one} at {level:.0%}"
+            for level, one in ratios.items()
+        )
+        for (slow, fast), ratios in found.items()
+    )
+    values = {
+        f"{slow} over {fast} at {level:.0%}": one.value if np.isfinite(one.value) else str(one)
+        for (slow, fast), ratios in found.items()
+        for level, one in ratios.items()
+        if one is not None
+    }
+    return Outcome(verdict, f"{shown} ({seeds} seeds)", values, note)
+
+
+def _ratio(runs: Experiment, slow: str, fast: str, level: float) -> Estimate | None:
+    """The slowdown; 0 where only the arm that should be slower arrives, None where neither does."""
+    found = slowdown(runs, slow, fast, accuracy=level)
+    if found is None and slowdown(runs, fast, slow, accuracy=level) is not None:
+        return Estimate(0.0, 0.0, 0.0)
+    return found

@@ -1,0 +1,99 @@
+"""The rules on normalisation on made-up results: that hold, hold in part, fail, and decide not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lnattn.claims import normalisation
+from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
+from lnattn.studies.majority.results import Curves, Experiment
+from lnattn.studies.majority.training import MajorityPlan
+
+MODEL = "trained here"
+STEADY = [100.0] * 10
+SLOWER = [200.0, 205, 195, 200, 202, 198, 200, 204, 196, 200]
+FASTER = [50.0, 52, 48, 50, 51, 49, 50, 53, 47, 50]
+WIDE = [40.0, 250] * 5
+
+
+def curves(arm: str, pace: list[float], stops_at: float = 1.0) -> Curves:
+    """Runs whose accuracy is 1 − exp(−epoch / pace), up to a ceiling."""
+    epoch = np.arange(1001)
+    accuracy = np.minimum(1 - np.exp(-epoch / np.array(pace)[:, None]), stops_at)
+    nothing = np.zeros((len(pace), 3, 2))
+    return Curves(
+        arm=arm,
+        plan=MajorityPlan(),
+        seeds=tuple(range(len(pace))),
+        epoch=epoch,
+        **dict.fromkeys(("loss", "accuracy", "angle", "spread"), accuracy),
+        queries=nothing,
+        keys=nothing,
+    )
+
+
+def runs(**paces) -> Experiment:
+    """Arms by name, with _ for -: a list of paces, or (paces, the highest accuracy)."""
+    arms = ((name.replace("_", "-"), pace) for name, pace in paces.items())
+    return Experiment(
+        tuple(curves(a, *p) if isinstance(p, tuple) else curves(a, p) for a, p in arms), {}
+    )
+
+
+@pytest.mark.parametrize(
+    ("without", "expected"),
+    [
+        (SLOWER, HOLDS),
+        (FASTER, FAILS),
+        (STEADY, FAILS),  # the same, and known to be
+        (WIDE, UNDECIDED),
+        (SLOWER[:9], UNDECIDED),
+        ((STEADY, 0.85), HOLDS_IN_PART),  # as fast to 80 %, and never at 90 %
+        ((FASTER, 0.85), FAILS),  # sooner at one level and later at another
+    ],
+)
+def test_n1(without, expected):
+    found = normalisation.n1(runs(layernorm=STEADY, rms=without), model=MODEL)
+    assert found.verdict == expected
+    assert "1/1.25 to 1.25" in found.rule
+    assert (found.verdict == UNDECIDED) == bool(found.note)
+    assert f"{'9' if without == SLOWER[:9] else '10'} seeds" in found.words
+
+
+def test_a_level_that_only_the_arm_without_reaches_speaks_against_the_claim():
+    found = normalisation.n1(runs(layernorm=(STEADY, 0.92), rms=STEADY), model=MODEL)
+    assert found.verdict == FAILS
+    assert found.values["rms over layernorm at 95%"] == 0
+    assert found.values["rms over layernorm at 90%"] == pytest.approx(1)
+
+
+def test_a_level_that_nobody_reaches_says_nothing():
+    found = normalisation.n1(runs(layernorm=(STEADY, 0.92), rms=(SLOWER, 0.91)), model=MODEL)
+    assert found.verdict == HOLDS
+    assert "neither arrives at 95%" in found.words
+    assert set(found.values) == {"rms over layernorm at 80%", "rms over layernorm at 90%"}
+    never = normalisation.n1(runs(layernorm=(STEADY, 0.5), rms=(STEADY, 0.5)), model=MODEL)
+    assert never.verdict == UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("rule", "pairs"),
+    [
+        (normalisation.n2, {"random-normal": "layernorm", "learnt-normal": "layernorm"}),
+        (normalisation.n3, {"uniform-layernorm": "layernorm", "uniform-rms": "rms"}),
+        (normalisation.n4, {"unnormalised": "rms"}),
+    ],
+)
+def test_the_other_rules_ask_all_their_pairs(rule, pairs):
+    names = {"layernorm", "rms", *pairs}
+
+    def asked(changed: dict[str, list[float]]) -> str:
+        paces = {name.replace("-", "_"): changed.get(name, STEADY) for name in names}
+        return rule(runs(**paces), model=MODEL).verdict
+
+    assert asked(dict.fromkeys(pairs, SLOWER)) == HOLDS
+    assert asked({}) == FAILS
+    first, *others = pairs
+    assert asked({first: SLOWER}) == (HOLDS_IN_PART if others else HOLDS)
+    assert asked({first: FASTER}) == FAILS

@@ -230,12 +230,12 @@ def test_controls_are_planned_from_their_sweep(tmp_path):
     with pytest.raises(ResultError, match="takes its rates and scales from 'controls-sweep'"):
         majority_experiments.jobs_of("controls", tmp_path)
     sweep = majority_experiments.jobs_of("controls-sweep", tmp_path)
-    assert len(sweep) == 7 * 4 * 3
+    assert len(sweep) == 7 * 3 * 3
     assert all(job.plan.steps_per_epoch() == 14 for job in sweep)
     arrays = {}
     for number, job in enumerate(sweep):
         # The higher the number the better at the end; on the way, every arm's second is best.
-        best = number % 12 == 1
+        best = number % 9 == 1
         accuracy = np.array([[0.9, 0.8 if best else 0.1, 0.5 + number / 1000]] * 2)
         points = {"loss": accuracy, "accuracy": accuracy, "angle": accuracy, "spread": accuracy}
         shapes = {"queries": np.zeros((2, 3, 2)), "keys": np.zeros((2, 3, 2))}

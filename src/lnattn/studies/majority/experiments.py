@@ -36,9 +36,9 @@ THREE_D = MajorityPlan(
     epochs=10_000,
     evaluate_every=100,
 )
-#: The controls' runs, and the third of them that decides an arm's rate and scale.
-CONTROLLED = replace(SHORT, epochs=150, decay_epochs=None, evaluate_every=1)
-SWEPT = replace(CONTROLLED, epochs=50, decay_epochs=150, evaluate_every=5)
+#: The controls' runs, and the beginning of them that decides an arm's rate and scale.
+CONTROLLED = replace(SHORT, epochs=100, decay_epochs=None, evaluate_every=1)
+SWEPT = replace(CONTROLLED, epochs=30, decay_epochs=100, evaluate_every=3)
 #: The published comparison first, then what takes it apart.
 _ARMS = ("layernorm", "authors", "rms", "projection-small", "literal")
 _WIDTHS = (16, 3, 32)
@@ -53,7 +53,7 @@ _CONTROLS = (
     "uniform-layernorm",
     "uniform-rms",
 )
-_CONTROL_RATES = (3e-3, 1e-2, 3e-2, 6e-2)
+_CONTROL_RATES = (3e-3, 1e-2, 3e-2)
 _CONTROL_SCALES = (0.5, 1.0, 2.0)
 #: Their own, so that what chose an arm's rate and scale says nothing about the ten runs with it.
 _SWEEP_SEEDS = (10, 11)

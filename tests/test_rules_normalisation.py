@@ -9,6 +9,7 @@ from lnattn.claims import normalisation
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
 from lnattn.studies.majority.results import Curves, Experiment
 from lnattn.studies.majority.training import MajorityPlan
+from lnattn.studies.selectability.sentiment import Sentiment
 
 MODEL = "trained here"
 STEADY = [100.0] * 10
@@ -97,3 +98,65 @@ def test_the_other_rules_ask_all_their_pairs(rule, pairs):
     first, *others = pairs
     assert asked({first: SLOWER}) == (HOLDS_IN_PART if others else HOLDS)
     assert asked({first: FASTER}) == FAILS
+
+
+# --- the words of sentences -----------------------------------------------------------------------
+
+
+def classifiers(extra=(0.0, 0.0), right=(0.8, 0.8, 0.8), seeds: int = 5, types: int = 1200):
+    """Half of the types decide; they are lost more often by `extra` in the arms without scaling."""
+    rng = np.random.default_rng(0)
+    decides = np.arange(types) % 2 == 0
+    of_word = np.repeat(np.arange(types), 6)
+    chance = 0.1 + np.multiply.outer([0.0, *extra], decides)
+    sentences = rng.random((1, seeds, 4000))
+    return Sentiment(
+        right=sentences < np.array(right)[:, None, None],
+        unselectable=rng.random((3, seeds, len(of_word))) < chance[:, None, of_word],
+        by_layer=np.zeros((3, seeds, 4)),
+        held_back=np.zeros((3, 3)),
+        sentence=of_word,
+        type=of_word,
+        count=np.full(types, 40),
+        positive=np.where(decides, 38, 20),
+        record={
+            "arms": ["full", "no-scaling", "none"],
+            "positive_share": 0.6,
+            "positive_share_of_training": 0.5,
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"extra": (0.1, 0.1)}, HOLDS),
+        ({"extra": (0.0, 0.1)}, HOLDS_IN_PART),
+        ({}, FAILS),
+        ({"extra": (-0.08, -0.08)}, FAILS),
+        ({"types": 40}, UNDECIDED),  # too few words to tell
+        ({"extra": (0.1, 0.1), "seeds": 4}, UNDECIDED),
+    ],
+)
+def test_n5(given, expected):
+    found = normalisation.n5(classifiers(**given), model=MODEL)
+    assert found.verdict == expected
+    assert (found.verdict == UNDECIDED) == bool(found.note)
+    assert set(found.values) == {"difference, no-scaling", "difference, none"}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"right": (0.85, 0.8, 0.75)}, HOLDS),
+        ({"right": (0.85, 0.85, 0.75)}, HOLDS_IN_PART),
+        ({"right": (0.8, 0.8, 0.85)}, FAILS),
+        ({"right": (0.59, 0.55, 0.55)}, UNDECIDED),  # no better than the more frequent label
+        ({"right": (0.85, 0.8, 0.75), "seeds": 4}, UNDECIDED),
+    ],
+)
+def test_n6(given, expected):
+    found = normalisation.n6(classifiers(**given), model=MODEL)
+    assert found.verdict == expected
+    assert found.values["majority"] == 0.6
+    assert "the more frequent label: 60.0%" in found.words

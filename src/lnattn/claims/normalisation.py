@@ -14,6 +14,8 @@ import numpy as np
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED, Case, Outcome, rule
 from lnattn.studies.majority.model import ARMS
 from lnattn.studies.majority.results import Estimate, Experiment, slowdown
+from lnattn.studies.selectability.exposure import exposure, lead
+from lnattn.studies.selectability.sentiment import Sentiment
 
 #: How N1 to N4 judge the ratios of two arms, or of several pairs.
 _SOONER = (
@@ -97,3 +99,87 @@ def _ratio(runs: Experiment, slow: str, fast: str, level: float) -> Estimate | N
     if found is None and slowdown(runs, fast, slow, accuracy=level) is not None:
         return Estimate(0.0, 0.0, 0.0)
     return found
+
+
+# --- the words of sentences -----------------------------------------------------------------------
+
+#: The classifiers whose keys can be unselectable.
+_UNSCALED = {"no-scaling": "without scaling", "none": "without LayerNorms"}
+
+
+@rule(
+    "Words of at least {least} training sentences decide if the share of positive ones among these "
+    "is {decides:g} standard errors or more from that of all sentences, and are neutral if less "
+    "than {neutral:g}. In bins of doubling frequency: the share of the deciding words' occurrences "
+    "in the validation sentences that are unselectable in some layer, minus that of the neutral "
+    "ones'; mean over seeds. Holds if with both classifiers, without scaling and without "
+    "LayerNorms, it is above 0 with p < {p:g}, the words dealt anew within bins, and a 95 % "
+    "bootstrap interval over words and seeds above 0; in part if with one; fails if both intervals "
+    "end below {much:.0%}. Undecided otherwise, and with fewer than {runs} seeds."
+)
+def n5(case: Case, found: Sentiment) -> Outcome:
+    """N5, are deciding words more exposed?"""
+    of = {
+        arm: exposure(found, arm, least=case.least, decides=case.decides, neutral=case.neutral)
+        for arm in _UNSCALED
+    }
+    above = [one.low > 0 and one.p < case.p for one in of.values()]
+    seeds, note = found.right.shape[1], ""
+    if seeds < case.runs:
+        verdict, note = UNDECIDED, f"{case.runs} seeds or more would decide"
+    elif any(above):
+        verdict = HOLDS if all(above) else HOLDS_IN_PART
+    elif all(one.high < case.much for one in of.values()):
+        verdict = FAILS
+    else:
+        verdict, note = UNDECIDED, "more sentences would narrow the intervals"
+    shown = "; ".join(
+        f"{_UNSCALED[arm]} {one.rates[0]:.1%} of deciding and {one.rates[1]:.1%} of neutral words, "
+        f"{_points(one.difference, one.low, one.high)}, p = {one.p:.2g}"
+        for arm, one in of.items()
+    )
+    types = next(iter(of.values())).types
+    return Outcome(
+        verdict,
+        f"{shown} ({types[0]} and {types[1]} words, {seeds} seeds)",
+        {f"difference, {arm}": one.difference for arm, one in of.items()},
+        note,
+    )
+
+
+@rule(
+    "By the share of right answers on the validation sentences, with LayerNorms minus without, "
+    "each arm at the best of {rates} rates on training sentences held back; mean over seeds with a "
+    "95 % bootstrap interval over sentences and seeds. Holds if it lies above 0 both against no "
+    "scaling and against no LayerNorms; in part if against one; fails if against neither. "
+    "Undecided if against neither while an interval reaches beyond {much:.0%}, with fewer than "
+    "{runs} seeds, or if no arm is above the more frequent label."
+)
+def n6(case: Case, found: Sentiment) -> Outcome:
+    """N6, does the classifier need the scaling?"""
+    leads = {arm: lead(found, "full", arm) for arm in _UNSCALED}
+    above = [low > 0 for _, low, _ in leads.values()]
+    right = {arm: float(found.right[found.of(arm)].mean()) for arm in ("full", *_UNSCALED)}
+    seeds, note = found.right.shape[1], ""
+    if seeds < case.runs or max(right.values()) <= found.majority:
+        verdict, note = UNDECIDED, f"{case.runs} seeds of models that learn would decide"
+    elif any(above):
+        verdict = HOLDS if all(above) else HOLDS_IN_PART
+    elif any(high > case.much for _, _, high in leads.values()):
+        verdict, note = UNDECIDED, "more sentences or seeds would narrow the intervals"
+    else:
+        verdict = FAILS
+    shown = "; ".join(
+        f"{_UNSCALED[arm]} {right[arm]:.1%}, {_points(*one)}" for arm, one in leads.items()
+    )
+    return Outcome(
+        verdict,
+        f"with LayerNorms {right['full']:.1%} right (the more frequent label: {found.majority:.1%})"
+        f", {shown} ({seeds} seeds)",
+        {**right, "majority": found.majority},
+        note,
+    )
+
+
+def _points(value: float, low: float, high: float) -> str:
+    return f"{100 * value:+.1f} points ({100 * low:+.1f} to {100 * high:+.1f})"

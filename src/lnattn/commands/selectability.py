@@ -5,6 +5,7 @@ train     train one arm of the language-model experiment, resumably
 evaluate  decide all keys of trained arms on a text, and freeze the result
 table-1   the papers' Table 1 on random windows, exactly and by their search
 words     mark the words of a treebank's sentences that no query of a trained arm can select
+sentiment classifiers of a treebank's sentences, and the words that no query of theirs can select
 lengths   how long the documents of a text are in GPT-2's tokens (its vocab.json and merges.txt)
 """
 
@@ -25,9 +26,10 @@ EXAMPLES = """examples:
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
   lnattn selectable table-1 runs/d8-no-scaling-s? --text contexts.jsonl --windows 100 --out DIR
+  lnattn selectable sentiment sst2_train.tsv sst2_dev.tsv --out data/results/selectability
 """
 
-TASKS = ["keys", "train", "evaluate", "table-1", "words", "lengths"]
+TASKS = ["keys", "train", "evaluate", "table-1", "words", "sentiment", "lengths"]
 #: Options of `train` that replace the paper's shape (`unselectable_lm.PAPER_SHAPE`).
 PLAN = {
     "d_model": (int, "width (default: the paper's 8)"),
@@ -41,7 +43,7 @@ PLAN = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("input", nargs="*", help="a .npy file, texts, runs, or a model")
+    parser.add_argument("input", nargs="*", help="a .npy file, texts, runs, or a treebank")
     parser.add_argument("--out", metavar="FOLDER", help="where to write what is frozen")
     parser.add_argument("--loose", action="store_true", help="keys: copies count as one key")
     parser.add_argument("--exact", action="store_true", help="keys: verify in rational numbers")
@@ -50,11 +52,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--arm", default="no-scaling", help="train: full, no-scaling, no-projection"
     )
-    parser.add_argument("--quiet", action="store_true", help="train: no progress bar")
+    parser.add_argument("--quiet", action="store_true", help="no progress bar")
     for name, (kind, meaning) in PLAN.items():
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=kind, metavar="N", help=f"train: {meaning}")
-    parser.add_argument("--text", metavar="FILE", help="the text to read (not of keys, train)")
+    parser.add_argument(
+        "--text", metavar="FILE", help="the text to read (not of keys, train, sentiment)"
+    )
     parser.add_argument("--windows", type=int, default=24, help="windows of the text (default: 24)")
     parser.add_argument(
         "--searched", type=int, default=2, help="on how many to search as the papers do"
@@ -66,7 +70,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.csv and args.task != "keys":
         raise ResultError(f"{args.task} prints no table; --csv goes with keys.")
-    tasks = (_keys, _train, _evaluate, _table_1, _words, _lengths)
+    tasks = (_keys, _train, _evaluate, _table_1, _words, _sentiment, _lengths)
     dict(zip(TASKS, tasks, strict=True))[args.task](args)
 
 
@@ -182,6 +186,19 @@ def _words(args: argparse.Namespace) -> None:
 
     run, text = _one(args.input, "the folder of a trained arm"), _needed(args.text, "--text")
     _written(freeze_words(run, text, data_folder() / "book-gpt2", _needed(args.out, "--out")), args)
+
+
+def _sentiment(args: argparse.Namespace) -> None:
+    from lnattn.errors import ResultError
+    from lnattn.studies.selectability.sentiment import freeze_sentiment
+
+    if len(args.input) != 2:
+        raise ResultError(
+            f"sentiment needs two files, to train on and to ask, and {len(args.input)} were given."
+        )
+    train, dev = args.input
+    out = _needed(args.out, "--out")
+    _written(freeze_sentiment(train, dev, out, progress=not args.quiet), args)
 
 
 def _lengths(args: argparse.Namespace) -> None:

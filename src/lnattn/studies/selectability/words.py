@@ -62,13 +62,19 @@ def unselectable_tokens(
     return np.stack([~selectability(layer).selectable for layer in keys])
 
 
-def treebank_sentences(path: Path | str) -> list[str]:
-    """The column `sentence` of a tab-separated file; `CorpusError` where there is none."""
+def treebank_rows(path: Path | str, *columns: str) -> list[dict[str, str]]:
+    """The rows of a tab-separated file; `CorpusError` where it lacks one of these columns."""
     with Path(path).open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-        if "sentence" not in (rows.fieldnames or ()):
-            raise CorpusError(f"{path} has no column 'sentence'; give the treebank's TSV.")
-        return [row["sentence"].strip() for row in rows]
+        missing = [column for column in columns if column not in (rows.fieldnames or ())]
+        if missing:
+            raise CorpusError(f"{path} has no column {missing[0]!r}; give the treebank's TSV.")
+        return list(rows)
+
+
+def treebank_sentences(path: Path | str) -> list[str]:
+    """The column `sentence` of a tab-separated file; `CorpusError` where there is none."""
+    return [row["sentence"].strip() for row in treebank_rows(path, "sentence")]
 
 
 def freeze_words(

@@ -217,7 +217,7 @@ def test_planned_experiments():
     assert {job.plan for job in main} == {MajorityPlan()}
     runs = {(job.arm, seed) for job in main for seed in job.seeds}
     assert runs == {(name, seed) for name in MAIN_ARMS for seed in range(10)}
-    for name in set(majority_experiments.EXPERIMENTS) - {"controls"}:
+    for name in set(majority_experiments.EXPERIMENTS) - {"controls", "controls-higher"}:
         jobs = majority_experiments.jobs_of(name, folder)
         assert len({job.name for job in jobs}) == len(jobs)
         assert len({job.file_name for job in jobs}) == len(jobs)
@@ -225,34 +225,49 @@ def test_planned_experiments():
         majority_experiments.jobs_of("depth", folder)
 
 
-def test_controls_are_planned_from_their_sweep(tmp_path):
+def test_controls_are_planned_from_their_sweeps(tmp_path):
     """Each arm's rate and scale are those that did best on the way; seeds are not shared."""
-    with pytest.raises(ResultError, match="takes its rates and scales from 'controls-sweep'"):
+    with pytest.raises(ResultError, match="controls-sweep"):
         majority_experiments.jobs_of("controls", tmp_path)
-    sweep = majority_experiments.jobs_of("controls-sweep", tmp_path)
-    assert len(sweep) == 7 * 3 * 3
-    assert all(job.plan.steps_per_epoch() == 14 for job in sweep)
-    arrays = {}
-    for number, job in enumerate(sweep):
-        # The higher the number the better at the end; on the way, every arm's second is best.
-        best = number % 9 == 1
-        accuracy = np.array([[0.9, 0.8 if best else 0.1, 0.5 + number / 1000]] * 2)
-        points = {"loss": accuracy, "accuracy": accuracy, "angle": accuracy, "spread": accuracy}
-        shapes = {"queries": np.zeros((2, 3, 2)), "keys": np.zeros((2, 3, 2))}
-        own = {"epoch": np.arange(3), **points, **shapes}
-        arrays.update({f"{job.name}/{key}": value for key, value in own.items()})
-    record = {"jobs": [job.record() for job in sweep]}
-    write_result(tmp_path, "controls-sweep", arrays, record)
+    first = made_up_sweep(tmp_path, "controls-sweep", best=1)
+    assert len(first) == 7 * 3 * 3
+    higher = made_up_sweep(tmp_path, "controls-higher", best=None)
+    assert {(job.arm, job.plan.initial_scale) for job in higher} == {
+        (job.arm, 1.0) for job in first
+    }
     planned = majority_experiments.jobs_of("controls", tmp_path)
-    assert [job.arm for job in planned] == list(dict.fromkeys(job.arm for job in sweep))
+    assert [job.arm for job in planned] == list(dict.fromkeys(job.arm for job in first))
     for job in planned:
         assert (job.plan.learning_rate, job.plan.initial_scale) == (3e-3, 1.0)
         assert job.seeds == tuple(range(10))
-        assert not set(job.seeds) & set(sweep[0].seeds)
+        assert not set(job.seeds) & {seed for one in (*first, *higher) for seed in one.seeds}
         # The sweep is the beginning of the same run: its rate decays as the long one's.
-        assert sweep[0].plan.decay_epochs == job.plan.epochs
+        assert first[0].plan.decay_epochs == job.plan.epochs
+        assert first[0].plan.batch == job.plan.batch
+    made_up_sweep(tmp_path, "controls-higher", best=1)
+    rates = {job.plan.learning_rate for job in majority_experiments.jobs_of("controls", tmp_path)}
+    assert rates == {1e-1}
     with pytest.raises(ResultError, match="the sweep has no arm 'authors'"):
         best_in_sweep(Experiment.read(tmp_path, "controls-sweep"), "authors")
+
+
+def made_up_sweep(folder: Path, name: str, best: int | None) -> list[Job]:
+    """A frozen sweep in which, of each arm's jobs, the one of this number is best on the way.
+
+    At the end later ones are: that is not what is asked.
+    """
+    jobs = majority_experiments.jobs_of(name, folder)
+    of_arm = len(jobs) // 7
+    arrays = {}
+    for number, job in enumerate(jobs):
+        middle = 0.1 if number % of_arm != best else 0.8 if name == "controls-sweep" else 0.85
+        accuracy = np.array([[0.9, middle, 0.3 + number / 1000]] * 2)
+        curves = dict.fromkeys(("loss", "accuracy", "angle", "spread"), accuracy)
+        vectors = dict.fromkeys(("queries", "keys"), np.zeros((2, 3, 2)))
+        own = {"epoch": np.arange(3), **curves, **vectors}
+        arrays.update({f"{job.name}/{key}": value for key, value in own.items()})
+    write_result(folder, name, arrays, {"jobs": [job.record() for job in jobs]})
+    return jobs
 
 
 def curves_with(accuracy: list[list[float]]) -> Curves:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lnattn.errors import ResultError, ShapeError
+from lnattn.errors import ShapeError
 from lnattn.progress import progress_bar
 from lnattn.storage import provenance, read_json, write_result
 from lnattn.studies.majority.results import Experiment, best_in_sweep
@@ -54,7 +54,10 @@ _CONTROLS = (
     "uniform-rms",
 )
 _CONTROL_RATES = (3e-3, 1e-2, 3e-2)
+_HIGHER_RATES = (6e-2, 1e-1)
 _CONTROL_SCALES = (0.5, 1.0, 2.0)
+#: What the controls take their rates and scales from.
+SWEEPS = ("controls-sweep", "controls-higher")
 #: Their own, so that what chose an arm's rate and scale says nothing about the ten runs with it.
 _SWEEP_SEEDS = (10, 11)
 
@@ -114,16 +117,27 @@ def _controls_sweep() -> list[Job]:
     ]
 
 
-def _controls(folder: Path) -> list[Job]:
-    if not (folder / "controls-sweep.json").is_file():
-        raise ResultError("'controls' takes its rates and scales from 'controls-sweep': run it.")
+def _controls_higher(folder: Path) -> list[Job]:
+    """Higher rates at each arm's best scale: the first sweep's best rates were its highest."""
     sweep = Experiment.read(folder, "controls-sweep")
-    chosen = [best_in_sweep(sweep, arm).plan for arm in _CONTROLS]
-    plans = [
-        replace(CONTROLLED, learning_rate=plan.learning_rate, initial_scale=plan.initial_scale)
-        for plan in chosen
+    scales = {arm: best_in_sweep(sweep, arm).plan.initial_scale for arm in _CONTROLS}
+    return [
+        _job(arm, replace(SWEPT, learning_rate=rate, initial_scale=scales[arm]), _SWEEP_SEEDS)
+        for arm in _CONTROLS
+        for rate in _HIGHER_RATES
     ]
-    return [_job(arm, plan, range(10)) for arm, plan in zip(_CONTROLS, plans, strict=True)]
+
+
+def _controls(folder: Path) -> list[Job]:
+    swept = [Experiment.read(folder, name).curves for name in SWEEPS]
+    sweep = Experiment(sum(swept, ()), {})
+    plans = {}
+    for arm in _CONTROLS:
+        best = best_in_sweep(sweep, arm).plan
+        plans[arm] = replace(
+            CONTROLLED, learning_rate=best.learning_rate, initial_scale=best.initial_scale
+        )
+    return [_job(arm, plan, range(10)) for arm, plan in plans.items()]
 
 
 def _job(arm: str, plan: MajorityPlan, seeds: Sequence[int]) -> Job:
@@ -148,6 +162,7 @@ EXPERIMENTS: Mapping[str, tuple[str, Callable[[Path], list[Job]]]] = {
     "three-d": ("three dimensions, as for Fig. 1a and 1b", _planned(_three_d)),
     "width": ("widths 3, 16 and 32", _planned(_width)),
     "controls-sweep": ("rates and scales of the controls", _planned(_controls_sweep)),
+    "controls-higher": ("higher rates of the controls", _controls_higher),
     "controls": ("controls of equal norm, each at its best rate and scale", _controls),
 }
 #: Arrays of a job that are frozen; the state of its optimiser is not.
@@ -157,8 +172,8 @@ _FROZEN = ("epoch", "loss", "accuracy", "angle", "spread", "queries", "keys", "s
 def jobs_of(experiment: str, folder: Path | str) -> list[Job]:
     """The jobs of an experiment; an unknown name is one `ShapeError`.
 
-    folder: of the frozen results; 'controls' reads there what 'controls-sweep' has chosen, and
-    without it is one `ResultError`.
+    folder: of the frozen results. 'controls' reads there what its sweeps have found, and the second
+    sweep what the first has; without that it is one `ResultError`.
     """
     _check(experiment)
     return EXPERIMENTS[experiment][1](Path(folder))

@@ -22,6 +22,7 @@ from lnattn.studies.majority.results import Experiment
 from lnattn.studies.position.without_tokens import PositionOnly
 from lnattn.studies.selectability import evaluation, first_layers, words
 from lnattn.studies.selectability.layers import LayerVerdicts
+from lnattn.studies.selectability.sentiment import Sentiment
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ KINDS = (
     ),
     _selectable("lengths", evaluation.read_lengths, "lengths GPT2_FILES --text SQUAD"),
     _selectable("words", lambda folder, _: words.frozen_words(folder), "words RUN --text SST2"),
+    _selectable("sentiment", Sentiment.read, "sentiment SST2_TRAIN SST2"),
     Kind(
         "majority/*.json",
         Experiment.read,

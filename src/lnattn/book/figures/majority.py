@@ -33,6 +33,11 @@ LOOKS: Mapping[str, tuple[str, str]] = {
     "literal": (PURPLE, ":"),
     "small-scores": (GREY, "-."),
     "small-values": (BLACK, "-."),
+    "random-normal": (ORANGE, "-."),
+    "learnt-normal": (PURPLE, "-."),
+    "unnormalised": (VERMILION, ":"),
+    "uniform-layernorm": (BLUE, ":"),
+    "uniform-rms": (GREEN, ":"),
 }
 #: Short names for legends.
 SHORT: Mapping[str, str] = {
@@ -43,6 +48,11 @@ SHORT: Mapping[str, str] = {
     "literal": "no projection, x/σ(x)",
     "small-scores": "no proj., √d, but q and k 1/√d",
     "small-values": "no proj., √d, but v 1/√d",
+    "random-normal": "along a random vector",
+    "learnt-normal": "along a learnt vector",
+    "unnormalised": "no normalisation",
+    "uniform-layernorm": "LayerNorm, uniform",
+    "uniform-rms": "RMSNorm, uniform",
 }
 _LABELS = {
     "loss": "training loss\n(nats a position)",
@@ -198,24 +208,33 @@ def _plane_and_ones(axes: Axes3D, size: float) -> None:
 def arrival(
     panels: Mapping[str, Sequence[Curves]],
     *,
-    accuracy: float,
+    accuracy: float | Sequence[float],
     columns: int = 2,
+    epochs: tuple[int, int] = (8, 500),
 ) -> Figure:
     """Epochs to a test accuracy: a row of dots for every arm, one dot a run, one panel a setting.
 
-    Runs that never arrive are drawn as crosses at the right edge.
+    accuracy: one for all panels, or one for each; epochs: the ends of the axis. Runs that never
+    arrive are drawn as crosses at the right edge.
     """
     columns = min(columns, len(panels))
     rows = -(-len(panels) // columns)
+    longest = max(map(len, panels.values()))
     figure, grid = plt.subplots(
-        rows, columns, figsize=(WIDTH, 0.9 + 1.45 * rows), sharex=True, sharey=True, squeeze=False
+        rows,
+        columns,
+        figsize=(WIDTH, 0.9 + max(1.45, 0.3 * longest) * rows),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
     )
     for ax in grid.flat[len(panels) :]:
         ax.set_visible(False)
-    for ax, (title, listed) in zip(grid.flat, panels.items(), strict=False):
+    levels = np.broadcast_to(accuracy, len(panels)).tolist()
+    for ax, (title, listed), level in zip(grid.flat, panels.items(), levels, strict=False):
         for row, curves in enumerate(listed):
             colour, _ = LOOKS[curves.arm]
-            found = epochs_to(curves, accuracy=accuracy)
+            found = epochs_to(curves, accuracy=level)
             late = int(curves.epoch[-1]) * 1.35
             arrived = np.isfinite(found)
             ax.plot(found[arrived], np.full(arrived.sum(), row), "o", color=colour, alpha=0.75)
@@ -224,11 +243,14 @@ def arrival(
             )
         ax.set_title(title, fontsize=SMALL)
         ax.set_xscale("log")
-        ax.set_xlim(8, 500)
-        ax.set_xticks([10, 30, 100, 300], ["10", "30", "100", "300"])
+        ax.set_xlim(*epochs)
+        ticks = [tick for tick in (3, 10, 30, 100, 300) if epochs[0] <= tick <= epochs[1]]
+        ax.set_xticks(ticks, [str(tick) for tick in ticks])
         ax.minorticks_off()
         ax.set_yticks(range(len(listed)), [SHORT[curves.arm].split(" (")[0] for curves in listed])
         ax.set_ylim(len(listed) - 0.5, -0.5)
         ax.grid(axis="x")
-    figure.supxlabel(f"epochs to {accuracy:.0%} test accuracy (×: not reached)", fontsize=11)
+    different = len(set(levels)) > 1
+    what = "the test accuracy above" if different else f"{levels[0]:.0%} test accuracy"
+    figure.supxlabel(f"epochs to {what} (×: not reached)", fontsize=11)
     return figure

@@ -103,7 +103,7 @@ def test_the_other_rules_ask_all_their_pairs(rule, pairs):
 # --- the words of sentences -----------------------------------------------------------------------
 
 
-def classifiers(extra=(0.0, 0.0), right=(0.8, 0.8, 0.8), seeds: int = 5, types: int = 1200):
+def classifiers(extra=(0.0, 0.0), right=(0.8, 0.8, 0.8), seeds: int = 5, types: int = 400):
     """Half of the types decide; they are lost more often by `extra` in the arms without scaling."""
     rng = np.random.default_rng(0)
     decides = np.arange(types) % 2 == 0

@@ -20,9 +20,9 @@ from lnattn.studies.selectability.sentiment import Sentiment
 #: How N1 to N4 judge the ratios of two arms, or of several pairs.
 _SOONER = (
     "until the shares of right answers {accuracies}, with 95 % bootstrap intervals over seeds, "
-    "each arm at the rate and scale that did best in its sweeps. Holds if every interval lies above "
-    "1; in part if some lie above 1 and none below; fails if some lie below 1, or all reach from "
-    "1/{times:g} to {times:g} at most. Undecided otherwise, and with fewer than {runs} seeds."
+    "each arm at the rate and scale that did best in its sweeps. Holds if every interval lies "
+    "above 1; in part if some lie above 1 and none below; fails if some lie below 1, or all reach "
+    "from 1/{times:g} to {times:g} at most. Undecided otherwise, and with fewer than {runs} seeds."
 )
 
 

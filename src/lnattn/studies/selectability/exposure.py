@@ -121,7 +121,9 @@ def lead(
     gain = found.right[found.of(arm)].astype(float) - found.right[found.of(other)]
     seeds, sentences = gain.shape
     rng = np.random.default_rng(seed)
-    rows = rng.multinomial(sentences, np.full(sentences, 1 / sentences), size=draws) / sentences
+    # Sentences with the same gains, by seed, are alike to a bootstrap: it draws how many of each.
+    kinds, counts = np.unique(gain, axis=1, return_counts=True)
+    drawn = rng.multinomial(sentences, counts / sentences, size=draws) / sentences
     runs = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=draws) / seeds
-    low, high = np.quantile(((rows @ gain.T) * runs).sum(axis=1), (0.025, 0.975))
+    low, high = np.quantile(((drawn @ kinds.T) * runs).sum(axis=1), (0.025, 0.975))
     return float(gain.mean()), float(low), float(high)

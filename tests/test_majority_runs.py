@@ -241,8 +241,6 @@ def test_controls_are_planned_from_their_sweeps(tmp_path):
         assert (job.plan.learning_rate, job.plan.initial_scale) == (3e-3, 1.0)
         assert job.seeds == tuple(range(10))
         assert not set(job.seeds) & {seed for one in (*first, *higher) for seed in one.seeds}
-        # The sweep is the beginning of the same run: its rate decays as the long one's.
-        assert first[0].plan.decay_epochs == job.plan.epochs
         assert first[0].plan.batch == job.plan.batch
     made_up_sweep(tmp_path, "controls-higher", best=1)
     rates = {job.plan.learning_rate for job in majority_experiments.jobs_of("controls", tmp_path)}
@@ -354,6 +352,14 @@ def test_figures_are_drawn(frozen):
     assert len(figures.keys_and_queries(found, (("layernorm", 0), ("rms", 1))).axes) == 2
     panels = {"here": [found.of("rms")], "there": [found.of("layernorm")]}
     assert len(figures.arrival(panels, accuracy=0.9).axes) == 2
+    two = figures.arrival(panels, accuracy=[0.0, 2.0], columns=1, epochs=(2, 150))
+    # Every run has the first level at the start, and none the second: dots, then crosses only.
+    assert [
+        [line.get_marker() for line in ax.lines if len(line.get_xdata())] for ax in two.axes
+    ] == [
+        ["o"],
+        ["x"],
+    ]
     pairs = {"never": ("rms", "layernorm"), "same": ("layernorm", "layernorm")}
     ratios = figures.ratio_curves(found, pairs, [0.1, 2.0], [0.5, -1.0])
     for ax in ratios.axes:

@@ -36,9 +36,10 @@ THREE_D = MajorityPlan(
     epochs=10_000,
     evaluate_every=100,
 )
-#: The controls' runs, and the beginning of them that decides an arm's rate and scale.
-CONTROLLED = replace(SHORT, epochs=100, decay_epochs=None, evaluate_every=1)
-SWEPT = replace(CONTROLLED, epochs=30, decay_epochs=100, evaluate_every=3)
+#: The controls' runs, and the shorter ones, at a rate that hardly decays, that decide an arm's rate
+#: and scale.
+CONTROLLED = replace(SHORT, epochs=50, decay_epochs=None, evaluate_every=1)
+SWEPT = replace(SHORT, epochs=30, decay_epochs=100, evaluate_every=3)
 #: The published comparison first, then what takes it apart.
 _ARMS = ("layernorm", "authors", "rms", "projection-small", "literal")
 _WIDTHS = (16, 3, 32)

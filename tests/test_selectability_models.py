@@ -16,7 +16,7 @@ from lnattn import Embeddings, FirstLayer, load_first_layer
 from lnattn.attention.layernorm import layer_norm
 from lnattn.book.figures import selectability as figures
 from lnattn.commands import selectability as command
-from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.errors import CheckpointError, CorpusError, ResultError, TokenError
 from lnattn.paths import repository
 from lnattn.storage import read_json, read_result, sha256_of_file, write_json
 from lnattn.studies.selectability import evaluation as results
@@ -176,7 +176,7 @@ def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen, monk
 def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path, monkeypatch):
     monkeypatch.setattr(results, "SHORTEST", 40)
     monkeypatch.setattr(results, "LONGEST", 64)
-    options = {"windows": 3, "searched": 2, "seed": 1}
+    options = {"windows": 3, "seed": 1}
     path = results.freeze_table_1(arms, text, TOKENIZER, tmp_path, **options)
     arrays, record = read_result(tmp_path, path.stem)
     texts = results.text_windows(text, TOKENIZER)
@@ -193,10 +193,20 @@ def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path
         precise = keys_of_layers(model.double(), texts[window])["keys"]
         for layer in range(2):
             assert arrays["exact"][1, layer, w] == selectability(precise[layer]).unselectable
-            if w < 2:
-                assert arrays["search"][1, layer, w] == bounded_search(rounded[layer]).unselectable
+            assert arrays["search"][1, layer, w] == bounded_search(rounded[layer]).unselectable
     with pytest.raises(CorpusError, match="100 were asked for"):
         results.freeze_table_1(arms, text, TOKENIZER, tmp_path)
+    other = repository() / "data" / "selectability-models" / "tokenizer"
+    with pytest.raises(CheckpointError, match="another tokenizer"):
+        results.freeze_table_1(arms, text, other, tmp_path, **options)
+
+
+def test_the_books_arms_ship_with_the_tokenizer_that_they_were_trained_with():
+    folder = repository() / "data" / "selectability-models"
+    arms = sorted(path.parent for path in folder.glob("*/training.json"))
+    assert len(arms) == 18
+    for arm in arms:
+        load_arm(arm, folder / "tokenizer")
 
 
 def test_a_frozen_evaluation_is_not_made_twice_and_a_false_certificate_stops_it(

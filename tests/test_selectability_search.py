@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
 from lnattn.errors import ShapeError
 from lnattn.studies.selectability import papers_search as search
 from lnattn.studies.selectability import random_keys as grid
 from lnattn.studies.selectability.decide import selectability
-from lnattn.studies.selectability.papers_search import bounded_search
+from lnattn.studies.selectability.papers_search import bounded_search, search_finds
 from lnattn.studies.selectability.random_keys import random_grid, standardised
 
 
@@ -85,6 +86,39 @@ def test_rounding_of_projected_keys_makes_unselectable_ones_look_selectable():
     true = keys.astype(np.float64)
     true -= true.mean(axis=1, keepdims=True)
     assert bounded_search(true).unselectable == pytest.approx(selectability(true).unselectable)
+
+
+def projected(n: int, d: int) -> np.ndarray:
+    keys = normal(n, d, 4).astype(np.float32)
+    return keys - keys.mean(axis=1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        normal(120, 5),
+        projected(120, 6),
+        normal(120, 5) * 1e-7,
+        np.repeat(normal(30, 2), 2, axis=0),
+        np.ones((5, 2)),
+        np.ones((3, 3)),
+    ],
+    ids=["normal", "projected", "small", "copies", "all equal", "few"],
+)
+@pytest.mark.parametrize("patience", [0, search.PATIENCE])
+def test_proofs_say_what_the_linear_programs_say(keys, patience):
+    found = bounded_search(keys, patience=patience)
+    np.testing.assert_array_equal(search_finds(keys, patience=patience), found.selectable)
+
+
+def test_proofs_leave_few_linear_programs(monkeypatch):
+    solved = []
+    monkeypatch.setattr(search, "linprog", lambda *a, **k: solved.append(1) or linprog(*a, **k))
+    keys = projected(300, 7)
+    bounded_search(keys)
+    programs = len(solved)
+    search_finds(keys)
+    assert len(solved) - programs < programs / 20
 
 
 def test_few_keys_are_not_searched_as_in_the_original():

@@ -85,9 +85,7 @@ KINDS = (
     _of_model(first_layers.POSITIONS, first_layers.HeadShares.read),
     _of_model(first_layers.TEXT, first_layers.HeadShares.read),
     _selectable("lm-*", evaluation.read_arm, "evaluate RUNS/{run} --text SQUAD"),
-    _selectable(
-        "table-1", evaluation.read_table_1, "table-1 RUNS --text SQUAD --windows 100 --searched 3"
-    ),
+    _selectable("table-1", evaluation.read_table_1, "table-1 RUNS --text SQUAD --windows 100"),
     _selectable("lengths", evaluation.read_lengths, "lengths GPT2_FILES --text SQUAD"),
     _selectable("words", lambda folder, _: words.frozen_words(folder), "words RUN --text SST2"),
     _selectable("sentiment", Sentiment.read, "sentiment SST2_TRAIN SST2"),

@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--windows", type=int, default=24, help="windows of the text (default: 24)")
     parser.add_argument(
-        "--searched", type=int, default=2, help="on how many to search as the papers do"
+        "--searched", type=int, default=2, help="evaluate: on how many to search as the papers do"
     )
 
 
@@ -122,7 +122,6 @@ def _keys(args: argparse.Namespace) -> None:
 
 
 def _train(args: argparse.Namespace) -> None:
-    from lnattn.paths import data_folder
     from lnattn.studies.selectability.small_models import PAPER_SHAPE, train_arm
     from lnattn.training.plan import TrainingPlan
 
@@ -133,7 +132,7 @@ def _train(args: argparse.Namespace) -> None:
         _needed(args.out, "--out"),
         args.arm,
         TrainingPlan(**{**PAPER_SHAPE, **given}),
-        data_folder() / "book-gpt2",
+        _tokenizer(),
         progress=not args.quiet,
     )
     if args.json:
@@ -148,13 +147,12 @@ def _train(args: argparse.Namespace) -> None:
 
 def _evaluate(args: argparse.Namespace) -> None:
     from lnattn.book.results import name_command
-    from lnattn.paths import data_folder
     from lnattn.studies.selectability.evaluation import freeze_evaluation
 
     out = freeze_evaluation(
         _needed(args.input, "the folder of a trained arm"),
         _needed(args.text, "--text"),
-        data_folder() / "book-gpt2",
+        _tokenizer(),
         _needed(args.out, "--out"),
         args.windows,
         args.searched,
@@ -166,26 +164,23 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _table_1(args: argparse.Namespace) -> None:
-    from lnattn.paths import data_folder
     from lnattn.studies.selectability.evaluation import freeze_table_1
 
     path = freeze_table_1(
         _needed(args.input, "the folders of trained arms"),
         _needed(args.text, "--text"),
-        data_folder() / "book-gpt2",
+        _tokenizer(),
         _needed(args.out, "--out"),
         args.windows,
-        args.searched,
     )
     _written(path, args)
 
 
 def _words(args: argparse.Namespace) -> None:
-    from lnattn.paths import data_folder
     from lnattn.studies.selectability.words import freeze_words
 
     run, text = _one(args.input, "the folder of a trained arm"), _needed(args.text, "--text")
-    _written(freeze_words(run, text, data_folder() / "book-gpt2", _needed(args.out, "--out")), args)
+    _written(freeze_words(run, text, _tokenizer(), _needed(args.out, "--out")), args)
 
 
 def _sentiment(args: argparse.Namespace) -> None:
@@ -206,6 +201,13 @@ def _lengths(args: argparse.Namespace) -> None:
 
     files, text = _one(args.input, "a folder with GPT-2's files"), _needed(args.text, "--text")
     _written(freeze_lengths(text, files, _needed(args.out, "--out")), args)
+
+
+def _tokenizer() -> Path:
+    """Of the arms that ship with the book, and of new ones that are to be compared with them."""
+    from lnattn.paths import data_folder
+
+    return data_folder() / "selectability-models" / "tokenizer"
 
 
 def _written(path: Path, args: argparse.Namespace) -> None:

@@ -22,7 +22,7 @@ from transformers import GPT2LMHeadModel
 from lnattn.errors import CorpusError, ResultError
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 from lnattn.studies.selectability.decide import selectability
-from lnattn.studies.selectability.papers_search import bounded_search
+from lnattn.studies.selectability.papers_search import bounded_search, search_finds
 from lnattn.studies.selectability.small_models import keys_of_layers, load_arm, packed
 from lnattn.studies.selectability.verify import verify
 from lnattn.text.corpora import read_documents
@@ -122,7 +122,7 @@ def freeze_evaluation(
     """
     texts = text_windows(source, tokenizer, windows)
     for folder in map(Path, folders):
-        model, record = load_arm(folder)
+        model, record = load_arm(folder, tokenizer)
         name = f"lm-{folder.name}"
         facts = {
             "weights_sha256": record["weights_sha256"],
@@ -221,15 +221,12 @@ def freeze_table_1(
     tokenizer: Path | str,
     out: Path | str,
     windows: int = 100,
-    searched: int = 3,
     seed: int = 0,
 ) -> Path:
     """Table 1 like for like: random windows, the same for all arms, exactly and by the search.
 
-    windows: how many to decide; searched: on how many of them to run the papers' search as well,
-    which takes a linear program for most unselectable keys. Freezes `table-1` with exact [arm layer
-    window], of keys in float64, and search [arm layer searched], in float32, on the first windows.
-    Raises `CorpusError` where the text is too short.
+    Freezes `table-1` with exact [arm layer window], of keys in float64, and search, of keys in
+    float32. Raises `CorpusError` where the text is too short.
     """
     texts = text_windows(source, tokenizer)
     if len(texts) < windows:
@@ -237,20 +234,21 @@ def freeze_table_1(
     chosen = np.random.default_rng(seed).choice(len(texts), windows, replace=False)
     exact, search, hashes = [], [], {}
     for folder in map(Path, folders):
-        model, record = load_arm(folder)
+        model, record = load_arm(folder, tokenizer)
         precise = copy.deepcopy(model).double()
         hashes[folder.name] = record["weights_sha256"]
-        keys = [keys_of_layers(precise, texts[w])["keys"] for w in chosen]
-        exact.append([[selectability(layer).unselectable for layer in found] for found in keys])
-        rounded = [keys_of_layers(model, texts[w])["keys"] for w in chosen[:searched]]
-        search.append([[bounded_search(layer).unselectable for layer in one] for one in rounded])
+        for of_window, layers, share in (
+            (exact, precise, lambda keys: selectability(keys).unselectable),
+            (search, model, lambda keys: 1.0 - search_finds(keys).mean()),
+        ):
+            keys = [keys_of_layers(layers, texts[w])["keys"] for w in chosen]
+            of_window.append([[share(layer) for layer in one] for one in keys])
     record = provenance(
         function="lnattn.studies.selectability.evaluation.freeze_table_1",
         weights_sha256=hashes,
         text=Path(source).name,
         text_sha256=sha256_of_file(source),
         windows=windows,
-        searched=searched,
         of_windows=len(texts),
         seed=seed,
     )
@@ -264,8 +262,8 @@ def freeze_table_1(
 def read_table_1(folder: Path | str, name: str = "table-1") -> tuple[dict, dict[str, Any]]:
     """What `freeze_table_1` froze: arrays and record; `ResultError` where they do not fit."""
     arrays, record = read_result(folder, name)
-    arms, layers, windows = arrays["exact"].shape
-    if arrays["search"].shape != (arms, layers, record["searched"]) or windows != record["windows"]:
+    shapes = {arrays[key].shape for key in ("exact", "search")}
+    if len(shapes) > 1 or arrays["exact"].shape[-1] != record["windows"]:
         raise ResultError(f"{name}.npz does not have the windows that {name}.json names; redo it.")
     return arrays, record
 

@@ -144,13 +144,25 @@ def train_arm(
     return record
 
 
-def load_arm(folder: Path | str) -> tuple[GPT2LMHeadModel, dict[str, Any]]:
-    """A trained arm with its record; raises `CheckpointError` for weights of another run."""
+def load_arm(
+    folder: Path | str, tokenizer: Path | str | None = None
+) -> tuple[GPT2LMHeadModel, dict[str, Any]]:
+    """A trained arm with its record.
+
+    tokenizer: the folder of the one that cuts its texts. Raises `CheckpointError` for weights of
+    another run, and for another tokenizer than it was trained with.
+    """
     folder = Path(folder)
     record = read_json(folder / "training.json")
     path = folder / "model.safetensors"
     if not path.is_file() or sha256_of_file(path) != record["weights_sha256"]:
         raise CheckpointError(f"{path} is missing or not the file that training.json describes.")
+    used = record["tokenizer_sha256"]
+    if tokenizer and sha256_of_file(Path(tokenizer) / "tokenizer.json") != used:
+        raise CheckpointError(
+            f"{folder} was trained with another tokenizer than {tokenizer}: with the one whose "
+            f"tokenizer.json has the checksum {used[:12]}…"
+        )
     model = TrainingPlan(**record["plan"]).new_model(end_of_text=0)
     remove_from_layer_norm(model, record["arm"])
     state = load_file(path)

@@ -84,7 +84,7 @@ def freeze_words(
 
     Raises `CorpusError` if a sentence of the paper's Table 3 is not in the file.
     """
-    model, record = load_arm(arm)
+    model, record = load_arm(arm, tokenizer)
     bpe = load_tokenizer(tokenizer)
     texts = treebank_sentences(sentences)
     layers = model.config.n_layer

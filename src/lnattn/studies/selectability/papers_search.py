@@ -105,9 +105,10 @@ def search_finds(
     """Which keys the papers' search finds selectable, with few of its linear programs.
 
     The verdicts of `bounded_search`, but where HiGHS errs, such as on keys so small that it drops
-    what is left of them from a program (entries below 1e-9). A program asks whether some query in the box leaves room for a ball of the radius. The proofs of `selectability` mostly
-    answer that: a direction in which the key wins, made as long as the box allows, leaves some
-    room; and a combination λ of other keys at a distance ε from the key leaves no query more than
+    what is left of them from a program (entries below 1e-9). A program asks whether some query in
+    the box leaves room for a ball of the radius. The proofs of `selectability` mostly answer that:
+    a direction in which the key wins, made as long as the box allows, leaves some room; and a
+    combination λ of other keys at a distance ε from the key leaves no query more than
     (bound √d ε + t) / Σ λ_j |k_j − k|, by averaging the program's rows, each of which may be missed
     by the tolerance t. Only where neither is decisive by a factor of two is the program solved.
     """

@@ -923,7 +923,7 @@ needs_axe = pytest.mark.skipif(
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("page", PAGES)
 def test_anyone_can_use_it(tab, site, page, theme) -> None:
-    show(tab, site, "#model=tiny&token=7&query=4&without=pp", page)
+    show(tab, site, "#model=tiny&token=7&query=4&without=pp&apart=sum", page)
     tab.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
     assert tab.evaluate("document.documentElement.scrollWidth") <= 360
     if page == "tokens":

@@ -505,6 +505,11 @@ def test_the_rotary_model_brings_its_layer(tmp_path, monkeypatch) -> None:
     assert set(value["rotary"][0]["tolerance"]) == set(first_layer.TOLERANCE)
 
 
+def test_only_rotary_models_are_shown_by_four_terms() -> None:
+    with pytest.raises(ResultError, match="positions of tiny <b>model</b> are not rotary"):
+        whole.rotary(tiny()[0], "tiny")
+
+
 def test_scripts_never_make_markup_of_text() -> None:
     code = "".join((page.ASSETS / name).read_text("utf-8") for name in page.SCRIPTS)
     for danger in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "fetch("):

@@ -47,7 +47,7 @@ def layer_scripts(model: FirstLayer, name: str) -> Iterator[tuple[str, str]]:
     folded = fold(model.attention)
     sigma = mean_sigma(model.embeddings, model.attention.ln.eps).numpy()
     written = np.array([float(f"{x:.5g}") for x in sigma])
-    rows = model.embeddings.W_E.numpy() / written[:, None]
+    rows = model.embeddings.tokens().numpy() / written[:, None]
     coding = _coding(folded, rows)
     yield "layer.js", script(f"{name}/layer", _layer(model, folded, coding))
     for number, first in enumerate(range(0, len(rows), PER_SHARD)):

@@ -142,9 +142,9 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
             absent.append({"name": wanted.choice.name, "why": str(error)})
             _say.info("token explorer: without %s: %s", wanted.choice.name, error)
             continue
-        facts = {"name": wanted.choice.name, "why": wanted.choice.why, "computed": wanted.computed}
         manifest = read_json(folder / wanted.folder / "manifest.json")
-        facts |= {one: manifest[one] for one in ("heads", "tolerance")}
+        facts = {one: manifest[one] for one in ("heads", "tolerance")}
+        facts |= {"name": wanted.choice.name, "why": wanted.choice.why, "computed": wanted.computed}
         listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
     rotary = {wanted.folder for wanted in models if wanted.rotary}
     value = {

@@ -21,9 +21,9 @@ from booksite.explorer.digits import WEIGHT_DIGITS, packed_rows
 from booksite.explorer.first_layer import PER_SHARD, by_column, plain, tokenizer_facts
 from booksite.explorer.texts import script
 from lnattn.attention.folding import fold
-from lnattn.attention.relative import FoldedRelative, mean_vectors
+from lnattn.attention.relative import Constants, FoldedRelative, mean_vectors
 from lnattn.errors import ResultError
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import RelativeFirstLayer, Rotation
 
 #: Bits of a coordinate on average: the room that a token takes, however large its vectors are.
 BITS = 6.8
@@ -57,10 +57,11 @@ def rotary_scripts(
     sides = {one: getattr(folded, one).numpy() for one in ("W_Q", "b_Q", "W_K", "b_K")}
     weights, often = score_weights(rows, **sides), np.asarray(unigrams, dtype=np.float64)
     coding = coding_of(rows, weights, often @ rows / often.sum())
+    means = mean_vectors(folded, model.embeddings, torch.as_tensor(unigrams))
     step = coding.step(BITS)
     sizes = {what: step if what == "terms" else step / folded.scale for what in TOLERANCE}
     exact = {what: float(f"{TOLERANCE[what] * size:.2g}") for what, size in sizes.items()}
-    layer_facts = {"tolerance": exact, **_layer(model, folded, unigrams, coding.back)}
+    layer_facts = {"tolerance": exact, **_layer(model, folded, layer.rotation, means, coding.back)}
     yield "layer.js", script(f"{name}/layer", layer_facts)
     for number, first in enumerate(range(0, len(rows), PER_SHARD)):
         part = slice(first, first + PER_SHARD)
@@ -69,10 +70,12 @@ def rotary_scripts(
 
 
 def _layer(
-    model: RelativeFirstLayer, folded: FoldedRelative, unigrams: Any, back: np.ndarray
+    model: RelativeFirstLayer,
+    folded: FoldedRelative,
+    rotation: Rotation,
+    constants: Constants,
+    back: np.ndarray,
 ) -> dict[str, Any]:
-    constants = mean_vectors(folded, model.embeddings, torch.as_tensor(unigrams))
-    rotation = model.attention.rotation
     places = torch.arange(min(PLACES, model.context or PLACES))
     cos, sin = rotation.tables(places, torch.float64)
     return {

@@ -12,6 +12,7 @@ from booksite.explorer.scripts import scripts, sentence_script
 from booksite.explorer.texts import script, token_texts, value_of
 from booksite.explorer.views import view_scripts
 from lnattn.book.affinity import affinity_study, counts_and_source
+from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
 from lnattn.weights import FirstLayer
 
@@ -43,8 +44,13 @@ def learned(
     return found, {"heads": explored.folded.n_heads, "tolerance": TOLERANCE}
 
 
-def rotary(model: RelativeFirstLayer, name: str) -> Written:
-    """A model with rotary positions, whose layer the browser gets: four terms of any text."""
+def rotary(model: FirstLayer, name: str) -> Written:
+    """A model with rotary positions, whose layer the browser gets: four terms of any text.
+
+    Raises `ResultError` for a model with other positions.
+    """
+    if not isinstance(model, RelativeFirstLayer):
+        raise ResultError(f"the positions of {model.name} are not rotary; show its six terms.")
     counts, _ = counts_and_source(model)
     found = dict(rotary_scripts(model, counts.unigrams, name))
     texts = token_texts(model.tokenizer, model.embeddings.vocab_size)

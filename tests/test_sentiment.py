@@ -12,6 +12,8 @@ from torch import nn
 
 from lnattn.commands import selectability as command
 from lnattn.errors import CheckpointError, CorpusError, ResultError
+from lnattn.paths import data_folder
+from lnattn.storage import sha256_of_file
 from lnattn.studies.selectability import sentiment
 from lnattn.studies.selectability.classifier import (
     ARMS,
@@ -31,6 +33,7 @@ from lnattn.studies.selectability.sentiment import Sentiment, freeze_sentiment
 TINY = ClassifierPlan(
     learning_rate=2e-2, d_model=4, heads=2, layers=2, epochs=20, batch=16, dropout=0.0
 )
+FROZEN = data_folder() / "results" / "selectability"
 
 
 def toy(count: int, seed: int = 0) -> Treebank:
@@ -314,3 +317,40 @@ def test_command_needs_two_files_with_the_papers_sentences(files, tmp_path, monk
     monkeypatch.setattr(sentiment, "TABLE_4", {"nothing like it": ("good",)})
     with pytest.raises(CorpusError, match="no sentence starts with 'nothing like it'"):
         command.run(parser.parse_args(["sentiment", *map(str, files), "--out", str(tmp_path)]))
+
+
+# --- what is frozen -------------------------------------------------------------------------------
+
+
+def test_the_frozen_study_is_whole():
+    found = Sentiment.read(FROZEN, sentiment.NAME)
+    record = found.record
+    assert {"date", "versions", "sha256", "plan", "command"} <= set(record)
+    assert found.right.shape == (len(ARMS), len(sentiment.SEEDS), record["sentences"]["dev"])
+    assert found.held_back.shape == (len(ARMS), len(sentiment.RATES))
+    best = found.held_back.argmax(axis=1)
+    assert record["chosen_rates"] == [record["rates"][i] for i in best]
+    assert found.sentence[-1] == record["sentences"]["dev"] - 1
+    # By Theorem 1 nothing is unselectable with the scaling; without it something is.
+    assert [bool(marks.any()) for marks in found.unselectable] == [False, True, True]
+    assert (found.by_layer.max(axis=2) <= found.unselectable.mean(axis=2)).all()
+    bold = {word for words in sentiment.TABLE_4.values() for word in words}
+    marked = found.marked("none")
+    assert {w for one in marked for w, b in zip(one.words, one.bold, strict=True) if b} == bold
+
+
+def test_the_frozen_words_are_those_of_the_treebank(corpora_folder):
+    train, dev = (corpora_folder / f"sst2_{part}.tsv" for part in ("train", "dev"))
+    found = Sentiment.read(FROZEN, sentiment.NAME)
+    assert found.record["sha256"] == {"train": sha256_of_file(train), "dev": sha256_of_file(dev)}
+    given, asked = Treebank.read(train), Treebank.read(dev)
+    words = [word for sentence in asked.sentences for word in sentence]
+    assert len(words) == len(found.type)
+    assert found.majority == max(asked.positive.mean(), 1 - asked.positive.mean())
+    for place in range(0, len(words), 97):
+        of_type = [words[place] in sentence for sentence in given.sentences]
+        if found.type[place] < 0:
+            assert not any(of_type)
+            continue
+        assert found.count[found.type[place]] == sum(of_type)
+        assert found.positive[found.type[place]] == (of_type & given.positive).sum()

@@ -349,7 +349,9 @@ def frozen_and_committed() -> list[tuple[results.FrozenArm, Path]]:
     """Every frozen evaluation with the folder of its checkpoint, which has the same name."""
     folder = repository() / "data" / "selectability-models"
     frozen = results.frozen_arms(repository() / "data" / "results" / "selectability")
-    assert {one.name for one in frozen} == {path.parent.name for path in folder.glob("*/*.json")}
+    assert {one.name for one in frozen} == {
+        path.parent.name for path in folder.glob("*/training.json")
+    }
     return [(one, folder / one.name) for one in frozen]
 
 

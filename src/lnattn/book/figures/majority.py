@@ -244,7 +244,7 @@ def arrival(
         ax.set_title(title, fontsize=SMALL)
         ax.set_xscale("log")
         ax.set_xlim(*epochs)
-        ticks = [tick for tick in (3, 10, 30, 100, 300) if epochs[0] <= tick <= epochs[1]]
+        ticks = [tick for tick in (1, 3, 10, 30, 100, 300) if epochs[0] <= tick <= epochs[1]]
         ax.set_xticks(ticks, [str(tick) for tick in ticks])
         ax.minorticks_off()
         ax.set_yticks(range(len(listed)), [SHORT[curves.arm].split(" (")[0] for curves in listed])

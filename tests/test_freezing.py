@@ -19,7 +19,7 @@ from lnattn.book.freezing import STUDIES, freeze
 from lnattn.book.printed import differences_from_printed
 from lnattn.book.verifying import compare_arrays, verify
 from lnattn.cli import COMMANDS, main
-from lnattn.errors import ResultError, TokenError
+from lnattn.errors import LnattnError, ResultError, TokenError
 from lnattn.storage import read_result, write_result
 from lnattn.studies.contribution.study import Contributions
 
@@ -101,16 +101,20 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
     monkeypatch.setattr(freezing.survey, "survey", lambda *_, **__: {})
     monkeypatch.setattr(freezing.survey, "survey_of_null", lambda *_, **__: {})
     found = {one.study: one for one in freeze(str(model), tmp_path)}
-    assert list(found) == list(STUDIES)
+    quick = [name for name, study in STUDIES.items() if not study.long]
+    assert list(found) == quick
     # The tiny model has no tokenizer, so no text can be read with it.
-    without = {"detokenization", "contribution", "selectability-text", "selectability-layers"}
-    without.add("ablation")
+    without = {"detokenization", "contribution", "selectability-text"}
+    long = {name: study for name, study in STUDIES.items() if study.long}
+    assert long
+    with pytest.raises(LnattnError, match="no tokenizer"):
+        list(freeze(str(model), tmp_path, list(long)))
     for name in without:
         assert found[name].path is None
         assert "no tokenizer" in found[name].why
     written = {name for name, one in found.items() if one.path}
     assert "added to its input" in found["rotary"].why
-    assert written == set(STUDIES) - without - {"rotary"}
+    assert written == set(quick) - without - {"rotary"}
     assert {path.stem for path in tmp_path.glob("*.json")} == written
     assert main(["freeze", str(model), "--out", str(tmp_path), "--only", "detokenization"]) == 1
     assert "no tokenizer" in capsys.readouterr().err

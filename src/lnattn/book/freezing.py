@@ -53,7 +53,8 @@ class Study:
     name: of its two files; about: one line for people; write: computes it for a model (anything
     that `load_first_layer` takes) and writes it to a folder; tolerance: by how much two runs may
     differ, as a share of the largest value in an array; relative: whether it is about models with
-    rotary or relative positions, or about those that add them to their input; None: about both.
+    rotary or relative positions, or about those that add them to their input; None: about both;
+    long: whether it takes hours for a model of GPT-2's size, so that it is made only if named.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Study:
     write: Callable[..., Path]
     tolerance: float = TOLERANCE
     relative: bool | None = False
+    long: bool = False
 
 
 def _position(model: str, folder: Path) -> Path:
@@ -192,8 +194,21 @@ STUDIES = {
         Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
-        Study(LayerVerdicts.NAME, "keys of all layers (U1, U2)", _selectable_layers, relative=None),
-        Study(Ablations.NAME, "losses without parts of scores (S7–S10)", _ablation, 0.01, None),
+        Study(
+            LayerVerdicts.NAME,
+            "keys of all layers (U1–U3)",
+            _selectable_layers,
+            relative=None,
+            long=True,
+        ),
+        Study(
+            Ablations.NAME,
+            "losses without parts of scores (S7–S10)",
+            _ablation,
+            tolerance=0.01,
+            relative=None,
+            long=True,
+        ),
         Study(RotaryStudy.NAME, "four terms by distance (D1–D7)", _rotary, 1e-3, relative=True),
     )
 }
@@ -221,14 +236,15 @@ def freeze(
 ) -> Iterator[Frozen]:
     """Compute studies of a model and write them; yields as each is done.
 
-    only: some studies, each of which must succeed; by default all, and one that this model does
-    not support (a partial checkpoint has no tokens) is passed over, with the reason. counts: files
+    only: some studies, each of which must succeed; by default all but the long ones, and one that
+    this model does not support (a partial checkpoint has no tokens) is passed over, with the
+    reason. counts: files
     of pairs 1, 2 and 3 tokens apart, for the study of a rotary model.
     Raises `ResultError` for an unknown study, and what the loaders raise for a bad model.
     """
     # A model that cannot be read is an error, and no reason to pass over.
     relative = isinstance(load_first_layer(model), RelativeFirstLayer)
-    for name in known(only or list(STUDIES)):
+    for name in known(only or [study.name for study in STUDIES.values() if not study.long]):
         try:
             if STUDIES[name].relative not in (None, relative):
                 kind = "not added to its input" if relative else "added to its input"

@@ -17,6 +17,7 @@ EXAMPLES = """examples:
   lnattn freeze gpt2                            from the hub, into data/results/gpt2
   lnattn freeze path/to/weights --as gpt2 --only position composition
   lnattn freeze book-gpt2 --json
+  lnattn freeze book-gpt2 --only selectability-layers ablation    long: only if they are named
   lnattn freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
 """
 
@@ -25,7 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="a model's name, a hub id, or a folder")
     parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
     parser.add_argument("--out", metavar="FOLDER", help="another folder than data/results/NAME")
-    parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
+    parser.add_argument(
+        "--only", nargs="+", metavar="STUDY", help="some studies (default: all but long ones)"
+    )
     parser.add_argument(
         "--counts",
         nargs=3,

@@ -257,7 +257,8 @@ def about_seeds(app: Sphinx, page: str, found: list[Entry], model: str) -> list[
     text: list[nodes.Node] = [nodes.Text(said)]
     labels = app.env.get_domain("std").data["anonlabels"]
     if "sec-seeds" in labels:
-        told = links.link(app, page, *labels["sec-seeds"], "chapter 00")
+        target, anchor = labels["sec-seeds"]
+        told = links.link(app, page, target, anchor, "chapter 00")
         text += [nodes.Text(" Where they disagree with the model, "), told, nodes.Text(" says.")]
     return [nodes.paragraph("", "", *text)]
 

@@ -104,6 +104,7 @@ def run(line: str) -> None:
     Standard error is printed with the rest, and an exit code other than 0 after it.
     """
     _, *arguments = shlex.split(line)
+    code: str | int | None
     with contextlib.redirect_stderr(sys.stdout):
         try:
             code = main(arguments)

@@ -33,6 +33,7 @@ from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.studies import composition
 from lnattn.studies.ablation.study import Ablations
+from lnattn.studies.affinity.study import detokenization
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.without_tokens import position_only
 from lnattn.studies.selectability import first_layers

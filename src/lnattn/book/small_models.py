@@ -63,8 +63,10 @@ def look(
     texts = [list(ids[:n]) for ids in documents if len(ids) >= n][:_TEXTS]
     if not texts:
         raise CorpusError(f"no document fills the context of {n} tokens; give longer texts.")
-    parts = _rotary_parts if isinstance(model, RelativeFirstLayer) else _learned_parts
-    vectors, spread, attention = parts(model, counts, texts)
+    if isinstance(model, RelativeFirstLayer):
+        vectors, spread, attention = _rotary_parts(model, counts, texts)
+    else:
+        vectors, spread, attention = _learned_parts(model, counts, texts)
     classes = token_classes(model.tokenizer, vectors.vocab_size)
     pieces = continuation_pieces(counts, classes, rule)
     table = subword_ranks(vectors, pieces).table().rename(index={"best": BEST})

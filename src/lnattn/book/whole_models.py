@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import torch
 from lnattn.attention.distance import distance_terms
 from lnattn.attention.folding import fold
 from lnattn.attention.relative import mean_vectors
-from lnattn.attention.terms import six_terms
+from lnattn.attention.terms import PairTerms, six_terms
 from lnattn.book.rotary import RotaryStudy
 from lnattn.book.samples import (
     sample_file,
@@ -57,18 +58,20 @@ def ablation_study(
     the whole model is loaded by; folder: where a stopped run goes on. Raises `ResultError` for a
     model that sees what follows, and what loaders raise.
     """
-    folded, embeddings = fold(model.attention), model.embeddings
-    if not folded.causal:
+    if not model.attention.causal:
         raise ResultError(f"{model.name} sees what follows a token, so it does not predict it.")
     whole = load_reference_model(name, head=True)
     spelling, documents = spelling_of(model), sample_tokens(model)
     counts, words = token_counts(model)
     context = 256
+    terms_of: Callable[..., PairTerms]
     if isinstance(model, RelativeFirstLayer):
-        means = mean_vectors(folded, embeddings, torch.from_numpy(counts.unigrams))
-        terms_of = partial(distance_terms, folded, embeddings, constants=means)
+        turned, tokens = fold(model.attention), model.embeddings
+        means = mean_vectors(turned, tokens, torch.from_numpy(counts.unigrams))
+        terms_of = partial(distance_terms, turned, tokens, constants=means)
     else:
-        terms_of, context = partial(six_terms, folded, embeddings), embeddings.n_positions
+        terms_of = partial(six_terms, fold(model.attention), model.embeddings)
+        context = model.embeddings.n_positions
     return ablations(
         whole,
         terms_of,
@@ -93,8 +96,9 @@ def layers_study(model: FirstLayer | RelativeFirstLayer, name: str) -> LayerVerd
     As long as its context, at most 1,000 tokens. Arguments and errors as in `ablation_study`.
     """
     tokenizer, whole = tokenizer_of(model), load_reference_model(name)
-    relative = isinstance(model, RelativeFirstLayer)
-    context = model.context if relative else model.embeddings.n_positions
+    context = (
+        model.context if isinstance(model, RelativeFirstLayer) else model.embeddings.n_positions
+    )
     begin = tokenizer.cls_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     end = [] if tokenizer.sep_token_id is None else [tokenizer.sep_token_id]
     length = min(_MOST_KEYS, context or _MOST_KEYS)

@@ -67,8 +67,8 @@ def u3(case: Case, found: LayerVerdicts) -> Outcome:
 def _in_common(case: Case, found: LayerVerdicts, kept: int) -> Outcome:
     number = int(found.unselectable[kept].sum())
     if number < case.keys:
-        words = f"{number} {'key is' if number == 1 else 'keys are'} unselectable"
-        return Outcome(NOT_COMPUTABLE, words, {"keys": number})
+        few = f"{number} {'key is' if number == 1 else 'keys are'} unselectable"
+        return Outcome(NOT_COMPUTABLE, few, {"keys": number})
     as_said, words, values = [], [], {}
     for name, (mean, low, high) in zip(PROPERTIES, found.common(kept), strict=True):
         as_said.append(low > 0.5 if _MORE[name] else high < 0.5)

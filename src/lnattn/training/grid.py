@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +96,7 @@ def train_grid(
             yield from ((cell, one) for one in found)
 
 
-def _train(run: Path, place: Path, plan: TrainingPlan, until: int, **how: bool) -> None:
+def _train(run: Path, place: Path, plan: TrainingPlan, until: int, **how: Any) -> None:
     tokenizer = load_tokenizer(run)
     train_tokens, held_out = (
         _tokens(run / "checkpoint" / f"{role}_tokens.npy") for role in ("train", "held_out")

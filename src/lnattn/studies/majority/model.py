@@ -124,6 +124,7 @@ class InputNorm(nn.Module):
     """An arm's normalisation as a module, in the place of the encoder layer's first norm."""
 
     eps = 0.0
+    direction: nn.Parameter | None
 
     def __init__(self, arm: Arm, d_model: int) -> None:
         super().__init__()

@@ -232,7 +232,9 @@ def freeze_table_1(
     if len(texts) < windows:
         raise CorpusError(f"{source} fills {len(texts)} windows, and {windows} were asked for.")
     chosen = np.random.default_rng(seed).choice(len(texts), windows, replace=False)
-    exact, search, hashes = [], [], {}
+    exact: list[Any] = []
+    search: list[Any] = []
+    hashes = {}
     for folder in map(Path, folders):
         model, record = load_arm(folder, tokenizer)
         precise = copy.deepcopy(model).double()

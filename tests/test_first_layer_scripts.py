@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import browser
 import numpy as np
 import pytest
 import torch
-from javascript import in_node, in_page, node
+from javascript import ENGINES, in_engine
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from booksite.explorer import coding, digits, first_layer
@@ -56,20 +55,10 @@ def received(text: str) -> Any:
     return value_of(text)[1]
 
 
-@pytest.fixture(params=["node", "chromium"])
+@pytest.fixture(params=ENGINES)
 def run(request) -> Iterator[Callable[[str, Any], Any]]:
     """Evaluates an expression of `data` after the two scripts."""
-    if request.param == "node":
-        if node() is None:  # a second engine for the scripts, beside the browser's; pip has none
-            pytest.skip("Node.js is not installed here; apt-get install nodejs")
-        yield lambda expression, data: in_node(SCRIPTS, expression, data)
-        return
-    if browser.find() is None:
-        # Node runs the same scripts above, but has no page to be loaded into.
-        pytest.skip("no Chromium is installed here; apt-get install chromium")
-    tab = request.getfixturevalue("chromium").open()
-    yield lambda expression, data: in_page(tab, SCRIPTS, expression, data)
-    tab.close()
+    yield from in_engine(request, SCRIPTS)
 
 
 # ---- Text to tokens ------------------------------------------------------------------------------

@@ -345,6 +345,7 @@ def _alive(pid: int) -> bool:
     return state != "Z"
 
 
+# Whether a process is gone, or a zombie, is read there; other systems need an extension to tell.
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
 def test_workers_end_when_their_parent_is_killed(corpus, tmp_path) -> None:
     folder = tmp_path / "parts"

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import browser
 import numpy as np
 import pytest
 import torch
-from javascript import in_node, in_page, node
+from javascript import ENGINES, in_engine
 from random_relative import config_of
 from random_relative import make as make_rotary
 
@@ -48,20 +47,10 @@ LOOK = """(() => {
 })()"""
 
 
-@pytest.fixture(params=["node", "chromium"])
+@pytest.fixture(params=ENGINES)
 def run(request) -> Iterator[Callable[[str, Any], Any]]:
     """Evaluates an expression of `data` after the scripts."""
-    if request.param == "node":
-        if node() is None:  # a second engine for the scripts, beside the browser's; pip has none
-            pytest.skip("Node.js is not installed here; apt-get install nodejs")
-        yield lambda expression, data: in_node(SCRIPTS, expression, data)
-        return
-    if browser.find() is None:
-        # Node runs the same scripts above, but has no page to be loaded into.
-        pytest.skip("no Chromium is installed here; apt-get install chromium")
-    tab = request.getfixturevalue("chromium").open()
-    yield lambda expression, data: in_page(tab, SCRIPTS, expression, data)
-    tab.close()
+    yield from in_engine(request, SCRIPTS)
 
 
 @pytest.fixture(params=["llama-llama3", "gpt_neox", "gptj", "llama-gqa-window"])

@@ -101,6 +101,7 @@ benchmark: $(STAMP)
 screenshots: $(STAMP)
 	@$(PY) tests/screenshots.py
 
+# To be run with the oldest Python there is support for: a pin may need a newer one than 3.11.2.
 lock: $(STAMP)
 	@rm -rf _build/lock && python3 -m venv _build/lock
 	@_build/lock/bin/python -m pip install --quiet '.[$(EXTRAS)]'

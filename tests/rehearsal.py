@@ -36,7 +36,14 @@ def main() -> int:
                 "LNATTN_CACHE": str(place / "cache"),
             }
             output = ROOT / "_build" / "rehearsal"
-            command = [sys.executable, "-m", "booksite.publish", "--output", str(output)]
+            command = [
+                sys.executable,
+                "-m",
+                "booksite.publish",
+                "--output",
+                str(output),
+                "--together",
+            ]
             return subprocess.run(command, env=own, check=False).returncode
 
 

@@ -161,6 +161,35 @@ def test_icons_are_loaded_once(tmp_path):
     assert (scripts / "theme.js").stat().st_size == 5000
 
 
+def test_source_pages_of_one_depth_share_their_contents():
+    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+    from booksite import light
+
+    share, made = light.shared_contents(), []
+
+    def contents_on(page):
+        def make(kind, **options):
+            made.append((page, kind, options))
+            return f"contents on {page}"
+
+        context = {"generate_toctree_html": make}
+        share(None, page, "page.html", context, None)
+        return context["generate_toctree_html"]("sidebar", maxdepth=1)
+
+    assert contents_on("_modules/lnattn/errors") == "contents on _modules/lnattn/errors"
+    assert contents_on("_modules/lnattn/weights") == "contents on _modules/lnattn/errors"
+    assert contents_on("_modules/lnattn/text/bpe") == "contents on _modules/lnattn/text/bpe"
+    assert contents_on("notebooks/06") == "contents on notebooks/06"
+    assert contents_on("notebooks/07") == "contents on notebooks/07"  # marks its own page as open
+    assert len(made) == 4
+    share(None, "_modules/lnattn/errors", "page.html", {}, None)  # a builder without contents
+
+
+#: Bytes of all that is in the site but the explorer, the other edition and the PDF. Nobody loads it
+#: at once; half of it are data and pictures to download.
+LARGEST_SITE = 40e6
+
+
 @needs_site
 def test_the_site_is_small():
     files = [path for path in SITE.rglob("*") if path.is_file()]
@@ -169,7 +198,7 @@ def test_the_site_is_small():
     own = [SITE / pdf.NAME, other / pdf.NAME]  # nobody loads it by reading
     apart = [path for path in files if path not in own and not path.is_relative_to(other)]
     total = sum(path.stat().st_size for path in apart if not path.is_relative_to(explorer))
-    assert total < 36e6, f"{total / 1e6:.1f} MB"
+    assert total < LARGEST_SITE, f"{total / 1e6:.1f} MB"
 
 
 @needs_site

@@ -231,8 +231,8 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
     """
     kernel = folders.build / "jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True, exist_ok=True)
-    # ipykernel warns at every start that TCP is not encrypted. The connection never leaves loopback,
-    # and nbclient offers no way to ask for another kind; errors are still logged.
+    # ipykernel warns at every start that TCP is not encrypted. The connection never leaves
+    # loopback, and nbclient offers no way to ask for another kind; errors are still logged.
     quiet = "--IPKernelApp.log_level=40"
     specification = {
         "argv": [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}", quiet],

@@ -28,12 +28,13 @@ from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import LnattnError, ResultError
 from lnattn.kept import forget
 from lnattn.models.checkpoints import open_checkpoint
-from lnattn.models.choice import Choice, default_model
+from lnattn.models.choice import FALLBACK, Choice, default_model
 from lnattn.paths import repository
 from lnattn.storage import read_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3
+_EXECUTE = (sys.executable, "-m", "booksite.execute")
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,13 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
     forget_outdated_pages(root, cache, folders.doctrees)
     config = write_config(root, folders, cache)
     say("executing what changed and building the pages")
-    status = run(jupyter_book(root, config, folders.output), root, folders, cache, choice)
+    status = 0
+    jobs, wanted = chapters_at_a_time(choice), chapters(root)
+    if jobs > 1 and wanted:
+        options = ["--cache", cache / "cells", "--jobs", jobs, *wanted]
+        status = run([*_EXECUTE, *map(str, options)], root, folders, cache, choice)
+    pages = jupyter_book(root, config, folders.output)
+    status = status or run(pages, root, folders, cache, choice)
     if status:
         # Pages that were read with a warning would pass in silence next time: read them again.
         shutil.rmtree(folders.doctrees, ignore_errors=True)
@@ -138,13 +145,26 @@ def execute_chapter(root: Path, name: str) -> int:
     prune(folders.caches, keep=digest)
     target = folders.build / "executed" / Path(choice.name).name / f"{chapter.stem}.ipynb"
     say(f"executing {chapter.relative_to(root)} on {choice}")
-    command = [sys.executable, "-m", "booksite.execute", chapter, cache / "cells", target]
-    return run(list(map(str, command)), root, folders, cache, choice)
+    options = ["--cache", cache / "cells", "--target", target]
+    return run([*_EXECUTE, *map(str, [*options, chapter])], root, folders, cache, choice)
+
+
+def chapters(root: Path) -> list[Path]:
+    """All notebooks of the book, in order."""
+    return sorted((root / "notebooks").glob("*.md"))
+
+
+def chapters_at_a_time(choice: Choice) -> int:
+    """How many kernels: two on the small model that comes with the book, where there are two cores.
+
+    On a model of GPT-2's size a chapter alone takes up to 3 GB of memory and keeps the cores busy.
+    """
+    return min(2, os.cpu_count() or 1) if choice.name == FALLBACK else 1
 
 
 def find_chapter(root: Path, name: str) -> Path:
     """The notebook with this number ('6', '06') or name; anything else is a `ResultError`."""
-    known = {path.stem: path for path in sorted((root / "notebooks").glob("*.md"))}
+    known = {path.stem: path for path in chapters(root)}
     wanted = f"{int(name):02d}-" if name.isdecimal() else None
     for stem, path in known.items():
         if stem == name or (wanted and stem.startswith(wanted)):

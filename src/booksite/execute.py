@@ -1,15 +1,23 @@
-"""Run one chapter and keep what came out: `python -m booksite.execute` (see `build`).
+"""Run chapters and keep what came out: `python -m booksite.execute` (see `build`).
 
-Jupytext reads the notebook, into the same cells as MyST-NB does; the same code runs them, and they
+Jupytext reads the notebooks, into the same cells as MyST-NB does; the same code runs them, and they
 go into the build's cache under the same key. So the next build shows this run and does not repeat
 it.
+
+Chapters are independent of one another, and a kernel alone seldom keeps two cores busy, so several
+run at a time. Each goes into the cache as soon as it is done: a run that is cut loses those that
+were under way. A chapter that measures times (a cell has the tag `timed`) is left to the build,
+which runs it alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import multiprocessing
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -23,27 +31,79 @@ from lnattn.claims.ledger import RECORD_PREFIX
 from lnattn.claims.verdicts import VERDICTS
 from lnattn.storage import write_atomically
 
+#: Seconds that a chapter may take: as in `_config.yml`.
+TIMEOUT = 3600
 
-def run(chapter: Path, cache_folder: Path, target: Path, timeout: int = 3600) -> int:
-    """Execute a MyST notebook, write it with its outputs, cache it; returns the exit status."""
-    notebook = jupytext.read(chapter, fmt="md:myst")
+
+def read(chapter: Path) -> Any:
+    """A MyST notebook as MyST-NB reads it."""
+    return jupytext.read(chapter, fmt="md:myst")
+
+
+def execute(chapter: Path) -> tuple[Any, float, str]:
+    """The notebook with its outputs, the seconds it took, and '' or the traceback of its error."""
     result = single_nb_execution(
-        notebook, cwd=str(chapter.parent), timeout=timeout, allow_errors=False
+        read(chapter), cwd=str(chapter.parent), timeout=TIMEOUT, allow_errors=False
     )
-    written = nbformat.writes(notebook).encode()
-    write_atomically(target, lambda file: file.write(written))
-    print(f"[book] {result.time:.0f} s; with its outputs: {target}", flush=True)
-    if result.err is not None:
-        print(result.exc_string, file=sys.stderr)
-        return 1
-    for line in verdicts(notebook):
-        print(f"[book] {line}")
+    return result.nb, result.time, result.exc_string or ""
+
+
+def keep(notebook: Any, seconds: float, chapter: Path, cache_folder: Path) -> None:
+    """Put an executed notebook where the build looks for it."""
     get_cache(str(cache_folder)).cache_notebook_bundle(
-        CacheBundleIn(notebook, str(chapter), data={"execution_seconds": result.time}),
+        CacheBundleIn(notebook, str(chapter), data={"execution_seconds": seconds}),
         check_validity=False,
         overwrite=True,
     )
+
+
+def run(chapter: Path, cache_folder: Path, target: Path) -> int:
+    """Execute a chapter whatever the cache holds, write it with its outputs; the exit status."""
+    notebook, seconds, error = execute(chapter)
+    written = nbformat.writes(notebook).encode()
+    write_atomically(target, lambda file: file.write(written))
+    print(f"[book] {seconds:.0f} s; with its outputs: {target}", flush=True)
+    if error:
+        print(error, file=sys.stderr)
+        return 1
+    for line in verdicts(notebook):
+        print(f"[book] {line}")
+    keep(notebook, seconds, chapter, cache_folder)
     return 0
+
+
+def run_missing(chapters: Sequence[Path], cache_folder: Path, jobs: int) -> int:
+    """Execute `jobs` at a time of the chapters that the cache does not hold; the exit status.
+
+    The first chapter that fails ends the run, with its traceback.
+    """
+    missing = [path for path in chapters if not (_timed(path) or _cached(path, cache_folder))]
+    done = 0
+    with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+        running = {pool.submit(execute, chapter): chapter for chapter in missing}
+        for future in as_completed(running):
+            notebook, seconds, error = future.result()
+            done += 1
+            name = running[future].stem
+            print(f"[book] {done} of {len(missing)}: {name}, {seconds:.0f} s", flush=True)
+            if error:
+                print(error, file=sys.stderr)
+                pool.shutdown(cancel_futures=True)
+                return 1
+            keep(notebook, seconds, running[future], cache_folder)
+    return 0
+
+
+def _timed(chapter: Path) -> bool:
+    return any("timed" in cell.metadata.get("tags", ()) for cell in read(chapter).cells)
+
+
+def _cached(chapter: Path, cache_folder: Path) -> bool:
+    try:
+        get_cache(str(cache_folder)).match_cache_notebook(read(chapter))
+    except KeyError:
+        return False
+    return True
 
 
 def verdicts(notebook: Any) -> Iterator[str]:
@@ -59,8 +119,17 @@ def verdicts(notebook: Any) -> Iterator[str]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    chapter, cache_folder, target = map(Path, sys.argv[1:] if arguments is None else arguments)
-    return run(chapter, cache_folder, target)
+    """Run chapters as the options say; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m booksite.execute", description=__doc__)
+    parser.add_argument("--cache", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="write the one chapter there")
+    parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many at a time")
+    parser.add_argument("chapters", type=Path, nargs="+", metavar="CHAPTER")
+    options = parser.parse_args(arguments)
+    if options.target:
+        (chapter,) = options.chapters
+        return run(chapter, options.cache, options.target)
+    return run_missing(options.chapters, options.cache, options.jobs)
 
 
 if __name__ == "__main__":

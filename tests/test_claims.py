@@ -26,6 +26,7 @@ from lnattn.claims.verdicts import (
     NOT_COMPUTABLE,
     NOT_SEEN,
     UNDECIDED,
+    Verdict,
 )
 from lnattn.errors import ResultError
 
@@ -150,7 +151,7 @@ def test_a_record_reaches_the_output_of_its_cell(monkeypatch, tmp_path):
     monkeypatch.setattr(display, "display", lambda data, **rest: shown.append((data, rest)))
     monkeypatch.setattr(ledger, "_shell", lambda: type("Shell", (), {"user_ns": {"In": [""] * 8}}))
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
-    ledger.register("K1", reproduced="3 of 4", verdict=HOLDS, model="m", function="json.loads")
+    ledger.register(Verdict("K1", "m", HOLDS, "3 of 4", rule=""), function="json.loads")
     ((data, rest),) = shown
     ((kind, text),) = data.items()
     assert kind == rest["metadata"]["scrapbook"]["mime_prefix"] + "text/plain"

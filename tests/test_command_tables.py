@@ -69,9 +69,10 @@ def test_models(printed):
 def test_claims(printed, tmp_path, monkeypatch):
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
     from lnattn.claims.ledger import register
+    from lnattn.claims.verdicts import Verdict
 
     for model in ("one", "two, and more"):
-        register("K5", reproduced=f'head 3 of "{model}"', verdict="fails", model=model)
+        register(Verdict("K5", model, "fails", f'head 3 of "{model}"', "A rule."))
     status, rows, record = printed("claims", "K5", "K6")
     assert status == 0
     assert [row["id"] for row in rows] == ["K5", "K5", "K6"]

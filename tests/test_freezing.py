@@ -253,8 +253,9 @@ def test_models_and_claims_commands(capsys, tmp_path, monkeypatch) -> None:
     assert capsys.readouterr().out.count("\n") == len(rows) + len(families)
     monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
     from lnattn.claims.ledger import register
+    from lnattn.claims.verdicts import Verdict
 
-    register("K5", reproduced="head 3", verdict="fails", model="tiny")
+    register(Verdict("K5", "tiny", "fails", "head 3", "A rule."))
     assert main(["claims", "K5", "K6"]) == 0
     shown = capsys.readouterr().out
     assert "✗ tiny: fails: head 3" in shown

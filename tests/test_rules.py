@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import inspect
 import re
+from collections import defaultdict
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +38,7 @@ from lnattn.claims.verdicts import (
     RULES,
     UNDECIDED,
     Outcome,
+    Verdict,
     heads_where,
     listed_words,
     of_heads,
@@ -55,6 +60,12 @@ MODULES = (
     normalisation,
 )
 
+#: Tests that try rules on made-up results.
+TRIALS = (
+    *(f"test_rules_{name}" for name in ("kamoda", "brody", "frames", "subwords", "distance")),
+    *("test_rules_normalisation", "test_ablation", "test_selectability_layers"),
+)
+
 
 @pytest.fixture
 def own_rules(monkeypatch):
@@ -68,9 +79,8 @@ def with_parameters(monkeypatch, claim_id: str, **parameters) -> None:
     monkeypatch.setattr(verdicts, "claim", known.__getitem__)
 
 
-def test_every_claim_has_a_rule_or_says_in_words_what_a_run_must_show():
-    for one in claims().values():
-        assert (one.id in RULES) is not bool(one.predicate), one.id
+def test_every_claim_has_one_rule():
+    assert set(RULES) == set(claims())
 
 
 @pytest.mark.parametrize("claim_id", RULES)
@@ -174,6 +184,78 @@ def test_words():
 @pytest.mark.parametrize("parameters", [{"a": "text"}, {"a": [1, "b"]}, {"a": True}, [1]])
 def test_parameters_are_numbers(parameters):
     item = {**vars(claim("K6")), "rule": parameters}
-    item.pop("predicate")
     with pytest.raises(ResultError, match="rule must map names to numbers"):
         listed._claim(Path("f.yml"), 1, item)
+
+
+# --- every rule is tried, with every verdict that it can give ------------------------------------
+
+
+def can_give(claim_id: str) -> set[str]:
+    """The verdicts that the source of a rule names, with those of the functions that it calls."""
+    module = inspect.getmodule(RULES[claim_id])
+    defined = {
+        node.name: node
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    named, todo, seen = set(), [claim_id.lower()], set()
+    while todo:
+        seen.add(name := todo.pop())
+        for node in ast.walk(defined[name]):
+            if isinstance(node, ast.Name) and node.id in defined and node.id not in seen:
+                todo.append(node.id)
+            elif isinstance(node, ast.Name):
+                named.add(getattr(verdicts, node.id, None) if node.id.isupper() else None)
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "of_heads":
+                named |= {HOLDS, HOLDS_IN_PART}
+                named |= set() if any(word.arg == "none" for word in node.keywords) else {FAILS}
+    if NOT_SEEN in named and claim(claim_id).needs_checkpoint:
+        named.add(FAILS)
+    return named & set(verdicts.VERDICTS)
+
+
+_JUDGES = re.compile(r"\.verdict\b|\bverdict\(")
+
+
+def trials(module_name: str):
+    """The tests of a module that look at verdicts and need no fixture, with their parameters."""
+    for name, test in vars(importlib.import_module(module_name)).items():
+        if not name.startswith("test_") or not _JUDGES.search(inspect.getsource(test)):
+            continue
+        marks = [m for m in getattr(test, "pytestmark", ()) if m.name == "parametrize"]
+        rows = [[_named(mark.args[0], values) for values in mark.args[1]] for mark in marks]
+        for several in product(*rows):
+            named = {key: value for one in several for key, value in one.items()}
+            if named.keys() == inspect.signature(test).parameters.keys():
+                yield test, named
+
+
+def _named(names, values) -> dict:
+    names = [one.strip() for one in names.split(",")] if isinstance(names, str) else names
+    return dict(zip(names, values if len(names) > 1 else [values], strict=True))
+
+
+@pytest.fixture(scope="module")
+def given_in_trials():
+    """The verdicts that the trials of rules were given, by claim."""
+    found, make = defaultdict(set), Verdict.__init__
+
+    def record(self, *values, **named) -> None:
+        make(self, *values, **named)
+        found[self.claim].add(self.verdict)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Verdict, "__init__", record)
+        for module_name in TRIALS:
+            for test, named in trials(module_name):
+                test(**named)
+    return found
+
+
+@pytest.mark.parametrize("claim_id", RULES)
+def test_a_rule_is_tried_on_results_for_every_verdict_that_it_can_give(claim_id, given_in_trials):
+    possible = can_give(claim_id)
+    assert HOLDS in possible
+    assert possible & {FAILS, NOT_SEEN}, "a rule that nothing can fail says nothing"
+    assert possible <= given_in_trials[claim_id]

@@ -63,8 +63,10 @@ def test_d3_d4_heads_by_distance():
     null = np.array([even, even])
     assert rules.d3(np.array([2.1, 3]) * even, null, model="any").verdict == HOLDS
     assert rules.d3(np.array([1.9, 3]) * even, null, model="any").verdict == HOLDS_IN_PART
-    assert rules.d3(np.array([1.9, 1]) * even, 3 * null, model="any").values["null"] == 2
+    none = rules.d3(np.array([1.9, 1]) * even, 3 * null, model="any")
+    assert (none.verdict, none.values["null"]) == (FAILS, 2)
     assert rules.d4(np.array([0.2, 0.49]), model="any").verdict == HOLDS
+    assert rules.d4(np.array([0.2, 0.5]), model="any").verdict == HOLDS_IN_PART
     assert rules.d4(np.array([0.7, 0.5]), model="any").verdict == FAILS
 
 

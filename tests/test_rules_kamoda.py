@@ -112,6 +112,7 @@ def test_k6():
     assert verdict(falls) == HOLDS_IN_PART
     assert "below −0.9 in 1" in falls.words
     assert verdict(kamoda.k6(array(0.1, 0.2), model=OWN)) == FAILS
+    assert verdict(kamoda.k6(array(0.1, 0.2), model=OTHER)) == NOT_SEEN
     unsure = kamoda.k6(np.array([[0.95, 0.99], [0.95, 0.5]]), model=OWN)
     assert verdict(unsure) == UNDECIDED
     assert "token embeddings" in unsure.note

@@ -98,6 +98,8 @@ def test_the_other_rules_ask_all_their_pairs(rule, pairs):
     first, *others = pairs
     assert asked({first: SLOWER}) == (HOLDS_IN_PART if others else HOLDS)
     assert asked({first: FASTER}) == FAILS
+    assert asked(dict.fromkeys(pairs, WIDE)) == UNDECIDED
+    assert asked(dict.fromkeys(pairs, (STEADY, 0.85))) == HOLDS_IN_PART
 
 
 # --- the words of sentences -----------------------------------------------------------------------

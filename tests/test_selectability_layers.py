@@ -72,8 +72,11 @@ def test_what_unselectable_keys_have_in_common():
     assert rules.u2(exchanged, model="any").verdict == NOT_COMPUTABLE
     turned = LayerVerdicts(flags, found.rank, 1 - auroc, {})
     assert rules.u2(turned, model="any").verdict == FAILS
+    both = LayerVerdicts(flags[::-1], found.rank, 1 - auroc[::-1], {})
+    assert rules.u3(both, model="any").verdict == FAILS
     auroc[0, 1] = 0.5
     assert rules.u2(found, model="any").verdict == HOLDS_IN_PART
+    assert rules.u3(exchanged, model="any").verdict == HOLDS_IN_PART
     few = LayerVerdicts(np.zeros_like(flags), found.rank, np.full_like(auroc, np.nan), {})
     assert np.isnan(few.common()).all()
     assert rules.u2(few, model="any").verdict == NOT_COMPUTABLE

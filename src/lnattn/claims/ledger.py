@@ -23,7 +23,7 @@ from lnattn.claims.listed import Claim, claim, claims
 from lnattn.claims.verdicts import VERDICTS, Verdict
 from lnattn.errors import ResultError
 from lnattn.paths import ledger_folder
-from lnattn.storage import package_versions, plain_scalar, read_json, write_json
+from lnattn.storage import package_versions, read_json, write_json
 
 #: Marks a record among the data that MyST-NB keeps beside a notebook (see its `glue`).
 RECORD_PREFIX = "claim:"
@@ -58,14 +58,13 @@ class Entry:
 
 
 def register(
-    found: Verdict | str,
+    found: Verdict,
     *,
     function: str | Callable[..., Any] | None = None,
     cell: str = "",
     note: str = "",
     counted: bool = True,
     folder: Path | str | None = None,
-    **by_hand: Any,
 ) -> None:
     """Record a verdict, replacing an earlier record of the same claim and model.
 
@@ -75,8 +74,6 @@ def register(
     the model say of it (`lnattn.claims.seeds`); counted: see `Entry`. Raises
     `ResultError` for an empty text or model, or a function that cannot be imported.
     """
-    if isinstance(found, str):
-        found = _by_hand(found, **by_hand)
     if not found.words.strip() or not found.model.strip():
         raise ResultError(
             f"claim {found.claim} needs a reproduced value and a model, not empty text."
@@ -100,25 +97,6 @@ def register(
     path = write_entry(entry, Path(folder) if folder else ledger_folder())
     _registered[path] = entry
     _publish(entry)
-
-
-def _by_hand(
-    claim_id: str,
-    *,
-    reproduced: Any,
-    verdict: str,
-    model: str,
-    values: Mapping[str, Any] | None = None,
-) -> Verdict:
-    """A verdict that a chapter gives itself: for claims whose rule is no function yet."""
-    if verdict not in VERDICTS:
-        raise ResultError(
-            f"verdict {verdict!r} for claim {claim_id} is not one of: {', '.join(VERDICTS)}."
-        )
-    known = claim(claim_id)
-    shown = str(plain_scalar(reproduced, f"the reproduced value of {claim_id}"))
-    plain = {key: plain_scalar(value, key) for key, value in (values or {}).items()}
-    return Verdict(claim_id, str(model), verdict, shown, known.predicate, plain)
 
 
 def write_entry(entry: Entry, folder: Path) -> Path:

@@ -43,8 +43,7 @@ class Claim:
     largest difference from a frozen number that still counts as the same in a later build, or None;
     function: dotted name of what computes it; model: what the claim is about; chapter: the notebook
     that computes it; test: the test of that computation, as pytest names it
-    (`tests/FILE.py::test_NAME`), or None until there is one; predicate: what a run must show, in
-    words, for a claim whose rule is no function yet.
+    (`tests/FILE.py::test_NAME`), or None until there is one.
     """
 
     id: str
@@ -58,7 +57,6 @@ class Claim:
     model: str
     chapter: str
     test: str | None
-    predicate: str = ""
 
     @property
     def is_ours(self) -> bool:
@@ -106,8 +104,8 @@ def _claims(source: Path, _changed: int) -> dict[str, Claim]:
 
 
 def _claim(source: Path, number: int, item: Any) -> Claim:
-    expected = {field.name for field in fields(Claim)} - {"predicate"}
-    if not isinstance(item, dict) or set(item) - {"predicate"} != expected:
+    expected = {field.name for field in fields(Claim)}
+    if not isinstance(item, dict) or set(item) != expected:
         got = set(item) if isinstance(item, dict) else set()
         raise ResultError(
             f"{source}: claim number {number} must have exactly the keys {sorted(expected)}; "

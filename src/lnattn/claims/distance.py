@@ -1,7 +1,7 @@
 """The rules of the book's own claims on rotary models (chapter 13): from results to verdicts.
 
-No paper states these. They were written, with their parameters in `book/claims.yml`, before the
-numbers of any rotary model were computed for this book.
+No paper states these. `book/claims.yml`, which has their parameters, says what was known when they
+were written.
 """
 
 from __future__ import annotations

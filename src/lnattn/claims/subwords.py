@@ -1,7 +1,7 @@
 """The rules of the book's own claims on sub-words (chapter 06): from results to verdicts.
 
-No paper states these. They were written, with their parameters in `book/claims.yml`, before the
-numbers of this book's models and counts were computed; pilots with others had been seen.
+No paper states these. `book/claims.yml`, which has their parameters, says what was known when they
+were written.
 """
 
 from __future__ import annotations

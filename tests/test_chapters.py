@@ -5,6 +5,7 @@ All of it is read from the sources, so it is known long before a chapter is exec
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 
@@ -24,6 +25,21 @@ _OPENING = re.compile(r"^:::\{opening\}\n(.*?)^:::$", re.DOTALL | re.MULTILINE)
 REMOVED = {"remove-cell", "remove-input"}
 #: Largest share of a notebook's lines of code that may be in such cells, and the longest line.
 HIDDEN, WIDTH = 0.25, 88
+#: Comparisons of a chapter with a number that only describe what they count, in words beside it.
+#: What decides about a claim stands in `book/claims.yml`, and nowhere else.
+DESCRIBING = {
+    "04-circuits": {"copying > 0.5"},
+    "06-detokenization-heads": {"previous.max(axis=0) > 0.1"},
+    "07-position-bias": {
+        "table['near T^pp percentile'] > 0.75",
+        "overview['near T^pp percentile'] > 0.75",
+        "near_500 <= 0.03",
+        "np.abs(v / middle - 1) < 0.1",
+        "steps[-1] < 0.9",
+    },
+    "09-variance": {"study.counts >= 100", "np.abs(v / middle - 1) < 0.1"},
+    "13-rotary": {"best <= 10", "chance <= 10"},
+}
 
 
 @dataclass(frozen=True)
@@ -80,6 +96,21 @@ def in_short(text: str) -> str:
     """The chapter's last words before its exercises."""
     found = re.search(r"^## In short\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
     return found[1] if found else ""
+
+
+def thresholds(code: str) -> set[str]:
+    """Comparisons of size with a number other than 0 and 1, outside of assertions."""
+    tree, found = ast.parse(code), set()
+    asserted = {id(n) for a in ast.walk(tree) if isinstance(a, ast.Assert) for n in ast.walk(a)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Compare) or id(node) in asserted:
+            continue
+        sized = any(isinstance(one, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for one in node.ops)
+        sides = [getattr(side, "operand", side) for side in (node.left, *node.comparators)]
+        values = {side.value for side in sides if isinstance(side, ast.Constant)}
+        if sized and any(isinstance(value, int | float) for value in values - {0, 1}):
+            found.add(ast.unparse(node))
+    return found
 
 
 def name(path) -> str:
@@ -144,6 +175,22 @@ def test_a_chapter_ends_with_three_bullets(path):
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
 def test_at_most_a_quarter_of_the_code_is_hidden(path):
     assert hidden_share(path.read_text(encoding="utf-8")) <= HIDDEN
+
+
+def test_thresholds_are_found():
+    code = (
+        "a = [x > 0.5 for x in y]\nassert b < 1e-4\nc = (d >= -2) | (e == 8) | (f[0] > 1) | (0 < g)"
+    )
+    assert thresholds(code) == {"x > 0.5", "d >= -2"}
+    assert thresholds("z = q > limit") == set()
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=name)
+def test_a_chapter_judges_by_rules_alone(path):
+    """No threshold of its own, and no verdict that a rule has not given."""
+    code = "\n".join(cell.code for cell in cells(path.read_text(encoding="utf-8")))
+    assert thresholds(code) == DESCRIBING.get(path.stem, set())
+    assert not re.search(r"\b(Verdict|Outcome)\(", code)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=name)

@@ -103,15 +103,23 @@ def test_b4_goes_by_intervals_at_every_level(pace, expected):
         assert set(found.values) == {"70%", "80%", "85%", "90%", "loss 0.5"}
 
 
-def test_b4_takes_no_level_that_the_faster_arm_never_has():
-    slow = beside([300] * 6)
+def test_b4_takes_no_level_that_neither_arm_ever_has():
+    both = beside([300] * 6, stops_at_without=0.82)
     fast = curves("layernorm", [100.0] * 6, stops_at=0.82)
-    found = brody.b4(Experiment((fast, slow.curves[1]), {}), "rms", model=MODEL)
+    found = brody.b4(Experiment((fast, both.curves[1]), {}), "rms", model=MODEL)
     assert set(found.values) == {"70%", "80%", "loss 0.5"}
-    never = curves("layernorm", [100.0] * 6, stops_at=0.3)
-    unknown = brody.b4(Experiment((never, slow.curves[1]), {}), "rms", model=MODEL)
+    assert verdict(found) == HOLDS
+    never = [curves(name, [100.0] * 6, stops_at=0.3) for name in ("layernorm", "rms")]
+    unknown = brody.b4(Experiment(tuple(never), {}), "rms", model=MODEL)
     assert verdict(unknown) == UNDECIDED
     assert "longer runs" in unknown.note
+
+
+def test_b4_fails_where_only_the_arm_without_projection_arrives():
+    fast = curves("layernorm", [100.0] * 6, stops_at=0.82)
+    found = brody.b4(Experiment((fast, beside([300] * 6).curves[1]), {}), "rms", model=MODEL)
+    assert found.values["90%"] == 0
+    assert verdict(found) == FAILS
 
 
 def test_b4_holds_where_the_slower_arm_never_arrives():

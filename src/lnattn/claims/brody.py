@@ -24,7 +24,7 @@ from lnattn.claims.verdicts import (
     rule,
 )
 from lnattn.studies.majority.model import ARMS
-from lnattn.studies.majority.results import Estimate, Experiment, slowdown, words
+from lnattn.studies.majority.results import Estimate, Experiment, lag, words
 from lnattn.studies.majority.runs import angles_to_ones
 
 if TYPE_CHECKING:
@@ -79,18 +79,18 @@ def b3(case: Case, keys: int, proved: int, wins: int, queries: int) -> Outcome:
 
 
 @rule(
-    "By the ratio of median epochs, without projection to with it, until the shares of right "
-    "answers {accuracies} and the training losses {losses}, with 95 % bootstrap intervals over "
-    "seeds. Holds if every interval lies above {times:g}; in part if some lie above 1 and none "
-    "below; else fails. Undecided if every interval holds 1 and one reaches beyond {times:g}, or "
-    "with fewer than {runs} seeds."
+    "By the ratio of median epochs, without projection to with it (0 if only the former arrives), "
+    "until the shares of right answers {accuracies} and the training losses {losses}, with 95 % "
+    "bootstrap intervals over seeds. Holds if every interval lies above {times:g}; in part if some "
+    "lie above 1 and none below; else fails. Undecided if every interval holds 1 and one reaches "
+    "beyond {times:g}, or with fewer than {runs} seeds."
 )
 def b4(case: Case, runs: Experiment, without: str) -> Outcome:
     """B4, projection speeds up the majority task. without: the arm that has no projection."""
     found: dict[str, Estimate] = {}
     for kind, levels in (("accuracy", case.accuracies), ("loss", case.losses)):
         for level in levels:
-            ratio = slowdown(runs, without, PROJECTED, **{kind: level})
+            ratio = lag(runs, without, PROJECTED, **{kind: level})
             if ratio is not None:
                 found[f"{level:.0%}" if kind == "accuracy" else f"loss {level:g}"] = ratio
     seeds = len(set(runs.of(without).seeds) & set(runs.of(PROJECTED).seeds))
@@ -183,7 +183,7 @@ def b6(case: Case, runs: Experiment, without: str) -> Outcome:
 def b13(case: Case, runs: Experiment, other: str, several: Sequence[str]) -> Outcome:
     """B13, other or several normal vectors. other, several: names of the arms."""
     found = {
-        arm: {level: slowdown(runs, arm, PROJECTED, accuracy=level) for level in case.accuracies}
+        arm: {level: lag(runs, arm, PROJECTED, accuracy=level) for level in case.accuracies}
         for arm in (other, *several)
     }
     known = {arm: [r for r in ratios.values() if r is not None] for arm, ratios in found.items()}

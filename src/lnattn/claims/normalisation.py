@@ -13,7 +13,7 @@ import numpy as np
 
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED, Case, Outcome, rule
 from lnattn.studies.majority.model import ARMS
-from lnattn.studies.majority.results import Estimate, Experiment, slowdown
+from lnattn.studies.majority.results import Experiment, lag
 from lnattn.studies.selectability.exposure import exposure, lead
 from lnattn.studies.selectability.sentiment import Sentiment
 
@@ -57,7 +57,8 @@ def n4(case: Case, runs: Experiment) -> Outcome:
 def _sooner(case: Case, runs: Experiment, pairs: Sequence[tuple[str, str]]) -> Outcome:
     """pairs: names of arms, the one that should be slower first."""
     found = {
-        pair: {level: _ratio(runs, *pair, level) for level in case.accuracies} for pair in pairs
+        pair: {level: lag(runs, *pair, accuracy=level) for level in case.accuracies}
+        for pair in pairs
     }
     known = [one for ratios in found.values() for one in ratios.values() if one is not None]
     seeds = min(len(runs.of(arm).seeds) for pair in pairs for arm in pair)
@@ -91,14 +92,6 @@ def _sooner(case: Case, runs: Experiment, pairs: Sequence[tuple[str, str]]) -> O
         if one is not None
     }
     return Outcome(verdict, f"{shown} ({seeds} seeds)", values, note)
-
-
-def _ratio(runs: Experiment, slow: str, fast: str, level: float) -> Estimate | None:
-    """The slowdown; 0 where only the arm that should be slower arrives, None where neither does."""
-    found = slowdown(runs, slow, fast, accuracy=level)
-    if found is None and slowdown(runs, fast, slow, accuracy=level) is not None:
-        return Estimate(0.0, 0.0, 0.0)
-    return found
 
 
 # --- the words of sentences -----------------------------------------------------------------------

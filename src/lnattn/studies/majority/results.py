@@ -167,6 +167,17 @@ def slowdown(
     return ratio_of_medians(late, early)
 
 
+def lag(experiment: Experiment, slow: str, fast: str, **level: float) -> Estimate | None:
+    """As `slowdown`, but 0 where arm `slow` alone has it; None only where neither has.
+
+    For verdicts: that the arm which should be slower is the only one to arrive must not be lost.
+    """
+    found = slowdown(experiment, slow, fast, **level)
+    if found is None and slowdown(experiment, fast, slow, **level) is not None:
+        return Estimate(0.0, 0.0, 0.0)
+    return found
+
+
 def best_in_sweep(sweep: Experiment, arm: str) -> Curves:
     """The curves of an arm at the plan whose test accuracy is highest on the way.
 

@@ -14,7 +14,7 @@ from common import GPT2_SMALL, growth, peak_memory, random_first_layer, ratio, t
 from lnattn import FirstLayer, fold
 from lnattn.attention.terms import TERMS
 from lnattn.errors import ResultError
-from lnattn.studies.contribution import kl as six_term_kl
+from lnattn.studies.contribution import kl
 from lnattn.studies.contribution.kl import SixTermKL
 from lnattn.studies.contribution.study import contributions
 
@@ -98,7 +98,7 @@ def products_only(ours: SixTermKL, documents: list[torch.Tensor]) -> None:
     def look_away(*_: object) -> None:
         pass
 
-    with mock.patch.object(six_term_kl, "divergences", look_away):
+    with mock.patch.object(kl, "divergences", look_away):
         for ids in documents:
             ours(ids)
 

@@ -16,11 +16,11 @@ from torch.nn.functional import cross_entropy
 from lnattn import distance_terms, fold, load_first_layer, six_terms
 from lnattn.book import whole_models
 from lnattn.book.freezing import freeze
-from lnattn.claims import ablation as rules
+from lnattn.claims import ablation
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, NOT_SEEN, UNDECIDED
 from lnattn.errors import CheckpointError, CorpusError, ResultError
 from lnattn.models.attending import losses, patched
-from lnattn.studies.ablation import study as studies
+from lnattn.studies.ablation import study
 from lnattn.studies.ablation.classes import Spelling, second_pieces, second_words_of_names
 from lnattn.studies.ablation.matching import beside_matched, deciles_of, drawn_documents
 from lnattn.studies.ablation.removing import ablation_names, removals, without_parts
@@ -249,8 +249,8 @@ def test_the_study_measures_where_it_says(tmp_path):
 def test_a_stopped_study_goes_on(tmp_path, monkeypatch):
     parts = parts_of_gpt2(tmp_path)
     whole = ablations(*parts, window=32, draws=5)
-    monkeypatch.setattr(studies, "_EVERY", 2)
-    measured, calls = studies.without_parts, []
+    monkeypatch.setattr(study, "_EVERY", 2)
+    measured, calls = study.without_parts, []
 
     def stopping(*given):
         calls.append(given)
@@ -258,7 +258,7 @@ def test_a_stopped_study_goes_on(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return measured(*given)
 
-    monkeypatch.setattr(studies, "without_parts", stopping)
+    monkeypatch.setattr(study, "without_parts", stopping)
     with pytest.raises(KeyboardInterrupt):
         ablations(*parts, window=32, draws=5, folder=tmp_path)
     with pytest.raises(ResultError, match="belongs to another model or other texts"):
@@ -306,7 +306,7 @@ def made(excess, heads=4, tokens=500):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", [rules.s7, rules.s8])
+@pytest.mark.parametrize("rule", [ablation.s7, ablation.s8])
 def test_what_is_lost_decides_whether_it_is_used(rule):
     specific = np.array([0.0, 0.1, 0.3, 0.2])
 
@@ -326,7 +326,7 @@ def test_place_against_content():
         found = made({("place", -1): place, ("ee", -1): content})
         noise = np.random.default_rng(1).normal(scale=0.01, size=201)
         found.at[:, 1, 0, 0, 0] += np.where(np.arange(201) > 0, noise, 0)
-        return rules.s10(found, model="any").verdict
+        return ablation.s10(found, model="any").verdict
 
     assert verdict(0.3, 0.1) == HOLDS
     assert verdict(0.1, 0.3) == FAILS
@@ -336,14 +336,16 @@ def test_place_against_content():
 def test_orders_of_heads_by_hand():
     up = np.arange(6.0)
     near = np.array([0.0, 2.0, 1.0, 3.0, 4.0, 5.0])
-    assert rules._share_as_high(up, up) == pytest.approx(1 / 720)
-    assert rules._share_as_high(up, near) == pytest.approx(6 / 720)  # itself, and each neighbours
-    assert rules._share_as_high(up, up[::-1]) == 1.0
-    assert rules._share_as_high(np.arange(12.0), np.arange(12.0)) < 1e-3
+    assert ablation._share_as_high(up, up) == pytest.approx(1 / 720)
+    assert ablation._share_as_high(up, near) == pytest.approx(
+        6 / 720
+    )  # itself, and each neighbours
+    assert ablation._share_as_high(up, up[::-1]) == 1.0
+    assert ablation._share_as_high(np.arange(12.0), np.arange(12.0)) < 1e-3
     draws = up + np.random.default_rng(0).normal(scale=0.1, size=(200, 6))
 
     def verdict(specific, other=-up):
-        return rules.s9(draws, other, specific, other, model="any").verdict
+        return ablation.s9(draws, other, specific, other, model="any").verdict
 
     assert verdict(up) == HOLDS
     assert verdict(-up) == FAILS

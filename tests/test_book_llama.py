@@ -18,7 +18,7 @@ from lnattn.errors import CheckpointError
 from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, write_json
 from lnattn.text.counts import Counts
-from lnattn.training import embed as embedding
+from lnattn.training import embed
 from lnattn.training.book_model import train_book_model
 from lnattn.training.snapshots import snapshots
 
@@ -57,7 +57,7 @@ def data(runs, tmp_path, monkeypatch) -> Path:
 
 def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) -> None:
     for kind in ("gpt2", "llama"):
-        path = embedding.main([str(runs[kind])])
+        path = embed.main([str(runs[kind])])
         assert path == data / f"book-{kind}"
         assert LICENCE in (path / "README.md").read_text()
     assert not (data / "book-llama" / "counts.npz").exists()  # book-gpt2 has the same ones
@@ -113,7 +113,7 @@ def test_a_model_that_is_not_there_is_said_to_be_absent(runs, data, capsys) -> N
 
 def test_models_of_other_texts_do_not_share_counts(runs, data) -> None:
     for kind in ("gpt2", "llama"):
-        embedding.embed(runs[kind])
+        embed.embed(runs[kind])
     record = data / "book-llama" / "training.json"
     write_json(record, {**read_json(record), "corpus": {"train": [], "held_out": []}})
     _, words = token_counts(load_first_layer("book-llama"))
@@ -137,14 +137,14 @@ def test_what_cannot_be_embedded(runs, data, tmp_path, change, words) -> None:
     else:
         write_json(record, {**read_json(record), **change})
     with pytest.raises(CheckpointError, match=words):
-        embedding.embed(run)
+        embed.embed(run)
     assert not (data / "book-llama").exists()
 
 
 def test_weights_over_the_bound_are_refused(runs, data, monkeypatch) -> None:
-    monkeypatch.setattr(embedding, "LARGEST", 1000)
+    monkeypatch.setattr(embed, "LARGEST", 1000)
     with pytest.raises(CheckpointError, match="over 1,000"):
-        embedding.embed(runs["llama"])
+        embed.embed(runs["llama"])
 
 
 def test_snapshots_of_a_rotary_run_are_rotary(runs) -> None:

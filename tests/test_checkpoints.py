@@ -12,7 +12,8 @@ from safetensors.torch import load_file, save_file
 
 from lnattn import load_attention_layers, load_first_layer
 from lnattn.errors import CheckpointError
-from lnattn.models import checkpoints
+from lnattn.models import folders
+from lnattn.storage import sha256_of_file
 
 WEIGHTS = "model.safetensors"
 
@@ -234,7 +235,7 @@ def test_book_model_absent(tmp_path, monkeypatch):
 def test_book_model_must_match_its_record(good, tmp_path, monkeypatch):
     monkeypatch.setenv("LNATTN_DATA", str(tmp_path))
     folder = shutil.copytree(good, tmp_path / "book-gpt2")
-    record = {"weights_sha256": checkpoints.sha256_of_file(folder / WEIGHTS)}
+    record = {"weights_sha256": sha256_of_file(folder / WEIGHTS)}
     (folder / "training.json").write_text(json.dumps(record))
     first = load_first_layer("book-gpt2")
     assert first.name == "book-gpt2"
@@ -251,5 +252,5 @@ def test_snapshot_of_a_running_training_says_so(good, tmp_path, monkeypatch):
 
 
 def test_minilm_package_absent(monkeypatch):
-    monkeypatch.setattr(checkpoints, "find_spec", lambda _name: None)
+    monkeypatch.setattr(folders, "find_spec", lambda _name: None)
     assert "lnattn[minilm]" in complaint("minilm")

@@ -14,7 +14,7 @@ import lnattn
 from lnattn.attention.circuits import composition_scores, model_composition
 from lnattn.errors import ResultError
 from lnattn.storage import sha256_of_file, write_result
-from lnattn.studies import composition as study_module
+from lnattn.studies import composition
 from lnattn.studies.composition import (
     CompositionStudy,
     double_centred,
@@ -53,7 +53,7 @@ def test_pair_table_has_every_pair_once_with_its_numbers(study):
 
 def test_shares_count_ties_as_reached():
     scores = torch.tensor([[0.1, 0.2], [0.2, 0.3]], dtype=torch.float64)
-    share = study_module._share_at_least(scores, scores.flatten())
+    share = composition._share_at_least(scores, scores.flatten())
     assert share.tolist() == [[1.0, 0.75], [0.75, 0.25]]
 
 

@@ -19,19 +19,15 @@ from lnattn import Embeddings, fold, six_terms
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
 from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
-from lnattn.studies.contribution import kl
-from lnattn.studies.contribution import kl_kernel as six_term_kernel
+from lnattn.studies.contribution import kl, kl_kernel
 from lnattn.studies.contribution.kl import SixTermKL
 from lnattn.studies.contribution.study import (
-    LEVELS,
-    PAPERS_CODE,
-    TEXT,
     Contributions,
     bootstrapped_means,
     contributions,
     kl_of_removal,
-    position_groups,
 )
+from lnattn.studies.contribution.tally import LEVELS, PAPERS_CODE, TEXT, position_groups
 
 
 def random_embeddings(
@@ -108,7 +104,7 @@ def test_series_is_as_good_as_single_precision_where_it_is_used() -> None:
     """e^-u - 1 + u over its whole range, against the same in double precision."""
     u = np.linspace(-0.5, 0.5, 4001, dtype=np.float32)[1:-1]
     exact = sum((-1) ** k * u.astype(float) ** k / math.factorial(k) for k in range(2, 20))
-    found = np.array([six_term_kernel._half_square(x) for x in u])
+    found = np.array([kl_kernel._half_square(x) for x in u])
     np.testing.assert_allclose(found, exact, rtol=1e-6)
 
 

@@ -16,9 +16,9 @@ from lnattn.book import departures
 from lnattn.book.departures import CONVENTIONS, effects_on_training
 from lnattn.paths import repository
 from lnattn.storage import write_result
-from lnattn.studies.contribution.study import PAPERS_CODE, TEXT
+from lnattn.studies.contribution.tally import PAPERS_CODE, TEXT
 from lnattn.studies.majority.training import MajorityPlan
-from lnattn.studies.selectability import evaluation as unselectable_results
+from lnattn.studies.selectability import evaluation
 from lnattn.studies.selectability.evaluation import FrozenArm
 from lnattn.text.counts import Counts
 
@@ -154,14 +154,14 @@ def test_frozen_training_runs_are_compared(tmp_path):
 def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path, monkeypatch):
     """Two runs of an arm, one without any search; the second window would change the share."""
     exact = np.zeros((4, 6, 2))
-    exact[:, unselectable_results.KEYS] = 0.5, 0.1
-    exact[:, unselectable_results.BEFORE] = 0.3
+    exact[:, evaluation.KEYS] = 0.5, 0.1
+    exact[:, evaluation.BEFORE] = 0.3
     record = {"arm": "full", "plan": {"d_model": 8, "seed": 0}}
     runs = [
         FrozenArm(f"run {n}", {"exact": exact, "search": np.full((4, 2, n), 0.4)}, record)
         for n in (1, 0)
     ]
-    monkeypatch.setattr(unselectable_results, "frozen_arms", lambda folder: runs)
+    monkeypatch.setattr(evaluation, "frozen_arms", lambda folder: runs)
     (tmp_path / "selectability").mkdir()
     (tmp_path / "selectability" / "lm-x.json").write_text("{}")
     effects = effects_on_training(tmp_path)

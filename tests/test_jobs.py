@@ -26,8 +26,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from lnattn.cli import main
 from lnattn.errors import CorpusError
 from lnattn.storage import read_json
-from lnattn.text import jobs as counting
-from lnattn.text import pairs
+from lnattn.text import jobs, pairs
 from lnattn.text.corpora import HUB_CORPORA, HubCorpus, read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.jobs import CountJob, count_corpus, count_shard
@@ -224,7 +223,7 @@ def test_which_corpus_the_command_counts(words, sources, tmp_path, monkeypatch) 
     given = []
     record = {"documents": 1, "tokens": 2, "pairs": 1, "distinct_pairs": 1}
     monkeypatch.setattr(
-        counting, "count_corpus", lambda what, *_, **__: (given.append(what), record)[1]
+        jobs, "count_corpus", lambda what, *_, **__: (given.append(what), record)[1]
     )
     arguments = ["--tokenizer", str(tmp_path / "tokenizer.json"), "--out", str(tmp_path / "x.npz")]
     assert main(["count", *words, *arguments]) == 0
@@ -242,19 +241,19 @@ def test_progress_tells_the_rate_and_the_time_left(corpus, tmp_path, capsys) -> 
 
 _KILLED = """
 import os, signal, sys
-from lnattn.text import jobs as counting, pairs
+from lnattn.text import jobs, pairs
 from test_jobs import make_tokenizer, OPTIONS
 
 calls = 0
-real = counting.{function}
+real = jobs.{function}
 def killing(*args, **kwargs):
     global calls
     calls += 1
     if calls == {call}:
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*args, **kwargs)
-counting.{function} = killing
-counting.count_corpus([sys.argv[1]], make_tokenizer(), sys.argv[2], **OPTIONS)
+jobs.{function} = killing
+jobs.count_corpus([sys.argv[1]], make_tokenizer(), sys.argv[2], **OPTIONS)
 """
 
 
@@ -279,9 +278,9 @@ def test_kill_9_and_resume(function, call, corpus, tmp_path, monkeypatch) -> Non
     kept = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "x.parts").glob("part-*.json")}
     assert len(kept) >= 2
     counted = []
-    real = counting.count_shard
+    real = jobs.count_shard
     monkeypatch.setattr(
-        counting, "count_shard", lambda job, s: (counted.append(s.index), real(job, s))[1]
+        jobs, "count_shard", lambda job, s: (counted.append(s.index), real(job, s))[1]
     )
     record = count_corpus([path], make_tokenizer(), out, **OPTIONS)
     assert record["resumed_with"] == len(kept)
@@ -295,7 +294,7 @@ def _job(folder: Path, path: Path) -> tuple[CountJob, list]:
     import hashlib
 
     folder.mkdir()
-    text = counting.plain_tokenizer(make_tokenizer())
+    text = jobs.plain_tokenizer(make_tokenizer())
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")
     digest = hashlib.sha256(text.encode()).hexdigest()
     job = CountJob(str(folder), digest, len(WORDS) + 2, Boundary(), 1 << 20)
@@ -304,8 +303,8 @@ def _job(folder: Path, path: Path) -> tuple[CountJob, list]:
 
 def _merged(job: CountJob, shards: list, records: list[dict], out: Path) -> Counts:
     assert sorted(record["shard"] for record in records) == [shard.index for shard in shards]
-    blocks = counting.merged_blocks([job.part(shard) for shard in shards])
-    counting.write_counts(out, blocks, job.vocab_size, {})
+    blocks = jobs.merged_blocks([job.part(shard) for shard in shards])
+    jobs.write_counts(out, blocks, job.vocab_size, {})
     return Counts.load(out)
 
 
@@ -407,7 +406,7 @@ def interrupted(corpus, tmp_path, monkeypatch) -> tuple[Path, Path, list[str]]:
         return count_shard(job, shard)
 
     with monkeypatch.context() as patch:
-        patch.setattr(counting, "count_shard", stopping)
+        patch.setattr(jobs, "count_shard", stopping)
         with pytest.raises(KeyboardInterrupt):
             count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
     return path, tmp_path / "x.npz", documents
@@ -458,7 +457,7 @@ def test_a_corpus_that_changes_while_it_is_counted(corpus, tmp_path, monkeypatch
         os.utime(path, (1, 1))
         return count_shard(job, shard)
 
-    monkeypatch.setattr(counting, "count_shard", changing)
+    monkeypatch.setattr(jobs, "count_shard", changing)
     with pytest.raises(CorpusError, match="changed while they were counted"):
         count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
     assert not (tmp_path / "x.npz").exists()

@@ -8,7 +8,7 @@ import pytest
 from lnattn.claims.frozen import frozen_entries
 from lnattn.paths import repository
 from lnattn.storage import read_json
-from lnattn.studies.majority import results as majority
+from lnattn.studies.majority import results
 from lnattn.studies.majority.experiments import EXPERIMENTS, SWEEPS, jobs_of
 from lnattn.studies.majority.model import arm
 from lnattn.studies.majority.results import Experiment
@@ -61,10 +61,10 @@ def test_the_frozen_claims_follow_from_the_frozen_results():
     entries = {(entry.id, entry.model): entry.values for entry in found}
     main = Experiment.read(FOLDER, "main")
     for model, name in (("the authors' norm", "authors"), ("equal norms √d", "rms")):
-        ratio = majority.slowdown(main, name, "layernorm", accuracy=0.85)
+        ratio = results.slowdown(main, name, "layernorm", accuracy=0.85)
         assert ratio is not None
         assert entries["B4", f"majority, {model}"]["85%"] == pytest.approx(ratio.value)
-        fall = majority.fall_of_the_angle(main.of(name)).value
+        fall = results.fall_of_the_angle(main.of(name)).value
         assert entries["B5", f"majority, {model}"]["without"] == pytest.approx(fall)
 
 

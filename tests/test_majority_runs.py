@@ -20,8 +20,7 @@ from lnattn import cli
 from lnattn.errors import ResultError, ShapeError
 from lnattn.paths import data_folder
 from lnattn.storage import write_result
-from lnattn.studies.majority import experiments as majority_experiments
-from lnattn.studies.majority import results as majority
+from lnattn.studies.majority import experiments, results
 from lnattn.studies.majority.model import MAIN_ARMS, arm
 from lnattn.studies.majority.results import (
     Curves,
@@ -149,7 +148,7 @@ def frozen(tmp_path_factory) -> Path:
         for seeds in ((0, 1), (2,))
         for name in ("layernorm", "rms")
     ]
-    majority_experiments.run_experiments(["main"], folder, progress=False, jobs={"main": jobs})
+    experiments.run_experiments(["main"], folder, progress=False, jobs={"main": jobs})
     return folder
 
 
@@ -178,7 +177,7 @@ def test_frozen_results_are_read_back(frozen):
         found.of("rms", d_model=4)
     only = Experiment(found.curves[:1], found.record)
     assert only.arms == ("layernorm",)
-    table = majority.threshold_table(
+    table = results.threshold_table(
         found, {"layernorm": "LN", "rms": "RMS"}, accuracies=(0.01, 1.1), losses=(100.0,)
     )
     never = "not reached, 0 of 3 runs"
@@ -194,48 +193,44 @@ def test_an_interrupted_experiment_freezes_what_is_finished(tmp_path, monkeypatc
             raise KeyboardInterrupt
         return first(job, *args, **options)
 
-    monkeypatch.setattr(majority_experiments, "run_job", broken)
+    monkeypatch.setattr(experiments, "run_job", broken)
     with pytest.raises(KeyboardInterrupt):
-        majority_experiments.run_experiments(
-            ["width"], tmp_path, progress=False, jobs={"width": jobs}
-        )
+        experiments.run_experiments(["width"], tmp_path, progress=False, jobs={"width": jobs})
     part = Experiment.read(tmp_path, "width")
     assert part.arms == ("layernorm",)
     assert (part.record["finished_jobs"], part.record["planned_jobs"]) == (1, 2)
     monkeypatch.undo()
     for _ in range(2):  # the second time, all is there
-        majority_experiments.run_experiments(
-            ["width"], tmp_path, progress=False, jobs={"width": jobs}
-        )
+        experiments.run_experiments(["width"], tmp_path, progress=False, jobs={"width": jobs})
         assert Experiment.read(tmp_path, "width").arms == ("layernorm", "rms")
 
 
 def test_planned_experiments():
     folder = data_folder() / "results" / "majority"
-    main = majority_experiments.jobs_of("main", folder)
+    main = experiments.jobs_of("main", folder)
     assert sum(len(job.seeds) for job in main) == 50
     assert {job.plan for job in main} == {MajorityPlan()}
     runs = {(job.arm, seed) for job in main for seed in job.seeds}
     assert runs == {(name, seed) for name in MAIN_ARMS for seed in range(10)}
-    for name in set(majority_experiments.EXPERIMENTS) - {"controls", "controls-higher"}:
-        jobs = majority_experiments.jobs_of(name, folder)
+    for name in set(experiments.EXPERIMENTS) - {"controls", "controls-higher"}:
+        jobs = experiments.jobs_of(name, folder)
         assert len({job.name for job in jobs}) == len(jobs)
         assert len({job.file_name for job in jobs}) == len(jobs)
     with pytest.raises(ShapeError, match="'depth' is not one of: main"):
-        majority_experiments.jobs_of("depth", folder)
+        experiments.jobs_of("depth", folder)
 
 
 def test_controls_are_planned_from_their_sweeps(tmp_path):
     """Each arm's rate and scale are those that did best on the way; seeds are not shared."""
     with pytest.raises(ResultError, match="controls-sweep"):
-        majority_experiments.jobs_of("controls", tmp_path)
+        experiments.jobs_of("controls", tmp_path)
     first = made_up_sweep(tmp_path, "controls-sweep", best=1)
     assert len(first) == 7 * 3 * 3
     higher = made_up_sweep(tmp_path, "controls-higher", best=None)
     assert {(job.arm, job.plan.initial_scale) for job in higher} == {
         (job.arm, 1.0) for job in first
     }
-    planned = majority_experiments.jobs_of("controls", tmp_path)
+    planned = experiments.jobs_of("controls", tmp_path)
     assert [job.arm for job in planned] == list(dict.fromkeys(job.arm for job in first))
     for job in planned:
         assert (job.plan.learning_rate, job.plan.initial_scale) == (3e-3, 1.0)
@@ -243,7 +238,7 @@ def test_controls_are_planned_from_their_sweeps(tmp_path):
         assert not set(job.seeds) & {seed for one in (*first, *higher) for seed in one.seeds}
         assert first[0].plan.batch == job.plan.batch
     made_up_sweep(tmp_path, "controls-higher", best=1)
-    rates = {job.plan.learning_rate for job in majority_experiments.jobs_of("controls", tmp_path)}
+    rates = {job.plan.learning_rate for job in experiments.jobs_of("controls", tmp_path)}
     assert rates == {1e-1}
     with pytest.raises(ResultError, match="the sweep has no arm 'authors'"):
         best_in_sweep(Experiment.read(tmp_path, "controls-sweep"), "authors")
@@ -254,7 +249,7 @@ def made_up_sweep(folder: Path, name: str, best: int | None) -> list[Job]:
 
     At the end later ones are: that is not what is asked.
     """
-    jobs = majority_experiments.jobs_of(name, folder)
+    jobs = experiments.jobs_of(name, folder)
     of_arm = len(jobs) // 7
     arrays = {}
     for number, job in enumerate(jobs):
@@ -327,17 +322,17 @@ def test_slowdown_pairs_the_seeds_that_both_arms_have():
     fast = replace(curves_with([[0, 1, 1, 1], [0, 0, 1, 1]]), arm="layernorm", seeds=(4, 7))
     slow = replace(curves_with([[0, 0, 0, 1], [1, 1, 1, 1], [0, 0, 1, 1]]), seeds=(7, 5, 4))
     both = Experiment((fast, slow), {})
-    found = majority.slowdown(both, "rms", "layernorm", accuracy=0.9)
+    found = results.slowdown(both, "rms", "layernorm", accuracy=0.9)
     # Seed 4 takes 5 and 10 epochs, seed 7 takes 10 and 15: medians 7.5 and 12.5.
     assert found.value == pytest.approx(12.5 / 7.5)
     # Resampled in pairs, a ratio is that of one seed or of both; mixed, 15/5 would be the largest.
     assert (found.low, found.high) == pytest.approx((1.5, 2.0))
-    assert majority.slowdown(both, "rms", "layernorm", accuracy=1.1) is None
+    assert results.slowdown(both, "rms", "layernorm", accuracy=1.1) is None
 
 
 def test_the_angle_falls_where_its_end_is_lower():
     angle = np.array([[60, 70, 20], [50, 10, 45], [30, 20, 40]], dtype=np.float32)
-    found = majority.fall_of_the_angle(replace(curves_with([[0] * 3] * 3), angle=angle))
+    found = results.fall_of_the_angle(replace(curves_with([[0] * 3] * 3), angle=angle))
     assert (found.value, found.low, found.high) == (5, -10, 40)
 
 

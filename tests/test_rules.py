@@ -19,12 +19,15 @@ from hypothesis import strategies as st
 from lnattn.claims import (
     ablation,
     brody,
+    brody_keys,
     distance,
-    frames,
     kamoda,
+    kamoda_position,
     kamoda_variance,
     listed,
+    mathematics,
     normalisation,
+    residual,
     subwords,
     unselectable,
     verdicts,
@@ -50,9 +53,12 @@ from lnattn.errors import ResultError
 
 MODULES = (
     kamoda,
+    kamoda_position,
     kamoda_variance,
     brody,
-    frames,
+    brody_keys,
+    residual,
+    mathematics,
     subwords,
     distance,
     ablation,
@@ -62,8 +68,9 @@ MODULES = (
 
 #: Tests that try rules on made-up results.
 TRIALS = (
-    *(f"test_rules_{name}" for name in ("kamoda", "brody", "frames", "subwords", "distance")),
-    *("test_rules_normalisation", "test_ablation", "test_selectability_layers"),
+    *(f"test_rules_{name}" for name in ("kamoda", "brody", "subwords", "distance")),
+    *(f"test_rules_{name}" for name in ("residual", "mathematics", "normalisation")),
+    *("test_ablation", "test_selectability_layers"),
 )
 
 
@@ -113,22 +120,22 @@ def test_words_follow_the_parameters(monkeypatch):
     assert "exceeds 0.9 in every head" in rule_of("K6")
     with_parameters(monkeypatch, "K6", spearman=0.75)
     assert "exceeds 0.75 in every head" in rule_of("K6")
-    assert kamoda.k6(np.array([0.8, 0.8]), model="tiny").verdict == HOLDS
+    assert kamoda_position.k6(np.array([0.8, 0.8]), model="tiny").verdict == HOLDS
 
 
 def test_a_missing_parameter_is_one_sentence(monkeypatch):
     with_parameters(monkeypatch, "K6", other=1)
     with pytest.raises(ResultError, match="wants a parameter 'spearman'"):
-        kamoda.k6(np.array([0.8, 0.8]), model="tiny")
+        kamoda_position.k6(np.array([0.8, 0.8]), model="tiny")
 
 
 def test_absence_is_evidence_on_the_claims_own_model_only():
     flat = np.zeros(3)
-    assert kamoda.k6(flat, model="book-gpt2").verdict == NOT_SEEN
+    assert kamoda_position.k6(flat, model="book-gpt2").verdict == NOT_SEEN
     for name in ("gpt2", "gpt2 (frozen)", "openai-community/gpt2"):
-        assert kamoda.k6(flat, model=name).verdict == FAILS
+        assert kamoda_position.k6(flat, model=name).verdict == FAILS
     for name in ("gpt2-medium", "distilgpt2"):
-        assert kamoda.k6(flat, model=name).verdict == NOT_SEEN
+        assert kamoda_position.k6(flat, model=name).verdict == NOT_SEEN
 
 
 @pytest.mark.usefixtures("own_rules")

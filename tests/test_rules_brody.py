@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.claims import brody
+from lnattn.claims import brody, brody_keys
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, RULES, UNDECIDED
 from lnattn.studies.majority.results import Curves, Experiment
 from lnattn.studies.majority.training import MajorityPlan
@@ -189,9 +189,9 @@ def test_b13(other, several, expected):
 
 
 def test_b12():
-    assert verdict(brody.b12([584, 413_752, 446_250], model="no model")) == HOLDS
-    assert verdict(brody.b12([584, 413_499, 446_250], model="no model")) == HOLDS_IN_PART
-    assert verdict(brody.b12([585, 413_499, 458_458], model="no model")) == FAILS
+    assert verdict(brody_keys.b12([584, 413_752, 446_250], model="no model")) == HOLDS
+    assert verdict(brody_keys.b12([584, 413_499, 446_250], model="no model")) == HOLDS_IN_PART
+    assert verdict(brody_keys.b12([585, 413_499, 458_458], model="no model")) == FAILS
 
 
 # --- unselectable keys -------------------------------------------------------------------------
@@ -204,18 +204,24 @@ def grid(share) -> RandomGrid:
     return RandomGrid(counts, np.array([3, 8]), lost, False, 0, 0)
 
 
-def test_b7():
-    assert verdict(brody.b7(grid([[0.2, 0], [0.4, 0], [0.7, 0.1]]), model=MODEL)) == HOLDS
-    assert verdict(brody.b7(grid([[0.2, 0], [0.3, 0], [0.4, 0.1]]), model=MODEL)) == HOLDS_IN_PART
-    assert verdict(brody.b7(grid([[0.2, 0], [0.8, 0], [0.7, 0.1]]), model=MODEL)) == HOLDS_IN_PART
-    assert verdict(brody.b7(grid([[0.2, 0.3], [0.1, 0.3], [0, 0.1]]), model=MODEL)) == FAILS
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [
+        ([[0.2, 0], [0.4, 0], [0.7, 0.1]], HOLDS),
+        ([[0.2, 0], [0.3, 0], [0.4, 0.1]], HOLDS_IN_PART),
+        ([[0.2, 0], [0.8, 0], [0.7, 0.1]], HOLDS_IN_PART),
+        ([[0.2, 0.3], [0.1, 0.3], [0, 0.1]], FAILS),
+    ],
+)
+def test_b7(share, expected):
+    assert verdict(brody_keys.b7(grid(share), model=MODEL)) == expected
 
 
 @pytest.mark.parametrize("name", ["b8", "b9"])
 def test_b8_b9_go_by_half_of_what_is_reported(name):
     def asked(*shares):
         more = [np.array([0.3] * 4)] if name == "b8" else []
-        return getattr(brody, name)(np.array(shares), *more, model=MODEL)
+        return getattr(brody_keys, name)(np.array(shares), *more, model=MODEL)
 
     assert verdict(asked([0.5, 0.4, 0.4, 0.4], [0.5, 0.3, 0.3, 0.3])) == HOLDS
     assert verdict(asked([0.5, 0.4, 0.4, 0.05])) == HOLDS_IN_PART
@@ -231,7 +237,7 @@ def test_b10_is_undecided_on_few_tokens_or_untuned_rates():
 
     def asked(held_out, training, tokens=0.5, rates=5):
         losses = np.array(held_out), np.array(training)
-        return verdict(brody.b10(*losses, tokens, rates, model=MODEL))
+        return verdict(brody_keys.b10(*losses, tokens, rates, model=MODEL))
 
     assert asked(better, better) == HOLDS
     assert asked(better, worse) == HOLDS_IN_PART
@@ -245,7 +251,7 @@ def test_b11_asks_whether_such_words_exist():
     def asked(exact):
         words = ("a", "great", "film")
         one = MarkedSentence(words, exact, (False,) * 3, (False, True, False))
-        return brody.b11([one, one], 0.1, model=MODEL)
+        return brody_keys.b11([one, one], 0.1, model=MODEL)
 
     found = asked((False, True, False))
     assert verdict(found) == HOLDS

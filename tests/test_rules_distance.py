@@ -16,7 +16,7 @@ from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.book import freezing, rotary, verifying
 from lnattn.book.figures import rotary as figures
 from lnattn.book.rotary import RotaryStudy, rotary_study
-from lnattn.claims import distance as rules
+from lnattn.claims import distance
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 from lnattn.cli import main
 from lnattn.errors import ResultError
@@ -36,9 +36,9 @@ def test_d1_skill_one_token_apart():
         ([faint, none], HOLDS_IN_PART),
         ([none, none], NOT_SEEN),
     ):
-        found = rules.d1(np.array(rows), model="any")
+        found = distance.d1(np.array(rows), model="any")
         assert found.verdict == verdict
-    assert "1 of 2 heads (0)" in rules.d1(np.array([sure, none]), model="any").words
+    assert "1 of 2 heads (0)" in distance.d1(np.array([sure, none]), model="any").words
 
 
 def test_d2_the_right_distance():
@@ -55,19 +55,19 @@ def test_d2_the_right_distance():
         (wrong, FAILS),
         (right / 10, NOT_SEEN),
     ):
-        assert rules.d2(skill, model="any").verdict == verdict
+        assert distance.d2(skill, model="any").verdict == verdict
 
 
 def test_d3_d4_heads_by_distance():
-    even = rules.near_keys() / 256
+    even = distance.near_keys() / 256
     null = np.array([even, even])
-    assert rules.d3(np.array([2.1, 3]) * even, null, model="any").verdict == HOLDS
-    assert rules.d3(np.array([1.9, 3]) * even, null, model="any").verdict == HOLDS_IN_PART
-    none = rules.d3(np.array([1.9, 1]) * even, 3 * null, model="any")
+    assert distance.d3(np.array([2.1, 3]) * even, null, model="any").verdict == HOLDS
+    assert distance.d3(np.array([1.9, 3]) * even, null, model="any").verdict == HOLDS_IN_PART
+    none = distance.d3(np.array([1.9, 1]) * even, 3 * null, model="any")
     assert (none.verdict, none.values["null"]) == (FAILS, 2)
-    assert rules.d4(np.array([0.2, 0.49]), model="any").verdict == HOLDS
-    assert rules.d4(np.array([0.2, 0.5]), model="any").verdict == HOLDS_IN_PART
-    assert rules.d4(np.array([0.7, 0.5]), model="any").verdict == FAILS
+    assert distance.d4(np.array([0.2, 0.49]), model="any").verdict == HOLDS
+    assert distance.d4(np.array([0.2, 0.5]), model="any").verdict == HOLDS_IN_PART
+    assert distance.d4(np.array([0.7, 0.5]), model="any").verdict == FAILS
 
 
 def test_d5_d6_d7():
@@ -76,15 +76,15 @@ def test_d5_d6_d7():
         ([-0.1, -0.2, -0.05], FAILS),
         ([0.1, -0.1, 0.2], UNDECIDED),
     ):
-        assert rules.d5(np.array(row), [], model="twins").verdict == verdict
-        unlike = rules.d5(np.array(row), ["steps (2 and 9)"], model="twins")
+        assert distance.d5(np.array(row), [], model="twins").verdict == verdict
+        unlike = distance.d5(np.array(row), ["steps (2 and 9)"], model="twins")
         assert (unlike.verdict, "steps (2 and 9)" in unlike.note) == (UNDECIDED, True)
     means = np.array([0.3, 0.1, 0.2, 0.4])
-    assert rules.d6(means, DISTANCE_TERMS, model="any").verdict == HOLDS
-    assert rules.d6(means[::-1].copy(), DISTANCE_TERMS, model="any").verdict == FAILS
-    assert rules.d7(np.array([0.4, -0.3, 0]), model="any").verdict == HOLDS
-    assert rules.d7(np.array([0.4, 0, 0]), model="any").verdict == HOLDS_IN_PART
-    assert rules.d7(np.array([0.2, 0, 0]), model="any").verdict == FAILS
+    assert distance.d6(means, DISTANCE_TERMS, model="any").verdict == HOLDS
+    assert distance.d6(means[::-1].copy(), DISTANCE_TERMS, model="any").verdict == FAILS
+    assert distance.d7(np.array([0.4, -0.3, 0]), model="any").verdict == HOLDS
+    assert distance.d7(np.array([0.4, 0, 0]), model="any").verdict == HOLDS_IN_PART
+    assert distance.d7(np.array([0.2, 0, 0]), model="any").verdict == FAILS
 
 
 class TwoWords:

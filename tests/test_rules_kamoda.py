@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lnattn.attention.terms import TERMS
-from lnattn.claims import kamoda, kamoda_variance
+from lnattn.claims import kamoda, kamoda_position, kamoda_variance
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 from lnattn.numerics.correlation import Correlation
 
@@ -107,13 +107,13 @@ def test_pair_head_is_where_most_pairs_rank_best_each_once():
 
 
 def test_k6():
-    assert verdict(kamoda.k6(array(0.95, 0.99), model=OWN)) == HOLDS
-    falls = kamoda.k6(array(0.95, -0.99), model=OWN)
+    assert verdict(kamoda_position.k6(array(0.95, 0.99), model=OWN)) == HOLDS
+    falls = kamoda_position.k6(array(0.95, -0.99), model=OWN)
     assert verdict(falls) == HOLDS_IN_PART
     assert "below −0.9 in 1" in falls.words
-    assert verdict(kamoda.k6(array(0.1, 0.2), model=OWN)) == FAILS
-    assert verdict(kamoda.k6(array(0.1, 0.2), model=OTHER)) == NOT_SEEN
-    unsure = kamoda.k6(np.array([[0.95, 0.99], [0.95, 0.5]]), model=OWN)
+    assert verdict(kamoda_position.k6(array(0.1, 0.2), model=OWN)) == FAILS
+    assert verdict(kamoda_position.k6(array(0.1, 0.2), model=OTHER)) == NOT_SEEN
+    unsure = kamoda_position.k6(np.array([[0.95, 0.99], [0.95, 0.5]]), model=OWN)
     assert verdict(unsure) == UNDECIDED
     assert "token embeddings" in unsure.note
 
@@ -123,7 +123,7 @@ def test_k7_wants_both_in_one_head():
         columns = zip(*heads, strict=True)
         names = ("distance to highest T^pp", "T^pp cycles", "T^pp wave share")
         table = pd.DataFrame({n: array(*c) for n, c in zip(names, columns, strict=True)})
-        return kamoda.k7(table, model=model)
+        return kamoda_position.k7(table, model=model)
 
     both, bend, far, faint = (3, 2.5, 0.9), (3, 1.6, 0.9), (300, 2.5, 0.9), (3, 2.5, 0.1)
     assert verdict(asked(both, both)) == HOLDS
@@ -134,14 +134,14 @@ def test_k7_wants_both_in_one_head():
 
 
 def test_k8_wants_nearness_without_an_echo():
-    assert verdict(kamoda.k8(array(0.9, 0.6), array(0, 0.2), model=OWN)) == HOLDS
-    echo = kamoda.k8(array(0.9, 0.6), array(0, 0.8), model=OWN)
+    assert verdict(kamoda_position.k8(array(0.9, 0.6), array(0, 0.2), model=OWN)) == HOLDS
+    echo = kamoda_position.k8(array(0.9, 0.6), array(0, 0.8), model=OWN)
     assert verdict(echo) == HOLDS_IN_PART
     assert "the wave shows in 1" in echo.words
-    assert verdict(kamoda.k8(array(0.1, 0.2), array(0, 0), model=OWN)) == FAILS
-    assert verdict(kamoda.k8(array(0.1, 0.2), array(0, 0), model=OTHER)) == NOT_SEEN
+    assert verdict(kamoda_position.k8(array(0.1, 0.2), array(0, 0), model=OWN)) == FAILS
+    assert verdict(kamoda_position.k8(array(0.1, 0.2), array(0, 0), model=OTHER)) == NOT_SEEN
     cases = np.array([[0.9, 0.1], [0.1, 0.1]])
-    assert verdict(kamoda.k8(cases, np.zeros((2, 2)), model="gpt2 (frozen)")) == UNDECIDED
+    assert verdict(kamoda_position.k8(cases, np.zeros((2, 2)), model="gpt2 (frozen)")) == UNDECIDED
 
 
 def measured(skill, itself, predicted) -> pd.DataFrame:
@@ -152,11 +152,11 @@ def measured(skill, itself, predicted) -> pd.DataFrame:
 
 def test_k9_wants_one_head_of_each_kind():
     both = measured([0.9, 0.1], [0.1, 0.8], [0.1, 0.1])
-    assert verdict(kamoda.k9(both, model=OTHER)) == HOLDS
-    assert verdict(kamoda.k9(measured([0.9], [0.1], [0.1]), model=OTHER)) == HOLDS_IN_PART
+    assert verdict(kamoda_position.k9(both, model=OTHER)) == HOLDS
+    assert verdict(kamoda_position.k9(measured([0.9], [0.1], [0.1]), model=OTHER)) == HOLDS_IN_PART
     # A head that position alone sends to itself is no evidence.
     alone = measured([0.2, 0.2], [0.8, 0.8], [0.7, 0.7])
-    assert verdict(kamoda.k9(alone, model=OTHER)) == NOT_SEEN
+    assert verdict(kamoda_position.k9(alone, model=OTHER)) == NOT_SEEN
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_k9_wants_one_head_of_each_kind():
 def test_k9_on_gpt2_names_the_heads(follower, selfish, expected):
     heads = np.arange(12)
     table = measured((heads == follower) * 0.9, (heads == selfish) * 0.9, heads * 0.0)
-    assert verdict(kamoda.k9(table, model=OWN)) == expected
+    assert verdict(kamoda_position.k9(table, model=OWN)) == expected
 
 
 def contributions(spread: float = 0.01, documents: int = 40, **means: float):

@@ -12,7 +12,7 @@ import pytest
 
 from lnattn.book.results import read_all
 from lnattn.book.seeds import check_seeds, facts_of, freeze_seeds, table_of
-from lnattn.claims import kamoda, ledger, seeds
+from lnattn.claims import kamoda_position, ledger, seeds
 from lnattn.claims.seeds import Judged, Seeds, read_seeds, write_seeds
 from lnattn.claims.survey import ASKED
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, Verdict, rule_of
@@ -102,7 +102,7 @@ def test_the_ledger_says_it_beside_a_verdict_on_that_model(made_up, tmp_path, mo
     monkeypatch.setenv("LNATTN_DATA", str(tmp_path / "data"))
     write_seeds(tmp_path / "data" / "results" / "book-gpt2", made_up)
     for model in ("book-gpt2", "gpt2", "majority, equal norms √d", "someone/book-gpt2"):
-        found = kamoda.k6(np.array([0.95, 0.2]), model=model)
+        found = kamoda_position.k6(np.array([0.95, 0.2]), model=model)
         assert found.verdict == HOLDS_IN_PART
         ledger.register(found, note="by hand", folder=tmp_path / "ledger")
     notes = {entry.model: entry.note for entry in ledger.entries(tmp_path / "ledger")}

@@ -13,8 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial import ConvexHull
 
 from lnattn.errors import ResultError, ShapeError
-from lnattn.studies.selectability import decide as study
-from lnattn.studies.selectability import kernel
+from lnattn.studies.selectability import decide, kernel
 from lnattn.studies.selectability.decide import (
     DUPLICATE,
     PROGRAM,
@@ -221,11 +220,11 @@ def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
 
 
 def test_a_key_that_no_method_can_decide_is_an_error(monkeypatch):
-    monkeypatch.setattr(study, "separating_direction", lambda points, i: (points[i], 0.0))
-    monkeypatch.setattr(study, "hull_weights", lambda points, i: (np.ones(len(points)), 0.5))
+    monkeypatch.setattr(decide, "separating_direction", lambda points, i: (points[i], 0.0))
+    monkeypatch.setattr(decide, "hull_weights", lambda points, i: (np.ones(len(points)), 0.5))
     points = normal(8, 2)
     with pytest.raises(ResultError, match="neither in nor out"):
-        study._by_program(points, 3, np.zeros(2), np.full(4, -1), np.zeros(4))
+        decide._by_program(points, 3, np.zeros(2), np.full(4, -1), np.zeros(4))
 
 
 def test_both_linear_programs_know_a_square():

@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 
 from lnattn import load_first_layer
 from lnattn.book.freezing import freeze
-from lnattn.claims import unselectable as rules
+from lnattn.claims import unselectable
 from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE
 from lnattn.errors import CorpusError
 from lnattn.models.attending import keys_of_layers, patched
@@ -65,30 +65,32 @@ def test_what_unselectable_keys_have_in_common():
     assert middle == pytest.approx(np.nanmean(auroc[0], axis=(1, 2, 3)))
     assert (low < middle).all()
     assert (middle < high).all()
-    assert rules.u2(found, model="any").verdict == HOLDS
-    assert rules.u3(found, model="any").verdict == NOT_COMPUTABLE
+    assert unselectable.u2(found, model="any").verdict == HOLDS
+    assert unselectable.u3(found, model="any").verdict == NOT_COMPUTABLE
     exchanged = LayerVerdicts(flags[::-1], found.rank, auroc[::-1], {})
-    assert rules.u3(exchanged, model="any").verdict == HOLDS
-    assert rules.u2(exchanged, model="any").verdict == NOT_COMPUTABLE
+    assert unselectable.u3(exchanged, model="any").verdict == HOLDS
+    assert unselectable.u2(exchanged, model="any").verdict == NOT_COMPUTABLE
     turned = LayerVerdicts(flags, found.rank, 1 - auroc, {})
-    assert rules.u2(turned, model="any").verdict == FAILS
+    assert unselectable.u2(turned, model="any").verdict == FAILS
     both = LayerVerdicts(flags[::-1], found.rank, 1 - auroc[::-1], {})
-    assert rules.u3(both, model="any").verdict == FAILS
+    assert unselectable.u3(both, model="any").verdict == FAILS
     auroc[0, 1] = 0.5
-    assert rules.u2(found, model="any").verdict == HOLDS_IN_PART
-    assert rules.u3(exchanged, model="any").verdict == HOLDS_IN_PART
+    assert unselectable.u2(found, model="any").verdict == HOLDS_IN_PART
+    assert unselectable.u3(exchanged, model="any").verdict == HOLDS_IN_PART
     few = LayerVerdicts(np.zeros_like(flags), found.rank, np.full_like(auroc, np.nan), {})
     assert np.isnan(few.common()).all()
-    assert rules.u2(few, model="any").verdict == NOT_COMPUTABLE
-    assert rules.u1(few, model="any").verdict == HOLDS
-    assert rules.u1(found, model="any").verdict == FAILS  # one of two heads is not more than half
+    assert unselectable.u2(few, model="any").verdict == NOT_COMPUTABLE
+    assert unselectable.u1(few, model="any").verdict == HOLDS
+    assert (
+        unselectable.u1(found, model="any").verdict == FAILS
+    )  # one of two heads is not more than half
     three = LayerVerdicts(
         np.repeat(flags, [1, 2], axis=2),
         np.repeat(found.rank, [1, 2], axis=1),
         np.repeat(auroc, [1, 2], axis=3),
         {},
     )
-    assert rules.u1(three, model="any").verdict == HOLDS_IN_PART
+    assert unselectable.u1(three, model="any").verdict == HOLDS_IN_PART
 
 
 def test_keys_of_layers_are_those_that_the_model_multiplies(tmp_path):

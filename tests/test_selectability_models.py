@@ -19,9 +19,7 @@ from lnattn.commands import selectability as command
 from lnattn.errors import CheckpointError, CorpusError, ResultError, TokenError
 from lnattn.paths import repository
 from lnattn.storage import read_json, read_result, sha256_of_file, write_json
-from lnattn.studies.selectability import evaluation as results
-from lnattn.studies.selectability import first_layers as models
-from lnattn.studies.selectability import words
+from lnattn.studies.selectability import evaluation, first_layers, words
 from lnattn.studies.selectability.decide import selectability
 from lnattn.studies.selectability.papers_search import bounded_search
 from lnattn.studies.selectability.random_keys import random_grid
@@ -42,7 +40,7 @@ def model() -> FirstLayer:
 
 def test_keys_of_heads_are_those_of_the_attention_block(model):
     ids = [3, 1, 4, 1, 5, 9, 2, 6]
-    found = models.first_layer_keys(model, ids)
+    found = first_layers.first_layer_keys(model, ids)
     x = model.embeddings.W_E[ids] + model.embeddings.W_P[:8]
     after = layer_norm(x, model.attention.ln)
     np.testing.assert_allclose(found["before"], x)
@@ -50,18 +48,18 @@ def test_keys_of_heads_are_those_of_the_attention_block(model):
     for head in range(3):
         k = after @ model.attention.W_K[head] + model.attention.b_K[head]
         np.testing.assert_allclose(found["heads"][head], k, atol=1e-12)
-    alone = models.position_keys(model)["after"]
+    alone = first_layers.position_keys(model)["after"]
     np.testing.assert_allclose(alone, layer_norm(model.embeddings.W_P, model.attention.ln))
 
 
 def test_shares_are_those_of_each_window_and_length(model):
     rng = np.random.default_rng(0)
     documents = [rng.integers(40, size=n).tolist() for n in (50, 10, 64, 55)]
-    found = models.study_text(model, documents, (8, 40), windows=2)
+    found = first_layers.study_text(model, documents, (8, 40), windows=2)
     assert found.heads.shape == (2, 3, 2)
     for w, ids in enumerate((documents[0], documents[2])):
         for row, n in enumerate((8, 40)):
-            keys = models.first_layer_keys(model, ids[:n])
+            keys = first_layers.first_layer_keys(model, ids[:n])
             assert found.before[row, w] == selectability(keys["before"]).unselectable
             assert found.after[row, w] == selectability(keys["after"]).unselectable == 0
             for head in range(3):
@@ -72,16 +70,16 @@ def test_shares_are_those_of_each_window_and_length(model):
     assert (np.diff(found.fewer, axis=1) <= 0).all()
     assert found.normal[0] > 0
     with pytest.raises(CorpusError, match="2 documents have 55"):
-        models.study_text(model, documents, (55,), windows=3)
+        first_layers.study_text(model, documents, (55,), windows=3)
 
 
 def test_frozen_shares_come_back(model, tmp_path):
-    found = models.study_positions(model, (32, 64))
-    replace(found, record={"model": "random"}).write(tmp_path, models.POSITIONS)
-    back = models.HeadShares.read(tmp_path, models.POSITIONS)
+    found = first_layers.study_positions(model, (32, 64))
+    replace(found, record={"model": "random"}).write(tmp_path, first_layers.POSITIONS)
+    back = first_layers.HeadShares.read(tmp_path, first_layers.POSITIONS)
     np.testing.assert_array_equal(back.heads, found.heads)
     assert back.record["model"] == "random"
-    assert models.positions_of(model).record["d_head"] == 4
+    assert first_layers.positions_of(model).record["d_head"] == 4
     mpl.pyplot.close(figures.in_fewer_dimensions({"random": back}))
 
 
@@ -89,26 +87,28 @@ def test_a_partial_model_is_studied_on_its_positions_alone(model, tmp_path):
     partial = FirstLayer(
         Embeddings(W_E=None, W_P=model.embeddings.W_P), model.attention, provenance={"name": "p"}
     )
-    assert models.positions_of(partial).lengths.tolist() == [32, 64]
+    assert first_layers.positions_of(partial).lengths.tolist() == [32, 64]
     with pytest.raises(TokenError, match="no token embeddings"):
-        models.text_of(partial, tmp_path / "none.jsonl")
+        first_layers.text_of(partial, tmp_path / "none.jsonl")
     with pytest.raises(TokenError, match="no token embeddings"):
-        models.first_layer_keys(partial, [1])
+        first_layers.first_layer_keys(partial, [1])
     with pytest.raises(TokenError, match="65 tokens does not fit"):
-        models.first_layer_keys(model, [0] * 65)
+        first_layers.first_layer_keys(model, [0] * 65)
 
 
 def test_gpt2_position_keys_are_as_frozen(gpt2_attention_folder):
     model = load_first_layer(gpt2_attention_folder)
-    frozen = models.HeadShares.read(repository() / "data" / "results" / "gpt2", models.POSITIONS)
-    found = models.study_positions(model, (32, 64))
+    frozen = first_layers.HeadShares.read(
+        repository() / "data" / "results" / "gpt2", first_layers.POSITIONS
+    )
+    found = first_layers.study_positions(model, (32, 64))
     np.testing.assert_array_equal(found.heads, frozen.heads[:2])
 
 
 def test_doubling_stays_within_the_context():
-    assert models._doubling(256) == [32, 64, 128, 256]
-    assert models._doubling(300) == [32, 64, 128, 256]
-    assert models._doubling(20) == [32]
+    assert first_layers._doubling(256) == [32, 64, 128, 256]
+    assert first_layers._doubling(300) == [32, 64, 128, 256]
+    assert first_layers._doubling(20) == [32]
 
 
 PLAN = TrainingPlan(
@@ -138,19 +138,19 @@ def arms(text, tmp_path_factory) -> list[Path]:
 def frozen(arms, text, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("results")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(results, "SHORTEST", 40)
-        patch.setattr(results, "LONGEST", 64)
-        results.freeze_evaluation(arms, text, TOKENIZER, out, windows=2, searched=1)
+        patch.setattr(evaluation, "SHORTEST", 40)
+        patch.setattr(evaluation, "LONGEST", 64)
+        evaluation.freeze_evaluation(arms, text, TOKENIZER, out, windows=2, searched=1)
     return out
 
 
 def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen, monkeypatch):
-    [full, unscaled] = results.frozen_arms(frozen)
+    [full, unscaled] = evaluation.frozen_arms(frozen)
     assert (full.arm, unscaled.arm) == ("full", "no-scaling")
     assert (full.d, full.seed, full.steps) == (4, 0, 2)
-    monkeypatch.setattr(results, "SHORTEST", 40)
-    monkeypatch.setattr(results, "LONGEST", 64)
-    windows = results.text_windows(text, TOKENIZER, 2)
+    monkeypatch.setattr(evaluation, "SHORTEST", 40)
+    monkeypatch.setattr(evaluation, "LONGEST", 64)
+    windows = evaluation.text_windows(text, TOKENIZER, 2)
     model, _ = load_arm(arms[1])
     shares = unscaled.arrays["exact"]
     assert shares.shape == (2, 4, 2)
@@ -174,17 +174,17 @@ def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen, monk
 
 
 def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path, monkeypatch):
-    monkeypatch.setattr(results, "SHORTEST", 40)
-    monkeypatch.setattr(results, "LONGEST", 64)
+    monkeypatch.setattr(evaluation, "SHORTEST", 40)
+    monkeypatch.setattr(evaluation, "LONGEST", 64)
     options = {"windows": 3, "seed": 1}
-    path = results.freeze_table_1(arms, text, TOKENIZER, tmp_path, **options)
+    path = evaluation.freeze_table_1(arms, text, TOKENIZER, tmp_path, **options)
     arrays, record = read_result(tmp_path, path.stem)
-    texts = results.text_windows(text, TOKENIZER)
+    texts = evaluation.text_windows(text, TOKENIZER)
     assert record["of_windows"] == len(texts) > 3
-    assert results.read_table_1(tmp_path)[1] == record
+    assert evaluation.read_table_1(tmp_path)[1] == record
     write_json(tmp_path / "table-1.json", {**record, "windows": 4})
     with pytest.raises(ResultError, match="windows that table-1"):
-        results.read_table_1(tmp_path)
+        evaluation.read_table_1(tmp_path)
     assert list(record["weights_sha256"]) == ["full", "no-scaling"]
     chosen = np.random.default_rng(1).choice(len(texts), 3, replace=False)
     model, _ = load_arm(arms[1])
@@ -195,10 +195,10 @@ def test_table_1_has_both_counts_of_the_same_random_windows(arms, text, tmp_path
             assert arrays["exact"][1, layer, w] == selectability(precise[layer]).unselectable
             assert arrays["search"][1, layer, w] == bounded_search(rounded[layer]).unselectable
     with pytest.raises(CorpusError, match="100 were asked for"):
-        results.freeze_table_1(arms, text, TOKENIZER, tmp_path)
+        evaluation.freeze_table_1(arms, text, TOKENIZER, tmp_path)
     other = repository() / "data" / "selectability-models" / "tokenizer"
     with pytest.raises(CheckpointError, match="another tokenizer"):
-        results.freeze_table_1(arms, text, other, tmp_path, **options)
+        evaluation.freeze_table_1(arms, text, other, tmp_path, **options)
 
 
 def test_the_books_arms_ship_with_the_tokenizer_that_they_were_trained_with():
@@ -212,27 +212,27 @@ def test_the_books_arms_ship_with_the_tokenizer_that_they_were_trained_with():
 def test_a_frozen_evaluation_is_not_made_twice_and_a_false_certificate_stops_it(
     arms, text, frozen, monkeypatch
 ):
-    monkeypatch.setattr(results, "SHORTEST", 40)
-    monkeypatch.setattr(results, "LONGEST", 64)
+    monkeypatch.setattr(evaluation, "SHORTEST", 40)
+    monkeypatch.setattr(evaluation, "LONGEST", 64)
     called = []
-    monkeypatch.setattr(results, "evaluate", lambda *_: called.append(1))
-    results.freeze_evaluation(arms, text, TOKENIZER, frozen, windows=2, searched=1)
+    monkeypatch.setattr(evaluation, "evaluate", lambda *_: called.append(1))
+    evaluation.freeze_evaluation(arms, text, TOKENIZER, frozen, windows=2, searched=1)
     assert not called
     monkeypatch.undo()
 
     class Failed:
         ok, failures = False, ("key 3 does not win.",)
 
-    monkeypatch.setattr(results, "verify", lambda *_: Failed)
+    monkeypatch.setattr(evaluation, "verify", lambda *_: Failed)
     with pytest.raises(ResultError, match="window 0, layer 0, place 0: key 3"):
-        results.evaluate(load_arm(arms[0])[0], [[1, 2, 3, 4]])
+        evaluation.evaluate(load_arm(arms[0])[0], [[1, 2, 3, 4]])
 
 
 def test_too_little_text_and_empty_folders_are_refused(text, tmp_path):
     with pytest.raises(CorpusError, match="fills"):
-        results.text_windows(text, TOKENIZER, 100)
+        evaluation.text_windows(text, TOKENIZER, 100)
     with pytest.raises(ResultError, match="no evaluated model"):
-        results.frozen_arms(tmp_path)
+        evaluation.frozen_arms(tmp_path)
 
 
 def test_words_are_marked_where_a_token_is_unselectable(arms, tmp_path, monkeypatch):
@@ -294,11 +294,11 @@ def test_the_command_decides_a_file(tmp_path, capsys):
 
 
 def test_the_command_trains_and_evaluates(text, tmp_path, capsys, monkeypatch):
-    from lnattn.studies.selectability import small_models as unselectable_lm
+    from lnattn.studies.selectability import small_models
 
-    monkeypatch.setattr(unselectable_lm, "PAPER_SHAPE", {**vars(PLAN), "seed": 0})
-    monkeypatch.setattr(results, "SHORTEST", 40)
-    monkeypatch.setattr(results, "LONGEST", 64)
+    monkeypatch.setattr(small_models, "PAPER_SHAPE", {**vars(PLAN), "seed": 0})
+    monkeypatch.setattr(evaluation, "SHORTEST", 40)
+    monkeypatch.setattr(evaluation, "LONGEST", 64)
     folder = tmp_path / "arm"
     run(
         "train", str(text), "--held-out", str(text), "--out", str(folder), "--steps", "1", "--quiet"
@@ -345,10 +345,10 @@ def test_a_record_of_another_run_is_refused(arms, tmp_path):
         load_arm(tmp_path)
 
 
-def frozen_and_committed() -> list[tuple[results.FrozenArm, Path]]:
+def frozen_and_committed() -> list[tuple[evaluation.FrozenArm, Path]]:
     """Every frozen evaluation with the folder of its checkpoint, which has the same name."""
     folder = repository() / "data" / "selectability-models"
-    frozen = results.frozen_arms(repository() / "data" / "results" / "selectability")
+    frozen = evaluation.frozen_arms(repository() / "data" / "results" / "selectability")
     assert {one.name for one in frozen} == {
         path.parent.name for path in folder.glob("*/training.json")
     }
@@ -374,11 +374,11 @@ def test_a_committed_checkpoint_has_the_geometry_of_its_evaluation():
         if one.d > 8 or one.seed > 0:
             continue
         model, _ = load_arm(path)
-        found = results.evaluate(model, [ids])
+        found = evaluation.evaluate(model, [ids])
         assert found.exact.shape[:2] == one.arrays["exact"].shape[:2] == (4, 6)
         np.testing.assert_array_equal(found.rank[:, 1:, 0], one.arrays["rank"][:, 1:, 0])
         for shares in (found.exact, one.arrays["exact"]):
-            assert (shares[:, results.KEYS].max() == 0) == (one.arm != "no-scaling")
+            assert (shares[:, evaluation.KEYS].max() == 0) == (one.arm != "no-scaling")
 
 
 def test_a_window_of_squad_is_decided_as_frozen(corpora_folder):
@@ -389,7 +389,7 @@ def test_a_window_of_squad_is_decided_as_frozen(corpora_folder):
     documents = list(islice(read_documents([text]), 20))
     bpe = load_tokenizer(TOKENIZER)
     ids = bpe(documents, add_special_tokens=False)["input_ids"]
-    window = packed(ids, results.SHORTEST, results.LONGEST)[0]
-    found = results.evaluate(load_arm(path)[0], [window])
+    window = packed(ids, evaluation.SHORTEST, evaluation.LONGEST)[0]
+    found = evaluation.evaluate(load_arm(path)[0], [window])
     np.testing.assert_array_equal(found.exact[..., 0], frozen.arrays["exact"][..., 0])
     np.testing.assert_array_equal(found.rank[..., 0], frozen.arrays["rank"][..., 0])

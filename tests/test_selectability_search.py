@@ -7,8 +7,7 @@ import pytest
 from scipy.optimize import linprog
 
 from lnattn.errors import ShapeError
-from lnattn.studies.selectability import papers_search as search
-from lnattn.studies.selectability import random_keys as grid
+from lnattn.studies.selectability import papers_search, random_keys
 from lnattn.studies.selectability.decide import selectability
 from lnattn.studies.selectability.papers_search import bounded_search, search_finds
 from lnattn.studies.selectability.random_keys import random_grid, standardised
@@ -34,7 +33,7 @@ def reflect_one(keys: np.ndarray, i: int, patience: int) -> np.ndarray | None:
 @pytest.mark.parametrize(("n", "d"), [(30, 3), (60, 5), (25, 2)])
 def test_reflections_of_all_keys_are_those_of_one_at_a_time(n: int, d: int):
     keys = normal(n, d, n)
-    query, won = search._reflections(keys, 100)
+    query, won = papers_search._reflections(keys, 100)
     for i in range(n):
         single = reflect_one(keys, i, 100)
         assert won[i] == (single is not None)
@@ -105,7 +104,7 @@ def projected(n: int, d: int) -> np.ndarray:
     ],
     ids=["normal", "projected", "small", "copies", "all equal", "few"],
 )
-@pytest.mark.parametrize("patience", [0, search.PATIENCE])
+@pytest.mark.parametrize("patience", [0, papers_search.PATIENCE])
 def test_proofs_say_what_the_linear_programs_say(keys, patience):
     found = bounded_search(keys, patience=patience)
     np.testing.assert_array_equal(search_finds(keys, patience=patience), found.selectable)
@@ -113,7 +112,9 @@ def test_proofs_say_what_the_linear_programs_say(keys, patience):
 
 def test_proofs_leave_few_linear_programs(monkeypatch):
     solved = []
-    monkeypatch.setattr(search, "linprog", lambda *a, **k: solved.append(1) or linprog(*a, **k))
+    monkeypatch.setattr(
+        papers_search, "linprog", lambda *a, **k: solved.append(1) or linprog(*a, **k)
+    )
     keys = projected(300, 7)
     bounded_search(keys)
     programs = len(solved)
@@ -143,7 +144,7 @@ def test_a_linear_program_without_a_verdict_counts_as_unselectable_and_is_told(m
     class Failed:
         status, x = 4, None
 
-    monkeypatch.setattr(search, "linprog", lambda *_, **__: Failed)
+    monkeypatch.setattr(papers_search, "linprog", lambda *_, **__: Failed)
     found = bounded_search(normal(40, 2))
     assert found.unsolved == (~found.selectable).sum() > 0
 
@@ -175,7 +176,9 @@ def test_the_grid_counts_what_the_study_finds_set_by_set(layer_norm: bool):
 def test_sets_that_the_walk_leaves_are_decided_by_the_study(monkeypatch):
     wanted = random_grid((20,), (3,), 4, seed=1)
     assert wanted.by_program == 0
-    monkeypatch.setattr(grid, "_unselectable_in_sets", lambda keys, *_: np.full(len(keys), -1))
+    monkeypatch.setattr(
+        random_keys, "_unselectable_in_sets", lambda keys, *_: np.full(len(keys), -1)
+    )
     found = random_grid((20,), (3,), 4, seed=1)
     assert found.by_program == 4
     np.testing.assert_array_equal(found.unselectable, wanted.unselectable)

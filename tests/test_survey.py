@@ -14,7 +14,8 @@ from random_families import CONTEXT, VOCAB, make, save
 from lnattn import Embeddings, load_first_layer
 from lnattn.book.figures.models import claims_by_models
 from lnattn.claims import survey
-from lnattn.claims.survey import ASKED, Evidence, dealt_anew
+from lnattn.claims.evidence import Evidence
+from lnattn.claims.survey import ASKED, dealt_anew
 from lnattn.claims.verdicts import (
     FAILS,
     HOLDS,

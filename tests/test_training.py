@@ -19,7 +19,7 @@ from lnattn.commands.train import PLAN
 from lnattn.errors import CheckpointError, CorpusError
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.tokenizers import encode_stream
-from lnattn.training import loop as training
+from lnattn.training import loop
 from lnattn.training import state as training_state
 from lnattn.training.book_model import beside_twin, train_book_model
 from lnattn.training.loop import held_out_loss, train, windows
@@ -98,15 +98,15 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     arguments += ["--out", str(tmp_path / "model"), "--device", "cpu", "--json"]
     for field in fields(TINY):
         arguments += [f"--{field.name.replace('_', '-')}", str(getattr(TINY, field.name))]
-    step = training.take_step
+    step = loop.take_step
 
     def stopping(model, optimiser, rows, plan, number, loss_of):
         if number == stop_at:
             raise KeyboardInterrupt
         return step(model, optimiser, rows, plan, number, loss_of)
 
-    monkeypatch.setattr(training, "take_step", stopping)
-    monkeypatch.setattr(training, "_SAVE_EVERY", save_every)
+    monkeypatch.setattr(loop, "take_step", stopping)
+    monkeypatch.setattr(loop, "_SAVE_EVERY", save_every)
     assert main(arguments) == 130
     reached = stop_at if save_every == 0 else stop_at - stop_at % TINY.evaluate_every
     progress = tmp_path / "model" / "checkpoint" / "progress.json"
@@ -114,7 +114,7 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     assert not (tmp_path / "model" / "model.safetensors").exists()
     # Another process would start from an unrelated random state.
     torch.manual_seed(12345)
-    monkeypatch.setattr(training, "take_step", step)
+    monkeypatch.setattr(loop, "take_step", step)
     capsys.readouterr()
     assert main(arguments) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -151,7 +151,7 @@ def test_a_finished_run_is_not_trained_again(uninterrupted, corpus, monkeypatch)
     def never(*_):
         raise AssertionError("a finished run took another step")
 
-    monkeypatch.setattr(training, "take_step", never)
+    monkeypatch.setattr(loop, "take_step", never)
     record = train_book_model(
         [corpus[0]], [corpus[1]], uninterrupted, TINY, device="cpu", progress=False
     )
@@ -168,7 +168,7 @@ def test_training_stops_early_and_keeps_the_best_model(corpus, tmp_path, monkeyp
         evaluated.append({name: value.clone() for name, value in model.state_dict().items()})
         return given[len(evaluated) - 1]
 
-    monkeypatch.setattr(training, "held_out_loss", next_loss)
+    monkeypatch.setattr(loop, "held_out_loss", next_loss)
     train_book_model([corpus[0]], [corpus[1]], tmp_path, plan, device="cpu", progress=False)
     log = read_json(tmp_path / "training.json")["log"]
     assert [entry["held_out_loss"] for entry in log] == given[:5]
@@ -193,7 +193,7 @@ def test_a_trapezoid_ended_early_is_the_shorter_run(corpus, tmp_path, monkeypatc
     plan = replace(TINY, schedule="trapezoid", steps=10, evaluate_every=4)
     options = {"device": "cpu", "progress": False}
     train_book_model([corpus[0]], [corpus[1]], tmp_path / "short", plan, **options)
-    step = training.take_step
+    step = loop.take_step
 
     def stopping(model, optimiser, rows, plan, number, loss_of):
         if number == 8:
@@ -201,10 +201,10 @@ def test_a_trapezoid_ended_early_is_the_shorter_run(corpus, tmp_path, monkeypatc
         return step(model, optimiser, rows, plan, number, loss_of)
 
     long = replace(plan, steps=1000)
-    monkeypatch.setattr(training, "take_step", stopping)
+    monkeypatch.setattr(loop, "take_step", stopping)
     with pytest.raises(KeyboardInterrupt):
         train_book_model([corpus[0]], [corpus[1]], tmp_path / "long", long, **options)
-    monkeypatch.setattr(training, "take_step", step)
+    monkeypatch.setattr(loop, "take_step", step)
     record = train_book_model([corpus[0]], [corpus[1]], tmp_path / "long", plan, **options)
     assert record["plan_changes"] == [{"step": 8, "steps_before": 1000, "steps": 10}]
     for name, value in _weights(tmp_path / "short").items():
@@ -214,7 +214,7 @@ def test_a_trapezoid_ended_early_is_the_shorter_run(corpus, tmp_path, monkeypatc
 def test_snapshots_double_their_steps_and_weights_are_of_half_precision(
     corpus, tmp_path, monkeypatch
 ) -> None:
-    monkeypatch.setattr(training, "_FIRST_SNAPSHOT", 2)
+    monkeypatch.setattr(loop, "_FIRST_SNAPSHOT", 2)
     record = train_book_model(
         [corpus[0]], [corpus[1]], tmp_path, TINY, device="cpu", progress=False
     )

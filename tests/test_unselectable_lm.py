@@ -125,9 +125,9 @@ def test_a_trained_arm_comes_back_as_it_was_and_resumes(text, tmp_path, monkeypa
     assert model.transformer.h[0].attn.c_attn.bias.abs().max() == 0
     assert not list(model.transformer.h[0].ln_1.parameters())
 
-    from lnattn.training import loop as training
+    from lnattn.training import loop
 
-    step, calls = training.take_step, []
+    step, calls = loop.take_step, []
 
     def stops(*arguments):
         calls.append(1)
@@ -135,14 +135,14 @@ def test_a_trained_arm_comes_back_as_it_was_and_resumes(text, tmp_path, monkeypa
             raise KeyboardInterrupt
         return step(*arguments)
 
-    monkeypatch.setattr(training, "take_step", stops)
+    monkeypatch.setattr(loop, "take_step", stops)
     with pytest.raises(KeyboardInterrupt):
         run(text, tmp_path / "parts")
-    monkeypatch.setattr(training, "take_step", step)
+    monkeypatch.setattr(loop, "take_step", step)
     resumed = run(text, tmp_path / "parts")
     assert resumed["weights_sha256"] == whole["weights_sha256"]
     # A finished run is not trained again, nor is another one put in its place.
-    monkeypatch.setattr(training, "take_step", None)
+    monkeypatch.setattr(loop, "take_step", None)
     assert run(text, tmp_path / "parts") == resumed
     with pytest.raises(CheckpointError, match="another run"):
         run(text, tmp_path / "parts", arm="full")

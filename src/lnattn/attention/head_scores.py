@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 
+from lnattn.attention import layernorm
 from lnattn.attention.circuits import HeadWeights
 from lnattn.attention.factored import FactoredMatrix
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
-from lnattn.attention.layernorm import sigma as sigma_of
 from lnattn.errors import ShapeError
 
 
@@ -70,7 +70,7 @@ def position_attention(
     """
     if W_P.ndim != 2 or W_P.shape[0] < 1 or W_P.shape[1] != folded.d_model:
         raise ShapeError(f"W_P must have shape [n {folded.d_model}], not {list(W_P.shape)}.")
-    divisor = sigma_of(W_P, folded.eps) if sigma is None else sigma
+    divisor = layernorm.sigma(W_P, folded.eps) if sigma is None else sigma
     if divisor.shape != W_P.shape[:1] or not bool((divisor > 0).all()):
         raise ShapeError(
             f"sigma must hold one positive number for each of the {len(W_P)} positions, "

@@ -21,9 +21,11 @@ from lnattn.attention.layernorm import standardise
 from lnattn.attention.terms import sigma_of_pairs
 from lnattn.studies.affinity.auroc import Neighbours, head_auroc
 from lnattn.studies.affinity.vectors import TokenVectors, mean_sigma, token_vectors
-from lnattn.studies.contribution.study import PAPERS_CODE, TEXT, Convention
+from lnattn.studies.contribution.tally import PAPERS_CODE, TEXT, Convention
+from lnattn.studies.majority.results import Experiment, slowdown, words
 from lnattn.studies.position.measured import measured_attention, windows
 from lnattn.studies.selectability.decide import selectability
+from lnattn.studies.selectability.evaluation import BEFORE, KEYS, frozen_arms, read_lengths
 from lnattn.studies.selectability.papers_search import bounded_search
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings, FirstLayer
@@ -162,12 +164,8 @@ def effects_on_training(results: Path) -> dict[str, str]:
 
 
 def _effect_of_the_norm(folder: Path) -> str:
-    from lnattn.studies.majority import results as majority
-
-    main = majority.Experiment.read(folder, "main")
-    code, text = (
-        majority.slowdown(main, arm, "layernorm", accuracy=_LEVEL) for arm in ("authors", "rms")
-    )
+    main = Experiment.read(folder, "main")
+    code, text = (slowdown(main, arm, "layernorm", accuracy=_LEVEL) for arm in ("authors", "rms"))
     return (
         f"epochs to {_LEVEL:.0%} without projection, over those with it: "
         f"{code or _NEVER} by the code, {text or _NEVER} at equal norm"
@@ -175,36 +173,28 @@ def _effect_of_the_norm(folder: Path) -> str:
 
 
 def _effect_of_the_schedule(folder: Path) -> str:
-    from lnattn.studies.majority import results as majority
-
     # The short runs with the rate and the scale of the paper, beside as short ones of the authors'.
     paper = {"learning_rate": 1e-3, "initial_scale": 1.0}
-    sweep = majority.Experiment.read(folder, "sweep")
-    ours = majority.Experiment(
-        tuple(sweep.of(arm, **paper) for arm in ("authors", "layernorm")), {}
-    )
-    theirs = majority.Experiment.read(folder, "authors")
+    sweep = Experiment.read(folder, "sweep")
+    ours = Experiment(tuple(sweep.of(arm, **paper) for arm in ("authors", "layernorm")), {})
+    theirs = Experiment.read(folder, "authors")
     text, code = (
-        majority.slowdown(runs, "authors", "layernorm", accuracy=_EARLY) for runs in (ours, theirs)
+        slowdown(runs, "authors", "layernorm", accuracy=_EARLY) for runs in (ours, theirs)
     )
-    words = [majority.words(found.value) if found else _NEVER for found in (text, code)]
+    shown = [words(found.value) if found else _NEVER for found in (text, code)]
     return (
         f"by the code's norms, epochs to {_EARLY:.0%} without projection over those with it: "
-        f"{words[0]} by the text, {words[1]} by the code"
+        f"{shown[0]} by the text, {shown[1]} by the code"
     )
 
 
 def _effect_of_the_samples(folder: Path) -> str:
-    from lnattn.studies.selectability.evaluation import read_lengths
-
     lengths, shortest = read_lengths(folder)
     return f"long enough: {int((lengths >= shortest).sum())} of {len(lengths):,} contexts"
 
 
 def _small_models(folder: Path) -> tuple[str, str]:
     """Exact shares beside those of the search, and shares before LayerNorm, by arm at d = 8."""
-    from lnattn.studies.selectability.evaluation import BEFORE, KEYS, frozen_arms
-
     arms: dict[str, list] = {}
     for one in frozen_arms(folder):
         if one.d == 8:

@@ -26,6 +26,7 @@ from lnattn.book.samples import (
 )
 from lnattn.book.whole_models import ablation_study, layers_study
 from lnattn.claims import survey
+from lnattn.claims.evidence import Evidence
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
@@ -157,7 +158,7 @@ def _facts(begun: float) -> dict[str, Any]:
 
 def evidence(
     model: FirstLayer, *, with_study: bool = True, name: str = "", counts: Counts | None = None
-) -> survey.Evidence:
+) -> Evidence:
     """What the claims about a first layer are asked with: the shipped texts, counts, its study.
 
     with_study: take the affinity study of all query tokens (frozen, or computed: minutes for
@@ -165,14 +166,14 @@ def evidence(
     in its tokens, in place of those that ship with the book; the study is then computed here.
     """
     if model.is_partial:
-        return survey.Evidence(model, name=name)
+        return Evidence(model, name=name)
     study = None
     if counts is not None:
         study = detokenization(model, counts) if with_study else None
     else:
         counts, _ = token_counts(model)
         study = affinity_study(model)[0] if with_study else None
-    return survey.Evidence(
+    return Evidence(
         model,
         cut=lambda length: sample_windows(model, length)[0],
         framed=sample_framed(model),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from lnattn.book.drawings import offer as offer_drawings
+from lnattn.book import drawings
 from lnattn.book.style import use_style
 from lnattn.errors import ResultError
 from lnattn.storage import package_versions, plain_scalar
@@ -56,7 +56,7 @@ def start(model: Any = None, *, why: str | None = None) -> None:
     provenance's own reason is shown, else whether LNATTN_MODEL chose it.
     """
     use_style()
-    offer_drawings()
+    drawings.offer()
     banner = describe(model, why=why)
     try:
         from IPython import get_ipython
@@ -100,14 +100,14 @@ def glue(name: str, value: Any, spec: str = "") -> str:
     """
     text = formatted(value, spec, name)
     try:
-        from myst_nb import glue as keep
+        import myst_nb
     except ImportError as error:
         raise ResultError(
             "glue needs the book's tools; install them with: pip install -e '.[book]'."
         ) from error
     # As text, not as a number: the role would read 0.50 as a number and print 0.5, or 8,192 as a
     # pair. Text it shows as it is, without the quotation marks.
-    keep(name, text, display=False)
+    myst_nb.glue(name, text, display=False)
     return text
 
 

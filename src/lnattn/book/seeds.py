@@ -16,6 +16,7 @@ import pandas as pd
 from lnattn.book.freezing import evidence
 from lnattn.book.trained_model import tokens_seen
 from lnattn.claims import kamoda, subwords, survey
+from lnattn.claims.evidence import Evidence
 from lnattn.claims.seeds import FILE, Judged, Seeds, read_seeds, write_seeds
 from lnattn.claims.verdicts import Verdict, listed_words, rule_of
 from lnattn.errors import CheckpointError, ResultError
@@ -32,7 +33,7 @@ from lnattn.training.plan import TrainingPlan
 _LENGTH = {"seed", "steps", "patience", "evaluate_every"}
 
 
-def judge(seen: survey.Evidence) -> dict[str, Verdict]:
+def judge(seen: Evidence) -> dict[str, Verdict]:
     """The verdict on each claim that the weights of a first layer and counts decide."""
     study, counts, vectors = seen.study, seen.counts, seen.vectors
     assert study is not None

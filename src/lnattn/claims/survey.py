@@ -1,26 +1,24 @@
 """Which claims about first layers hold for which model, and for models that learned nothing.
 
-Every claim is asked by its one rule, in `lnattn.claims.kamoda` or `lnattn.claims.kamoda_variance`;
-the chapters that look at a claim closely call the same rule with the same results. Beside a model
-stands its *null*: the same model with the entries of every tensor dealt out anew. A claim that the
-null passes too says nothing about training.
+Every claim is asked by its one rule, in `lnattn.claims.kamoda` and its two neighbours; the chapters
+that look at a claim closely call the same rule with the same results. Beside a model stands its
+*null*: the same model with the entries of every tensor dealt out anew. A claim that the null passes
+too says nothing about training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention, fold
-from lnattn.claims import kamoda, kamoda_variance
+from lnattn.claims import kamoda, kamoda_position, kamoda_variance
+from lnattn.claims.evidence import Evidence
 from lnattn.claims.verdicts import (
     FAILS,
     HOLDS,
@@ -34,109 +32,20 @@ from lnattn.claims.verdicts import (
 )
 from lnattn.errors import ResultError
 from lnattn.storage import provenance, read_result, write_result
-from lnattn.studies.affinity import auroc, table1
-from lnattn.studies.affinity.study import Detokenization
-from lnattn.studies.affinity.vectors import TokenVectors, same_token_z, token_vectors
+from lnattn.studies.affinity.vectors import same_token_z
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position import curves, variance
-from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.studies.position.first_token import first_token_switch_on_text
 from lnattn.studies.position.measured import (
     beside_position,
     measured_attention,
     near_share,
 )
-from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
-from lnattn.studies.position.without_tokens import PositionOnly, position_only
-from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
 M = TypeVar("M", bound=FirstLayer)
-#: Query tokens whose AUROC is taken where no whole study is given: nulls, which need no more.
-_AUROC_QUERIES = 400
 #: Tokens of the windows in which the 'if first token' switch is tried.
 SWITCH_WINDOW = 256
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """A model and what its claims are asked with; what several rules need is computed once.
-
-    cut: windows of text of a given length, in tokens, without special tokens; framed: documents as
-    the model expects to read them, cut to its context; counts: of a large corpus in the model's
-    tokens; study: its affinity study (where None, AUROCs are of a sample of query tokens). name:
-    what verdicts call the model. A partial checkpoint needs none of these.
-    """
-
-    model: FirstLayer
-    cut: Callable[[int], Int[np.ndarray, "window token"]] | None = None
-    framed: Sequence[Sequence[int]] = ()
-    counts: Counts | None = None
-    study: Detokenization | None = None
-    seed: int = 0
-    name: str = field(default="")
-
-    def __post_init__(self) -> None:
-        if not self.name:
-            object.__setattr__(self, "name", self.model.name)
-        if not self.model.is_partial and None in (self.counts, self.cut):
-            raise ResultError(f"the survey of {self.name} needs windows of text and token counts.")
-
-    @cached_property
-    def folded(self) -> FoldedAttention:
-        return fold(self.model.attention)
-
-    @cached_property
-    def vectors(self) -> TokenVectors:
-        return token_vectors(self.folded, self.model.embeddings)
-
-    @cached_property
-    def inverse_sigma(self) -> InverseSigma:
-        return inverse_sigma_bands(self.model.embeddings, self.folded.eps)
-
-    @cached_property
-    def queries(self) -> tuple[int, ...]:
-        return share_of_context(self.model.embeddings.n_positions)
-
-    @cached_property
-    def bias(self) -> PositionBias:
-        return position_bias(
-            self.folded, self.model.embeddings.W_P, self.queries, self.inverse_sigma
-        )
-
-    @cached_property
-    def without_tokens(self) -> PositionOnly:
-        return position_only(self.model)
-
-    @cached_property
-    def pairs(self) -> Any:
-        """Table 1's pairs in this model."""
-        return table1.look_up(self.vectors, self.model.tokenizer)
-
-    @cached_property
-    def inputs(self) -> variance.VarianceOfInputs:
-        return variance.variance_of_inputs(self.model.embeddings, self.folded.eps)
-
-    @cached_property
-    def frequency(self) -> variance.FrequencyStudy:
-        assert self.counts is not None
-        return variance.frequency_study(
-            self.folded, self.model.embeddings, self.inputs, self.counts.unigrams
-        )
-
-    def auroc(self) -> tuple[np.ndarray, np.ndarray]:
-        """Mean AUROC of each head, and with the wrong query."""
-        if self.study is not None:
-            return self.study.mean_auroc(), self.study.wrong_query()
-        assert self.counts is not None
-        before = auroc.Neighbours.before(self.counts.bigrams)
-        having = np.flatnonzero(before.n_distinct)
-        some = np.random.default_rng(self.seed).choice(
-            having, min(_AUROC_QUERIES, len(having)), replace=False
-        )
-        wrong = self.vectors.shuffled(self.seed, keys=False)
-        mine, others = (auroc.head_auroc(v, before, some).mean() for v in (self.vectors, wrong))
-        return mine, others
 
 
 def _k3(seen: Evidence) -> Verdict:
@@ -153,31 +62,31 @@ def _k5(seen: Evidence) -> Verdict:
 
 def _k6(seen: Evidence) -> Verdict:
     if seen.model.is_partial:
-        return kamoda.k6(seen.without_tokens.spearman, model=seen.name)
+        return kamoda_position.k6(seen.without_tokens.spearman, model=seen.name)
     rho = [curves.trend(curve).spearman for curve in seen.bias.term_p().mean]
-    return kamoda.k6(np.array(rho), model=seen.name)
+    return kamoda_position.k6(np.array(rho), model=seen.name)
 
 
 def _k7(seen: Evidence) -> Verdict:
     if seen.model.is_partial:
-        return kamoda.k7(seen.without_tokens.table(), model=seen.name)
+        return kamoda_position.k7(seen.without_tokens.table(), model=seen.name)
     near = curves.nearness(seen.folded, seen.model.embeddings.W_P, seen.inverse_sigma)
-    return kamoda.k7(curves.position_table(seen.bias, near), model=seen.name)
+    return kamoda_position.k7(curves.position_table(seen.bias, near), model=seen.name)
 
 
 def _k8(seen: Evidence) -> Verdict:
     if seen.model.is_partial:
         found = seen.without_tokens
-        return kamoda.k8(found.near[:, :, -1], found.echo[:, :, -1], model=seen.name)
+        return kamoda_position.k8(found.near[:, :, -1], found.echo[:, :, -1], model=seen.name)
     shares = near_share(seen.bias.attention(), seen.queries, seen.bias.causal)
-    return kamoda.k8(shares[:, -1], curves.echo(seen.bias)[:, -1], model=seen.name)
+    return kamoda_position.k8(shares[:, -1], curves.echo(seen.bias)[:, -1], model=seen.name)
 
 
 def _k9(seen: Evidence) -> Verdict:
     assert seen.cut is not None
     texts = seen.cut(seen.queries[-1] + 1)
     found = measured_attention(seen.folded, seen.model.embeddings, texts, seen.queries)
-    return kamoda.k9(beside_position(found, seen.bias), model=seen.name)
+    return kamoda_position.k9(beside_position(found, seen.bias), model=seen.name)
 
 
 def _k10(seen: Evidence) -> Verdict:
@@ -240,7 +149,7 @@ def survey(seen: Evidence) -> dict[str, Verdict]:
     """
     partial = seen.model.is_partial
     return {
-        claim: not_computable(claim, seen.name, f"needs {kamoda.TOKENS}")
+        claim: not_computable(claim, seen.name, f"needs {kamoda_position.TOKENS}")
         if partial and not without_tokens
         else ask(seen)
         for claim, (ask, without_tokens) in ASKED.items()

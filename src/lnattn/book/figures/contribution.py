@@ -13,7 +13,8 @@ from matplotlib.ticker import NullFormatter, NullLocator
 from lnattn.attention.terms import TERMS
 from lnattn.book.figures.position import head_grid
 from lnattn.book.style import SEQUENTIAL, TERM_COLOURS, WIDTH, term_label
-from lnattn.studies.contribution.study import LEVELS, Contributions
+from lnattn.studies.contribution.study import Contributions
+from lnattn.studies.contribution.tally import LEVELS
 
 #: The two mixed terms, which the paper found to matter little, are dashed.
 STYLES: Mapping[str, tuple[str, str]] = {

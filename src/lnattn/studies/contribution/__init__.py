@@ -8,12 +8,7 @@ compiled pass over the keys of each query.
 (`TEXT` is the paper's); `kl_of_removal` is one divergence by its formula.
 """
 
-from lnattn.studies.contribution.study import (
-    TEXT,
-    Contributions,
-    Convention,
-    contributions,
-    kl_of_removal,
-)
+from lnattn.studies.contribution.study import Contributions, contributions, kl_of_removal
+from lnattn.studies.contribution.tally import TEXT, Convention
 
 __all__ = ["TEXT", "Contributions", "Convention", "contributions", "kl_of_removal"]

@@ -21,7 +21,7 @@ import torch
 
 from lnattn.errors import ResultError
 from lnattn.storage import write_atomically
-from lnattn.studies.majority.model import arm as arm_of
+from lnattn.studies.majority import model
 from lnattn.studies.majority.training import MajorityPlan, Stack
 
 #: Seconds between two saved states.
@@ -79,7 +79,7 @@ def run_job(
     if state is not None and int(state["done"]) == job.plan.epochs:
         progress(job.plan.epochs, float(state["loss"][:, -1].mean()))
         return _findings(state)
-    stack = Stack(arm_of(job.arm), job.plan, job.seeds, workers=workers)
+    stack = Stack(model.arm(job.arm), job.plan, job.seeds, workers=workers)
     curves = _Curves(job)
     done, seconds = 0, 0.0
     if state is None:

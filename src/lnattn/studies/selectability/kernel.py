@@ -25,7 +25,7 @@ import numba as nb
 import numpy as np
 
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.studies.selectability import corral as selectability_corral
+from lnattn.studies.selectability import corral
 from lnattn.studies.selectability.corral import (
     NO_WEIGHT,
     affine_minimiser,
@@ -261,4 +261,4 @@ def distances(keys, rows, support, weights, residual):
         residual[i] = math.sqrt(square)
 
 
-forget_outdated(__name__, selectability_corral)
+forget_outdated(__name__, corral)

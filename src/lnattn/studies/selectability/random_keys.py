@@ -19,8 +19,7 @@ from jaxtyping import Float, Int
 
 from lnattn.errors import ShapeError
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.studies.selectability import corral as selectability_corral
-from lnattn.studies.selectability import kernel
+from lnattn.studies.selectability import corral, kernel
 from lnattn.studies.selectability.decide import HULL_TOLERANCE, selectability
 
 #: The grid of the released code: 13 widths, 58 numbers of keys, 100 draws each.
@@ -147,4 +146,4 @@ def _unselectable_in_sets(sets, tolerance, threads):
     return count
 
 
-forget_outdated(__name__, selectability_corral, kernel)
+forget_outdated(__name__, corral, kernel)

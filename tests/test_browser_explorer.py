@@ -17,7 +17,7 @@ from hostile import HOSTILE, explored, tiny
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-from booksite.explorer import page as extension
+from booksite.explorer import publishing
 from booksite.explorer.data import LEAST_COUNT, strongest_view
 from booksite.explorer.first_layer import TOLERANCE, layer_scripts
 from booksite.explorer.scripts import scripts, sentence_script
@@ -71,7 +71,7 @@ def page_of(*parts: str) -> str:
     places = [
         f'<h2>{one}</h2><div class="token-explorer" data-part="{one}"></div>' for one in parts
     ]
-    names = dict.fromkeys(name for one in parts for name in extension.PARTS[one][1])
+    names = dict.fromkeys(name for one in parts for name in publishing.PARTS[one][1])
     loads = [f'<script defer src="explorer/{name}?v=1"></script>' for name in names]
     return PAGE % ("\n".join(places), "\n".join(loads))
 
@@ -104,7 +104,7 @@ def book_llama():
 
 @pytest.fixture(scope="module")
 def opening(book_model):
-    return strongest_view(book_model, extension.sentences())
+    return strongest_view(book_model, publishing.sentences())
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +121,7 @@ def other_model(book_model):
 def site(models, book_model, book_llama, other_model, opening, tmp_path_factory):
     """A folder with pages of all parts, two models of hostile tokens, and the embedded one."""
     place = tmp_path_factory.mktemp("site")
-    shutil.copytree(extension.ASSETS, place / "explorer")
+    shutil.copytree(publishing.ASSETS, place / "explorer")
     texts = token_texts(book_model.tokenizer, 8192)
     layer, _ = tiny()
     written = {
@@ -143,7 +143,7 @@ def site(models, book_model, book_llama, other_model, opening, tmp_path_factory)
             f"sentence-{i}.js": sentence_script(
                 strongest_view(other_model, [text]), f"other/sentence-{i}"
             )
-            for i, text in enumerate(extension.sentences())
+            for i, text in enumerate(publishing.sentences())
         },
     }
     written["book-llama"], about_llama = rotary(book_llama, "book-llama")
@@ -163,7 +163,7 @@ def site(models, book_model, book_llama, other_model, opening, tmp_path_factory)
         ]  # fmt: skip
         twin = {**listed[-1], "name": "book-llama", "folder": "book-llama", **about_llama}
         about = {"rotary": [twin] if page == "sentences" else [], "absent": []}
-        text = script("models", {"models": listed, **about, **extension.shared_facts()})
+        text = script("models", {"models": listed, **about, **publishing.shared_facts()})
         (place / "explorer" / f"{page}.js").write_text(text, encoding="ascii")
     for name, parts in PAGES.items():
         folder = place if name == "tokens" else place / "of-sentences"

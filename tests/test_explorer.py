@@ -371,7 +371,7 @@ def test_the_same_input_gives_the_same_bytes(written) -> None:
 
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-from booksite.explorer import page  # noqa: E402
+from booksite.explorer import publishing  # noqa: E402
 
 
 @pytest.fixture
@@ -392,47 +392,47 @@ def cheap(monkeypatch):
     study = explored().study
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", load)
     monkeypatch.setattr(whole, "affinity_study", lambda _: (study, tiny()[1], ""))
-    monkeypatch.setattr(page, "execution_digest", lambda _root, model: f"digest of {model}")
+    monkeypatch.setattr(publishing, "execution_digest", lambda _root, model: f"digest of {model}")
     monkeypatch.setattr(whole, "explore", explore)
-    monkeypatch.setattr(page, "sentences", lambda: ["3 1 4", "1 5"])
+    monkeypatch.setattr(publishing, "sentences", lambda: ["3 1 4", "1 5"])
     return computed
 
 
-def wanted(*names: str) -> list[page.Wanted]:
-    return [page.Wanted(Choice(name, "a reason")) for name in names]
+def wanted(*names: str) -> list[publishing.Wanted]:
+    return [publishing.Wanted(Choice(name, "a reason")) for name in names]
 
 
 def test_data_are_made_once_and_again_when_something_is_missing(cheap, tmp_path) -> None:
     place = tmp_path / "explorer"
-    page.publish(tmp_path, place, wanted("one", "Two/Name v2"))
+    publishing.publish(tmp_path, place, wanted("one", "Two/Name v2"))
     assert cheap == ["one", "Two/Name v2"]
     files = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     assert {path.parent.name for path in files} == {"explorer", "one", "name-v2"}
-    page.publish(tmp_path, place, wanted("one", "Two/Name v2"))
+    publishing.publish(tmp_path, place, wanted("one", "Two/Name v2"))
     assert len(cheap) == 2
     (place / "one" / "shard-0.js").unlink()
-    page.publish(tmp_path, place, wanted("one", "Two/Name v2"))
+    publishing.publish(tmp_path, place, wanted("one", "Two/Name v2"))
     assert cheap == ["one", "Two/Name v2", "one"]
     assert files == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
 def test_a_model_that_is_no_longer_shown_leaves_no_data(cheap, tmp_path) -> None:
     place = tmp_path / "explorer"
-    page.publish(tmp_path, place, wanted("one", "two"))
+    publishing.publish(tmp_path, place, wanted("one", "two"))
     shown = {path.relative_to(place) for path in place.rglob("*") if path.parent.name != "one"}
     (place / ".three.cut").mkdir()
     (place / ".three.cut" / "shard-0.js").write_text("half of a build")
     (place / "old.js").write_text("an asset with a former name")
-    page.publish(tmp_path, place, wanted("two"))
+    publishing.publish(tmp_path, place, wanted("two"))
     left = {path.relative_to(place) for path in place.rglob("*")}
     assert left == shown - {(place / "one").relative_to(place)}
 
 
 def test_another_input_makes_them_anew(cheap, tmp_path, monkeypatch) -> None:
-    page.publish(tmp_path, tmp_path / "e", wanted("one"))
+    publishing.publish(tmp_path, tmp_path / "e", wanted("one"))
     first = (tmp_path / "e" / "models.js").read_text()
-    monkeypatch.setattr(page, "execution_digest", lambda _root, model: f"other {model}")
-    page.publish(tmp_path, tmp_path / "e", wanted("one"))
+    monkeypatch.setattr(publishing, "execution_digest", lambda _root, model: f"other {model}")
+    publishing.publish(tmp_path, tmp_path / "e", wanted("one"))
     assert cheap == ["one", "one"]
     assert (tmp_path / "e" / "models.js").read_text() != first
 
@@ -441,15 +441,15 @@ def test_a_local_models_files_are_an_input(cheap, tmp_path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "model.safetensors").write_text("weights")
-    page.publish(tmp_path, tmp_path / "e", wanted(str(folder)))
+    publishing.publish(tmp_path, tmp_path / "e", wanted(str(folder)))
     (folder / "model.safetensors").write_text("other weights")
-    page.publish(tmp_path, tmp_path / "e", wanted(str(folder)))
+    publishing.publish(tmp_path, tmp_path / "e", wanted(str(folder)))
     assert len(cheap) == 2
     shutil.rmtree(folder)
 
 
 def test_a_model_that_cannot_be_shown_is_named_with_the_reason(cheap, tmp_path) -> None:
-    page.publish(tmp_path, tmp_path / "e", wanted("partial", "one"))
+    publishing.publish(tmp_path, tmp_path / "e", wanted("partial", "one"))
     name, listed = value_of((tmp_path / "e" / "models.js").read_text())
     assert name == "models"
     assert [model["name"] for model in listed["models"]] == ["one"]
@@ -458,42 +458,42 @@ def test_a_model_that_cannot_be_shown_is_named_with_the_reason(cheap, tmp_path) 
 
 
 def test_the_books_own_sentences_fit() -> None:
-    sentences = page.sentences()
+    sentences = publishing.sentences()
     assert len(sentences) == len(set(sentences)) >= 8
     encoded = data.encode_sentences(load_first_layer("book-gpt2"), sentences)
     assert all(ids[0] == 8191 for ids in encoded)
 
 
 def test_all_parts_know_the_terms_by_name_and_colour(cheap, tmp_path) -> None:
-    page.publish(tmp_path, tmp_path / "e", wanted("one"))
+    publishing.publish(tmp_path, tmp_path / "e", wanted("one"))
     _, value = value_of((tmp_path / "e" / "models.js").read_text())
     assert set(value["terms"]) == {*TERMS, *DISTANCE_TERMS}
     assert value["terms"]["ee"] == {"name": "token → token", "colour": "#0072B2"}
     for names in (TERMS, DISTANCE_TERMS):
         assert len({value["terms"][name]["colour"] for name in names}) == len(names)
-    assert value["examples"] == page.sentences()
+    assert value["examples"] == publishing.sentences()
 
 
 def test_the_embedded_model_brings_its_layer(tmp_path, monkeypatch) -> None:
     layer = load_first_layer("book-gpt2")
     study, counts = explored().study, tiny()[1]
-    monkeypatch.setattr(page, "execution_digest", lambda *_: "digest")
+    monkeypatch.setattr(publishing, "execution_digest", lambda *_: "digest")
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _: layer)
     monkeypatch.setattr(whole, "affinity_study", lambda _: (study, counts, ""))
     monkeypatch.setattr(whole, "explore", lambda *_, **__: explored(listed=False))
     monkeypatch.setattr(whole, "view_scripts", lambda *_: ())  # of the tiny model, not of this one
-    own = [page.Wanted(Choice("book-gpt2", "here"), computed=True)]
-    page.publish(tmp_path, tmp_path / "e", own)
+    own = [publishing.Wanted(Choice("book-gpt2", "here"), computed=True)]
+    publishing.publish(tmp_path, tmp_path / "e", own)
     names = {path.name for path in (tmp_path / "e" / "book-gpt2").iterdir()}
     assert {"layer.js", "rows-0.js", "rows-127.js", "opening.js", "tokens.js"} <= names
     _, value = value_of((tmp_path / "e" / "book-gpt2" / "opening.js").read_text())
-    assert value["text"] in page.sentences()
+    assert value["text"] in publishing.sentences()
 
 
 def test_the_rotary_model_brings_its_layer(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(page, "execution_digest", lambda *_: "digest")
-    own = [page.Wanted(Choice("book-llama", "here"), computed=True, rotary=True)]
-    page.publish(tmp_path, tmp_path / "e", own)
+    monkeypatch.setattr(publishing, "execution_digest", lambda *_: "digest")
+    own = [publishing.Wanted(Choice("book-llama", "here"), computed=True, rotary=True)]
+    publishing.publish(tmp_path, tmp_path / "e", own)
     names = {path.name for path in (tmp_path / "e" / "book-llama").iterdir()}
     assert names == {
         *("layer.js", "tokens.js", "manifest.json"),
@@ -511,13 +511,13 @@ def test_only_rotary_models_are_shown_by_four_terms() -> None:
 
 
 def test_scripts_never_make_markup_of_text() -> None:
-    code = "".join((page.ASSETS / name).read_text("utf-8") for name in page.SCRIPTS)
+    code = "".join((publishing.ASSETS / name).read_text("utf-8") for name in publishing.SCRIPTS)
     for danger in ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "eval(", "fetch("):
         assert danger not in code, danger
 
 
 def test_a_model_without_its_layer_brings_the_examples(cheap, tmp_path) -> None:
-    page.publish(tmp_path, tmp_path / "e", wanted("one"))
+    publishing.publish(tmp_path, tmp_path / "e", wanted("one"))
     _, value = value_of((tmp_path / "e" / "models.js").read_text())
     assert value["models"][0]["heads"] == 3
     layer, _ = tiny()
@@ -535,15 +535,20 @@ def test_tokens_that_the_book_names_are_found_in_its_text(tmp_path) -> None:
     (tmp_path / "notebooks").mkdir()
     text = "Of *jackson*, **not** this, `##rim` and ' York'; a_*b*, {term}`x`, *two words*."
     (tmp_path / "notebooks" / "01.md").write_text(text)
-    assert set(page.named_tokens(tmp_path)) == {*page.NAMED, "jackson", "##rim", " York"}
-    assert {"jackson", "michael", "##rim"} <= set(page.named_tokens(repository()))
+    assert set(publishing.named_tokens(tmp_path)) == {
+        *publishing.NAMED,
+        "jackson",
+        "##rim",
+        " York",
+    }
+    assert {"jackson", "michael", "##rim"} <= set(publishing.named_tokens(repository()))
 
 
 def test_the_model_and_minilm_are_wanted(monkeypatch) -> None:
     monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
     right = ["minilm", "book-gpt2", "book-llama"]
-    assert [one.folder for one in page.wanted_models()] == right
-    assert [one.computed for one in page.wanted_models()] == [False, True, True]
-    assert [one.rotary for one in page.wanted_models()] == [False, False, True]
+    assert [one.folder for one in publishing.wanted_models()] == right
+    assert [one.computed for one in publishing.wanted_models()] == [False, True, True]
+    assert [one.rotary for one in publishing.wanted_models()] == [False, False, True]
     monkeypatch.setenv("LNATTN_MODEL", "minilm")
-    assert [one.folder for one in page.wanted_models()] == right
+    assert [one.folder for one in publishing.wanted_models()] == right

@@ -1,0 +1,135 @@
+"""The tables of the claims page as nodes: the claims and their verdicts, counts, and seeds."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+from booksite import links
+from booksite.text import inline
+from lnattn.claims import seeds
+from lnattn.claims.ledger import Entry
+from lnattn.claims.listed import Claim, claims
+from lnattn.claims.tally import by_model, own_first
+from lnattn.claims.verdicts import VERDICTS, listed_words
+from lnattn.models.choice import default_model
+
+
+def test_id(claim: Claim) -> str:
+    return f"test-{claim.id.lower()}"
+
+
+def row_id(claim: Claim) -> str:
+    return f"claim-{claim.id.lower()}"
+
+
+def claims_table(app: Sphinx, page: str, found: list[Entry]) -> nodes.container:
+    """All claims, one row each: what is said, the rule, and a chip for each model asked."""
+    rows = []
+    for claim in claims().values():
+        mine = own_first(claim, (entry for entry in found if entry.id == claim.id))
+        stated = [nodes.strong("", claim.id), nodes.Text(f" ({claim.source}, {claim.section}) ")]
+        rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
+        ruled = inline(rules[0]) if len(rules) == 1 else [nodes.Text("–")]
+        row = nodes.row(
+            "",
+            _cell([*stated, *inline(claim.statement)]),
+            _cell(inline(claim.reported)),
+            _cell([nodes.Text("beside each")] if len(rules) > 1 else ruled),
+            _chips(app, page, claim, mine, with_rules=len(rules) > 1),
+            ids=[row_id(claim)],
+        )
+        row["classes"] = [f"from-{claim.id[0]}"]
+        rows.append(row)
+    head = ("Claim", "Reported", "Holds if", "Found here")
+    return nodes.container("", table(head, (30, 17, 18, 35), rows), classes=["claims-all"])
+
+
+def _chips(
+    app: Sphinx, page: str, claim: Claim, mine: list[Entry], *, with_rules: bool
+) -> nodes.entry:
+    """A chip for each record: verdict and model; unfolded, its number, its note and its links.
+
+    The first is of the model that the claim is about, else of the one that this copy was built on;
+    it is unfolded at once.
+    """
+    if not mine:
+        look = links.of_claim(app, page, claim, None, test_id(claim))
+        return _cell([nodes.Text("not yet registered · "), *look])
+    parts: list[nodes.Node] = []
+    built_on = default_model().name
+    for entry in sorted(mine, key=lambda one: (one.model != claim.model, one.model != built_on)):
+        words = f"{VERDICTS[entry.verdict]} {entry.verdict}"
+        unfolded = "" if parts else " open"
+        model = html.escape(entry.model, quote=True)
+        opening = (
+            f'<details class="chip {_verdict_class(entry)}" data-model="{model}"{unfolded}>'
+            f"<summary>{words} · {model}</summary>"
+        )
+        note = [nodes.Text(" "), *inline(entry.note)] if entry.note else []
+        rule = [nodes.Text(" Rule: "), *inline(entry.rule)] if with_rules and entry.rule else []
+        look = links.of_claim(app, page, claim, entry, test_id(claim))
+        parts += [
+            nodes.raw("", opening, format="html"),
+            nodes.paragraph("", "", nodes.strong("", "", *inline(entry.reproduced)), *note, *rule),
+            nodes.paragraph("", "", *look, classes=["look-at"]),
+            nodes.raw("", "</details>", format="html"),
+        ]
+    return nodes.entry("", *parts)
+
+
+def _verdict_class(entry: Entry) -> str:
+    return f"verdict-{entry.verdict.replace(' ', '-')}"
+
+
+def counts_table(found: list[Entry]) -> nodes.table:
+    """Records by model and verdict."""
+    rows = [
+        nodes.row("", *(_cell([nodes.Text(text)]) for text in (model, *map(str, counts.values()))))
+        for model, counts in by_model(found).items()
+    ]
+    head = ("Model", *(f"{mark} {verdict}" for verdict, mark in VERDICTS.items()))
+    return table(head, (40, *(60 // len(VERDICTS) for _ in VERDICTS)), rows)
+
+
+def about_seeds(app: Sphinx, page: str, found: list[Entry], model: str) -> list[nodes.Node]:
+    """Which claims were asked of shorter trainings of a model too; nothing where none were."""
+    shorter = seeds.of_model(model)
+    if shorter is None:
+        return []
+    asked = dict.fromkeys(entry.id for entry in found if entry.model == model)
+    others = [claim_id for claim_id in asked if claim_id not in shorter.claims]
+    runs = listed_words(str(run.seed) for run in shorter.runs)
+    said = (
+        f"Asked of shorter trainings of {model} too, with seeds {runs}: "
+        f"{listed_words(shorter.claims)}. What these gave stands beside the verdict. They are the "
+        "claims that the first layer's weights decide together with counts of the text."
+    )
+    if others:
+        said += (
+            f" Not asked of them: {listed_words(others)}. Of these the identities hold for any "
+            "weights, which tests show on random ones; the others take the whole model, or the "
+            "whole of its training."
+        )
+    text: list[nodes.Node] = [nodes.Text(said)]
+    labels = app.env.get_domain("std").data["anonlabels"]
+    if "sec-seeds" in labels:
+        target, anchor = labels["sec-seeds"]
+        told = links.link(app, page, target, anchor, "chapter 00")
+        text += [nodes.Text(" Where they disagree with the model, "), told, nodes.Text(" says.")]
+    return [nodes.paragraph("", "", *text)]
+
+
+def table(head: Iterable[str], widths: Iterable[int], rows: list[nodes.row]) -> nodes.table:
+    top = nodes.row("", *(_cell([nodes.Text(text)]) for text in head))
+    group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(top))
+    group += nodes.thead("", top)
+    group += nodes.tbody("", *rows)
+    return nodes.table("", group)
+
+
+def _cell(content: list[nodes.Node]) -> nodes.entry:
+    return nodes.entry("", nodes.paragraph("", "", *content))

@@ -170,7 +170,7 @@ def test_refusals_say_why(config, reason, tmp_path):
 def test_every_family_is_tested():
     tested = {make(kind, torch.float32).config.model_type for kind in KINDS}
     aliases = {"xlm-roberta", "camembert"}  # RoBERTa under other names
-    assert tested | aliases | set(LAYOUTS) == set(FAMILIES)  # those by test_rotary_families
+    assert tested | aliases | set(LAYOUTS) == set(FAMILIES)  # those by test_relative_families
 
 
 # ---- real pretrained weights ---------------------------------------------------------------

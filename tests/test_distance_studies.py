@@ -14,7 +14,7 @@ from random_models import random_layer
 from scipy import sparse
 from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
-from test_distance_terms import VOCAB, random_relative
+from test_distance import VOCAB, random_relative
 
 from lnattn import distance_terms, fold
 from lnattn.attention.distance import DISTANCE_TERMS

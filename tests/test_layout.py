@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from pathlib import Path
 
 from lnattn import paths
 
-SOURCE = paths.repository() / "src"
+SOURCE, HERE = paths.repository() / "src", Path(__file__).parent
 #: From the bottom up. A module imports from its own floor and from those below it.
 FLOORS = (
     {"errors", "storage", "paths", "progress", "kept", "weights", "transformer", "relative"},
@@ -115,3 +116,20 @@ def test_the_folder_of_a_study_says_what_it_asks():
         assert 5 <= len(text.splitlines()) <= 15, folder.name
         offered = next(n.value for n in tree.body if isinstance(n, ast.Assign))
         assert 1 <= len(ast.literal_eval(offered)) <= 5, folder.name
+
+
+#: Test files about several modules, the project or the site as a whole; helpers' own tests.
+OF_THE_WHOLE = {
+    *("accessibility", "benchmarks", "book_llama", "browser", "browser_explorer", "chapters"),
+    *("claims_filter", "distance_studies", "examples", "first_command", "layout", "project"),
+    *("public_api", "screenshots", "selectability_models", "site", "wheel"),
+}
+
+
+def test_a_test_file_is_named_after_what_it_tests():
+    """A module or a folder, with the folder's name before it where that alone would not say it."""
+    found = [path for room in ("lnattn", "booksite") for path in (SOURCE / room).rglob("*")]
+    things = [path.with_suffix("") for path in found if path.suffix == ".py" or path.is_dir()]
+    named = {name for one in things for name in (one.name, f"{one.parent.name}_{one.name}")}
+    tests = {path.stem.removeprefix("test_") for path in HERE.glob("test_*.py")}
+    assert tests - named == OF_THE_WHOLE

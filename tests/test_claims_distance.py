@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
-from test_distance_terms import random_relative
+from test_distance import random_relative
 
 from lnattn import FirstLayer, fold
 from lnattn.attention.distance import DISTANCE_TERMS

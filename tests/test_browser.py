@@ -14,6 +14,7 @@ import first_view
 import pytest
 from first_view import FIRST_PAGE
 from site_pages import SITE, SYSTEM_PAGES, each_page, needs_site, served
+from test_search import found
 
 needs_browser = pytest.mark.skipif(
     browser.find() is None, reason="no Chromium is installed here; apt-get install chromium"
@@ -225,3 +226,13 @@ def test_the_first_page_is_light(address, chromium, capsys):
     with capsys.disabled():
         print("\nfirst page, sizes compressed, times in ms: " + json.dumps(measured))
     assert 0 < measured["fast 4G"]["kilobytes"] < 250
+
+
+def test_the_search_finds_chapters_before_the_reference(address, chromium):
+    results = found(chromium, address, "AUROC")
+    assert results[0]["page"].startswith("notebooks/06-")
+    chapters = [one["page"].startswith("notebooks/") for one in results]
+    reference = ["book/api" in one["page"] for one in results]
+    assert any(reference)
+    assert not any(chapters[reference.index(True) :]), "the API reference comes before a chapter"
+    assert not [one for one in results if "\\" in one["title"] + one["shown"]]

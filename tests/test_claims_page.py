@@ -17,7 +17,6 @@ import pytest
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 from docutils import nodes
-from site_pages import SITE, needs_site
 from small_site import build
 
 from booksite import downloads, head
@@ -246,33 +245,6 @@ def test_a_number_that_differs_from_the_frozen_one_is_a_warning(tmp_path, monkey
     said = one.build()
     assert "4 in 'error 5e-15, 4 of 4' was 3 in 'error 5e-15, 3 of 4'" in said
     assert "make freeze-claims" in said
-
-
-# --- the book itself, where it is built --------------------------------------------------------
-
-
-@needs_site
-def test_the_built_page_has_every_record_with_all_its_links():
-    data = json.loads((SITE / "claims.json").read_text(encoding="utf-8"))
-    rows = Rows((SITE / "book" / "claims.html").read_text(encoding="utf-8"))
-    shown = {row[0].split()[0]: row for row in rows.rows if len(row) == 4}
-    records = [(claim["id"], found) for claim in data["claims"] for found in claim["found"]]
-    assert records, "no chapter registered anything"
-    for claim_id, found in records:
-        assert f"{found['verdict']} · {found['model']}" in shown[claim_id][3]
-    for claim in data["claims"]:
-        count = shown[claim["id"]][3].count("·")  # one in a chip's name, two between its links
-        assert count >= 3 * len(claim["found"]), f"{claim['id']} lacks a link"
-    functions = {found["function"] for _, found in records}
-    linked = {link.split("#")[1] for link in rows.links if "/api" in link or "api-" in link}
-    plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
-    assert not plain, "functions that the API reference does not have"
-
-
-@needs_site
-def test_the_preface_says_what_the_claims_page_says():
-    data = json.loads((SITE / "claims.json").read_text(encoding="utf-8"))
-    assert data["summary"] in (SITE / "book" / "index.html").read_text(encoding="utf-8")
 
 
 # --- heads, sitemap, downloads -----------------------------------------------------------------

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import browser
 import pytest
-from site_pages import SITE, needs_site, served
+from site_pages import served
 
 pytest.importorskip("sphinx_book_theme", reason="the book's theme is absent: pip install .[book]")
 from small_site import build
@@ -119,15 +119,3 @@ def test_the_magnifying_glass_covers_no_letter(small, chromium):
     finally:
         tab.close()
     assert 0 < glass <= text
-
-
-@needs_site
-def test_the_book_itself(chromium):
-    with served(SITE) as address:
-        results = found(chromium, address, "AUROC")
-    assert results[0]["page"].startswith("notebooks/06-")
-    chapters = [one["page"].startswith("notebooks/") for one in results]
-    reference = ["book/api" in one["page"] for one in results]
-    assert any(reference)
-    assert not any(chapters[reference.index(True) :]), "the API reference comes before a chapter"
-    assert not [one for one in results if "\\" in one["title"] + one["shown"]]

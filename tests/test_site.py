@@ -6,6 +6,7 @@ Skipped, by name, where the site is not built (`make book`).
 from __future__ import annotations
 
 import functools
+import json
 import re
 import sys
 from html.parser import HTMLParser
@@ -219,3 +220,31 @@ def test_the_pdf_is_offered_and_has_the_numbers_of_a_chapters_tables():
     shown = " ".join(page.extract_text() for page in reader.pages[pages[begin] : pages[begin + 1]])
     assert len(cells) > 20
     assert not [cell for cell in cells if cell not in " ".join(shown.split())]
+
+
+def claims() -> dict:
+    return json.loads((SITE / "claims.json").read_text(encoding="utf-8"))
+
+
+@needs_site
+def test_the_claims_page_has_every_record_with_all_its_links():
+    page = BeautifulSoup((SITE / "book" / "claims.html").read_text("utf-8"), "html.parser")
+    rows = [[cell.get_text() for cell in row.select("td, th")] for row in page.select("tr")]
+    shown = {row[0].split()[0]: row[3] for row in rows if len(row) == 4}
+    records = [(claim["id"], found) for claim in claims()["claims"] for found in claim["found"]]
+    assert records, "no chapter registered anything"
+    for claim_id, found in records:
+        assert f"{found['verdict']} · {found['model']}" in shown[claim_id]
+    for claim in claims()["claims"]:
+        count = shown[claim["id"]].count("·")  # one in a chip's name, two between its links
+        assert count >= 3 * len(claim["found"]), f"{claim['id']} lacks a link"
+    functions = {found["function"] for _, found in records}
+    links = [link["href"] for link in page.select("tr a[href]")]
+    linked = {link.split("#")[1] for link in links if "/api" in link or "api-" in link}
+    plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
+    assert not plain, "functions that the API reference does not have"
+
+
+@needs_site
+def test_the_preface_says_what_the_claims_page_says():
+    assert claims()["summary"] in (SITE / "book" / "index.html").read_text(encoding="utf-8")

@@ -19,7 +19,6 @@ from lnattn.storage import write_result
 from lnattn.studies.contribution.tally import PAPERS_CODE, TEXT
 from lnattn.studies.majority.training import MajorityPlan
 from lnattn.studies.selectability import evaluation
-from lnattn.studies.selectability.evaluation import FrozenArm
 from lnattn.text.counts import Counts
 
 
@@ -151,21 +150,19 @@ def test_frozen_training_runs_are_compared(tmp_path):
     assert "(not reached) by the text" in effects["schedule"]
 
 
-def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path, monkeypatch):
+def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path):
     """Two runs of an arm, one without any search; the second window would change the share."""
     exact = np.zeros((4, 6, 2))
     exact[:, evaluation.KEYS] = 0.5, 0.1
     exact[:, evaluation.BEFORE] = 0.3
-    record = {"arm": "full", "plan": {"d_model": 8, "seed": 0}}
-    runs = [
-        FrozenArm(f"run {n}", {"exact": exact, "search": np.full((4, 2, n), 0.4)}, record)
-        for n in (1, 0)
-    ]
-    monkeypatch.setattr(evaluation, "frozen_arms", lambda folder: runs)
-    (tmp_path / "selectability").mkdir()
-    (tmp_path / "selectability" / "lm-x.json").write_text("{}")
+    folder = tmp_path / "selectability"
+    for searched in (1, 0):
+        plan = {"d_model": 8, "seed": searched, "steps": 9}
+        arrays = {"exact": exact, "search": np.full((4, 2, searched), 0.4)}
+        write_result(folder, f"lm-{searched}", arrays, {"arm": "full", "plan": plan})
     effects = effects_on_training(tmp_path)
     assert effects["search"] == "mean over layers of full: 50.0% exactly, 40.0% by the search"
     assert effects["before"] == "unselectable before LayerNorm, mean over layers: full: 30.0%"
-    runs.pop(0)
+    for path in folder.glob("lm-1.*"):
+        path.unlink()
     assert "was not run" in effects_on_training(tmp_path)["search"]

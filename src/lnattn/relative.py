@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
-from lnattn.weights import FirstLayer, LayerNorm, _Block, _check, _check_dims, _Norm, _Weights
+from lnattn.weights import AttentionBlock, FirstLayer, LayerNorm, Norm, Weights, check_tensors
 
 #: A bias by distance: distances i − j (whole numbers, any shape) -> [head *shape].
 DistanceBias = Callable[[Tensor], Tensor]
@@ -26,7 +26,7 @@ Tables = Callable[[Tensor, torch.dtype], tuple[Tensor, Tensor]]
 
 
 @dataclass(frozen=True, eq=False)
-class RMSNorm(_Norm):
+class RMSNorm(Norm):
     """Gain γ and ε of an RMSNorm: x/ρ(x) ⊙ γ with ρ(x)² = mean(x²) + ε; nothing is centred.
 
     gamma: [d_model], as it multiplies (Gemma stores γ − 1).
@@ -35,12 +35,9 @@ class RMSNorm(_Norm):
     gamma: Float[Tensor, "d_model"]
     eps: float = 1e-6
 
-    def __post_init__(self) -> None:
-        self._check_norm()
-
 
 @dataclass(frozen=True, eq=False)
-class HeadNorm(_Weights):
+class HeadNorm(Weights):
     """A norm of queries or of keys, after their projection and before any rotation.
 
     gamma, beta: [head d_head]; centred: whether the mean is subtracted; joint: whether all heads
@@ -54,9 +51,7 @@ class HeadNorm(_Weights):
     joint: bool = False
 
     def __post_init__(self) -> None:
-        shape = _check_dims(self, "gamma", self.gamma, "head d_head")
-        _check(self, "gamma", self.gamma, shape, "head d_head")
-        _check(self, "beta", self.beta, shape, "head d_head")
+        check_tensors(self, gamma="head d_head", beta="head d_head")
 
     def __call__(self, x: Float[Tensor, "head n d_head"]) -> Float[Tensor, "head n d_head"]:
         axes = (0, 2) if self.joint else (2,)
@@ -81,7 +76,7 @@ class Rotation:
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeAttention(_Block):
+class RelativeAttention(AttentionBlock):
     """What queries and keys of one such block are made of.
 
     W_Q: [head d_model d_head], b_Q: [head d_head]; W_K: [key_head d_model d_head], b_K:
@@ -108,13 +103,14 @@ class RelativeAttention(_Block):
     causal: bool = True
 
     def __post_init__(self) -> None:
-        heads, d_model, d_head = _check_dims(self, "W_Q", self.W_Q, "head d_model d_head")
-        key_heads = _check_dims(self, "W_K", self.W_K, "key_head d_model d_head")[0]
-        axes = "d_model d_head"
-        _check(self, "W_Q", self.W_Q, (heads, d_model, d_head), f"head {axes}")
-        _check(self, "W_K", self.W_K, (key_heads, d_model, d_head), f"key_head {axes}")
-        _check(self, "b_Q", self.b_Q, (heads, d_head), "head d_head")
-        _check(self, "b_K", self.b_K, (key_heads, d_head), "key_head d_head")
+        sizes = check_tensors(
+            self,
+            W_Q="head d_model d_head",
+            W_K="key_head d_model d_head",
+            b_Q="head d_head",
+            b_K="key_head d_head",
+        )
+        heads, key_heads = sizes["head"], sizes["key_head"]
         if heads % key_heads:
             raise ShapeError(f"{heads} query heads cannot share {key_heads} key heads evenly.")
         self._check_settings()
@@ -125,7 +121,7 @@ class RelativeAttention(_Block):
 
 
 @dataclass(frozen=True, eq=False)
-class TokenEmbeddings(_Weights):
+class TokenEmbeddings(Weights):
     """Token embeddings of a model without position embeddings.
 
     W_E: [vocab d_model], in the dtype of the checkpoint, which may be half precision; `rows`
@@ -138,8 +134,7 @@ class TokenEmbeddings(_Weights):
     ln: LayerNorm | None = None
 
     def __post_init__(self) -> None:
-        shape = _check_dims(self, "W_E", self.W_E, "vocab d_model")
-        _check(self, "W_E", self.W_E, shape, "vocab d_model")
+        check_tensors(self, W_E="vocab d_model")
 
     @property
     def vocab_size(self) -> int:

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
-from lnattn.weights import AttentionLayer, Embeddings, LayerNorm, _check, _check_dims, _Weights
+from lnattn.weights import AttentionLayer, Embeddings, LayerNorm, Weights, check_tensors
 
 #: Activations by the names that Hugging Face configurations use.
 ACTIVATIONS = {
@@ -25,7 +25,7 @@ ACTIVATIONS = {
 
 
 @dataclass(frozen=True, eq=False)
-class FeedForward(_Weights):
+class FeedForward(Weights):
     """One FFN with the LayerNorm that feeds it: g(x W_in + b_in) W_out + b_out.
 
     W_in: [d_model d_mlp]; b_in: [d_mlp]; W_out: [d_mlp d_model]; b_out: [d_model].
@@ -40,11 +40,9 @@ class FeedForward(_Weights):
     activation: str = "gelu_new"
 
     def __post_init__(self) -> None:
-        d_model, d_mlp = _check_dims(self, "W_in", self.W_in, "d_model d_mlp")
-        _check(self, "W_in", self.W_in, (d_model, d_mlp), "d_model d_mlp")
-        _check(self, "b_in", self.b_in, (d_mlp,), "d_mlp")
-        _check(self, "W_out", self.W_out, (d_mlp, d_model), "d_mlp d_model")
-        _check(self, "b_out", self.b_out, (d_model,), "d_model")
+        d_model = check_tensors(
+            self, W_in="d_model d_mlp", b_in="d_mlp", W_out="d_mlp d_model", b_out="d_model"
+        )["d_model"]
         if self.ln.d_model != d_model:
             raise ShapeError(
                 f"FeedForward.ln normalises {self.ln.d_model} coordinates but W_in reads {d_model}."
@@ -61,7 +59,7 @@ class FeedForward(_Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class Block(_Weights):
+class Block(Weights):
     """One transformer layer: attention, then an FFN, or none for an attention-only model."""
 
     attention: AttentionLayer
@@ -88,13 +86,12 @@ class Transformer:
     W_U: Float[Tensor, "d_model vocab"]
 
     def __post_init__(self) -> None:
-        d_model, vocab = _check_dims(self, "W_U", self.W_U, "d_model vocab")
-        _check(self, "W_U", self.W_U, (d_model, vocab), "d_model vocab")
+        check_tensors(self, W_U="d_model vocab")
         if self.embeddings.W_E is None:
             raise ShapeError(
                 "a whole Transformer needs token embeddings; this checkpoint has none."
             )
-        widths = {self.embeddings.d_model, self.ln_f.d_model, d_model}
+        widths = {self.embeddings.d_model, self.ln_f.d_model, self.d_model}
         widths |= {block.attention.d_model for block in self.blocks}
         if not self.blocks or len(widths) != 1:
             raise ShapeError(

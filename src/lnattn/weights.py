@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
 
-W = TypeVar("W", bound="_Weights")
+W = TypeVar("W", bound="Weights")
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -30,31 +30,33 @@ def is_finite(tensor: Tensor) -> bool:
     )
 
 
-def _check(owner: object, name: str, tensor: Tensor, shape: tuple[int, ...], axes: str) -> None:
-    """Raise `ShapeError` unless `tensor` is a finite floating-point tensor of `shape`."""
-    label = f"{type(owner).__name__}.{name}"
-    if not isinstance(tensor, Tensor):
-        raise ShapeError(f"{label} must be a torch.Tensor, not {type(tensor).__name__}.")
-    if not tensor.is_floating_point():
-        raise ShapeError(f"{label} must hold floating-point numbers, not {tensor.dtype}.")
-    if tuple(tensor.shape) != shape:
-        raise ShapeError(
-            f"{label} must have shape [{axes}] = {list(shape)}, not {list(tensor.shape)}."
-        )
-    if not is_finite(tensor):
-        raise ShapeError(f"{label} holds NaN or infinite values; the checkpoint is damaged.")
+def check_tensors(owner: object, **axes: str) -> dict[str, int]:
+    """The sizes of the axes of a container's tensors, by name; `ShapeError` where they do not fit.
+
+    axes: for each field that holds a tensor the names of its axes, such as "head d_model d_head".
+    Tensors are of floating point, finite and not empty, and an axis has one size in all of them.
+    """
+    sizes: dict[str, int] = {}
+    for name, names in axes.items():
+        label, tensor = f"{type(owner).__name__}.{name}", getattr(owner, name)
+        if not isinstance(tensor, Tensor):
+            raise ShapeError(f"{label} must be a torch.Tensor, not {type(tensor).__name__}.")
+        if not tensor.is_floating_point():
+            raise ShapeError(f"{label} must hold floating-point numbers, not {tensor.dtype}.")
+        got, named = list(tensor.shape), names.split()
+        new = set(named) - sizes.keys()
+        if new and (len(got) != len(named) or 0 in got):
+            raise ShapeError(f"{label} must be a non-empty tensor with axes [{names}], not {got}.")
+        sizes |= {axis: got[place] for place, axis in enumerate(named) if axis in new}
+        shape = [sizes[axis] for axis in named]
+        if got != shape:
+            raise ShapeError(f"{label} must have shape [{names}] = {shape}, not {got}.")
+        if not is_finite(tensor):
+            raise ShapeError(f"{label} holds NaN or infinite values; the checkpoint is damaged.")
+    return sizes
 
 
-def _check_dims(owner: object, name: str, tensor: Tensor, axes: str) -> tuple[int, ...]:
-    """Raise `ShapeError` unless `tensor` has as many axes as `axes` names and none is empty."""
-    label = f"{type(owner).__name__}.{name}"
-    if not isinstance(tensor, Tensor) or tensor.ndim != len(axes.split()) or 0 in tensor.shape:
-        got = list(tensor.shape) if isinstance(tensor, Tensor) else type(tensor).__name__
-        raise ShapeError(f"{label} must be a non-empty tensor with axes [{axes}], not {got}.")
-    return tuple(tensor.shape)
-
-
-class _Weights:
+class Weights:
     """What all weight containers, dataclasses all, share: moving every tensor to one dtype."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
@@ -64,20 +66,19 @@ class _Weights:
         changed = {}
         for item in fields(self):
             value = getattr(self, item.name)
-            if isinstance(value, Tensor | _Weights):
+            if isinstance(value, Tensor | Weights):
                 changed[item.name] = value.to(dtype)
         return replace(self, **changed)
 
 
-class _Norm(_Weights):
+class Norm(Weights):
     """What LayerNorm and RMSNorm share: a gain for every coordinate, and ε."""
 
     gamma: Tensor
     eps: float
 
-    def _check_norm(self) -> None:
-        shape = _check_dims(self, "gamma", self.gamma, "d_model")
-        _check(self, "gamma", self.gamma, shape, "d_model")
+    def __post_init__(self) -> None:
+        check_tensors(self, gamma="d_model")
         if not (math.isfinite(self.eps) and self.eps >= 0):
             raise ShapeError(
                 f"{type(self).__name__}.eps must be a finite number ≥ 0, not {self.eps}."
@@ -89,7 +90,7 @@ class _Norm(_Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class LayerNorm(_Norm):
+class LayerNorm(Norm):
     """Gain γ, bias β and ε of one LayerNorm (Kamoda et al. 2025, Eq. 2–3).
 
     gamma, beta: [d_model]; eps is added to the variance, inside the square root.
@@ -100,11 +101,11 @@ class LayerNorm(_Norm):
     eps: float = 1e-5
 
     def __post_init__(self) -> None:
-        self._check_norm()
-        _check(self, "beta", self.beta, (self.d_model,), "d_model")
+        super().__post_init__()
+        check_tensors(self, gamma="d_model", beta="d_model")
 
 
-class _Block(_Weights):
+class AttentionBlock(Weights):
     """What attention blocks share: their sizes, and what must hold of norm, scale and window."""
 
     ln: Any
@@ -142,7 +143,7 @@ class _Block(_Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionLayer(_Block):
+class AttentionLayer(AttentionBlock):
     """One multi-head attention block together with the LayerNorm that feeds it.
 
     W_Q, W_K, W_V: [head d_model d_head], used as x @ W; W_O: [head d_head d_model];
@@ -166,20 +167,20 @@ class AttentionLayer(_Block):
     window: int | None = None
 
     def __post_init__(self) -> None:
-        heads, d_model, d_head = _check_dims(self, "W_Q", self.W_Q, "head d_model d_head")
-        for name in ("W_Q", "W_K", "W_V"):
-            _check(self, name, getattr(self, name), (heads, d_model, d_head), "head d_model d_head")
-        _check(self, "W_O", self.W_O, (heads, d_head, d_model), "head d_head d_model")
-        for name in ("b_Q", "b_K", "b_V"):
-            _check(self, name, getattr(self, name), (heads, d_head), "head d_head")
-        _check(self, "b_O", self.b_O, (d_model,), "d_model")
+        sizes = check_tensors(
+            self,
+            **dict.fromkeys(("W_Q", "W_K", "W_V"), "head d_model d_head"),
+            W_O="head d_head d_model",
+            **dict.fromkeys(("b_Q", "b_K", "b_V"), "head d_head"),
+            b_O="d_model",
+        )
         if math.isnan(self.scale):  # not given
-            object.__setattr__(self, "scale", math.sqrt(d_head))
+            object.__setattr__(self, "scale", math.sqrt(sizes["d_head"]))
         self._check_settings()
 
 
 @dataclass(frozen=True, eq=False)
-class Embeddings(_Weights):
+class Embeddings(Weights):
     """Token and position embeddings: the two things that are added before the first layer.
 
     W_E: [vocab d_model] or None where a partial checkpoint has none; W_P: [position d_model].
@@ -190,11 +191,8 @@ class Embeddings(_Weights):
     W_P: Float[Tensor, "position d_model"]
 
     def __post_init__(self) -> None:
-        positions, d_model = _check_dims(self, "W_P", self.W_P, "position d_model")
-        _check(self, "W_P", self.W_P, (positions, d_model), "position d_model")
-        if self.W_E is not None:
-            vocab, _ = _check_dims(self, "W_E", self.W_E, "vocab d_model")
-            _check(self, "W_E", self.W_E, (vocab, d_model), "vocab d_model")
+        tokens = {} if self.W_E is None else {"W_E": "vocab d_model"}
+        check_tensors(self, W_P="position d_model", **tokens)
 
     def tokens(self) -> Float[Tensor, "vocab d_model"]:
         """W_E; `TokenError` for a checkpoint that has none."""
@@ -219,7 +217,7 @@ class Embeddings(_Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class FirstLayer(_Weights):
+class FirstLayer(Weights):
     """All that the weight-based analysis of a model's attention needs.
 
     `tokenizer` is a Hugging Face tokenizer or None; `provenance` says where the weights are from

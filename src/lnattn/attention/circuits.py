@@ -133,7 +133,7 @@ class Composition:
 
     def of(self, kind: Kind) -> Float[Tensor, "writer_layer writer_head reader_layer reader_head"]:
         """The scores of one kind."""
-        return self.scores[self._index(kind)]
+        return self.scores[self.row_of(kind)]
 
     def possible(self) -> Bool[Tensor, "writer_layer writer_head reader_layer reader_head"]:
         """True where the reader's layer comes after the writer's, so that the model can use it."""
@@ -141,7 +141,8 @@ class Composition:
         later = layer[:, None] < layer
         return later[:, None, :, None].expand(self.scores.shape[1:])
 
-    def _index(self, kind: Kind) -> int:
+    def row_of(self, kind: Kind) -> int:
+        """Where in `scores` this kind stands; `ShapeError` where it was not computed."""
         if kind not in self.kinds:
             raise ShapeError(f"composition kind {kind!r} was not computed, only {self.kinds}.")
         return self.kinds.index(kind)

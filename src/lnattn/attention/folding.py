@@ -70,7 +70,7 @@ class FoldedAttention:
 
         Equal to the original q·k up to a constant per query (Kamoda et al. 2025, Eq. 13).
         """
-        u = self._normalised(x)
+        u = self.normalised(x)
         queries = torch.einsum("...id,hdk->...hik", u, self.W_Q) + self.b_Q[:, None, :]
         keys = torch.einsum("...jd,hdk->...hjk", u, self.W_K)
         return queries @ keys.transpose(-1, -2)
@@ -100,10 +100,11 @@ class FoldedAttention:
         mask: Bool[Tensor, "*batch n"] | None = None,
     ) -> Float[Tensor, "*batch head n d_model"]:
         """The summand of each head in `output`, without b_VO."""
-        values = torch.einsum("...jd,hdk->...hjk", self._normalised(x), self.W_V)
+        values = torch.einsum("...jd,hdk->...hjk", self.normalised(x), self.W_V)
         return self.attention(x, mask) @ values @ self.W_O
 
-    def _normalised(self, x: Tensor) -> Tensor:
+    def normalised(self, x: Tensor) -> Tensor:
+        """x/σ(x), which the folded maps read; x: [..., n, d_model], uncentred."""
         if x.ndim < 2 or x.shape[-1] != self.d_model or x.shape[-2] == 0:
             raise ShapeError(
                 f"x must have shape [..., n, {self.d_model}] with n ≥ 1, not {list(x.shape)}."

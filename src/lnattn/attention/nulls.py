@@ -65,7 +65,7 @@ def rotation_z(composition: Composition, kind: Kind) -> Float[Tensor, "layer hea
 
     NaN where the score was not computed.
     """
-    index = composition._index(kind)
+    index = composition.row_of(kind)
     p = composition.write_spectrum[:, :, None, None]
     q = composition.read_spectrum[index]
     mean, variance = rotation_moments(p, q, composition.d_model)

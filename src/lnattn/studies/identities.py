@@ -171,7 +171,7 @@ def _original_scores(layer: AttentionLayer, x: Tensor) -> Tensor:
 
 
 def _dense_scores(folded: FoldedAttention, dense: Tensor, x: Tensor) -> Tensor:
-    u = folded._normalised(x)
+    u = folded.normalised(x)
     return u @ dense @ u.T + (folded.b_QK @ u.T)[:, None, :]
 
 

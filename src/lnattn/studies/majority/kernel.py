@@ -15,8 +15,7 @@ left to autograd (`majority_head`).
 
 Every tile leaves its own sums, and they are added in the order of the tiles: how many threads
 worked on them changes no bit. The arrays' dtype, float32 or float64, is that of the arithmetic;
-the loss is summed over tiles in float64. (A note for who changes this: numba's cache looks at the
-file of the outer function only. After an edit of the steps, delete `__pycache__`.)
+the loss is summed over tiles in float64.
 """
 
 from __future__ import annotations

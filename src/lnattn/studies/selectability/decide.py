@@ -143,7 +143,7 @@ def selectability(
     >>> selectability(square).selectable.tolist()
     [True, True, True, True, False]
     """
-    given = _checked(keys)
+    given = checked_keys(keys)
     distinct, first, place, copies = _distinct(given)
     with one_blas_thread():
         found = _decide(distinct, rank_tolerance, hull_tolerance)
@@ -164,7 +164,8 @@ def selectability(
     )  # fmt: skip
 
 
-def _checked(keys: np.ndarray) -> np.ndarray:
+def checked_keys(keys: np.ndarray) -> np.ndarray:
+    """Keys in float64; `ShapeError` unless they are [n d], real and finite, and not empty."""
     array = np.asarray(keys)
     if array.ndim != 2 or array.size == 0:
         raise ShapeError(

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.optimize import linprog
 
-from lnattn.studies.selectability.decide import _checked, selectability
+from lnattn.studies.selectability.decide import checked_keys, selectability
 
 BOUND = 100.0
 RADIUS = 1e-8
@@ -68,7 +68,7 @@ def bounded_search(
     Raises `ShapeError` for keys that are not finite numbers. Unlike the original, a rank below full
     is reported and is no error, and neither is a query that does not do what it should.
     """
-    points = _checked(keys)
+    points = checked_keys(keys)
     n, d = points.shape
     query, reflected = _reflections(np.asarray(keys), patience)
     reflected &= (np.abs(query) <= bound).all(axis=1)
@@ -112,7 +112,7 @@ def search_finds(
     (bound √d ε + t) / Σ λ_j |k_j − k|, by averaging the program's rows, each of which may be missed
     by the tolerance t. Only where neither is decisive by a factor of two is the program solved.
     """
-    points = _checked(keys)
+    points = checked_keys(keys)
     n, d = points.shape
     query, selectable = _reflections(np.asarray(keys), patience)
     selectable &= (np.abs(query) <= bound).all(axis=1)

@@ -12,6 +12,7 @@ from random_models import random_gpt2, random_layer
 
 import lnattn
 from lnattn.attention.circuits import composition_scores, model_composition
+from lnattn.book.composition import study_checkpoint
 from lnattn.errors import ResultError
 from lnattn.storage import sha256_of_file, write_result
 from lnattn.studies import composition
@@ -20,7 +21,6 @@ from lnattn.studies.composition import (
     double_centred,
     exceedances,
     pair_table,
-    study_checkpoint,
     study_composition,
     threshold,
 )

@@ -306,7 +306,7 @@ def test_the_command_trains_and_evaluates(text, tmp_path, capsys, monkeypatch):
     assert "no-scaling, 128 tokens" in capsys.readouterr().out
     options = ("--windows", "1", "--searched", "0", "--out", str(tmp_path / "out"))
     run("evaluate", str(folder), "--text", str(text), *options)
-    assert "unselectable keys by layer" in capsys.readouterr().out
+    assert "unselectable keys by layer" in capsys.readouterr().err
     arrays, record = read_result(tmp_path / "out", "lm-arm")
     assert arrays["exact"].shape[-1] == 1
     assert record["plan"]["steps"] == 1

@@ -15,6 +15,7 @@ from typing import Any
 
 from lnattn.attention.folding import fold
 from lnattn.book.affinity import affinity_computed, affinity_study
+from lnattn.book.composition import study_checkpoint
 from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.book.samples import (
     sample_file,
@@ -32,7 +33,6 @@ from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
 from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
-from lnattn.studies import composition
 from lnattn.studies.ablation.study import Ablations
 from lnattn.studies.affinity.study import detokenization
 from lnattn.studies.contribution.study import contributions
@@ -72,7 +72,7 @@ def _position(model: str, folder: Path) -> Path:
 
 
 def _composition(model: str, folder: Path) -> Path:
-    return composition.study_checkpoint(model).write(folder)
+    return study_checkpoint(model).write(folder)
 
 
 def _detokenization(model: str, folder: Path) -> Path:

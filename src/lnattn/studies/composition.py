@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,9 +22,7 @@ from lnattn.attention.folding import fold
 from lnattn.attention.head_scores import previous_token_score
 from lnattn.attention.nulls import random_baseline, rotation_z
 from lnattn.errors import ResultError
-from lnattn.models.checkpoints import load_attention_layers, load_first_layer
-from lnattn.models.choice import Choice
-from lnattn.storage import Result, provenance, sha256_of_file
+from lnattn.storage import Result, provenance
 from lnattn.weights import AttentionLayer
 
 #: Tensors of a `Composition`.
@@ -95,25 +92,6 @@ def study_composition(
         seconds=round(time.perf_counter() - begin, 2),
     )
     return CompositionStudy(raw_scores, folded_scores, previous, record)
-
-
-def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
-    """The study of a model by name; a folder with attention weights only is enough.
-
-    The record names the files that were read and, for a local folder, their checksums.
-    Raises `CheckpointError` as the loaders do.
-    """
-    first = load_first_layer(name_or_path)
-    kept = ("name", "source", "revision", "model_type", "files", "metadata", "normalisation")
-    source = {key: first.provenance[key] for key in kept if key in first.provenance}
-    folder = Path(name_or_path) if isinstance(name_or_path, str | Path) else None
-    sums = {
-        name: sha256_of_file(folder / name)
-        for name in source.get("files", [])
-        if folder is not None and (folder / name).is_file()
-    }
-    source["file_sha256"] = sums or "not a local folder"
-    return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
 
 
 def pair_table(composition: Composition, kind: Kind) -> pd.DataFrame:

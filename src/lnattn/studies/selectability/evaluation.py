@@ -20,6 +20,7 @@ from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2LMHeadModel
 
 from lnattn.errors import CorpusError, ResultError
+from lnattn.progress import say
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 from lnattn.studies.selectability.decide import selectability
 from lnattn.studies.selectability.papers_search import bounded_search, search_finds
@@ -159,7 +160,7 @@ def freeze_evaluation(
         )
         if progress:
             shares = found.exact[:, KEYS].mean(axis=-1).round(3).tolist()
-            print(f"{name}: unselectable keys by layer {shares}", flush=True)
+            say(f"{name}: unselectable keys by layer {shares}")
     return Path(out)
 
 

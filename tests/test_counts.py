@@ -193,17 +193,6 @@ def test_a_stream_equals_framed_documents_but_for_its_first_pair() -> None:
     assert np.array_equal(streamed.bigrams.toarray(), expected)
 
 
-@settings(max_examples=25, deadline=None)
-@given(documents_of_tokens, documents_of_tokens)
-def test_merge_equals_counting_both(first, second) -> None:
-    def count(documents):
-        return Counts.from_documents([np.array(d, dtype=np.int32) for d in documents], VOCAB)
-
-    merged, whole = count(first).merge(count(second)), count(first + second)
-    assert np.array_equal(merged.unigrams, whole.unigrams)
-    assert (merged.bigrams != whole.bigrams).nnz == 0
-
-
 def test_save_and_load(tmp_path) -> None:
     counts = Counts.from_stream(np.arange(50) % 7, 9, {"boundary": "one stream"})
     counts.save(tmp_path / "small")
@@ -238,12 +227,6 @@ def test_refusals(tmp_path) -> None:
     for token in (-1, 3):
         with pytest.raises(TokenError, match=f"token {token} is not in the vocabulary of 3"):
             counts.predecessors(token)
-    with pytest.raises(CorpusError, match="3 and 4 tokens"):
-        counts.merge(Counts.from_stream(np.array([0, 1]), 4))
-    with pytest.raises(CorpusError, match="another tokenizer"):
-        Counts(counts.unigrams, counts.bigrams, {"tokenizer": "a"}).merge(
-            Counts(counts.unigrams, counts.bigrams, {"tokenizer": "b"})
-        )
     with pytest.raises(TokenError, match="ids from 0 to 3 do not fit a vocabulary of 3"):
         Counts.from_stream(np.array([0, 3]), 3)
     with pytest.raises(TokenError, match="ids from -1"):
@@ -291,10 +274,6 @@ def test_pairs_at_a_distance_are_not_bigrams() -> None:
     skipped = Counts.from_documents(documents, VOCAB, skip=3)
     assert pairs_of_matrix(skipped) == {(0, 3): 1, (1, 0): 1}
     assert skipped.record == {"skip": 3}
-    with pytest.raises(CorpusError, match="another distance"):
-        skipped.merge(Counts.from_documents(documents, VOCAB))
-    merged = skipped.merge(skipped)
-    assert pairs_of_matrix(merged) == {(0, 3): 2, (1, 0): 2}
     with pytest.raises(TokenError, match="1 or more apart"):
         Counts.from_documents(documents, VOCAB, skip=0)
 

@@ -185,7 +185,6 @@ def test_measured_attention_is_that_of_hugging_face(model, folded, embeddings):
     np.testing.assert_allclose(measured.mean, rows.mean(axis=0), atol=1e-10)
     error = rows.std(axis=0, ddof=1) / math.sqrt(6)
     np.testing.assert_allclose(measured.error, error, atol=1e-10)
-    np.testing.assert_allclose(measured.on_itself()[:, 0], rows.mean(axis=0)[:, 0, 4])
     near = rows.mean(axis=0)[:, 1, 4:14].sum(axis=-1)
     np.testing.assert_allclose(measured.near_share()[:, 1], near)
     np.testing.assert_allclose(near_share(measured.mean, [4, 13], True)[:, 1], near)

@@ -93,28 +93,6 @@ class Counts:
             )
         return int(token)
 
-    def merge(self, other: Counts) -> Counts:
-        """The counts of both corpora together; they must share vocabulary and convention."""
-        if self.vocab_size != other.vocab_size:
-            raise CorpusError(
-                f"counts over vocabularies of {self.vocab_size} and {other.vocab_size} tokens "
-                "cannot be merged."
-            )
-        for key, what, usual in (
-            ("tokenizer", "another tokenizer", None),
-            ("boundary", "another convention", None),
-            ("skip", "another distance between the tokens of a pair", 1),
-        ):
-            mine, theirs = self.record.get(key, usual), other.record.get(key, usual)
-            if mine is not None and theirs is not None and mine != theirs:
-                raise CorpusError(
-                    f"the counts to merge were made with {what}: {mine} and {theirs}."
-                )
-        bigrams = sparse.csr_array(self.bigrams + other.bigrams)
-        bigrams.sum_duplicates()
-        records = [dict(counts.record) for counts in (self, other)]
-        return Counts(self.unigrams + other.unigrams, bigrams, {"merged": records})
-
     @classmethod
     def from_documents(
         cls,

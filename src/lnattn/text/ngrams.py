@@ -1,4 +1,4 @@
-"""Unigram and bigram counts of token streams, and the n-gram baselines built on them."""
+"""The n-gram models beside which a language model's loss is read."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import numpy as np
 
 from lnattn.errors import CorpusError
 from lnattn.text.counts import Counts
-
-__all__ = ["Counts", "bigram_loss", "unigram_loss"]
 
 
 def unigram_loss(train: np.ndarray, held_out: np.ndarray, vocab_size: int) -> float:

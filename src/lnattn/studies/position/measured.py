@@ -44,10 +44,6 @@ class MeasuredAttention:
     windows: int
     causal: bool
 
-    def on_itself(self) -> Float[np.ndarray, "head query"]:
-        """Mean attention of each query on its own position."""
-        return np.stack([self.mean[:, row, i] for row, i in enumerate(self.queries)], axis=-1)
-
     def near_share(self, window: int = NEAR) -> Float[np.ndarray, "head query"]:
         """Mean attention on the nearest `window` keys, the query's own among them."""
         return near_share(self.mean, self.queries, self.causal, window)

@@ -35,19 +35,17 @@ _OPTIMAL, _INFEASIBLE = 0, 2
 class BoundedSearch:
     """What the papers' search says about each of n keys.
 
-    selectable: a winning query was found; by_reflection: the search by reflections found it;
-    query: [n d], the query found, or zeros; rank: of the keys by the search's own measure, which
-    their code asserts to be `full_rank` = min(n, d); genuine: the winning query gives the key the
-    highest score in float64 as well, alone or as the first of equals; unsolved: how many linear
-    programs ended without a verdict, which count as unselectable, as in the original.
+    selectable: a winning query was found; query: [n d], the query found, or zeros; rank: of the
+    keys by the search's own measure, which their code asserts to be min(n, d); genuine: the winning
+    query gives the key the highest score in float64 as well, alone or as the first of equals;
+    unsolved: how many linear programs ended without a verdict, which count as unselectable, as in
+    the original.
     """
 
     selectable: Bool[np.ndarray, "n"]
-    by_reflection: Bool[np.ndarray, "n"]
     query: Float[np.ndarray, "n d"]
     genuine: Bool[np.ndarray, "n"]
     rank: int
-    full_rank: int
     unsolved: int
 
     @property
@@ -86,11 +84,9 @@ def bounded_search(
     scores = points @ query.T  # [key query]
     return BoundedSearch(
         selectable=selectable,
-        by_reflection=reflected,
         query=query,
         genuine=selectable & (scores.argmax(axis=0) == np.arange(n)),
         rank=int(np.linalg.matrix_rank(points)),
-        full_rank=min(n, d),
         unsolved=unsolved,
     )
 

@@ -85,7 +85,8 @@ links: $(STAMP)
 	@$(PY) -m booksite.build --links
 
 test: $(STAMP)
-	@$(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile $(ARGS)
+	@$(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile \
+	  --no-loadscope-reorder --durations 15 --durations-min 3 $(ARGS)
 
 check: $(STAMP)
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy

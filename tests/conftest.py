@@ -23,6 +23,17 @@ _THREADS = 1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() o
 torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or _THREADS))
 
 
+#: Files that take longest, by their names without `test_`. They come first, so that no process is
+#: left with one of them when all others are done.
+LONGEST = ("browser", "build", "browser_explorer", "hub", "first_command", "wheel", "jobs", "search")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`make test` gives files to processes in this order (--no-loadscope-reorder)."""
+    order = {f"test_{name}": place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def no_kept_studies(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests compute their studies: none is read from the user's cache, none is left there."""

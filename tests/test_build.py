@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -239,9 +240,21 @@ kernelspec:
 """
 
 
+DRAW = "import random\nprint('drawn', random.SystemRandom().random())"
+DRAWN = re.compile(r"drawn 0\.\d+")
+LONG = """
+from lnattn.progress import progress_bar, say
+say("looking at " + "heads")
+for head in progress_bar(range(3), "heads", delay=0, mininterval=0):
+    pass
+print("looked")
+print(open('../src/lnattn/answer.txt').read())
+"""
+
+
 @pytest.fixture
 def book(tmp_path, monkeypatch):
-    """A book of one chapter with this repository's settings."""
+    """A book with this repository's settings, of chapters that `write_chapters` gives it."""
     pytest.importorskip("jupyter_book", reason="Jupyter Book is absent: pip install .[book]")
     monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
     for name in ("_config.yml", "book/references.bib", "book/static", "book/images"):
@@ -251,99 +264,82 @@ def book(tmp_path, monkeypatch):
             shutil.copytree(ROOT / name, target)
         else:
             shutil.copyfile(ROOT / name, target)
-    (tmp_path / "_toc.yml").write_text("format: jb-book\nroot: chapter\n")
-    (tmp_path / "src" / "lnattn").mkdir(parents=True)
-    (tmp_path / "src" / "lnattn" / "answer.txt").write_text("the answer is 6 times 7")
-    code = "print(open('src/lnattn/answer.txt').read())"
-    (tmp_path / "chapter.md").write_text(CHAPTER.format(code=code))
+    (tmp_path / "src" / "lnattn" / "commands").mkdir(parents=True)
+    (tmp_path / "notebooks").mkdir()
     return tmp_path
 
 
-def test_a_change_in_the_source_runs_the_chapter_again(book, capfd):
-    page = book / "_build" / "html" / "chapter.html"
-    assert build.build(book) == 0
-    assert "the answer is 6 times 7" in page.read_text()
-    assert (book / "_build" / "html" / "_static" / "mathjax" / "tex-chtml.js").is_file()
-    capfd.readouterr()
-    assert build.build(book) == 0
-    assert "nothing has changed" in capfd.readouterr().out
-    (book / "src" / "lnattn" / "answer.txt").write_text("the answer is 42")
-    assert build.build(book) == 0
-    assert "the answer is 42" in page.read_text()
+def write_chapters(book: Path, **texts: str) -> None:
+    """Chapters by name, in their order; a text that is no page is the code of its one cell."""
+    for name, text in texts.items():
+        page = text if text.startswith("#") else CHAPTER.format(code=text)
+        (book / "notebooks" / f"{name}.md").write_text(page)
+    root, *others = (f"notebooks/{name}" for name in texts)
+    files = "".join(f"- file: {name}\n" for name in others)
+    listed = f"chapters:\n{files}" if others else ""
+    (book / "_toc.yml").write_text(f"format: jb-book\nroot: {root}\n{listed}")
 
 
-def test_a_page_that_shows_commands_follows_them(book, capfd):
-    """The execution cache stays, so a chapter beside it must show the run that it had."""
-    drawn = "import random\nprint('drawn', random.SystemRandom().random())"
-    command = book / "src" / "lnattn" / "commands" / "count.txt"
-    command.parent.mkdir()
+def test_what_runs_again_is_what_changed(book, capfd):
+    """One book through its life; numbers that are new in every run show what was run."""
+    source = book / "src" / "lnattn"
+    answer, command = source / "answer.txt", source / "commands" / "count.txt"
+    answer.write_text("the answer is 6 times 7")
     command.write_text("counts words")
     show = f"print(open({str(command)!r}).read())  # as lnattn.cli would"
-    (book / "chapter.md").unlink()
-    (book / "notebooks").mkdir()
-    (book / "notebooks" / "cli.md").write_text(CHAPTER.format(code=show))
-    (book / "notebooks" / "06-heads.md").write_text(CHAPTER.format(code=drawn))
-    (book / "_toc.yml").write_text(
-        "format: jb-book\nroot: notebooks/cli\nchapters:\n- file: notebooks/06-heads\n"
-    )
+    write_chapters(book, cli=show, heads=DRAW, long=LONG)
 
     def page(name: str) -> str:
         return (book / "_build" / "html" / "notebooks" / f"{name}.html").read_text()
 
+    # One chapter alone: the next build shows that run.
+    assert build.main(["--root", str(book), "--chapter", "heads"]) == 0
+    executed = book / "_build" / "executed" / "book-gpt2" / "heads.ipynb"
+    (drawn,) = DRAWN.findall(executed.read_text())
+    capfd.readouterr()
     assert build.build(book) == 0
+    assert drawn in page("heads")
     assert "counts words" in page("cli")
-    (before,) = re.findall(r"drawn 0\.\d+", page("06-heads"))
-    command.write_text("counts pairs")
-    assert build.build(book) == 0
-    assert "counts pairs" in page("cli")
-    assert before in page("06-heads")
-
-
-def test_one_chapter_is_run_and_the_next_build_shows_that_run(book, capfd):
-    """The chapter prints a number that is new in every run, so a second run would show."""
-    code = "import random\nprint('drawn', random.SystemRandom().random())"
-    (book / "notebooks").mkdir()
-    (book / "chapter.md").unlink()
-    (book / "notebooks" / "06-heads.md").write_text(CHAPTER.format(code=code))
-    (book / "_toc.yml").write_text("format: jb-book\nroot: notebooks/06-heads\n")
-    assert build.main(["--root", str(book), "--chapter", "6"]) == 0
-    executed = book / "_build" / "executed" / "book-gpt2" / "06-heads.ipynb"
-    (drawn,) = re.findall(r"drawn 0\.\d+", executed.read_text())
-    assert build.build(book) == 0
-    assert drawn in (book / "_build" / "html" / "notebooks" / "06-heads.html").read_text()
-
-
-def test_a_long_job_is_shown_on_the_terminal_and_not_in_the_page(book, capfd):
-    code = """
-from lnattn.progress import progress_bar, say
-say("looking at " + "heads")
-for head in progress_bar(range(3), "heads", delay=0, mininterval=0):
-    pass
-print("looked")
-"""
-    (book / "chapter.md").write_text(CHAPTER.format(code=code))
-    elsewhere = book / "elsewhere"
-    assert build.build(book, output=elsewhere) == 0
+    assert "the answer is 6 times 7" in page("long")
+    assert (book / "_build" / "html" / "_static" / "mathjax" / "tex-chtml.js").is_file()
+    # A long job is shown on the terminal, and not in the page.
     said = capfd.readouterr().out
     assert "[book] [lnattn] looking at heads" in said
     assert re.search(r"\[book\] heads: +\d+%", said)
-    assert not (book / "_build").exists()
-    page = (elsewhere / "_build" / "html" / "chapter.html").read_text()
-    assert "looked" in page
-    assert "looking at heads" not in page
-    assert "stderr" not in page
+    assert "looked" in page("long")
+    assert "looking at heads" not in page("long")
+    assert "stderr" not in page("long")
+    # Without a change nothing is done.
+    assert build.build(book) == 0
+    assert "nothing has changed" in capfd.readouterr().out
+    # A page that shows commands follows them; the chapter beside it has the run that it had.
+    command.write_text("counts pairs")
+    assert build.build(book) == 0
+    assert "counts pairs" in page("cli")
+    assert drawn in page("heads")
+    # A change in the source runs every chapter again.
+    answer.write_text("the answer is 42")
+    assert build.build(book) == 0
+    assert "the answer is 42" in page("long")
+    assert drawn not in page("heads")
 
 
 def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
+    write_chapters(book, heads=DRAW)
     (book / "studies" / "affinity-1").mkdir(parents=True)
     monkeypatch.setenv("LNATTN_STUDIES", str(book / "studies"))
+    monkeypatch.setattr(build, "run", lambda *_: 0)
     assert build.build(book) == 0
     assert (book / "studies" / "affinity-1").exists()
+    (run,) = (book / "_build" / ".jupyter_cache").iterdir()
+    (run / "cells").mkdir()
     assert build.build(book, force=True) == 0
     assert not (book / "studies").exists()
+    assert not (run / "cells").exists()
 
 
 def test_a_model_that_was_named_and_cannot_be_had_stops_the_build_at_once(book, monkeypatch, capfd):
+    write_chapters(book, heads=DRAW)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     monkeypatch.setenv("LNATTN_MODEL", "nobody/nothing")
     assert build.main(["--root", str(book)]) == 2
@@ -398,14 +394,13 @@ def test_of_two_chapters_the_one_that_fails_ends_the_build(book, monkeypatch, ca
 
 
 def test_a_chapter_that_fails_alone_says_why(book, capfd):
-    (book / "notebooks").mkdir()
-    (book / "notebooks" / "06-heads.md").write_text(CHAPTER.format(code="1 / 0"))
-    assert build.main(["--root", str(book), "--chapter", "06-heads"]) == 1
+    write_chapters(book, heads="1 / 0")
+    assert build.main(["--root", str(book), "--chapter", "heads"]) == 1
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
 def test_a_failing_cell_fails_the_build_and_shows_its_traceback(book, capfd):
-    (book / "chapter.md").write_text(CHAPTER.format(code="tokens = 3\n1 / (tokens - 3)"))
+    write_chapters(book, heads="tokens = 3\n1 / (tokens - 3)")
     assert build.build(book) != 0
     said = "".join(capfd.readouterr())
     assert "ZeroDivisionError" in said
@@ -414,7 +409,11 @@ def test_a_failing_cell_fails_the_build_and_shows_its_traceback(book, capfd):
 
 
 def test_a_dead_reference_fails_the_build_every_time(book, capfd):
-    (book / "chapter.md").write_text("# A chapter\n\nSee {ref}`nowhere`.\n")
-    assert build.build(book) != 0
-    assert build.build(book) != 0
+    """The pages are read again, though no file changes; and no build touches another's folder."""
+    write_chapters(book, a="# A chapter\n\nSee {ref}`nowhere`.\n")
+    folders = build.Folders(book / "elsewhere")
+    assert build.build(book, output=folders.output) != 0
     assert "nowhere" in "".join(capfd.readouterr())
+    assert not folders.doctrees.exists()
+    assert not folders.stamp.exists()
+    assert not (book / "_build").exists()

@@ -25,7 +25,16 @@ torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS") or _THREADS))
 
 #: Files that take longest, by their names without `test_`. They come first, so that no process is
 #: left with one of them when all others are done.
-LONGEST = ("browser", "build", "browser_explorer", "hub", "first_command", "wheel", "jobs", "search")
+LONGEST = (
+    "browser",
+    "build",
+    "browser_explorer",
+    "hub",
+    "first_command",
+    "wheel",
+    "jobs",
+    "search",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

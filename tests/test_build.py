@@ -360,33 +360,28 @@ print("{me} met {other}")
 
 def test_two_chapters_run_at_a_time_and_one_that_measures_time_alone(book, monkeypatch, capfd):
     monkeypatch.setattr(build, "chapters_at_a_time", lambda choice: 2)
-    notebooks = book / "notebooks"
-    notebooks.mkdir()
-    (book / "_toc.yml").write_text(
-        "format: jb-book\nroot: chapter\nchapters:\n- glob: notebooks/*\n"
+    write_chapters(
+        book,
+        a=MEETING.format(me="a", other="b"),
+        b=MEETING.format(me="b", other="a"),
+        c="---\ntags: [timed]\n---\nprint('measured')",
     )
-    (notebooks / "01-a.md").write_text(CHAPTER.format(code=MEETING.format(me="a", other="b")))
-    (notebooks / "02-b.md").write_text(CHAPTER.format(code=MEETING.format(me="b", other="a")))
-    alone = "---\ntags: [timed]\n---\nprint('measured')"
-    (notebooks / "03-c.md").write_text(CHAPTER.format(code=alone))
     assert build.build(book) == 0
     said = capfd.readouterr().out
     assert {"1 of 2", "2 of 2"} == set(re.findall(r"\[book\] (\d of \d): 0", said))
-    assert said.count("Executed notebook in") == 2  # by the build: chapter.md and 03-c
-    assert "a met b" in (book / "_build/html/notebooks/01-a.html").read_text()
-    assert "measured" in (book / "_build/html/notebooks/03-c.html").read_text()
-    (notebooks / "02-b.md").write_text(CHAPTER.format(code="print('changed')"))
+    assert said.count("Executed notebook in") == 1  # by the build: c
+    assert "a met b" in (book / "_build/html/notebooks/a.html").read_text()
+    assert "measured" in (book / "_build/html/notebooks/c.html").read_text()
+    (book / "notebooks" / "b.md").write_text(CHAPTER.format(code="print('changed')"))
     assert build.build(book) == 0
     said = capfd.readouterr().out
-    assert re.findall(r"\[book\] (\d of \d): (\S+),", said) == [("1 of 1", "02-b")]
+    assert re.findall(r"\[book\] (\d of \d): (\S+),", said) == [("1 of 1", "b")]
     assert "Executed notebook in" not in said
 
 
 def test_of_two_chapters_the_one_that_fails_ends_the_build(book, monkeypatch, capfd):
     monkeypatch.setattr(build, "chapters_at_a_time", lambda choice: 2)
-    (book / "notebooks").mkdir()
-    (book / "notebooks" / "01-a.md").write_text(CHAPTER.format(code="print('fine')"))
-    (book / "notebooks" / "02-b.md").write_text(CHAPTER.format(code="1 / 0"))
+    write_chapters(book, a="print('fine')", b="1 / 0")
     assert build.build(book) == 1
     assert "ZeroDivisionError" in capfd.readouterr().err
     assert not (book / "_build" / "html").exists()

@@ -68,8 +68,8 @@ MODULES = (
 
 #: Tests that try rules on made-up results.
 TRIALS = (
-    *(f"test_rules_{name}" for name in ("kamoda", "brody", "subwords", "distance")),
-    *(f"test_rules_{name}" for name in ("residual", "mathematics", "normalisation")),
+    *(f"test_claims_{name}" for name in ("kamoda", "brody", "subwords", "distance")),
+    *(f"test_claims_{name}" for name in ("residual", "mathematics", "normalisation")),
     *("test_ablation", "test_selectability_layers"),
 )
 

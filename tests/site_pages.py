@@ -7,6 +7,7 @@ import functools
 import gzip
 import http.server
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(os.environ.get("LNATTN_SITE", ROOT / "_build" / "html"))
+#: A site that was looked at before, if any: what is the same there need not be looked at again.
+SEEN = os.environ.get("LNATTN_SEEN")
 SYSTEM_PAGES = {"genindex.html", "search.html", "py-modindex.html"}
 #: Where a published site has its second edition (see booksite.publish).
 EMBEDDED = "embedded/"
@@ -38,6 +41,20 @@ def pages() -> list[str]:
         EMBEDDED,
     )
     return [page for page in found if page in SOURCE_PAGES or not page.startswith(theirs)]
+
+
+def seen_before(page: str) -> bool:
+    """Whether the site that was looked at before has the same text and figures on this page."""
+    other = Path(SEEN or "", page)
+    if not SEEN or not other.is_file():
+        return False
+    here, there = (
+        _ARTICLE.search(path.read_text(encoding="utf-8")) for path in (SITE / page, other)
+    )
+    return bool(here and there) and here[0] == there[0]
+
+
+_ARTICLE = re.compile(r"<article.*</article>", re.DOTALL)
 
 
 needs_site = pytest.mark.skipif(

@@ -11,7 +11,7 @@ import browser
 import first_view
 import pytest
 from first_view import FIRST_PAGE, NETWORKS
-from site_pages import SITE, SYSTEM_PAGES, each_page, needs_site, served
+from site_pages import SEEN, SITE, SYSTEM_PAGES, each_page, needs_site, seen_before, served
 from test_search import found
 
 needs_browser = pytest.mark.skipif(
@@ -98,6 +98,8 @@ def requested(tab) -> list[str]:
 @each_page
 def test_a_page_in_the_browser(page, address, chromium):
     """Everything is looked at in one visit, and reported together: visits are what takes time."""
+    if seen_before(page):
+        pytest.skip(f"the same in {SEEN}, which was looked at before")
     tab = chromium.open(360, 740)
     try:
         tab.go(address + page)

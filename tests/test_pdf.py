@@ -150,8 +150,11 @@ def test_an_outline_of_another_book_stays_as_it_is(tmp_path):
     writer.write(path)
     assert not pdf.entitle(path, ["One"])
     assert [entry.title for entry in flat(PdfReader(path).outline)] == ["OneOne", "two"]
+    printed = path.read_bytes()
     assert pdf.entitle(path, ["One", "two · ∑"])
     assert [entry.title for entry in flat(PdfReader(path).outline)] == ["One", "two · ∑"]
+    # All that was printed is there still, once: a copy by pypdf holds colour profiles twice.
+    assert path.read_bytes().startswith(printed)
 
 
 def test_the_link_is_in_its_place_once(site):

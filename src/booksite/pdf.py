@@ -175,7 +175,8 @@ def entitle(path: Path, titles: Sequence[str]) -> bool:
     from pypdf import PdfWriter
     from pypdf.generic import NameObject, TextStringObject
 
-    writer = PdfWriter(clone_from=path)
+    # As an update at the file's end: a copy would hold the colour profile of each figure twice.
+    writer = PdfWriter(path, incremental=True)
     entries = list(_entries(writer.get_outline_root()))
     if len(entries) != len(titles):
         return False

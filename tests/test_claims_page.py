@@ -65,8 +65,8 @@ class Book:
             (self.source / name).parent.mkdir(exist_ok=True)
             (self.source / f"{name}.md").write_text(text)
 
-    def leave(self, records: list[dict]) -> None:
-        path = self.out.parent / "jupyter_execute" / "notebooks" / "03-folding.glue.json"
+    def leave(self, records: list[dict], chapter: str = "notebooks/03-folding") -> None:
+        path = self.out.parent / "jupyter_execute" / f"{chapter}.glue.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         texts = {f"claim:{n}": json.dumps(vars(entry(**one))) for n, one in enumerate(records)}
         path.write_text(json.dumps({k: {"data": {"text/plain": v}} for k, v in texts.items()}))
@@ -126,7 +126,7 @@ def test_every_claim_has_one_row_with_a_chip_a_model(book):
     found = {row[0].split()[0]: row for row in rows[1:]}
     assert list(found) == list(claims())
     assert len(rows) == len(claims()) + 1
-    assert found["K1"][3].startswith("✓ holds · tinyerror 5e-15, 3 of 4")
+    assert found["K1"][3].startswith("✓ holds · tinyerror 5e−15, 3 of 4")
     assert found["K2"][3].startswith("✗ fails · tiny\\(b_K\\) < <i>3</i> a \\(\\sigma\\) & b")
     assert found["K3"][2:] == ["–", "not yet registered · test"]
 
@@ -148,6 +148,21 @@ def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(b
     assert page.count('<details class="chip') == 4
     # One chip a claim is unfolded at once.
     assert len(re.findall('<details class="chip[^>]* open>', page)) == 2
+
+
+def test_chapters_that_ask_the_same_model_share_a_chip(tmp_path):
+    shared = Book(tmp_path)
+    shared.leave(RECORDS[:1])
+    shared.leave([RECORDS[0] | {"reproduced": "error 6e-15", "cell": ""}], chapter="index")
+    shared.build()
+    page = shared.page("book/claims")
+    assert page.count('<details class="chip') == 1
+    [cell] = [row[3] for row in Rows(page).rows if len(row) == 4 and row[0].startswith("K1 ")]
+    assert cell.count("holds · tiny") == 1
+    assert cell.count("5e−15") == cell.count("6e−15") == 1
+    assert cell.endswith("test · also chapter index")
+    [row] = [row for row in Rows(page).rows if row and row[0] == "tiny"]
+    assert row[1:5] == [*"1000"]
 
 
 def test_links_lead_to_the_cell_and_the_test(book):
@@ -226,7 +241,7 @@ def test_new_records_reach_the_page_though_no_source_changed(tmp_path, monkeypat
         [RECORDS[0] | {"reproduced": "error 1e-14, 3 of 4"}, RECORDS[1] | {"verdict": "holds"}]
     )
     one.build()
-    assert "error 1e-14" in one.page("book/claims")
+    assert "error 1e−14" in one.page("book/claims")
     assert f"2 hold and {len(GENERAL) - 2} were not asked" in one.page("index")
 
 

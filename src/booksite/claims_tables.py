@@ -51,34 +51,46 @@ def claims_table(app: Sphinx, page: str, found: list[Entry]) -> nodes.container:
 def _chips(
     app: Sphinx, page: str, claim: Claim, mine: list[Entry], *, with_rules: bool
 ) -> nodes.entry:
-    """A chip for each record: verdict and model; unfolded, its number, its note and its links.
+    """A chip for each verdict on a model; unfolded, its number, its note and its links.
 
     The first is of the model that the claim is about, else of the one that this copy was built on;
-    it is unfolded at once.
+    it is unfolded at once. Chapters that ask the same of the same model share a chip.
     """
     if not mine:
         look = links.of_claim(app, page, claim, None, test_id(claim))
         return _cell([nodes.Text("not yet registered · "), *look])
     parts: list[nodes.Node] = []
     built_on = default_model().name
+    alike: dict[tuple[str, str], list[Entry]] = {}
     for entry in sorted(mine, key=lambda one: (one.model != claim.model, one.model != built_on)):
-        words = f"{VERDICTS[entry.verdict]} {entry.verdict}"
+        alike.setdefault((entry.model, entry.verdict), []).append(entry)
+    for (name, verdict), asked in alike.items():
         unfolded = "" if parts else " open"
-        model = html.escape(entry.model, quote=True)
+        model = html.escape(name, quote=True)
         opening = (
-            f'<details class="chip {_verdict_class(entry)}" data-model="{model}"{unfolded}>'
-            f"<summary>{words} · {model}</summary>"
+            f'<details class="chip {_verdict_class(asked[0])}" data-model="{model}"{unfolded}>'
+            f"<summary>{VERDICTS[verdict]} {verdict} · {model}</summary>"
         )
-        note = [nodes.Text(" "), *inline(entry.note)] if entry.note else []
-        rule = [nodes.Text(" Rule: "), *inline(entry.rule)] if with_rules and entry.rule else []
-        look = links.of_claim(app, page, claim, entry, test_id(claim))
+        look = links.of_claim(app, page, claim, asked[0], test_id(claim))
+        for other in asked[1:]:
+            look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
+        said = dict.fromkeys(
+            (one.reproduced, one.note, one.rule if with_rules else "") for one in asked
+        )
         parts += [
             nodes.raw("", opening, format="html"),
-            nodes.paragraph("", "", nodes.strong("", "", *inline(entry.reproduced)), *note, *rule),
+            *(_found(*words) for words in said),
             nodes.paragraph("", "", *look, classes=["look-at"]),
             nodes.raw("", "</details>", format="html"),
         ]
     return nodes.entry("", *parts)
+
+
+def _found(reproduced: str, note: str, rule: str) -> nodes.paragraph:
+    """What was found, the note on it, and the rule where it is not said elsewhere."""
+    noted = [nodes.Text(" "), *inline(note)] if note else []
+    ruled = [nodes.Text(" Rule: "), *inline(rule)] if rule else []
+    return nodes.paragraph("", "", nodes.strong("", "", *inline(reproduced)), *noted, *ruled)
 
 
 def _verdict_class(entry: Entry) -> str:
@@ -86,7 +98,7 @@ def _verdict_class(entry: Entry) -> str:
 
 
 def counts_table(found: list[Entry]) -> nodes.table:
-    """Records by model and verdict."""
+    """Claims by model and verdict."""
     rows = [
         nodes.row("", *(_cell([nodes.Text(text)]) for text in (model, *map(str, counts.values()))))
         for model, counts in by_model(found).items()

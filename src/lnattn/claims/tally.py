@@ -135,10 +135,10 @@ def own_first(claim: Claim, entries: Iterable[Entry]) -> list[Entry]:
 
 
 def by_model(found: Iterable[Entry]) -> dict[str, dict[str, int]]:
-    """Number of records by model and verdict; models by how many records they have."""
+    """Number of claims by model and verdict; models by how many claims they were asked."""
     counts: dict[str, Counter[str]] = {}
-    for entry in found:
-        counts.setdefault(entry.model, Counter())[entry.verdict] += 1
+    for model, verdict, _ in {(entry.model, entry.verdict, entry.id) for entry in found}:
+        counts.setdefault(model, Counter())[verdict] += 1
     ordered = sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
     return {model: {verdict: row[verdict] for verdict in VERDICTS} for model, row in ordered}
 

@@ -67,3 +67,25 @@ def test_a_head_over_several_columns_stays_where_it_is():
         "<tr><th>r</th><td>1</td><td>x</td><td>5</td></tr></table>"
     )
     assert marked(aligned(html)) == ["last", "one", "three", "1", "5"]
+
+
+def test_cells_that_span_rows_keep_their_columns():
+    frame = pd.DataFrame(
+        {"score": [0.5, 1.5, 2.5], "what": ["a", "b", "c"], "z": [178.4, 3.0, 4.0]},
+        index=pd.MultiIndex.from_tuples(
+            [("K", 1, 2), ("K", 1, 3), ("Q", 1, 4)], names=["kind", "writer", "reader"]
+        ),
+    )
+    for html in (frame.to_html(), frame.style.format(precision=1).to_html()):
+        assert "rowspan" in html
+        found = marked(aligned(html))
+        assert {"score", "z"} <= set(found)
+        assert {float(text) for text in found if is_number(text)} == {
+            0.5,
+            1.5,
+            2.5,
+            178.4,
+            3.0,
+            4.0,
+        }
+        assert not {"what", "a", "K", "kind"} & set(found)

@@ -26,12 +26,13 @@ def setup(app: Any) -> dict[str, Any]:
         roles,
         search,
         shrink,
+        typography,
     )
     from booksite.explorer import page as explorer
 
     parts = (
         claims_page, downloads, drawings, explorer, front_page, glossary, head, icons, light,
-        numbers, opening, reading, roles, search, shrink,
+        numbers, opening, reading, roles, search, shrink, typography,
     )  # fmt: skip
     for part in parts:
         part.setup(app)

@@ -34,11 +34,9 @@ def aligned(body: str) -> str:
 def _table(text: str) -> str:
     soup = BeautifulSoup(text, "html.parser")
     rows = [row.find_all(["th", "td"], recursive=False) for row in soup.find_all("tr")]
-    if len({sum(_span(cell) for cell in row) for row in rows}) != 1 or soup.select_one(
-        "table table"
-    ):
+    placed = _grid(rows)
+    if placed is None or soup.select_one("table table"):
         return text  # no grid, so there are no columns
-    placed = [_placed(row) for row in rows]
     body = [row for row in placed if any(cell.name == "td" for cell in row.values())]
     changed = False
     for column in range(max((max(row, default=0) for row in placed), default=0) + 1):
@@ -53,17 +51,31 @@ def _table(text: str) -> str:
     return str(soup) if changed else text
 
 
-def _span(cell: Tag) -> int:
-    return int(cell.get("colspan", 1))
+def _span(cell: Tag, which: str = "colspan") -> int:
+    return int(cell.get(which, 1))
 
 
-def _placed(row: list[Tag]) -> dict[int, Tag]:
-    """The cells of a row by the column in which each begins."""
-    found, column = {}, 0
-    for cell in row:
-        found[column] = cell
-        column += _span(cell)
-    return found
+def _grid(rows: list[list[Tag]]) -> list[dict[int, Tag]] | None:
+    """The cells of each row by the column in which they begin; None where rows differ in width.
+
+    A cell that spans rows stands in the first of them, and keeps its columns in the others.
+    """
+    placed, widths = [], set()
+    taken: dict[int, int] = {}  # column: in how many rows to come a cell from above stands in it
+    for row in rows:
+        found, column, below = {}, 0, {c: n - 1 for c, n in taken.items() if n > 1}
+        for cell in row:
+            while column in taken:
+                column += 1
+            found[column] = cell
+            for _ in range(_span(cell)):
+                if _span(cell, "rowspan") > 1:
+                    below[column] = _span(cell, "rowspan") - 1
+                column += 1
+        widths.add(max(column, max(taken, default=-1) + 1))
+        placed.append(found)
+        taken = below
+    return placed if len(widths) == 1 else None
 
 
 def align(_app: Any, _page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:

@@ -1,7 +1,7 @@
 """The claims page, the tests behind it, and the sentence that sums it up: a Sphinx extension.
 
 - `{claims-table}`: every claim, with what each model gave and links to what computed it;
-- `{claims-by-model}`: how many records each model has, by verdict;
+- `{claims-by-model}`: how many claims each model was asked, by verdict;
 - `{claims-seeds}`: which verdicts on the book's model were also asked of shorter trainings;
 - `{claims-summary}` (a role; its text is ignored): the sentence 'n of m claims hold on …';
 - `{claim-tests}`: the source of the test of each claim.

@@ -5,6 +5,7 @@ Skipped, by name, where no Chromium is installed.
 
 from __future__ import annotations
 
+import functools
 import shutil
 import unicodedata
 from dataclasses import replace
@@ -516,16 +517,24 @@ TABLE = """(() => {
 })()"""
 
 
+@functools.cache
+def exactly(model):
+    """A model's folded layer and embeddings, in float64; the mean vectors of a rotary one."""
+    model = model.to(torch.float64)
+    folded = fold(model.attention)
+    if model.name != "book-llama":
+        return folded, model.embeddings, None
+    unigrams = torch.as_tensor(counts_and_source(model)[0].unigrams)
+    return folded, model.embeddings, mean_vectors(folded, model.embeddings, unigrams)
+
+
 def terms_of(model, ids, shift=0):
     """The six terms in double precision, or the four, split as the page splits them."""
-    rotary_model = model.name == "book-llama"
-    model = model.to(torch.float64)
-    folded, places = fold(model.attention), list(range(shift, shift + len(ids)))
-    if not rotary_model:
-        return six_terms(folded, model.embeddings, ids, places)
-    unigrams = torch.as_tensor(counts_and_source(model)[0].unigrams)
-    means = mean_vectors(folded, model.embeddings, unigrams)
-    return distance_terms(folded, model.embeddings, ids, places, means)
+    folded, embeddings, means = exactly(model)
+    places = list(range(shift, shift + len(ids)))
+    if means is None:
+        return six_terms(folded, embeddings, ids, places)
+    return distance_terms(folded, embeddings, ids, places, means)
 
 
 def compare(tab, model, ids, head, query, without="", centred=True, shift=0) -> None:
@@ -743,15 +752,11 @@ def test_the_rank_of_a_key_at_every_distance(tab, site, book_llama) -> None:
     query, key = 700, 300
     show(tab, site, f"#from={query}&to={key}&apart=rank", "distance")
     found = np.array(tab.evaluate(APART)["rows"])
-    model = book_llama.to(torch.float64)
-    folded = fold(model.attention)
-    means = mean_vectors(
-        folded, model.embeddings, torch.as_tensor(counts_and_source(model)[0].unigrams)
-    )
+    folded, embeddings, means = exactly(book_llama)
     every = torch.arange(8192)
-    keys = folded.per_head(folded.keys(model.embeddings.rows(every)) - means.k0[:, None])
+    keys = folded.per_head(folded.keys(embeddings.rows(every)) - means.k0[:, None])
     keys = folded.turned(keys, torch.zeros(8192, dtype=torch.long))
-    asked = folded.queries(model.embeddings.rows(torch.tensor([query]))) - means.q0[:, None]
+    asked = folded.queries(embeddings.rows(torch.tensor([query]))) - means.q0[:, None]
     for column, distance in enumerate(DISTANCES):
         row = (folded.turned(asked, torch.tensor([distance])) @ keys.mT)[:, 0]
         for head in range(folded.n_heads):

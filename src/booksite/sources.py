@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from lnattn.errors import ResultError
@@ -27,9 +28,15 @@ def source_of(name: str, root: Path) -> Source:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ResultError(f"{name} is named in book/claims.yml, but {path} is missing.") from error
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == function:
-            first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-            lines = text.splitlines()[first - 1 : node.end_lineno]
-            return Source(name, path, node.lineno, "\n".join(lines))
-    raise ResultError(f"{name} is named in book/claims.yml, but {path} has no such function.")
+    node = _functions(text).get(function)
+    if node is None:
+        raise ResultError(f"{name} is named in book/claims.yml, but {path} has no such function.")
+    first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
+    lines = text.splitlines()[first - 1 : node.end_lineno]
+    return Source(name, path, node.lineno, "\n".join(lines))
+
+
+@cache
+def _functions(text: str) -> dict[str, ast.FunctionDef]:
+    """A file's functions by name; several claims name tests of one file."""
+    return {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}

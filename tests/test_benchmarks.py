@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import sys
 import warnings
@@ -134,6 +135,8 @@ def test_a_benchmark_is_run_checked_and_frozen(
     text = repr(Report([one]))
     assert "**not reached**" in text
     assert "A note." in text
+    assert "e+" not in repr(Report(frozen()))
+    assert "-0 MiB" not in repr(Report(frozen()))
     mpl.pyplot.close(performance.scaling([one]))
     assert one.title in repr(Summary([one]))
     assert runner.main(["poor", "--output", str(out)]) == 1
@@ -172,6 +175,10 @@ def test_the_frozen_results_fit_into_their_figure() -> None:
         figure = performance.scaling(frozen())
         figure.canvas.draw()
     assert min(ax.get_window_extent().width for ax in figure.axes) > figure.bbox.width / 4
+    for ax in figure.axes:  # the exponents: all are there, none upon another
+        boxes = [text.get_window_extent() for text in ax.texts]
+        assert len(boxes) >= 2
+        assert not any(one.overlaps(two) for one, two in itertools.combinations(boxes, 2))
     mpl.pyplot.close(figure)
 
 

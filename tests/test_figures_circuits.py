@@ -113,5 +113,8 @@ def test_cost_figures_have_labelled_axes(rng):
     for figure in drawn:
         figure.canvas.draw()
         assert all(ax.get_xlabel() for ax in figure.axes if ax.get_label() != "<colorbar>")
+    # Keys that a query does not see are no weights of zero.
+    [shown] = drawn[4].axes[0].images
+    assert np.array_equal(shown.get_array().mask, ~np.tri(3, dtype=bool))
     measured = drawn[3].axes[0].lines
     assert any(np.allclose(line.get_ydata(), [3.0, 4.0]) for line in measured)

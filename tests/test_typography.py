@@ -18,6 +18,7 @@ from booksite.typography import typeset
         ("<td>-1.342</td>", "<td>−1.342</td>"),
         ("-4.16 (-11.9 to 1.21)", "−4.16 (−11.9 to 1.21)"),
         ("at most 5e-07.", "at most 5e−07."),
+        ("0e+00, not 1.0e+00", "0, not 1.0e+00"),
     ],
 )
 def test_text_is_set(plain, set_):

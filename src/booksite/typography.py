@@ -24,6 +24,7 @@ _MAP = re.compile(r"\b([Wb])(['′’]?)_(QK|VO|[QKVO])\b")
 _PART = re.compile(r"\b([Wep])_(in|out|\d)\b")
 _MINUS = re.compile(r"(?<![^\s(\[,;:])-(?=\d)")
 _POWER = re.compile(r"(?<=\d)e-(?=\d\d\b)")
+_ZERO = re.compile(r"(?<![\d.])0e\+00\b")
 #: Pages on which `W_Q` is the name of an argument.
 _REFERENCE = ("book/api", "_modules/")
 
@@ -42,7 +43,7 @@ def _text(text: str, reference: bool) -> str:
         return text
     text = _MAP.sub(lambda m: f"<i>{m[1]}{'′' if m[2] else ''}<sup>{m[3]}</sup></i>", text)
     text = _PART.sub(r"<i>\1<sub>\2</sub></i>", text)
-    return _POWER.sub("e−", _MINUS.sub("−", text))
+    return _ZERO.sub("0", _POWER.sub("e−", _MINUS.sub("−", text)))
 
 
 def set_page(_app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:

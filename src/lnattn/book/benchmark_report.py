@@ -144,8 +144,9 @@ class Summary:
 
 
 def _times_as(ratio: float | int) -> str:
-    """A ratio with two or three digits that count: '1.4×', '46×', '1,270×'."""
-    return f"{float(f'{ratio:.3g}'):,.{1 if ratio < 10 else 0}f}×"
+    """A ratio with two or three digits that count: '0.42×', '1.4×', '46×', '1,270×'."""
+    digits = 2 if ratio < 1 else 1 if ratio < 10 else 0
+    return f"{float(f'{ratio:.3g}'):,.{digits}f}×"
 
 
 class Report:
@@ -165,7 +166,7 @@ class Report:
 
 def _section(benchmark: Benchmark) -> str:
     sizes = ", ".join(
-        f"{name} = {value:,}" if isinstance(value, int) else f"{name} = {value}"
+        f"{name.replace('_', ' ')} = {_amount(value)}"
         for name, value in benchmark.workload.items()
         if not isinstance(value, Mapping)
     )
@@ -181,13 +182,19 @@ def _section(benchmark: Benchmark) -> str:
     return "\n\n".join(parts)
 
 
+def _amount(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 def _times(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = [
         "| Method | Median | Fastest – slowest | Rounds | Memory above the start |",
         "|:--|--:|--:|--:|--:|",
     ]
     for row in rows:
-        peak = "not measured" if row["peak_mib"] is None else f"{row['peak_mib']:,.0f} MiB"
+        peak = "not measured" if row["peak_mib"] is None else f"{round(row['peak_mib']):,} MiB"
         lines.append(
             f"| {row['method']} | {seconds(row['seconds'])} "
             f"| {seconds(row['fastest'])} – {seconds(row['slowest'])} "
@@ -205,8 +212,8 @@ def _ratios(ratios: Sequence[Mapping[str, Any]]) -> str:
             reached = "reached" if entry["median"] >= entry["floor"] else "**not reached**"
             asked = f"{entry['floor']:g}×, {reached}"
         lines.append(
-            f"| {entry['of']} / {entry['to']} | {entry['median']:.3g}× "
-            f"| {entry['low']:.3g}× – {entry['high']:.3g}× | {asked} |"
+            f"| {entry['of']} / {entry['to']} | {_times_as(entry['median'])} "
+            f"| {_times_as(entry['low'])} – {_times_as(entry['high'])} | {asked} |"
         )
     return "\n".join(lines)
 

@@ -72,6 +72,9 @@ SEQUENTIAL = "cividis"
 #: For signed quantities: blue below, vermilion above, white at zero. Centre it: vmin = -vmax.
 DIVERGING = "lnattn_blue_vermilion"
 
+#: The ground of cells that a causal query does not see: no colour of either map.
+HIDDEN = "#dcdcdc"
+
 #: Inches. A 360 px phone shows a figure about 330 px wide: at WIDTH, FONT points become 9 px.
 WIDTH = 5.6
 HEIGHT = 3.5

@@ -73,5 +73,5 @@ def foretold(models: Mapping[str, tuple[Ablations, pd.DataFrame]]) -> Figure:
             ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
         line[0].set_ylabel(name)
     for ax, column in zip(axes[-1], columns, strict=True):
-        ax.set_xlabel(column)
+        ax.set_xlabel(column.replace("auroc", "AUROC"))
     return figure

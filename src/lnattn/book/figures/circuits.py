@@ -223,7 +223,7 @@ def _bars(ax: plt.Axes, values: pd.Series, title: str) -> None:
             fontsize=8.5,
         )  # fmt: skip
     ax.set_xlim(
-        min(0, float(values.min())) - 0.25 * reach, max(0, float(values.max())) + 0.2 * reach
+        min(0, float(values.min())) - 0.35 * reach, max(0, float(values.max())) + 0.2 * reach
     )
 
 

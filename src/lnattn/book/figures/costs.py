@@ -10,12 +10,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, ScalarFormatter
 
+from lnattn.book.figures.terms import without_hidden
 from lnattn.book.style import (
     BLACK,
     BLUE,
     DIVERGING,
     GREEN,
     GREY,
+    HIDDEN,
     ORANGE,
     SEQUENTIAL,
     SMALL,
@@ -118,7 +120,8 @@ def against_the_roof(prefill: pd.DataFrame, decode: pd.DataFrame) -> Figure:
 def attention_pattern(alpha: np.ndarray, labels: Sequence[str]) -> Figure:
     """One head's attention over a sentence: rows are queries and add up to 1."""
     figure, ax = plt.subplots(figsize=(WIDTH, 4.4))
-    image = ax.imshow(alpha, cmap=SEQUENTIAL, vmin=0)
+    image = ax.imshow(without_hidden(alpha), cmap=SEQUENTIAL, vmin=0)
+    ax.set_facecolor(HIDDEN)
     ax.set(xlabel="key", ylabel="query", xticks=range(len(labels)), yticks=range(len(labels)))
     ax.set_xticklabels(labels, rotation=60, ha="right")
     ax.set_yticklabels(labels)

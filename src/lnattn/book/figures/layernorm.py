@@ -7,6 +7,7 @@ import numpy as np
 import seaborn as sns
 import torch
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, ScalarFormatter
 from mpl_toolkits.mplot3d import Axes3D
 
 from lnattn.attention.layernorm import center, standardise
@@ -110,6 +111,9 @@ def parts_of_inputs(along_ones: np.ndarray, norms: np.ndarray, d_model: int) -> 
     sns.histplot(norms.ravel(), bins=40, log_scale=True, color=BLUE, alpha=1, lw=0, ax=right)
     right.axvline(np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
     right.set(xlabel="‖x C‖ before scaling", ylabel="", title="removed by σ")
+    right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    right.xaxis.set_major_formatter(ScalarFormatter())
+    right.xaxis.set_minor_formatter(NullFormatter())
     return figure
 
 

@@ -45,6 +45,7 @@ def scaling(benchmarks: Sequence[Benchmark]) -> Figure:
 def _panel(ax: Axes, one: Benchmark, entry: Mapping[str, Any]) -> None:
     """One size of one benchmark: points and fitted lines, the exponent at the end of each."""
     sizes = np.array(entry["sizes"], dtype=float)
+    ends: list[tuple[float, float, str, str]] = []
     for method, times in entry["seconds"].items():
         known = np.array([time is not None for time in times])
         x, y = sizes[known], np.array([time for time in times if time is not None])
@@ -54,10 +55,7 @@ def _panel(ax: Axes, one: Benchmark, entry: Mapping[str, Any]) -> None:
             slope = entry["slopes"][method]
             fitted = np.exp(np.mean(np.log(y) - slope * np.log(x))) * x**slope
             ax.plot(x, fitted, color=colour, lw=1, ls=":")
-            ax.annotate(
-                f"{slope:.1f}", (x[-1], fitted[-1]), xytext=(5, 0), textcoords="offset points",
-                color=colour, fontsize=SMALL, va="center",
-            )  # fmt: skip
+            ends.append((x[-1], fitted[-1], f"{slope:.1f}".replace("-", "−"), colour))
     ax.set(xscale="log", yscale="log")
     ax.set_xlabel(entry["label"], fontsize=SMALL)
     ax.set_title(textwrap.shorten(one.title.split(":")[0], 32, placeholder="…"), fontsize=SMALL)
@@ -68,9 +66,24 @@ def _panel(ax: Axes, one: Benchmark, entry: Mapping[str, Any]) -> None:
     ax.yaxis.set_minor_formatter(NullFormatter())
     ax.set_xticks(sizes, [_short(size) for size in sizes])
     ax.yaxis.grid(True)
+    _exponents(ax, ends)
+
+
+def _exponents(ax: Axes, ends: Sequence[tuple[float, float, str, str]]) -> None:
+    """An exponent at the end of each line, the highest in its place and none upon another."""
+    low, high = np.log(ax.get_ylim())
+    free = np.inf
+    for x, y, text, colour in sorted(ends, key=lambda end: -end[1]):
+        place = min((np.log(y) - low) / (high - low), free)
+        free = place - 0.14
+        ax.annotate(
+            text, (x, np.exp(low + place * (high - low))), xytext=(5, 0),
+            textcoords="offset points", color=colour, fontsize=SMALL, va="center",
+        )  # fmt: skip
 
 
 def _short(size: float) -> str:
     if size >= 1e6:
         return f"{size / 1e6:.3g}M"
-    return f"{size / 1000:.3g}k" if size >= 5000 else f"{size:g}"
+    round_enough = size >= 1000 and size % 500 == 0
+    return f"{size / 1000:.3g}k" if round_enough or size >= 20000 else f"{size:g}"

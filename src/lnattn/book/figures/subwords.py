@@ -195,7 +195,7 @@ def over_training(looks: pd.DataFrame) -> Figure:
     )
     axes[3].set_title("spread over the ten keys before a query, over $\\sqrt{d}$")
     axes[3].set(xlabel="million tokens of training", ylabel="deviation", xscale="log")
-    axes[3].set_xticks(millions, [f"{tokens:.2g}" for tokens in millions])
+    axes[3].set_xticks(millions, [f"{float(f'{tokens:.2g}'):g}" for tokens in millions])
     axes[3].set_xticks([], minor=True)
     return figure
 

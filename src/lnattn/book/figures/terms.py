@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from lnattn.attention.terms import TERMS, SixTerms
-from lnattn.book.style import DIVERGING, SEQUENTIAL, TERM_COLOURS, WIDTH, term_label
+from lnattn.book.style import DIVERGING, HIDDEN, SEQUENTIAL, TERM_COLOURS, WIDTH, term_label
 
 
 def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
@@ -24,6 +24,7 @@ def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
         image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
         ax.set_title(term_label(name))
+        ax.set_facecolor(HIDDEN)
         plt.setp(ax.spines.values(), visible=True, color=TERM_COLOURS[name], lw=2)
         _label(ax, labels)
     figure.supxlabel("key token")
@@ -41,7 +42,8 @@ def sum_beside_model(
     top = float(model[1:].max()) if len(model) > 1 else 1.0  # the first token has no choice
     figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.6), sharey=True)
     for ax, panel, title in zip(axes, (folded, model), ("six terms", "Hugging Face"), strict=True):
-        image = ax.imshow(panel, cmap=SEQUENTIAL, vmin=0, vmax=top)
+        image = ax.imshow(without_hidden(panel), cmap=SEQUENTIAL, vmin=0, vmax=top)
+        ax.set_facecolor(HIDDEN)
         ax.set_title(title)
         _label(ax, labels)
         ax.set_xlabel("key token")
@@ -68,6 +70,12 @@ def centred_rows(panel: np.ndarray) -> np.ndarray:
     hidden = np.triu(np.ones(panel.shape, dtype=bool), k=1)
     visible = np.where(hidden, np.nan, panel)
     return visible - np.nanmean(visible, axis=1, keepdims=True)
+
+
+def without_hidden(attention: np.ndarray) -> np.ndarray:
+    """Attention with NaN for later keys, which no query sees; all of it where some do."""
+    later = np.triu(np.ones(attention.shape, dtype=bool), k=1)
+    return attention if attention[later].any() else np.where(later, np.nan, attention)
 
 
 def _label(ax: plt.Axes, labels: Sequence[str]) -> None:

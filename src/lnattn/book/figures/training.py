@@ -25,5 +25,6 @@ def training_curve(
     for (name, loss), style in zip(baselines.items(), ("--", ":", "-."), strict=False):
         ax.axhline(loss, color=BLACK if style == "--" else GREY, ls=style, lw=1.3, label=name)
     ax.set(xlabel="optimiser steps", ylabel=unit)
-    ax.legend()
+    # Above the axes: the baselines cross all of their width.
+    figure.legend(loc="outside upper center", ncols=2)
     return figure

@@ -27,7 +27,9 @@ def position_variances(models: Mapping[str, Float[np.ndarray, "position"]]) -> F
         ax.plot(np.arange(len(variance)), variance, color=BLUE, linewidth=1.3)
         last = len(variance) - 1
         ax.plot([0, last], variance[[0, last]], "o", color=VERMILION)
-        for j, place in ((0, (7, -3)), (last, (-8, -3))):
+        # Left of the last point, or above it where the curve runs on to it.
+        aside = (-8, -3) if variance[-1] < variance[-9:-1].min() / 2 else (2, 9)
+        for j, place in ((0, (7, -3)), (last, aside)):
             ax.annotate(f"j = {j}", (j, variance[j]), place, textcoords="offset points")
             ax.texts[-1].set_ha("left" if j == 0 else "right")
         ax.set_yscale("log")

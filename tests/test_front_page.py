@@ -16,7 +16,7 @@ import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
-from PIL import Image
+from PIL import Image, ImageColor
 from small_site import build
 
 from booksite import front_page, pdf
@@ -92,9 +92,22 @@ def test_a_thumbnail_is_a_small_picture_with_the_figures_words(built) -> None:
     assert 'alt="A &quot;picture&quot; &amp; more"' in found
     path = folder / "_build" / "html" / re.search('src="([^"]*)"', found)[1]
     with Image.open(path) as picture:
-        assert picture.size == (560, 336)
+        assert picture.size == (480, 288)
         assert f'width="{picture.width}" height="{picture.height}"' in found
         assert len(picture.getcolors()) <= front_page.COLOURS
+
+
+def test_a_thin_line_keeps_its_colour() -> None:
+    """One that the palette would lose if it went by how many pixels have a colour."""
+    picture = Image.linear_gradient("L").convert("RGB")
+    for row, colour in enumerate(TERM_COLOURS.values()):
+        picture.paste(colour, (0, 40 * row, 256, 40 * row + 1))
+    out = io.BytesIO()
+    picture.save(out, "PNG")
+    with Image.open(io.BytesIO(front_page.small_picture(out.getvalue()))) as small:
+        shown = np.array(small.convert("RGB"), dtype=int)
+    for row, colour in enumerate(TERM_COLOURS.values()):
+        assert np.abs(shown[40 * row, 9] - ImageColor.getrgb(colour)).max() < 16, colour
 
 
 def test_a_transparent_figure_gets_a_white_ground() -> None:

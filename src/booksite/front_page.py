@@ -32,7 +32,7 @@ from lnattn.storage import read_json, write_atomically
 
 MARK = "lnattn_front_page"
 #: Widest thumbnail, in pixels (twice its width on the page), and its colours.
-WIDTH, COLOURS = 560, 32
+WIDTH, COLOURS = 480, 48
 _log = logging.getLogger(__name__)
 
 
@@ -137,7 +137,9 @@ def small_picture(data: bytes) -> bytes:
         ground.alpha_composite(picture.convert("RGBA"))
     ground.thumbnail((WIDTH, WIDTH))
     out = io.BytesIO()
-    palette = ground.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+    # By coverage, not by count: thin lines have few pixels, and must keep their colours.
+    method = Image.Quantize.MAXCOVERAGE
+    palette = ground.convert("RGB").quantize(COLOURS, method, dither=Image.Dither.NONE)
     palette.save(out, "PNG", optimize=True)
     return out.getvalue()
 

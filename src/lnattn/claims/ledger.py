@@ -9,9 +9,9 @@ records are always those of the very run that its pages show.
 
 from __future__ import annotations
 
-import importlib
 import itertools
 import json
+import pkgutil
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -80,7 +80,10 @@ def register(
         )
     name = dotted_name(function) if callable(function) else function
     name = name or claim(found.claim).function
-    resolve(name)
+    try:
+        pkgutil.resolve_name(name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ResultError(f"claim {found.claim}: {name!r} cannot be imported ({error}).") from error
     entry = Entry(
         id=found.claim,
         model=found.model,
@@ -210,26 +213,6 @@ class Table:
         listed = [f"- **{claim_id}** {words}" for claim_id, words in rules.items()]
         after = ["", "The verdicts follow these rules:", "", *listed] if listed else []
         return "\n".join([*lines, "\n</div>", *after])
-
-
-def resolve(name: str) -> Any:
-    """Import the object with this dotted name; one `ResultError` where there is none."""
-    parts = name.split(".")
-    for split in range(len(parts), 0, -1):
-        module_name = ".".join(parts[:split])
-        try:
-            found: Any = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            # Not a module: perhaps a class inside one. A module that misses an import is an error.
-            if error.name is None or not module_name.startswith(error.name):
-                raise ResultError(f"{module_name} cannot be imported ({error}).") from error
-            continue
-        for attribute in parts[split:]:
-            if not hasattr(found, attribute):
-                raise ResultError(f"{name} does not exist: no {attribute!r} in {module_name}.")
-            found = getattr(found, attribute)
-        return found
-    raise ResultError(f"{name!r} is not the dotted name of something importable.")
 
 
 def dotted_name(function: Callable[..., Any]) -> str:

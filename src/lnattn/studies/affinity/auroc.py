@@ -246,6 +246,9 @@ def _side_by_side(
 
     Token b's neighbours in table s are tokens[ends[b, s] : ends[b, s + 1]], table after table.
     """
+    if len(several) == 1:  # as it is: putting millions of entries in order takes a second
+        (one,) = several
+        return np.stack([one.indptr[:-1], one.indptr[1:]], axis=1), one.tokens, one.counts
     lengths = np.stack([one.n_distinct for one in several], axis=1)
     flat = np.append(0, np.cumsum(lengths))
     ends = np.stack([flat[s : s + lengths.size : len(several)] for s in range(len(several))], 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,6 +105,18 @@ def test_b4_goes_by_intervals_at_every_level(pace, expected):
         assert set(found.values) == {"70%", "80%", "85%", "90%", "loss 0.5"}
 
 
+def test_b4_is_undecided_only_where_every_level_is_open():
+    """Wide by accuracy; by loss the arms arrive alike, or the one without projection sooner."""
+    wide = beside([40, 60, 80, 260, 300, 320])
+    alike = replace(wide.curves[1], loss=wide.curves[0].loss)
+    found = brody.b4(Experiment((wide.curves[0], alike), {}), "rms", model=MODEL)
+    assert verdict(found) == UNDECIDED
+    assert "above 1 at 0, above 2 at 0 of 5 levels" in found.note
+    sooner = replace(alike, loss=curves("rms", [50.0] * 6).loss)
+    found = brody.b4(Experiment((wide.curves[0], sooner), {}), "rms", model=MODEL)
+    assert verdict(found) == FAILS
+
+
 def test_b4_takes_no_level_that_neither_arm_ever_has():
     both = beside([300] * 6, stops_at_without=0.82)
     fast = curves("layernorm", [100.0] * 6, stops_at=0.82)
@@ -141,10 +155,13 @@ def test_b5():
 
     assert asked([30], [5]) == HOLDS
     assert asked([30, 30, 5], [5, 5, 30]) == HOLDS_IN_PART
+    assert asked([30], [5, 5, 30]) == HOLDS_IN_PART
     assert asked([30], [30]) == FAILS
     assert asked([5], [5]) == FAILS
     assert asked([30, 5], [5]) == FAILS
     assert asked([30], [5], runs=4) == UNDECIDED
+    few = Experiment((curves("layernorm", [100.0] * 6), curves("rms", [100.0] * 4, fall=[5])), {})
+    assert verdict(brody.b5(few, "rms", model=MODEL)) == UNDECIDED
 
 
 def test_b6():
@@ -188,6 +205,18 @@ def test_b13(other, several, expected):
         assert verdict(asked(0.02, runs=4)) == UNDECIDED
 
 
+def test_b13_is_decided_by_any_level():
+    """Slower at the highest level only, where it stays below; and as wide there only."""
+    fast, other = (curves(name, [100.0] * 6) for name in ("layernorm", "other-normal"))
+    late = replace(other, accuracy=np.where(other.epoch < 800, 0.75, other.accuracy))
+    late = replace(late, accuracy=np.minimum(late.accuracy, other.accuracy))
+    half = np.arange(6)[:, None] < 3
+    mixed = replace(other, accuracy=np.where(half, late.accuracy, other.accuracy))
+    for one, expected in ((other, HOLDS), (late, FAILS), (mixed, UNDECIDED)):
+        both = Experiment((fast, one), {})
+        assert verdict(brody.b13(both, "other-normal", [], model=MODEL)) == expected
+
+
 def test_b12():
     assert verdict(brody_keys.b12([584, 413_752, 446_250], model="no model")) == HOLDS
     assert verdict(brody_keys.b12([584, 413_499, 446_250], model="no model")) == HOLDS_IN_PART
@@ -228,7 +257,10 @@ def test_b8_b9_go_by_half_of_what_is_reported(name):
     # A layer with next to none is no confirmation, whatever the model with scaling does.
     assert verdict(asked([0.5, 0.4, 0.4, 0.009])) == FAILS
     assert verdict(asked([0.0] * 4)) == FAILS
-    assert asked([0.5, 0.4, 0.4, 0.4]).values["layer 1"] == pytest.approx(50)
+    found = asked([0.5, 0.4, 0.4, 0.4], [0.5, 0.4, 0.1, 0.4])
+    assert found.values["layer 1"] == pytest.approx(50)
+    assert "up to 13.9 points" in found.note if name == "b9" else "up to 9.7 points" in found.note
+    assert "seeds differ by up to 30.0" in found.note
 
 
 def test_b10_is_undecided_on_few_tokens_or_untuned_rates():
@@ -242,6 +274,7 @@ def test_b10_is_undecided_on_few_tokens_or_untuned_rates():
     assert asked(better, better) == HOLDS
     assert asked(better, worse) == HOLDS_IN_PART
     assert asked(mixed, mixed) == HOLDS_IN_PART
+    assert asked(mixed, worse) == FAILS
     assert asked(worse, worse) == FAILS
     assert asked(better, better, tokens=0.003) == UNDECIDED
     assert asked(worse, worse, rates=1) == UNDECIDED

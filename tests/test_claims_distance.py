@@ -64,10 +64,12 @@ def test_d3_d4_heads_by_distance():
     assert distance.d3(np.array([2.1, 3]) * even, null, model="any").verdict == HOLDS
     assert distance.d3(np.array([1.9, 3]) * even, null, model="any").verdict == HOLDS_IN_PART
     none = distance.d3(np.array([1.9, 1]) * even, 3 * null, model="any")
-    assert (none.verdict, none.values["null"]) == (FAILS, 2)
+    assert none.verdict == FAILS
+    assert none.values == {"most": 1.9 * even, "least": even, "null": 2}
     assert distance.d4(np.array([0.2, 0.49]), model="any").verdict == HOLDS
     assert distance.d4(np.array([0.2, 0.5]), model="any").verdict == HOLDS_IN_PART
-    assert distance.d4(np.array([0.7, 0.5]), model="any").verdict == FAILS
+    few = distance.d4(np.array([0.7, 0.5]), model="any")
+    assert (few.verdict, few.values) == (FAILS, {"least": 0.5, "most": 0.7})
 
 
 def test_d5_d6_d7():
@@ -83,7 +85,8 @@ def test_d5_d6_d7():
     assert distance.d6(means, DISTANCE_TERMS, model="any").verdict == HOLDS
     assert distance.d6(means[::-1].copy(), DISTANCE_TERMS, model="any").verdict == FAILS
     assert distance.d7(np.array([0.4, -0.3, 0]), model="any").verdict == HOLDS
-    assert distance.d7(np.array([0.4, 0, 0]), model="any").verdict == HOLDS_IN_PART
+    one = distance.d7(np.array([0.4, -0.2, 0]), model="any")
+    assert (one.verdict, one.values) == (HOLDS_IN_PART, {"heads": 1, "least": -0.2, "most": 0.4})
     assert distance.d7(np.array([0.2, 0, 0]), model="any").verdict == FAILS
 
 

@@ -83,6 +83,7 @@ def test_k4():
     assert verdict(kamoda.k4(array(5, 1.5, -1), model=OTHER)) == HOLDS_IN_PART
     assert verdict(kamoda.k4(array(5, 3, 1.5), model=OTHER)) == FAILS
     assert verdict(kamoda.k4(array(1.9, 0, 0), model=OTHER)) == NOT_SEEN
+    assert kamoda.k4(array(1.9, 0, -1), model=OTHER).values == {"highest": 1.9, "lowest": -1}
     assert verdict(kamoda.k4(array(1.9, 0, 0), model=OWN)) == FAILS
 
 
@@ -111,6 +112,9 @@ def test_k6():
     falls = kamoda_position.k6(array(0.95, -0.99), model=OWN)
     assert verdict(falls) == HOLDS_IN_PART
     assert "below −0.9 in 1" in falls.words
+    assert falls.values == {"lowest": -0.99, "highest": 0.95}
+    perhaps = kamoda_position.k6(np.array([[0.95, -0.99], [0.95, -0.5]]), model=OWN)
+    assert "below" not in perhaps.words
     assert verdict(kamoda_position.k6(array(0.1, 0.2), model=OWN)) == FAILS
     assert verdict(kamoda_position.k6(array(0.1, 0.2), model=OTHER)) == NOT_SEEN
     unsure = kamoda_position.k6(np.array([[0.95, 0.99], [0.95, 0.5]]), model=OWN)
@@ -138,9 +142,14 @@ def test_k8_wants_nearness_without_an_echo():
     echo = kamoda_position.k8(array(0.9, 0.6), array(0, 0.8), model=OWN)
     assert verdict(echo) == HOLDS_IN_PART
     assert "the wave shows in 1" in echo.words
+    assert echo.values == {"largest share": 0.9, "smallest share": 0.6, "echo": 0.8}
+    assert echo.note == "no key is a wavelength away in 1 of 2 heads"
+    assert not kamoda_position.k8(array(0.9, 0.6), array(0.1, 0.2), model=OWN).note
     assert verdict(kamoda_position.k8(array(0.1, 0.2), array(0, 0), model=OWN)) == FAILS
     assert verdict(kamoda_position.k8(array(0.1, 0.2), array(0, 0), model=OTHER)) == NOT_SEEN
     cases = np.array([[0.9, 0.1], [0.1, 0.1]])
+    once = kamoda_position.k8(cases, np.array([[0, 0.8], [0, 0.1]]), model="gpt2 (frozen)")
+    assert "the wave shows in 1" in once.words
     assert verdict(kamoda_position.k8(cases, np.zeros((2, 2)), model="gpt2 (frozen)")) == UNDECIDED
 
 
@@ -152,7 +161,9 @@ def measured(skill, itself, predicted) -> pd.DataFrame:
 
 def test_k9_wants_one_head_of_each_kind():
     both = measured([0.9, 0.1], [0.1, 0.8], [0.1, 0.1])
-    assert verdict(kamoda_position.k9(both, model=OTHER)) == HOLDS
+    found = kamoda_position.k9(both, model=OTHER)
+    assert (verdict(found), found.short) == (HOLDS, "0.90")
+    assert "from 0.10 to 0.90" in found.words
     assert verdict(kamoda_position.k9(measured([0.9], [0.1], [0.1]), model=OTHER)) == HOLDS_IN_PART
     # A head that position alone sends to itself is no evidence.
     alone = measured([0.2, 0.2], [0.8, 0.8], [0.7, 0.7])
@@ -191,7 +202,8 @@ def test_k10_compares_with_intervals():
     assert verdict(unsure) == UNDECIDED
     assert "more documents would decide" in unsure.note
     assert verdict(kamoda.k10(*contributions(documents=1), model=OTHER)) == UNDECIDED
-    assert asked(ep=0.1, pe=0.2, ee=5).words.startswith("ee > ")
+    found = asked(ep=0.1, pe=0.2, ee=5, spread=0.0)
+    assert (found.words[:5], found.short) == ("ee > ", "5.00")  # 1 over 0.2
 
 
 def test_k10_is_not_decided_by_a_term_that_is_only_perhaps_beaten():
@@ -215,6 +227,8 @@ def test_k11_counts_heads_whose_whole_interval_is_beyond():
     assert asked(0.3, 0.51, 0) == NOT_SEEN
     assert asked(0.3, 0.51, 0, model=OWN) == FAILS
     assert asked(0.6, -0.7, 0.8, tokens=42_000) == UNDECIDED
+    both = kamoda_variance.k11([correlation(0.3), correlation(-0.7)], 5_000_000, model=OTHER)
+    assert "strongest -0.700" in both.words.replace("−", "-")
     wide = kamoda_variance.k11([correlation(0.0, 0.9)] * 3, 5_000_000, model=OTHER)
     assert verdict(wide) == NOT_SEEN
 
@@ -256,11 +270,16 @@ def test_k14():
     assert verdict(kamoda_variance.k14(array(0.01, 0.09), model=OWN)) == HOLDS
     assert verdict(kamoda_variance.k14(array(0.01, 0.5), model=OWN)) == HOLDS_IN_PART
     assert verdict(kamoda_variance.k14(array(0.4, 0.5), model=OWN)) == FAILS
+    assert "40.0% to 50.0%" in kamoda_variance.k14(array(0.4, 0.5), model=OWN).words
+    assert kamoda_variance.k14(array(0.4, 0.5), model=OWN).values == {"largest": 0.5}
     assert verdict(kamoda_variance.k14(array(0.4, 0.5), model=OTHER)) == NOT_SEEN
 
 
 def test_k15_wants_a_negative_score_that_is_amplified():
-    assert verdict(kamoda_variance.k15(array(-3, -2), array(2, 1.2), model=OWN)) == HOLDS
+    switch = kamoda_variance.k15(array(-3, -2), array(2, 1.2), model=OWN)
+    assert verdict(switch) == HOLDS
+    assert "by 1.20 to 2.00" in switch.words
+    assert switch.values == {"largest": 2, "smallest": 1.2}
     assert verdict(kamoda_variance.k15(array(-3, -2), array(2, 1.05), model=OWN)) == HOLDS_IN_PART
     # Amplified, but by a positive score: not this mechanism.
     assert verdict(kamoda_variance.k15(array(3, -2), array(2, 1.0), model=OWN)) == FAILS

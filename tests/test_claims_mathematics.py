@@ -52,4 +52,7 @@ def test_counts_of_parameters_and_sums_of_weights():
     ones, others = [1.0, 1.0], [0.4, 2.1]
     assert mathematics.m13(ones, others, model=M).verdict == HOLDS
     assert mathematics.m13(others, ones, model=M).verdict == HOLDS_IN_PART
+    some = mathematics.m13([1.0, 2.1], ones, model=M)
+    assert some.verdict == HOLDS_IN_PART
+    assert "sum to 1.00 to 2.10" in some.words
     assert mathematics.m13(others, others, model=M).verdict == FAILS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -52,6 +54,7 @@ def runs(**paces) -> Experiment:
         (SLOWER[:9], UNDECIDED),
         ((STEADY, 0.85), HOLDS_IN_PART),  # as fast to 80 %, and never at 90 %
         ((FASTER, 0.85), FAILS),  # sooner at one level and later at another
+        ([70.0] * 5 + [115.0] * 5, UNDECIDED),  # not beyond 1.25 above, but below
     ],
 )
 def test_n1(without, expected):
@@ -99,6 +102,10 @@ def test_the_other_rules_ask_all_their_pairs(rule, pairs):
     assert asked({first: SLOWER}) == (HOLDS_IN_PART if others else HOLDS)
     assert asked({first: FASTER}) == FAILS
     assert asked(dict.fromkeys(pairs, WIDE)) == UNDECIDED
+    # The same in one pair; in the other perhaps later, perhaps sooner, by more than 1.25.
+    for other in others:
+        assert asked({other: [100.0] * 5 + [150.0] * 5}) == UNDECIDED
+        assert asked({other: [70.0] * 5 + [115.0] * 5}) == UNDECIDED
     assert asked(dict.fromkeys(pairs, (STEADY, 0.85))) == HOLDS_IN_PART
 
 
@@ -154,6 +161,7 @@ def test_n5(given, expected):
         ({"right": (0.85, 0.85, 0.75)}, HOLDS_IN_PART),
         ({"right": (0.8, 0.8, 0.85)}, FAILS),
         ({"right": (0.59, 0.55, 0.55)}, UNDECIDED),  # no better than the more frequent label
+        ({"right": (0.85, 0.55, 0.55)}, HOLDS),  # one arm that learns is enough to tell
         ({"right": (0.85, 0.8, 0.75), "seeds": 4}, UNDECIDED),
     ],
 )
@@ -162,3 +170,12 @@ def test_n6(given, expected):
     assert found.verdict == expected
     assert found.values["majority"] == 0.6
     assert "the more frequent label: 60.0%" in found.words
+
+
+def test_n6_is_undecided_while_one_interval_is_wide():
+    """Few sentences, of which two arms fail on different ones; the third is better for certain."""
+    found = classifiers(right=(0.7, 0.7, 0.95))
+    right = found.right[:, :, :200].copy()
+    right[1] = right[1, :, ::-1]
+    given = normalisation.n6(replace(found, right=right), model=MODEL)
+    assert (given.verdict, given.note[:14]) == (UNDECIDED, "more sentences")

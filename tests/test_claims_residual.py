@@ -32,6 +32,7 @@ def test_composition_must_beat_impossible_pairs_too():
 
     assert asked(30.0, 2.0) == HOLDS
     assert asked(30.0, 1.2) == HOLDS_IN_PART
+    assert asked(4.5, 2.0) == HOLDS  # K's is below 4
     assert asked(3.0, 2.0) == NOT_SEEN
 
 
@@ -44,6 +45,7 @@ def test_paths_through_one_head_against_two():
         return residual.r7(*rises, model=M).verdict
 
     assert asked(2.0, 0.5) == HOLDS
+    assert asked(2.0, 0.0) == HOLDS
     assert asked(0.5, 2.0) == FAILS
     assert asked(1.0, 1.0) == UNDECIDED
     assert residual.r7(0.001 * tokens, 0 * tokens, tokens, model=M).verdict == NOT_SEEN

@@ -47,6 +47,11 @@ def test_s1(found, n, chance, verdict) -> None:
     assert str(n) in given.words
 
 
+def test_s1_of_one_piece_is_in_the_singular() -> None:
+    assert s1(subwords(1, 1, 0.04), model="m").words == "1 piece fits the rule"
+    assert s1(subwords(1, 2, 0.04), model="m").words == "2 pieces fit the rule"
+
+
 def test_s1_names_the_head_and_the_rule_its_parameters() -> None:
     given = s1(subwords(80, 400, 0.04), model="m")
     assert given.words == "20.0% of 400 pieces up to rank 10 (chance 4.0%), most of them in head 1"
@@ -59,7 +64,7 @@ def test_s1_names_the_head_and_the_rule_its_parameters() -> None:
 def class_auroc(own, frequency=(0.9, 0.9), best=0.8) -> ClassAuroc:
     """own: for each head (continuation, word), every interval ± 0.01; the AUROC is `best`."""
     own = np.asarray(own, dtype=float)
-    heads = np.full((2, 2, 3, len(own), 3), best)
+    heads = np.broadcast_to(np.array(best)[..., None], (2, 2, 3, len(own), 3)).copy()
     heads[:, 1, 2] = own.T[:, :, None] + np.array([0, -0.01, 0.01])
     of_frequency = np.broadcast_to(np.array(frequency)[:, None, None], (2, 2, 3))
     return ClassAuroc(heads, of_frequency, np.array([9, 9]), np.array([9, 9]))
@@ -89,7 +94,11 @@ def test_s2(own, verdict, words) -> None:
     [((0.9, 0.9), HOLDS), ((0.9, 0.7), HOLDS_IN_PART), ((0.7, 0.7), FAILS), ((0.8, 0.8), FAILS)],
 )
 def test_s3(frequency, verdict) -> None:
-    assert s3(class_auroc([(0.1, 0.1)] * 2, frequency), model="m").verdict == verdict
+    given = s3(class_auroc([(0.1, 0.1)] * 2, frequency), model="m")
+    assert given.verdict == verdict
+    assert "best head up to 0.800" in given.words
+    one = class_auroc([(0.1, 0.1)] * 2, frequency, best=[0.8, 0.95])
+    assert s3(one, model="m").verdict == FAILS  # frequency must beat every head
 
 
 def looks(found, previous, chance=0.05, **columns) -> pd.DataFrame:
@@ -154,6 +163,22 @@ def test_s5(previous, n, falling, verdict) -> None:
     assert given.verdict == verdict
     assert f"at most {previous:.2f}" in given.words
     assert ("more than on itself in head 0, 1 and 2" in given.words) is (previous > 0.3)
+
+
+@pytest.mark.parametrize(
+    ("previous", "words"),
+    [
+        ([[0.2, 0.28], [0.1, 0.1]], "at most 0.28 on the previous token by position, more than on"),
+        ([[0.2, 0.4], [0.1, 0.1]], "at most 0.40 on the previous token by position; over"),
+    ],
+)
+def test_s5_is_about_every_head_and_every_assumption(previous, words) -> None:
+    """One head under one assumption is enough: beyond its own token, or beyond the limit."""
+    itself = np.array([[0.25, 0.25], [0.25, 0.25]]) + 0.3 * ("; over" in words)
+    given = s5(np.array(previous), itself, grid(8), model="m")
+    assert given.verdict == HOLDS_IN_PART
+    assert words in given.words
+    assert given.values["largest"] == np.max(previous)
 
 
 def test_a_model_that_has_not_come_so_far_is_not_counted() -> None:

@@ -91,6 +91,12 @@ def test_what_unselectable_keys_have_in_common():
         {},
     )
     assert unselectable.u1(three, model="any").verdict == HOLDS_IN_PART
+    assert unselectable.u1(three, model="any").short == "50.00%"
+    flags[:] = False
+    flags[0, 0, 1, 0, 0] = True
+    single = LayerVerdicts(flags, found.rank, auroc, {})
+    assert unselectable.u2(single, model="any").words == "1 key is unselectable"
+    assert "in head 1 of layer 0" in unselectable.u1(single, model="any").words
 
 
 def test_keys_of_layers_are_those_that_the_model_multiplies(tmp_path):

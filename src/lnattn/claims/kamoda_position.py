@@ -96,7 +96,11 @@ def k8(
     if louder.any():
         words += f"; the wave shows in {heads_where(louder)}"
     values = {"largest share": share.max(), "smallest share": share.min(), "echo": echo.max()}
-    return Outcome(verdict, words, values, _assumed(share, verdict), heads)
+    # Where no key is a wavelength away, there is no wave to hide: say how many these are.
+    waveless = (echo == 0).all(axis=0)
+    idle = f"no key is a wavelength away in {of_heads(waveless)[1]}" if waveless.any() else ""
+    note = "; ".join(filter(None, (_assumed(share, verdict), idle)))
+    return Outcome(verdict, words, values, note, heads)
 
 
 @rule(

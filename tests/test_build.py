@@ -14,7 +14,7 @@ import pytest
 import yaml
 from huggingface_hub import constants
 
-from booksite import build, inputs
+from booksite import build, inputs, settings
 from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
@@ -126,8 +126,8 @@ def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypa
     (user / "kernel.json").write_text(json.dumps({"argv": ["wrong"], "display_name": "wrong"}))
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
-    folders = build.Folders(tmp_path)
-    chosen = build.environment(tmp_path, folders, tmp_path / "cache", Choice("m", "a reason"))
+    folders = settings.Folders(tmp_path)
+    chosen = settings.environment(tmp_path, folders, tmp_path / "cache", Choice("m", "a reason"))
     assert chosen["LNATTN_MODEL"] == "m"
     assert chosen["LNATTN_MODEL_WHY"] == "a reason"
     kernelspec = pytest.importorskip(
@@ -141,14 +141,14 @@ def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypa
 
 def test_buttons_need_an_address(tree, monkeypatch):
     (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
-    folders = build.Folders(tree)
+    folders = settings.Folders(tree)
     monkeypatch.delenv("LNATTN_REPOSITORY", raising=False)
-    plain = yaml.safe_load(build.write_config(tree, folders, tree / "c").read_text())
+    plain = yaml.safe_load(settings.write_config(tree, folders, tree / "c").read_text())
     assert "launch_buttons" not in plain
     assert plain["execute"]["cache"] == str(tree / "c" / "cells")
     (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
     monkeypatch.setenv("LNATTN_REPOSITORY", "https://example.org/book")
-    full = yaml.safe_load(build.write_config(tree, folders, tree / "c").read_text())
+    full = yaml.safe_load(settings.write_config(tree, folders, tree / "c").read_text())
     assert full["repository"]["url"] == "https://example.org/book"
     assert full["launch_buttons"]["binderhub_url"]
 
@@ -211,7 +211,7 @@ def test_a_pdf_is_printed_of_what_was_built(tmp_path, monkeypatch, capsys):
 def test_the_address_of_the_site_reaches_the_configuration(tree, monkeypatch):
     (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
     monkeypatch.setenv("LNATTN_SITE_URL", "https://example.org/site")
-    path = build.write_config(tree, build.Folders(tree), tree / "c")
+    path = settings.write_config(tree, settings.Folders(tree), tree / "c")
     assert yaml.safe_load(path.read_text())["html"]["baseurl"] == "https://example.org/site"
 
 
@@ -406,7 +406,7 @@ def test_a_failing_cell_fails_the_build_and_shows_its_traceback(book, capfd):
 def test_a_dead_reference_fails_the_build_every_time(book, capfd):
     """The pages are read again, though no file changes; and no build touches another's folder."""
     write_chapters(book, a="# A chapter\n\nSee {ref}`nowhere`.\n")
-    folders = build.Folders(book / "elsewhere")
+    folders = settings.Folders(book / "elsewhere")
     assert build.build(book, output=folders.output) != 0
     assert "nowhere" in "".join(capfd.readouterr())
     assert not folders.doctrees.exists()

@@ -11,8 +11,8 @@ import pytest
 from site_pages import ROOT
 
 from booksite import editions, publish
-from booksite.build import Folders
 from booksite.editions import Edition, assemble
+from booksite.settings import Folders
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 

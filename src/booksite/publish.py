@@ -19,9 +19,9 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
-from booksite.build import Folders
 from booksite.editions import Edition, assemble
 from booksite.pdf import find_chromium
+from booksite.settings import Folders
 from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub

@@ -5,6 +5,7 @@ In Node.js and in Chromium; a test is skipped, by name, where its engine is not 
 
 from __future__ import annotations
 
+import functools
 import random
 import sys
 import unicodedata
@@ -108,17 +109,24 @@ def test_ids_are_those_of_the_tokenizers_library(run, book_model) -> None:
     assert max(map(len, right)) > 30
 
 
-def test_every_character_is_split_as_the_library_splits_it(run, book_model) -> None:
-    """Each between letters, digits, signs and spaces; only newer Unicode may differ."""
+@pytest.fixture(scope="module")
+def every_character(book_model) -> tuple[list[list[int]], list[str], list[list[int]]]:
+    """Blocks of characters, a text with those of each, and its token ids."""
     codes = [c for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)) not in "CnCsCo"]
+    assert len(codes) > 130_000
     blocks = [codes[i : i + 200] for i in range(0, len(codes), 200)]
     texts = [" ".join(f"t{chr(c)}he 1{chr(c)}9 .{chr(c)}" for c in block) for block in blocks]
-    data = tokenizer_data(book_model, 8192)
-    found = run(ENCODE, {**data, "texts": texts})
-    right = book_model.tokenizer(texts, add_special_tokens=False)["input_ids"]
+    return blocks, texts, book_model.tokenizer(texts, add_special_tokens=False)["input_ids"]
+
+
+def test_every_character_is_split_as_the_library_splits_it(
+    run, book_model, every_character
+) -> None:
+    """Each between letters, digits, signs and spaces; only newer Unicode may differ."""
+    blocks, texts, right = every_character
+    found = run(ENCODE, {**tokenizer_data(book_model, 8192), "texts": texts})
     wrong = [b for b, ours, theirs in zip(blocks, found, right, strict=True) if ours != theirs]
     assert not wrong, [f"U+{block[0]:04X}" for block in wrong]
-    assert len(codes) > 130_000
 
 
 def test_merges_are_taken_as_learned_and_not_by_what_they_make(run) -> None:
@@ -166,9 +174,14 @@ def random_layer(**changes: object) -> FirstLayer:
     return FirstLayer(embeddings_of(module), attention, None, {"name": "random"})
 
 
+@functools.cache
+def scripts_of(model: FirstLayer) -> dict[str, str]:
+    return dict(first_layer.layer_scripts(model, "m"))
+
+
 def looked_at(run, model: FirstLayer, ids: list[int], shift: int = 0, **settings: Any) -> Any:
     """What the browser computes from the scripts of a model."""
-    written = dict(first_layer.layer_scripts(model, "m"))
+    written = scripts_of(model)
     layer, per = received(written["layer.js"]), first_layer.PER_SHARD
     # Only the shards of these tokens, as a page loads them.
     shards = {place: n for n, place in enumerate(sorted({token // per for token in ids}))}
@@ -263,7 +276,7 @@ PAIRS = """(() => {
 
 def test_scores_of_pairs_use_the_mean_sigma_of_the_studies(run, book_model) -> None:
     model = with_tokenizer(random_layer(), book_model)
-    written = dict(first_layer.layer_scripts(model, "m"))
+    written = scripts_of(model)
     rows = [received(text) for name, text in written.items() if name.startswith("rows-")]
     pairs = [[0, 69], [64, 64], [3, 5]]
     data = {"layer": received(written["layer.js"]), "rows": rows, "pairs": pairs}
@@ -335,8 +348,8 @@ def test_an_error_costs_all_heads_alike() -> None:
 
 
 def test_the_embedded_model_is_small_and_always_the_same(book_model) -> None:
-    written = dict(first_layer.layer_scripts(book_model, "book-gpt2"))
-    assert written == dict(first_layer.layer_scripts(book_model, "book-gpt2"))
+    written = scripts_of(book_model)
+    assert written == dict(first_layer.layer_scripts(book_model, "m"))
     assert len(written["layer.js"]) < 900e3
     assert sum(map(len, written.values())) < 4.4e6
     assert all(text.isascii() for text in written.values())

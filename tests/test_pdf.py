@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
+from PIL import Image
 
 from booksite import pdf
 from lnattn.errors import ResultError
@@ -22,7 +23,8 @@ ONE = """<head><link rel="stylesheet" href="../_static/a.css?digest=1"></head><b
 <article class="bd-article"><h1>Chapter one</h1><p id="there">Text <a href="../book/index.html">back
 </a></p><details class="hide above-input"><summary>Setup</summary>hidden = 1</details>
 <details class="solution"><summary>Solution</summary>because</details>
-<img src="../_images/p.png" loading="lazy" alt="x">%s</article></body>"""
+<div class="cell_output"><figure><img src="../_images/p.png" loading="lazy" alt="x">
+<figcaption>A caption</figcaption></figure></div>%s</article></body>"""
 
 
 #: Headings that move to the next page with what follows them.
@@ -49,9 +51,12 @@ def site(tmp_path):
     }.items():
         (html / name).parent.mkdir(parents=True, exist_ok=True)
         (html / f"{name}.html").write_text(text)
-    for name in ("_static/a.css", "_static/mathjax/tex.js", "_images/p.png"):
+    whole = "@media print { .cell_output { break-inside: avoid } }"  # as the book's own styles say
+    for name, text in {"_static/a.css": whole, "_static/mathjax/tex.js": ""}.items():
         (html / name).parent.mkdir(parents=True, exist_ok=True)
-        (html / name).write_text("")
+        (html / name).write_text(text)
+    (html / "_images").mkdir()
+    Image.new("L", (457, 1203), 99).save(html / "_images" / "p.png")  # taller than paper
     (tmp_path / "_toc.yml").write_text(
         "root: book/index\nparts:\n- chapters:\n  - file: notebooks/one\n"
         "    sections:\n    - file: book/api\n"
@@ -112,8 +117,12 @@ def test_the_pdf_holds_the_numbers_and_the_front_page_offers_it(site):
 
     path = pdf.make_pdf(site.parents[1], site)
     reader = PdfReader(path)
-    text = "".join(page.extract_text() for page in reader.pages)
+    text = " ".join(page.extract_text() for page in reader.pages)
     assert {"0.12", "4,567.00", "second"} <= set(text.split())
+    # A figure taller than the paper is made smaller; else it would leave a page empty before it.
+    assert all(len(page.extract_text().split()) > 1 or page.images for page in reader.pages)
+    [shown] = [page for page in reader.pages if page.images]
+    assert "A caption" in shown.extract_text()
     # A table wider than the paper is made smaller, not cut.
     right: dict[str, float] = {}
     for page in reader.pages:

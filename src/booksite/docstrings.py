@@ -1,8 +1,8 @@
 """Docstrings in the API reference: plain prose with `code` in backticks, made safe for Sphinx.
 
-Sphinx reads docstrings as reStructuredText. The package's are plain text, in which an asterisk, a
-vertical bar or a trailing underscore means itself; lines that are indented more are either a list
-or set off as they stand, and so are examples (`>>>`).
+Sphinx reads docstrings as reStructuredText. The package's are plain text, in which *words* can be
+emphasised, and any other asterisk, a vertical bar or a trailing underscore means itself; lines that
+are indented more are either a list or set off as they stand, and so are examples (`>>>`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from itertools import groupby
 _CODE = re.compile(r"(`+)([^`]*[^`\s][^`]*)\1")
 _NUMBERED = re.compile(r"(\d+|[a-zA-Z])[.)] ")
 _SPECIAL = re.compile(r"([\\*_|])")
+#: A word or a few between asterisks, as in Markdown; not a power, nor the axes `*shape`.
+_EMPHASIS = re.compile(r"(?<![^\s(\[/:-])\*(\w(?:[\w -]*\w)?)\*(?=$|[\s)\]/:.,;!?-])")
 
 
 def as_restructured_text(lines: Sequence[str]) -> list[str]:
@@ -70,4 +72,5 @@ def _escape(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    return _SPECIAL.sub(r"\\\1", text).replace("`", "\\`")
+    parts = [_SPECIAL.sub(r"\\\1", part).replace("`", "\\`") for part in _EMPHASIS.split(text)]
+    return "".join(f"*{part}*" if odd % 2 else part for odd, part in enumerate(parts))

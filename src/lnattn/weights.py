@@ -105,11 +105,31 @@ class LayerNorm(Norm):
         check_tensors(self, gamma="d_model", beta="d_model")
 
 
-class AttentionBlock(Weights):
+class Heads:
+    """What has queries of several heads, raw or folded: their number and their sizes.
+
+    W_Q: [head d_model d_head].
+    """
+
+    W_Q: Tensor
+
+    @property
+    def n_heads(self) -> int:
+        return self.W_Q.shape[0]
+
+    @property
+    def d_model(self) -> int:
+        return self.W_Q.shape[1]
+
+    @property
+    def d_head(self) -> int:
+        return self.W_Q.shape[2]
+
+
+class AttentionBlock(Weights, Heads):
     """What attention blocks share: their sizes, and what must hold of norm, scale and window."""
 
     ln: Any
-    W_Q: Tensor
     scale: float
     window: int | None
     causal: bool
@@ -128,18 +148,6 @@ class AttentionBlock(Weights):
                 f"{name}.window is {self.window}; it must be at least 1, and only a causal layer "
                 "can have one."
             )
-
-    @property
-    def n_heads(self) -> int:
-        return self.W_Q.shape[0]
-
-    @property
-    def d_model(self) -> int:
-        return self.W_Q.shape[1]
-
-    @property
-    def d_head(self) -> int:
-        return self.W_Q.shape[2]
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,14 +18,14 @@ from lnattn.attention.forward import causal_mask
 from lnattn.attention.layernorm import center, divide_by_sigma
 from lnattn.errors import ShapeError
 from lnattn.relative import RelativeAttention
-from lnattn.weights import AttentionLayer
+from lnattn.weights import AttentionLayer, Heads
 
 if TYPE_CHECKING:
     from lnattn.attention.relative import FoldedRelative
 
 
 @dataclass(frozen=True, eq=False)
-class FoldedAttention:
+class FoldedAttention(Heads):
     """An attention block whose LayerNorm is folded into its weights. Made by `fold`.
 
     W_Q, W_K, W_V: [head d_model d_head], C diag(γ) W; W_O: [head d_head d_model], unchanged;
@@ -43,18 +43,6 @@ class FoldedAttention:
     scale: float
     causal: bool
     window: int | None = None
-
-    @property
-    def n_heads(self) -> int:
-        return self.W_Q.shape[0]
-
-    @property
-    def d_model(self) -> int:
-        return self.W_Q.shape[1]
-
-    @property
-    def d_head(self) -> int:
-        return self.W_Q.shape[2]
 
     @property
     def b_QK(self) -> Float[Tensor, "head d_model"]:

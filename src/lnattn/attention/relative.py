@@ -26,7 +26,7 @@ from lnattn.relative import (
     Rotation,
     TokenEmbeddings,
 )
-from lnattn.weights import LayerNorm
+from lnattn.weights import Heads, LayerNorm
 
 #: What is left of a norm: x/σ(x), x/ρ(x), or nothing.
 Divisor = Literal["sigma", "rho", "none"]
@@ -35,7 +35,7 @@ _BLOCK = 1 << 24
 
 
 @dataclass(frozen=True, eq=False)
-class FoldedRelative:
+class FoldedRelative(Heads):
     """A block with relative positions whose norm is folded into its weights. Made by `fold`.
 
     W_Q: [head d_model d_head], W_K: [key_head d_model d_head], C diag(γ) W with C = I for an
@@ -59,20 +59,8 @@ class FoldedRelative:
     causal: bool
 
     @property
-    def n_heads(self) -> int:
-        return self.W_Q.shape[0]
-
-    @property
     def n_key_heads(self) -> int:
         return self.W_K.shape[0]
-
-    @property
-    def d_model(self) -> int:
-        return self.W_Q.shape[1]
-
-    @property
-    def d_head(self) -> int:
-        return self.W_Q.shape[2]
 
     @property
     def is_linear(self) -> bool:

@@ -31,7 +31,11 @@ DONE = """
 CHAPTER = r"""Does :math:`T^{ee}`
 ===================
 
-By :math:`\sigma_{i} T^{ee}` its AUROC is :math:`\sqrt{d'} \le 1`.
+By :math:`\sigma_{i} T^{ee}` its AUROC is :math:`\sqrt{d'} \le \max_i 1`.
+
+.. raw:: html
+
+   <details class="hide"><summary>Setup</summary>import unread</details>
 
 .. math::
 
@@ -100,8 +104,16 @@ def test_mathematics_is_shown_as_words(small, chromium):
     with served(small) as address:
         first = found(chromium, address, "auroc")[0]
     assert " ".join(first["title"].split()) == "Does T^ee"
-    assert "By σ_i T^ee its AUROC is √d' ≤ 1." in " ".join(first["shown"].split())
+    assert "By σ_i T^ee its AUROC is √d' ≤ max_i 1." in " ".join(first["shown"].split())
     assert not set("\\{}") & set(first["shown"])
+
+
+def test_folded_code_and_buttons_are_not_shown(small, chromium):
+    with served(small) as address:
+        first = found(chromium, address, "auroc")[0]
+    assert "So high." in first["shown"]
+    assert "unread" not in first["shown"]
+    assert "Contents" not in first["shown"]  # the side bar's, repeated in the page's header
 
 
 def test_the_magnifying_glass_covers_no_letter(small, chromium):

@@ -8,12 +8,18 @@ const SIGNS = {
   pm: "±", odot: "⊙", lVert: "‖", rVert: "‖", dots: "…", ldots: "…", quad: " ", qquad: " ",
 };
 
+// Operators, which are said by their names.
+const NAMES = new Set("Cov Var LN cos diag exp log max min softmax".split(" "));
+
+// What of a page is not its text: buttons, links to other pages, and code that is folded.
+const ASIDE = ".bd-header-article, .prev-next-footer, details.hide, style, script";
+
 // TeX as one would say it in plain text: \(T^{ee}\) is T^ee.
 const withoutTeX = (text) =>
   text
     .replace(/\\[()[\],;:!]|\\\\|[$&]/g, " ")
     .replace(/\\(?:begin|end)\{\w+\*?\}|\\label\{[^}]*\}/g, " ")
-    .replace(/\\([A-Za-z]+)/g, (_, name) => SIGNS[name] ?? "")
+    .replace(/\\([A-Za-z]+)/g, (_, name) => SIGNS[name] ?? (NAMES.has(name) ? name : ""))
     .replace(/[{}\\]/g, "")
     .replace(/ +/g, " ");
 
@@ -44,6 +50,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const textOf = Search.htmlToText;
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
+    page.querySelectorAll(ASIDE).forEach((one) => one.remove());
     page.querySelectorAll(".math").forEach((one) => {
       one.textContent = withoutTeX(one.textContent).trim();
     });

@@ -153,14 +153,15 @@ def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(b
 def test_chapters_that_ask_the_same_model_share_a_chip(tmp_path):
     shared = Book(tmp_path)
     shared.leave(RECORDS[:1])
-    shared.leave([RECORDS[0] | {"reproduced": "error 6e-15", "cell": ""}], chapter="index")
+    again = {"reproduced": "error 6e-15", "cell": "", "function": "json.dumps"}
+    shared.leave([RECORDS[0] | again], chapter="index")
     shared.build()
     page = shared.page("book/claims")
     assert page.count('<details class="chip') == 1
     [cell] = [row[3] for row in Rows(page).rows if len(row) == 4 and row[0].startswith("K1 ")]
     assert cell.count("holds · tiny") == 1
     assert cell.count("5e−15") == cell.count("6e−15") == 1
-    assert cell.endswith("test · also chapter index")
+    assert cell.endswith("chapter 03 · loads · test · also chapter index · dumps")
     [row] = [row for row in Rows(page).rows if row and row[0] == "tiny"]
     assert row[1:5] == [*"1000"]
 

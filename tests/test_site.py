@@ -15,9 +15,9 @@ from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
-from site_pages import EMBEDDED, ROOT, SITE, each_page, needs_site
+from site_pages import EMBEDDED, ROOT, SITE, SYSTEM_PAGES, each_page, needs_site, pages
 
-from booksite import pdf
+from booksite import pdf, typography
 
 
 @needs_site
@@ -203,6 +203,16 @@ def test_the_site_is_small():
 
 
 @needs_site
+def test_symbols_and_minus_signs_are_set_on_every_page():
+    """Setting them once more changes nothing."""
+    for page in set(pages()) - SYSTEM_PAGES:
+        text = (SITE / page).read_text(encoding="utf-8")
+        article = text[text.find('<article class="bd-article"') : text.rfind("</article>")]
+        reference = page.startswith(("book/api", "_modules/"))
+        assert typography.typeset(article, reference) == article, page
+
+
+@needs_site
 @pytest.mark.skipif(not (SITE / pdf.NAME).is_file(), reason="not printed here; run: make pdf")
 def test_the_pdf_is_offered_and_has_the_numbers_of_a_chapters_tables():
     from pypdf import PdfReader
@@ -229,15 +239,19 @@ def claims() -> dict:
 @needs_site
 def test_the_claims_page_has_every_record_with_all_its_links():
     page = BeautifulSoup((SITE / "book" / "claims.html").read_text("utf-8"), "html.parser")
-    rows = [[cell.get_text() for cell in row.select("td, th")] for row in page.select("tr")]
-    shown = {row[0].split()[0]: row[3] for row in rows if len(row) == 4}
+    rows = [row.select("td, th") for row in page.select("tr")]
+    shown = {row[0].get_text().split()[0]: row[3] for row in rows if len(row) == 4}
     records = [(claim["id"], found) for claim in claims()["claims"] for found in claim["found"]]
     assert records, "no chapter registered anything"
     for claim_id, found in records:
-        assert f"{found['verdict']} · {found['model']}" in shown[claim_id]
+        assert f"{found['verdict']} · {found['model']}" in shown[claim_id].get_text()
     for claim in claims()["claims"]:
-        count = shown[claim["id"]].count("·")  # one in a chip's name, two between its links
-        assert count >= 3 * len(claim["found"]), f"{claim['id']} lacks a link"
+        chips = shown[claim["id"]].select(".chip")
+        assert len(chips) == len({(one["model"], one["verdict"]) for one in claim["found"]})
+        linked = [link.get_text() for link in shown[claim["id"]].select(".look-at a")]
+        chapters = [text for text in linked if text.startswith("chapter")]
+        assert len(chapters) == len(claim["found"]), f"{claim['id']} lacks a link"
+        assert linked.count("test") == len(chips)
     functions = {found["function"] for _, found in records}
     links = [link["href"] for link in page.select("tr a[href]")]
     linked = {link.split("#")[1] for link in links if "/api" in link or "api-" in link}

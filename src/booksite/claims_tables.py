@@ -74,6 +74,8 @@ def _chips(
         look = links.of_claim(app, page, claim, asked[0], test_id(claim))
         for other in asked[1:]:
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
+            if other.function != asked[0].function:
+                look += [nodes.Text(" · "), links.to_function(app, page, other.function)]
         said = dict.fromkeys(
             (one.reproduced, one.note, one.rule if with_rules else "") for one in asked
         )

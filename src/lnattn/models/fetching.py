@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import shutil
 import time
 from collections.abc import Iterator, Mapping

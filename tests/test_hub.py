@@ -312,6 +312,14 @@ def test_too_long_a_pause_is_not_waited_for(server, pauses):
         assert pauses == []
 
 
+def test_a_listing_that_is_none_is_one_sentence(server):
+    """A proxy's page in place of the hub's answer, with status 200."""
+    server.faults[f"tree/{COMMIT}"] = [("status", 200, {})] * 9
+    with pytest.raises(HubError, match="cannot be fetched") as error:
+        load_first_layer(NAME)
+    assert "\n" not in str(error.value)
+
+
 @pytest.mark.parametrize("name", ["config.json", f"tree/{COMMIT}", TOKENIZER, WEIGHTS])
 def test_backing_off_ends(server, name, pauses):
     server.faults[name] = [("status", 503, {})] * 99

@@ -145,6 +145,7 @@ def print_book(root: Path, output: Path | None = None) -> int:
     status = build(root, output=output)
     if not status:
         begun = time.monotonic()
+        say("printing the book to one PDF, which takes up to a minute")
         path = pdf.make_pdf(root, Folders(output or root).html)
         say(f"printed in {time.monotonic() - begun:.0f} s: {path}")
     return status

@@ -145,6 +145,9 @@ def _verify(part: Path, size: int, tag: str, label: str) -> None:
         )
 
 
+_FAILURES = (HTTPError, OSError, EntryNotFoundError, SafetensorsParsingError)
+
+
 @contextmanager
 def one_sentence(repo: str) -> Iterator[None]:
     """Turn whatever goes wrong between here and the hub into one `HubError`."""
@@ -153,7 +156,7 @@ def one_sentence(repo: str) -> Iterator[None]:
     session.event_hooks = {**hooks, "response": [*hooks["response"], _refuse_long_pause]}
     try:
         yield
-    except (HTTPError, OSError, EntryNotFoundError, SafetensorsParsingError) as error:
+    except (*_FAILURES, json.JSONDecodeError) as error:  # the latter: a page that is no listing
         kind, text = _explain(error, repo)
         raise kind(text) from error
     finally:

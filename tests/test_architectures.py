@@ -10,9 +10,11 @@ import pytest
 import torch
 import transformers as hf
 from random_families import CONTEXT, D_MODEL, HEADS, KINDS, VOCAB, make, run, save
+from random_models import randomise
 from random_relative import config_of
 from random_relative import make as make_rotary
 from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer, models
 
 from lnattn import distance_terms, fold, load_attention_layers, load_first_layer, six_terms
 from lnattn.errors import CheckpointError, TokenError
@@ -375,3 +377,48 @@ def test_real_transformer_lens(kind, tmp_path):
         again = fold(theirs.attention)
         assert (again.W_Q - folded[layer].W_Q).abs().max() < 1e-5
         assert (again.b_VO - folded[layer].b_VO).abs().max() < 1e-5
+
+
+@pytest.mark.parametrize("kind", ["llama-default", "gpt_neox"])
+def test_real_transformer_lens_with_rotary_positions(kind, tmp_path):
+    """A bridge keeps no tables; processed or not, its attention is the checkpoint's."""
+    bridge = pytest.importorskip(
+        "transformer_lens.model_bridge", reason="TransformerLens 4 is not installed"
+    )
+    model = randomise(hf.AutoModelForCausalLM.from_config(config_of(kind)).double(), seed=3).eval()
+    model.save_pretrained(tmp_path)
+    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(50)}, unk_token="w0"))
+    hf.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0").save_pretrained(tmp_path)
+    ours = load_first_layer(tmp_path)
+    lens = bridge.TransformerBridge.boot_transformers(
+        str(tmp_path), hf_model=model, dtype=torch.float64
+    )
+    ids = torch.tensor([3, 9, 9, 1, 4])
+    expected = distance_terms(fold(ours.attention), ours.embeddings, ids).attention()
+    for tolerance in (1e-10, 1e-5):  # TransformerLens folds in float32 whatever the model's dtype
+        theirs = from_transformer_lens(lens)
+        found = distance_terms(fold(theirs.attention), theirs.embeddings, ids).attention()
+        assert (found - expected).abs().max() < tolerance
+        lens.enable_compatibility_mode(
+            disable_warnings=True, center_writing_weights=False, fold_value_biases=False
+        )
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma"])
+def test_a_bridge_has_its_models_rotation(kind, tmp_path):
+    """As TransformerLens 4 shows a model: no tables, but the module of transformers that turns."""
+    make_rotary(config_of("llama-default")).save_pretrained(tmp_path)
+    ours = load_first_layer(tmp_path)
+    lens = rotary_lens(ours, grouped=True, folded=False)
+    del lens.blocks[0].attn.rotary_cos, lens.blocks[0].attn.rotary_sin
+    inside = make_rotary(config_of("llama-default"))
+    object.__setattr__(inside.rotary_emb, "original_component", inside.rotary_emb)
+    inside.config.model_type = kind
+    lens.original_model = inside
+    if kind == "gemma":
+        with pytest.raises(CheckpointError, match="only llama and gpt_neox are taken"):
+            from_transformer_lens(lens)
+        return
+    theirs, ids = from_transformer_lens(lens), torch.tensor([3, 9, 9, 1, 4])
+    found = [distance_terms(fold(m.attention), m.embeddings, ids) for m in (ours, theirs)]
+    torch.testing.assert_close(*(terms.attention() for terms in found), atol=1e-10, rtol=0)

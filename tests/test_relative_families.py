@@ -89,13 +89,23 @@ def test_every_layout_is_tested():
     assert {case.config.model_type for case in KINDS.values()} == set(LAYOUTS)
 
 
+def rope_of_width(name, d_head):
+    """One of `ROPES`, with a factor for each pair of a head's coordinates where it has a list."""
+    kind = ROPES[name]["rope_parameters"]
+    lists = {key: (some * d_head)[: d_head // 2] for key, some in kind.items() if key in _LISTS}
+    return {**ROPES[name], "rope_parameters": {**kind, **lists}}
+
+
+_LISTS = ("short_factor", "long_factor")
+
+
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     groups=st.sampled_from([(1, 1), (2, 1), (2, 2), (4, 2), (6, 3)]),
     d_head=st.sampled_from([8, 16]),
-    rope=st.sampled_from(sorted(set(ROPES) - {"longrope"})),
+    rope=st.sampled_from(sorted(ROPES)),
     bias=st.booleans(),
     length=st.integers(1, 24),
     seed=st.integers(0, 99),
@@ -104,7 +114,7 @@ def test_grouped_heads_and_rotary_types(tmp_path_factory, groups, d_head, rope, 
     heads, key_heads = groups
     sizes = {
         **_SIZES, "num_attention_heads": heads, "num_key_value_heads": key_heads,
-        "head_dim": d_head, "attention_bias": bias, **ROPES[rope],
+        "head_dim": d_head, "attention_bias": bias, **rope_of_width(rope, d_head),
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
         config = hf.LlamaConfig(**sizes)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from lnattn.errors import CheckpointError, TokenError
+from lnattn.models import position_tables
 from lnattn.relative import (
     RelativeAttention,
     RelativeFirstLayer,
@@ -20,6 +21,8 @@ from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 _QUERIES_AND_KEYS = ("W_Q", "W_K", "b_Q", "b_K")
+#: Families whose bridge in TransformerLens 4 computes from the weights that it shows.
+_BRIDGED = ("llama", "gpt_neox")
 _WEIGHTS = (*_QUERIES_AND_KEYS, "W_V", "W_O", "b_V", "b_O")
 
 
@@ -35,7 +38,7 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
 
     Raises `CheckpointError` for a normalisation or a kind of position that does not fit.
 
-        model = HookedTransformer.from_pretrained("EleutherAI/pythia-160m")
+        model = TransformerBridge.boot_transformers("EleutherAI/pythia-160m")
         first = from_transformer_lens(model)
         terms = lnattn.distance_terms(lnattn.fold(first.attention), first.embeddings, [510, 1711])
     """
@@ -86,7 +89,7 @@ def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
     attention = RelativeAttention(
         **weights,
         **settings,
-        rotation=_rotation(cfg, block.attn),
+        rotation=_rotation(model, block.attn),
         soft_cap=float(cap) if cap > 0 else None,
     )
     return RelativeFirstLayer(TokenEmbeddings(W_E), attention, **about, context=int(cfg.n_ctx))
@@ -106,8 +109,14 @@ def _norm(cfg: Any, block: Any) -> LayerNorm | RMSNorm:
     return LayerNorm(gamma, beta, float(cfg.eps))
 
 
-def _rotation(cfg: Any, attention: Any) -> Rotation:
-    """The tables that TransformerLens keeps for every position of its context, as it keeps them."""
+def _rotation(model: Any, attention: Any) -> Rotation:
+    """The tables that TransformerLens keeps, for every position of its context, as it keeps them.
+
+    A bridge keeps none and lets the model of transformers inside it turn; so its code is asked.
+    """
+    cfg = model.cfg
+    if not hasattr(attention, "rotary_cos"):
+        return _bridged_rotation(model)
     cos, sin = (getattr(attention, f"rotary_{name}").detach().cpu() for name in ("cos", "sin"))
 
     def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
@@ -118,6 +127,18 @@ def _rotation(cfg: Any, attention: Any) -> Rotation:
         return cos[positions.cpu()].to(dtype), sin[positions.cpu()].to(dtype)
 
     return Rotation(tables, interleaved=bool(cfg.rotary_adjacent_pairs))
+
+
+def _bridged_rotation(bridge: Any) -> Rotation:
+    whole = bridge.original_model
+    kind = whole.config.model_type
+    if kind not in _BRIDGED:  # others scale embeddings or gains where the bridge does not show it
+        raise CheckpointError(
+            f"{bridge.cfg.model_name} is a {kind}; of TransformerLens's bridges with rotary "
+            f"positions only {' and '.join(_BRIDGED)} are taken, so load it with load_first_layer."
+        )
+    turning = next(m for name, m in whole.named_modules() if name.endswith("rotary_emb"))
+    return position_tables.rotary(type(turning.original_component), whole.config)
 
 
 def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:

@@ -36,14 +36,7 @@ def main() -> int:
                 "LNATTN_CACHE": str(place / "cache"),
             }
             output = ROOT / "_build" / "rehearsal"
-            command = [
-                sys.executable,
-                "-m",
-                "booksite.publish",
-                "--output",
-                str(output),
-                "--together",
-            ]
+            command = [sys.executable, "-m", "booksite.publish", "--output", str(output)]
             return subprocess.run(command, env=own, check=False).returncode
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 import browser
@@ -128,26 +127,10 @@ def test_gpt2_is_verified_and_frozen_and_stands_at_the_root(press, tmp_path):
     assert "on book-gpt2" in (root / "embedded/notebooks/06-heads.html").read_text()
 
 
-def test_both_editions_can_be_built_at_a_time(press, tmp_path, monkeypatch):
-    build, both = publish.build, threading.Barrier(2, timeout=10)
-
-    def wait_for_the_other(*given):
-        both.wait()  # broken, and so an error, if the other build has not begun
-        return build(*given)
-
-    monkeypatch.setattr(publish, "build", wait_for_the_other)
-    assert publish.publish(tmp_path, together=True) == 0
-    assert (tmp_path / "_build/site/notebooks/06-heads.html").is_file()
-    assert (tmp_path / "_build/site/embedded/notebooks/06-heads.html").is_file()
-
-
-@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("failing", ["gpt2", "book-gpt2"])
-def test_nothing_is_put_together_when_one_edition_fails(
-    press, tmp_path, monkeypatch, failing, together
-):
+def test_nothing_is_put_together_when_one_edition_fails(press, tmp_path, monkeypatch, failing):
     monkeypatch.setattr(publish, "build", lambda root, choice, *_: 3 * (choice.name == failing))
-    assert publish.publish(tmp_path, together=together) == 3
+    assert publish.publish(tmp_path) == 3
     assert not (tmp_path / "_build" / "site").exists()
 
 

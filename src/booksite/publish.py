@@ -15,8 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 
 from booksite.editions import Edition, assemble
@@ -35,41 +33,37 @@ GPT2_SHA256 = "248dfc3911869ec493c76e65bf2fcf7f615828b0254c12b473182f0f81d3a707"
 EMBEDDED_FOLDER = "embedded"
 
 
-def publish(root: Path, output: Path | None = None, together: bool = False) -> int:
+def publish(root: Path, output: Path | None = None) -> int:
     """Build the editions and put them together; returns the exit status (0: published).
 
     output: where GPT-2's edition, its frozen studies and the site go, by default `root/_build`.
-    The embedded edition is built where `make book` builds it. together: build both at a time, which
-    takes two thirds of the time and twice the memory; their lines mix on the terminal.
+    The embedded edition is built where `make book` builds it.
     """
     output = output or root / "_build"
     begun = time.monotonic()
     os.environ.pop("LNATTN_MODEL", None)  # which models are published is not a setting
     choice = default_model()
     say(f"publishing {choice}")
-    embedded = Choice(FALLBACK, "the embedded model")
     note, editions = "", []
     if choice.name == FALLBACK:
         note = (
             f"Every chapter of this copy ran on {FALLBACK}, the small model that comes with the "
             f"book. The edition on GPT-2 could not be made when it was published ({choice.why})."
         )
-        status, folder = build(root, embedded, root), ""
     else:
-        note, folder = unlike_gpt2(), EMBEDDED_FOLDER
+        note = unlike_gpt2()
         if note:
             say(f"lnattn verify {PREFERRED} is left out: {note}")
         elif status := lnattn("verify", PREFERRED):
             say("the weights do not give what the paper's authors printed; nothing is published")
             return status
+        if status := lnattn("freeze", PREFERRED, "--out", str(output / "frozen" / PREFERRED)):
+            return status
+        if status := build(root, choice, output / PREFERRED):
+            return status
         editions.append(Edition("GPT-2", Folders(output / PREFERRED).html))
-        with ThreadPoolExecutor(1) as beside:
-            other = partial(build, root, embedded, root, folder)
-            running = beside.submit(other) if together else None
-            status = lnattn("freeze", PREFERRED, "--out", str(output / "frozen" / PREFERRED))
-            status = status or build(root, choice, output / PREFERRED)
-            status = status or (running.result() if running else other())
-    if status:
+    folder = EMBEDDED_FOLDER if editions else ""
+    if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
         return status
     editions.append(Edition(FALLBACK, Folders(root).html, folder))
     site = assemble(output / "site", editions, note)
@@ -134,11 +128,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Publish the repository that holds this package; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m booksite.publish", description=__doc__)
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="other than _build")
-    parser.add_argument("--together", action="store_true", help="build both editions at a time")
     options = parser.parse_args(arguments)
-    output = options.output and options.output.resolve()
     try:
-        return publish(repository(), output, options.together)
+        return publish(repository(), options.output and options.output.resolve())
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)
         return 2

@@ -84,6 +84,11 @@ pdf: $(STAMP)
 links: $(STAMP)
 	@$(PY) -m booksite.build --links
 
+# A process of tests for each core, so one thread for each process: more wait for one another.
+test: export OMP_NUM_THREADS ?= 1
+test: export OPENBLAS_NUM_THREADS ?= 1
+test: export MKL_NUM_THREADS ?= 1
+test: export NUMBA_NUM_THREADS ?= 1
 test: $(STAMP)
 	@$(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile \
 	  --no-loadscope-reorder --durations 15 --durations-min 3 $(ARGS)

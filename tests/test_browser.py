@@ -100,6 +100,7 @@ def requested(tab) -> list[str]:
 @each_page
 def test_a_page_in_the_browser(page, address, chromium):
     """Everything is looked at in one visit, and reported together: visits are what takes time."""
+    # CI looks at both editions; a page whose article is the same in both was checked in the other.
     if seen_before(page):
         pytest.skip(f"the same in {SEEN}, which was looked at before")
     tab = chromium.open(360, 740)

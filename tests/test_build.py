@@ -14,7 +14,7 @@ import pytest
 import yaml
 from huggingface_hub import constants
 
-from booksite import build, inputs, settings
+from booksite import build, execute, inputs, settings
 from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
@@ -377,6 +377,41 @@ def test_two_chapters_run_at_a_time_and_one_that_measures_time_alone(book, monke
     said = capfd.readouterr().out
     assert re.findall(r"\[book\] (\d of \d): (\S+),", said) == [("1 of 1", "b")]
     assert "Executed notebook in" not in said
+
+
+def test_chapters_at_a_time_share_the_cores(book, monkeypatch, capfd):
+    monkeypatch.setattr(os, "cpu_count", lambda: 6)
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")  # the user's choice stays
+    for name in set(execute.THREADS) - {"OMP_NUM_THREADS"}:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(execute, "run_missing", lambda *_: 0)
+    with monkeypatch.context() as inside:
+        inside.setattr(os, "environ", dict(os.environ))
+        assert execute.main(["--cache", str(book), "--jobs", "2", "a.md"]) == 0
+        found = {name: os.environ[name] for name in execute.THREADS}
+    assert found == dict.fromkeys(execute.THREADS, "3") | {"OMP_NUM_THREADS": "5"}
+
+
+@pytest.mark.parametrize(("name", "expected"), [("book-gpt2", 2), ("minilm", 2)])
+def test_two_chapters_at_a_time_are_for_small_models(monkeypatch, name, expected):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    assert build.chapters_at_a_time(Choice(name, "asked for")) == expected
+    monkeypatch.setattr(build, "SMALL", 1_000_000)
+    assert build.chapters_at_a_time(Choice(name, "asked for")) == 1
+    monkeypatch.setattr(build, "SMALL", 100_000_000)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
+    assert build.chapters_at_a_time(Choice(name, "asked for")) == 1
+
+
+def test_the_book_is_refused_to_a_model_whose_scores_have_four_terms(book, monkeypatch, capsys):
+    monkeypatch.setenv("LNATTN_MODEL", "book-llama")
+    write_chapters(book, heads="print('never')")
+    for arguments in ([], ["--chapter", "heads"]):
+        assert build.main(["--root", str(book), *arguments]) == 2
+        said = capsys.readouterr().err
+        assert said.count("\n") == 1
+        assert "six terms, and book-llama has rotary" in said
+    assert not (book / "_build" / "html").exists()
 
 
 def test_of_two_chapters_the_one_that_fails_ends_the_build(book, monkeypatch, capfd):

@@ -22,15 +22,18 @@ from booksite.inputs import execution_digest, site_digest
 from booksite.settings import Folders, addresses, environment, write_config
 from booksite.terminal import progress_shown, say
 from lnattn.claims.ledger import as_entry, write_entry
-from lnattn.errors import LnattnError, ResultError
+from lnattn.errors import CheckpointError, LnattnError, ResultError
 from lnattn.kept import forget
 from lnattn.models.checkpoints import open_checkpoint
-from lnattn.models.choice import FALLBACK, Choice, default_model
+from lnattn.models.choice import Choice, default_model
+from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import repository
 from lnattn.storage import read_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3
+#: Numbers in the table of embeddings up to which two chapters' memory is no matter (GPT-2: 39e6).
+SMALL = 12_000_000
 _EXECUTE = (sys.executable, "-m", "booksite.execute")
 
 
@@ -85,10 +88,15 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
 def prepared() -> Choice:
     """The model of the chapters, fetched if it must be, and opened: they read local files only.
 
-    Raises `CheckpointError` where a model that the user named cannot be had.
+    Raises `CheckpointError` where a model that the user named cannot be had, or has no six terms.
     """
     choice = default_model()
-    open_checkpoint(choice.name)
+    if isinstance(open_checkpoint(choice.name).family, RelativeFamily):
+        raise CheckpointError(
+            f"the chapters split scores into six terms, and {choice.name} has rotary or relative "
+            "positions, whose scores have four; take another MODEL, such as book-gpt2. Chapter 13 "
+            "shows such models beside it, and examples/your_rotary_model.ipynb reads yours."
+        )
     return choice
 
 
@@ -115,11 +123,13 @@ def chapters(root: Path) -> list[Path]:
 
 
 def chapters_at_a_time(choice: Choice) -> int:
-    """How many kernels: two on the small model that comes with the book, where there are two cores.
+    """How many kernels: two on a small model, where there are two cores.
 
     On a model of GPT-2's size a chapter alone takes up to 3 GB of memory and keeps the cores busy.
     """
-    return min(2, os.cpu_count() or 1) if choice.name == FALLBACK else 1
+    family = open_checkpoint(choice.name).family
+    small = family.config["vocab_size"] * family.d_model <= SMALL
+    return min(2, os.cpu_count() or 1) if small else 1
 
 
 def find_chapter(root: Path, name: str) -> Path:

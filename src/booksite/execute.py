@@ -5,9 +5,10 @@ go into the build's cache under the same key. So the next build shows this run a
 it.
 
 Chapters are independent of one another, and a kernel alone seldom keeps two cores busy, so several
-run at a time. Each goes into the cache as soon as it is done: a run that is cut loses those that
-were under way. A chapter that measures times (a cell has the tag `timed`) is left to the build,
-which runs it alone.
+run at a time, each on its share of the cores: where two use both with all their libraries' threads,
+these wait for one another, and the whole takes twice as long. Each goes into the cache as soon as
+it is done: a run that is cut loses those that were under way. A chapter that measures times (a cell
+has the tag `timed`) is left to the build, which runs it alone.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -33,6 +35,8 @@ from lnattn.storage import write_atomically
 
 #: Seconds that a chapter may take: as in `_config.yml`.
 TIMEOUT = 3600
+#: How the libraries are told before they start how many threads to use.
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
 
 
 def read(chapter: Path) -> Any:
@@ -94,6 +98,13 @@ def run_missing(chapters: Sequence[Path], cache_folder: Path, jobs: int) -> int:
     return 0
 
 
+def share_cores(jobs: int) -> None:
+    """Give each of so many kernels its part of the cores; what the user has set stays."""
+    each = max(1, (os.cpu_count() or 1) // jobs)
+    for name in THREADS:
+        os.environ.setdefault(name, str(each))
+
+
 def _timed(chapter: Path) -> bool:
     return any("timed" in cell.metadata.get("tags", ()) for cell in read(chapter).cells)
 
@@ -129,6 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.target:
         (chapter,) = options.chapters
         return run(chapter, options.cache, options.target)
+    share_cores(options.jobs)
     return run_missing(options.chapters, options.cache, options.jobs)
 
 

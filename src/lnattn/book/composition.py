@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from lnattn.models.checkpoints import load_attention_layers, load_first_layer
-from lnattn.models.choice import Choice
+from lnattn.models.choice import PREFERRED, Choice
+from lnattn.models.hub import PINNED
+from lnattn.paths import data_folder
 from lnattn.storage import sha256_of_file
 from lnattn.studies.composition import CompositionStudy, study_composition
 
@@ -27,3 +29,12 @@ def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
     }
     source["file_sha256"] = sums or "not a local folder"
     return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
+
+
+def study_of_gpt2(live: CompositionStudy) -> tuple[CompositionStudy, str]:
+    """GPT-2 small's study, and where its scores are from: the live one if it is that, or frozen."""
+    ours = live.record.get("source") == f"hub model {PINNED[PREFERRED].repo}"
+    if ours and live.raw.of("K").shape[:2] == (12, 12):
+        return live, "here, from the weights of this page's model"
+    frozen = CompositionStudy.read(data_folder() / "results" / PREFERRED)
+    return frozen, "earlier, from its attention weights, and frozen with the checksum of the file"

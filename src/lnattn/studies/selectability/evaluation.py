@@ -147,17 +147,8 @@ def freeze_evaluation(
             "held_out_loss": np.array([entry["held_out_loss"] for entry in log]),
         }
         training = {key: record[key] for key in ("arm", "plan", "tokens_seen", "corpus")}
-        write_result(
-            out,
-            name,
-            arrays,
-            provenance(
-                **facts,
-                **training,
-                certificates=found.certificates,
-                by_linear_program=found.by_program,
-            ),
-        )
+        counted = {"certificates": found.certificates, "by_linear_program": found.by_program}
+        write_result(out, name, arrays, provenance(**facts, **training, **counted))
         if progress:
             shares = found.exact[:, KEYS].mean(axis=-1).round(3).tolist()
             say(f"{name}: unselectable keys by layer {shares}")

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
+from scipy.stats import spearmanr
 from test_distance import random_relative
 
 from lnattn import FirstLayer, fold
 from lnattn.attention.distance import DISTANCE_TERMS
-from lnattn.book import freezing, rotary, verifying
+from lnattn.book import by_distance, freezing, rotary, verifying
 from lnattn.book.figures import rotary as figures
 from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.claims import distance
@@ -23,6 +24,7 @@ from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import write_result
 from lnattn.studies.affinity.vectors import ranks, token_vectors
+from lnattn.studies.position.distance import distance_bias, self_assertion
 from lnattn.text.counts import Counts
 
 mpl.use("Agg")
@@ -66,10 +68,12 @@ def test_d3_d4_heads_by_distance():
     none = distance.d3(np.array([1.9, 1]) * even, 3 * null, model="any")
     assert none.verdict == FAILS
     assert none.values == {"most": 1.9 * even, "least": even, "null": 2}
-    assert distance.d4(np.array([0.2, 0.49]), model="any").verdict == HOLDS
-    assert distance.d4(np.array([0.2, 0.5]), model="any").verdict == HOLDS_IN_PART
-    few = distance.d4(np.array([0.7, 0.5]), model="any")
-    assert (few.verdict, few.values) == (FAILS, {"least": 0.5, "most": 0.7})
+    none = np.full((20, 2), 0.9)
+    assert distance.d4(np.array([0.2, 0.49]), none, model="any").verdict == HOLDS
+    assert distance.d4(np.array([0.2, 0.5]), none, model="any").verdict == HOLDS_IN_PART
+    few = distance.d4(np.array([0.7, 0.5]), none, model="any")
+    assert (few.verdict, few.values) == (FAILS, {"least": 0.5, "most": 0.7, "null": 20})
+    assert few.note == ""
 
 
 def test_d5_d6_d7():
@@ -82,12 +86,36 @@ def test_d5_d6_d7():
         unlike = distance.d5(np.array(row), ["steps (2 and 9)"], model="twins")
         assert (unlike.verdict, "steps (2 and 9)" in unlike.note) == (UNDECIDED, True)
     means = np.array([0.3, 0.1, 0.2, 0.4])
-    assert distance.d6(means, DISTANCE_TERMS, model="any").verdict == HOLDS
-    assert distance.d6(means[::-1].copy(), DISTANCE_TERMS, model="any").verdict == FAILS
-    assert distance.d7(np.array([0.4, -0.3, 0]), model="any").verdict == HOLDS
-    one = distance.d7(np.array([0.4, -0.2, 0]), model="any")
-    assert (one.verdict, one.values) == (HOLDS_IN_PART, {"heads": 1, "least": -0.2, "most": 0.4})
-    assert distance.d7(np.array([0.2, 0, 0]), model="any").verdict == FAILS
+    null = np.tile(means[::-1], (20, 1))
+    assert distance.d6(means, DISTANCE_TERMS, null, model="any").verdict == HOLDS
+    assert distance.d6(means[::-1].copy(), DISTANCE_TERMS, null, model="any").verdict == FAILS
+    weak = np.zeros((20, 3))
+    assert distance.d7(np.array([0.4, -0.3, 0]), weak, model="any").verdict == HOLDS
+    one = distance.d7(np.array([0.4, -0.2, 0]), weak, model="any")
+    found = {"heads": 1, "least": -0.2, "most": 0.4, "null": 0}
+    assert (one.verdict, one.values) == (HOLDS_IN_PART, found)
+    assert distance.d7(np.array([0.2, 0, 0]), weak, model="any").verdict == FAILS
+
+
+@pytest.mark.parametrize("passing", [1, 2])
+def test_heads_that_learned_nothing_stand_beside_the_verdict(passing):
+    """One deal of twenty may get as far; two are more than 5 %, and limit what is said."""
+    share, rho = np.full((20, 2), 0.6), np.zeros((20, 3))
+    means = np.tile([0.3, 0.4, 0.2, 0.1], (20, 1))
+    share[:passing] = 0.1
+    rho[:passing, 0] = -0.5  # one head, as in the model: as far as 'in part'
+    rho[passing:, 1] = 0.29
+    means[:passing, 1] = 0.0
+    share[19, 0] = 0.1  # one head of two: not as far as the model
+    for found in (
+        distance.d4(np.array([0.2, 0.3]), share, model="any"),
+        distance.d6(np.array([0.3, 0.1, 0.2, 0.4]), DISTANCE_TERMS, means, model="any"),
+        distance.d7(np.array([0.4, 0, 0]), rho, model="any"),
+    ):
+        assert found.values["null"] == passing
+        assert f"as far in {passing} of 20" in found.words
+        assert (found.note != "") == (passing == 2)
+        assert "more than 5% of the deals" in found.rule
 
 
 class TwoWords:
@@ -102,8 +130,16 @@ class TwoWords:
         return self.known
 
 
+@pytest.fixture(scope="module", autouse=True)
+def deals():
+    """Four deals of the heads in place of twenty."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(by_distance, "DEALS", 4)
+        yield 4
+
+
 @pytest.fixture(scope="module")
-def everything():
+def everything(deals):
     layer, _ = random_relative(40)
     generator = torch.Generator().manual_seed(1)
     rows = torch.randn(WORDS, layer.d_model, generator=generator, dtype=torch.float64)
@@ -112,6 +148,27 @@ def everything():
     counts = {skip: Counts.from_documents([stream], WORDS, skip=skip) for skip in (1, 2, 3)}
     texts = [stream[:30].tolist(), stream[30:70].tolist()]
     return model, counts, rotary_study(model, counts, texts, queries=20)
+
+
+def test_nulls_keep_the_embeddings_and_deal_the_heads_anew(everything):
+    model, counts, study = everything
+    unigrams = counts[1].unigrams
+    assert study.null_share.shape == study.null_rho.shape == (4, study.n_heads)
+    assert study.null_divergence.shape == (study.record["deals"], 4)
+    for deal, null in enumerate(by_distance.heads_dealt_anew(model)):
+        assert torch.equal(null.embeddings.W_E, model.embeddings.W_E)
+        assert torch.equal(null.attention.ln.gamma, model.attention.ln.gamma)
+        for name in ("W_Q", "W_K", "b_Q", "b_K"):
+            ours, theirs = getattr(model.attention, name), getattr(null.attention, name)
+            assert not torch.equal(ours, theirs)
+            assert torch.equal(ours.flatten().sort()[0], theirs.flatten().sort()[0])
+        folded = fold(null.attention)
+        bias = distance_bias(folded, null.embeddings, unigrams, range(256))
+        np.testing.assert_allclose(study.null_share[deal], bias.share[3])
+        asserted = self_assertion(folded, null.embeddings, unigrams, 1, min_count=10)
+        rho = [spearmanr(row, asserted.counts).statistic for row in asserted.asserted]
+        np.testing.assert_allclose(study.null_rho[deal], rho, atol=1e-12)
+    assert len(np.unique(study.null_divergence, axis=0)) == 4
 
 
 def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, capsys):
@@ -146,13 +203,34 @@ def test_counts_that_do_not_fit_are_one_sentence(everything, tmp_path, monkeypat
     files = [str(counts[skip].save(tmp_path / f"{skip}.npz")) for skip in (2, 1, 3)]
     study = ["freeze", "tiny", "--out", str(tmp_path / "out"), "--only"]
     for more, words in (
-        (["rotary"], "make them with `lnattn count --skip`"),
         (["rotary", "--counts", *files], "no counts of pairs 1 apart"),
         (["position"], "positions are not added to its input"),
     ):
         assert main([*study, *more]) == 1
         assert words in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_without_counts_the_shipped_texts_are_counted(everything, tmp_path, monkeypatch):
+    model, _, _ = everything
+    for module in (freezing, verifying):
+        monkeypatch.setattr(module, "load_first_layer", lambda name: model)
+    texts = np.random.default_rng(1).integers(0, WORDS, (9, 60)).tolist()
+    monkeypatch.setattr(freezing, "sample_tokens", lambda model: texts)
+    out = tmp_path / "any" / "tiny"
+    assert main(["freeze", "tiny", "--out", str(out)]) == 0
+    study = RotaryStudy.read(out)
+    assert study.record["tokens_counted"] == 540
+    assert study.record["counts"] == "the sample documents"
+    assert study.record["command"] == "lnattn freeze MODEL --as tiny --only rotary"
+    counts = {
+        skip: Counts.from_documents([np.array(one) for one in texts], WORDS, skip=skip)
+        for skip in (1, 2, 3)
+    }
+    np.testing.assert_array_equal(study.own, rotary_study(model, counts, texts).own)
+    (compared,) = verifying.verify("tiny", out)
+    assert compared.agrees
+    assert not compared.not_compared
 
 
 def test_a_study_is_frozen_and_read(everything, tmp_path):

@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lnattn.attention.folding import fold
 from lnattn.book.affinity import affinity_computed, affinity_study
 from lnattn.book.composition import study_checkpoint
@@ -122,15 +124,35 @@ def _selectable_layers(model: str, folder: Path) -> Path:
 
 
 def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
-    """files: counts of pairs 1, 2, … apart, as `lnattn count --skip` writes them."""
-    if len(files) != len(RotaryStudy.COUNTED):
-        raise ResultError(
-            "the study of a rotary model needs counts of pairs that stand 1, 2 and 3 tokens apart; "
-            "make them with `lnattn count --skip` and name them in this order with --counts."
-        )
+    """files: counts of pairs 1, 2 and 3 apart, as `lnattn count --skip` writes them.
+
+    Without any, the sample that ships with the book is counted: little text, and the record says
+    how much.
+    """
     first = load_first_layer(model)
     if not isinstance(first, RelativeFirstLayer):
         raise ResultError(f"{first.name} adds its positions to its input; it has no such study.")
+    sample = sample_tokens(first)
+    source = {
+        "revision": first.provenance.get("revision"),
+        "metadata": first.provenance.get("metadata"),
+        "sample_sha256": sha256_of_file(sample_file()),
+    }
+    if files:
+        counts = _counts_apart(first, files)
+        source["counts"] = [one.record for one in counts.values()]
+        source["counts_sha256"] = [sha256_of_file(path) for path in files]
+    else:
+        texts, vocab = [np.asarray(ids) for ids in sample], first.embeddings.vocab_size
+        counts = {
+            apart: Counts.from_documents(texts, vocab, skip=apart) for apart in RotaryStudy.COUNTED
+        }
+        source["counts"] = "the sample documents"
+    return rotary_study(first, counts, sample, source=source).write(folder)
+
+
+def _counts_apart(first: FirstLayer, files: Sequence[Path | str]) -> dict[int, Counts]:
+    """The counts in files, by how far their pairs stand apart; refuses those of another model."""
     counts = {apart: Counts.load(path) for apart, path in enumerate(files, start=1)}
     for apart, one in counts.items():
         if one.vocab_size != first.embeddings.vocab_size or one.record.get("skip", 1) != apart:
@@ -138,14 +160,7 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
                 f"{files[apart - 1]} holds no counts of pairs {apart} apart in the tokens of "
                 f"{first.name}; name the files of skip 1, 2 and 3 in this order."
             )
-    source = {
-        "revision": first.provenance.get("revision"),
-        "metadata": first.provenance.get("metadata"),
-        "counts": [one.record for one in counts.values()],
-        "counts_sha256": [sha256_of_file(path) for path in files],
-        "sample_sha256": sha256_of_file(sample_file()),
-    }
-    return rotary_study(first, counts, sample_tokens(first), source=source).write(folder)
+    return counts
 
 
 def _facts(begun: float) -> dict[str, Any]:
@@ -240,8 +255,8 @@ def freeze(
 
     only: some studies, each of which must succeed; by default all but the long ones, and one that
     this model does not support (a partial checkpoint has no tokens) is passed over, with the
-    reason. counts: files
-    of pairs 1, 2 and 3 tokens apart, for the study of a rotary model.
+    reason. counts: files of pairs 1, 2 and 3 tokens apart, for the study of a rotary model;
+    without them it counts the sample that ships with the book.
     Raises `ResultError` for an unknown study, and what the loaders raise for a bad model.
     """
     # A model that cannot be read is an error, and no reason to pass over.

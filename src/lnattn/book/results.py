@@ -32,7 +32,7 @@ class Kind:
     files: their records, a pattern below data/results; read: reads one by its folder and name, and
     raises `ResultError` where it is damaged or another one; command: what makes it again, where
     {folder} and {name} stand for those of the record, {run} for its name without what kind it is,
-    and words in capitals for files that its record tells more of.
+    {counts} for its files of counts, and words in capitals for files that its record tells more of.
     """
 
     files: str
@@ -78,7 +78,7 @@ KINDS = (
     Kind(
         "*/rotary.json",
         RotaryStudy.read,
-        "lnattn freeze MODEL --as {folder} --only rotary --counts COUNTS COUNTS_2 COUNTS_3",
+        "lnattn freeze MODEL --as {folder} --only rotary{counts}",
     ),
     _looks("over-training", "RUN"),
     _looks("small-models", "RUN --grid RUNS"),
@@ -108,7 +108,9 @@ def kind_of(path: Path) -> Kind:
 def command_of(path: Path) -> str:
     """The command that makes a frozen result again."""
     named = {"folder": path.parent.name, "name": path.stem, "run": path.stem.removeprefix("lm-")}
-    return kind_of(path).command.format(**named)
+    with_files = path.match("*/rotary.json") and "counts_sha256" in read_json(path)
+    counts = " --counts COUNTS COUNTS_2 COUNTS_3" if with_files else ""
+    return kind_of(path).command.format(**named, counts=counts)
 
 
 def name_command(path: Path) -> Path:

@@ -15,9 +15,9 @@ from jaxtyping import Float, Int
 from lnattn.attention.distance import DISTANCE_TERMS
 from lnattn.attention.folding import fold
 from lnattn.attention.relative import mean_vectors
+from lnattn.book.by_distance import CONTEXT, ByDistance, by_distance, heads_dealt_anew
 from lnattn.book.small_models import by_position, later_half
 from lnattn.book.trained_model import tokens_seen
-from lnattn.claims.survey import dealt_anew
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import Result, provenance
@@ -32,13 +32,11 @@ from lnattn.studies.affinity.distances import (
 from lnattn.studies.affinity.table1 import token_of
 from lnattn.studies.affinity.vectors import TokenVectors, ranks, token_vectors
 from lnattn.studies.contribution.study import contributions
-from lnattn.studies.position.distance import distance_bias, self_assertion
+from lnattn.studies.position.distance import self_assertion
 from lnattn.studies.position.sigma import inverse_sigma_bands
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
-#: The distances that curves go over, and the longest text.
-CONTEXT = 256
 #: Query tokens whose AUROC is taken; curves of pairs go to this distance.
 _QUERIES, _FAR = 2000, 33
 
@@ -53,14 +51,13 @@ NAMES = (
 
 
 @dataclass(frozen=True, eq=False)
-class RotaryStudy(Result):
+class RotaryStudy(ByDistance, Result):
     """Chapter 13's numbers of one model. Made by `rotary_study`.
 
-    queries, own, wrong: as in `DistanceGrid`, turns and pairs 1, 2 and 3 apart; curve, null_curve:
-    [head distance], the term d divided by the scale, in the model and with its weights dealt anew;
-    share: [term head], of the variance of scores; spread: [head], their standard deviation,
-    divided by the scale; rho, asserted_low, asserted_high: [head], Spearman of what keys assert
-    with their counts, and its interval; divergence: [term head], mean nats; pairs: [pair 2], words
+    queries, own, wrong: as in `DistanceGrid`, turns and pairs 1, 2 and 3 apart; rho, asserted_low,
+    asserted_high: [head], Spearman of what keys assert with their counts, and its interval;
+    divergence: [term head], mean nats; null_rho: [deal head] and null_divergence: [deal term], the
+    mean over heads: the same for heads dealt anew; pairs: [pair 2], words
     of known names; pair_curves: [pair head distance], T^ee of the second word for the first as
     key, divided by the scale; pair_ranks, chance_ranks: [pair head], one token apart, of the pair
     and of a wrong query.
@@ -73,14 +70,12 @@ class RotaryStudy(Result):
     queries: np.ndarray
     own: np.ndarray
     wrong: np.ndarray
-    curve: Float[np.ndarray, "head distance"]
-    null_curve: Float[np.ndarray, "head distance"]
-    share: Float[np.ndarray, "term head"]
-    spread: Float[np.ndarray, "head"]
     rho: Float[np.ndarray, "head"]
     asserted_low: Float[np.ndarray, "head"]
     asserted_high: Float[np.ndarray, "head"]
     divergence: Float[np.ndarray, "term head"]
+    null_rho: Float[np.ndarray, "deal head"]
+    null_divergence: Float[np.ndarray, "deal term"]
     pairs: np.ndarray
     pair_curves: np.ndarray
     pair_ranks: np.ndarray
@@ -88,18 +83,9 @@ class RotaryStudy(Result):
     record: Mapping[str, Any]
 
     @property
-    def n_heads(self) -> int:
-        return len(self.curve)
-
-    @property
     def grid(self) -> DistanceGrid:
         """The AUROCs by turn and distance."""
         return DistanceGrid(self.COUNTED, self.COUNTED, self.queries, self.own, self.wrong)
-
-    def near_share(self, near: int, null: bool = False) -> Float[np.ndarray, "head"]:
-        """Attention by the last term alone on the nearest keys, over all distances."""
-        curve = self.null_curve if null else self.curve
-        return torch.from_numpy(curve).softmax(dim=-1)[:, :near].sum(dim=-1).numpy()
 
 
 def rotary_study(
@@ -128,13 +114,8 @@ def rotary_study(
     grid = distance_grid(
         turned, {d: Neighbours.before(one.bigrams) for d, one in counts.items()}, seed
     )
-    alone = distance_bias(folded, embeddings, unigrams, range(CONTEXT))
-    null = dealt_anew(model, seed)
-    null_alone = distance_bias(fold(null.attention), null.embeddings, unigrams, range(CONTEXT))
-    asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10)
-    moved = contributions(
-        folded, embeddings, documents, constants=means, context=CONTEXT, workers=1
-    )
+    asserted, moved = _asserted_and_moved(model, unigrams, documents)
+    dealt = [_asserted_and_moved(one, unigrams, documents) for one in heads_dealt_anew(model, seed)]
     words, ids = _known_pairs(model)
     asked_of, looked_for = zip(*ids, strict=True)
     of_pairs = vectors_at_distance(folded, embeddings, 1, means, asked_of)
@@ -142,14 +123,13 @@ def rotary_study(
         queries=grid.queries,
         own=grid.own.astype(np.float32),
         wrong=grid.wrong.astype(np.float32),
-        curve=alone.curve / alone.scale,
-        null_curve=null_alone.curve / null_alone.scale,
-        share=alone.share,
-        spread=np.sqrt(alone.variance.sum(axis=0)) / alone.scale,
-        rho=np.array([one.rho for one in asserted.correlations]),
-        asserted_low=np.array([one.low for one in asserted.correlations]),
-        asserted_high=np.array([one.high for one in asserted.correlations]),
-        divergence=moved.grand_mean()[:, :-1],
+        **vars(by_distance(model, unigrams, seed=seed)),
+        rho=asserted[0],
+        asserted_low=asserted[1],
+        asserted_high=asserted[2],
+        divergence=moved,
+        null_rho=np.stack([rho for (rho, _, _), _ in dealt]),
+        null_divergence=np.stack([one.mean(axis=1) for _, one in dealt]),
         pairs=np.array(words),
         pair_curves=(
             curve_over_distance(folded, embeddings, ids, range(_FAR), means) / folded.scale
@@ -166,11 +146,26 @@ def rotary_study(
             pairs_sha256=counts[1].sha256,
             texts=len(documents),
             context=CONTEXT,
+            deals=len(dealt),
             seed=seed,
             seconds=round(time.perf_counter() - begun, 1),
             **(source or {}),
         ),
     )
+
+
+def _asserted_and_moved(
+    model: RelativeFirstLayer, unigrams: np.ndarray, documents: Sequence[Sequence[int]]
+) -> tuple[Float[np.ndarray, "3 head"], Float[np.ndarray, "term head"]]:
+    """Spearman of what keys assert with their counts (rho, low, high), and mean divergences."""
+    folded, embeddings = fold(model.attention), model.embeddings
+    means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
+    asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10)
+    moved = contributions(
+        folded, embeddings, documents, constants=means, context=CONTEXT, workers=1
+    )
+    of_heads = [(one.rho, one.low, one.high) for one in asserted.correlations]
+    return np.array(of_heads).T, moved.grand_mean()[:, :-1]
 
 
 def _known_pairs(

@@ -6,7 +6,8 @@ were written.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Float
@@ -23,6 +24,14 @@ from lnattn.claims.verdicts import (
     heads_where,
     of_heads,
     rule,
+)
+
+#: How far a verdict can go, best first.
+_ORDER = (HOLDS, HOLDS_IN_PART, FAILS)
+#: What the rules with a null say of it.
+_NULL = (
+    " Null: heads dealt anew over the same embeddings; if more than {chance:.0%} of the deals get "
+    "as far, a note says so."
 )
 
 
@@ -86,16 +95,23 @@ def d3(case: Case, share: Float[np.ndarray, "head"], null: Float[np.ndarray, "he
 @rule(
     "Shares in the variance of a score, tokens drawn by their counts, over {context} distances. "
     "Holds if distance alone has less than {share:.0%} of it in every head; in part if in some; "
-    "else fails."
+    "else fails." + _NULL
 )
-def d4(case: Case, share: Float[np.ndarray, "head"]) -> Outcome:
-    """D4, tokens outweigh distance. share: of the term `d`."""
+def d4(
+    case: Case, share: Float[np.ndarray, "head"], null: Float[np.ndarray, "deal head"]
+) -> Outcome:
+    """D4, tokens outweigh distance. share, null: of the term `d`, in a model and in deals."""
     verdict, words = of_heads(share < case.share)
-    return Outcome(
-        verdict,
-        f"{words}; from {share.min():.1%} to {share.max():.1%}",
-        {"least": share.min(), "most": share.max()},
-        short=f"{np.median(share):.0%}",
+    dealt = [of_heads(deal < case.share)[0] for deal in null]
+    return _beside_chance(
+        case,
+        Outcome(
+            verdict,
+            f"{words}; from {share.min():.1%} to {share.max():.1%}",
+            {"least": share.min(), "most": share.max()},
+            short=f"{np.median(share):.0%}",
+        ),
+        dealt,
     )
 
 
@@ -119,27 +135,54 @@ def d5(case: Case, difference: Float[np.ndarray, "3"], unlike: Sequence[str]) ->
 
 @rule(
     "Mean divergence of attention when a term is removed, over texts and heads. Holds if `ed` has "
-    "the smallest of the four; else fails."
+    "the smallest of the four; else fails." + _NULL
 )
-def d6(case: Case, means: Float[np.ndarray, "4"], names: Sequence[str]) -> Outcome:
-    """D6, a query's wish for a distance matters least. means: nats, by the terms' names."""
+def d6(
+    case: Case,
+    means: Float[np.ndarray, "4"],
+    names: Sequence[str],
+    null: Float[np.ndarray, "deal 4"],
+) -> Outcome:
+    """D6, a query's wish for a distance matters least. means, null: nats, by the terms' names."""
     order = [names[i] for i in np.argsort(-means)]
     shown = ", ".join(f"{name} {means[list(names).index(name)]:.3f}" for name in order)
     found = dict(zip(names, means, strict=True))
-    return Outcome(HOLDS if order[-1] == "ed" else FAILS, f"nats: {shown}", found)
+    verdict, *dealt = (
+        HOLDS if names[int(one.argmin())] == "ed" else FAILS for one in (means, *null)
+    )
+    return _beside_chance(case, Outcome(verdict, f"nats: {shown}", found), dealt)
 
 
 @rule(
     "Spearman of what a key asserts one token before its query with its token's count. Holds if "
-    "it is {rho} or more in size in {heads} heads or more; in part if in one; else fails."
+    "it is {rho} or more in size in {heads} heads or more; in part if in one; else fails." + _NULL
 )
-def d7(case: Case, rho: Float[np.ndarray, "head"]) -> Outcome:
-    """D7, self-assertion goes with frequency. rho: Spearman of each head."""
+def d7(case: Case, rho: Float[np.ndarray, "head"], null: Float[np.ndarray, "deal head"]) -> Outcome:
+    """D7, self-assertion goes with frequency. rho, null: Spearman of each head."""
     strong = np.abs(rho) >= case.rho
-    count = int(strong.sum())
-    return Outcome(
-        HOLDS if count >= case.heads else HOLDS_IN_PART if count else FAILS,
-        f"{count} of {len(rho)} heads ({heads_where(strong)}), from {rho.min():+.2f} to "
-        f"{rho.max():+.2f}",
-        {"heads": count, "least": rho.min(), "most": rho.max()},
+    counts = [int((np.abs(one) >= case.rho).sum()) for one in (rho, *null)]
+    verdict, *dealt = (
+        HOLDS if count >= case.heads else HOLDS_IN_PART if count else FAILS for count in counts
+    )
+    return _beside_chance(
+        case,
+        Outcome(
+            verdict,
+            f"{counts[0]} of {len(rho)} heads ({heads_where(strong)}), from {rho.min():+.2f} to "
+            f"{rho.max():+.2f}",
+            {"heads": counts[0], "least": rho.min(), "most": rho.max()},
+        ),
+        dealt,
+    )
+
+
+def _beside_chance(case: Case, found: Outcome, dealt: Iterable[str]) -> Outcome:
+    """The outcome with how many deals of the heads get as far, by their verdicts."""
+    far = [_ORDER.index(verdict) <= _ORDER.index(found.verdict) for verdict in dealt]
+    often = found.verdict != FAILS and sum(far) > case.chance * len(far)
+    return replace(
+        found,
+        words=f"{found.words}; heads dealt anew get as far in {sum(far)} of {len(far)}",
+        values={**found.values, "null": sum(far)},
+        note="heads that learned nothing do as well" if often else "",
     )

@@ -156,10 +156,11 @@ def survey(seen: Evidence) -> dict[str, Verdict]:
     }
 
 
-def dealt_anew(model: M, seed: int) -> M:
+def dealt_anew(model: M, seed: int, *, heads_only: bool = False) -> M:
     """The null: the entries of every tensor of a model, in random order.
 
     All distributions of values stay as training left them; which number stands where is chance.
+    heads_only: leave the embeddings, and the norm that heads read them through, as they are.
     """
     generator = torch.Generator().manual_seed(seed)
 
@@ -170,9 +171,11 @@ def dealt_anew(model: M, seed: int) -> M:
         tensors = {k: deal(v) for k, v in vars(owner).items() if isinstance(v, Tensor)}
         return replace(owner, **tensors)
 
-    norm = model.attention.ln
-    attention = replace(all_of(model.attention), ln=norm if norm is None else all_of(norm))
+    norm, attention = model.attention.ln, all_of(model.attention)
     about = {**model.provenance, "name": f"{model.name}, dealt anew", "null_seed": seed}
+    if heads_only:
+        return replace(model, attention=attention, provenance=about)
+    attention = replace(attention, ln=norm if norm is None else all_of(norm))
     return replace(
         model, embeddings=all_of(model.embeddings), attention=attention, provenance=about
     )

@@ -18,6 +18,7 @@ EXAMPLES = """examples:
   lnattn freeze path/to/weights --as gpt2 --only position composition
   lnattn freeze book-gpt2 --json
   lnattn freeze book-gpt2 --only selectability-layers ablation    long: only if they are named
+  lnattn freeze smollm2-135m                    rotary: with counts of the shipped texts, or:
   lnattn freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
 """
 
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FILE",
         help="counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose "
-        "positions are rotary or relative",
+        "positions are rotary or relative (default: count the few texts that ship with the book)",
     )
     add_forms(parser, json="{study: file or null} as JSON", csv="study, file and reason as CSV")
 

@@ -30,8 +30,8 @@ from lnattn.claims.verdicts import (
 _ORDER = (HOLDS, HOLDS_IN_PART, FAILS)
 #: What the rules with a null say of it.
 _NULL = (
-    " Null: heads dealt anew over the same embeddings; if more than {chance:.0%} of the deals get "
-    "as far, a note says so."
+    " Null: heads dealt anew over the same embeddings; a note says how many deals get as far, and "
+    "whether these are more than {chance:.0%} of them."
 )
 
 
@@ -177,12 +177,10 @@ def d7(case: Case, rho: Float[np.ndarray, "head"], null: Float[np.ndarray, "deal
 
 
 def _beside_chance(case: Case, found: Outcome, dealt: Iterable[str]) -> Outcome:
-    """The outcome with how many deals of the heads get as far, by their verdicts."""
+    """The outcome, with a note on how many deals of the heads get as far; all get to a failure."""
+    if found.verdict == FAILS:
+        return found
     far = [_ORDER.index(verdict) <= _ORDER.index(found.verdict) for verdict in dealt]
-    often = found.verdict != FAILS and sum(far) > case.chance * len(far)
-    return replace(
-        found,
-        words=f"{found.words}; heads dealt anew get as far in {sum(far)} of {len(far)}",
-        values={**found.values, "null": sum(far)},
-        note="heads that learned nothing do as well" if often else "",
-    )
+    often = sum(far) > case.chance * len(far)
+    known = ": they learned nothing and do as well" if often else ""
+    return replace(found, note=f"heads dealt anew get as far in {sum(far)} of {len(far)}{known}")

@@ -1,8 +1,8 @@
 """A stand-in for the Hugging Face hub on this machine, which can be told to misbehave.
 
-`huggingface_hub` and `transformers` themselves talk to it. As a command, until it is stopped:
-`python tests/fake_hub.py FOLDER owner/name COMMIT --port 8899`, with `--log FILE` for the requests
-and `--fault FILE KIND VALUE`; then start a program with HF_ENDPOINT=http://127.0.0.1:8899.
+`huggingface_hub` and `transformers` themselves talk to it (`talk_to`). As a command, until it is
+stopped: `python tests/fake_hub.py FOLDER owner/name COMMIT --port 8899`, with `--log FILE` for the
+requests and `--fault FILE KIND VALUE`; then start a program with HF_ENDPOINT=http://127.0.0.1:8899.
 """
 
 from __future__ import annotations
@@ -17,7 +17,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from huggingface_hub import constants
+
+if TYPE_CHECKING:
+    import pytest
 
 #: Kinds of misbehaviour: of the connection, the answer, the content, the time.
 KINDS = ("cut", "status", "wrong", "slow")
@@ -94,14 +99,15 @@ class FakeHub:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    hub: FakeHub
+    hubs: tuple[FakeHub, ...]
     protocol_version = "HTTP/1.1"
 
     def do_HEAD(self) -> None:
         self.do_GET()
 
     def do_GET(self) -> None:
-        hub, path = self.hub, self.path.split("?")[0]
+        path = self.path.split("?")[0]
+        hub = next((one for one in self.hubs if f"/{one.repo}/" in f"{path}/"), self.hubs[0])
         start, stop = 0, None
         if text := self.headers.get("Range"):
             first, _, last = text.removeprefix("bytes=").partition("-")
@@ -118,7 +124,7 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "slow":
             threading.Event().wait(values[0])
         if path.startswith(f"/api/models/{hub.repo}"):
-            return self._about(path.removeprefix(f"/api/models/{hub.repo}"))
+            return self._about(hub, path.removeprefix(f"/api/models/{hub.repo}"))
         repo, _, rest = path.strip("/").partition("/resolve/")
         revision, _, name = rest.partition("/")
         if repo != hub.repo:
@@ -142,9 +148,8 @@ class _Handler(BaseHTTPRequestHandler):
         cut = max(values[0] - start, 0) if kind == "cut" else None
         return self._send(206 if text else 200, bytes(content[start:stop]), cut, **headers)
 
-    def _about(self, rest: str) -> None:
+    def _about(self, hub: FakeHub, rest: str) -> None:
         """The repository's commit, or its list of files."""
-        hub = self.hub
         if rest.startswith("/tree/"):
             about: Any = [hub.entry(name) for name in hub.files]
         else:
@@ -169,9 +174,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
-    """Run a hub on a port of this machine, a free one unless it is named."""
-    handler = type("Handler", (_Handler,), {"hub": hub})
+def serving(hub: FakeHub, *others: FakeHub, port: int = 0) -> Iterator[FakeHub]:
+    """Serve repositories on a port of this machine, a free one unless it is named."""
+    handler = type("Handler", (_Handler,), {"hubs": (hub, *others)})
     server = ThreadingHTTPServer(("127.0.0.1", port), handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -182,6 +187,23 @@ def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def talk_to(hub: FakeHub, folder: Path, patch: pytest.MonkeyPatch) -> None:
+    """Make the clients of this process ask a hub, with all caches in a folder."""
+    # Read from the environment when huggingface_hub is imported; a test comes later.
+    template = f"{hub.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+    for name, value in {
+        "ENDPOINT": hub.url,
+        "HUGGINGFACE_CO_URL_TEMPLATE": template,
+        "HF_HUB_CACHE": str(folder / "hf"),
+        "HF_TOKEN_PATH": str(folder / "token"),
+        "HF_HUB_OFFLINE": False,
+    }.items():
+        patch.setattr(constants, name, value)
+    patch.setenv("LNATTN_CACHE", str(folder / "cache"))
+    for name in ("LNATTN_MODEL", "LNATTN_MODEL_WHY", "HF_TOKEN"):
+        patch.delenv(name, raising=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -205,7 +227,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name, kind, value in options.fault:
         number = float(value) if kind == "slow" else int(value)
         hub.faults[name] = [(kind, number, *([{}] if kind == "status" else []))] * 10_000
-    with serving(hub, options.port):
+    with serving(hub, port=options.port):
         print(f"HF_ENDPOINT={hub.url}", flush=True)
         while True:
             time.sleep(3600)

@@ -1,6 +1,7 @@
 """Publish the book as `make publish` does, without a network: `make rehearsal`.
 
-GPT-2 is a narrow model made of noise behind a stand-in for the hub, to which the real clients talk.
+GPT-2 is a narrow model made of noise behind a stand-in for the hub, to which the real clients talk;
+so is SmolLM2, while Pythia is missing there.
 What is made lies in `_build/rehearsal`; the embedded edition is that of `make book`. The caches are
 fresh, so everything is fetched and computed as on a new machine.
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from fake_hub import FakeHub, serving
 from narrow_gpt2 import narrow_gpt2
+from narrow_llama import narrow_llama
 
 from lnattn.models.hub import PINNED
 
@@ -22,14 +24,22 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
-    pin = PINNED["gpt2"]
     with tempfile.TemporaryDirectory(prefix="lnattn-rehearsal-") as name:
         place = Path(name)
-        hub = FakeHub(pin.repo, pin.revision)
-        hub.add_folder(narrow_gpt2(place / "model"))
-        unset = ("LNATTN_MODEL", "LNATTN_MODEL_WHY", "HF_HUB_OFFLINE", "HF_HUB_CACHE")
+        hub, other = (
+            FakeHub(pin.repo, pin.revision) for pin in (PINNED["gpt2"], PINNED["smollm2-135m"])
+        )
+        hub.add_folder(narrow_gpt2(place / "gpt2"))
+        other.add_folder(narrow_llama(place / "llama"))
+        unset = (
+            "LNATTN_MODEL",
+            "LNATTN_MODEL_WHY",
+            "LNATTN_ROTARY",
+            "HF_HUB_OFFLINE",
+            "HF_HUB_CACHE",
+        )
         own = {key: value for key, value in os.environ.items() if key not in unset}
-        with serving(hub):
+        with serving(hub, other):
             own |= {
                 "HF_ENDPOINT": hub.url,
                 "HF_HOME": str(place / "huggingface"),

@@ -15,7 +15,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
-from fake_hub import FakeHub, serving
+from fake_hub import FakeHub, serving, talk_to
 from huggingface_hub import constants
 from random_families import VOCAB, make, save
 from random_relative import config_of
@@ -28,6 +28,7 @@ from lnattn import default_model, load_attention_layers, load_first_layer, progr
 from lnattn.cli import main
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models import checkpoints, fetching, hub
+from lnattn.models.checkpoints import first_layer_part
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
@@ -65,17 +66,8 @@ def pauses(monkeypatch):
 def server(local, tmp_path, monkeypatch, pauses):
     fake = FakeHub("someone/tiny", COMMIT)
     fake.add_folder(local)
-    monkeypatch.setenv("LNATTN_CACHE", str(tmp_path / "cache"))
-    for name in ("LNATTN_MODEL", "LNATTN_MODEL_WHY", "HF_TOKEN"):
-        monkeypatch.delenv(name, raising=False)
     with serving(fake):
-        # Read from the environment when huggingface_hub is imported; a test comes later.
-        monkeypatch.setattr(constants, "ENDPOINT", fake.url)
-        template = f"{fake.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", template)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hf"))
-        monkeypatch.setattr(constants, "HF_TOKEN_PATH", str(tmp_path / "token"))
-        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        talk_to(fake, tmp_path, monkeypatch)
         yield fake
 
 
@@ -545,21 +537,20 @@ def test_pins_are_commits():
 @pytest.mark.parametrize(
     ("name", "kind"), [("smollm2-135m", "llama-default"), ("pythia-160m", "gpt_neox")]
 )
-@pytest.mark.parametrize("whole", [True, False])
-def test_pinned_rotary_models(server, tmp_path, monkeypatch, offline, name, kind, whole):
-    """By their short names, whole or in ranges, at the pinned commit, and again offline."""
+def test_pinned_rotary_models(server, tmp_path, offline, name, kind):
+    """By their short names, no more than the first layer, at the pinned commit, again offline."""
     folder = tmp_path / "rotary"
     make_rotary(config_of(kind), torch.float16).save_pretrained(folder)
     pin = PINNED[name]
     server.repo, server.commit = pin.repo, pin.revision
     server.files.clear()
     server.add_folder(save_tokenizer(folder, 50))
-    if not whole:
-        monkeypatch.setattr(hub, "LARGE", 0)
-    here = load_first_layer(folder)
+    here, part = load_first_layer(folder), first_layer_part()
+    assert hub.held(pin, part) is None
     for again in (False, True):
         if again:
             offline()
+            server.log.clear()
         first = load_first_layer(name)
         assert isinstance(first, RelativeFirstLayer)
         assert torch.equal(first.attention.W_K, here.attention.W_K)
@@ -569,7 +560,13 @@ def test_pinned_rotary_models(server, tmp_path, monkeypatch, offline, name, kind
             "weights_sha256": here.provenance["weights_sha256"],
         }.items():  # fmt: skip
             assert first.provenance[key] == value
+        if not again:
+            sent = sum(stop - start for start, stop in server.spans(WEIGHTS) if start > 0)
+            assert sent == first.provenance["bytes"]
+            assert hub.held(pin, part) is not None
+            assert hub.held(pin) is None
     assert main(["affinity", name, "w3", "--distance", "2", "--json"]) == 0
+    assert server.log == []
 
 
 @pytest.fixture

@@ -16,6 +16,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from huggingface_hub import constants
+
 from booksite import pdf
 from booksite.command_pages import forget_outdated_pages
 from booksite.inputs import execution_digest, site_digest
@@ -24,8 +26,9 @@ from booksite.terminal import progress_shown, say
 from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import CheckpointError, LnattnError, ResultError
 from lnattn.kept import forget
-from lnattn.models.checkpoints import open_checkpoint
-from lnattn.models.choice import Choice, default_model
+from lnattn.models import hub
+from lnattn.models.checkpoints import first_layer_part, open_checkpoint
+from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import repository
 from lnattn.storage import read_json
@@ -94,10 +97,23 @@ def prepared() -> Choice:
     if isinstance(open_checkpoint(choice.name).family, RelativeFamily):
         raise CheckpointError(
             f"the chapters split scores into six terms, and {choice.name} has rotary or relative "
-            "positions, whose scores have four; take another MODEL, such as book-gpt2. Chapter 13 "
-            "shows such models beside it, and examples/your_rotary_model.ipynb reads yours."
+            "positions, whose scores have four; take another MODEL, such as book-gpt2, and name "
+            "yours in LNATTN_ROTARY: chapter 13 and the explorer show it then."
         )
+    for name in rotary_models():
+        _fetch_first_layer(name)
     return choice
+
+
+def _fetch_first_layer(name: str) -> None:
+    """Bring what chapter 13 reads of a rotary model, if the hub has it; it does without others."""
+    pin, part = hub.pin_of(name), first_layer_part()
+    if pin is None or hub.held(pin, part) or constants.HF_HUB_OFFLINE or not hub.reachable(pin):
+        return
+    try:
+        hub.bring(pin, part)
+    except CheckpointError as error:
+        say(f"chapter 13 does without {name}: {error}")
 
 
 def execute_chapter(root: Path, name: str) -> int:

@@ -13,6 +13,9 @@ import platform
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from lnattn.models import hub
+from lnattn.models.checkpoints import first_layer_part
+from lnattn.models.choice import rotary_models
 from lnattn.paths import FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
 
@@ -21,7 +24,13 @@ _COMMANDS = (Path("src", "lnattn", "cli.py"), Path("src", "lnattn", "commands"))
 #: What running programs leave behind, never an input.
 _LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
 #: Environment variables that change what a chapter computes.
-_SETTINGS = ("LNATTN_CORPORA", "LNATTN_DATA", "LNATTN_GPT2_ATTENTION", "HF_HUB_OFFLINE")
+_SETTINGS = (
+    "LNATTN_CORPORA",
+    "LNATTN_DATA",
+    "LNATTN_GPT2_ATTENTION",
+    "LNATTN_ROTARY",
+    "HF_HUB_OFFLINE",
+)
 
 
 def execution_digest(root: Path, model: str, environment: Mapping[str, str] | None = None) -> str:
@@ -35,12 +44,19 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
     files = [path for path in files_below(*places) if not _at_or_below(path, without)]
     facts = {
         "model": model,
+        "rotary": " ".join(filter(_is_held, rotary_models())),
         "claims": claims_as_chapters_see_them(root),
         "python": platform.python_version(),
         **package_versions("torch", "transformers", "numpy", "numba", "matplotlib"),
         **{name: environment.get(name, "") for name in _SETTINGS},
     }
     return digest_of(root, files, facts)[:16]
+
+
+def _is_held(name: str) -> bool:
+    """Whether a rotary model of the hub is on this machine, so that chapter 13 shows it."""
+    pin = hub.pin_of(name)
+    return pin is not None and hub.held(pin, first_layer_part()) is not None
 
 
 def site_digest(root: Path, execution: str, repository: str = "") -> str:

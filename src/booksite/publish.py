@@ -4,7 +4,7 @@ Two editions in one site, `_build/site`: GPT-2's at the root, the embedded model
 GPT-2 comes from the cache or the hub. Before its edition is built, GPT-2 must give the scores that
 the paper's authors printed (`lnattn verify gpt2`), and all its studies are frozen into
 `_build/frozen/gpt2`. Where GPT-2 cannot be had, the embedded edition is published alone, and its
-front page says why.
+front page says why. Last, the rotary models that the build fetched are frozen beside GPT-2.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from booksite.settings import Folders
 from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub
-from lnattn.models.choice import FALLBACK, PREFERRED, Choice, default_model
+from lnattn.models.checkpoints import first_layer_part
+from lnattn.models.choice import FALLBACK, PREFERRED, ROTARY, Choice, default_model
 from lnattn.paths import repository
 from lnattn.storage import sha256_of_file
 
@@ -67,9 +68,22 @@ def publish(root: Path, output: Path | None = None) -> int:
         return status
     editions.append(Edition(FALLBACK, Folders(root).html, folder))
     site = assemble(output / "site", editions, note)
+    freeze_rotary(output / "frozen")
     names = " and ".join(one.model for one in editions)
     say(f"published in {time.monotonic() - begun:.0f} s: {names}, in {site}")
     return 0
+
+
+def freeze_rotary(folder: Path) -> None:
+    """Freeze the rotary models of the hub that are at hand; one that is not is missed.
+
+    Their pairs are counted in the sample that ships with the book: a workflow has no time for more.
+    """
+    for name in ROTARY:
+        if hub.held(hub.PINNED[name], first_layer_part()) is None:
+            say(f"{name} is not frozen: neither the cache nor the hub has it")
+        elif lnattn("freeze", name, "--only", "rotary", "--out", str(folder / name)):
+            say(f"{name} is not frozen: the reason is above")
 
 
 def unlike_gpt2() -> str:

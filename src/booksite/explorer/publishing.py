@@ -7,6 +7,7 @@ sentences change; those of a model that is no longer shown are deleted.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import tempfile
@@ -23,7 +24,7 @@ from booksite.explorer.texts import script
 from booksite.inputs import digest_of, execution_digest, files_below
 from lnattn.book.style import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
 from lnattn.errors import LnattnError
-from lnattn.models.choice import Choice, default_model
+from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.storage import read_json, sha256_of_file, write_atomically, write_json
 
 ASSETS = Path(__file__).parent / "assets"
@@ -95,7 +96,10 @@ class Wanted:
 
 
 def wanted_models() -> list[Wanted]:
-    """MiniLM, on which the page opens, the model that the chapters run on, the embedded ones."""
+    """MiniLM, on which the page opens, the model that the chapters run on, the embedded ones.
+
+    Rotary models that LNATTN_ROTARY names come before the embedded one, and so are shown first.
+    """
     from lnattn.models.checkpoints import BOOK_LLAMA, BOOK_MODEL, MINILM
 
     chosen = default_model()
@@ -105,8 +109,10 @@ def wanted_models() -> list[Wanted]:
         BOOK_LLAMA: Choice(BOOK_LLAMA, "its twin with rotary positions"),
     }
     choices[chosen.name] = chosen
-    order = dict.fromkeys([MINILM, chosen.name, BOOK_MODEL, BOOK_LLAMA])
-    computed = {BOOK_MODEL: False, BOOK_LLAMA: True}
+    named = rotary_models() if "LNATTN_ROTARY" in os.environ else []
+    choices |= {name: Choice(name, "named by LNATTN_ROTARY") for name in named}
+    order = dict.fromkeys([MINILM, chosen.name, BOOK_MODEL, *named, BOOK_LLAMA])
+    computed = {BOOK_MODEL: False, BOOK_LLAMA: True, **dict.fromkeys(named, True)}
     return [Wanted(choices[name], name in computed, computed.get(name, False)) for name in order]
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
@@ -49,6 +50,11 @@ class ByDistance:
     def alone(self) -> Float[np.ndarray, "head"]:
         """The share of distance alone."""
         return self.share[DISTANCE_TERMS.index("d")]
+
+    def table(self) -> pd.DataFrame:
+        """One row a head: the shares of the four terms, and the standard deviation of scores."""
+        rows = dict(zip(DISTANCE_TERMS, self.share, strict=True))
+        return pd.DataFrame({**rows, "standard deviation": self.spread}).rename_axis("head")
 
     def near_share(self, near: int, null: bool = False) -> Float[np.ndarray, "head"]:
         """Attention by the last term alone on the nearest keys, over all distances."""

@@ -116,7 +116,7 @@ def rotary_study(
     )
     asserted, moved = _asserted_and_moved(model, unigrams, documents)
     dealt = [_asserted_and_moved(one, unigrams, documents) for one in heads_dealt_anew(model, seed)]
-    words, ids = _known_pairs(model)
+    words, ids = known_pairs(model)
     asked_of, looked_for = zip(*ids, strict=True)
     of_pairs = vectors_at_distance(folded, embeddings, 1, means, asked_of)
     return RotaryStudy(
@@ -168,7 +168,7 @@ def _asserted_and_moved(
     return np.array(of_heads).T, moved.grand_mean()[:, :-1]
 
 
-def _known_pairs(
+def known_pairs(
     model: FirstLayer, names: Iterable[Sequence[str]] | None = None
 ) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
     """Names whose two words are single tokens: (first, second) words, and (query, key) ids."""
@@ -223,7 +223,7 @@ def twin_of(
     every = token_vectors(folded, model.embeddings)
     tokens = torch.from_numpy(study.queries)
     some = TokenVectors(every.queries[:, tokens], every.keys, tokens)
-    _, ids = _known_pairs(model, study.pairs.tolist())
+    _, ids = known_pairs(model, study.pairs.tolist())
     queries, keys = zip(*ids, strict=True)
     half = later_half(min(study.record["context"], len(W_P)))
     far = min(far, int(half[0]) + 1)  # as far as the first of these queries can look

@@ -228,6 +228,11 @@ def check_supported(config: Mapping[str, Any], label: str) -> None:
         )
 
 
+def reads_one_block(config: Mapping[str, Any]) -> bool:
+    """Whether the first block is all that is ever read of such a model in parts."""
+    return config.get("model_type") in LAYOUTS
+
+
 def family_of(config: Mapping[str, Any], weights: WeightSource) -> Family:
     """The family that a configuration names, ready to read; raises as `check_supported`."""
     check_supported(config, weights.label)

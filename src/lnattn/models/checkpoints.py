@@ -62,7 +62,7 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> First
     if isinstance(name_or_path, Choice):
         why = {"why": name_or_path.why}
         name_or_path = name_or_path.name
-    part = Part(f"layer-{layer}", partial(_embeddings_and_block, layer=layer))
+    part = first_layer_part(layer)
     checkpoint = open_checkpoint(name_or_path, part)
     family = checkpoint.family
     embeddings, attention = part.read(family)
@@ -74,6 +74,11 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> First
         tokenizer=read_tokenizer(checkpoint.folder, family.config.get("vocab_size")),
         provenance={**checkpoint.provenance(), **family.notes(layer), **why},
     )
+
+
+def first_layer_part(layer: int = 0) -> Part:
+    """What `load_first_layer` reads of a model."""
+    return Part(f"layer-{layer}", partial(_embeddings_and_block, layer=layer))
 
 
 def joined(

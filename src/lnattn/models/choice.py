@@ -1,4 +1,4 @@
-"""Which model a chapter runs on, and why."""
+"""Which model a chapter runs on, and why; which rotary models chapter 13 reads beside it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from lnattn.models import hub
 #: The papers' model, and the one that is always there.
 PREFERRED = "gpt2"
 FALLBACK = "book-gpt2"
+#: Rotary models of the hub, read where they are at hand.
+ROTARY = ("smollm2-135m", "pythia-160m")
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,9 @@ def default_model(*, patience: float = 3.0) -> Choice:
     except CheckpointError as error:
         return Choice(FALLBACK, f"the embedded model: GPT-2 could not be fetched, {error}")
     return Choice(PREFERRED, "fetched from the Hugging Face hub")
+
+
+def rotary_models() -> list[str]:
+    """Names of rotary models that chapter 13 reads: those in LNATTN_ROTARY, or else `ROTARY`."""
+    named = os.environ.get("LNATTN_ROTARY")
+    return list(ROTARY) if named is None else named.split()

@@ -2,8 +2,9 @@
 
 Configuration, tokenizer and weights of one commit lie in the cache that transformers shares
 (HF_HOME), fetched by huggingface_hub (`fetching`). Of a checkpoint over `LARGE` bytes (GPT-2 XL has
-6.4 GB) only the tensors that are asked for are read; they are kept below LNATTN_CACHE (default
-~/.cache/lnattn). HF_ENDPOINT names another hub; with HF_HUB_OFFLINE nobody is asked.
+6.4 GB), and of a model whose first block alone is read, only the tensors that are asked for are
+fetched; they are kept below LNATTN_CACHE (default ~/.cache/lnattn). HF_ENDPOINT names another hub;
+with HF_HUB_OFFLINE nobody is asked.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from huggingface_hub.errors import HTTPError
 from huggingface_hub.file_download import get_hf_file_metadata
 
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models.architectures import check_supported, needed_tensors
+from lnattn.models.architectures import check_supported, needed_tensors, reads_one_block
 from lnattn.models.family import Family
 from lnattn.models.fetching import BLOCK, NotOnHub, Repository, one_sentence
 from lnattn.models.safetensors_files import read_config
@@ -162,28 +163,36 @@ class Part:
     read: Callable[[Family], Any]
 
 
-def bring(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
-    """Bring a model, or a part of it, to this machine, where it is not there already.
-
-    Returns the snapshot's folder, which holds the configuration and the tokenizer, and the
-    weights: the same folder, or, of a checkpoint over `LARGE` bytes, a file with the part's tensors
-    alone. Raises `HubError` where the model cannot be had, `CheckpointError` where it cannot be
-    used or its weights are only a pickle.
-    """
+def held(pin: Pin, part: Part | None = None) -> tuple[Path, Path] | None:
+    """What `bring` returns where this machine has it already, else None; asks nobody."""
     missing, folder = lacking(pin), snapshot(pin)
     if folder and not missing:
         return folder, folder
     if folder and part and missing == ("weights",) and _excerpt(pin, folder, part).is_file():
         return folder, _excerpt(pin, folder, part)
+    return None
+
+
+def bring(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
+    """Bring a model, or a part of it, to this machine, where it is not there already.
+
+    Returns the snapshot's folder, which holds the configuration and the tokenizer, and the
+    weights: the same folder, or a file with the part's tensors alone (of a checkpoint over `LARGE`
+    bytes, or of a model of which no other block is ever read). Raises `HubError` where the model
+    cannot be had, `CheckpointError` where it cannot be used or its weights are only a pickle.
+    """
+    if found := held(pin, part):
+        return found
     if constants.HF_HUB_OFFLINE:
         raise HubError(
-            f"the cache lacks the {' and the '.join(missing)} of {pin.repo} at "
+            f"the cache lacks the {' and the '.join(lacking(pin))} of {pin.repo} at "
             f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
             "'book-gpt2', a local folder, or fetch it once with a network."
         )
     with one_sentence(pin.repo):
         config = Path(hf_hub_download(pin.repo, "config.json", revision=pin.revision))
-    check_supported(read_config(config), pin.repo)
+    settings = read_config(config)
+    check_supported(settings, pin.repo)
     repository = Repository.of(pin.repo, config)
     weights = _weights_of(repository)
     for name in _TOKENIZER_FILES:
@@ -192,7 +201,8 @@ def bring(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
     if not _has_tokenizer(repository.files):  # remembered, for when there is no network
         with suppress(NotOnHub), one_sentence(pin.repo):
             hf_hub_download(pin.repo, _NO_TOKENIZER, revision=repository.commit)
-    if part is None or sum(repository.files[name]["size"] for name in weights) <= LARGE:
+    whole = LARGE if not reads_one_block(settings) else 0
+    if part is None or sum(repository.files[name]["size"] for name in weights) <= whole:
         for name in weights:
             repository.fetch(name)
         return repository.folder, repository.folder

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import softmax
 
 from lnattn.attention.distance import DISTANCE_TERMS
+from lnattn.book.by_distance import ByDistance
 from lnattn.book.figures.position import head_grid
 from lnattn.book.rotary import RotaryStudy, Twin
 from lnattn.book.style import (
@@ -100,15 +105,25 @@ def twins_by_distance(twin: Twin) -> Figure:
 
     The axis is logarithmic: a sharp head has a hundred times what even attention gives a key.
     """
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 4.2), sharey=True)
-    for ax, found, title in zip(axes, (twin.rotary_attention, twin.attention), TWINS, strict=True):
+    return _nearness(dict(zip(TWINS, (twin.rotary_attention, twin.attention), strict=True)))
+
+
+def nearness(models: Mapping[str, ByDistance], far: int = 33) -> Figure:
+    """Attention by distance alone on the nearest keys, a panel a model, a line a head."""
+    return _nearness({name: softmax(one.curve, axis=1)[:, :far].T for name, one in models.items()})
+
+
+def _nearness(models: Mapping[str, Float[np.ndarray, "distance head"]]) -> Figure:
+    figure, axes = plt.subplots(1, len(models), figsize=(WIDTH, 4.2), sharey=True, squeeze=False)
+    for ax, (title, found) in zip(axes[0], models.items(), strict=True):
         for head, curve in enumerate(found.T):
             ax.plot(curve, color=PALETTE[head % len(PALETTE)], label=f"head {head}")
         ax.set_title(title)
         ax.set_yscale("log")
         ax.set_xlabel("distance Δ to the key")
-    axes[0].set_ylabel("share of the attention")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    axes[0, 0].set_ylabel("share of the attention")
+    most = max(axes[0], key=lambda ax: len(ax.lines))  # all heads of the model that has most
+    figure.legend(*most.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
 

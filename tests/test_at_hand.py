@@ -1,0 +1,154 @@
+"""The rotary models that chapter 13 reads where it runs: fetched by a build, or missed in words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from fake_hub import FakeHub, serving, talk_to
+from huggingface_hub import constants
+from narrow_llama import narrow_llama
+from random_relative import config_of
+from random_relative import make as make_rotary
+from test_hub import save_tokenizer
+
+from booksite import build, inputs, publish
+from booksite.explorer import publishing
+from booksite.explorer.texts import value_of
+from lnattn import fold, load_first_layer
+from lnattn.attention.relative import mean_vectors
+from lnattn.book.at_hand import names_one_apart, rotary_at_hand
+from lnattn.book.by_distance import by_distance
+from lnattn.book.figures import rotary as figures
+from lnattn.book.samples import token_counts
+from lnattn.models import hub
+from lnattn.models.checkpoints import first_layer_part
+from lnattn.models.choice import ROTARY
+from lnattn.models.hub import PINNED
+from lnattn.studies.affinity.at_distance import curve_over_distance
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory):
+    return narrow_llama(tmp_path_factory.mktemp("llama"))
+
+
+@pytest.fixture
+def hubs(llama, tmp_path, monkeypatch):
+    """SmolLM2 and Pythia, made of noise, at their pinned commits, on one hub."""
+    neox = tmp_path / "neox"
+    make_rotary(config_of("gpt_neox"), torch.float16).save_pretrained(neox)
+    both = {name: FakeHub(PINNED[name].repo, PINNED[name].revision) for name in ROTARY}
+    for fake, folder in zip(both.values(), (llama, save_tokenizer(neox, 50)), strict=True):
+        fake.add_folder(folder)
+    with serving(*both.values()) as served:
+        talk_to(served, tmp_path, monkeypatch)
+        monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
+        monkeypatch.delenv("LNATTN_ROTARY", raising=False)
+        yield both
+
+
+def offline(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+
+
+def test_a_build_fetches_the_first_layers_and_chapters_read_them(hubs, tmp_path, monkeypatch):
+    before = inputs.execution_digest(tmp_path, "book-gpt2")
+    assert build.prepared().name == "book-gpt2"
+    assert inputs.execution_digest(tmp_path, "book-gpt2") != before  # chapters run again
+    for name, fake in hubs.items():
+        assert hub.held(PINNED[name], first_layer_part()) is not None
+        assert hub.held(PINNED[name]) is None  # never the whole file
+        fake.log.clear()
+    build.prepared()
+    offline(monkeypatch)
+    build.prepared()
+    models, absent = rotary_at_hand()
+    assert [model.name for model in models] == list(ROTARY)
+    assert absent == []
+    assert not any(fake.log for fake in hubs.values())
+
+
+def test_what_cannot_be_had_is_missed_in_words(hubs, monkeypatch, capsys):
+    smollm2, pythia = ROTARY
+    hubs[smollm2].files["config.json"] = b'{"model_type": "mamba"}'
+    hubs[pythia].faults["config.json"] = [("status", 404, {"X-Error-Code": "RepoNotFound"})] * 9
+    build.prepared()
+    assert f"chapter 13 does without {smollm2}: " in capsys.readouterr().out
+    offline(monkeypatch)
+    models, absent = rotary_at_hand()
+    assert models == []
+    assert absent == [f"neither the cache nor a network had {smollm2} and {pythia}"]
+    monkeypatch.setenv("LNATTN_ROTARY", "book-gpt2 no-such-model")
+    models, (first, second) = rotary_at_hand()
+    assert models == []
+    assert first == "book-gpt2 adds its positions to its input"
+    assert "there is no model 'no-such-model'" in second
+    monkeypatch.setenv("LNATTN_ROTARY", "")
+    assert rotary_at_hand() == ([], [])
+
+
+def test_without_a_network_nobody_is_asked(hubs, monkeypatch):
+    offline(monkeypatch)
+    build.prepared()
+    assert not any(fake.log for fake in hubs.values())
+
+
+def test_only_what_is_at_hand_is_frozen(hubs, tmp_path, monkeypatch, capsys):
+    """And a freezing that fails is one line, and no failure of what is published."""
+    smollm2, pythia = ROTARY
+    monkeypatch.setenv("LNATTN_ROTARY", smollm2)
+    build.prepared()
+    asked = []
+    monkeypatch.setattr(publish, "lnattn", lambda *words: asked.append(words) or 3)
+    publish.freeze_rotary(tmp_path)
+    assert asked == [("freeze", smollm2, "--only", "rotary", "--out", str(tmp_path / smollm2))]
+    said = capsys.readouterr().out
+    assert f"{smollm2} is not frozen: the reason is above" in said
+    assert f"{pythia} is not frozen: neither the cache nor the hub has it" in said
+
+
+def test_names_are_ranked_by_their_scores_one_apart(llama):
+    model = load_first_layer(llama)
+    unigrams = token_counts(model)[0].unigrams
+    table = names_one_apart(model, unigrams)
+    folded = fold(model.attention)
+    means = mean_vectors(folded, model.embeddings, torch.from_numpy(unigrams))
+    assert len(table) == 6
+    every = range(model.embeddings.vocab_size)
+    for name, row in table.iterrows():
+        key, query = (model.tokenizer(f" {word}")["input_ids"][0] for word in name.split())
+        pairs = [(query, other) for other in every]
+        scores = curve_over_distance(folded, model.embeddings, pairs, [1], means)[:, :, 0]
+        rank = 1 + (scores > scores[key]).sum(dim=0)  # [head]
+        assert row["rank"] == rank.min() == rank[row["head"]]
+        liked = scores[:, row["head"]].argsort(descending=True)[:3].tolist()
+        shown = ", ".join(repr(model.tokenizer.decode([token])) for token in liked)
+        assert row["keys liked best there"] == shown
+
+
+def test_distance_alone_of_models_at_hand_is_drawn(llama, monkeypatch):
+    model = load_first_layer(llama)
+    monkeypatch.setattr("lnattn.book.by_distance.DEALS", 2)
+    look = by_distance(model, token_counts(model)[0].unigrams)
+    assert look.null_share.shape == (2, 2)
+    np.testing.assert_array_equal(look.table()[["ee", "ed", "e", "d"]].to_numpy().T, look.share)
+    axes = figures.nearness({"one": look, "two": look}, far=5).axes
+    assert [ax.get_title() for ax in axes] == ["one", "two"]
+    share = np.exp(look.curve[1]) / np.exp(look.curve[1]).sum()
+    np.testing.assert_allclose(axes[0].lines[1].get_ydata(), share[:5])
+
+
+def test_a_named_rotary_model_comes_first_in_the_explorer(llama, tmp_path, monkeypatch):
+    monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
+    monkeypatch.setenv("LNATTN_ROTARY", str(llama))
+    monkeypatch.setattr(publishing, "execution_digest", lambda *_: "digest")
+    rotary = [one for one in publishing.wanted_models() if one.rotary]
+    assert [one.choice.name for one in rotary] == [str(llama), "book-llama"]
+    assert rotary[0].computed
+    publishing.publish(tmp_path, tmp_path / "e", rotary[:1])
+    _, value = value_of((tmp_path / "e" / "models.js").read_text())
+    assert [one["name"] for one in value["rotary"]] == [str(llama)]
+    assert value["absent"] == []
+    monkeypatch.delenv("LNATTN_ROTARY")
+    assert [one.folder for one in publishing.wanted_models() if one.rotary] == ["book-llama"]

@@ -113,6 +113,7 @@ def test_rules_are_named_after_their_claims_and_read_as_sentences(claim_id):
     assert words[0].isupper()
     assert words.endswith(".")
     assert "{" not in words.replace("{QK}", "")
+    assert not re.search(r"\[['\d]", words), "a list of Python's"
     assert "model" in inspect.signature(found).parameters
 
 
@@ -121,6 +122,8 @@ def test_words_follow_the_parameters(monkeypatch):
     with_parameters(monkeypatch, "K6", spearman=0.75)
     assert "exceeds 0.75 in every head" in rule_of("K6")
     assert kamoda_position.k6(np.array([0.8, 0.8]), model="tiny").verdict == HOLDS
+    with_parameters(monkeypatch, "N1", accuracies=[0.25, 0.5, 1], times=2, runs=3)
+    assert "of right answers 0.25, 0.5 and 1, with" in rule_of("N1")
 
 
 def test_a_missing_parameter_is_one_sentence(monkeypatch):

@@ -74,10 +74,10 @@ def b3(case: Case, keys: int, proved: int, wins: int, queries: int) -> Outcome:
 
 @rule(
     "By the ratio of median epochs, without projection to with it (0 if only the former arrives), "
-    "until the shares of right answers {accuracies} and the training losses {losses}, with 95 % "
-    "bootstrap intervals over seeds. Holds if every interval lies above {times:g}; in part if some "
-    "lie above 1 and none below; else fails. Undecided if every interval holds 1 and one reaches "
-    "beyond {times:g}, or with fewer than {runs} seeds."
+    "until the shares of right answers {accuracies} and until a training loss of {losses}, with "
+    "95 % bootstrap intervals over seeds. Holds if every interval lies above {times:g}; in part if "
+    "some lie above 1 and none below; else fails. Undecided if every interval holds 1 and one "
+    "reaches beyond {times:g}, or with fewer than {runs} seeds."
 )
 def b4(case: Case, runs: Experiment, without: str) -> Outcome:
     """B4, projection speeds up the majority task. without: the arm that has no projection."""

@@ -148,7 +148,7 @@ def b11(case: Case, sentences: Sequence[MarkedSentence], base: float) -> Outcome
     )
 
 
-@rule("Holds if the counts, {unit} parameters to the unit, are {reported}; in part if some are.")
+@rule("Holds if the counts are {reported}, in units of {unit} parameters; in part if some are.")
 def b12(case: Case, counts: Sequence[int]) -> Outcome:
     """B12, numbers of parameters, of the models in the order in which the claim has them."""
     same = [

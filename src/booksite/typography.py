@@ -2,8 +2,9 @@
 
 Verdicts, tables that pandas writes and docstrings are plain text, also on a terminal: `T^ee`,
 `W_QK`, `-0.35`, `5e-07`. On a page of the site the first two are symbols, with their letters
-raised as in an equation, and the others have a minus sign, at which no line breaks. Code, formulas
-and signatures stay as they are, and so do names of parameters on the pages of the reference.
+raised as in an equation, and the others have a minus sign, at which no line breaks. A model has the
+name that readers know. Code, formulas and signatures stay as they are, and so do names of
+parameters on the pages of the reference.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import re
 from typing import Any
 
 from sphinx.application import Sphinx
+
+from lnattn.book.style import MODEL_NAMES
 
 #: What is no prose: whole elements, and tags. All else is text.
 _PARTS = re.compile(
@@ -25,6 +28,7 @@ _PART = re.compile(r"\b([Wep])_(in|out|\d)\b")
 _MINUS = re.compile(r"(?<![^\s(\[,;:])-(?=\d)")
 _POWER = re.compile(r"(?<=\d)e-(?=\d\d\b)")
 _ZERO = re.compile(r"(?<![\d.])0e\+00\b")
+_MODEL = re.compile(rf"(?<![\w./-])({'|'.join(MODEL_NAMES)})(?![\w/-])")
 #: Pages on which `W_Q` is the name of an argument.
 _REFERENCE = ("book/api", "_modules/")
 
@@ -42,6 +46,7 @@ def _text(text: str, reference: bool) -> str:
     if reference:
         return text
     text = _MAP.sub(lambda m: f"<i>{m[1]}{'′' if m[2] else ''}<sup>{m[3]}</sup></i>", text)
+    text = _MODEL.sub(lambda m: MODEL_NAMES[m[1]], text)
     text = _PART.sub(r"<i>\1<sub>\2</sub></i>", text)
     return _ZERO.sub("0", _POWER.sub("e−", _MINUS.sub("−", text)))
 

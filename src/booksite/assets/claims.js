@@ -66,10 +66,13 @@
     return options.filter(([value]) => there.has(value));
   };
   const models = [...new Set(rows.flatMap((one) => one.chips.map((chip) => chip.model)))].sort();
+  // As its chips call a model; "–" has none.
+  const called = (name) => rows.flatMap((one) => one.chips)
+    .find((one) => one.model === name).chip?.querySelector("summary").textContent.split(" · ").pop();
   const search = field("Words", element("input", { type: "search", name: "words" }));
   const from = choice("from", "Source", present(SOURCES, "from"));
   const verdict = choice("verdict", "Verdict", present(VERDICTS, "verdict"));
-  const model = choice("model", "Model", models.map((name) => [name, name]));
+  const model = choice("model", "Model", models.map((name) => [name, called(name) ?? name]));
   const controls = [search, from, verdict, model];
   const reset = element("button", { type: "reset", textContent: "Show all" });
   const said = element("output", { className: "claims-shown" });

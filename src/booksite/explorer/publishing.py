@@ -22,7 +22,13 @@ from sphinx.util import logging
 
 from booksite.explorer.texts import script
 from booksite.inputs import digest_of, execution_digest, files_below
-from lnattn.book.style import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
+from lnattn.book.style import (
+    DISTANCE_COLOURS,
+    DISTANCE_NAMES,
+    TERM_COLOURS,
+    TERM_NAMES,
+    model_name,
+)
 from lnattn.errors import LnattnError
 from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.storage import read_json, sha256_of_file, write_atomically, write_json
@@ -137,7 +143,8 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
             continue
         manifest = read_json(folder / wanted.folder / "manifest.json")
         facts = {one: manifest[one] for one in ("heads", "tolerance")}
-        facts |= {"name": wanted.choice.name, "why": wanted.choice.why, "computed": wanted.computed}
+        facts |= {"name": model_name(wanted.choice.name), "why": wanted.choice.why}
+        facts["computed"] = wanted.computed
         listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
     rotary = {wanted.folder for wanted in models if wanted.rotary}
     value = {

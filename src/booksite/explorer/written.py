@@ -12,6 +12,7 @@ from booksite.explorer.scripts import scripts, sentence_script
 from booksite.explorer.texts import script, token_texts, value_of
 from booksite.explorer.views import view_scripts
 from lnattn.book.affinity import affinity_study, counts_and_source
+from lnattn.book.style import model_name
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
 from lnattn.weights import FirstLayer
@@ -31,7 +32,7 @@ def learned(
     study, counts, _ = affinity_study(model)
     explored = explore(model, counts, study, listed=not computed, always=named)
     about = {
-        "name": model.name,
+        "name": model_name(model.name),
         "weights": str(model.provenance.get("weights_sha256") or "")[:12],
         "counts": str(study.record["counts"]),
         "counted": counts.tokens,

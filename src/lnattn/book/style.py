@@ -57,6 +57,16 @@ DISTANCE_NAMES: dict[str, str] = {
 }
 
 
+#: What pages and figures call a model that functions and commands know by another name.
+MODEL_NAMES: dict[str, str] = {"minilm": "MiniLM", "gpt2": "GPT-2"}
+
+
+def model_name(name: str) -> str:
+    """A model as readers know it; what follows its name, such as ' (frozen)', stays."""
+    first = name.partition(" ")[0].rstrip(",")
+    return MODEL_NAMES.get(first, first) + name[len(first) :]
+
+
 def term_symbol(term: str) -> str:
     """A term as figures write it: T with its letters."""
     return f"$T^{{{term}}}$"

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn.book.style import BLACK, BLUE, GREY, VERMILION, WIDTH, term_symbol
+from lnattn.book.style import BLACK, BLUE, GREY, VERMILION, WIDTH, model_name, term_symbol
 from lnattn.studies.ablation.study import CLASSES, Ablations, interval
 
 #: Colours of the two classes of tokens.
@@ -43,7 +43,7 @@ def lost(models: Mapping[str, Ablations]) -> Figure:
             range(len(rows[name])), [_PARTS.get(what) or term_symbol(what) for what in rows[name]]
         )
         ax.invert_yaxis()
-        ax.set_title(name)
+        ax.set_title(model_name(name))
     figure.supxlabel("loss without it, beyond matched tokens (nats)")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     known = dict(zip(labels, handles, strict=True))

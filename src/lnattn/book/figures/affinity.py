@@ -23,6 +23,7 @@ from lnattn.book.style import (
     SMALL,
     VERMILION,
     WIDTH,
+    model_name,
 )
 from lnattn.studies.affinity.study import COMMON_BASELINES, HEAD_BASELINES, Detokenization
 from lnattn.studies.affinity.topk import partners
@@ -116,7 +117,7 @@ def same_token(studies: Mapping[str, Detokenization]) -> Figure:
         ax.plot(heads, median, "o", color="white", mec=BLACK, ms=5)
         ax.set_xticks(heads)
         ax.set_ylabel("z-score")
-        ax.set_title(name)
+        ax.set_title(model_name(name))
     axes[-1, 0].set_xlabel("head")
     return figure
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from lnattn.book.figures.contribution import STYLES
-from lnattn.book.style import BLUE, GREY, VERMILION, WIDTH, term_symbol
+from lnattn.book.style import BLUE, GREY, VERMILION, WIDTH, model_name, term_symbol
 
 
 def two_rankings(means: Mapping[str, Float[np.ndarray, "term"]], names: Sequence[str]) -> Figure:
@@ -42,7 +42,7 @@ def either_way(
         ax.vlines(heads, code, text, color=GREY, lw=1)
         ax.plot(heads, text, "o", color=BLUE, label=labels[0])
         ax.plot(heads, code, "s", color=VERMILION, label=labels[1])
-        ax.set_title(title)
+        ax.set_title(model_name(title))
         ax.set_xticks(heads)
         ax.set_ylabel(axis)
     axes[0, 0].legend(loc="best")

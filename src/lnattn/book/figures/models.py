@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn.book.style import DIVERGING, PALETTE, WIDTH
+from lnattn.book.style import DIVERGING, PALETTE, WIDTH, model_name
 from lnattn.claims.verdicts import RULES, Verdict
 
 
@@ -66,7 +66,7 @@ def position_variances(curves: Mapping[str, np.ndarray]) -> Figure:
         ax.plot(
             np.arange(1, len(variance) + 1),
             variance / np.median(variance),
-            label=name,
+            label=model_name(name),
             color=PALETTE[number % len(PALETTE)],
             marker="osD^"[number % 4],
             markevery=[0, -1],

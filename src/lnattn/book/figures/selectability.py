@@ -22,6 +22,7 @@ from lnattn.book.style import (
     SEQUENTIAL,
     VERMILION,
     WIDTH,
+    model_name,
 )
 from lnattn.studies.selectability.decide import Selectability
 from lnattn.studies.selectability.evaluation import KEYS, FrozenArm
@@ -236,7 +237,7 @@ def in_all_layers(models: Mapping[str, LayerVerdicts]) -> Figure:
                 layers.plot(where, heads, mark, color=colour, fillstyle=fill, alpha=0.7)
         by_position = 100 * one.by_position(1).mean(axis=0)
         middles = (np.arange(len(by_position)) + 0.5) / len(by_position)
-        places.plot(middles, by_position, marker=".", color=colour, label=name)
+        places.plot(middles, by_position, marker=".", color=colour, label=model_name(name))
         for row, (mean, low, high) in enumerate(one.common(1)):
             common.plot([low, high], [row + shift] * 2, color=colour)
             common.plot(mean, row + shift, ".", color=colour)

@@ -22,6 +22,7 @@ from lnattn.book.style import (
     TERM_COLOURS,
     VERMILION,
     WIDTH,
+    model_name,
     settings,
     term_label,
 )
@@ -94,7 +95,7 @@ def shares_by_head(models: Mapping[str, Subwords], top: int = 10, fewest: int = 
         if n < fewest:
             words = f"{n} {'piece fits' if n == 1 else 'pieces fit'} the rule: too few"
             ax.text(0.5, 0.5, words, ha="center", transform=ax.transAxes)
-            ax.set(title=name, xticks=[], yticks=[])
+            ax.set(title=model_name(name), xticks=[], yticks=[])
             continue
         table = found.table(top).reset_index()
         table["head"] = table["head"].astype(str)
@@ -110,7 +111,7 @@ def shares_by_head(models: Mapping[str, Subwords], top: int = 10, fewest: int = 
             .on(ax)
             .plot()
         )
-        ax.set_title(f"{name}, {n} pieces")
+        ax.set_title(f"{model_name(name)}, {n} pieces")
         ax.set(xlabel="head" if ax is axes[-1, 0] else "", ylabel=f"share within rank {top}")
     figure.legend(
         handles=[

@@ -60,7 +60,10 @@ READY = """new Promise((done, fail) => {
   const begun = Date.now();
   (function look() {
     const places = [...document.querySelectorAll('.token-explorer')];
-    if (places.length && places.every(place => place.dataset.state)) done(true);
+    const waiting = places.find(place => !place.dataset.state);
+    // As a reader does who wants to see all; an address of a view fills all at once.
+    if (!location.hash) waiting?.scrollIntoView();
+    if (places.length && !waiting) done(true);
     else if (Date.now() - begun > 10000) fail(new Error('the explorer does not appear'));
     else setTimeout(look, 10);
   })();
@@ -887,6 +890,21 @@ def test_the_front_pages_widget_follows_at_once(tab, site, opening) -> None:
     tab.collect()
     loaded = [event["request"]["url"] for event in tab.of("Network.requestWillBeSent")]
     assert not [url for url in loaded if "/layer.js" in url or "/rows-" in url]
+
+
+def test_parts_far_below_wait_for_a_reader(tab, site) -> None:
+    """With a view in the address they do not, or it could not be led to."""
+    states = "[...document.querySelectorAll('.token-explorer')].map(e => e.dataset.state ?? null)"
+    tab.go("about:blank")
+    tab.go(f"{site.as_uri()}/tokens.html")
+    tab.until("document.querySelector('.token-explorer').dataset.state")
+    tab.evaluate("new Promise(done => requestAnimationFrame(() => setTimeout(done, 50)))")
+    assert tab.evaluate(states) == ["ready", None, None]
+    tab.evaluate(READY)
+    show(tab, site, "#at=pair")
+    assert tab.evaluate(states) == ["ready"] * 3
+    top = "document.querySelector('[data-part=pair]').getBoundingClientRect().top"
+    assert abs(tab.evaluate(top)) < 300
 
 
 def test_lost_data_are_reported_and_can_be_tried_again(chromium, site, tmp_path) -> None:

@@ -131,21 +131,26 @@ def test_lists_without_items_lose_their_role():
 
 def test_only_pages_with_mathematics_load_mathjax():
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-    from sphinx.builders.html._assets import _JavaScript
+    from sphinx.builders.html._assets import _CascadingStyleSheet, _JavaScript
 
     from booksite import light
 
-    def loaded(body: str | None) -> list[str]:
+    def loaded(body: str | None) -> list[str | None]:
         scripts = [_JavaScript("_static/a.js"), _JavaScript("_static/mathjax/tex-chtml.js?v=1")]
         scripts.append(_JavaScript(None, body="window.MathJax = {}"))
-        light.drop_mathjax(None, "page", "page.html", {"body": body, "script_files": scripts})
-        return [script.filename for script in scripts]
+        styles = [_CascadingStyleSheet("_static/copybutton.css")]
+        files = {"script_files": scripts, "css_files": styles}
+        light.drop_unneeded(None, "page", "page.html", {"body": body, **files})
+        return [file.filename for file in (*scripts, *styles)]
 
     both = ["_static/a.js", "_static/mathjax/tex-chtml.js?v=1", None]
     assert loaded('<p><span class="math notranslate nohighlight">x</span>') == both
     assert loaded("<p>raw \\(x\\)") == both
     assert loaded("<section class='mathjax_ignore'>words") == ["_static/a.js", None]
+    assert loaded('<i data-note="a symbol, \\(x\\)">x</i>') == ["_static/a.js", None]
     assert loaded(None) == ["_static/a.js", None]
+    code = '<div class="highlight-default notranslate"><div class="highlight"><pre>'
+    assert loaded(code) == ["_static/a.js", None, "_static/copybutton.css"]
 
 
 def test_icons_are_loaded_once(tmp_path):

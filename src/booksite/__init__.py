@@ -15,6 +15,7 @@ def setup(app: Any) -> dict[str, Any]:
         claims_page,
         downloads,
         drawings,
+        formulas,
         front_page,
         glossary,
         head,
@@ -31,8 +32,8 @@ def setup(app: Any) -> dict[str, Any]:
     from booksite.explorer import page as explorer
 
     parts = (
-        claims_page, downloads, drawings, explorer, front_page, glossary, head, icons, light,
-        numbers, opening, reading, roles, search, shrink, typography,
+        claims_page, downloads, drawings, explorer, formulas, front_page, glossary, head, icons,
+        light, numbers, opening, reading, roles, search, shrink, typography,
     )  # fmt: skip
     for part in parts:
         part.setup(app)

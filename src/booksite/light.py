@@ -2,7 +2,8 @@
 
 - Icons come twice, as a font and as a script of 1.5 MB that draws them again. The font is enough,
   and of that a small part (see `icons`).
-- MathJax is loaded by pages that show mathematics only; the theme asks for it everywhere.
+- What is for some pages only, MathJax first of all, is loaded by those; every page has MathJax's
+  settings, for a note about a formula brings it when it is opened (`assets/reading.js`).
 - The search and its index are loaded by the page of results only (see `templates/layout.html`).
 
 And what it would make again for every page of source code: the contents in the sidebar, a fifth of
@@ -11,6 +12,7 @@ a second for each of two hundred pages, though nothing in them depends on the pa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,23 +21,34 @@ from sphinx.application import Sphinx
 
 TEMPLATES = Path(__file__).with_name("templates")
 _ICONS = Path("_static", "scripts", "fontawesome.js")
-_NOTE = "/* The icons come from the theme's font; its script would draw the same ones again. */\n"
+_EMPTY = "/* The icons come from the theme's font; its script would draw the same ones again. */\n"
 #: Where viewcode puts its pages: no contents lead there, so none of them is marked as open.
 _SOURCES = "_modules/"
-#: What the HTML of a page with mathematics holds.
-_MATHEMATICS = ('class="math', "mathjax_process", "\\(", "\\[")
+#: Parts of the names of scripts and styles, and what the HTML of a page holds that needs them.
+_NEEDED_FOR = {
+    "mathjax/": ('class="math', "mathjax_process", "\\(", "\\["),
+    "clipboard.min": ('class="highlight',),
+    "copybutton": ('class="highlight',),
+    "togglebutton": ('class="toggle', " toggle", "dropdown admonition", "admonition dropdown"),
+    "design-tabs": ("sd-tab",),
+    "sphinx-design": ("sd-",),
+    "mystnb.": ('class="cell', "pasted-"),
+}
+#: Notes wait for a reader, and bring what they need.
+_NOTE = re.compile(r'data-note="[^"]*"')
 
 
-def has_mathematics(body: str) -> bool:
-    """Whether the HTML of a page holds anything for MathJax."""
-    return any(sign in body for sign in _MATHEMATICS)
+def unneeded(body: str) -> list[str]:
+    """Of `_NEEDED_FOR`, what a page with this HTML does without."""
+    body = _NOTE.sub("", body)
+    return [part for part, signs in _NEEDED_FOR.items() if not any(sign in body for sign in signs)]
 
 
-def drop_mathjax(_app: Any, _page: str, _template: str, context: dict[str, Any], *_: Any) -> None:
-    """Sphinx's event `html-page-context`, after all that add scripts."""
-    if not has_mathematics(context.get("body") or ""):
-        scripts = context["script_files"]  # Sphinx's own list: changed in place
-        scripts[:] = [script for script in scripts if "mathjax/" not in _name(script)]
+def drop_unneeded(_app: Any, _page: str, _template: str, context: dict[str, Any], *_: Any) -> None:
+    """Sphinx's event `html-page-context`, after all that add scripts and styles."""
+    parts = unneeded(context.get("body") or "")
+    for files in (context["script_files"], context["css_files"]):  # Sphinx's own: changed in place
+        files[:] = [file for file in files if not any(part in _name(file) for part in parts)]
 
 
 def shared_contents() -> Callable[..., None]:
@@ -61,14 +74,14 @@ def shared_contents() -> Callable[..., None]:
     return share
 
 
-def _name(script: Any) -> str:
-    return str(getattr(script, "filename", script) or "")
+def _name(file: Any) -> str:
+    return str(getattr(file, "filename", file) or "")
 
 
 def lighten(folder: Path) -> None:
     """Take the icons' script out of a built site; its address stays, for the theme names it."""
     if (folder / _ICONS).is_file():
-        (folder / _ICONS).write_text(_NOTE, encoding="ascii")
+        (folder / _ICONS).write_text(_EMPTY, encoding="ascii")
 
 
 def use_templates(_app: Sphinx, config: Any) -> None:
@@ -85,7 +98,8 @@ def when_finished(app: Sphinx, error: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the event handlers above."""
     app.connect("config-inited", use_templates)
-    app.connect("html-page-context", drop_mathjax, priority=900)
+    app.set_html_assets_policy("always")
+    app.connect("html-page-context", drop_unneeded, priority=900)
     app.connect("html-page-context", shared_contents(), priority=900)
     app.connect("build-finished", when_finished)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,6 +8,7 @@
   "use strict";
   const LONGEST = 400; // characters of a chapter's beginning
   const PAUSE = 200; // milliseconds that a pointer rests on a link before another page is read
+  const MATHJAX = new URL("../mathjax/tex-chtml.js", document.currentScript.src);
 
   // Notes, one at a time. What they show is cloned from this page or is text of the site's own.
   const note = document.createElement("div");
@@ -35,6 +36,18 @@
     const fits = below + note.offsetHeight < window.innerHeight;
     note.style.top = `${fits ? below : Math.max(4, box.top - note.offsetHeight - 6)}px`;
   };
+  // A page without formulas comes without MathJax (see booksite.light); the first note with one brings it.
+  let brought = null;
+  const mathjax = async () => {
+    brought ??= document.querySelector('script[src*="/mathjax/"]') ?? new Promise((done) => {
+      const script = document.createElement("script");
+      script.src = MATHJAX;
+      script.onload = script.onerror = done;
+      document.head.append(script);
+    });
+    await brought;
+    await window.MathJax?.startup?.promise;
+  };
   const show = async (link, ...content) => {
     hide();
     shown = link;
@@ -42,10 +55,16 @@
     note.hidden = false;
     link.setAttribute("aria-describedby", note.id);
     place(link);
-    if (!/\\[([]/.test(note.textContent)) return;
+    const isRaw = /\\[([]/.test(note.textContent);
+    note.style.visibility = isRaw ? "hidden" : ""; // until it is typeset
+    if (!isRaw) return;
+    await mathjax();
+    if (shown !== link) return;
     await window.MathJax?.typesetPromise?.([note]);
     for (const formula of note.querySelectorAll("[tabindex]")) formula.removeAttribute("tabindex");
-    if (shown === link) place(link);
+    if (shown !== link) return;
+    note.style.visibility = "";
+    place(link);
   };
   // content: what the note holds, or a promise of it; by then the pointer may be elsewhere.
   const offer = (link, content) => {
@@ -67,9 +86,10 @@
     offer(link, () => [link.dataset.reference]);
   }
 
-  // Symbols (see booksite.glossary). MathJax lets the keyboard reach formulas; a tap shows the note,
-  // too, and a second one, or one elsewhere, hides it.
+  // Symbols (see booksite.glossary). MathJax lets the keyboard reach formulas, those that are text are
+  // made to be reached; a tap shows the note, too, and a second one, or one elsewhere, hides it.
   for (const symbol of document.querySelectorAll(".bd-article .symbol")) {
+    if (symbol.querySelector(".formula")) symbol.tabIndex = 0;
     offer(symbol, () => [symbol.dataset.note]);
     symbol.addEventListener("click", () => shown === symbol || show(symbol, symbol.dataset.note));
   }

@@ -173,10 +173,12 @@ window.lnattnExplorer = (() => {
   /** A function that loads the parts of a model. */
   const partOf = (one) => (name) => load(`${one.folder}/${name}`, one.version);
 
-  let arrived = false;
+  const NEAR = "300px";
+  let arrived = !location.hash;
 
   /**
-   * Who comes with an address of a part (`at`), or of a token, is led to it; the sentence is on top.
+   * Who comes with an address of a part (`at`), of a token or of a heading is led to it; the sentence
+   * is on top.
    *
    * Once all parts are there: those above would push it down.
    */
@@ -185,21 +187,27 @@ window.lnattnExplorer = (() => {
     if (arrived || !places.every((place) => place.dataset.state)) return;
     arrived = true;
     const at = state().at ?? (state().token ? "heads" : "");
-    places.find((place) => place.dataset.part === at)?.scrollIntoView();
+    const there = places.find((place) => place.dataset.part === at);
+    (there ?? document.getElementById(location.hash.slice(1)))?.scrollIntoView();
   }
 
   /**
    * Fill the places of a part of the explorer, now and whenever what it shows changes.
    *
+   * Of a page that is opened without a view in its address, what lies far below waits, empty, until
+   * a reader comes near it.
+   *
    * keys: the parts of the address that it depends on; build(place) makes its controls and returns
    * an async function that fills them, and is told by isLatest() whether a newer call has come.
    */
   function mount(part, keys, build) {
+    const several = document.querySelectorAll(".token-explorer").length > 1;
     for (const place of document.querySelectorAll(`.token-explorer[data-part="${part}"]`)) {
       const show = build(place);
       let latest = 0;
       let seen = null;
       const update = async (event) => {
+        near.disconnect();
         const wanted = JSON.stringify(keys.map((key) => state()[key] ?? ""));
         if (event?.type === "hashchange" && wanted === seen) {
           place.dataset.state ??= "ready";
@@ -225,10 +233,16 @@ window.lnattnExplorer = (() => {
         }
         place.querySelector(".problem")?.remove();
       };
+      const near = new IntersectionObserver(
+        (entries) => entries.some((one) => one.isIntersecting) && update(), { rootMargin: NEAR });
       window.addEventListener("hashchange", update);
       // Maps are drawn in the colours of the theme.
-      new MutationObserver(update).observe(document.documentElement, { attributeFilter: ["data-theme"] });
-      update();
+      new MutationObserver(() => place.dataset.state && update())
+        .observe(document.documentElement, { attributeFilter: ["data-theme"] });
+      if (several && !location.hash) {
+        place.dataset.waits = ""; // and keeps room, or all would be near while none is filled
+        near.observe(place);
+      } else update();
     }
   }
 

@@ -189,7 +189,7 @@ def specific_part(studies: Mapping[str, np.ndarray]) -> Figure:
                 fontsize=8,
                 color=colour,
             )
-        handles.append(Line2D([], [], color=colour, marker=marker, label=name))
+        handles.append(Line2D([], [], color=colour, marker=marker, label=model_name(name)))
     ax.legend(handles=handles)
     ax.margins(y=0.15)
     ax.set(xlabel="heads, best first", ylabel="AUROC minus wrong query", xticks=[])

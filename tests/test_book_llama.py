@@ -49,6 +49,7 @@ def data(runs, tmp_path, monkeypatch) -> Path:
     sample = "The old man from New York sat on a mat. " * 20
     (folder / "text").mkdir(parents=True)
     (folder / "text" / "sample.jsonl").write_text(json.dumps({"text": sample}) + "\n")
+    monkeypatch.setattr("lnattn.book.by_distance.DEALS", 2)
     monkeypatch.setenv("LNATTN_DATA", str(folder))
     monkeypatch.setattr("lnattn.book.rotary.NAMES", (("cat", "sat"), ("old", "grey")))
     assert paths.data_folder() == folder

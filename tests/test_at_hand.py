@@ -43,7 +43,7 @@ def hubs(llama, tmp_path, monkeypatch):
         fake.add_folder(folder)
     with serving(*both.values()) as served:
         talk_to(served, tmp_path, monkeypatch)
-        monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
+        monkeypatch.setenv("LNATTN_MODEL", "minilm")
         monkeypatch.delenv("LNATTN_ROTARY", raising=False)
         yield both
 
@@ -53,9 +53,9 @@ def offline(monkeypatch):
 
 
 def test_a_build_fetches_the_first_layers_and_chapters_read_them(hubs, tmp_path, monkeypatch):
-    before = inputs.execution_digest(tmp_path, "book-gpt2")
-    assert build.prepared().name == "book-gpt2"
-    assert inputs.execution_digest(tmp_path, "book-gpt2") != before  # chapters run again
+    before = inputs.execution_digest(tmp_path, "minilm")
+    assert build.prepared().name == "minilm"
+    assert inputs.execution_digest(tmp_path, "minilm") != before  # chapters run again
     for name, fake in hubs.items():
         assert hub.held(PINNED[name], first_layer_part()) is not None
         assert hub.held(PINNED[name]) is None  # never the whole file
@@ -67,6 +67,15 @@ def test_a_build_fetches_the_first_layers_and_chapters_read_them(hubs, tmp_path,
     assert [model.name for model in models] == list(ROTARY)
     assert absent == []
     assert not any(fake.log for fake in hubs.values())
+
+
+def test_who_asks_for_the_embedded_model_asks_for_no_download(hubs, monkeypatch):
+    monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
+    build.prepared()
+    assert not any(fake.log for fake in hubs.values())
+    monkeypatch.setenv("LNATTN_ROTARY", ROTARY[0])
+    build.prepared()
+    assert [bool(hubs[name].log) for name in ROTARY] == [True, False]
 
 
 def test_what_cannot_be_had_is_missed_in_words(hubs, monkeypatch, capsys):

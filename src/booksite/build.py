@@ -27,7 +27,7 @@ from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import CheckpointError, LnattnError, ResultError
 from lnattn.kept import forget
 from lnattn.models import hub
-from lnattn.models.checkpoints import first_layer_part, open_checkpoint
+from lnattn.models.checkpoints import BOOK_MODELS, first_layer_part, open_checkpoint
 from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import repository
@@ -91,7 +91,9 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
 def prepared() -> Choice:
     """The model of the chapters, fetched if it must be, and opened: they read local files only.
 
-    Raises `CheckpointError` where a model that the user named cannot be had, or has no six terms.
+    With a model that is not embedded come the rotary models of chapter 13; who asks for an embedded
+    one asks for no download. Raises `CheckpointError` where a model that the user named cannot be
+    had, or has no six terms.
     """
     choice = default_model()
     if isinstance(open_checkpoint(choice.name).family, RelativeFamily):
@@ -100,8 +102,9 @@ def prepared() -> Choice:
             "positions, whose scores have four; take another MODEL, such as book-gpt2, and name "
             "yours in LNATTN_ROTARY: chapter 13 and the explorer show it then."
         )
-    for name in rotary_models():
-        _fetch_first_layer(name)
+    if choice.name not in BOOK_MODELS or "LNATTN_ROTARY" in os.environ:
+        for name in rotary_models():
+            _fetch_first_layer(name)
     return choice
 
 

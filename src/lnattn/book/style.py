@@ -58,7 +58,13 @@ DISTANCE_NAMES: dict[str, str] = {
 
 
 #: What pages and figures call a model that functions and commands know by another name.
-MODEL_NAMES: dict[str, str] = {"minilm": "MiniLM", "gpt2": "GPT-2"}
+MODEL_NAMES: dict[str, str] = {
+    "minilm": "MiniLM",
+    "gpt2": "GPT-2",
+    "smollm2-135m": "SmolLM2",
+    "smollm2-135m-q4": "SmolLM2 (four bits)",
+    "pythia-160m": "Pythia",
+}
 
 
 def model_name(name: str) -> str:

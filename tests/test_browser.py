@@ -191,15 +191,21 @@ def test_a_symbol_says_what_it_means(page, address, chromium):
     try:
         tab.go(address + page)
         symbol = "document.querySelector('.bd-article .symbol')"
-        place = tab.evaluate(f"""(() => {{
-          {symbol}.scrollIntoView({{block: 'center', behavior: 'instant'}});
-          const {{left, top, width, height}} = {symbol}.getBoundingClientRect();
-          return [left + width / 2, top + height / 2];
-        }})()""")
         assert not tab.evaluate(NOTE)
-        for x, y in (place, (1, 1)):
-            tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-            tab.until(NOTE if (x, y) == tuple(place) else f"!{NOTE}")
+        for _ in range(100):  # what is loaded late may move the symbol away from the mouse
+            place = tab.evaluate(f"""(() => {{
+              {symbol}.scrollIntoView({{block: 'center', behavior: 'instant'}});
+              const {{left, top, width, height}} = {symbol}.getBoundingClientRect();
+              return [left + width / 2, top + height / 2];
+            }})()""")
+            for x, y in ((1, 1), place):
+                tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+            if tab.evaluate(f"new Promise((done) => setTimeout(() => done({NOTE}), 500))"):
+                break
+        else:
+            pytest.fail("the mouse on a symbol brings no note")
+        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
+        tab.until(f"!{NOTE}")
         reached = f'{symbol}.matches(\'[tabindex="0"], :has([tabindex="0"])\')'
         assert tab.evaluate(reached), "the keyboard does not reach it"
         tab.evaluate(f"({symbol}.querySelector('[tabindex]') ?? {symbol}).focus()")
@@ -257,7 +263,8 @@ def test_the_first_view_is_light(page, width, most, address, chromium):
 
 def test_the_search_finds_chapters_before_the_reference(address, chromium):
     results = found(chromium, address, "AUROC")
-    assert results[0]["page"].startswith("notebooks/06-")
+    # Sphinx counts no occurrences: chapters that have a word are ordered by their numbers.
+    assert any(one["page"].startswith("notebooks/06-") for one in results[:3])
     chapters = [one["page"].startswith("notebooks/") for one in results]
     reference = ["book/api" in one["page"] for one in results]
     assert any(reference)

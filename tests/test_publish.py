@@ -152,11 +152,11 @@ def test_weights_that_fail_the_printed_values_are_not_published(press, tmp_path,
 
 
 def test_a_stand_in_is_not_verified_and_its_front_page_says_so(press, tmp_path, monkeypatch):
-    monkeypatch.setattr(publish, "unlike_gpt2", lambda: "These are not GPT-2's weights.")
+    monkeypatch.setattr(publish, "unlike_gpt2", lambda: "gpt2: these are not GPT-2's weights.")
     assert publish.publish(tmp_path) == 0
     assert ("verify", "gpt2") not in press
     front = tmp_path / "_build/site/book/index.html"
-    assert "These are not GPT-2&#x27;s weights." in front.read_text()
+    assert "<p>GPT-2: these are not GPT-2&#x27;s weights.</p>" in front.read_text()
 
 
 @pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:1"])

@@ -112,6 +112,17 @@ def test_peak_memory_sees_new_pages(common: ModuleType) -> None:
     assert 60 < common.peak_memory(lambda: common.touch(64)) < 100
 
 
+def test_peak_memory_is_what_the_mark_rises_above_the_level_before(
+    common: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = tmp_path / "status"
+    status.write_text("VmHWM:\t5000 kB\nVmRSS:\t1000 kB\n")
+    monkeypatch.setattr(common, "_mark_moves", lambda: True)
+    monkeypatch.setattr(common, "Path", lambda name: tmp_path / Path(name).name)
+    assert common.peak_memory(lambda: status.write_text("VmHWM:\t66536 kB\n")) == 64
+    assert (tmp_path / "clear_refs").read_text() == "5"
+
+
 def test_peak_memory_says_nothing_where_the_mark_stands_still(
     common: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ from lnattn.book.style import (
     PALETTE,
     SINGLE,
     WIDTH,
+    model_name,
 )
 from lnattn.studies.affinity.distances import DistanceGrid
 
@@ -118,7 +119,7 @@ def _nearness(models: Mapping[str, Float[np.ndarray, "distance head"]]) -> Figur
     for ax, (title, found) in zip(axes[0], models.items(), strict=True):
         for head, curve in enumerate(found.T):
             ax.plot(curve, color=PALETTE[head % len(PALETTE)], label=f"head {head}")
-        ax.set_title(title)
+        ax.set_title(model_name(title))
         ax.set_yscale("log")
         ax.set_xlabel("distance Δ to the key")
     axes[0, 0].set_ylabel("share of the attention")

@@ -26,6 +26,8 @@ from lnattn.studies.affinity.vectors import Side, TokenVectors
 #: Bytes of one block of scores: fits into a last-level cache, and is tall enough for the product.
 BLOCK_BYTES = 16 << 20
 _CHUNK = 128
+#: A score may exceed the product of two lengths by so much, relative to it, in float32.
+_ROUNDING = 1e-4
 
 
 @nb.njit(cache=True, nogil=True)
@@ -157,9 +159,10 @@ def strongest_pairs(
 ) -> StrongestPairs:
     """The k strongest pairs of every head over the whole vocabulary squared.
 
-    same_token: True lets a token be paired with itself. Only scores above the k-th best so far
-    are ever kept, so this costs little more than the matrix products. Among equal scores the
-    pair with the smaller query id comes first, then the smaller key id.
+    same_token: True lets a token be paired with itself. A score is at most the product of the two
+    vectors' lengths; where that is below the k-th best so far it is not even made, which spares 97
+    of 100 scores of MiniLM. Among equal scores the pair with the smaller query id comes first, then
+    the smaller key id.
     """
     _check_k(k, vectors.vocab_size - (not same_token))
     if vectors.tokens is not None:
@@ -176,20 +179,32 @@ def strongest_pairs(
 def _strongest_of_head(
     queries: Tensor, keys: Tensor, k: int, own: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Long queries first: no score exceeds |q| |k|, so most keys are soon too short to matter."""
     dtype = keys.numpy().dtype
     best = np.full(k, -np.inf, dtype=dtype)
     best_query, best_key = np.full(k, -1), np.full(k, -1)
-    for begin, block in score_blocks(queries, keys):
-        values = np.full((len(block), k), best[-1], dtype=dtype)
-        ids = np.full((len(block), k), -1, dtype=np.int32)
-        _best_of_rows(block, own[begin : begin + len(block)], values, ids)
+    reach, length = (side.norm(dim=1).numpy() * (1 + _ROUNDING) for side in (queries, keys))
+    order, begin = np.argsort(-reach), 0
+    while begin < len(order):
+        long = np.flatnonzero(reach[order[begin]] * length >= best[-1])
+        if not len(long):
+            break
+        height = max(1, BLOCK_BYTES // (keys.element_size() * len(long)))
+        rows = np.sort(order[begin : begin + height])
+        begin += height
+        # Equal scores are to be seen too: which of them comes first is decided by the ids.
+        values = np.full((len(rows), k), np.nextafter(best[-1], dtype.type(-np.inf)), dtype=dtype)
+        ids = np.full((len(rows), k), -1, dtype=np.int32)
+        place = np.searchsorted(long, own[rows])
+        skip = np.where(long[np.minimum(place, len(long) - 1)] == own[rows], place, -1)
+        ((_, block),) = score_blocks(queries[rows], keys[long])
+        _best_of_rows(block, skip, values, ids)
         row, column = np.nonzero(ids >= 0)
         candidates = np.concatenate([best, values[row, column]])
-        query = np.concatenate([best_query, begin + row])
-        key = np.concatenate([best_key, ids[row, column]])
-        # Rows come in rising order and earlier finds first: a stable sort keeps the tie rule.
-        order = np.argsort(-candidates, kind="stable")[:k]
-        best, best_query, best_key = candidates[order], query[order], key[order]
+        query = np.concatenate([best_query, rows[row]])
+        key = np.concatenate([best_key, long[ids[row, column]]])
+        first = np.lexsort((key, query, -candidates))[:k]
+        best, best_query, best_key = candidates[first], query[first], key[first]
     return best_query, best_key, best
 
 

@@ -14,11 +14,15 @@ pytest.importorskip("sphinx_book_theme", reason="the book's theme is absent: pip
 import pydata_sphinx_theme  # below the book's theme
 from fontTools.ttLib import TTFont
 from small_site import build
+from sphinx.builders.html import StandaloneHTMLBuilder
 
 from booksite import icons
 
 #: A character each of the icons that a page of the theme always has, and of some that none has.
 USED = {"magnifying-glass": 0xF002, "bars": 0xF0C9, "moon": 0xF186}
+#: Modules whose source is shown, and the navigation beside it.
+SHOWN = ("errors", "progress")
+SIDEBAR = re.compile(r'<nav class="bd-links.*?</nav>', re.DOTALL)
 UNUSED = {"anchor": 0xF13D, "github": 0xF09B, "paper-plane": 0xF1D8}
 
 
@@ -111,6 +115,35 @@ def test_another_theme_is_left_as_it_is(tmp_path):
     (tmp_path / icons.STYLES).write_text(".fa-anchor:before{content:'x'}")
     assert icons.lighten(tmp_path) == 0
     assert (tmp_path / icons.STYLES).read_text() == ".fa-anchor:before{content:'x'}"
+
+
+def test_the_theme_makes_the_contents_once_for_pages_of_source(tmp_path, monkeypatch):
+    made = []
+    make = StandaloneHTMLBuilder._get_local_toctree
+
+    def counted(builder, page, *parts, **options):
+        made.append(page)
+        return make(builder, page, *parts, **options)
+
+    monkeypatch.setattr(StandaloneHTMLBuilder, "_get_local_toctree", counted)
+    modules = "".join(f".. automodule:: lnattn.{name}\n   :members:\n" for name in SHOWN)
+    pages = {
+        "index.rst": "Title\n=====\n\n.. toctree::\n\n   other\n   more\n",
+        "other.rst": f"Other\n=====\n\n{modules}",
+        "more.rst": "More\n====\n",
+    }
+    out, _, _ = build(
+        tmp_path,
+        pages,
+        html_theme="sphinx_book_theme",
+        extensions=["sphinx.ext.autodoc", "sphinx.ext.viewcode", "booksite.light"],
+    )
+    shown = [out / "_modules" / "lnattn" / f"{name}.html" for name in SHOWN]
+    sidebars = [SIDEBAR.findall(path.read_text(encoding="utf-8")) for path in shown]
+    assert sidebars[0] == sidebars[1]
+    assert '<a class="reference internal" href="../../more.html">More</a>' in sidebars[0][0]
+    assert len([page for page in made if page.startswith("_modules/lnattn/")]) == 1
+    assert {"index", "other", "more", "_modules/index"} <= set(made)
 
 
 @pytest.mark.parametrize("page", ["index", "other", "genindex"])

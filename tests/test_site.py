@@ -172,15 +172,20 @@ def test_source_pages_of_one_depth_share_their_contents():
     pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
     from booksite import light
 
-    share, made = light.shared_contents(), []
+    shared, made, looked = light.SharedContents(), [], []
 
     def contents_on(page):
         def make(kind, **options):
             made.append((page, kind, options))
             return f"contents on {page}"
 
-        context = {"generate_toctree_html": make}
-        share(None, page, "page.html", context, None)
+        context = {"generate_toctree_html": make, "sidebars": "search, contents, nothing"}
+        shared.take(None, page, "page.html", context, None)
+        if context["sidebars"]:  # the theme makes all parts, to see which are empty
+            looked.append(page)
+            context["sidebars"] = ["search.html", "contents.html"]
+        shared.put(None, page, "page.html", context, None)
+        assert context["sidebars"] == ["search.html", "contents.html"]
         return context["generate_toctree_html"]("sidebar", maxdepth=1)
 
     assert contents_on("_modules/lnattn/errors") == "contents on _modules/lnattn/errors"
@@ -189,7 +194,8 @@ def test_source_pages_of_one_depth_share_their_contents():
     assert contents_on("notebooks/06") == "contents on notebooks/06"
     assert contents_on("notebooks/07") == "contents on notebooks/07"  # marks its own page as open
     assert len(made) == 4
-    share(None, "_modules/lnattn/errors", "page.html", {}, None)  # a builder without contents
+    assert looked == ["_modules/lnattn/errors", "notebooks/06", "notebooks/07"]
+    shared.put(None, "_modules/lnattn/errors", "page.html", {}, None)  # a builder without contents
 
 
 #: Bytes of all that is in the site but the explorer, the other edition and the PDF. Nobody loads it

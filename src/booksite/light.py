@@ -13,7 +13,6 @@ a second for each of two hundred pages, though nothing in them depends on the pa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,13 +50,23 @@ def drop_unneeded(_app: Any, _page: str, _template: str, context: dict[str, Any]
         files[:] = [file for file in files if not any(part in _name(file) for part in parts)]
 
 
-def shared_contents() -> Callable[..., None]:
-    """A handler of `html-page-context`, after the theme's own: pages of source code of one depth
-    share the contents that the first of them makes.
-    """
-    made: dict[tuple[Any, ...], Any] = {}
+class SharedContents:
+    """Pages of source code of one depth share the contents that the first of them makes.
 
-    def share(_app: Any, page: str, _template: str, context: dict[str, Any], *_: Any) -> None:
+    The theme's handler of `html-page-context` makes the sidebar of every page, to see which of its
+    parts are empty: what it found for the first page is kept from it by `take` and given back by
+    `put`, which come before it and after it.
+    """
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.made: dict[tuple[Any, ...], Any] = {}
+
+    def take(self, _app: Any, page: str, _template: str, context: dict[str, Any], *_: Any) -> None:
+        if page.startswith(_SOURCES) and self.parts:
+            context["sidebars"] = []
+
+    def put(self, _app: Any, page: str, _template: str, context: dict[str, Any], *_: Any) -> None:
         make = context.get("generate_toctree_html")
         if make is None or not page.startswith(_SOURCES):
             return
@@ -65,13 +74,12 @@ def shared_contents() -> Callable[..., None]:
 
         def contents(*parts: Any, **options: Any) -> Any:
             key = (depth, *parts, *sorted(options.items()))
-            if key not in made:
-                made[key] = make(*parts, **options)
-            return made[key]
+            if key not in self.made:
+                self.made[key] = make(*parts, **options)
+            return self.made[key]
 
+        self.parts = context["sidebars"] = context["sidebars"] or self.parts
         context["generate_toctree_html"] = contents
-
-    return share
 
 
 def _name(file: Any) -> str:
@@ -100,6 +108,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", use_templates)
     app.set_html_assets_policy("always")
     app.connect("html-page-context", drop_unneeded, priority=900)
-    app.connect("html-page-context", shared_contents(), priority=900)
+    shared = SharedContents()
+    app.connect("html-page-context", shared.take, priority=400)
+    app.connect("html-page-context", shared.put, priority=900)
     app.connect("build-finished", when_finished)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

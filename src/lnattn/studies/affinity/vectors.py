@@ -204,7 +204,7 @@ def ranks(
     for some, wanted in zip(queries.split(step), keys.split(step), strict=True):
         scores = vectors.scores(some)
         own = scores.gather(-1, wanted[None, :, None].expand(len(scores), -1, 1))
-        found.append(1 + (scores > own).sum(dim=-1))
+        found.append(1 + (scores > own).sum(dim=-1, dtype=torch.int32))
     return torch.cat(found, dim=1).T
 
 

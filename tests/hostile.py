@@ -11,7 +11,9 @@ from transformers import PreTrainedTokenizerFast
 
 from booksite.explorer.data import Explored, explore
 from booksite.explorer.texts import text_of_bytes
+from lnattn.attention.folding import fold
 from lnattn.studies.affinity.study import detokenization
+from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
@@ -87,7 +89,7 @@ def tiny(seed: int = 3, vocab: int = len(HOSTILE)) -> tuple[FirstLayer, Counts]:
 def explored(frequent: int = len(HOSTILE), **changes: object) -> Explored:
     """The tiny model, explored, with the hostile vocabulary."""
     layer, counts = tiny()
-    study = detokenization(
-        layer, counts, heat_tokens=4, pairs=3, draws=20, source={"counts": "a random <text>"}
-    )
+    vectors = token_vectors(fold(layer.attention), layer.embeddings)
+    few, source = {"heat_tokens": 4, "pairs": 3, "draws": 20}, {"counts": "a random <text>"}
+    study = detokenization(vectors, layer.embeddings, counts, **few, source=source)
     return explore(layer, counts, study, frequent=frequent, texts=HOSTILE, **changes)

@@ -36,14 +36,19 @@ def counts() -> Counts:
 
 
 @pytest.fixture(scope="module")
-def study(model: FirstLayer, counts: Counts) -> Detokenization:
-    return detokenization(model, counts, heat_tokens=10, pairs=3, draws=50, seed=2)
+def vectors(model: FirstLayer) -> TokenVectors:
+    return token_vectors(fold(model.attention), model.embeddings)
+
+
+@pytest.fixture(scope="module")
+def study(model: FirstLayer, vectors: TokenVectors, counts: Counts) -> Detokenization:
+    few = {"heat_tokens": 10, "pairs": 3, "draws": 50}
+    return detokenization(vectors, model.embeddings, counts, **few, seed=2)
 
 
 def test_study_is_made_of_its_parts(
-    study: Detokenization, model: FirstLayer, counts: Counts
+    study: Detokenization, vectors: TokenVectors, counts: Counts
 ) -> None:
-    vectors = token_vectors(fold(model.attention), model.embeddings)
     before = Neighbours.before(counts.bigrams)
     expected = head_auroc(vectors, before)
     np.testing.assert_allclose(study.auroc, expected.values, atol=1e-6)
@@ -105,11 +110,13 @@ def test_study_survives_the_file(study: Detokenization, tmp_path) -> None:
         Detokenization.read(tmp_path, "other")
 
 
-def test_study_refuses_other_counts(model: FirstLayer, counts: Counts) -> None:
+def test_study_refuses_other_counts(
+    model: FirstLayer, vectors: TokenVectors, counts: Counts
+) -> None:
     with pytest.raises(CorpusError, match="over 4 tokens"):
-        detokenization(model, Counts.from_stream(np.arange(4), 4))
+        detokenization(vectors, model.embeddings, Counts.from_stream(np.arange(4), 4))
     with pytest.raises(CorpusError, match="too few to draw"):
-        detokenization(model, counts, heat_tokens=49)
+        detokenization(vectors, model.embeddings, counts, heat_tokens=49)
 
 
 class WordPiece:

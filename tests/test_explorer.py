@@ -391,7 +391,8 @@ def cheap(monkeypatch):
 
     study = explored().study
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", load)
-    monkeypatch.setattr(whole, "affinity_study", lambda _: (study, tiny()[1], ""))
+    monkeypatch.setattr(whole, "counts_and_source", lambda _: (tiny()[1], {}))
+    monkeypatch.setattr(whole, "affinity_study", lambda *_: (study, ""))
     monkeypatch.setattr(publishing, "execution_digest", lambda _root, model: f"digest of {model}")
     monkeypatch.setattr(whole, "explore", explore)
     monkeypatch.setattr(publishing, "sentences", lambda: ["3 1 4", "1 5"])
@@ -479,7 +480,8 @@ def test_the_embedded_model_brings_its_layer(tmp_path, monkeypatch) -> None:
     study, counts = explored().study, tiny()[1]
     monkeypatch.setattr(publishing, "execution_digest", lambda *_: "digest")
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _: layer)
-    monkeypatch.setattr(whole, "affinity_study", lambda _: (study, counts, ""))
+    monkeypatch.setattr(whole, "counts_and_source", lambda _: (counts, {}))
+    monkeypatch.setattr(whole, "affinity_study", lambda *_: (study, ""))
     monkeypatch.setattr(whole, "explore", lambda *_, **__: explored(listed=False))
     monkeypatch.setattr(whole, "view_scripts", lambda *_: ())  # of the tiny model, not of this one
     own = [publishing.Wanted(Choice("book-gpt2", "here"), computed=True)]

@@ -95,7 +95,9 @@ def test_counts_are_those_that_are_given_and_not_the_documents(seen, found):
 
 
 def test_a_study_of_all_query_tokens_is_taken_where_there_is_one(seen, found):
-    study = detokenization(seen.model, seen.counts, heat_tokens=5, pairs=1, draws=2)
+    study = detokenization(
+        seen.vectors, seen.model.embeddings, seen.counts, heat_tokens=5, pairs=1, draws=2
+    )
     with_study = survey.survey(replace(seen, study=study))["K5"]
     assert with_study.values["auroc"] == pytest.approx(float(study.mean_auroc().max()))
 

@@ -11,10 +11,12 @@ from booksite.explorer.rotary_layer import rotary_scripts
 from booksite.explorer.scripts import scripts, sentence_script
 from booksite.explorer.texts import script, token_texts, value_of
 from booksite.explorer.views import view_scripts
+from lnattn.attention.folding import fold
 from lnattn.book.affinity import affinity_study, counts_and_source
 from lnattn.book.style import model_name
 from lnattn.errors import ResultError
 from lnattn.relative import RelativeFirstLayer
+from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.weights import FirstLayer
 
 # Texts of scripts by file name, and facts for the page: heads, tolerance.
@@ -29,7 +31,9 @@ def learned(
     named: tokens shown in full however rare they are; examples: sentences; computed: whether the
     browser gets the layer, and computes partners and sentences itself.
     """
-    study, counts, _ = affinity_study(model)
+    counts, source = counts_and_source(model)
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    study, _ = affinity_study(vectors, model.embeddings, counts, source)
     explored = explore(model, counts, study, listed=not computed, always=named)
     about = {
         "name": model_name(model.name),

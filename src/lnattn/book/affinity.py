@@ -2,49 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lnattn.book.samples import token_counts
 from lnattn.kept import kept
 from lnattn.paths import data_folder
 from lnattn.studies.affinity.study import Detokenization, detokenization
+from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.counts import Counts
-from lnattn.weights import FirstLayer
+from lnattn.weights import Embeddings, FirstLayer
 
 
-def affinity_study(model: FirstLayer) -> tuple[Detokenization, Counts, str]:
-    """The study, the bigram counts it is about, and in words where it came from.
+def affinity_study(
+    vectors: TokenVectors, embeddings: Embeddings, counts: Counts, source: Mapping[str, Any]
+) -> tuple[Detokenization, str]:
+    """The study of a model's token vectors and bigram counts, and in words where it came from.
 
-    A frozen study is taken if it was made from these weights and these counts; otherwise it is
-    computed (seconds for a small model, minutes for GPT-2), once for all chapters, and the words
-    say so.
+    source: what the vectors and counts are of, as `counts_and_source` says it. A frozen study is
+    taken if it was made from the same; otherwise it is computed (seconds for a small model, minutes
+    for GPT-2), once for all chapters, and the words say so.
     """
-    counts, source = counts_and_source(model)
-    folder = data_folder() / "results" / model.name.rsplit("/", 1)[-1]
+    folder = data_folder() / "results" / source["model"].rsplit("/", 1)[-1]
     if (folder / "detokenization.json").is_file():
         frozen = Detokenization.read(folder)
         if all(frozen.record.get(key) == value for key, value in source.items()):
-            return frozen, counts, f"frozen on {frozen.record['date']}"
+            return frozen, f"frozen on {frozen.record['date']}"
         reason = "the frozen study is of other weights or counts"
     else:
         reason = "no study of this model is frozen"
-    return affinity_computed(model), counts, f"computed here: {reason}"
+    return affinity_computed(vectors, embeddings, counts, source), f"computed here: {reason}"
 
 
-def affinity_computed(model: FirstLayer) -> Detokenization:
+def affinity_computed(
+    vectors: TokenVectors, embeddings: Embeddings, counts: Counts, source: Mapping[str, Any]
+) -> Detokenization:
     """The study, computed for this book whatever is frozen."""
-    counts, source = counts_and_source(model)
     return kept(
         "affinity",
         {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source},
-        lambda: detokenization(model, counts, source=source),
+        lambda: detokenization(vectors, embeddings, counts, source=source),
         write=Detokenization.write,
         read=Detokenization.read,
     )
 
 
 def counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
-    """The counts for a model, and what a study of the two was made from."""
+    """The counts for a model, and what a study of the two is made from."""
     counts, words = token_counts(model)
     return counts, {
         "model": model.name,

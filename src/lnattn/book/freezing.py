@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from lnattn.attention.folding import fold
-from lnattn.book.affinity import affinity_computed, affinity_study
+from lnattn.book.affinity import affinity_computed, affinity_study, counts_and_source
 from lnattn.book.composition import study_checkpoint
 from lnattn.book.rotary import RotaryStudy, rotary_study
 from lnattn.book.samples import (
@@ -24,7 +24,6 @@ from lnattn.book.samples import (
     sample_framed,
     sample_tokens,
     sample_windows,
-    token_counts,
     tokenizer_of,
 )
 from lnattn.book.whole_models import ablation_study, layers_study
@@ -37,6 +36,7 @@ from lnattn.relative import RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.studies.ablation.study import Ablations
 from lnattn.studies.affinity.study import detokenization
+from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.studies.contribution.study import contributions
 from lnattn.studies.position.without_tokens import position_only
 from lnattn.studies.selectability import first_layers
@@ -78,7 +78,9 @@ def _composition(model: str, folder: Path) -> Path:
 
 
 def _detokenization(model: str, folder: Path) -> Path:
-    return affinity_computed(load_first_layer(model)).write(folder)
+    first = load_first_layer(model)
+    vectors = token_vectors(fold(first.attention), first.embeddings)
+    return affinity_computed(vectors, first.embeddings, *counts_and_source(first)).write(folder)
 
 
 def _contribution(model: str, folder: Path) -> Path:
@@ -182,12 +184,15 @@ def evidence(
     """
     if model.is_partial:
         return Evidence(model, name=name)
-    study = None
-    if counts is not None:
-        study = detokenization(model, counts) if with_study else None
-    else:
-        counts, _ = token_counts(model)
-        study = affinity_study(model)[0] if with_study else None
+    source = study = None
+    if counts is None:
+        counts, source = counts_and_source(model)
+    if with_study:
+        vectors = token_vectors(fold(model.attention), model.embeddings)
+        if source is None:
+            study = detokenization(vectors, model.embeddings, counts)
+        else:
+            study, _ = affinity_study(vectors, model.embeddings, counts, source)
     return Evidence(
         model,
         cut=lambda length: sample_windows(model, length)[0],

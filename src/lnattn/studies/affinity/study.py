@@ -22,7 +22,6 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
-from lnattn.attention.folding import fold
 from lnattn.errors import CorpusError
 from lnattn.storage import Result, provenance
 from lnattn.studies.affinity.auroc import (
@@ -34,15 +33,15 @@ from lnattn.studies.affinity.auroc import (
 )
 from lnattn.studies.affinity.topk import strongest_pairs
 from lnattn.studies.affinity.vectors import (
+    TokenVectors,
     cosine_vectors,
     diagonal_z,
     heat_map,
     other_owners,
     same_token_z,
-    token_vectors,
 )
 from lnattn.text.counts import Counts
-from lnattn.weights import FirstLayer
+from lnattn.weights import Embeddings
 
 #: Baselines with one AUROC for each head, and those with one for all.
 HEAD_BASELINES = ("shuffled", "wrong query", "reversed")
@@ -108,7 +107,8 @@ class Detokenization(Result):
 
 
 def detokenization(
-    model: FirstLayer,
+    vectors: TokenVectors,
+    embeddings: Embeddings,
     counts: Counts,
     *,
     heat_tokens: int = 100,
@@ -119,17 +119,17 @@ def detokenization(
 ) -> Detokenization:
     """The whole affinity study of a model's first layer: about three V × V products per head.
 
-    counts: of a corpus in the model's own tokens. draws: bootstrap samples. source: what the
-    record shall say about model and counts. The same `seed` gives the same result.
+    vectors: of all its tokens; embeddings: for the baseline of cosines; counts: of a corpus in its
+    own tokens. draws: bootstrap samples. source: what the record shall say about model and counts.
+    The same `seed` gives the same result.
 
     Raises `CorpusError` where the vocabularies of counts and model differ.
     """
-    if counts.vocab_size != model.embeddings.vocab_size:
+    if counts.vocab_size != vectors.vocab_size:
         raise CorpusError(
-            f"the counts are over {counts.vocab_size} tokens but {model.name} has "
-            f"{model.embeddings.vocab_size}; count the corpus with the model's own tokenizer."
+            f"the counts are over {counts.vocab_size} tokens but the model has "
+            f"{vectors.vocab_size}; count the corpus with the model's own tokenizer."
         )
-    vectors = token_vectors(fold(model.attention), model.embeddings)
     before, after = Neighbours.before(counts.bigrams), Neighbours.after(counts.bigrams)
     # Vectors that change owners are the same scores with other names: one look serves for all.
     order = other_owners(vectors.vocab_size, seed).numpy()
@@ -138,7 +138,7 @@ def detokenization(
     of_heads = dict(zip(HEAD_BASELINES, baselines, strict=True))
     common = {
         "frequency": head_auroc(frequency_vectors(counts.unigrams), before),
-        "cosine": head_auroc(cosine_vectors(model.embeddings), before),
+        "cosine": head_auroc(cosine_vectors(embeddings), before),
     }
     drawn = _draw_tokens(counts.unigrams, heat_tokens, seed)
     best = strongest_pairs(vectors, pairs)

@@ -17,6 +17,7 @@ import pytest
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 from docutils import nodes
+from docutils.utils import new_document
 from small_site import build
 
 from booksite import downloads, head
@@ -305,7 +306,7 @@ def test_descriptions_are_short(text):
 
 
 def test_a_page_without_prose_has_no_description():
-    document = nodes.document(None, None)  # type: ignore[arg-type]
+    document = new_document("")
     document += nodes.container("", nodes.paragraph("", "a banner"))
     assert head.description_of(document) == ""
     assert head.description_of(None) == ""

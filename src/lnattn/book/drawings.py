@@ -10,8 +10,9 @@ import csv
 import io
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -197,6 +198,18 @@ def _cells(array: Any) -> Iterator[tuple[Any, Any, Any]]:
         yield float(column), float(row), value
 
 
+@dataclass(frozen=True)
+class _Carrier:
+    """What makes the pictures of figures, each with its drawing and numbers in its metadata."""
+
+    plain: Callable[[Figure], Any]
+
+    def __call__(self, figure: Figure) -> tuple[str, dict[str, Any]]:
+        made = self.plain(figure)
+        data, facts = made if isinstance(made, tuple) else (made, {})
+        return data, {**facts, KEY: {"svg": svg_of(figure), "csv": csv_of(figure)}}
+
+
 def offer() -> None:
     """Let figures that are displayed from now on carry both, if LNATTN_DRAWINGS is set.
 
@@ -213,13 +226,5 @@ def offer() -> None:
 
     pictures = shell.display_formatter.formatters[PNG]
     plain = pictures.for_type(Figure)
-    if plain is None or getattr(plain, "carries_drawing", False):
-        return
-
-    def picture(figure: Figure) -> tuple[str, dict[str, Any]]:
-        made = plain(figure)
-        data, facts = made if isinstance(made, tuple) else (made, {})
-        return data, {**facts, KEY: {"svg": svg_of(figure), "csv": csv_of(figure)}}
-
-    picture.carries_drawing = True  # type: ignore[attr-defined]
-    pictures.for_type(Figure, picture)
+    if plain is not None and not isinstance(plain, _Carrier):
+        pictures.for_type(Figure, _Carrier(plain))

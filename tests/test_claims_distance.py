@@ -173,7 +173,7 @@ def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, c
     model, counts, _ = everything
     for module in (freezing, verifying):
         monkeypatch.setattr(module, "load_first_layer", lambda name: model)
-    monkeypatch.setattr(freezing, "sample_tokens", lambda model: [[1, 2, 5, 4, 3]])
+    monkeypatch.setattr(freezing.samples, "sample_tokens", lambda model: [[1, 2, 5, 4, 3]])
     files = [str(counts[skip].save(tmp_path / f"{skip}.npz")) for skip in (1, 2, 3)]
     out = tmp_path / "any" / "tiny"
     command = ["freeze", "tiny", "--out", str(out), "--counts", *files]
@@ -214,7 +214,7 @@ def test_without_counts_the_shipped_texts_are_counted(everything, tmp_path, monk
     for module in (freezing, verifying):
         monkeypatch.setattr(module, "load_first_layer", lambda name: model)
     texts = np.random.default_rng(1).integers(0, WORDS, (9, 60)).tolist()
-    monkeypatch.setattr(freezing, "sample_tokens", lambda model: texts)
+    monkeypatch.setattr(freezing.samples, "sample_tokens", lambda model: texts)
     out = tmp_path / "any" / "tiny"
     assert main(["freeze", "tiny", "--out", str(out)]) == 0
     study = RotaryStudy.read(out)

@@ -124,8 +124,7 @@ def test_contributions_are_frozen_from_the_sample(tmp_path, monkeypatch) -> None
     """The embedded model on two short texts: what its chapter computes, and it verifies."""
     texts = tmp_path / "texts.jsonl"
     texts.write_text('{"text": "The city of York is old."}\n{"text": "It rained in the north."}\n')
-    for module in (freezing, samples):
-        monkeypatch.setattr(module, "sample_file", lambda: texts)
+    monkeypatch.setattr(samples, "sample_file", lambda: texts)
     (done,) = freeze("book-gpt2", tmp_path / "out", ["contribution"])
     assert done.path is not None
     found = Contributions.read(tmp_path / "out")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -113,7 +114,8 @@ def test_the_folder_of_a_study_says_what_it_asks():
         first = text.splitlines()[0] if text else ""
         assert "?" in first, folder.name
         assert "(chapter" in first, folder.name
-        assert 5 <= len(text.splitlines()) <= 15, folder.name
+        assert re.search("§|[Ss]ection|App[.]", text), f"{folder.name}: of which paper's sections?"
+        assert 5 <= len(text.splitlines()) <= 10, folder.name
         offered = next(n.value for n in tree.body if isinstance(n, ast.Assign))
         assert 1 <= len(ast.literal_eval(offered)) <= 5, folder.name
 

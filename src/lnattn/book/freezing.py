@@ -16,16 +16,10 @@ from typing import Any
 import numpy as np
 
 from lnattn.attention.folding import fold
+from lnattn.book import samples
 from lnattn.book.affinity import affinity_computed, affinity_study, counts_and_source
 from lnattn.book.composition import study_checkpoint
 from lnattn.book.rotary import RotaryStudy, rotary_study
-from lnattn.book.samples import (
-    sample_file,
-    sample_framed,
-    sample_tokens,
-    sample_windows,
-    tokenizer_of,
-)
 from lnattn.book.whole_models import ablation_study, layers_study
 from lnattn.claims import survey
 from lnattn.claims.evidence import Evidence
@@ -84,8 +78,8 @@ def _detokenization(model: str, folder: Path) -> Path:
 
 
 def _contribution(model: str, folder: Path) -> Path:
-    first, texts = load_first_layer(model), sample_file()
-    documents = sample_framed(first)
+    first, texts = load_first_layer(model), samples.sample_file()
+    documents = samples.sample_framed(first)
     source = {**first.provenance, "corpus": describe_corpus([texts])}
     found = contributions(fold(first.attention), first.embeddings, documents, source=source)
     return found.write(folder)
@@ -113,8 +107,8 @@ def _selectable_positions(model: str, folder: Path) -> Path:
 
 def _selectable_text(model: str, folder: Path) -> Path:
     first = load_first_layer(model)
-    tokenizer_of(first)  # without one, the error says so
-    return first_layers.text_of(first, sample_file()).write(folder, first_layers.TEXT)
+    samples.tokenizer_of(first)  # without one, the error says so
+    return first_layers.text_of(first, samples.sample_file()).write(folder, first_layers.TEXT)
 
 
 def _ablation(model: str, folder: Path) -> Path:
@@ -134,11 +128,11 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
     first = load_first_layer(model)
     if not isinstance(first, RelativeFirstLayer):
         raise ResultError(f"{first.name} adds its positions to its input; it has no such study.")
-    sample = sample_tokens(first)
+    sample = samples.sample_tokens(first)
     source = {
         "revision": first.provenance.get("revision"),
         "metadata": first.provenance.get("metadata"),
-        "sample_sha256": sha256_of_file(sample_file()),
+        "sample_sha256": sha256_of_file(samples.sample_file()),
     }
     if files:
         counts = _counts_apart(first, files)
@@ -168,7 +162,7 @@ def _counts_apart(first: FirstLayer, files: Sequence[Path | str]) -> dict[int, C
 def _facts(begun: float) -> dict[str, Any]:
     return {
         "texts": "data/text/sample.jsonl",
-        "texts_sha256": sha256_of_file(sample_file()),
+        "texts_sha256": sha256_of_file(samples.sample_file()),
         "seconds": round(time.perf_counter() - begun, 1),
     }
 
@@ -195,8 +189,8 @@ def evidence(
             study, _ = affinity_study(vectors, model.embeddings, counts, source)
     return Evidence(
         model,
-        cut=lambda length: sample_windows(model, length)[0],
-        framed=sample_framed(model),
+        cut=lambda length: samples.sample_windows(model, length)[0],
+        framed=samples.sample_framed(model),
         counts=counts,
         study=study,
         name=name,

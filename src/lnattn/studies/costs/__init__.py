@@ -2,7 +2,8 @@
 
 The eight matrix products of a layer, their operations and the bytes that they must move, in prefill
 and when decoding; then the same counted operator by operator as torch executes them, and timed
-against the roofline of the machine at hand (Williams et al. 2009).
+against the roofline of the machine at hand (Williams et al. 2009). How they grow is what the notes
+on the mathematics of transformers say in their sections on attention and on the FFN (M4, M5).
 
 `LayerSize` and `product_costs` are the formulas; `profile_layer` counts; `measure_roof` and
 `measure_layers` take times.

@@ -12,7 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ResultError, ShapeError
-from lnattn.studies.majority.head import Attention, attention_of, layout_of, mixing_matrices
+from lnattn.studies.majority.head import attention_of, layout_of
+from lnattn.studies.majority.kernel import PIECE, packed
 from lnattn.studies.majority.model import (
     ARMS,
     DIRECTION,
@@ -22,6 +23,7 @@ from lnattn.studies.majority.model import (
     other_normals,
     sequences,
 )
+from lnattn.studies.majority.steps import LANES, mixing_matrix
 from lnattn.studies.majority.task import MajorityData
 from lnattn.studies.majority.training import MajorityPlan, Stack
 
@@ -81,10 +83,30 @@ WHOLE_ARMS = [name for name in ARMS if ARMS[name].small == "none"]
 
 @pytest.mark.parametrize("name", WHOLE_ARMS)
 def test_loss_and_gradients_equal_autograd(name):
-    """float64, two runs at a time; 240 sequences are several tiles a class."""
+    """float64, two runs at a time."""
     stack = Stack(arm(name), replace(SMALL, batch=240), (3, 4), dtype=torch.float64)
     disturb(stack)
     compare(stack, 1e-12)
+
+
+def test_several_pieces_a_class():
+    """Classes that more sequences have than are computed side by side, or summed in one go."""
+    stack = Stack(arm("rms"), replace(SMALL, examples=2000, batch=1600), (2,), dtype=torch.float64)
+    members = (stack.data[0].train > 0).sum(axis=0)
+    assert len(set(members)) == SMALL.classes
+    assert min(members) > LANES
+    assert any(members > PIECE)
+    assert any(members % LANES)
+    disturb(stack)
+    compare(stack, 1e-12)
+
+
+def test_examples_are_packed_four_counts_a_word():
+    counts = np.array([[255, 0, 3, 128, 7], [1, 2, 0, 0, 200]], np.uint8)
+    words = packed(counts)
+    assert words.dtype == np.int32
+    expected = [[255 + (3 << 16) + (128 << 24) - 2**32, 7, 0], [1 + (2 << 8), 200, 4]]
+    np.testing.assert_array_equal(words, expected)
 
 
 @pytest.mark.parametrize(("d", "classes"), [(2, 3), (3, 20), (5, 2), (8, 20), (16, 7)])
@@ -152,7 +174,7 @@ def test_thirty_steps_of_adam_take_the_same_way(dtype):
 
 @pytest.mark.parametrize(("seeds", "workers"), [((0,), 2), ((0,), 50), ((0, 1, 2), 2)])
 def test_threads_change_no_bit(seeds, workers):
-    """Threads share a run's tiles; 50 threads are more than there are tiles."""
+    """Threads share a run's pieces; 50 threads are more than there are pieces."""
     plan = replace(SMALL, examples=900, batch=600)
     alone, shared = (
         Stack(arm("layernorm"), plan, seeds, workers=w, data=[plan.data(s) for s in seeds])
@@ -409,10 +431,13 @@ def test_the_last_step_has_the_last_rate():
 
 def test_scores_far_from_zero_stay_within_single_precision():
     """Only their spread counts: a constant on all of a query's scores is no attention."""
-    y = torch.randn(1, 4, 3, generator=torch.Generator().manual_seed(0))
-    scores = 5 * torch.rand(1, 4, 4, generator=torch.Generator().manual_seed(1))
-    near = mixing_matrices(Attention(y, y, scores, y))
-    for shift in (300.0, -300.0):
-        far = mixing_matrices(Attention(y, y, scores + shift, y))
-        assert torch.isfinite(far).all()
-        torch.testing.assert_close(far, near, rtol=1e-4, atol=1e-5)
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=(4, 3)).astype(np.float32)
+    scores = rng.uniform(0, 5, size=4).astype(np.float32)
+    near, far = np.zeros((4, 4), np.float32), np.zeros((4, 4), np.float32)
+    mixing_matrix(scores, values, near)
+    e = np.exp(scores - (scores.max() + scores.min()) / 2)
+    np.testing.assert_allclose(near, np.vstack([e * values.T, e]), rtol=1e-6)
+    for shift in (300, -300):
+        mixing_matrix(scores + np.float32(shift), values, far)
+        np.testing.assert_allclose(far, near, rtol=1e-4, atol=1e-5)

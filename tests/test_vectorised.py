@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,6 +25,33 @@ def each_log(values: np.ndarray) -> np.ndarray:
     for i in range(len(values)):
         out[i] = vectorised.log(values[i])
     return out
+
+
+@numba.njit
+def doubled(values: np.ndarray) -> np.ndarray:
+    vectorised.widest()
+    return 2 * values
+
+
+@numba.njit
+def rows(number: int, columns: int, like: np.ndarray) -> np.ndarray:
+    return vectorised.on_cache_lines(number, columns, like)
+
+
+def test_the_widest_registers_are_asked_for() -> None:
+    assert list(doubled(np.arange(3.0))) == [0, 2, 4]
+    (code,) = doubled.inspect_llvm().values()
+    assert '"prefer-vector-width"="512"' in code
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_rows_on_cache_lines(dtype: type) -> None:
+    for number, columns in [(1, 1), (3, 7), (9, 272)]:
+        found = rows(number, columns, np.ones(2, dtype))
+        assert found.dtype == dtype
+        assert found.shape == (number, columns)
+        assert found.ctypes.data % 64 == 0
+        assert not found.any()
 
 
 def test_exp_in_a_vectorised_loop_keeps_single_precision() -> None:

@@ -13,7 +13,7 @@ from typing import no_type_check
 import numba
 import numpy as np
 from numba import types
-from numba.extending import overload
+from numba.extending import intrinsic, overload
 
 #: Licence to reorder sums and to fuse multiplications; infinities keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "nnan", "arcp"}
@@ -26,6 +26,35 @@ _WHOLE, _WHOLE_BITS = np.float32(12582912.0), np.int32(0x4B400000)
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
 #: The bits of √½ in single precision.
 _SQRT_HALF = np.int32(0x3F3504F3)
+
+
+@intrinsic
+@no_type_check
+def widest(_):
+    """Let the loops of the calling function use registers of 512 bits where the processor has them.
+
+    The compiler keeps to half of that on many processors, because of the first ones, which slowed
+    down. The licence is a line in the calling function; what it calls needs its own.
+    """
+
+    def attribute(context, builder, _signature, _arguments):
+        # llvmlite admits only the attributes it knows by name, and passes the others on.
+        set.add(builder.function.attributes, '"prefer-vector-width"="512"')
+        return context.get_dummy_value()
+
+    return types.none(), attribute
+
+
+@numba.njit(inline="always")
+@no_type_check
+def on_cache_lines(rows, columns, like):
+    """Zeros [row, column] of the dtype of `like` that begin at a cache line of 64 bytes.
+
+    A wide register that is filled from two lines at once takes twice as long.
+    """
+    room = np.zeros(rows * columns + 64 // like.itemsize, like.dtype)
+    first = -room.ctypes.data % 64 // like.itemsize
+    return room[first : first + rows * columns].reshape(rows, columns)
 
 
 @numba.njit(fastmath=FAST, inline="always")

@@ -80,27 +80,17 @@ def attention_of(parameters: dict[str, Tensor], arm: Arm) -> Attention:
     queries = of_scores @ W_Q.mT @ W_K / math.sqrt(y.shape[-1])
     values = of_values @ W_V.mT @ parameters["layer.self_attn.out_proj.weight"].mT
     scores = queries @ of_scores.mT
-    return Attention(y, queries, torch.zeros_like(scores) if arm.uniform else scores, values)
+    # Not zeros of their own: autograd must find its way to the parameters.
+    return Attention(y, queries, 0 * scores if arm.uniform else scores, values)
 
 
-def mixing_matrices(attention: Attention) -> Float[Tensor, "run classes column key"]:
-    """M_c of `kernel`: rows e^{S_ck} v_k for each of d coordinates, and e^{S_ck}.
-
-    A row of scores may be shifted by any constant; by the middle of its range, e^S stays within
-    the numbers of its dtype for as long as the scores allow.
-    """
-    scores = attention.scores
-    middle = (scores.amax(-1, keepdim=True) + scores.amin(-1, keepdim=True)).detach() / 2
-    e = (scores - middle).exp()
-    return torch.cat([e[:, :, None, :] * attention.values.mT[:, None], e[:, :, None, :]], dim=2)
-
-
-def weights_of(parameters: dict[str, Tensor], mix: Float[Tensor, "run ..."]) -> Weights:
+def weights_of(parameters: dict[str, Tensor], attention: Attention) -> Weights:
     """All that the kernel reads, padded, first axis the run; they share memory where they can."""
     e, W1 = parameters["embedding.weight"], parameters["layer.linear1.weight"]
     W2 = parameters["layer.linear2.weight"]
     return Weights(
-        mix=_padded(mix.detach()),
+        scores=_plain(attention.scores.detach()),
+        values=_plain(attention.values.detach()),
         start=_plain(e + parameters["layer.self_attn.out_proj.bias"][:, None]),
         embedding=_padded(e),
         embedding_T=_padded(e.mT),

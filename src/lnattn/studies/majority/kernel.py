@@ -7,15 +7,15 @@ scores S and the values v of the classes, attention's output for a query of clas
     o_c = Σ_k n_k e^{S_ck} v_k / Σ_k n_k e^{S_ck},
 
 numerator and denominator being one small matrix M_c (rows: the d coordinates of e^{S_ck} v_k, and
-e^{S_ck} itself) times n. `tiles_of` gathers the pairs (sequence, class) class by class and cuts
-them into tiles of `LANES`; `work_on` takes tiles through the rest of the layer and back
-(`steps`); `add_up` sums the gradients with respect to M_c and all
-later weights. What lies before M_c, the scores of a few classes, is shared by the whole batch and
-left to autograd (`majority_head`).
+e^{S_ck} itself) times n. `pieces_of` lists the pairs (sequence, class) class by class and cuts the
+lists into pieces; `work_on` takes a piece, `LANES` pairs at a time, through the rest of the layer
+and back (`steps`); `add_up` sums the gradients with respect to scores, values and all later
+weights. What lies before, the scores of a few classes, is shared by the whole batch and left to
+autograd (`head`).
 
-Every tile leaves its own sums, and they are added in the order of the tiles: how many threads
+Every piece leaves its own sums, and they are added in the order of the pieces: how many threads
 worked on them changes no bit. The arrays' dtype, float32 or float64, is that of the arithmetic;
-the loss is summed over tiles in float64.
+the loss is summed over pieces in float64.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy as np
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
+from lnattn.numerics.vectorised import on_cache_lines, widest
 from lnattn.studies.majority import steps
 from lnattn.studies.majority.steps import (
     LANES,
@@ -36,8 +37,9 @@ from lnattn.studies.majority.steps import (
     affine,
     divide_and_add,
     gather,
-    gather_labels,
     mix_backward,
+    mixing_backward,
+    mixing_matrix,
     outer,
     relu,
     relu_backward,
@@ -47,16 +49,20 @@ from lnattn.studies.majority.steps import (
     standardise_backward,
 )
 
+#: Pairs of one class whose gradients are summed before they are kept.
+PIECE = 4 * LANES
+
 
 class Weights(NamedTuple):
     """What one call reads. Columns are padded with zeros to a multiple of four (d̄, C̄).
 
-    mix: M_c, [C, d + 1, C̄], its last row the denominators; start: embedding plus attention's
-    output bias, [C, d]; embedding: [C, d̄], and transposed [d, C̄]; W1, W2, W1_T, W2_T: [d, d̄];
+    scores: S, [C, C]; values: v, [C, d]; start: embedding plus attention's output bias, [C, d];
+    embedding: [C, d̄], and transposed [d, C̄]; W1, W2, W1_T, W2_T: [d, d̄];
     b1, b2, gain, shift: [d].
     """
 
-    mix: np.ndarray
+    scores: np.ndarray
+    values: np.ndarray
     start: np.ndarray
     embedding: np.ndarray
     embedding_T: np.ndarray
@@ -73,7 +79,8 @@ class Weights(NamedTuple):
 class Gradients(NamedTuple):
     """Shapes as in `Weights`, or one such array a tile. embedding: only through the logits."""
 
-    mix: np.ndarray
+    scores: np.ndarray
+    values: np.ndarray
     start: np.ndarray
     embedding: np.ndarray
     W1: np.ndarray
@@ -89,133 +96,158 @@ def padded(size: int) -> int:
     return -(-size // 4) * 4
 
 
-class Tiles(NamedTuple):
-    """A batch, cut up. vectors: its counts in the weights' dtype, [batch, C]; members: for every
-    class the rows of those that have it, [C, batch], and sizes: how many, [C]; owner and first: a
-    tile's class, and where among the members it begins, [tile].
+def packed(counts: np.ndarray) -> np.ndarray:
+    """Count vectors as the kernel reads them, int32 [example, word]: four counts a word.
+
+    The last word is the example's label. counts: [example, C], uint8.
+    """
+    examples, classes = counts.shape
+    four = np.zeros((examples, padded(classes)), np.uint8)
+    four[:, :classes] = counts
+    label = counts.argmax(axis=1).astype(np.int32)[:, None]
+    return np.hstack([four.view("<i4").astype(np.int32), label])
+
+
+class Pieces(NamedTuple):
+    """A batch, cut up. words: its rows of `packed`, [batch, word]; members: for every class the
+    rows of those that have it, and some of them again, [C, batch + LANES]; owner, first and last: a
+    piece's class, and where among the members it begins and ends, [piece].
     """
 
-    vectors: np.ndarray
+    words: np.ndarray
     members: np.ndarray
-    sizes: np.ndarray
     owner: np.ndarray
     first: np.ndarray
+    last: np.ndarray
 
 
-def sums_of(weights: Weights, tiles: int) -> Gradients:
-    """Room for the gradients of so many tiles, not yet filled."""
+def sums_of(weights: Weights, pieces: int) -> Gradients:
+    """Room for the gradients of so many pieces, not yet filled."""
     return Gradients(
         *(
-            np.empty((tiles, *_per_tile(name, getattr(weights, name))), weights.mix.dtype)
+            np.empty((pieces, *_per_piece(name, getattr(weights, name))), weights.scores.dtype)
             for name in Gradients._fields
         )
     )
 
 
-def _per_tile(name: str, weight: np.ndarray) -> tuple[int, ...]:
-    """A tile belongs to one class, so it has one M_c and one start."""
-    return weight.shape[1:] if name in ("mix", "start") else weight.shape
+def _per_piece(name: str, weight: np.ndarray) -> tuple[int, ...]:
+    """A piece belongs to one class, so it has one row of scores and one start."""
+    return weight.shape[1:] if name in ("scores", "start") else weight.shape
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def tiles_of(counts, batch, like):
-    """The tiles of a batch: counts [example, C] uint8, batch the examples' row numbers."""
-    vectors, members, sizes = _by_class(counts, batch, like)
+def pieces_of(examples, batch, classes):
+    """The pieces of a batch: examples as from `packed`, batch their row numbers."""
+    words, members, sizes = _by_class(examples, batch, classes)
     number = 0
     for size in sizes:
-        number += -(-size // LANES)
+        number += -(-size // PIECE)
     owner, first = np.empty(number, np.int64), np.empty(number, np.int64)
-    tile = 0
-    for c in range(len(sizes)):
-        for start in range(0, sizes[c], LANES):
-            owner[tile], first[tile] = c, start
-            tile += 1
-    return Tiles(vectors, members, sizes, owner, first)
+    last = np.empty(number, np.int64)
+    piece = 0
+    for c in range(classes):
+        for start in range(0, sizes[c], PIECE):
+            owner[piece], first[piece] = c, start
+            last[piece] = min(start + PIECE, sizes[c])
+            piece += 1
+    return Pieces(words, members, owner, first, last)
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def _by_class(counts, batch, like):
-    """The batch's counts as numbers of the weights' dtype, and who has each class."""
-    size, classes = len(batch), counts.shape[1]
-    vectors = np.empty((size, classes), like.dtype)
-    members = np.empty((classes, size), np.int32)
+def _by_class(examples, batch, classes):
+    """The batch's rows, side by side, and who has each class."""
+    size = len(batch)
+    words = np.empty((size, examples.shape[1]), examples.dtype)
+    members = np.empty((classes, size + LANES), np.uint32)
     sizes = np.zeros(classes, np.int64)
     for i in range(size):
-        row = counts[batch[i]]
+        row = examples[batch[i]]
+        words[i] = row
         for c in range(classes):
-            vectors[i, c] = row[c]
             # Written always, kept only if the class occurs: no branch to mispredict.
             members[c, sizes[c]] = i
-            sizes[c] += row[c] > 0
-    return vectors, members, sizes
+            sizes[c] += (row[c >> 2] >> ((c & 3) << 3)) & 255 > 0
+    for c in range(classes):
+        members[c, sizes[c] : sizes[c] + LANES] = members[c, 0]
+    return words, members, sizes
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def work_on(tiles, start, stop, batch, labels, weights, sums, found, scale, train):
-    """Fill the rows start … stop of found [tile, 2]: sum of losses in nats, and of right answers.
+def work_on(pieces, start, stop, weights, sums, found, scale, train):
+    """Fill the rows start … stop of found [piece, 2]: sum of losses in nats, and of right answers.
 
-    Both are sums over positions. labels: [example]. Where `train` is true, fills the same rows of
-    `sums` with scale · ∂loss/∂·. An answer is right where no logit exceeds the label's.
+    Both are sums over positions. Where `train` is true, fills the same rows of `sums` with
+    scale · ∂loss/∂·. An answer is right where no logit exceeds the label's.
     """
+    widest()
     w, g = weights, sums
-    classes, wide, d = len(tiles.sizes), w.embedding.shape[1], w.start.shape[1]
-    n = np.zeros((w.mix.shape[2], SPAN), w.mix.dtype)
-    mixed = np.zeros((d + 1, SPAN), w.mix.dtype)  # numerators, then the denominator
-    x = np.zeros((wide, SPAN), w.mix.dtype)
-    x_hat, z, h, out = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-    d_out, d_h, d_z = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-    logits = np.zeros_like(n)
-    weight = np.zeros(LANES, w.mix.dtype)
-    inverse = np.zeros(LANES, w.mix.dtype)
-    inverse_sigma = np.zeros(LANES, w.mix.dtype)
-    one, other = np.zeros(LANES, w.mix.dtype), np.zeros(LANES, w.mix.dtype)  # scratch
-    label = np.zeros(LANES, np.int64)
-    nothing = np.zeros(max(classes, d + 1), w.mix.dtype)
+    like, (classes, d), wide = w.values, w.values.shape, w.embedding.shape[1]
+    columns = 4 * (pieces.words.shape[1] - 1)
+    mix, g_mix = np.zeros((d + 1, columns), like.dtype), np.zeros((d + 1, columns), like.dtype)
+    n, logits = on_cache_lines(columns, SPAN, like), on_cache_lines(columns, SPAN, like)
+    mixed = on_cache_lines(d + 1, SPAN, like)  # numerators, then the denominator
+    x, d_out = on_cache_lines(wide, SPAN, like), on_cache_lines(wide, SPAN, like)
+    x_hat, z = on_cache_lines(wide, SPAN, like), on_cache_lines(wide, SPAN, like)
+    h, d_h = on_cache_lines(wide, SPAN, like), on_cache_lines(wide, SPAN, like)
+    out, d_z = on_cache_lines(wide, SPAN, like), on_cache_lines(wide, SPAN, like)
+    single = on_cache_lines(5, SPAN, like)
+    weight, inverse, inverse_sigma = single[0], single[1], single[2]
+    one, other = single[3], single[4]  # scratch
+    label, word = np.zeros(LANES, np.int64), on_cache_lines(1, SPAN, pieces.words)[0]
+    nothing = np.zeros(max(classes, d + 1), like.dtype)
     for t in range(start, stop):
-        c, first = tiles.owner[t], tiles.first[t]
-        members, size = tiles.members[c], tiles.sizes[c]
-        gather(tiles.vectors, members, first, size, n)
-        gather_labels(batch, labels, members, first, size, n[c], label, weight)
-        affine(w.mix[c], nothing, n, mixed)
-        divide_and_add(mixed, w.start[c], inverse, x)
-        standardise(x, w.gain, w.shift, x_hat, inverse_sigma, z, one)
-        affine(w.W1, w.b1, z, h)
-        relu(h, d)
-        affine(w.W2, w.b2, h, out)
-        add(out, x, d)
-        affine(w.embedding, nothing, out, logits)
-        found[t] = softmax(logits, classes, label, weight, scale, one, other)
-        if not train:
-            continue
-        for g_t in (g.mix[t], g.embedding[t], g.W1[t], g.W2[t]):
-            g_t[:] = 0
-        for g_t in (g.start[t], g.b1[t], g.b2[t], g.gain[t], g.shift[t]):
-            g_t[:] = 0
-        affine(w.embedding_T, nothing, logits, d_out)
-        outer(logits, out, g.embedding[t])
-        outer(d_out, h, g.W2[t])
-        row_sums(d_out, g.b2[t])
-        affine(w.W2_T, nothing, d_out, d_h)
-        relu_backward(d_h, h, d)
-        outer(d_h, z, g.W1[t])
-        row_sums(d_h, g.b1[t])
-        affine(w.W1_T, nothing, d_h, d_z)
-        standardise_backward(
-            d_z, x_hat, inverse_sigma, w.gain, d_out, g.gain[t], g.shift[t], one, other
-        )
-        row_sums(d_out, g.start[t])
-        mix_backward(d_out, mixed, inverse)
-        outer(mixed, n, g.mix[t])
+        c = pieces.owner[t]
+        found[t] = 0
+        mixing_matrix(w.scores[c], w.values, mix)
+        if train:
+            for g_t in (g_mix, g.embedding[t], g.W1[t], g.W2[t]):
+                g_t[:] = 0
+            for g_t in (g.start[t], g.b1[t], g.b2[t], g.gain[t], g.shift[t]):
+                g_t[:] = 0
+        for first in range(pieces.first[t], pieces.last[t], LANES):
+            there = pieces.last[t] - first
+            gather(pieces.words, pieces.members[c], first, c, there, n, label, weight, word)
+            affine(mix, nothing, n, mixed)
+            divide_and_add(mixed, w.start[c], inverse, x)
+            standardise(x, w.gain, w.shift, x_hat, inverse_sigma, z, one)
+            affine(w.W1, w.b1, z, h)
+            relu(h, d)
+            affine(w.W2, w.b2, h, out)
+            add(out, x, d)
+            affine(w.embedding, nothing, out, logits)
+            loss, right = softmax(logits, classes, label, weight, scale, one, other)
+            found[t, 0] += loss
+            found[t, 1] += right
+            if not train:
+                continue
+            affine(w.embedding_T, nothing, logits, d_out)
+            outer(logits, out, g.embedding[t])
+            outer(d_out, h, g.W2[t])
+            row_sums(d_out, g.b2[t])
+            affine(w.W2_T, nothing, d_out, d_h)
+            relu_backward(d_h, h, d)
+            outer(d_h, z, g.W1[t])
+            row_sums(d_h, g.b1[t])
+            affine(w.W1_T, nothing, d_h, d_z)
+            standardise_backward(
+                d_z, x_hat, inverse_sigma, w.gain, d_out, g.gain[t], g.shift[t], one, other
+            )
+            row_sums(d_out, g.start[t])
+            mix_backward(d_out, mixed, inverse)
+            outer(mixed, n, g_mix)
+        if train:
+            mixing_backward(g_mix, mix, w.values, g.scores[t], g.values[t])
 
 
 # Without the licence to reorder sums: the order is the point.
 @numba.njit(nogil=True, cache=True)
 @no_type_check
 def add_up(owner, sums, found, gradients, train):
-    """Add every tile's sums to `gradients`, tile by tile; returns loss and right answers."""
+    """Add every piece's sums to `gradients`, piece by piece; returns loss and right answers."""
     total, right = 0.0, 0.0
     for t in range(len(owner)):
         total += found[t, 0]
@@ -223,7 +255,8 @@ def add_up(owner, sums, found, gradients, train):
         if not train:
             continue
         c = owner[t]
-        gradients.mix[c] += sums.mix[t]
+        gradients.scores[c] += sums.scores[t]
+        gradients.values[:] += sums.values[t]
         gradients.start[c] += sums.start[t]
         gradients.embedding[:] += sums.embedding[t]
         gradients.W1[:] += sums.W1[t]

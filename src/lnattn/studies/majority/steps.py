@@ -12,10 +12,11 @@ import math
 from typing import no_type_check
 
 import numba
+import numpy as np
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.numerics.vectorised import exp_any, log_any
+from lnattn.numerics.vectorised import exp_any, log_any, widest
 
 #: Pairs that are computed side by side: their activations stay near the core.
 LANES = 256
@@ -31,55 +32,81 @@ OPTIONS = {"nogil": True, "cache": True, "fastmath": _FAST, "error_model": "nump
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def gather(vectors, members, first, size, n):
-    """Counts of LANES pairs, one a column; columns beyond the last pair repeat the first."""
-    classes = vectors.shape[1]
-    for lane in range(LANES):
-        vector = vectors[members[first + lane if first + lane < size else first]]
-        for k in range(classes):
-            n[k, lane] = vector[k]
+def mixing_matrix(scores, values, mix):
+    """M_c of `kernel` from the scores of one query class [C]; values: [C, d].
+
+    Scores may be shifted by any constant; by the middle of their range, e^S stays within the
+    numbers of its dtype for as long as the scores allow.
+    """
+    classes, d = values.shape
+    middle = (scores.max() + scores.min()) / 2
+    for k in range(classes):
+        mix[d, k] = math.exp(scores[k] - middle)
+        for j in range(d):
+            mix[j, k] = mix[d, k] * values[k, j]
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def gather_labels(batch, labels, members, first, size, own, label, weight):
-    """Labels of the same pairs, and how often each counts; 0 beyond the last pair."""
+def gather(words, members, first, own, there, n, label, weight, word):
+    """Counts of LANES pairs, one a column, their labels, and how often each counts.
+
+    words: as from `kernel.packed`; own: the pairs' class; there: how many of them there are: the
+    others are repetitions that count 0 times. word is scratch.
+    """
+    widest()
+    last, byte = words.shape[1] - 1, np.int32(255)
+    for k in range(last):
+        for lane in range(LANES):
+            word[lane] = words[members[first + lane], k]
+        # One array is written in each loop: the compiler need not fear that two overlap.
+        n0, n1, n2, n3 = n[4 * k], n[4 * k + 1], n[4 * k + 2], n[4 * k + 3]
+        for lane in range(LANES):
+            n0[lane] = np.int32(word[lane] & byte)
+        for lane in range(LANES):
+            n1[lane] = np.int32(np.int32(word[lane] >> 8) & byte)
+        for lane in range(LANES):
+            n2[lane] = np.int32(np.int32(word[lane] >> 16) & byte)
+        for lane in range(LANES):
+            n3[lane] = np.int32(np.int32(word[lane] >> 24) & byte)
     for lane in range(LANES):
-        there = first + lane < size
-        label[lane] = labels[batch[members[first + lane if there else first]]]
-        weight[lane] = own[lane] if there else own.dtype.type(0)
+        label[lane] = words[members[first + lane], last]
+    for lane in range(LANES):
+        weight[lane] = n[own, lane] if lane < there else 0
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
 def affine(W, bias, X, Y):
-    """Y = W X + bias, column by column of the lanes; W's width is a multiple of four."""
+    """Y = W X + bias, column by column of the lanes; W's width is a multiple of four.
+
+    Two rows at a time, so that X is read half as often; the last of an odd number once more.
+    """
+    widest()
     rows, width = W.shape
-    eights = width // 8 * 8
-    for i in range(rows):
-        start = bias[i]
-        for lane in range(LANES):
-            Y[i, lane] = start
-        for j in range(0, eights, 8):
-            w0, w1, w2, w3 = W[i, j], W[i, j + 1], W[i, j + 2], W[i, j + 3]
-            w4, w5, w6, w7 = W[i, j + 4], W[i, j + 5], W[i, j + 6], W[i, j + 7]
-            for lane in range(LANES):
-                low = w0 * X[j, lane] + w1 * X[j + 1, lane]
-                low += w2 * X[j + 2, lane] + w3 * X[j + 3, lane]
-                high = w4 * X[j + 4, lane] + w5 * X[j + 5, lane]
-                high += w6 * X[j + 6, lane] + w7 * X[j + 7, lane]
-                Y[i, lane] += low + high
-        for j in range(eights, width, 4):
-            w0, w1, w2, w3 = W[i, j], W[i, j + 1], W[i, j + 2], W[i, j + 3]
-            for lane in range(LANES):
-                low = w0 * X[j, lane] + w1 * X[j + 1, lane]
-                Y[i, lane] += low + (w2 * X[j + 2, lane] + w3 * X[j + 3, lane])
+    for row in range(0, rows, 2):
+        i = min(row, rows - 2)
+        for j in range(0, width, 4):
+            p0, p1, p2, p3 = W[i, j], W[i, j + 1], W[i, j + 2], W[i, j + 3]
+            q0, q1, q2, q3 = W[i + 1, j], W[i + 1, j + 1], W[i + 1, j + 2], W[i + 1, j + 3]
+            if j == 0:
+                p, q = bias[i], bias[i + 1]
+                for lane in range(LANES):
+                    x0, x1, x2, x3 = X[0, lane], X[1, lane], X[2, lane], X[3, lane]
+                    Y[i, lane] = (p + p0 * x0 + p1 * x1) + (p2 * x2 + p3 * x3)
+                    Y[i + 1, lane] = (q + q0 * x0 + q1 * x1) + (q2 * x2 + q3 * x3)
+            else:
+                for lane in range(LANES):
+                    x0, x1, x2, x3 = X[j, lane], X[j + 1, lane], X[j + 2, lane], X[j + 3, lane]
+                    Y[i, lane] += (p0 * x0 + p1 * x1) + (p2 * x2 + p3 * x3)
+                    Y[i + 1, lane] += (q0 * x0 + q1 * x1) + (q2 * x2 + q3 * x3)
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
 def divide_and_add(mixed, start, inverse, x):
     """Numerators become o = numerator/denominator, and x = o + start."""
+    widest()
     d, one = len(start), x.dtype.type(1)
     for lane in range(LANES):
         inverse[lane] = one / mixed[d, lane]
@@ -94,6 +121,7 @@ def divide_and_add(mixed, start, inverse, x):
 @no_type_check
 def standardise(x, gain, shift, x_hat, inverse_sigma, z, mean):
     """LayerNorm with gain and shift, and its parts for the way back; `mean` is scratch."""
+    widest()
     d = len(gain)
     share, one, zero = x.dtype.type(1 / d), x.dtype.type(1), x.dtype.type(0)
     for lane in range(LANES):
@@ -119,6 +147,7 @@ def standardise(x, gain, shift, x_hat, inverse_sigma, z, mean):
 @numba.njit(**OPTIONS)
 @no_type_check
 def relu(h, d):
+    widest()
     zero = h.dtype.type(0)
     for j in range(d):
         for lane in range(LANES):
@@ -128,6 +157,7 @@ def relu(h, d):
 @numba.njit(**OPTIONS)
 @no_type_check
 def add(y, x, d):
+    widest()
     for j in range(d):
         for lane in range(LANES):
             y[j, lane] += x[j, lane]
@@ -140,6 +170,7 @@ def softmax(logits, classes, label, weight, scale, highest, total):
 
     highest and total are scratch.
     """
+    widest()
     zero = logits.dtype.type(0)
     for lane in range(LANES):
         highest[lane] = logits[0, lane]
@@ -178,6 +209,7 @@ def softmax(logits, classes, label, weight, scale, highest, total):
 @no_type_check
 def outer(A, X, G):
     """G += A Xᵀ, summed over the lanes; G decides how many rows and columns are wanted."""
+    widest()
     rows, width = G.shape
     pairs = rows // 2 * 2
     for i in range(0, pairs, 2):
@@ -213,6 +245,7 @@ def outer(A, X, G):
 @no_type_check
 def row_sums(A, g):
     """g += the sums of A's rows over the lanes."""
+    widest()
     for i in range(len(g)):
         s = A.dtype.type(0)
         for lane in range(LANES):
@@ -223,6 +256,7 @@ def row_sums(A, g):
 @numba.njit(**OPTIONS)
 @no_type_check
 def relu_backward(d_h, h, d):
+    widest()
     zero = h.dtype.type(0)
     for j in range(d):
         for lane in range(LANES):
@@ -236,6 +270,7 @@ def standardise_backward(d_z, x_hat, inverse_sigma, gain, d_x, g_gain, g_shift, 
 
     mean and along are scratch.
     """
+    widest()
     d, zero = len(gain), d_x.dtype.type(0)
     share = d_x.dtype.type(1 / d)
     for lane in range(LANES):
@@ -248,7 +283,6 @@ def standardise_backward(d_z, x_hat, inverse_sigma, gain, d_x, g_gain, g_shift, 
             t += d_z[j, lane] * x_hat[j, lane]
         g_shift[j] += s
         g_gain[j] += t
-        # One array is written in each loop: the compiler need not fear that two overlap.
         for lane in range(LANES):
             d_z[j, lane] *= gain[j]
         for lane in range(LANES):
@@ -265,6 +299,7 @@ def standardise_backward(d_z, x_hat, inverse_sigma, gain, d_x, g_gain, g_shift, 
 @no_type_check
 def mix_backward(d_x, mixed, inverse):
     """Overwrite o (rows 0 … d−1 of `mixed`) and the denominator by their sums' gradients."""
+    widest()
     d = len(mixed) - 1
     for lane in range(LANES):
         mixed[d, lane] = 0
@@ -275,6 +310,19 @@ def mix_backward(d_x, mixed, inverse):
             mixed[j, lane] = d_x[j, lane] * inverse[lane]
     for lane in range(LANES):
         mixed[d, lane] *= inverse[lane]
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def mixing_backward(g_mix, mix, values, g_scores, g_values):
+    """From the gradient of M_c to those of its row of scores and of all values."""
+    classes, d = values.shape
+    for k in range(classes):
+        e, along = mix[d, k], g_mix[d, k]
+        for j in range(d):
+            g_values[k, j] = e * g_mix[j, k]
+            along += values[k, j] * g_mix[j, k]
+        g_scores[k] = e * along
 
 
 forget_outdated(__name__, vectorised)

@@ -26,16 +26,15 @@ from lnattn.studies.majority.head import (
     attention_of,
     head_of,
     layout_of,
-    mixing_matrices,
     weights_of,
 )
 from lnattn.studies.majority.kernel import (
     Gradients,
-    Tiles,
     Weights,
     add_up,
+    packed,
+    pieces_of,
     sums_of,
-    tiles_of,
     work_on,
 )
 from lnattn.studies.majority.model import Arm, initial_parameters
@@ -123,7 +122,8 @@ class Stack:
             raise ShapeError(f"seeds must be one or more different numbers, not {list(seeds)}.")
         self.arm, self.plan, self.seeds = arm, plan, tuple(seeds)
         self.data = list(data) if data is not None else [plan.data(seed) for seed in seeds]
-        self._labels = [(of.train_labels, of.test_labels) for of in self.data]
+        self._train = [packed(of.train) for of in self.data]
+        self._test = [packed(of.test) for of in self.data]
         starts = [
             initial_parameters(
                 seed,
@@ -140,10 +140,10 @@ class Stack:
         self._gradient = self.flat.grad = torch.zeros_like(self.flat)
         self._parameters = self.layout.views(self.flat.detach())
         self._gradients = self.layout.views(self._gradient)
-        self.optimiser = torch.optim.Adam([self.flat], lr=plan.learning_rate)
+        self.optimiser = torch.optim.Adam([self.flat], lr=plan.learning_rate, fused=True)
         self.step_number = 0
         self.workers = workers
-        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
+        self._pool = ThreadPoolExecutor(workers)
 
     @property
     def parameters(self) -> dict[str, Tensor]:
@@ -185,14 +185,11 @@ class Stack:
             return self._backward(batches)
 
     def _backward(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
-        leaves, mix, weights = self._forward()
-        examples = [
-            (of.train, known) for of, (known, _) in zip(self.data, self._labels, strict=True)
-        ]
-        losses, _, gradients = self._run(examples, batches, weights, train=True)
+        leaves, attention, weights = self._forward()
+        losses, _, gradients = self._run(self._train, batches, weights, train=True)
         got = {name: torch.from_numpy(array) for name, array in gradients._asdict().items()}
-        classes, d = self.plan.classes, self.plan.d_model
-        of_head = torch.autograd.grad(mix, leaves, got["mix"][..., :classes])
+        d, ends = self.plan.d_model, (attention.scores, attention.values)
+        of_head = torch.autograd.grad(ends, leaves, (got["scores"], got["values"]))
         into = self._gradients
         self._gradient.zero_()
         for name, gradient in zip(self._head_names, of_head, strict=True):
@@ -211,25 +208,20 @@ class Stack:
         """Loss and accuracy over all positions of the test sequences, by run."""
         with one_torch_thread():
             _, _, weights = self._forward()
-        examples = [
-            (of.test, known) for of, (_, known) in zip(self.data, self._labels, strict=True)
-        ]
         everything = [np.arange(len(of.test)) for of in self.data]
-        return self._run(examples, everything, weights, train=False)[:2]
+        return self._run(self._test, everything, weights, train=False)[:2]
 
-    def _forward(self) -> tuple[list[Tensor], Tensor, Weights]:
-        """Copies of the parameters of `head_of`, the mixing matrices with their graph down to these
-        copies, and all that the kernel reads.
+    def _forward(self) -> tuple[list[Tensor], Attention, Weights]:
+        """Copies of the parameters of `head_of`, attention with its graph down to these copies, and
+        all that the kernel reads.
         """
         parameters = self.parameters
         leaves, attention = self._head(parameters)
-        scores = attention.scores.detach()
-        if float((scores.amax(-1) - scores.amin(-1)).max()) > _WIDEST:
+        if np.ptp(attention.scores.detach().numpy(), axis=-1).max() > _WIDEST:
             # e^S would leave the range of single precision: this step is computed in double.
             parameters = self.layout.views(self.flat.detach().double())
             leaves, attention = self._head(parameters)
-        mix = mixing_matrices(attention)
-        return leaves, mix, weights_of(parameters, mix)
+        return leaves, attention, weights_of(parameters, attention)
 
     def _head(self, parameters: dict[str, Tensor]) -> tuple[list[Tensor], Attention]:
         leaves = {name: parameters[name].detach().requires_grad_() for name in self._head_names}
@@ -237,46 +229,54 @@ class Stack:
 
     def _run(
         self,
-        examples: Sequence[tuple[np.ndarray, np.ndarray]],
+        examples: Sequence[np.ndarray],
         batches: Sequence[np.ndarray],
         weights: Weights,
         *,
         train: bool,
     ) -> tuple[np.ndarray, np.ndarray, Gradients]:
-        """Losses and shares of right positions by run, and gradients, first axis the run."""
+        """Losses and shares of right positions by run, and gradients, first axis the run.
+
+        Runs side by side where that keeps all threads busy to the end, and otherwise one after
+        the other, each in equal parts.
+        """
         runs = range(len(self.seeds))
-        # As many equal pieces of work as keep all threads busy to the end.
-        parts = self.workers // math.gcd(self.workers, len(runs))
-        kind = weights.mix.dtype
-        positions = [len(batch) * self.plan.length for batch in batches]
-        own = [Weights(*(array[run] for array in weights)) for run in runs]
+        parts = 1 if len(runs) % self.workers == 0 else self.workers
         gradients = Gradients(*(np.zeros_like(getattr(weights, n)) for n in Gradients._fields))
 
-        def cut(run: int) -> tuple[Tiles, Gradients, np.ndarray]:
-            tiles = tiles_of(examples[run][0], batches[run], weights.mix[:0, 0, 0])
-            number = len(tiles.owner)
-            return tiles, sums_of(own[run], number if train else 0), np.empty((number, 2))
+        def one(run: int) -> tuple[float, float]:
+            own = Weights(*(array[run] for array in weights))
+            pieces = pieces_of(examples[run], batches[run], self.plan.classes)
+            number, positions = len(pieces.owner), len(batches[run]) * self.plan.length
+            sums, found = sums_of(own, number if train else 0), np.empty((number, 2))
+            scale = weights.scores.dtype.type(1 / positions)
 
-        def work(job: tuple[int, int]) -> None:
-            run, part = job
-            tiles, sums, found = ready[run]
-            start, stop = (len(found) * k // parts for k in (part, part + 1))
-            labels, scale = examples[run][1], kind.type(1 / positions[run])
-            work_on(tiles, start, stop, batches[run], labels, own[run], sums, found, scale, train)
+            def work(part: int) -> None:
+                start, stop = (number * k // parts for k in (part, part + 1))
+                work_on(pieces, start, stop, own, sums, found, scale, train)
 
-        def add(run: int) -> tuple[float, float]:
-            tiles, sums, found = ready[run]
+            self._map(work, range(parts))
             into = Gradients(*(array[run] for array in gradients))
-            total, right = add_up(tiles.owner, sums, found, into, train)
-            return total / positions[run], right / positions[run]
+            total, right = add_up(pieces.owner, sums, found, into, train)
+            return total / positions, right / positions
 
-        ready = self._map(cut, runs)
-        self._map(work, [(run, part) for run in runs for part in range(parts)])
-        losses, accuracies = zip(*map(add, runs), strict=True)
-        return np.array(losses), np.array(accuracies), gradients
+        each = self._map(one, runs) if parts == 1 else [one(run) for run in runs]
+        losses, accuracies = np.array(each).T
+        return losses, accuracies, gradients
 
-    def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-        """The function's results, from as many threads as there is work for."""
-        if self._pool is None or len(items) == 1:
-            return [function(item) for item in items]
-        return list(self._pool.map(function, items))
+    def _map(self, function: Callable[[int], Any], items: range) -> list[Any]:
+        """The function's results, from as many threads as there is work for.
+
+        The calling thread works, too: one that waits leaves its core to be found by the others.
+        """
+        found, left = {}, iter(items)
+
+        def work() -> None:
+            for item in left:
+                found[item] = function(item)
+
+        helpers = [self._pool.submit(work) for _ in range(min(self.workers, len(items)) - 1)]
+        work()
+        for helper in helpers:
+            helper.result()
+        return [found[item] for item in items]

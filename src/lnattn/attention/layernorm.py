@@ -13,19 +13,18 @@ from lnattn.errors import ShapeError
 from lnattn.weights import LayerNorm
 
 
-def centring_matrix(d: int, dtype: torch.dtype = torch.float64) -> Float[Tensor, "d d"]:
+def centring_matrix(d: int) -> Float[Tensor, "d d"]:
     """C = I − (1/d) 1ᵀ1, so that x C = x − μ(x) 1 (Kamoda et al. 2025, Eq. 9).
 
-    Symmetric, idempotent, of rank d − 1; its null space is span(1). Raises `ShapeError` for d < 1.
+    Symmetric, idempotent, of rank d − 1; its null space is span(1); in double precision. Raises
+    `ShapeError` for d < 1.
     """
     if d < 1:
         raise ShapeError(f"the centring matrix needs a width d ≥ 1, not {d}.")
-    return torch.eye(d, dtype=dtype) - torch.full((d, d), 1.0 / d, dtype=dtype)
+    return torch.eye(d, dtype=torch.float64) - 1.0 / d
 
 
-def projection_by_change_of_basis(
-    d: int, dtype: torch.dtype = torch.float64
-) -> Float[Tensor, "d d"]:
+def projection_by_change_of_basis(d: int) -> Float[Tensor, "d d"]:
     """The same matrix built as Brody et al. do (App. C): B diag(1, …, 1, 0) B⁻¹.
 
     The columns of B are e_k − e_{k+1}, which span the plane orthogonal to 1, and then 1 itself:
@@ -33,11 +32,11 @@ def projection_by_change_of_basis(
     """
     if d < 1:
         raise ShapeError(f"the projection needs a width d ≥ 1, not {d}.")
-    basis = torch.zeros(d, d, dtype=dtype)
+    basis = torch.zeros(d, d, dtype=torch.float64)
     for k in range(d - 1):
         basis[k, k], basis[k + 1, k] = 1.0, -1.0
     basis[:, d - 1] = 1.0
-    kept = torch.ones(d, dtype=dtype)
+    kept = torch.ones(d, dtype=torch.float64)
     kept[d - 1] = 0.0
     return basis @ torch.diag(kept) @ torch.linalg.inv(basis)
 

@@ -42,22 +42,19 @@ def self_assertion(bias: PositionBias) -> Figure:
 
 def comparison(bias: PositionBias) -> Figure:
     """T^pp of every head for each query, keys it cannot see drawn thin (Fig. 3B and 9)."""
-    figure, axes = head_grid(bias.n_heads, share_y=False)
-    band = bias.term_pp()
-    for head, ax in enumerate(axes):
-        _by_query(ax, bias, band, head)
-    _label(figure, "key position j", _named(bias, "T^{pp}", "p_i W^{QK} p_j^\\top"))
-    _query_legend(figure, bias.queries)
-    return figure
+    return _of_queries(bias, bias.term_pp(), _named(bias, "T^{pp}", "p_i W^{QK} p_j^\\top"))
 
 
 def total(bias: PositionBias) -> Figure:
     """T^p + T^pp of every head for each query (Fig. 3C)."""
+    return _of_queries(bias, bias.total(), _named(bias, "T^p + T^{pp}", "sum"))
+
+
+def _of_queries(bias: PositionBias, band: Band, name: str) -> Figure:
     figure, axes = head_grid(bias.n_heads, share_y=False)
-    band = bias.total()
     for head, ax in enumerate(axes):
         _by_query(ax, bias, band, head)
-    _label(figure, "key position j", _named(bias, "T^p + T^{pp}", "sum"))
+    _label(figure, "key position j", name)
     _query_legend(figure, bias.queries)
     return figure
 
@@ -155,13 +152,13 @@ def head_grid(
     return figure, axes[:count]
 
 
-def _curve(ax: Axes, band: Band, index: tuple[int, ...], colour: str, dash: str = "-") -> None:
+def _curve(ax: Axes, band: Band, index: tuple[int, ...], colour: str) -> None:
     mean = band.mean[index]
     place = np.arange(len(mean))
     if band.lower is not None and band.upper is not None:
         lower, upper = band.lower[index], band.upper[index]
         ax.fill_between(place, lower, upper, color=colour, alpha=0.22, linewidth=0)
-    ax.plot(place, mean, color=colour, linestyle=dash, linewidth=1.3)
+    ax.plot(place, mean, color=colour, linewidth=1.3)
 
 
 def _by_query(ax: Axes, bias: PositionBias, band: Band, head: int) -> None:

@@ -110,12 +110,12 @@ def measure_layers(
     return pd.DataFrame(rows)
 
 
-def _rounds(work: Callable[[], object], seconds: float, least: int = 3) -> list[float]:
-    """Wall-clock seconds of repeated calls, for about `seconds` in all, after one not counted."""
+def _rounds(work: Callable[[], object], seconds: float) -> list[float]:
+    """Wall-clock seconds of 3 calls or more, for about `seconds` in all, after one not counted."""
     work()
     times: list[float] = []
     end = time.perf_counter() + seconds
-    while len(times) < least or time.perf_counter() < end:
+    while len(times) < 3 or time.perf_counter() < end:
         begin = time.perf_counter()
         work()
         times.append(time.perf_counter() - begin)

@@ -26,8 +26,9 @@ from lnattn.studies.contribution.kl_kernel import divergences
 from lnattn.studies.contribution.kl_on_device import divergences_on
 from lnattn.weights import Embeddings
 
-#: Queries whose scores a thread holds at one time: 4 · 64 · n numbers, within its own cache.
-_BLOCK = 64
+#: Queries whose scores a thread holds at one time, 4 · 256 · n numbers. Every product packs all
+#: keys anew, so few large ones are faster, until their scores no longer stay near the core.
+_BLOCK = 256
 
 
 class SixTermKL:

@@ -21,6 +21,8 @@ from narrow_llama import narrow_llama
 from lnattn.models.hub import PINNED
 
 ROOT = Path(__file__).resolve().parents[1]
+#: AUROCs of noise need not be those of 50,257 query tokens.
+QUERIES = "1000"
 
 
 def main() -> int:
@@ -44,6 +46,7 @@ def main() -> int:
                 "HF_ENDPOINT": hub.url,
                 "HF_HOME": str(place / "huggingface"),
                 "LNATTN_CACHE": str(place / "cache"),
+                "LNATTN_QUERIES": QUERIES,
             }
             output = ROOT / "_build" / "rehearsal"
             command = [sys.executable, "-m", "booksite.publish", "--output", str(output)]

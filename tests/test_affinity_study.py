@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -9,7 +11,9 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import FirstLayer, fold
+from lnattn.book.affinity import affinity_computed, affinity_study, counts_and_source
 from lnattn.errors import CorpusError, ResultError
+from lnattn.models.checkpoints import load_first_layer
 from lnattn.storage import write_result
 from lnattn.studies.affinity.auroc import HeadAuroc, Neighbours, head_auroc
 from lnattn.studies.affinity.study import (
@@ -87,6 +91,37 @@ def test_a_head_that_knows_the_bigrams_is_found(counts: Counts) -> None:
     before = Neighbours.before(counts.bigrams)
     assert head_auroc(vectors, before).mean()[0] == 1.0
     assert head_auroc(vectors.shuffled(0, keys=False), before).mean()[0] < 0.95
+
+
+def test_some_query_tokens_are_asked_as_all_are(
+    study: Detokenization, model: FirstLayer, vectors: TokenVectors, counts: Counts
+) -> None:
+    asks = partial(detokenization, vectors, model.embeddings, counts)
+    some = asks(queries=30, heat_tokens=10, pairs=3, draws=50, seed=2)
+    asked = np.isfinite(some.auroc[0])
+    assert 10 < asked.sum() < np.isfinite(study.auroc[0]).sum()
+    np.testing.assert_allclose(some.auroc[:, asked], study.auroc[:, asked])
+    assert (some.record["queries"], study.record["queries"]) == (30, 50)
+    assert some.record["query_tokens"] == asked.sum()
+    zeros = np.nansum(some.auroc.astype(float), axis=1) / 30
+    np.testing.assert_allclose(some.table()["auroc with zeros"], zeros)
+    assert np.isfinite(some.head_baselines).all()
+    assert not np.array_equal(some.head_baselines, study.head_baselines)
+    every = asks(queries=99, heat_tokens=10, pairs=3, draws=50, seed=2)
+    np.testing.assert_array_equal(every.auroc, study.auroc)
+
+
+def test_the_setting_says_of_how_many(monkeypatch) -> None:
+    monkeypatch.setenv("LNATTN_QUERIES", "40")
+    model = load_first_layer("book-gpt2")
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    parts = vectors, model.embeddings, *counts_and_source(model)
+    assert affinity_computed(*parts).record["queries"] == 40
+    assert affinity_study(*parts)[0].record["query_tokens"] > 4000, "the frozen one is of all"
+    for bad in ("many", "0", "-3"):
+        monkeypatch.setenv("LNATTN_QUERIES", bad)
+        with pytest.raises(ResultError, match="LNATTN_QUERIES"):
+            affinity_computed(*parts)
 
 
 def test_table_has_one_row_a_head(study: Detokenization) -> None:

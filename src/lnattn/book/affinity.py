@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from lnattn.book.samples import token_counts
+from lnattn.errors import ResultError
 from lnattn.kept import kept
 from lnattn.paths import data_folder
 from lnattn.studies.affinity.study import Detokenization, detokenization
@@ -37,14 +39,24 @@ def affinity_study(
 def affinity_computed(
     vectors: TokenVectors, embeddings: Embeddings, counts: Counts, source: Mapping[str, Any]
 ) -> Detokenization:
-    """The study, computed for this book whatever is frozen."""
+    """The study, computed for this book whatever is frozen; of `queries_asked` query tokens."""
+    key = {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source}
+    queries = queries_asked()
     return kept(
         "affinity",
-        {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source},
-        lambda: detokenization(vectors, embeddings, counts, source=source),
+        key | {"queries": queries or "all"},
+        lambda: detokenization(vectors, embeddings, counts, queries=queries, source=source),
         write=Detokenization.write,
         read=Detokenization.read,
     )
+
+
+def queries_asked() -> int | None:
+    """Of how many query tokens AUROCs are taken where they are computed: LNATTN_QUERIES, or all."""
+    asked = os.environ.get("LNATTN_QUERIES", "").strip()
+    if asked and not (asked.isdecimal() and int(asked)):
+        raise ResultError(f"LNATTN_QUERIES is {asked!r}; it must be a number, such as 2000.")
+    return int(asked) if asked else None
 
 
 def counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:

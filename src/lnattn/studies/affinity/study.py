@@ -52,9 +52,9 @@ COMMON_BASELINES = ("frequency", "cosine")
 class Detokenization(Result):
     """The affinity study of one model. Made by `detokenization`.
 
-    auroc: float32 [head vocab], NaN where undefined; interval: [head 2], 95 % bootstrap interval
-    of its mean over query tokens; head_baselines: [baseline head], means, in the order of
-    `HEAD_BASELINES`; common_baselines: [baseline], in the order of `COMMON_BASELINES`.
+    auroc: float32 [head vocab], NaN where undefined or not asked for; interval: [head 2], 95 %
+    bootstrap interval of its mean over query tokens; head_baselines: [baseline head], means, in the
+    order of `HEAD_BASELINES`; common_baselines: [baseline], in the order of `COMMON_BASELINES`.
     heat_tokens: [n], tokens drawn at random; heat: [head n n], their T^ee.
     same_token: float32 [head vocab], z-score of T^ee_{v,v} in its row over the whole vocabulary.
     pair_queries, pair_keys, pair_scores: [head rank], strongest pairs of two different tokens.
@@ -79,6 +79,12 @@ class Detokenization(Result):
     def n_heads(self) -> int:
         return len(self.auroc)
 
+    @property
+    def share_defined(self) -> float:
+        """Of the query tokens that were asked, the share that has an AUROC: a bigram at least."""
+        asked = self.record.get("queries", self.auroc.shape[1])
+        return float(np.isfinite(self.auroc[0]).sum() / asked)
+
     def mean_auroc(self) -> Float[np.ndarray, "head"]:
         """Mean over the query tokens that have an AUROC, in double precision."""
         return HeadAuroc(self.auroc.astype(np.float64)).mean()
@@ -98,7 +104,7 @@ class Detokenization(Result):
             "auroc": scores.mean(),
             "low": self.interval[:, 0],
             "high": self.interval[:, 1],
-            "auroc with zeros": scores.mean("zero"),
+            "auroc with zeros": scores.mean() * self.share_defined,
             **dict(zip(HEAD_BASELINES, self.head_baselines, strict=True)),
             "diagonal z": self.diagonal_z(),
             "same-token z": self.same_token.mean(axis=1),
@@ -111,6 +117,7 @@ def detokenization(
     embeddings: Embeddings,
     counts: Counts,
     *,
+    queries: int | None = None,
     heat_tokens: int = 100,
     pairs: int = 20,
     draws: int = 1000,
@@ -120,8 +127,9 @@ def detokenization(
     """The whole affinity study of a model's first layer: about three V × V products per head.
 
     vectors: of all its tokens; embeddings: for the baseline of cosines; counts: of a corpus in its
-    own tokens. draws: bootstrap samples. source: what the record shall say about model and counts.
-    The same `seed` gives the same result.
+    own tokens. queries: of how many query tokens, drawn at random, AUROCs are taken; of all unless
+    given. draws: bootstrap samples. source: what the record shall say about model and counts. The
+    same `seed` gives the same result.
 
     Raises `CorpusError` where the vocabularies of counts and model differ.
     """
@@ -134,11 +142,15 @@ def detokenization(
     # Vectors that change owners are the same scores with other names: one look serves for all.
     order = other_owners(vectors.vocab_size, seed).numpy()
     tables = [before, before.renamed(order), before.renamed(order, tokens=False), after]
-    auroc, *baselines = head_aurocs(vectors, tables)
+    asked = None
+    if queries is not None:
+        vocab = vectors.vocab_size
+        asked = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
+    auroc, *baselines = head_aurocs(vectors, tables, asked)
     of_heads = dict(zip(HEAD_BASELINES, baselines, strict=True))
     common = {
-        "frequency": head_auroc(frequency_vectors(counts.unigrams), before),
-        "cosine": head_auroc(cosine_vectors(embeddings), before),
+        "frequency": head_auroc(frequency_vectors(counts.unigrams), before, asked),
+        "cosine": head_auroc(cosine_vectors(embeddings), before, asked),
     }
     drawn = _draw_tokens(counts.unigrams, heat_tokens, seed)
     best = strongest_pairs(vectors, pairs)
@@ -156,6 +168,7 @@ def detokenization(
         record=provenance(
             what="affinity study: T^ee, its AUROC against bigrams, and baselines",
             query_tokens=int(auroc.defined.sum()),
+            queries=vectors.vocab_size if asked is None else len(asked),
             bigrams={"distinct": len(before.tokens), "all": int(before.counts.sum())},
             seed=seed,
             bootstrap_draws=draws,

@@ -20,6 +20,14 @@ def each_exp(values: np.ndarray) -> np.ndarray:
 
 
 @numba.njit(fastmath=vectorised.FAST)
+def each_exp2(values: np.ndarray) -> np.ndarray:
+    out = np.empty_like(values)
+    for i in range(len(values)):
+        out[i] = vectorised.exp2(values[i])
+    return out
+
+
+@numba.njit(fastmath=vectorised.FAST)
 def each_log(values: np.ndarray) -> np.ndarray:
     out = np.empty_like(values)
     for i in range(len(values)):
@@ -64,6 +72,13 @@ def test_exp_is_cut_off_and_stays_finite() -> None:
     x = np.array([-np.inf, -1e30, -90, 0, 80, 1e30, np.inf], dtype=np.float32)
     cut = np.exp(np.clip(x.astype(float), -87, 69))
     np.testing.assert_allclose(each_exp(x), cut, rtol=3e-7)
+
+
+def test_exp2_keeps_single_precision_and_ends_at_the_smallest_number() -> None:
+    x = np.concatenate([np.linspace(-126, 127.9, 300_001), [-np.inf, -1e30, -127]])
+    x = x.astype(np.float32)
+    exact = np.exp2(np.maximum(x, -126).astype(float))
+    np.testing.assert_allclose(each_exp2(x), exact, rtol=3e-7)
 
 
 def test_log_in_a_vectorised_loop_keeps_single_precision() -> None:

@@ -81,6 +81,28 @@ def exp(x):
     return (series * r * r + r + _F(1.0)) * power
 
 
+@numba.njit(fastmath={"contract", "nsz", "nnan"})
+@no_type_check
+def exp2(x):
+    """2^x in single precision for x < 128 (relative error about 2e-7), in fewer steps than `exp`.
+
+    Compiled without the licence to reorder, whatever the caller has, so that adding and subtracting
+    1.5 · 2²³ rounds; 2^k is added to the exponent bits. The polynomial is the minimax one of 2^r
+    for |r| ≤ ½. Below −126 the result is 2^−126.
+    """
+    x = x if x > _F(-126.0) else _F(-126.0)
+    shifted = np.float32(x + _WHOLE)
+    r = x - np.float32(shifted - _WHOLE)
+    series = _F(0.00132764719)
+    series = series * r + _F(0.00967554150)
+    series = series * r + _F(0.0555071327)
+    series = series * r + _F(0.240221197)
+    series = series * r + _F(0.693146967)
+    series = np.float32(series * r + _F(1.0000000717))
+    power = np.int32(shifted.view(np.int32) << np.int32(23))
+    return np.int32(series.view(np.int32) + power).view(np.float32)
+
+
 @numba.njit(fastmath=FAST, inline="always")
 @no_type_check
 def log(x):

@@ -16,6 +16,8 @@ from transformers import AttentionInterface, PreTrainedModel
 from transformers.masking_utils import AttentionMaskInterface
 
 from lnattn.training.chunked_loss import chunked_loss
+from lnattn.training.narrow_attention import HEAD_WIDTH, narrow_attention
+from lnattn.training.narrow_loss import WIDTH, narrow_loss
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -26,6 +28,11 @@ def fastest_precision(device: str) -> str:
         return "bfloat16" if torch.cuda.is_bf16_supported(False) else "float32"
     able = torch.cpu.get_capabilities() if device == "cpu" else {}
     return "bfloat16" if able.get("amx_bf16") or able.get("avx512_bf16") else "float32"
+
+
+def _plain(x: Tensor) -> bool:
+    """Whether the compiled kernels for narrow models can read it."""
+    return x.dtype == torch.float32 and x.device.type == "cpu"
 
 
 def whole_attention(
@@ -40,16 +47,19 @@ def whole_attention(
 ) -> tuple[Float[Tensor, "batch token head d_head"], None]:
     """Causal attention as two batched matrix products: at 256 tokens faster than flash attention.
 
-    For whole windows without padding; the mask given is not read.
+    Heads of width 2 have a kernel of their own (`narrow_attention`). For whole windows without
+    padding; the mask given is not read.
     """
     batch, heads, tokens, width = query.shape
+    scale = width**-0.5 if scaling is None else scaling
+    if width == HEAD_WIDTH and _plain(query) and key.shape == query.shape and not dropout:
+        return narrow_attention(query, key, value, scale), None
     repeats = heads // key.shape[1]
     q, k, v = (
         x.flatten(0, 1)
         for x in (query, key.repeat_interleave(repeats, 1), value.repeat_interleave(repeats, 1))
     )
     future = q.new_full((tokens, tokens), -torch.inf).triu(1)
-    scale = width**-0.5 if scaling is None else scaling
     scores = torch.baddbmm(future.expand(len(q), -1, -1), q, k.transpose(1, 2), alpha=scale)
     attention = torch.nn.functional.dropout(scores.softmax(-1), dropout, module.training)
     return (attention @ v).view(batch, heads, tokens, width).transpose(1, 2).contiguous(), None
@@ -93,6 +103,7 @@ def training_loss(
         x = torch.nn.functional.embedding(rows[:, :-1], table).to(lower)
         copies = {n: p.to(lower) for n, p in base.named_parameters() if p is not table}
         hidden = run(x, copies)
-        return chunked_loss(hidden.flatten(0, 1), table, rows[:, 1:].flatten())
+        next_token = narrow_loss if hidden.shape[-1] == WIDTH and _plain(hidden) else chunked_loss
+        return next_token(hidden.flatten(0, 1), table, rows[:, 1:].flatten())
 
     return loss

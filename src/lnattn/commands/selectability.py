@@ -2,6 +2,8 @@
 
 keys      verdicts on the rows of a .npy file, every certificate verified
 train     train one arm of the language-model experiment, resumably
+long      train all arms for claim B10: 3 rates each, then 3 seeds of 200 M tokens, resumably
+          (2 thousand million tokens in all: nine hours at 60,000 a second, as two threads make)
 evaluate  decide all keys of trained arms on a text, and freeze the result
 table-1   the papers' Table 1 on random windows, exactly and by their search
 words     mark the words of a treebank's sentences that no query of a trained arm can select
@@ -24,12 +26,13 @@ EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --json
   lnattn selectable keys my-keys.npy --csv > verdicts.csv
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
+  lnattn selectable long wiki.parquet books.parquet --held-out valid.jsonl --out runs/long
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
   lnattn selectable table-1 runs/d8-no-scaling-s? --text contexts.jsonl --windows 100 --out DIR
   lnattn selectable sentiment sst2_train.tsv sst2_dev.tsv --out data/results/selectability
 """
 
-TASKS = ["keys", "train", "evaluate", "table-1", "words", "sentiment", "lengths"]
+TASKS = ["keys", "train", "long", "evaluate", "table-1", "words", "sentiment", "lengths"]
 #: Options of `train` that replace the paper's shape (`unselectable_lm.PAPER_SHAPE`).
 PLAN = {
     "d_model": (int, "width (default: the paper's 8)"),
@@ -48,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--loose", action="store_true", help="keys: copies count as one key")
     parser.add_argument("--exact", action="store_true", help="keys: verify in rational numbers")
     add_forms(parser, json="the result as JSON", csv="keys: as CSV, a row a key")
-    parser.add_argument("--held-out", nargs="+", metavar="TEXT", help="train: held-out text")
+    parser.add_argument("--held-out", nargs="+", metavar="TEXT", help="train, long: held-out text")
     parser.add_argument(
         "--arm", default="no-scaling", help="train: full, no-scaling, no-projection"
     )
@@ -70,7 +73,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.csv and args.task != "keys":
         raise ResultError(f"{args.task} prints no table; --csv goes with keys.")
-    tasks = (_keys, _train, _evaluate, _table_1, _words, _sentiment, _lengths)
+    tasks = (_keys, _train, _long, _evaluate, _table_1, _words, _sentiment, _lengths)
     dict(zip(TASKS, tasks, strict=True))[args.task](args)
 
 
@@ -142,6 +145,25 @@ def _train(args: argparse.Namespace) -> None:
         print(
             f"{args.out}: {record['arm']}, {record['tokens_seen']:,} tokens, held-out loss "
             f"{last['held_out_loss']:.3f} nats a token"
+        )
+
+
+def _long(args: argparse.Namespace) -> None:
+    from lnattn.studies.selectability.small_models import LONG, train_long
+
+    records = train_long(
+        _needed(args.input, "one or more texts"),
+        _needed(args.held_out, "--held-out"),
+        _needed(args.out, "--out"),
+        _tokenizer(),
+        args.steps or LONG,
+        progress=not args.quiet,
+    )
+    for record in records:
+        loss, plan = record["log"][-1]["held_out_loss"], record["plan"]
+        print(
+            f"{record['arm']}, seed {plan['seed']}, rate {plan['learning_rate']:g}: "
+            f"{record['tokens_seen']:,} tokens, held-out loss {loss:.3f} nats a token"
         )
 
 

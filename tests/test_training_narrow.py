@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable
 
@@ -113,7 +114,7 @@ def test_a_step_of_each_arm_has_the_loss_and_gradients_of_the_general_path(arm):
     rows = torch.randint(300, (3, 41))
     assert "NarrowLoss" in repr(training_loss(model, "float32")(rows).grad_fn)
     found = []
-    for one in (model, model.double()):
+    for one in (model, copy.deepcopy(model).double()):
         one.zero_grad()
         loss = training_loss(one, "float32")(rows)
         loss.backward()

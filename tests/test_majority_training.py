@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from lnattn.errors import ResultError, ShapeError
 from lnattn.studies.majority.head import attention_of, layout_of
 from lnattn.studies.majority.kernel import PIECE, packed
+from lnattn.studies.majority.mixing import mixing_matrix
 from lnattn.studies.majority.model import (
     ARMS,
     DIRECTION,
@@ -23,7 +24,7 @@ from lnattn.studies.majority.model import (
     other_normals,
     sequences,
 )
-from lnattn.studies.majority.steps import LANES, mixing_matrix
+from lnattn.studies.majority.steps import LANES
 from lnattn.studies.majority.task import MajorityData
 from lnattn.studies.majority.training import MajorityPlan, Stack
 

@@ -23,6 +23,7 @@ from lnattn.book.small_models import (
     of_gpt2,
     read_looks,
     side_by_side,
+    what_depth_shows,
 )
 from lnattn.cli import main
 from lnattn.errors import CheckpointError, CorpusError, ResultError
@@ -143,6 +144,25 @@ def test_models_of_the_grid_side_by_side() -> None:
     assert found["spread ee"].tolist() == [1.5, 1.5]
     assert found["spread pp"].tolist() == [0.5, 0.5]
     assert side_by_side(pd.concat(cells)[:0]).empty
+
+
+def test_the_last_look_of_each_model_says_what_depth_shows() -> None:
+    columns = ["context", "layers", "heads", "positions", "found", "chance", "previous"]
+    rows = [
+        (256, 2, 8, "learned", 0.50, 0.1, 0.1),  # an earlier look: does not count
+        (256, 2, 8, "learned", 0.12, 0.1, 0.4),
+        (256, 4, 8, "learned", 0.40, 0.1, 0.0),
+        (256, 2, 16, "learned", 0.11, 0.1, 0.2),  # blunter than the first, and finds fewer
+        (256, 2, 8, "rotary", 0.30, 0.1, 0.0),
+        (64, 2, 8, "learned", 0.41, 0.2, 0.0),
+    ]
+    shapes = pd.DataFrame(rows, columns=columns)
+    most, order = what_depth_shows(shapes)
+    assert most.startswith("the model with 4 layers, 8 heads and a context of 256 finds the most")
+    assert "40.0% (chance 10.0%)" in most
+    assert "0.00 on the previous token" in most
+    assert order.endswith("in 2 of 3 pairs")
+    assert what_depth_shows(shapes[:0]) == ("no model of the grid has been looked at",) * 2
 
 
 def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:

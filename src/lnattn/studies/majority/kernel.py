@@ -28,18 +28,20 @@ import numpy as np
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
 from lnattn.numerics.vectorised import on_cache_lines, widest
-from lnattn.studies.majority import steps
+from lnattn.studies.majority import mixing, steps
+from lnattn.studies.majority.mixing import (
+    divide_and_add,
+    gather,
+    mix_backward,
+    mixing_backward,
+    mixing_matrix,
+)
 from lnattn.studies.majority.steps import (
     LANES,
     OPTIONS,
     SPAN,
     add,
     affine,
-    divide_and_add,
-    gather,
-    mix_backward,
-    mixing_backward,
-    mixing_matrix,
     outer,
     relu,
     relu_backward,
@@ -268,4 +270,4 @@ def add_up(owner, sums, found, gradients, train):
     return total, right
 
 
-forget_outdated(__name__, steps, vectorised)
+forget_outdated(__name__, mixing, steps, vectorised)

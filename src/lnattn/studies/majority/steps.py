@@ -12,7 +12,6 @@ import math
 from typing import no_type_check
 
 import numba
-import numpy as np
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
@@ -28,51 +27,6 @@ SPAN = LANES + 16
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 #: With numba's own error model every division would be a branch, and no loop with one a vector's.
 OPTIONS = {"nogil": True, "cache": True, "fastmath": _FAST, "error_model": "numpy"}
-
-
-@numba.njit(**OPTIONS)
-@no_type_check
-def mixing_matrix(scores, values, mix):
-    """M_c of `kernel` from the scores of one query class [C]; values: [C, d].
-
-    Scores may be shifted by any constant; by the middle of their range, e^S stays within the
-    numbers of its dtype for as long as the scores allow.
-    """
-    classes, d = values.shape
-    middle = (scores.max() + scores.min()) / 2
-    for k in range(classes):
-        mix[d, k] = math.exp(scores[k] - middle)
-        for j in range(d):
-            mix[j, k] = mix[d, k] * values[k, j]
-
-
-@numba.njit(**OPTIONS)
-@no_type_check
-def gather(words, members, first, own, there, n, label, weight, word):
-    """Counts of LANES pairs, one a column, their labels, and how often each counts.
-
-    words: as from `kernel.packed`; own: the pairs' class; there: how many of them there are: the
-    others are repetitions that count 0 times. word is scratch.
-    """
-    widest()
-    last, byte = words.shape[1] - 1, np.int32(255)
-    for k in range(last):
-        for lane in range(LANES):
-            word[lane] = words[members[first + lane], k]
-        # One array is written in each loop: the compiler need not fear that two overlap.
-        n0, n1, n2, n3 = n[4 * k], n[4 * k + 1], n[4 * k + 2], n[4 * k + 3]
-        for lane in range(LANES):
-            n0[lane] = np.int32(word[lane] & byte)
-        for lane in range(LANES):
-            n1[lane] = np.int32(np.int32(word[lane] >> 8) & byte)
-        for lane in range(LANES):
-            n2[lane] = np.int32(np.int32(word[lane] >> 16) & byte)
-        for lane in range(LANES):
-            n3[lane] = np.int32(np.int32(word[lane] >> 24) & byte)
-    for lane in range(LANES):
-        label[lane] = words[members[first + lane], last]
-    for lane in range(LANES):
-        weight[lane] = n[own, lane] if lane < there else 0
 
 
 @numba.njit(**OPTIONS)
@@ -100,21 +54,6 @@ def affine(W, bias, X, Y):
                     x0, x1, x2, x3 = X[j, lane], X[j + 1, lane], X[j + 2, lane], X[j + 3, lane]
                     Y[i, lane] += (p0 * x0 + p1 * x1) + (p2 * x2 + p3 * x3)
                     Y[i + 1, lane] += (q0 * x0 + q1 * x1) + (q2 * x2 + q3 * x3)
-
-
-@numba.njit(**OPTIONS)
-@no_type_check
-def divide_and_add(mixed, start, inverse, x):
-    """Numerators become o = numerator/denominator, and x = o + start."""
-    widest()
-    d, one = len(start), x.dtype.type(1)
-    for lane in range(LANES):
-        inverse[lane] = one / mixed[d, lane]
-    for j in range(d):
-        for lane in range(LANES):
-            mixed[j, lane] *= inverse[lane]
-        for lane in range(LANES):
-            x[j, lane] = mixed[j, lane] + start[j]
 
 
 @numba.njit(**OPTIONS)
@@ -293,36 +232,6 @@ def standardise_backward(d_z, x_hat, inverse_sigma, gain, d_x, g_gain, g_shift, 
         for lane in range(LANES):
             change = d_z[j, lane] - mean[lane] - x_hat[j, lane] * along[lane]
             d_x[j, lane] += inverse_sigma[lane] * change
-
-
-@numba.njit(**OPTIONS)
-@no_type_check
-def mix_backward(d_x, mixed, inverse):
-    """Overwrite o (rows 0 … d−1 of `mixed`) and the denominator by their sums' gradients."""
-    widest()
-    d = len(mixed) - 1
-    for lane in range(LANES):
-        mixed[d, lane] = 0
-    for j in range(d):
-        for lane in range(LANES):
-            mixed[d, lane] -= d_x[j, lane] * mixed[j, lane]
-        for lane in range(LANES):
-            mixed[j, lane] = d_x[j, lane] * inverse[lane]
-    for lane in range(LANES):
-        mixed[d, lane] *= inverse[lane]
-
-
-@numba.njit(**OPTIONS)
-@no_type_check
-def mixing_backward(g_mix, mix, values, g_scores, g_values):
-    """From the gradient of M_c to those of its row of scores and of all values."""
-    classes, d = values.shape
-    for k in range(classes):
-        e, along = mix[d, k], g_mix[d, k]
-        for j in range(d):
-            g_values[k, j] = e * g_mix[j, k]
-            along += values[k, j] * g_mix[j, k]
-        g_scores[k] = e * along
 
 
 forget_outdated(__name__, vectorised)

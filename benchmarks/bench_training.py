@@ -41,15 +41,17 @@ def model_of(plan: TrainingPlan, attention: str | None = None) -> GPT2LMHeadMode
     return model.train()
 
 
-def stepper(plan: TrainingPlan, loss_of: Callable[[Any], Any], model: Any) -> Callable[[], float]:
-    """A call makes one step on the next batch of random tokens."""
+def stepper(
+    plan: TrainingPlan, loss_of: Callable[[Any], Any], model: Any, shares: int = 1
+) -> Callable[[], float]:
+    """A call makes one step on the next batch of random tokens. shares: see `share_count`."""
     optimiser = optimiser_of(model, plan)
     rng, shape = np.random.default_rng(1), (plan.batch, plan.context + 1)
     done = iter(range(1_000_000))
 
     def step() -> float:
         rows = torch.from_numpy(rng.integers(plan.vocab_size, size=shape))
-        return take_step(model, optimiser, rows, plan, next(done), loss_of)
+        return take_step(model, optimiser, rows, plan, next(done), loss_of, shares)
 
     return step
 

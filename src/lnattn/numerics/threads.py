@@ -42,13 +42,13 @@ def one_thread_a_call() -> Iterator[None]:
         yield
 
 
-def in_parts(work: Callable[[int, slice], object], n: int) -> None:
-    """Call work(part, its slice of n things) for as many parts as torch has threads, at once.
+def in_parts(work: Callable[[int, slice], object], n: int, parts: int | None = None) -> None:
+    """Call work(part, its slice of n things) for all parts at once: as many as torch has threads.
 
     For functions that let go of Python's lock. The calling thread does the first part itself:
     waking another costs a tenth of a millisecond.
     """
-    parts = part_count(n)
+    parts = parts or part_count(n)
     slices = [slice(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
     others = [_workers().submit(work, i, slices[i]) for i in range(1, parts)]
     work(0, slices[0])

@@ -101,7 +101,8 @@ def training_loss(
     def loss(rows: Tensor) -> Tensor:
         # The embedding's gradient sums over many tokens: it is looked up, and summed, in float32.
         x = torch.nn.functional.embedding(rows[:, :-1], table).to(lower)
-        copies = {n: p.to(lower) for n, p in base.named_parameters() if p is not table}
+        named = base.named_parameters() if lower != table.dtype else ()
+        copies = {n: p.to(lower) for n, p in named if p is not table}
         hidden = run(x, copies)
         next_token = narrow_loss if hidden.shape[-1] == WIDTH and _plain(hidden) else chunked_loss
         return next_token(hidden.flatten(0, 1), table, rows[:, 1:].flatten())

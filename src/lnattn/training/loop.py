@@ -14,9 +14,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lnattn.errors import CheckpointError, CorpusError
+from lnattn.errors import CorpusError
 from lnattn.progress import progress_bar
 from lnattn.training.forward import training_loss
+from lnattn.training.gradients import set_gradients, share_count
 from lnattn.training.plan import TrainingPlan
 from lnattn.training.state import load_best, resume_run, save_run, save_snapshot
 
@@ -135,6 +136,7 @@ def train(
     if run is None:
         run = {"plan": asdict(plan), "step": 0, "best": math.inf, "stale": 0, "log": []}
     loss_of = training_loss(model, plan.precision, compiled)
+    shares = share_count(plan, torch.device(device))
     batches = windows(train_tokens, plan)
     for _ in range(run["step"]):
         next(batches)
@@ -146,7 +148,7 @@ def train(
     saved = since
     while run["step"] < end and run["stale"] < plan.patience:
         rows = next(batches).to(device)
-        recent.append(take_step(model, optimiser, rows, plan, run["step"], loss_of))
+        recent.append(take_step(model, optimiser, rows, plan, run["step"], loss_of, shares))
         run["step"] += 1
         seen += plan.batch * plan.context
         bar.update()
@@ -196,18 +198,14 @@ def take_step(
     plan: TrainingPlan,
     step: int,
     loss_of: Callable[[Tensor], Tensor],
+    shares: int = 1,
 ) -> float:
-    """One optimiser step; returns the batch's mean loss in nats."""
+    """One optimiser step; returns the batch's mean loss in nats. shares: see `share_count`."""
     for group in optimiser.param_groups:
         group["lr"] = plan.rate(step)
     model.train()
-    loss = loss_of(rows)
-    if not torch.isfinite(loss):
-        raise CheckpointError(
-            f"the training loss became {loss.item()} at step {step}; lower the learning rate."
-        )
-    optimiser.zero_grad(set_to_none=True)
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    loss = set_gradients(parameters, loss_of, rows, shares, step)
+    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
     optimiser.step()
-    return loss.item()
+    return loss

@@ -100,10 +100,10 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
         arguments += [f"--{field.name.replace('_', '-')}", str(getattr(TINY, field.name))]
     step = loop.take_step
 
-    def stopping(model, optimiser, rows, plan, number, loss_of):
+    def stopping(model, optimiser, rows, plan, number, *rest):
         if number == stop_at:
             raise KeyboardInterrupt
-        return step(model, optimiser, rows, plan, number, loss_of)
+        return step(model, optimiser, rows, plan, number, *rest)
 
     monkeypatch.setattr(loop, "take_step", stopping)
     monkeypatch.setattr(loop, "_SAVE_EVERY", save_every)
@@ -195,10 +195,10 @@ def test_a_trapezoid_ended_early_is_the_shorter_run(corpus, tmp_path, monkeypatc
     train_book_model([corpus[0]], [corpus[1]], tmp_path / "short", plan, **options)
     step = loop.take_step
 
-    def stopping(model, optimiser, rows, plan, number, loss_of):
+    def stopping(model, optimiser, rows, plan, number, *rest):
         if number == 8:
             raise KeyboardInterrupt
-        return step(model, optimiser, rows, plan, number, loss_of)
+        return step(model, optimiser, rows, plan, number, *rest)
 
     long = replace(plan, steps=1000)
     monkeypatch.setattr(loop, "take_step", stopping)

@@ -263,13 +263,16 @@ def test_b8_b9_go_by_half_of_what_is_reported(name):
     assert "seeds differ by up to 30.0" in found.note
 
 
-def test_b10_is_undecided_on_few_tokens_or_untuned_rates():
-    better, worse = [[6.0, 6.5], [6.1, 6.4]], [[6.5, 6.0], [6.4, 6.1]]
-    mixed = [[6.0, 6.5], [6.4, 6.3]]
+def test_b10_is_undecided_on_few_tokens_few_pairs_or_untuned_rates():
+    better, worse = [[6.0, 6.5], [6.1, 6.4], [6.0, 6.2]], [[6.5, 6.0], [6.4, 6.1], [6.2, 6.0]]
+    mixed = [[6.0, 6.5], [6.4, 6.3], [6.1, 6.2]]
 
-    def asked(held_out, training, tokens=0.5, rates=5):
+    def found(held_out, training, tokens=0.5, rates=5):
         losses = np.array(held_out), np.array(training)
-        return verdict(brody_keys.b10(*losses, tokens, rates, model=MODEL))
+        return brody_keys.b10(*losses, tokens, rates, model=MODEL)
+
+    def asked(*arguments, **options):
+        return verdict(found(*arguments, **options))
 
     assert asked(better, better) == HOLDS
     assert asked(better, worse) == HOLDS_IN_PART
@@ -278,6 +281,10 @@ def test_b10_is_undecided_on_few_tokens_or_untuned_rates():
     assert asked(worse, worse) == FAILS
     assert asked(better, better, tokens=0.003) == UNDECIDED
     assert asked(worse, worse, rates=1) == UNDECIDED
+    assert asked(better[:2], better[:2]) == UNDECIDED
+    assert "2 pairs of runs" in found(better[:2], better[:2]).note
+    # (0.5 + 0.3 + 0.2) / 3, and t = 4.303 times the standard error 0.0882 on either side.
+    assert "held out lower with scaling by 0.333 nats [−0.046, 0.713]" in found(better, better).note
 
 
 def test_b11_asks_whether_such_words_exist():

@@ -159,23 +159,6 @@ def test_damaged_weights_and_wrong_tokenizers_are_refused(text, tmp_path):
         run(text, tmp_path / "small", plan=small)
 
 
-def test_the_long_experiment_takes_each_arm_s_best_rate(text, tmp_path, monkeypatch):
-    from lnattn.studies.selectability import small_models
-
-    best = dict(zip(ARMS, small_models.RATES, strict=True))
-
-    def trained(_sources, _held_out, folder, arm, plan, *_, **__):
-        loss = 2.0 - (plan.learning_rate == best[arm])
-        return {"name": folder.name, "plan": asdict(plan), "log": [{"held_out_loss": loss}]}
-
-    monkeypatch.setattr(small_models, "train_arm", trained)
-    records = list(small_models.train_long([text], [text], tmp_path, "tokenizer", steps=200))
-    assert [record["name"] for record in records] == [f"{a}-s{s}" for a in ARMS for s in range(3)]
-    rates = [record["plan"]["learning_rate"] for record in records]
-    assert rates == [rate for rate in best.values() for _ in range(3)]
-    assert {record["plan"]["steps"] for record in records} == {200}
-
-
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 9), max_size=12), max_size=20), st.integers(1, 8))
 def test_windows_are_whole_documents_of_the_asked_length(documents, low):

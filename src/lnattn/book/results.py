@@ -22,6 +22,7 @@ from lnattn.studies.majority.results import Experiment
 from lnattn.studies.position.without_tokens import PositionOnly
 from lnattn.studies.selectability import evaluation, first_layers, words
 from lnattn.studies.selectability.layers import LayerVerdicts
+from lnattn.studies.selectability.long_runs import LongRuns
 from lnattn.studies.selectability.sentiment import Sentiment
 
 
@@ -85,6 +86,7 @@ KINDS = (
     _of_model(first_layers.POSITIONS, first_layers.HeadShares.read),
     _of_model(first_layers.TEXT, first_layers.HeadShares.read),
     _selectable("lm-*", evaluation.read_arm, "evaluate RUNS/{run} --text SQUAD"),
+    _selectable("long-runs", LongRuns.read, "freeze-long RUNS --text SQUAD --windows 8"),
     _selectable("table-1", evaluation.read_table_1, "table-1 RUNS --text SQUAD --windows 100"),
     _selectable("lengths", evaluation.read_lengths, "lengths GPT2_FILES --text SQUAD"),
     _selectable("words", lambda folder, _: words.frozen_words(folder), "words RUN --text SST2"),

@@ -21,6 +21,7 @@ from lnattn.claims.verdicts import (
     Outcome,
     rule,
 )
+from lnattn.studies.selectability.long_runs import mean_and_interval
 
 if TYPE_CHECKING:
     from lnattn.studies.selectability.random_keys import RandomGrid
@@ -98,8 +99,9 @@ def _percent(shares: Sequence[float] | np.ndarray) -> str:
 @rule(
     "By the loss at the end of training, pairs of runs with one seed: holds if it is lower with "
     "scaling in every pair, held out and in training; in part if only one of the two, or only on "
-    "average; else fails. Undecided below {tokens:.0%} of the paper's tokens, or with fewer than "
-    "{rates} learning rates tried for each arm."
+    "average; else fails. Undecided below {tokens:.0%} of the paper's tokens, with fewer than "
+    "{rates} learning rates tried for each arm, or with fewer than {pairs} pairs. The mean "
+    "difference has a 95 % interval by Student's t over pairs; it decides nothing."
 )
 def b10(
     case: Case,
@@ -112,20 +114,26 @@ def b10(
     tokens: seen, as a share of the paper's; rates: learning rates tried for each arm."""
     ends = "; ".join(f"{with_:.3f} against {without:.3f}" for with_, without in held_out)
     lead = {
-        name: float((losses[:, 1] - losses[:, 0]).mean())
+        name: mean_and_interval(losses[:, 1] - losses[:, 0])
         for name, losses in (("held out", held_out), ("training", training))
     }
-    if tokens < case.tokens or rates < case.rates:
+    if tokens < case.tokens or rates < case.rates or len(held_out) < case.pairs:
         verdict = UNDECIDED
+        pairs, tried = len(held_out), f"{rates} rate{'s' * (rates > 1)} an arm"
         note = (
-            f"runs on {tokens:.1%} of the paper's tokens with {rates} rate{'s' * (rates > 1)} an "
-            f"arm; {case.tokens:.0%} and {case.rates} rates would decide"
+            f"{pairs} pair{'s' * (pairs > 1)} of runs on {tokens:.1%} of the paper's tokens with "
+            f"{tried}; {case.pairs} pairs, {case.tokens:.0%} and {case.rates} rates would decide"
         )
     else:
         lower = [(losses[:, 0] < losses[:, 1]).all() for losses in (held_out, training)]
-        part = any(lower) or min(lead.values()) > 0
-        verdict, note = HOLDS if all(lower) else HOLDS_IN_PART if part else FAILS, ""
-    return Outcome(verdict, f"held out, with against without: {ends}", lead, note)
+        part = any(lower) or min(mean for mean, *_ in lead.values()) > 0
+        verdict = HOLDS if all(lower) else HOLDS_IN_PART if part else FAILS
+        note = "; ".join(
+            f"{name} lower with scaling by {mean:.3f} nats [{low:.3f}, {high:.3f}]"
+            for name, (mean, low, high) in lead.items()
+        ).replace("-", "−")
+    values = {name: mean for name, (mean, *_) in lead.items()}
+    return Outcome(verdict, f"held out, with against without: {ends}", values, note)
 
 
 @rule(

@@ -3,7 +3,8 @@
 keys      verdicts on the rows of a .npy file, every certificate verified
 train     train one arm of the language-model experiment, resumably
 long      train all arms for claim B10: 3 rates each, then 3 seeds of 200 M tokens, resumably
-          (2 thousand million tokens in all: nine hours at 60,000 a second, as two threads make)
+          (2 thousand million tokens in all: six hours at 90,000 a second, as two cores make)
+freeze-long  losses and unselectable keys of those of its runs that are finished
 evaluate  decide all keys of trained arms on a text, and freeze the result
 table-1   the papers' Table 1 on random windows, exactly and by their search
 words     mark the words of a treebank's sentences that no query of a trained arm can select
@@ -27,12 +28,23 @@ EXAMPLES = """examples:
   lnattn selectable keys my-keys.npy --csv > verdicts.csv
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
   lnattn selectable long wiki.parquet books.parquet --held-out valid.jsonl --out runs/long
+  lnattn selectable freeze-long runs/long --text contexts.jsonl --windows 8 --out DIR
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
   lnattn selectable table-1 runs/d8-no-scaling-s? --text contexts.jsonl --windows 100 --out DIR
   lnattn selectable sentiment sst2_train.tsv sst2_dev.tsv --out data/results/selectability
 """
 
-TASKS = ["keys", "train", "long", "evaluate", "table-1", "words", "sentiment", "lengths"]
+TASKS = [
+    "keys",
+    "train",
+    "long",
+    "freeze-long",
+    "evaluate",
+    "table-1",
+    "words",
+    "sentiment",
+    "lengths",
+]
 #: Options of `train` that replace the paper's shape (`unselectable_lm.PAPER_SHAPE`).
 PLAN = {
     "d_model": (int, "width (default: the paper's 8)"),
@@ -73,7 +85,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.csv and args.task != "keys":
         raise ResultError(f"{args.task} prints no table; --csv goes with keys.")
-    tasks = (_keys, _train, _long, _evaluate, _table_1, _words, _sentiment, _lengths)
+    tasks = (_keys, _train, _long, _freeze_long, _evaluate, _table_1, _words, _sentiment, _lengths)
     dict(zip(TASKS, tasks, strict=True))[args.task](args)
 
 
@@ -149,7 +161,7 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _long(args: argparse.Namespace) -> None:
-    from lnattn.studies.selectability.small_models import LONG, train_long
+    from lnattn.studies.selectability.long_runs import LONG, train_long
 
     records = train_long(
         _needed(args.input, "one or more texts"),
@@ -165,6 +177,14 @@ def _long(args: argparse.Namespace) -> None:
             f"{record['arm']}, seed {plan['seed']}, rate {plan['learning_rate']:g}: "
             f"{record['tokens_seen']:,} tokens, held-out loss {loss:.3f} nats a token"
         )
+
+
+def _freeze_long(args: argparse.Namespace) -> None:
+    from lnattn.studies.selectability.long_runs import freeze_long
+
+    folder, text = _one(args.input, "the folder of the runs"), _needed(args.text, "--text")
+    out = _needed(args.out, "--out")
+    _written(freeze_long(folder, text, _tokenizer(), out, args.windows, not args.quiet), args)
 
 
 def _evaluate(args: argparse.Namespace) -> None:

@@ -28,6 +28,7 @@ from lnattn.studies.selectability.decide import Selectability
 from lnattn.studies.selectability.evaluation import KEYS, FrozenArm
 from lnattn.studies.selectability.first_layers import HeadShares
 from lnattn.studies.selectability.layers import PROPERTIES, LayerVerdicts
+from lnattn.studies.selectability.long_runs import LongRuns
 from lnattn.studies.selectability.random_keys import RandomGrid
 
 #: One colour and mark for each arm, the same in all figures.
@@ -137,6 +138,33 @@ def losses(arms: Sequence[FrozenArm]) -> Figure:
 
 def _labels(ax: Axes) -> list[str]:
     return ax.get_legend_handles_labels()[1]
+
+
+def long_runs(found: LongRuns) -> Figure:
+    """Held-out loss, and unselectable keys of layers and of heads, against the tokens seen."""
+    figure, (loss, keys) = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.8))
+    places: tuple[tuple[str, str, int | slice], ...] = (
+        ("in the layer", "-", KEYS),
+        ("in a head", ":", slice(KEYS + 1, None)),
+    )
+    for arm, (colour, mark, label) in ARM_STYLE.items():
+        held_out = found.losses[found.arm(arm), ..., 1]
+        for seed in np.flatnonzero(np.isfinite(held_out[:, -1])):
+            shown = None if label in _labels(loss) else label
+            loss.plot(found.tokens, held_out[seed], color=colour, linewidth=1.2, label=shown)
+            for _, line, place in places:
+                shares = 100 * found.shares(arm, place)[seed].mean(axis=1)
+                keys.plot(found.kept, shares, line, color=colour, marker=mark, markersize=4)
+    for title, line, _ in places:
+        keys.plot([], [], line, color=BLACK, label=title)
+    for ax in (loss, keys):
+        ax.set_xscale("log")
+        ax.set_xlabel("million tokens seen")
+        ax.get_xaxis().set_major_formatter("{x:g}")
+    loss.set_ylabel("held-out loss (nats per token)")
+    keys.set(ylabel="unselectable keys (%)", ylim=(-3, 103))
+    figure.legend(loc="outside lower center", ncols=3)
+    return figure
 
 
 def shares_by_layer(

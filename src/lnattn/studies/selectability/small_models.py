@@ -9,7 +9,7 @@ networks and the unembedding are ordinary ones.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -73,11 +73,6 @@ PAPER_SHAPE: dict[str, Any] = {
     "patience": 1_000_000,
 }
 
-#: The runs that decide claim B10, laid down before any was made: every arm at three learning rates
-#: for a tenth of the length, then at its best rate, by the loss held out, with three seeds for 200
-#: million tokens, a quarter of the paper's.
-RATES, SEEDS, LONG = (3e-3, 1e-2, 3e-2), (0, 1, 2), 24_415
-
 
 def remove_from_layer_norm(model: GPT2LMHeadModel, arm: str) -> None:
     """Turn a new GPT-2 into an arm, in place; the random numbers drawn are the same for all."""
@@ -103,29 +98,34 @@ def train_arm(
     plan: TrainingPlan,
     tokenizer: Path | str,
     held_out_tokens: int = 65_536,
+    tokens: Sequence[np.ndarray] | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Train one arm and write `model.safetensors` and `training.json` to its folder, resumably.
 
-    tokenizer: the folder of an existing byte-level BPE with `plan.vocab_size` tokens. The held-out
+    tokenizer: the folder of an existing byte-level BPE with `plan.vocab_size` tokens; tokens: both
+    texts, encoded with it already. The held-out
     loss is that of the first `held_out_tokens` tokens. Returns the record. A run that was
     interrupted goes on when called again; a finished one is returned as it is.
     """
     folder = Path(folder)
-    bpe = load_tokenizer(tokenizer)
-    if len(bpe) != plan.vocab_size:
-        raise CheckpointError(
-            f"{tokenizer} has {len(bpe)} tokens and the plan asks for {plan.vocab_size}."
-        )
     if (folder / "training.json").is_file():
         record = read_json(folder / "training.json")
         if (record["arm"], TrainingPlan(**record["plan"])) == (arm, plan):
             return record
         raise CheckpointError(f"{folder} holds another run; train into another folder.")
+    bpe = load_tokenizer(tokenizer)
+    if len(bpe) != plan.vocab_size:
+        raise CheckpointError(
+            f"{tokenizer} has {len(bpe)} tokens and the plan asks for {plan.vocab_size}."
+        )
     begun = time.perf_counter()
+    ours, theirs = tokens or (
+        encode_stream(read_documents(text), bpe) for text in (sources, held_out)
+    )
     model, log = train(
-        encode_stream(read_documents(sources), bpe),
-        encode_stream(read_documents(held_out), bpe)[:held_out_tokens],
+        ours,
+        theirs[:held_out_tokens],
         plan,
         folder,
         bpe.eos_token_id,
@@ -151,37 +151,6 @@ def train_arm(
     return record
 
 
-def train_long(
-    sources: Sequence[str | Path],
-    held_out: Sequence[str | Path],
-    folder: Path | str,
-    tokenizer: Path | str,
-    steps: int = LONG,
-    progress: bool = True,
-) -> Iterator[dict[str, Any]]:
-    """Train every arm as `RATES` says, and yield the record of each long run.
-
-    Each has a folder of its own, `ARM-rate-RATE` or `ARM-sSEED`. Called again, it goes on where it
-    was interrupted. steps: of the long runs.
-    """
-
-    def trained(name: str, arm: str, steps: int, rate: float, seed: int = 0) -> dict[str, Any]:
-        changes = {"steps": steps, "learning_rate": rate, "seed": seed}
-        every = {"evaluate_every": max(1, steps // 100), "warmup": min(100, steps // 10)}
-        plan = TrainingPlan(**{**PAPER_SHAPE, **changes, **every})
-        place = Path(folder) / name
-        return train_arm(sources, held_out, place, arm, plan, tokenizer, progress=progress)
-
-    for arm in ARMS:
-        losses = {
-            rate: trained(f"{arm}-rate-{rate:g}", arm, max(1, steps // 10), rate)["log"][-1]
-            for rate in RATES
-        }
-        best = min(RATES, key=lambda rate: losses[rate]["held_out_loss"])
-        for seed in SEEDS:
-            yield trained(f"{arm}-s{seed}", arm, steps, best, seed)
-
-
 def load_arm(
     folder: Path | str, tokenizer: Path | str | None = None
 ) -> tuple[GPT2LMHeadModel, dict[str, Any]]:
@@ -201,12 +170,33 @@ def load_arm(
             f"{folder} was trained with another tokenizer than {tokenizer}: with the one whose "
             f"tokenizer.json has the checksum {used[:12]}…"
         )
+    return _arm_with(path, record), record
+
+
+def snapshots_of(
+    folder: Path | str, record: Mapping[str, Any]
+) -> Iterator[tuple[int, GPT2LMHeadModel]]:
+    """A finished run's arm as it was at the steps whose weights were kept, and as it came out.
+
+    record: that of `load_arm`. The kept ones are in half precision. Raises `CheckpointError` where
+    there are none.
+    """
+    folder = Path(folder)
+    kept = sorted((folder / "checkpoint").glob("step-*.safetensors"))
+    if not kept:
+        raise CheckpointError(f"{folder} holds no checkpoint/step-*.safetensors; train it anew.")
+    for path in kept:
+        yield int(path.stem.removeprefix("step-")), _arm_with(path, record)
+    yield record["log"][-1]["step"], _arm_with(folder / "model.safetensors", record)
+
+
+def _arm_with(path: Path, record: Mapping[str, Any]) -> GPT2LMHeadModel:
     model = TrainingPlan(**record["plan"]).new_model(end_of_text=0)
     remove_from_layer_norm(model, record["arm"])
     state = load_file(path)
     state["lm_head.weight"] = state["transformer.wte.weight"]
     model.load_state_dict(state)
-    return model.eval(), record
+    return model.eval()
 
 
 @torch.inference_mode()

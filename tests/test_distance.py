@@ -24,6 +24,7 @@ from lnattn.relative import (
     RMSNorm,
     Rotation,
     TokenEmbeddings,
+    with_positions,
 )
 from lnattn.weights import LayerNorm
 
@@ -263,5 +264,7 @@ def test_studies_of_position_embeddings_say_why_they_do_not_apply(shapes_uncheck
     layer, embeddings = random_relative(10)
     with pytest.raises(ShapeError, match=r"use lnattn\.distance_terms"):
         six_terms(fold(layer), embeddings, IDS)
+    with pytest.raises(ShapeError, match=r"use lnattn\.distance_terms"):
+        with_positions(RelativeFirstLayer(embeddings, layer))
     with pytest.raises(ShapeError, match="six terms do not exist"):
         _ = fold(layer).b_QK

@@ -19,6 +19,7 @@ from lnattn.attention.terms import TERMS, six_terms
 from lnattn.book.style import BLUE, DIVERGING, settings
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import repository
+from lnattn.relative import with_positions
 
 SENTENCE = "The city of New York lies on the coast of the Atlantic Ocean."
 HEAD = 2
@@ -27,7 +28,7 @@ SIZE, DPI = (12.0, 6.3), 100
 
 def draw() -> Figure:
     """The title of the book beside the six terms, each scaled to its own largest size."""
-    model = load_first_layer("book-gpt2")
+    model = with_positions(load_first_layer("book-gpt2"))
     ids = model.tokenizer(SENTENCE, return_tensors="pt").input_ids[0]
     terms = six_terms(fold(model.attention), model.embeddings, ids)
     with mpl.rc_context(settings()):

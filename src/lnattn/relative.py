@@ -17,12 +17,26 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
-from lnattn.weights import AttentionBlock, FirstLayer, LayerNorm, Norm, Weights, check_tensors
+from lnattn.weights import (
+    AttentionBlock,
+    FirstLayer,
+    FirstLayerOf,
+    InputEmbeddings,
+    LayerNorm,
+    Norm,
+    Weights,
+    check_tensors,
+)
 
 #: A bias by distance: distances i − j (whole numbers, any shape) -> [head *shape].
 DistanceBias = Callable[[Tensor], Tensor]
 #: Rotation tables: positions [n] and a dtype -> cos and sin, both [n turned].
 Tables = Callable[[Tensor, torch.dtype], tuple[Tensor, Tensor]]
+
+_NO_POSITIONS = (
+    "this model adds no position embeddings to its input (its positions are rotary or relative), "
+    "so the six terms and what is made of them do not exist; use lnattn.distance_terms."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +135,7 @@ class RelativeAttention(AttentionBlock):
 
 
 @dataclass(frozen=True, eq=False)
-class TokenEmbeddings(Weights):
+class TokenEmbeddings(InputEmbeddings):
     """Token embeddings of a model without position embeddings.
 
     W_E: [vocab d_model], in the dtype of the checkpoint, which may be half precision; `rows`
@@ -137,21 +151,13 @@ class TokenEmbeddings(Weights):
         check_tensors(self, W_E="vocab d_model")
 
     @property
-    def vocab_size(self) -> int:
-        return self.W_E.shape[0]
-
-    @property
     def d_model(self) -> int:
         return self.W_E.shape[1]
 
     @property
     def W_P(self) -> Tensor:
         """There are none, so every analysis of position embeddings ends here."""
-        raise ShapeError(
-            "this model adds no position embeddings to its input (its positions are rotary or "
-            "relative), so the six terms and what is made of them do not exist; "
-            "use lnattn.distance_terms."
-        )
+        raise ShapeError(_NO_POSITIONS)
 
     @property
     def n_positions(self) -> int:
@@ -187,13 +193,22 @@ class TokenEmbeddings(Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeFirstLayer(FirstLayer):
-    """All that the weight-based analysis of such a model's first attention block needs.
+class RelativeFirstLayer(FirstLayerOf[TokenEmbeddings, RelativeAttention]):
+    """The first layer of a model whose positions stand between query and key.
 
-    `layer` is always 0, since a later block's queries do not depend on a token alone. context: the
-    longest text that the model was made for, or None.
+    Fields as in `FirstLayerOf`; `layer` is always 0, since a later block's queries do not depend
+    on a token alone. context: the longest text that the model was made for, or None.
     """
 
-    embeddings: TokenEmbeddings  # type: ignore[assignment]
-    attention: RelativeAttention  # type: ignore[assignment]
     context: int | None = None
+
+
+#: What is loaded by name: the first layer of a model of either kind.
+AnyFirstLayer = FirstLayer | RelativeFirstLayer
+
+
+def with_positions(model: AnyFirstLayer) -> FirstLayer:
+    """The model, where it adds position embeddings to its input; `ShapeError` where it does not."""
+    if isinstance(model, RelativeFirstLayer):
+        raise ShapeError(_NO_POSITIONS)
+    return model

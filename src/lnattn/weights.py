@@ -7,9 +7,10 @@ Row vectors throughout: a linear map is `x @ W`, x in R^{1×d}. Axis names are t
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -18,6 +19,8 @@ from torch import Tensor
 from lnattn.errors import ShapeError, TokenError
 
 W = TypeVar("W", bound="Weights")
+E = TypeVar("E", bound="InputEmbeddings")
+A = TypeVar("A", bound="AttentionBlock")
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -129,7 +132,7 @@ class Heads:
 class AttentionBlock(Weights, Heads):
     """What attention blocks share: their sizes, and what must hold of norm, scale and window."""
 
-    ln: Any
+    ln: Norm | None
     scale: float
     window: int | None
     causal: bool
@@ -187,8 +190,22 @@ class AttentionLayer(AttentionBlock):
         self._check_settings()
 
 
+class InputEmbeddings(Weights, ABC):
+    """What embeddings share, with positions among them or without: tokens, and their width."""
+
+    W_E: Tensor | None
+
+    @property
+    def vocab_size(self) -> int:
+        return 0 if self.W_E is None else self.W_E.shape[0]
+
+    @property
+    @abstractmethod
+    def d_model(self) -> int: ...
+
+
 @dataclass(frozen=True, eq=False)
-class Embeddings(Weights):
+class Embeddings(InputEmbeddings):
     """Token and position embeddings: the two things that are added before the first layer.
 
     W_E: [vocab d_model] or None where a partial checkpoint has none; W_P: [position d_model].
@@ -212,10 +229,6 @@ class Embeddings(Weights):
         return self.W_E
 
     @property
-    def vocab_size(self) -> int:
-        return 0 if self.W_E is None else self.W_E.shape[0]
-
-    @property
     def n_positions(self) -> int:
         return self.W_P.shape[0]
 
@@ -225,16 +238,15 @@ class Embeddings(Weights):
 
 
 @dataclass(frozen=True, eq=False)
-class FirstLayer(Weights):
-    """All that the weight-based analysis of a model's attention needs.
+class FirstLayerOf(Weights, Generic[E, A]):
+    """All that the weight-based analysis of a model's attention needs, of one kind of positions.
 
     `tokenizer` is a Hugging Face tokenizer or None; `provenance` says where the weights are from
-    (name, revision, file, sha256); `layer` is the index of the attention block. The six terms are
-    defined for layer 0 only, since later layers do not read embeddings.
+    (name, revision, file, sha256); `layer` is the index of the attention block.
     """
 
-    embeddings: Embeddings
-    attention: AttentionLayer
+    embeddings: E
+    attention: A
     tokenizer: Any = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     layer: int = 0
@@ -254,3 +266,12 @@ class FirstLayer(Weights):
     def is_partial(self) -> bool:
         """True where token embeddings are missing: only position terms can be computed."""
         return self.embeddings.W_E is None
+
+
+@dataclass(frozen=True, eq=False)
+class FirstLayer(FirstLayerOf[Embeddings, AttentionLayer]):
+    """The first layer of a model which adds position embeddings to its input.
+
+    Fields as in `FirstLayerOf`. Any of its blocks can be folded; the six terms are defined for
+    layer 0 only, since later layers do not read embeddings.
+    """

@@ -21,6 +21,7 @@ from booksite.explorer.digits import WEIGHT_DIGITS, digits, packed_rows
 from booksite.explorer.texts import script
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.errors import ResultError, TokenError
+from lnattn.relative import AnyFirstLayer
 from lnattn.studies.affinity.vectors import mean_sigma
 from lnattn.weights import FirstLayer
 
@@ -91,7 +92,7 @@ def plain(vector: torch.Tensor | np.ndarray) -> list[float]:
     return [float(f"{x:.9g}") for x in vector.flatten().tolist()]
 
 
-def tokenizer_facts(model: FirstLayer) -> dict[str, Any]:
+def tokenizer_facts(model: AnyFirstLayer) -> dict[str, Any]:
     """What `bpe.js` needs: merges in the order in which they were learned, and whole tokens."""
     if model.tokenizer is None:
         raise TokenError(f"{model.name} has no tokenizer, so no sentence can be typed; add one.")

@@ -217,12 +217,14 @@ def _compute(wanted: Wanted, folder: Path, key: str, named: Sequence[str]) -> No
     # Here and not at the top: reading cached data needs neither PyTorch nor the studies.
     from booksite.explorer.written import learned, rotary
     from lnattn.models.checkpoints import load_first_layer
+    from lnattn.relative import with_positions
 
     begun = time.monotonic()
     model = load_first_layer(wanted.choice)
     if wanted.rotary:
         written, facts = rotary(model, wanted.folder)
     else:
+        model = with_positions(model)
         written, facts = learned(model, wanted.folder, named, sentences(), wanted.computed)
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))

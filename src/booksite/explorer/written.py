@@ -15,7 +15,7 @@ from lnattn.attention.folding import fold
 from lnattn.book.affinity import affinity_study, counts_and_source
 from lnattn.book.style import model_name
 from lnattn.errors import ResultError
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import AnyFirstLayer, RelativeFirstLayer
 from lnattn.studies.affinity.vectors import token_vectors
 from lnattn.weights import FirstLayer
 
@@ -49,7 +49,7 @@ def learned(
     return found, {"heads": explored.folded.n_heads, "tolerance": TOLERANCE}
 
 
-def rotary(model: FirstLayer, name: str) -> Written:
+def rotary(model: AnyFirstLayer, name: str) -> Written:
     """A model with rotary positions, whose layer the browser gets: four terms of any text.
 
     Raises `ResultError` for a model with other positions.

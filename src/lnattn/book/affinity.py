@@ -10,10 +10,11 @@ from lnattn.book.samples import token_counts
 from lnattn.errors import ResultError
 from lnattn.kept import kept
 from lnattn.paths import data_folder
+from lnattn.relative import AnyFirstLayer
 from lnattn.studies.affinity.study import Detokenization, detokenization
 from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.counts import Counts
-from lnattn.weights import Embeddings, FirstLayer
+from lnattn.weights import Embeddings
 
 
 def affinity_study(
@@ -59,7 +60,7 @@ def queries_asked() -> int | None:
     return int(asked) if asked else None
 
 
-def counts_and_source(model: FirstLayer) -> tuple[Counts, dict[str, Any]]:
+def counts_and_source(model: AnyFirstLayer) -> tuple[Counts, dict[str, Any]]:
     """The counts for a model, and what a study of the two is made from."""
     counts, words = token_counts(model)
     return counts, {

@@ -26,7 +26,7 @@ from lnattn.claims.evidence import Evidence
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import RelativeFirstLayer, with_positions
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.studies.ablation.study import Ablations
 from lnattn.studies.affinity.study import detokenization
@@ -63,8 +63,12 @@ class Study:
     long: bool = False
 
 
+def _learned(model: str) -> FirstLayer:
+    return with_positions(load_first_layer(model))
+
+
 def _position(model: str, folder: Path) -> Path:
-    return position_only(load_first_layer(model)).write(folder)
+    return position_only(_learned(model)).write(folder)
 
 
 def _composition(model: str, folder: Path) -> Path:
@@ -72,13 +76,13 @@ def _composition(model: str, folder: Path) -> Path:
 
 
 def _detokenization(model: str, folder: Path) -> Path:
-    first = load_first_layer(model)
+    first = _learned(model)
     vectors = token_vectors(fold(first.attention), first.embeddings)
     return affinity_computed(vectors, first.embeddings, *counts_and_source(first)).write(folder)
 
 
 def _contribution(model: str, folder: Path) -> Path:
-    first, texts = load_first_layer(model), samples.sample_file()
+    first, texts = _learned(model), samples.sample_file()
     documents = samples.sample_framed(first)
     source = {**first.provenance, "corpus": describe_corpus([texts])}
     found = contributions(fold(first.attention), first.embeddings, documents, source=source)
@@ -87,7 +91,7 @@ def _contribution(model: str, folder: Path) -> Path:
 
 def _survey(model: str, folder: Path) -> Path:
     begun = time.perf_counter()
-    first = load_first_layer(model)
+    first = _learned(model)
     seen = evidence(first, name=f"{folder.name} (frozen)" if first.is_partial else "")
     found = survey.survey(seen)
     return survey.write_survey(folder, found, seen.model, **_facts(begun))
@@ -95,18 +99,18 @@ def _survey(model: str, folder: Path) -> Path:
 
 def _survey_of_null(model: str, folder: Path) -> Path:
     begun, seeds = time.perf_counter(), list(range(5))
-    seen = evidence(load_first_layer(model), with_study=False)
+    seen = evidence(_learned(model), with_study=False)
     found = survey.survey_of_null(seen, seeds)
     facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
     return survey.write_survey(folder, found, seen.model, "survey-null", **facts)
 
 
 def _selectable_positions(model: str, folder: Path) -> Path:
-    return first_layers.positions_of(load_first_layer(model)).write(folder, first_layers.POSITIONS)
+    return first_layers.positions_of(_learned(model)).write(folder, first_layers.POSITIONS)
 
 
 def _selectable_text(model: str, folder: Path) -> Path:
-    first = load_first_layer(model)
+    first = _learned(model)
     samples.tokenizer_of(first)  # without one, the error says so
     return first_layers.text_of(first, samples.sample_file()).write(folder, first_layers.TEXT)
 
@@ -147,7 +151,7 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
     return rotary_study(first, counts, sample, source=source).write(folder)
 
 
-def _counts_apart(first: FirstLayer, files: Sequence[Path | str]) -> dict[int, Counts]:
+def _counts_apart(first: RelativeFirstLayer, files: Sequence[Path | str]) -> dict[int, Counts]:
     """The counts in files, by how far their pairs stand apart; refuses those of another model."""
     counts = {apart: Counts.load(path) for apart, path in enumerate(files, start=1)}
     for apart, one in counts.items():

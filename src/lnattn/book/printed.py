@@ -13,8 +13,8 @@ import numpy as np
 
 from lnattn.attention.folding import fold
 from lnattn.errors import TokenError
+from lnattn.relative import AnyFirstLayer, with_positions
 from lnattn.studies.affinity.vectors import token_vectors
-from lnattn.weights import FirstLayer
 
 HEAD = 7
 QUERY = "iens"
@@ -41,7 +41,7 @@ PRINTED = {
 
 
 def differences_from_printed(
-    model: FirstLayer,
+    model: AnyFirstLayer,
     printed: Mapping[str, float] = PRINTED,
     *,
     head: int = HEAD,
@@ -58,7 +58,8 @@ def differences_from_printed(
     absent = [token for token in (query, *printed) if token not in vocabulary]
     if absent:
         raise TokenError(f"{model.name} has no tokens {', '.join(absent)}; it is not GPT-2.")
-    vectors = token_vectors(fold(model.attention), model.embeddings)
+    gpt2 = with_positions(model)
+    vectors = token_vectors(fold(gpt2.attention), gpt2.embeddings)
     row = vectors.scores([vocabulary[query]])[head, 0].double().numpy()
     found = {token: float(row[vocabulary[token]]) for token in printed}
     different = [

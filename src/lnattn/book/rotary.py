@@ -19,7 +19,7 @@ from lnattn.book.by_distance import CONTEXT, ByDistance, by_distance, heads_deal
 from lnattn.book.small_models import by_position, later_half
 from lnattn.book.trained_model import tokens_seen
 from lnattn.errors import ResultError
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import Result, provenance
 from lnattn.studies.affinity.at_distance import curve_over_distance, vectors_at_distance
 from lnattn.studies.affinity.auroc import Neighbours
@@ -169,7 +169,7 @@ def _asserted_and_moved(
 
 
 def known_pairs(
-    model: FirstLayer, names: Iterable[Sequence[str]] | None = None
+    model: AnyFirstLayer, names: Iterable[Sequence[str]] | None = None
 ) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
     """Names whose two words are single tokens: (first, second) words, and (query, key) ids."""
     words, ids = [], []

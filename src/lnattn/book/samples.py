@@ -11,6 +11,7 @@ from jaxtyping import Int
 from lnattn.errors import TokenError
 from lnattn.models.checkpoints import BOOK_MODELS
 from lnattn.paths import data_folder
+from lnattn.relative import AnyFirstLayer
 from lnattn.storage import read_json
 from lnattn.studies.position.measured import windows
 from lnattn.text.corpora import read_documents
@@ -27,7 +28,7 @@ def sample_file() -> Path:
     return data_folder() / "text" / "sample.jsonl"
 
 
-def sample_tokens(model: FirstLayer) -> list[list[int]]:
+def sample_tokens(model: AnyFirstLayer) -> list[list[int]]:
     """The sample's documents in full, as token ids of this model, without special tokens."""
     tokenizer = tokenizer_of(model)
     return [
@@ -37,7 +38,7 @@ def sample_tokens(model: FirstLayer) -> list[list[int]]:
 
 
 def sample_windows(
-    model: FirstLayer, length: int, first: int | None = None
+    model: AnyFirstLayer, length: int, first: int | None = None
 ) -> tuple[Int[np.ndarray, "window token"], str]:
     """Windows of the sample, and in words what they are.
 
@@ -63,7 +64,7 @@ def sample_framed(model: FirstLayer) -> list[list[int]]:
     return list(encode_documents(texts, tokenizer_of(model), context))
 
 
-def token_counts(model: FirstLayer) -> tuple[Counts, str]:
+def token_counts(model: AnyFirstLayer) -> tuple[Counts, str]:
     """Counts of this model's tokens, and in words where they are from.
 
     An embedded model's training text, or the same texts counted with another known tokenizer
@@ -103,7 +104,7 @@ def same_tokens(one: Path, other: Path) -> bool:
     return corpora[0] == corpora[1] and tokenizers[0] == tokenizers[1]
 
 
-def token_names(model: FirstLayer) -> list[str]:
+def token_names(model: AnyFirstLayer) -> list[str]:
     """The text of every token for figures and tables: ␣ is a space, ⏎ a line break.
 
     WordPiece keeps its '##'. An id that the tokenizer does not know is named by its number.
@@ -120,7 +121,7 @@ def token_names(model: FirstLayer) -> list[str]:
     ]
 
 
-def tokenizer_of(model: FirstLayer) -> Any:
+def tokenizer_of(model: AnyFirstLayer) -> Any:
     """The model's tokenizer; `TokenError` where it has none."""
     if model.tokenizer is None:
         raise TokenError(

@@ -22,6 +22,7 @@ from lnattn.claims.verdicts import Verdict, listed_words, rule_of
 from lnattn.errors import CheckpointError, ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.paths import data_folder
+from lnattn.relative import with_positions
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.studies.affinity.query_classes import class_auroc
 from lnattn.studies.affinity.study import specific_auroc
@@ -146,7 +147,7 @@ def _judged(folder: Path, record: dict[str, Any], model: str) -> Judged:
     if sha256 != record["weights_sha256"]:
         raise CheckpointError(f"{folder}: the weights are not those that training.json names.")
     itself = folder == data_folder() / model
-    first = load_first_layer(model if itself else str(folder))
+    first = with_positions(load_first_layer(model if itself else str(folder)))
     if itself:
         seen = evidence(first)
     else:

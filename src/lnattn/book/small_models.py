@@ -25,7 +25,7 @@ from lnattn.attention.relative import mean_vectors
 from lnattn.attention.terms import PairTerms, six_terms
 from lnattn.book.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
 from lnattn.errors import CorpusError, ResultError, ShapeError
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.affinity.at_distance import vectors_at_distance
 from lnattn.studies.affinity.query_classes import CLASSES, class_auroc
@@ -50,7 +50,7 @@ _TEXTS = 20
 
 
 def look(
-    model: FirstLayer, counts: Counts, documents: Sequence[Sequence[int]], rule: PieceRule
+    model: AnyFirstLayer, counts: Counts, documents: Sequence[Sequence[int]], rule: PieceRule
 ) -> pd.DataFrame:
     """One row a head, and one (`BEST`) for the best head of each piece.
 
@@ -80,7 +80,7 @@ def look(
     return table.join(heads).assign(pieces=len(pieces)).rename_axis("head").reset_index()
 
 
-def context_of(model: FirstLayer) -> int:
+def context_of(model: AnyFirstLayer) -> int:
     """The longest text of a model, in tokens; `ShapeError` for a rotary one that does not say."""
     if not isinstance(model, RelativeFirstLayer):
         return model.embeddings.n_positions
@@ -89,7 +89,7 @@ def context_of(model: FirstLayer) -> int:
     return model.context
 
 
-def whole_texts(model: FirstLayer) -> list[list[int]]:
+def whole_texts(model: AnyFirstLayer) -> list[list[int]]:
     """The sample's documents, or, where too few fill the context, windows of them joined."""
     documents, n = sample_tokens(model), context_of(model)
     if sum(len(ids) >= n for ids in documents) >= FEWEST_WINDOWS:

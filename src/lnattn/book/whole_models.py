@@ -28,20 +28,19 @@ from lnattn.errors import ResultError
 from lnattn.models.attending import keys_of_layers, patched
 from lnattn.models.reference import load_reference_model
 from lnattn.paths import data_folder
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import sha256_of_file
 from lnattn.studies.ablation.classes import Spelling
 from lnattn.studies.ablation.study import Ablations, ablations
 from lnattn.studies.affinity.study import Detokenization, specific_auroc
 from lnattn.studies.affinity.subwords import token_classes
 from lnattn.studies.selectability.layers import LayerVerdicts, decide_layers
-from lnattn.weights import FirstLayer
 
 #: The longest window whose keys are decided, and how many windows.
 _MOST_KEYS, _WINDOWS = 1000, 16
 
 
-def spelling_of(model: FirstLayer | RelativeFirstLayer) -> Spelling:
+def spelling_of(model: AnyFirstLayer) -> Spelling:
     """Which of the model's tokens continue a word, begin one, or begin with a capital."""
     tokenizer, names = tokenizer_of(model), token_names(model)
     classes = token_classes(tokenizer, len(names))
@@ -49,9 +48,7 @@ def spelling_of(model: FirstLayer | RelativeFirstLayer) -> Spelling:
     return Spelling(classes.continuation, classes.word, capital)
 
 
-def ablation_study(
-    model: FirstLayer | RelativeFirstLayer, name: str, folder: Path | None = None
-) -> Ablations:
+def ablation_study(model: AnyFirstLayer, name: str, folder: Path | None = None) -> Ablations:
     """`ablations` of a whole model on the sample, in windows of 256 tokens at most.
 
     Minutes for the embedded models, hours for GPT-2 on one core. model: its first layer; name: what
@@ -90,7 +87,7 @@ def ablation_study(
     )
 
 
-def layers_study(model: FirstLayer | RelativeFirstLayer, name: str) -> LayerVerdicts:
+def layers_study(model: AnyFirstLayer, name: str) -> LayerVerdicts:
     """`decide_layers` of a whole model, on windows of the sample as the model expects to read them.
 
     As long as its context, at most 1,000 tokens. Arguments and errors as in `ablation_study`.
@@ -114,7 +111,7 @@ def layers_study(model: FirstLayer | RelativeFirstLayer, name: str) -> LayerVerd
         return decide_layers(keys_of, windows, counts.unigrams, source=source)
 
 
-def _source(model: FirstLayer | RelativeFirstLayer) -> dict[str, Any]:
+def _source(model: AnyFirstLayer) -> dict[str, Any]:
     """What a record says of model and text."""
     return {
         "model": model.name,

@@ -31,6 +31,7 @@ from lnattn.claims.verdicts import (
     rule_of,
 )
 from lnattn.errors import ResultError
+from lnattn.relative import AnyFirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.studies.affinity.vectors import same_token_z
 from lnattn.studies.contribution.study import contributions
@@ -41,9 +42,8 @@ from lnattn.studies.position.measured import (
     measured_attention,
     near_share,
 )
-from lnattn.weights import FirstLayer
 
-M = TypeVar("M", bound=FirstLayer)
+M = TypeVar("M", bound=AnyFirstLayer)
 #: Tokens of the windows in which the 'if first token' switch is tried.
 SWITCH_WINDOW = 256
 
@@ -205,7 +205,7 @@ _BEST = (HOLDS, HOLDS_IN_PART, UNDECIDED, FAILS, NOT_SEEN, NOT_COMPUTABLE)
 def write_survey(
     folder: Path | str,
     found: Mapping[str, Verdict],
-    model: FirstLayer,
+    model: AnyFirstLayer,
     name: str = "survey",
     **facts: Any,
 ) -> Path:

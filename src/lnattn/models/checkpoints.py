@@ -24,7 +24,7 @@ from lnattn.models.hub import Part
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.safetensors_files import LocalWeights, read_config
 from lnattn.paths import data_folder
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.weights import AttentionLayer, FirstLayer
 
@@ -35,7 +35,7 @@ BOOK_MODELS = (BOOK_MODEL, BOOK_LLAMA)
 MINILM = "minilm"
 
 
-def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> FirstLayer:
+def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer:
     """Load the embeddings and one attention block, with its LayerNorm, of a model.
 
     name_or_path: what `default_model()` chose (the reason is kept in the provenance);
@@ -83,7 +83,7 @@ def first_layer_part(layer: int = 0) -> Part:
 
 def joined(
     family: Family, embeddings: Any, attention: Any, *, layer: int, provenance: dict, tokenizer: Any
-) -> FirstLayer | RelativeFirstLayer:
+) -> AnyFirstLayer:
     """A first layer of the family's kind, whose provenance names the analyses it allows."""
     parts = {"layer": layer, "tokenizer": tokenizer}
     if isinstance(family, RelativeFamily):

@@ -11,6 +11,7 @@ from torch import Tensor
 from lnattn.errors import CheckpointError, TokenError
 from lnattn.models import position_tables
 from lnattn.relative import (
+    AnyFirstLayer,
     RelativeAttention,
     RelativeFirstLayer,
     RMSNorm,
@@ -26,7 +27,7 @@ _BRIDGED = ("llama", "gpt_neox")
 _WEIGHTS = (*_QUERIES_AND_KEYS, "W_V", "W_O", "b_V", "b_O")
 
 
-def from_transformer_lens(model: Any, layer: int = 0) -> FirstLayer:
+def from_transformer_lens(model: Any, layer: int = 0) -> AnyFirstLayer:
     """The weights of a TransformerLens model, as a `FirstLayer` or a `RelativeFirstLayer`.
 
     model: a `TransformerBridge` (TransformerLens 4) or a `HookedTransformer` (before), loaded with

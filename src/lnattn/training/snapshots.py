@@ -12,10 +12,10 @@ from lnattn.errors import CheckpointError
 from lnattn.models.architectures import family_of
 from lnattn.models.checkpoints import joined
 from lnattn.models.safetensors_files import LocalWeights
+from lnattn.relative import AnyFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.tokenizers import load_tokenizer
 from lnattn.training.plan import TrainingPlan
-from lnattn.weights import FirstLayer
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class Snapshot:
 
     step: int
     tokens: int
-    model: FirstLayer
+    model: AnyFirstLayer
 
 
 def snapshots(folder: Path | str) -> Iterator[Snapshot]:

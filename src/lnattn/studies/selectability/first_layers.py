@@ -19,7 +19,7 @@ from jaxtyping import Float, Int
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.relative import RelativeFirstLayer
+from lnattn.relative import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import Result, provenance, sha256_of_file
 from lnattn.studies.selectability.decide import AffineHull, selectability
 from lnattn.studies.selectability.verify import verify
@@ -34,7 +34,7 @@ TEXT, POSITIONS = "selectability-text", "selectability-positions"
 
 
 def first_layer_keys(
-    model: FirstLayer | RelativeFirstLayer, token_ids: Sequence[int]
+    model: AnyFirstLayer, token_ids: Sequence[int]
 ) -> dict[str, Float[np.ndarray, "..."]]:
     """Keys of one text in the first layer, in float64.
 
@@ -107,7 +107,7 @@ class HeadShares(Result):
 
 
 def study_text(
-    model: FirstLayer | RelativeFirstLayer,
+    model: AnyFirstLayer,
     documents: Sequence[Sequence[int]],
     lengths: Sequence[int],
     windows: int,

@@ -140,12 +140,13 @@ class InputNorm(nn.Module):
 class UniformAttention(nn.MultiheadAttention):
     """Attention whose weights are all equal: every position gets the mean of the values."""
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         query: Float[Tensor, "batch length d"],
         key: Float[Tensor, "batch length d"],
         value: Float[Tensor, "batch length d"],
-        **_: object,
+        *_: object,
+        **__: object,
     ) -> tuple[Float[Tensor, "batch length d"], None]:
         W_V = self.in_proj_weight.chunk(3)[2]
         return self.out_proj((value @ W_V.T).mean(dim=1, keepdim=True).expand_as(value)), None

@@ -7,8 +7,8 @@ in its place apart from both: it is no verdict on the paper.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import CHECKPOINTS, Claim
@@ -48,22 +48,21 @@ class Tally:
     """
 
     model: str
-    general: Mapping[str, int]
-    of: Mapping[str, Mapping[str, Mapping[str, int]]]
-    ours: Mapping[str, int] = field(default_factory=dict)
+    general: Counter[str]
+    of: Mapping[str, Mapping[str, Counter[str]]]
+    ours: Counter[str]
 
     def sentence(self) -> str:
         """'Of 44 claims, 31 need no given checkpoint: 25 hold, …'."""
-        total = _sum(self.general) + sum(_sum(asked[own]) for own, asked in self.of.items())
-        said = []
-        if _sum(self.general):
-            be = "needs" if _sum(self.general) == 1 else "need"
+        free, ours, said = self.general.total(), self.ours.total(), []
+        if free:
+            total = free + sum(asked[own].total() for own, asked in self.of.items())
+            need = "needs" if free == 1 else "need"
             said.append(
-                f"Of {total} claims, {_sum(self.general)} {be} no given checkpoint: "
-                f"{_in_words(self.general)}."
+                f"Of {total} claims, {free} {need} no given checkpoint: {_in_words(self.general)}."
             )
         for own, asked in self.of.items():
-            name, count = _NAMES.get(own, own), _sum(asked[own])
+            name, count = _NAMES.get(own, own), asked[own].total()
             be = "is" if count == 1 else "are"
             said.append(
                 f"{count} {be} about {name}. Asked of {name} itself, {_in_words(asked[own])}."
@@ -73,17 +72,13 @@ class Tally:
                 for model, counts in asked.items()
                 if model != own
             ]
-        if _sum(self.ours):
-            said.append(f"Of {_sum(self.ours)} of the book's own, {_in_words(self.ours)}.")
+        if ours:
+            said.append(f"Of {ours} of the book's own, {_in_words(self.ours)}.")
         return " ".join(said)
 
     def as_data(self) -> dict[str, object]:
         """The counts as plain data."""
-        return {
-            "general": dict(self.general),
-            **{own: dict(of) for own, of in self.of.items()},
-            "ours": dict(self.ours),
-        }
+        return {"general": self.general, **self.of, "ours": self.ours}
 
 
 def tally(claims: Iterable[Claim], found: Sequence[Entry], model: str) -> Tally:
@@ -92,38 +87,34 @@ def tally(claims: Iterable[Claim], found: Sequence[Entry], model: str) -> Tally:
     Of several records for one claim and model, that of the claim's own chapter counts, and only
     one that is `counted`.
     """
-    claims = list(claims)
-    counted = [entry for entry in found if entry.counted]
-    general: Counter[str] = Counter()
-    ours: Counter[str] = Counter()
-    for claim in claims:
-        if not claim.needs_checkpoint:
-            mine = [entry for entry in counted if entry.id == claim.id]
-            here = [entry for entry in mine if entry.model == model] or mine
-            (ours if claim.is_ours else general)[_verdict(claim, here)] += 1
-    of: dict[str, dict[str, Mapping[str, int]]] = {}
+    claims, counted = list(claims), [entry for entry in found if entry.counted]
+
+    def verdicts(some: Iterable[Claim], asked: Callable[[Claim, Entry], bool]) -> Counter[str]:
+        entries = ((c, [e for e in counted if e.id == c.id and asked(c, e)]) for c in some)
+        return Counter(own_first(c, of)[0].verdict if of else NOT_ASKED for c, of in entries)
+
+    # Without a given checkpoint another model's record will do where this one has none.
+    here = {entry.id for entry in counted if entry.model == model}
+    general, ours = (
+        verdicts(
+            (claim for claim in claims if not claim.needs_checkpoint and claim.is_ours is its_own),
+            lambda claim, entry: entry.model == model or claim.id not in here,
+        )
+        for its_own in (False, True)
+    )
+    of: dict[str, dict[str, Counter[str]]] = {}
     for own in CHECKPOINTS:
         about = [claim for claim in claims if claim.model == own]
         if about:
-            itself = [[e for e in counted if e.id == c.id and c.is_about(e.model)] for c in about]
-            of[own] = {own: Counter(map(_verdict, about, itself))}
+            of[own] = {own: verdicts(about, lambda claim, entry: claim.is_about(entry.model))}
             if not about[0].is_about(model):
-                ours_of = [[e for e in counted if e.id == c.id and e.model == model] for c in about]
-                of[own][model] = Counter(map(_verdict, about, ours_of))
+                of[own][model] = verdicts(about, lambda _, entry: entry.model == model)
     return Tally(model, general, of, ours)
 
 
-def _verdict(claim: Claim, entries: Sequence[Entry]) -> str:
-    return own_first(claim, entries)[0].verdict if entries else NOT_ASKED
-
-
-def _sum(counts: Mapping[str, int]) -> int:
-    return sum(counts.values())
-
-
-def _in_words(counts: Mapping[str, int]) -> str:
+def _in_words(counts: Counter[str]) -> str:
     """'25 hold, 3 hold in part and 1 fails'; 'holds' first, always."""
-    shown = {HOLDS: counts.get(HOLDS, 0)} | {v: counts[v] for v in _WORDS if counts.get(v)}
+    shown = {HOLDS: counts[HOLDS]} | {v: counts[v] for v in _WORDS if counts[v]}
     return listed_words(
         [f"{count} {_WORDS[verdict][count != 1]}" for verdict, count in shown.items()]
     )

@@ -256,7 +256,7 @@ GOOD = {
     "function": "f.g",
     "model": "m",
     "chapter": "c",
-    "test": None,
+    "test": "tests/test_a.py::test_b",
 }
 
 
@@ -272,7 +272,8 @@ GOOD = {
         ([GOOD | {"statement": ""}], "must be text"),
         ([GOOD | {"tolerance": -1}], "tolerance"),
         ([GOOD | {"tolerance": True}], "tolerance"),
-        ([GOOD | {"test": "test_x"}], "test must be null or tests/FILE"),
+        ([GOOD | {"test": "test_x"}], "test must be tests/FILE"),
+        ([GOOD | {"test": None}], "test must be tests/FILE"),
     ],
 )
 def test_a_malformed_list_of_claims_is_refused(tmp_path, listed, message):

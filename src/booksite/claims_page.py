@@ -68,8 +68,6 @@ class ClaimTests(SphinxDirective):
         remember(self.env, has_mathematics=True)
         root, made = Path(self.env.srcdir), []
         for claim in claims().values():
-            if claim.test is None:
-                continue
             try:
                 test = source_of(claim.test, root)
             except ResultError as error:

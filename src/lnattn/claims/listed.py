@@ -43,7 +43,7 @@ class Claim:
     largest difference from a frozen number that still counts as the same in a later build, or None;
     function: dotted name of what computes it; model: what the claim is about; chapter: the notebook
     that computes it; test: the test of that computation, as pytest names it
-    (`tests/FILE.py::test_NAME`), or None until there is one.
+    (`tests/FILE.py::test_NAME`).
     """
 
     id: str
@@ -56,7 +56,7 @@ class Claim:
     function: str
     model: str
     chapter: str
-    test: str | None
+    test: str
 
     @property
     def is_ours(self) -> bool:
@@ -123,9 +123,9 @@ def _claim(source: Path, number: int, item: Any) -> Claim:
                     f"{source}: claim {item['id']}: rule must map names to numbers or to lists."
                 )
         elif key == "test":
-            if value is not None and not (isinstance(value, str) and _TEST.fullmatch(value)):
+            if not (isinstance(value, str) and _TEST.fullmatch(value)):
                 raise ResultError(
-                    f"{source}: claim {item['id']}: test must be null or tests/FILE.py::test_NAME, "
+                    f"{source}: claim {item['id']}: test must be tests/FILE.py::test_NAME, "
                     f"not {value!r}."
                 )
         elif not isinstance(value, str) or not value.strip():

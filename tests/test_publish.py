@@ -127,6 +127,27 @@ def test_gpt2_is_verified_and_frozen_and_stands_at_the_root(press, tmp_path):
     assert "on book-gpt2" in (root / "embedded/notebooks/06-heads.html").read_text()
 
 
+def test_the_second_edition_finds_the_explorers_data_of_the_first(press, tmp_path, monkeypatch):
+    """What a build finds there it computes anew only where its inputs have changed."""
+    data, build = Path("_static", "explorer", "book-gpt2"), publish.build
+
+    def with_data(root, choice, output, folder=""):
+        there = Folders(output).html / data
+        if choice.name == "gpt2":
+            there.mkdir(parents=True)
+            (there / "manifest.json").write_text("made once")
+        assert (there / "manifest.json").read_text() == "made once"
+        assert not (there / "old.js").exists()
+        return build(root, choice, output, folder)
+
+    monkeypatch.setattr(publish, "build", with_data)
+    old = Folders(tmp_path).html / data / "old.js"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    assert publish.publish(tmp_path) == 0
+    assert len(press) == 4
+
+
 @pytest.mark.parametrize("failing", ["gpt2", "book-gpt2"])
 def test_nothing_is_put_together_when_one_edition_fails(press, tmp_path, monkeypatch, failing):
     monkeypatch.setattr(publish, "build", lambda root, choice, *_: 3 * (choice.name == failing))

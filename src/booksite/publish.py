@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -63,6 +64,7 @@ def publish(root: Path, output: Path | None = None) -> int:
         if status := build(root, choice, output / PREFERRED):
             return status
         editions.append(Edition("GPT-2", Folders(output / PREFERRED).html))
+        share_explorer(editions[0].site, Folders(root).html)
     folder = EMBEDDED_FOLDER if editions else ""
     if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
         return status
@@ -72,6 +74,14 @@ def publish(root: Path, output: Path | None = None) -> int:
     names = " and ".join(one.model for one in editions)
     say(f"published in {time.monotonic() - begun:.0f} s: {names}, in {site}")
     return 0
+
+
+def share_explorer(source: Path, target: Path) -> None:
+    """Copy the explorer's data of all models; a build keeps those that it would make the same."""
+    for data in source.glob("_static/explorer/*/"):
+        there = target / data.relative_to(source)
+        shutil.rmtree(there, ignore_errors=True)
+        shutil.copytree(data, there)
 
 
 def freeze_rotary(folder: Path) -> None:

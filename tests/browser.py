@@ -1,7 +1,8 @@
 """A headless Chromium, driven over its DevTools protocol with the standard library alone.
 
 The protocol runs over two pipes (file descriptors 3 and 4 of the browser), messages ended by a
-zero byte, so no WebSocket client is needed.
+zero byte, so no WebSocket client is needed. (Playwright drives the same Chromium, but would be
+165 MB to install in place of these lines.)
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Addresses in them must be whole, and a book that is built on a laptop does not know its own: set
 LNATTN_SITE_URL to the address where it will be served (the workflow that publishes it does).
 Without it, the same files are written with addresses relative to the site, which do no harm.
+(sphinxext-opengraph, tried on five pages, put raw TeX into descriptions.)
 """
 
 from __future__ import annotations

@@ -41,8 +41,6 @@ def layer_scripts(model: FirstLayer, name: str) -> Iterator[tuple[str, str]]:
     name: what the page calls the model. Raises `TokenError` for a model without token embeddings,
     `ResultError` for a tokenizer that is no byte-level BPE.
     """
-    if model.embeddings.W_E is None:
-        raise TokenError(f"{model.name} has no token embeddings; load a complete model.")
     # In double precision the digits are the same on every machine.
     model = model.to(torch.float64)
     folded = fold(model.attention)

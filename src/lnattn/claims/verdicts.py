@@ -146,7 +146,7 @@ def rule(words: str, measure: str = "") -> Callable[[Callable[..., Outcome]], Ru
         name = inspect.Parameter("model", inspect.Parameter.KEYWORD_ONLY, annotation=str)
         judge.__name__, judge.__qualname__ = function.__name__, function.__qualname__
         judge.__module__, judge.__doc__ = function.__module__, function.__doc__
-        made = cast(Rule, judge)
+        made = cast(Rule, judge)  # a function, since the API reference shows functions only
         made.__signature__ = asked.replace(parameters=[*others, name], return_annotation=Verdict)
         made.words, made.measure = words, measure
         RULES[claim_id] = made

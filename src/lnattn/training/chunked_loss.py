@@ -2,6 +2,7 @@
 
 For narrow models the logits are by far the largest array of a training step. Here a chunk of them
 is made, used for the loss and for both of its gradients, and overwritten while still in the cache.
+(torch's own fused loss, tried in bfloat16, gave 9.375 for a loss of 9.3648.)
 """
 
 from __future__ import annotations

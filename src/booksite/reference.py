@@ -7,7 +7,9 @@ A page names the packages or modules that it documents:
 
 The block becomes one section for each module, with all that is public in it, after what the package
 says of itself. So a new module appears without being listed; only a new package needs its name on
-some page.
+some page. (Tried instead: `automodule` lines by hand are 1,440 for the 240 modules, and what
+packages offer alone leaves out 1,260 of 1,387 public names; autosummary writes a page for each
+module among the sources, with lists that sphinx-external-toc warns of.)
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from lnattn.studies.selectability.programs import (
     hull_weights,
     separating_direction,
 )
-from lnattn.studies.selectability.verify import _exactly_combined, verify
+from lnattn.studies.selectability.verify import exactly_combined, verify
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -310,10 +310,10 @@ def test_verification_sees_every_kind_of_false_proof():
 def test_exact_combinations_have_no_negative_weights():
     keys = np.array([[0.0, 0], [1, 0], [0, 1], [2, 2], [0.25, 0.5]])
     corners = np.array([0, 1, 2, -1])
-    assert _exactly_combined(keys, 4, corners)
-    assert not _exactly_combined(keys, 3, corners)  # −3, 2 and 2
-    assert not _exactly_combined(keys, 4, np.array([0, 1, -1, -1]))
-    assert not _exactly_combined(keys, 4, np.array([0, 1, 2, 3]))  # no simplex
+    assert exactly_combined(keys, 4, corners)
+    assert not exactly_combined(keys, 3, corners)  # −3, 2 and 2
+    assert not exactly_combined(keys, 4, np.array([0, 1, -1, -1]))
+    assert not exactly_combined(keys, 4, np.array([0, 1, 2, 3]))  # no simplex
 
 
 def _halves(weights: np.ndarray, row: int) -> np.ndarray:

@@ -32,7 +32,7 @@ from booksite.text import inline
 from lnattn.claims import frozen, ledger
 from lnattn.claims.ledger import Entry
 from lnattn.claims.listed import claims
-from lnattn.claims.tally import tally, two_verdicts
+from lnattn.claims.tally import Tally, tally, two_verdicts
 from lnattn.errors import ResultError
 from lnattn.models.choice import default_model
 from lnattn.storage import write_json
@@ -150,7 +150,7 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
             mark.replace_self(claims_table(app, page, found))
 
 
-def the_tally(found: list[Entry]) -> Any:
+def the_tally(found: list[Entry]) -> Tally:
     return tally(claims().values(), found, default_model().name)
 
 

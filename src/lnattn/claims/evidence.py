@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Int
 
 from lnattn.attention.folding import FoldedAttention, fold
@@ -77,7 +77,7 @@ class Evidence:
         return position_only(self.model)
 
     @cached_property
-    def pairs(self) -> Any:
+    def pairs(self) -> pd.DataFrame:
         """Table 1's pairs in this model."""
         return table1.look_up(self.vectors, self.model.tokenizer)
 

@@ -80,7 +80,7 @@ def verify(
             residual, problem = _residual(points, found, i)
             residuals.append(residual)
             if exact and problem is None:
-                rational = _exactly_combined(points, i, found.support[i])
+                rational = exactly_combined(points, i, found.support[i])
                 exactly += rational
                 if not rational:
                     problem = "is no exact combination of its support"
@@ -136,7 +136,7 @@ def _residual(points: np.ndarray, found: Selectability, i: int) -> tuple[float, 
     return residual, None
 
 
-def _exactly_combined(points: np.ndarray, i: int, support: np.ndarray) -> bool:
+def exactly_combined(points: np.ndarray, i: int, support: np.ndarray) -> bool:
     """Whether key i is a convex combination of its support in rational arithmetic.
 
     Solves Σ λ_k h_k = h_i, Σ λ_k = 1 by elimination; the support must be affinely independent, as

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 
 from lnattn import FirstLayer, fold
 from lnattn.attention.layernorm import sigma
+from lnattn.numerics.threads import one_thread_a_call
 from lnattn.studies.position.bias import position_bias
 from lnattn.studies.position.sigma import covariance_blocks, inverse_sigma_bands
 
@@ -94,9 +96,15 @@ def ours(model: FirstLayer) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def product(model: FirstLayer) -> None:
-    """The matrix product of positions and tokens, its result thrown away."""
-    for _ in covariance_blocks(model.embeddings):
-        pass
+    """The matrix product of positions and tokens on every thread, its result thrown away."""
+    workers = torch.get_num_threads()
+
+    def look_away(worker: int) -> None:
+        for _ in covariance_blocks(model.embeddings, worker=worker, workers=workers):
+            pass
+
+    with one_thread_a_call(), ThreadPoolExecutor(workers) as pool:
+        list(pool.map(look_away, range(workers)))
 
 
 def pairs_of_one_head(model: FirstLayer, positions: int) -> np.ndarray:

@@ -95,14 +95,21 @@ def test_attention_is_the_softmax_over_visible_keys(bias, folded):
             assert not alpha[head, row, i + 1 :].any()
 
 
-def test_without_sigma_the_terms_are_bare_products(bias, folded, embeddings):
-    bare = bias.without_sigma()
+@pytest.mark.parametrize("queries", [[0, 5, 15], list(range(16))], ids=["few", "all"])
+def test_without_sigma_the_terms_are_bare_products(queries, folded, embeddings):
+    bare = position_bias(folded, embeddings.W_P, queries)
     dense = torch.stack([folded.dense_W_QK(head) for head in range(3)])
-    expected = embeddings.W_P[[0, 5, 15]] @ dense @ embeddings.W_P.T
+    expected = embeddings.W_P[queries] @ dense @ embeddings.W_P.T
     np.testing.assert_allclose(bare.term_pp().mean, expected, atol=1e-10)
     np.testing.assert_allclose(bare.term_p().mean, folded.b_QK @ embeddings.W_P.T, atol=1e-10)
     assert bare.term_p().lower is None
     assert not bare.has_sigma
+
+
+def test_sigma_can_be_left_out_again(bias, folded, embeddings):
+    bare = position_bias(folded, embeddings.W_P, bias.queries)
+    assert not bias.without_sigma().has_sigma
+    np.testing.assert_array_equal(bias.without_sigma().term_pp().mean, bare.term_pp().mean)
 
 
 def test_bidirectional_model_sees_all_keys():

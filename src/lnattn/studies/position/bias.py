@@ -154,9 +154,13 @@ def position_bias(
             f"1/σ covers {len(inverse_sigma.mean)} positions but the model has {len(W_P)}."
         )
     positions = W_P.double()
-    keys = positions @ folded.W_K.double()
-    asserted = (keys @ folded.b_Q.double()[:, :, None]).squeeze(-1)
-    compared = (positions[places] @ folded.W_Q.double()) @ keys.transpose(-1, -2)
+    W_K = folded.W_K.double()
+    asserted = (W_K @ folded.b_Q.double()[:, :, None]).squeeze(-1) @ positions.T
+    compared = positions[places] @ folded.W_Q.double()
+    if len(places) < folded.d_head:  # few queries: no key is projected
+        compared = compared @ W_K.mT @ positions.T
+    else:
+        compared = compared @ (positions @ W_K).mT
     return PositionBias(
         tuple(places.tolist()),
         asserted.numpy(),

@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -31,6 +31,7 @@ from lnattn.paths import cache_folder
 from lnattn.progress import say
 from lnattn.storage import package_versions, sha256_of_file, write_json
 
+R = TypeVar("R")
 #: Results that nobody has asked for in so many days are deleted.
 DAYS = 60
 #: Parts of the package that show results and compute none.
@@ -49,10 +50,10 @@ def studies_folder() -> Path:
 def kept(
     study: str,
     key: Mapping[str, Any],
-    compute: Callable[[], Any],
-    write: Callable[[Any, Path], object],
-    read: Callable[[Path], Any],
-) -> Any:
+    compute: Callable[[], R],
+    write: Callable[[R, Path], object],
+    read: Callable[[Path], R],
+) -> R:
     """What `compute` returns: read from disk if it was kept under this key, else computed and kept.
 
     study: a name, also that of the folder; key: what the result depends on besides the code, as

@@ -136,8 +136,10 @@ def test_the_second_edition_finds_the_explorers_data_of_the_first(press, tmp_pat
         if choice.name == "gpt2":
             there.mkdir(parents=True)
             (there / "manifest.json").write_text("made once")
+            there.with_name("gpt2").mkdir()
         assert (there / "manifest.json").read_text() == "made once"
         assert not (there / "old.js").exists()
+        assert there.with_name("gpt2").exists() is (choice.name == "gpt2")
         return build(root, choice, output, folder)
 
     monkeypatch.setattr(publish, "build", with_data)

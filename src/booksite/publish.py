@@ -77,11 +77,15 @@ def publish(root: Path, output: Path | None = None) -> int:
 
 
 def share_explorer(source: Path, target: Path) -> None:
-    """Copy the explorer's data of all models; a build keeps those that it would make the same."""
+    """Copy the explorer's data of the models that both editions show, from that of `PREFERRED`.
+
+    A build keeps what it would make the same.
+    """
     for data in source.glob("_static/explorer/*/"):
-        there = target / data.relative_to(source)
-        shutil.rmtree(there, ignore_errors=True)
-        shutil.copytree(data, there)
+        if data.name != PREFERRED:
+            there = target / data.relative_to(source)
+            shutil.rmtree(there, ignore_errors=True)
+            shutil.copytree(data, there)
 
 
 def freeze_rotary(folder: Path) -> None:

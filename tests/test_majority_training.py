@@ -12,12 +12,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ResultError, ShapeError
-from lnattn.studies.majority.head import attention_of, layout_of
+from lnattn.studies.majority.head import Head, attention_of, layout_of
 from lnattn.studies.majority.kernel import PIECE, packed
 from lnattn.studies.majority.mixing import mixing_matrix
 from lnattn.studies.majority.model import (
     ARMS,
     DIRECTION,
+    Arm,
     MajorityTransformer,
     arm,
     initial_parameters,
@@ -92,14 +93,56 @@ def test_loss_and_gradients_equal_autograd(name):
 
 def test_several_pieces_a_class():
     """Classes that more sequences have than are computed side by side, or summed in one go."""
-    stack = Stack(arm("rms"), replace(SMALL, examples=2000, batch=1600), (2,), dtype=torch.float64)
+    size = PIECE + 1700
+    plan = replace(SMALL, examples=5 * size // 4, batch=size)
+    stack = Stack(arm("rms"), plan, (2,), dtype=torch.float64)
     members = (stack.data[0].train > 0).sum(axis=0)
+    assert len(stack.batches(0)[0][0]) > PIECE
     assert len(set(members)) == SMALL.classes
-    assert min(members) > LANES
-    assert any(members > PIECE)
+    assert min(members) > 2 * LANES
     assert any(members % LANES)
     disturb(stack)
     compare(stack, 1e-12)
+
+
+def attention_by_torch(parameters: dict[str, torch.Tensor], chosen: Arm) -> list[torch.Tensor]:
+    """Scores and values of every class, one run after the other, open to autograd."""
+    found = []
+    for run, e in enumerate(parameters["embedding.weight"]):
+        d = e.shape[-1]
+        u = parameters[DIRECTION][run] if chosen.direction != "none" else None
+        y = chosen.normalise(e, u)
+        W_Q, W_K, W_V = parameters["layer.self_attn.in_proj_weight"][run].chunk(3)
+        s, v = (y / d if chosen.small == name else y for name in ("scores", "values"))
+        scores = (s @ W_Q.T) @ (s @ W_K.T).T / math.sqrt(d)
+        values = v @ W_V.T @ parameters["layer.self_attn.out_proj.weight"][run].T
+        found.append((0 * scores if chosen.uniform else scores, values))
+    return [torch.stack(each) for each in zip(*found, strict=True)]
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_scores_values_and_the_way_back_equal_autograd(name):
+    """Of every arm, also of those that torch's encoder layer cannot have."""
+    stack = Stack(arm(name), SMALL, (3, 4), dtype=torch.float64)
+    disturb(stack)
+    leaves = {key: value.clone().requires_grad_() for key, value in stack.parameters.items()}
+    expected = attention_by_torch(leaves, stack.arm)
+    generator = torch.Generator().manual_seed(1)
+    upstream = [torch.randn(x.shape, generator=generator, dtype=x.dtype) for x in expected]
+    torch.autograd.backward(expected, upstream)
+    head = Head({key: value.numpy() for key, value in stack.parameters.items()}, stack.arm)
+    for found, value in zip((head.scores, head.values), expected, strict=True):
+        np.testing.assert_allclose(found, value.detach().numpy(), rtol=0, atol=1e-12)
+    gradients = head.gradients(*(x.numpy() for x in upstream))
+    trained = {
+        "embedding.weight",
+        *(key for key in leaves if "self_attn" in key and "bias" not in key),
+    }
+    assert set(gradients) == trained | ({DIRECTION} if stack.arm.direction == "learnt" else set())
+    for key, found in gradients.items():
+        exact = leaves[key].grad
+        assert found.shape == exact.shape
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-12 * float(exact.abs().max()))
 
 
 def test_examples_are_packed_four_counts_a_word():

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
+from typing import no_type_check
 
 import torch
+from numba import types
+from numba.extending import intrinsic
 from threadpoolctl import ThreadpoolController
 
 
@@ -59,6 +62,24 @@ def in_parts(work: Callable[[int, slice], object], n: int, parts: int | None = N
 def part_count(n: int) -> int:
     """Into how many parts `in_parts` divides n things."""
     return max(1, min(n, torch.get_num_threads()))
+
+
+@intrinsic
+@no_type_check
+def next_of(_, counter):
+    """What the counter (int64 [1]) stands at, and count it up, in compiled code: each number once.
+
+    Of threads that take numbers at the same time none gets another's, so that who is slower, or
+    comes later, does less.
+    """
+
+    def take(context, builder, signature, arguments):
+        (array,) = signature.args
+        place = context.make_array(array)(context, builder, arguments[0]).data
+        one = context.get_constant(types.int64, 1)
+        return builder.atomic_rmw("add", place, one, "monotonic")
+
+    return types.int64(counter), take
 
 
 @cache

@@ -7,15 +7,14 @@ scores S and the values v of the classes, attention's output for a query of clas
     o_c = Σ_k n_k e^{S_ck} v_k / Σ_k n_k e^{S_ck},
 
 numerator and denominator being one small matrix M_c (rows: the d coordinates of e^{S_ck} v_k, and
-e^{S_ck} itself) times n. `pieces_of` lists the pairs (sequence, class) class by class and cuts the
-lists into pieces; `work_on` takes a piece, `LANES` pairs at a time, through the rest of the layer
-and back (`steps`); `add_up` sums the gradients with respect to scores, values and all later
-weights. What lies before, the scores of a few classes, is shared by the whole batch and left to
-autograd (`head`).
+e^{S_ck} itself) times n. A piece is one class and a part of the batch. `work_on` lists the
+sequences of that part that have the class, and takes them, `LANES` at a time, through the rest of
+the layer and back (`steps`); `add_up` sums the gradients with respect to scores, values and all
+later weights. What lies before, the scores of a few classes, is shared by the whole batch (`head`).
 
-Every piece leaves its own sums, and they are added in the order of the pieces: how many threads
-worked on them changes no bit. The arrays' dtype, float32 or float64, is that of the arithmetic;
-the loss is summed over pieces in float64.
+Threads take the next piece from a common counter. Every piece leaves its own sums, and they are
+added in the order of the pieces: who worked on which changes no bit. The arrays' dtype, float32 or
+float64, is that of the arithmetic; the loss is summed over pieces in float64.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ from typing import NamedTuple, no_type_check
 import numba
 import numpy as np
 
-from lnattn.numerics import vectorised
+from lnattn.numerics import threads, vectorised
 from lnattn.numerics.compiled import forget_outdated
+from lnattn.numerics.threads import next_of
 from lnattn.numerics.vectorised import on_cache_lines, widest
 from lnattn.studies.majority import mixing, steps
 from lnattn.studies.majority.mixing import (
@@ -51,8 +51,8 @@ from lnattn.studies.majority.steps import (
     standardise_backward,
 )
 
-#: Pairs of one class whose gradients are summed before they are kept.
-PIECE = 4 * LANES
+#: Sequences of a piece at most: enough that few of its last LANES are empty.
+PIECE = 12 * LANES
 
 
 class Weights(NamedTuple):
@@ -79,7 +79,7 @@ class Weights(NamedTuple):
 
 
 class Gradients(NamedTuple):
-    """Shapes as in `Weights`, or one such array a tile. embedding: only through the logits."""
+    """Shapes as in `Weights`, or one such array a piece. embedding: only through the logits."""
 
     scores: np.ndarray
     values: np.ndarray
@@ -110,17 +110,9 @@ def packed(counts: np.ndarray) -> np.ndarray:
     return np.hstack([four.view("<i4").astype(np.int32), label])
 
 
-class Pieces(NamedTuple):
-    """A batch, cut up. words: its rows of `packed`, [batch, word]; members: for every class the
-    rows of those that have it, and some of them again, [C, batch + LANES]; owner, first and last: a
-    piece's class, and where among the members it begins and ends, [piece].
-    """
-
-    words: np.ndarray
-    members: np.ndarray
-    owner: np.ndarray
-    first: np.ndarray
-    last: np.ndarray
+def pieces(size: int, classes: int) -> int:
+    """How many pieces a batch of so many sequences has: as many for every class."""
+    return classes * -(-size // PIECE)
 
 
 def sums_of(weights: Weights, pieces: int) -> Gradients:
@@ -140,55 +132,42 @@ def _per_piece(name: str, weight: np.ndarray) -> tuple[int, ...]:
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def pieces_of(examples, batch, classes):
-    """The pieces of a batch: examples as from `packed`, batch their row numbers."""
-    words, members, sizes = _by_class(examples, batch, classes)
-    number = 0
-    for size in sizes:
-        number += -(-size // PIECE)
-    owner, first = np.empty(number, np.int64), np.empty(number, np.int64)
-    last = np.empty(number, np.int64)
-    piece = 0
-    for c in range(classes):
-        for start in range(0, sizes[c], PIECE):
-            owner[piece], first[piece] = c, start
-            last[piece] = min(start + PIECE, sizes[c])
-            piece += 1
-    return Pieces(words, members, owner, first, last)
+def columns_of(examples, batch, words):
+    """Fill words [word, batch] with the batch's rows of `packed`, side by side."""
+    for i in range(len(batch)):
+        for k in range(len(words)):
+            words[k, i] = examples[batch[i], k]
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def _by_class(examples, batch, classes):
-    """The batch's rows, side by side, and who has each class."""
-    size = len(batch)
-    words = np.empty((size, examples.shape[1]), examples.dtype)
-    members = np.empty((classes, size + LANES), np.uint32)
-    sizes = np.zeros(classes, np.int64)
-    for i in range(size):
-        row = examples[batch[i]]
-        words[i] = row
-        for c in range(classes):
-            # Written always, kept only if the class occurs: no branch to mispredict.
-            members[c, sizes[c]] = i
-            sizes[c] += (row[c >> 2] >> ((c & 3) << 3)) & 255 > 0
-    for c in range(classes):
-        members[c, sizes[c] : sizes[c] + LANES] = members[c, 0]
-    return words, members, sizes
+def having(c, words, first, last, members):
+    """List the sequences from `first` to `last` that have class c, and return how many they are.
+
+    LANES more members follow, repetitions of the first.
+    """
+    size, row, shift = 0, words[c >> 2], (c & 3) << 3
+    for i in range(first, last):
+        # Written always, kept only if the class occurs: no branch to mispredict.
+        members[size] = i
+        size += (row[i] >> shift) & 255 > 0
+    members[size : size + LANES] = members[0]
+    return size
 
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def work_on(pieces, start, stop, weights, sums, found, scale, train):
-    """Fill the rows start … stop of found [piece, 2]: sum of losses in nats, and of right answers.
+def work_on(words, weights, sums, found, scale, train, counter):
+    """Take pieces from `counter` until there are none, and fill their rows of `found` and `sums`.
 
-    Both are sums over positions. Where `train` is true, fills the same rows of `sums` with
-    scale · ∂loss/∂·. An answer is right where no logit exceeds the label's.
+    found: [piece, 2], the sum of losses in nats and of right answers, both over positions; sums:
+    where `train` is true, scale · ∂loss/∂·. An answer is right where no logit exceeds the label's.
+    words: as from `columns_of`.
     """
     widest()
     w, g = weights, sums
     like, (classes, d), wide = w.values, w.values.shape, w.embedding.shape[1]
-    columns = 4 * (pieces.words.shape[1] - 1)
+    columns, size = 4 * (len(words) - 1), words.shape[1]
     mix, g_mix = np.zeros((d + 1, columns), like.dtype), np.zeros((d + 1, columns), like.dtype)
     n, logits = on_cache_lines(columns, SPAN, like), on_cache_lines(columns, SPAN, like)
     mixed = on_cache_lines(d + 1, SPAN, like)  # numerators, then the denominator
@@ -199,10 +178,13 @@ def work_on(pieces, start, stop, weights, sums, found, scale, train):
     single = on_cache_lines(5, SPAN, like)
     weight, inverse, inverse_sigma = single[0], single[1], single[2]
     one, other = single[3], single[4]  # scratch
-    label, word = np.zeros(LANES, np.int64), on_cache_lines(1, SPAN, pieces.words)[0]
+    label, word = np.zeros(LANES, np.int64), on_cache_lines(1, SPAN, words)[0]
+    members, parts = np.empty(PIECE + LANES, np.uint32), len(found) // classes
     nothing = np.zeros(max(classes, d + 1), like.dtype)
-    for t in range(start, stop):
-        c = pieces.owner[t]
+    t = next_of(counter)
+    while t < len(found):
+        c, part = t // parts, t % parts
+        number = having(c, words, size * part // parts, size * (part + 1) // parts, members)
         found[t] = 0
         mixing_matrix(w.scores[c], w.values, mix)
         if train:
@@ -210,9 +192,8 @@ def work_on(pieces, start, stop, weights, sums, found, scale, train):
                 g_t[:] = 0
             for g_t in (g.start[t], g.b1[t], g.b2[t], g.gain[t], g.shift[t]):
                 g_t[:] = 0
-        for first in range(pieces.first[t], pieces.last[t], LANES):
-            there = pieces.last[t] - first
-            gather(pieces.words, pieces.members[c], first, c, there, n, label, weight, word)
+        for first in range(0, number, LANES):
+            gather(words, members, first, c, number - first, n, label, weight, word)
             affine(mix, nothing, n, mixed)
             divide_and_add(mixed, w.start[c], inverse, x)
             standardise(x, w.gain, w.shift, x_hat, inverse_sigma, z, one)
@@ -243,20 +224,21 @@ def work_on(pieces, start, stop, weights, sums, found, scale, train):
             outer(mixed, n, g_mix)
         if train:
             mixing_backward(g_mix, mix, w.values, g.scores[t], g.values[t])
+        t = next_of(counter)
 
 
 # Without the licence to reorder sums: the order is the point.
 @numba.njit(nogil=True, cache=True)
 @no_type_check
-def add_up(owner, sums, found, gradients, train):
+def add_up(sums, found, gradients, train):
     """Add every piece's sums to `gradients`, piece by piece; returns loss and right answers."""
-    total, right = 0.0, 0.0
-    for t in range(len(owner)):
+    total, right, parts = 0.0, 0.0, len(found) // len(gradients.values)
+    for t in range(len(found)):
         total += found[t, 0]
         right += found[t, 1]
         if not train:
             continue
-        c = owner[t]
+        c = t // parts
         gradients.scores[c] += sums.scores[t]
         gradients.values[:] += sums.values[t]
         gradients.start[c] += sums.start[t]
@@ -270,4 +252,4 @@ def add_up(owner, sums, found, gradients, train):
     return total, right
 
 
-forget_outdated(__name__, mixing, steps, vectorised)
+forget_outdated(__name__, mixing, steps, threads, vectorised)

@@ -41,14 +41,14 @@ def mixing_matrix(scores, values, mix):
 def gather(words, members, first, own, there, n, label, weight, word):
     """Counts of LANES pairs, one a column, their labels, and how often each counts.
 
-    words: as from `kernel.packed`; own: the pairs' class; there: how many of them there are: the
-    others are repetitions that count 0 times. word is scratch.
+    words: as from `kernel.columns_of`; own: the pairs' class; there: how many of them there are:
+    the others are repetitions that count 0 times. word is scratch.
     """
     widest()
-    last, byte = words.shape[1] - 1, np.int32(255)
+    last, byte = len(words) - 1, np.int32(255)
     for k in range(last):
         for lane in range(LANES):
-            word[lane] = words[members[first + lane], k]
+            word[lane] = words[k, members[first + lane]]
         # One array is written in each loop: the compiler need not fear that two overlap.
         n0, n1, n2, n3 = n[4 * k], n[4 * k + 1], n[4 * k + 2], n[4 * k + 3]
         for lane in range(LANES):
@@ -60,7 +60,7 @@ def gather(words, members, first, own, there, n, label, weight, word):
         for lane in range(LANES):
             n3[lane] = np.int32(np.int32(word[lane] >> 24) & byte)
     for lane in range(LANES):
-        label[lane] = words[members[first + lane], last]
+        label[lane] = words[last, members[first + lane]]
     for lane in range(LANES):
         weight[lane] = n[own, lane] if lane < there else 0
 

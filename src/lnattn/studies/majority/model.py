@@ -66,14 +66,6 @@ class Arm:
         unit = kept / kept.norm(dim=-1, keepdim=True)
         return unit * root if self.norm == "sqrt" else unit / root
 
-    def score_inputs(self, y: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        """What queries and keys are made of, given the normalised input."""
-        return y / y.shape[-1] if self.small == "scores" else y
-
-    def value_inputs(self, y: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
-        """What values are made of, given the normalised input."""
-        return y / y.shape[-1] if self.small == "values" else y
-
 
 @lru_cache
 def other_normals(d: int, count: int) -> Float[Tensor, "count d"]:

@@ -162,14 +162,14 @@ class _Curves:
 
 
 def _snapshot(stack: Stack, job: Job, done: int, seconds: float) -> dict[str, np.ndarray]:
-    moments = stack.optimiser.state[stack.flat]
+    first, second = stack.moments
     attention = stack.attention()
     return {
         "queries": attention.queries.numpy(),
         "keys": attention.normalised.numpy(),
         "flat": stack.flat.detach().numpy(),
-        "first_moment": moments["exp_avg"].numpy(),
-        "second_moment": moments["exp_avg_sq"].numpy(),
+        "first_moment": first,
+        "second_moment": second,
         "step": np.array(stack.step_number),
         "done": np.array(done),
         "seconds": np.array(seconds),
@@ -181,11 +181,8 @@ def _restore(stack: Stack, state: Mapping[str, np.ndarray]) -> None:
     stack.step_number = int(state["step"])
     with torch.no_grad():
         stack.flat.copy_(torch.from_numpy(state["flat"]))
-    stack.optimiser.state[stack.flat] = {
-        "step": torch.tensor(float(state["step"])),
-        "exp_avg": torch.from_numpy(state["first_moment"]),
-        "exp_avg_sq": torch.from_numpy(state["second_moment"]),
-    }
+    for moment, name in zip(stack.moments, ("first_moment", "second_moment"), strict=True):
+        moment[:] = state[name]
 
 
 def _read_state(path: Path, job: Job) -> dict[str, np.ndarray] | None:

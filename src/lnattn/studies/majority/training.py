@@ -1,9 +1,12 @@
 """Training the majority model in count space, many runs at once.
 
 All runs of a stack share their arm and plan and differ in their seed. What is the same for the
-whole batch, the classes' scores and values, goes through autograd for all runs in one go
-(`head`); what depends on the counts goes through `kernel`, in threads. Loss,
-gradients and trajectories are those of `majority_model.MajorityTransformer` on the same sequences.
+whole batch, the classes' scores and values, is computed for all runs in one go (`head`); what
+depends on the counts goes through `kernel`, in threads. Loss, gradients and trajectories are those
+of `model.MajorityTransformer` on the same sequences.
+
+No step calls torch: its own threads go on spinning after an operation, and ours would share one
+core meanwhile.
 """
 
 from __future__ import annotations
@@ -20,11 +23,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.errors import ResultError, ShapeError
-from lnattn.numerics.threads import one_torch_thread
 from lnattn.studies.majority.head import (
+    EMBEDDING,
     Attention,
+    Head,
     attention_of,
-    head_of,
     layout_of,
     weights_of,
 )
@@ -32,8 +35,9 @@ from lnattn.studies.majority.kernel import (
     Gradients,
     Weights,
     add_up,
+    columns_of,
     packed,
-    pieces_of,
+    pieces,
     sums_of,
     work_on,
 )
@@ -42,6 +46,8 @@ from lnattn.studies.majority.task import UNIFORM, MajorityData, majority_data
 
 #: Scores of one query may spread this far in single precision before e^S leaves its range.
 _WIDEST = 150.0
+#: Adam's decay rates of the two moments, and what it adds to the root: torch's defaults.
+_BETA_1, _BETA_2, _EPSILON = 0.9, 0.999, 1e-8
 
 
 @dataclass(frozen=True)
@@ -134,13 +140,16 @@ class Stack:
             )
             for seed in seeds
         ]
-        self.layout, self._head_names = layout_of(starts[0]), head_of(arm)
+        self.layout = layout_of(starts[0])
         rows = [torch.cat([value.flatten() for value in start.values()]) for start in starts]
         self.flat = torch.stack(rows).to(dtype).requires_grad_()
-        self._gradient = self.flat.grad = torch.zeros_like(self.flat)
+        self.flat.grad = torch.zeros_like(self.flat)
         self._parameters = self.layout.views(self.flat.detach())
+        # The same numbers as arrays.
+        self._flat, self._gradient = self.flat.detach().numpy(), self.flat.grad.numpy()
         self._gradients = self.layout.views(self._gradient)
-        self.optimiser = torch.optim.Adam([self.flat], lr=plan.learning_rate, fused=True)
+        #: Adam's two moments of the gradient, and the number of steps done.
+        self.moments = np.zeros_like(self._flat), np.zeros_like(self._flat)
         self.step_number = 0
         self.workers = workers
         self._pool = ThreadPoolExecutor(workers)
@@ -165,8 +174,6 @@ class Stack:
 
     def step(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
         """One step of Adam for every run; returns the batches' losses in nats a position."""
-        for group in self.optimiser.param_groups:
-            group["lr"] = self.plan.rate(self.step_number)
         losses = self.backward(batches)
         if not np.isfinite(losses).all():
             lost = [seed for seed, x in zip(self.seeds, losses, strict=True) if not np.isfinite(x)]
@@ -174,58 +181,52 @@ class Stack:
                 f"the loss of arm {self.arm.name!r}, seed {lost[0]}, is not a number at step "
                 f"{self.step_number}; lower the learning rate ({self.plan.learning_rate:g})."
             )
-        self.optimiser.step()
-        self.step_number += 1
+        self._update(self.plan.rate(self.step_number))
         return losses
+
+    def _update(self, rate: float) -> None:
+        """Adam (Kingma & Ba 2015, algorithm 1), for all runs at once."""
+        self.step_number += 1
+        first, second = self.moments
+        first += (1 - _BETA_1) * (self._gradient - first)
+        second += (1 - _BETA_2) * (self._gradient * self._gradient - second)
+        root = np.sqrt(second / (1 - _BETA_2**self.step_number)) + _EPSILON
+        self._flat -= rate / (1 - _BETA_1**self.step_number) * first / root
 
     def backward(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
         """Losses of these batches, with the gradients left in `flat.grad`."""
-        # The threads that torch would start for a large stack would spin beside ours.
-        with one_torch_thread():
-            return self._backward(batches)
-
-    def _backward(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
-        leaves, attention, weights = self._forward()
-        losses, _, gradients = self._run(self._train, batches, weights, train=True)
-        got = {name: torch.from_numpy(array) for name, array in gradients._asdict().items()}
-        d, ends = self.plan.d_model, (attention.scores, attention.values)
-        of_head = torch.autograd.grad(ends, leaves, (got["scores"], got["values"]))
-        into = self._gradients
-        self._gradient.zero_()
-        for name, gradient in zip(self._head_names, of_head, strict=True):
-            into[name] += gradient
-        into["embedding.weight"] += got["start"] + got["embedding"][..., :d]
-        into["layer.self_attn.out_proj.bias"] += got["start"].sum(dim=1)
-        into["layer.linear1.weight"] += got["W1"][..., :d]
-        into["layer.linear1.bias"] += got["b1"]
-        into["layer.linear2.weight"] += got["W2"][..., :d]
-        into["layer.linear2.bias"] += got["b2"]
-        into["layer.norm2.weight"] += got["gain"]
-        into["layer.norm2.bias"] += got["shift"]
+        head, weights = self._forward()
+        losses, _, got = self._run(self._train, batches, weights, train=True)
+        d, into = self.plan.d_model, self._gradients
+        for name, gradient in {
+            **head.gradients(got.scores, got.values),
+            "layer.self_attn.out_proj.bias": got.start.sum(axis=1),
+            "layer.linear1.weight": got.W1[..., :d],
+            "layer.linear1.bias": got.b1,
+            "layer.linear2.weight": got.W2[..., :d],
+            "layer.linear2.bias": got.b2,
+            "layer.norm2.weight": got.gain,
+            "layer.norm2.bias": got.shift,
+        }.items():
+            into[name][:] = gradient
+        into[EMBEDDING] += got.start + got.embedding[..., :d]
         return losses
 
     def test(self) -> tuple[Float[np.ndarray, "run"], Float[np.ndarray, "run"]]:
         """Loss and accuracy over all positions of the test sequences, by run."""
-        with one_torch_thread():
-            _, _, weights = self._forward()
+        _, weights = self._forward()
         everything = [np.arange(len(of.test)) for of in self.data]
         return self._run(self._test, everything, weights, train=False)[:2]
 
-    def _forward(self) -> tuple[list[Tensor], Attention, Weights]:
-        """Copies of the parameters of `head_of`, attention with its graph down to these copies, and
-        all that the kernel reads.
-        """
-        parameters = self.parameters
-        leaves, attention = self._head(parameters)
-        if np.ptp(attention.scores.detach().numpy(), axis=-1).max() > _WIDEST:
+    def _forward(self) -> tuple[Head, Weights]:
+        """The classes' scores and values, and all that the kernel reads."""
+        parameters = self.layout.views(self._flat)
+        head = Head(parameters, self.arm)
+        if np.ptp(head.scores, axis=-1).max() > _WIDEST:
             # e^S would leave the range of single precision: this step is computed in double.
-            parameters = self.layout.views(self.flat.detach().double())
-            leaves, attention = self._head(parameters)
-        return leaves, attention, weights_of(parameters, attention)
-
-    def _head(self, parameters: dict[str, Tensor]) -> tuple[list[Tensor], Attention]:
-        leaves = {name: parameters[name].detach().requires_grad_() for name in self._head_names}
-        return list(leaves.values()), attention_of({**parameters, **leaves}, self.arm)
+            parameters = self.layout.views(self._flat.astype(np.float64))
+            head = Head(parameters, self.arm)
+        return head, weights_of(parameters, head)
 
     def _run(
         self,
@@ -238,29 +239,30 @@ class Stack:
         """Losses and shares of right positions by run, and gradients, first axis the run.
 
         Runs side by side where that keeps all threads busy to the end, and otherwise one after
-        the other, each in equal parts.
+        the other, with all threads on each.
         """
         runs = range(len(self.seeds))
-        parts = 1 if len(runs) % self.workers == 0 else self.workers
+        together = 1 if len(runs) % self.workers == 0 else self.workers
         gradients = Gradients(*(np.zeros_like(getattr(weights, n)) for n in Gradients._fields))
 
         def one(run: int) -> tuple[float, float]:
             own = Weights(*(array[run] for array in weights))
-            pieces = pieces_of(examples[run], batches[run], self.plan.classes)
-            number, positions = len(pieces.owner), len(batches[run]) * self.plan.length
+            size = len(batches[run])
+            words = np.empty((examples[run].shape[1], size), np.int32)
+            columns_of(examples[run], batches[run], words)
+            number, positions = pieces(size, self.plan.classes), size * self.plan.length
             sums, found = sums_of(own, number if train else 0), np.empty((number, 2))
-            scale = weights.scores.dtype.type(1 / positions)
+            scale, counter = weights.scores.dtype.type(1 / positions), np.zeros(1, np.int64)
 
-            def work(part: int) -> None:
-                start, stop = (number * k // parts for k in (part, part + 1))
-                work_on(pieces, start, stop, own, sums, found, scale, train)
+            def work(_: int) -> None:
+                work_on(words, own, sums, found, scale, train, counter)
 
-            self._map(work, range(parts))
+            self._map(work, range(together))
             into = Gradients(*(array[run] for array in gradients))
-            total, right = add_up(pieces.owner, sums, found, into, train)
+            total, right = add_up(sums, found, into, train)
             return total / positions, right / positions
 
-        each = self._map(one, runs) if parts == 1 else [one(run) for run in runs]
+        each = self._map(one, runs) if together == 1 else [one(run) for run in runs]
         losses, accuracies = np.array(each).T
         return losses, accuracies, gradients
 

@@ -174,7 +174,7 @@ def run(quick: bool = False) -> dict[str, Any]:
             f" exponential on this machine, those of one step take {products * 1e3:.2f} ms and"
             f" {exps * 1e3:.2f} ms; the fastest step of a run took"
             f" {per_run * 1e3:.2f} ms on average, {per_run / (products + exps):.1f} times the sum."
-            " The rest is LayerNorm, gathering, autograd of the classes' scores and Adam.",
+            " The rest is LayerNorm, gathering, the classes' scores and Adam.",
         ],
     }
 

@@ -125,17 +125,17 @@ def log(x):
 
 
 @no_type_check
-def exp_any(x):
-    """e^x in the precision of x: for single precision `exp`, for double the C library's."""
-    return math.exp(x)
+def exp2_any(x):
+    """2^x in the precision of x: for single precision `exp2`, for double the C library's."""
+    return math.exp2(x)
 
 
-@overload(exp_any, inline="always")
+@overload(exp2_any, inline="always")
 @no_type_check
-def _exp_for(x):
+def _exp2_for(x):
     if x == types.float32:
-        return lambda x: exp(x)
-    return lambda x: math.exp(x)
+        return lambda x: exp2(x)
+    return lambda x: math.exp2(x)
 
 
 @no_type_check

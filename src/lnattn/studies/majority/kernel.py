@@ -116,18 +116,16 @@ def pieces(size: int, classes: int) -> int:
 
 
 def sums_of(weights: Weights, pieces: int) -> Gradients:
-    """Room for the gradients of so many pieces, not yet filled."""
-    return Gradients(
-        *(
-            np.empty((pieces, *_per_piece(name, getattr(weights, name))), weights.scores.dtype)
-            for name in Gradients._fields
-        )
-    )
+    """Room for the gradients of so many pieces of every run, not yet filled: [run, piece, …].
 
-
-def _per_piece(name: str, weight: np.ndarray) -> tuple[int, ...]:
-    """A piece belongs to one class, so it has one row of scores and one start."""
-    return weight.shape[1:] if name in ("scores", "start") else weight.shape
+    A piece belongs to one class, so it has one row of scores and one start.
+    """
+    found = []
+    for name in Gradients._fields:
+        runs, *shape = getattr(weights, name).shape
+        own = shape[1:] if name in ("scores", "start") else shape
+        found.append(np.empty((runs, pieces, *own), weights.scores.dtype))
+    return Gradients(*found)
 
 
 @numba.njit(**OPTIONS)
@@ -157,19 +155,38 @@ def having(c, words, first, last, members):
 
 @numba.njit(**OPTIONS)
 @no_type_check
-def work_on(words, weights, sums, found, scale, train, counter):
+def _of_run(w, run):
+    """One run's weights."""
+    head = w.scores[run], w.values[run], w.start[run], w.embedding[run], w.embedding_T[run]
+    first, second = (w.W1[run], w.b1[run], w.W1_T[run]), (w.W2[run], w.b2[run], w.W2_T[run])
+    return Weights(*head, *first, *second, w.gain[run], w.shift[run])
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def _of_piece(s, run, t):
+    """One piece's sums."""
+    head = s.scores[run, t], s.values[run, t], s.start[run, t], s.embedding[run, t]
+    layers = s.W1[run, t], s.b1[run, t], s.W2[run, t], s.b2[run, t]
+    return Gradients(*head, *layers, s.gain[run, t], s.shift[run, t])
+
+
+@numba.njit(**OPTIONS)
+@no_type_check
+def work_on(words, sizes, weights, sums, found, scales, train, counter):
     """Take pieces from `counter` until there are none, and fill their rows of `found` and `sums`.
 
-    found: [piece, 2], the sum of losses in nats and of right answers, both over positions; sums:
-    where `train` is true, scale · ∂loss/∂·. An answer is right where no logit exceeds the label's.
-    words: as from `columns_of`.
+    words: [run, word, batch] as from `columns_of`; sizes: how many columns a run has; weights: with
+    a run axis. found: [run, piece, 2], the sum of losses in nats and of right answers, both over
+    positions; sums: as from `sums_of`, where `train` is true, the run's scale · ∂loss/∂·. An answer
+    is right where no logit exceeds the label's.
     """
     widest()
-    w, g = weights, sums
-    like, (classes, d), wide = w.values, w.values.shape, w.embedding.shape[1]
-    columns, size = 4 * (len(words) - 1), words.shape[1]
-    mix, g_mix = np.zeros((d + 1, columns), like.dtype), np.zeros((d + 1, columns), like.dtype)
-    n, logits = on_cache_lines(columns, SPAN, like), on_cache_lines(columns, SPAN, like)
+    like, (_, classes, d), wide = weights.values, weights.values.shape, weights.W1.shape[2]
+    runs, pieces, _ = found.shape
+    rows = 4 * (words.shape[1] - 1)
+    mix, g_mix = np.zeros((d + 1, rows), like.dtype), np.zeros((d + 1, rows), like.dtype)
+    n, logits = on_cache_lines(rows, SPAN, like), on_cache_lines(rows, SPAN, like)
     mixed = on_cache_lines(d + 1, SPAN, like)  # numerators, then the denominator
     x, d_out = on_cache_lines(wide, SPAN, like), on_cache_lines(wide, SPAN, like)
     x_hat, z = on_cache_lines(wide, SPAN, like), on_cache_lines(wide, SPAN, like)
@@ -179,21 +196,24 @@ def work_on(words, weights, sums, found, scale, train, counter):
     weight, inverse, inverse_sigma = single[0], single[1], single[2]
     one, other = single[3], single[4]  # scratch
     label, word = np.zeros(LANES, np.int64), on_cache_lines(1, SPAN, words)[0]
-    members, parts = np.empty(PIECE + LANES, np.uint32), len(found) // classes
+    members, parts = np.empty(PIECE + LANES, np.uint32), pieces // classes
     nothing = np.zeros(max(classes, d + 1), like.dtype)
-    t = next_of(counter)
-    while t < len(found):
-        c, part = t // parts, t % parts
-        number = having(c, words, size * part // parts, size * (part + 1) // parts, members)
-        found[t] = 0
+    item = next_of(counter)
+    while item < runs * pieces:
+        run, t = item // pieces, item % pieces
+        c, part, size = t // parts, t % parts, sizes[run]
+        w, columns = _of_run(weights, run), words[run]
+        number = having(c, columns, size * part // parts, size * (part + 1) // parts, members)
+        found[run, t] = 0
         mixing_matrix(w.scores[c], w.values, mix)
         if train:
-            for g_t in (g_mix, g.embedding[t], g.W1[t], g.W2[t]):
+            g = _of_piece(sums, run, t)
+            for g_t in (g_mix, g.embedding, g.W1, g.W2):
                 g_t[:] = 0
-            for g_t in (g.start[t], g.b1[t], g.b2[t], g.gain[t], g.shift[t]):
+            for g_t in (g.start, g.b1, g.b2, g.gain, g.shift):
                 g_t[:] = 0
         for first in range(0, number, LANES):
-            gather(words, members, first, c, number - first, n, label, weight, word)
+            gather(columns, members, first, c, number - first, n, label, weight, word)
             affine(mix, nothing, n, mixed)
             divide_and_add(mixed, w.start[c], inverse, x)
             standardise(x, w.gain, w.shift, x_hat, inverse_sigma, z, one)
@@ -202,54 +222,49 @@ def work_on(words, weights, sums, found, scale, train, counter):
             affine(w.W2, w.b2, h, out)
             add(out, x, d)
             affine(w.embedding, nothing, out, logits)
-            loss, right = softmax(logits, classes, label, weight, scale, one, other)
-            found[t, 0] += loss
-            found[t, 1] += right
+            loss, right = softmax(logits, classes, label, weight, scales[run], one, other)
+            found[run, t, 0] += loss
+            found[run, t, 1] += right
             if not train:
                 continue
             affine(w.embedding_T, nothing, logits, d_out)
-            outer(logits, out, g.embedding[t])
-            outer(d_out, h, g.W2[t])
-            row_sums(d_out, g.b2[t])
+            outer(logits, out, g.embedding)
+            outer(d_out, h, g.W2)
+            row_sums(d_out, g.b2)
             affine(w.W2_T, nothing, d_out, d_h)
             relu_backward(d_h, h, d)
-            outer(d_h, z, g.W1[t])
-            row_sums(d_h, g.b1[t])
+            outer(d_h, z, g.W1)
+            row_sums(d_h, g.b1)
             affine(w.W1_T, nothing, d_h, d_z)
             standardise_backward(
-                d_z, x_hat, inverse_sigma, w.gain, d_out, g.gain[t], g.shift[t], one, other
+                d_z, x_hat, inverse_sigma, w.gain, d_out, g.gain, g.shift, one, other
             )
-            row_sums(d_out, g.start[t])
+            row_sums(d_out, g.start)
             mix_backward(d_out, mixed, inverse)
             outer(mixed, n, g_mix)
         if train:
-            mixing_backward(g_mix, mix, w.values, g.scores[t], g.values[t])
-        t = next_of(counter)
+            mixing_backward(g_mix, mix, w.values, g.scores, g.values)
+        item = next_of(counter)
 
 
 # Without the licence to reorder sums: the order is the point.
 @numba.njit(nogil=True, cache=True)
 @no_type_check
-def add_up(sums, found, gradients, train):
-    """Add every piece's sums to `gradients`, piece by piece; returns loss and right answers."""
-    total, right, parts = 0.0, 0.0, len(found) // len(gradients.values)
-    for t in range(len(found)):
-        total += found[t, 0]
-        right += found[t, 1]
-        if not train:
-            continue
-        c = t // parts
-        gradients.scores[c] += sums.scores[t]
-        gradients.values[:] += sums.values[t]
-        gradients.start[c] += sums.start[t]
-        gradients.embedding[:] += sums.embedding[t]
-        gradients.W1[:] += sums.W1[t]
-        gradients.b1[:] += sums.b1[t]
-        gradients.W2[:] += sums.W2[t]
-        gradients.b2[:] += sums.b2[t]
-        gradients.gain[:] += sums.gain[t]
-        gradients.shift[:] += sums.shift[t]
-    return total, right
+def add_up(run, sums, gradients):
+    """Add the sums of a run's pieces, piece by piece, to its gradients [run, …]."""
+    pieces, g = sums.scores.shape[1], gradients
+    for t in range(pieces):
+        s, c = _of_piece(sums, run, t), t * g.scores.shape[1] // pieces
+        g.scores[run, c] += s.scores
+        g.values[run] += s.values
+        g.start[run, c] += s.start
+        g.embedding[run] += s.embedding
+        g.W1[run] += s.W1
+        g.b1[run] += s.b1
+        g.W2[run] += s.W2
+        g.b2[run] += s.b2
+        g.gain[run] += s.gain
+        g.shift[run] += s.shift
 
 
 forget_outdated(__name__, mixing, steps, threads, vectorised)

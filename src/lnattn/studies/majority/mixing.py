@@ -49,16 +49,12 @@ def gather(words, members, first, own, there, n, label, weight, word):
     for k in range(last):
         for lane in range(LANES):
             word[lane] = words[k, members[first + lane]]
-        # One array is written in each loop: the compiler need not fear that two overlap.
-        n0, n1, n2, n3 = n[4 * k], n[4 * k + 1], n[4 * k + 2], n[4 * k + 3]
         for lane in range(LANES):
-            n0[lane] = np.int32(word[lane] & byte)
-        for lane in range(LANES):
-            n1[lane] = np.int32(np.int32(word[lane] >> 8) & byte)
-        for lane in range(LANES):
-            n2[lane] = np.int32(np.int32(word[lane] >> 16) & byte)
-        for lane in range(LANES):
-            n3[lane] = np.int32(np.int32(word[lane] >> 24) & byte)
+            four = word[lane]
+            n[4 * k, lane] = np.int32(four & byte)
+            n[4 * k + 1, lane] = np.int32(np.int32(four >> 8) & byte)
+            n[4 * k + 2, lane] = np.int32(np.int32(four >> 16) & byte)
+            n[4 * k + 3, lane] = np.int32(np.int32(four >> 24) & byte)
     for lane in range(LANES):
         label[lane] = words[last, members[first + lane]]
     for lane in range(LANES):

@@ -15,13 +15,15 @@ import numba
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.numerics.vectorised import exp_any, log_any, widest
+from lnattn.numerics.vectorised import exp2_any, log_any, widest
 
 #: Pairs that are computed side by side: their activations stay near the core.
 LANES = 256
 #: Numbers from one row of activations to the next: not a power of two, or rows would compete for
 #: the same lines of the cache.
 SPAN = LANES + 16
+#: The logit of a class that there is not.
+_UNLIKELY = -1e30
 
 #: Licence to reorder sums and to fuse multiplications; infinities and NaN keep their meaning.
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
@@ -34,21 +36,32 @@ OPTIONS = {"nogil": True, "cache": True, "fastmath": _FAST, "error_model": "nump
 def affine(W, bias, X, Y):
     """Y = W X + bias, column by column of the lanes; W's width is a multiple of four.
 
-    Two rows at a time, so that X is read half as often; the last of an odd number once more.
+    Two rows at a time, so that X is read half as often; the last of an odd number once more. The
+    first eight columns, if there are so many, go in one: Y is not read again.
     """
     widest()
     rows, width = W.shape
     for row in range(0, rows, 2):
         i = min(row, rows - 2)
-        for j in range(0, width, 4):
+        p, q = bias[i], bias[i + 1]
+        for j in range(0 if width < 8 else 4, width, 4):
             p0, p1, p2, p3 = W[i, j], W[i, j + 1], W[i, j + 2], W[i, j + 3]
             q0, q1, q2, q3 = W[i + 1, j], W[i + 1, j + 1], W[i + 1, j + 2], W[i + 1, j + 3]
             if j == 0:
-                p, q = bias[i], bias[i + 1]
                 for lane in range(LANES):
                     x0, x1, x2, x3 = X[0, lane], X[1, lane], X[2, lane], X[3, lane]
                     Y[i, lane] = (p + p0 * x0 + p1 * x1) + (p2 * x2 + p3 * x3)
                     Y[i + 1, lane] = (q + q0 * x0 + q1 * x1) + (q2 * x2 + q3 * x3)
+            elif j == 4:
+                r0, r1, r2, r3 = W[i, 0], W[i, 1], W[i, 2], W[i, 3]
+                s0, s1, s2, s3 = W[i + 1, 0], W[i + 1, 1], W[i + 1, 2], W[i + 1, 3]
+                for lane in range(LANES):
+                    x0, x1, x2, x3 = X[0, lane], X[1, lane], X[2, lane], X[3, lane]
+                    x4, x5, x6, x7 = X[4, lane], X[5, lane], X[6, lane], X[7, lane]
+                    y = (p + r0 * x0 + r1 * x1) + (r2 * x2 + r3 * x3)
+                    Y[i, lane] = y + (p0 * x4 + p1 * x5) + (p2 * x6 + p3 * x7)
+                    y = (q + s0 * x0 + s1 * x1) + (s2 * x2 + s3 * x3)
+                    Y[i + 1, lane] = y + (q0 * x4 + q1 * x5) + (q2 * x6 + q3 * x7)
             else:
                 for lane in range(LANES):
                     x0, x1, x2, x3 = X[j, lane], X[j + 1, lane], X[j + 2, lane], X[j + 3, lane]
@@ -107,35 +120,47 @@ def add(y, x, d):
 def softmax(logits, classes, label, weight, scale, highest, total):
     """Cross-entropy and right answers of a tile; logits become scale · weight · (p − one-hot).
 
-    highest and total are scratch.
+    logits: four classes are taken at a time, so there are rows for a multiple of four; what is
+    beyond `classes` is overwritten. highest and total are scratch.
     """
     widest()
-    zero = logits.dtype.type(0)
+    zero, bits = logits.dtype.type(0), logits.dtype.type(1 / math.log(2))
+    for k in range(classes, len(logits)):
+        logits[k] = _UNLIKELY
     for lane in range(LANES):
         highest[lane] = logits[0, lane]
         total[lane] = zero
-    for k in range(1, classes):
+    for k in range(0, classes, 4):
         for lane in range(LANES):
-            highest[lane] = max(highest[lane], logits[k, lane])
+            a = max(logits[k, lane], logits[k + 1, lane])
+            b = max(logits[k + 2, lane], logits[k + 3, lane])
+            highest[lane] = max(highest[lane], max(a, b))
     loss = right = zero
     for lane in range(LANES):
         target = logits[label[lane], lane]
         loss += weight[lane] * (highest[lane] - target)
         right += weight[lane] if target >= highest[lane] else zero
-    for k in range(classes):
+    for k in range(0, classes, 4):
         for lane in range(LANES):
-            logits[k, lane] = exp_any(logits[k, lane] - highest[lane])
-        for lane in range(LANES):
-            total[lane] += logits[k, lane]
+            a = exp2_any(bits * (logits[k, lane] - highest[lane]))
+            b = exp2_any(bits * (logits[k + 1, lane] - highest[lane]))
+            c = exp2_any(bits * (logits[k + 2, lane] - highest[lane]))
+            d = exp2_any(bits * (logits[k + 3, lane] - highest[lane]))
+            total[lane] += (a + b) + (c + d)
+            logits[k, lane], logits[k + 1, lane] = a, b
+            logits[k + 2, lane], logits[k + 3, lane] = c, d
     for lane in range(LANES):
         loss += weight[lane] * log_any(total[lane])
     for lane in range(LANES):
         weight[lane] *= scale
     for lane in range(LANES):
         total[lane] = weight[lane] / total[lane]
-    for k in range(classes):
+    for k in range(0, classes, 4):
         for lane in range(LANES):
             logits[k, lane] *= total[lane]
+            logits[k + 1, lane] *= total[lane]
+            logits[k + 2, lane] *= total[lane]
+            logits[k + 3, lane] *= total[lane]
     for lane in range(LANES):
         logits[label[lane], lane] -= weight[lane]
     return loss, right
@@ -223,11 +248,10 @@ def standardise_backward(d_z, x_hat, inverse_sigma, gain, d_x, g_gain, g_shift, 
         g_shift[j] += s
         g_gain[j] += t
         for lane in range(LANES):
-            d_z[j, lane] *= gain[j]
-        for lane in range(LANES):
-            mean[lane] += share * d_z[j, lane]
-        for lane in range(LANES):
-            along[lane] += share * d_z[j, lane] * x_hat[j, lane]
+            change = gain[j] * d_z[j, lane]
+            d_z[j, lane] = change
+            mean[lane] += share * change
+            along[lane] += share * change * x_hat[j, lane]
     for j in range(d):
         for lane in range(LANES):
             change = d_z[j, lane] - mean[lane] - x_hat[j, lane] * along[lane]

@@ -15,7 +15,6 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -172,7 +171,7 @@ class Stack:
         starts = range(0, len(orders[0]), self.plan.batch)
         return [[order[s : s + self.plan.batch] for order in orders] for s in starts]
 
-    def step(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
+    def step(self, batches: Sequence[Int[np.ndarray, "_"]]) -> Float[np.ndarray, "run"]:
         """One step of Adam for every run; returns the batches' losses in nats a position."""
         losses = self.backward(batches)
         if not np.isfinite(losses).all():
@@ -193,7 +192,7 @@ class Stack:
         root = np.sqrt(second / (1 - _BETA_2**self.step_number)) + _EPSILON
         self._flat -= rate / (1 - _BETA_1**self.step_number) * first / root
 
-    def backward(self, batches: Sequence[Int[np.ndarray, "batch"]]) -> Float[np.ndarray, "run"]:
+    def backward(self, batches: Sequence[Int[np.ndarray, "_"]]) -> Float[np.ndarray, "run"]:
         """Losses of these batches, with the gradients left in `flat.grad`."""
         head, weights = self._forward()
         losses, _, got = self._run(self._train, batches, weights, train=True)
@@ -238,47 +237,37 @@ class Stack:
     ) -> tuple[np.ndarray, np.ndarray, Gradients]:
         """Losses and shares of right positions by run, and gradients, first axis the run.
 
-        Runs side by side where that keeps all threads busy to the end, and otherwise one after
-        the other, with all threads on each.
+        All threads take pieces of all runs, so that none waits before there are no more.
         """
-        runs = range(len(self.seeds))
-        together = 1 if len(runs) % self.workers == 0 else self.workers
+        runs, longest = range(len(self.seeds)), max(len(batch) for batch in batches)
+        sizes, number = np.array([len(b) for b in batches]), pieces(longest, self.plan.classes)
+        positions = sizes * self.plan.length
+        words = np.empty((len(runs), examples[0].shape[1], longest), np.int32)
+        sums, found = sums_of(weights, number if train else 0), np.empty((len(runs), number, 2))
         gradients = Gradients(*(np.zeros_like(getattr(weights, n)) for n in Gradients._fields))
-
-        def one(run: int) -> tuple[float, float]:
-            own = Weights(*(array[run] for array in weights))
-            size = len(batches[run])
-            words = np.empty((examples[run].shape[1], size), np.int32)
-            columns_of(examples[run], batches[run], words)
-            number, positions = pieces(size, self.plan.classes), size * self.plan.length
-            sums, found = sums_of(own, number if train else 0), np.empty((number, 2))
-            scale, counter = weights.scores.dtype.type(1 / positions), np.zeros(1, np.int64)
-
-            def work(_: int) -> None:
-                work_on(words, own, sums, found, scale, train, counter)
-
-            self._map(work, range(together))
-            into = Gradients(*(array[run] for array in gradients))
-            total, right = add_up(sums, found, into, train)
-            return total / positions, right / positions
-
-        each = self._map(one, runs) if together == 1 else [one(run) for run in runs]
-        losses, accuracies = np.array(each).T
+        scales, counter = (1 / positions).astype(weights.scores.dtype), np.zeros(1, np.int64)
+        self._map(lambda run: columns_of(examples[run], batches[run], words[run]), runs)
+        self._map(
+            lambda _: work_on(words, sizes, weights, sums, found, scales, train, counter),
+            range(self.workers),
+        )
+        if train:
+            self._map(lambda run: add_up(run, sums, gradients), runs)
+        losses, accuracies = found.sum(axis=1).T / positions
         return losses, accuracies, gradients
 
-    def _map(self, function: Callable[[int], Any], items: range) -> list[Any]:
-        """The function's results, from as many threads as there is work for.
+    def _map(self, function: Callable[[int], object], items: range) -> None:
+        """Call the function with every item, from as many threads as there is work for.
 
         The calling thread works, too: one that waits leaves its core to be found by the others.
         """
-        found, left = {}, iter(items)
+        left = iter(items)
 
         def work() -> None:
             for item in left:
-                found[item] = function(item)
+                function(item)
 
         helpers = [self._pool.submit(work) for _ in range(min(self.workers, len(items)) - 1)]
         work()
         for helper in helpers:
             helper.result()
-        return [found[item] for item in items]

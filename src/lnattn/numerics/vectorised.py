@@ -88,9 +88,10 @@ def exp2(x):
 
     Compiled without the licence to reorder, whatever the caller has, so that adding and subtracting
     1.5 · 2²³ rounds; 2^k is added to the exponent bits. The polynomial is the minimax one of 2^r
-    for |r| ≤ ½. Below −126 the result is 2^−126.
+    for |r| ≤ ½. Below −80 the result is 2^−80: next to a largest power of 1 that is nothing, and
+    its products with small gradients are not subnormal, which would take a hundred times as long.
     """
-    x = x if x > _F(-126.0) else _F(-126.0)
+    x = x if x > _F(-80.0) else _F(-80.0)
     shifted = np.float32(x + _WHOLE)
     r = x - np.float32(shifted - _WHOLE)
     series = _F(0.00132764719)

@@ -22,7 +22,7 @@ from torch import Tensor
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
 from lnattn.numerics.threads import in_parts
-from lnattn.numerics.vectorised import exp2, widest
+from lnattn.numerics.vectorised import as_ordered, exp2, from_ordered, widest
 from lnattn.training.narrow_loss import LOG2_E, OPTIONS, SAFE
 
 #: The width of a head that the kernel is written for.
@@ -38,10 +38,11 @@ _F = np.float32
 @no_type_check
 def _largest(a, b, k0, k1):
     """The largest a k0[j] + b k1[j]."""
-    largest = _F(-np.inf)
+    widest()
+    largest = as_ordered(_F(-np.inf))
     for j in range(len(k0)):
-        largest = max(largest, a * k0[j] + b * k1[j])
-    return largest
+        largest = max(largest, as_ordered(a * k0[j] + b * k1[j]))
+    return from_ordered(largest)
 
 
 @nb.njit(**OPTIONS)

@@ -22,13 +22,20 @@ from torch import Tensor
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
 from lnattn.numerics.threads import in_parts, part_count
-from lnattn.numerics.vectorised import FAST, exp2, on_cache_lines, widest
+from lnattn.numerics.vectorised import (
+    FAST,
+    as_ordered,
+    exp2,
+    from_ordered,
+    on_cache_lines,
+    widest,
+)
 
 #: The width that the kernel is written for.
 WIDTH = 8
-#: Exponents of 2 that are summed without subtracting the largest: thousands of such powers, and
-#: their products with weights, stay within single precision, which ends at 2^±126.
-SAFE = np.float32(100.0)
+#: Exponents of 2 that are summed without subtracting the largest: `exp2` does not cut them off, and
+#: thousands of such powers, times weights, stay within single precision, which ends at 2^±126.
+SAFE = np.float32(60.0)
 #: log₂ e: the logits are made in units of log 2, so that their exponentials are powers of 2.
 LOG2_E = np.float32(1.4426950408889634)
 
@@ -43,13 +50,15 @@ _F = np.float32
 @no_type_check
 def _largest(x, W):
     """The largest x·W[:, v] over the whole vocabulary."""
-    largest = _F(-np.inf)
+    widest()
+    x0, x1, x2, x3, x4, x5, x6, x7 = x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+    w0, w1, w2, w3, w4, w5, w6, w7 = W[0], W[1], W[2], W[3], W[4], W[5], W[6], W[7]
+    largest = as_ordered(_F(-np.inf))
     for v in range(W.shape[1]):
-        score = _F(0)
-        for k in range(WIDTH):
-            score += x[k] * W[k, v]
-        largest = max(largest, score)
-    return largest
+        score = x0 * w0[v] + x1 * w1[v] + x2 * w2[v] + x3 * w3[v]
+        score += x4 * w4[v] + x5 * w5[v] + x6 * w6[v] + x7 * w7[v]
+        largest = max(largest, as_ordered(score))
+    return from_ordered(largest)
 
 
 @nb.njit(**OPTIONS)

@@ -59,7 +59,8 @@ def set_gradients(
             f"the training loss became {loss} at step {step}; lower the learning rate."
         )
     for parameter, *parts in zip(parameters, *(grads for _, grads in found), strict=True):
-        parameter.grad = parts[0] if shares == 1 else torch.stack(parts).sum(0)
+        # Contiguous, as its parameter is: the fused optimiser reads both as one row of numbers.
+        parameter.grad = parts[0].contiguous() if shares == 1 else torch.stack(parts).sum(0)
     return loss
 
 

@@ -15,7 +15,8 @@ from sklearn.metrics import roc_auc_score
 from lnattn import FirstLayer, fold
 from lnattn.attention.folding import FoldedAttention
 from lnattn.studies.affinity.auroc import Neighbours, head_auroc
-from lnattn.studies.affinity.topk import partners, score_blocks
+from lnattn.studies.affinity.scores import look_at_scores
+from lnattn.studies.affinity.topk import partners
 from lnattn.studies.affinity.vectors import TokenVectors, mean_sigma, token_vectors
 
 
@@ -66,21 +67,17 @@ def _dense(folded: FoldedAttention) -> torch.Tensor:
     return _DENSE[id(folded)]
 
 
-def products_only(vectors: TokenVectors, queries: np.ndarray | None = None) -> None:
+def products_only(vectors: TokenVectors) -> None:
     """The floor: all scores of all heads are computed, and nobody looks at them."""
-    rows = slice(None) if queries is None else torch.from_numpy(queries)
     for query, key in zip(vectors.queries, vectors.keys, strict=True):
-        for _ in score_blocks(query[rows], key):
-            pass
+        look_at_scores(lambda *_: None, query, key, tiles=True)
 
 
 def torch_topk(vectors: TokenVectors, queries: np.ndarray, k: int) -> list[torch.Tensor]:
-    """Best keys by torch.topk of whole blocks, for some query tokens."""
-    found = []
-    for query, key in zip(vectors.queries, vectors.keys, strict=True):
-        for _, scores in score_blocks(query[torch.from_numpy(queries)], key):
-            found.append(torch.from_numpy(scores).topk(k, dim=1).indices)
-    return found
+    """Best keys by torch.topk of whole rows, for some query tokens."""
+    rows = torch.from_numpy(queries)
+    pairs = zip(vectors.queries, vectors.keys, strict=True)
+    return [(query[rows] @ key.T).topk(k, dim=1).indices for query, key in pairs]
 
 
 def run(quick: bool = False) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from lnattn.attention.relative import FoldedRelative, mean_vectors
 from lnattn.relative import TokenEmbeddings
 from lnattn.studies.affinity.at_distance import vectors_at_distance
 from lnattn.studies.affinity.auroc import Neighbours, head_auroc
-from lnattn.studies.affinity.topk import score_blocks
+from lnattn.studies.affinity.scores import look_at_scores
 from lnattn.studies.affinity.vectors import TokenVectors
 
 #: Rows of embeddings that the bare products take at a time.
@@ -84,8 +84,8 @@ def products_only(
         _ = rows.float() @ W_K
     _ = embeddings.rows(vectors.tokens) @ W_Q
     for head in range(vectors.n_heads):
-        for _ in score_blocks(vectors.queries_of(head), vectors.keys_of(head), "cpu"):
-            pass
+        keys = vectors.keys_of(head)
+        look_at_scores(lambda *_: None, vectors.queries_of(head), keys, "cpu", tiles=True)
 
 
 def slow_auroc(

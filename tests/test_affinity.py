@@ -12,6 +12,7 @@ from random_models import attention_layer, embeddings_of, random_gpt2, random_la
 from lnattn import Embeddings, fold, six_terms
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
+from lnattn.studies.affinity import scores as blocks
 from lnattn.studies.affinity import topk
 from lnattn.studies.affinity.topk import partners
 from lnattn.studies.affinity.vectors import (
@@ -179,6 +180,7 @@ def test_streaming_equals_sorting(
     k = data.draw(st.integers(1, min(12, vocab - (not same_token))))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(topk, "BLOCK_BYTES", block_rows * 8 * vocab)
+        patch.setattr(blocks, "TILE", (block_rows, data.draw(st.sampled_from([1, 7, 128, 140]))))
         best = partners(vectors, k=k, same_token=same_token)
         pairs = topk.strongest_pairs(vectors, k, same_token=same_token)
         some = data.draw(st.lists(st.integers(0, vocab - 1), max_size=12))

@@ -12,7 +12,6 @@ from scipy import sparse
 from sklearn.metrics import auc, roc_auc_score, roc_curve
 
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.studies.affinity import topk
 from lnattn.studies.affinity.auroc import (
     HeadAuroc,
     Neighbours,
@@ -126,7 +125,7 @@ def test_every_head_and_query_equals_scikit_learn(monkeypatch: pytest.MonkeyPatc
     vectors, bigrams = random_case()
     dense = bigrams.toarray()
     # Blocks of a few rows, so that several are needed and the last is not full.
-    monkeypatch.setattr(topk, "BLOCK_BYTES", 3 * 8 * 70)
+    monkeypatch.setattr("lnattn.studies.affinity.scores.BLOCK_BYTES", 3 * 8 * 70)
     found = head_auroc(vectors, Neighbours.before(bigrams)).values
     expected = np.full_like(found, np.nan)
     for head in range(vectors.n_heads):

@@ -73,7 +73,7 @@ def chosen() -> Chosen:
     told = os.environ.get("LNATTN_PRODUCTS", "").strip()
     if not told:
         with _LOCK:  # workers of one study ask at once
-            return _kept(cache_folder() / "products.json")
+            return _kept()
     if told not in LIBRARIES:
         raise ResultError(f"LNATTN_PRODUCTS is {told!r}; set it to torch or numpy, or unset it.")
     return Chosen(told, "told by LNATTN_PRODUCTS", {})
@@ -100,27 +100,30 @@ def measure(shape: tuple[int, int, int] = SHAPE) -> dict[str, float]:
     return {name: 2 * rows * inner * columns / seconds / 1e9 for name, seconds in best.items()}
 
 
-def choose_anew(file: Path | None = None) -> Chosen:
+def choose_anew() -> Chosen:
     """Measure now, and keep the choice for this and later processes."""
     gflops = measure()
     library = max(LIBRARIES, key=lambda name: gflops[name])
     made = Chosen(library, "the faster of the two when it was measured", gflops)
-    file = file or cache_folder() / "products.json"
     # A cache that cannot be written costs the next process some milliseconds, and nothing else.
     with contextlib.suppress(OSError):
-        write_json(file, {"machine": _machine(), **asdict(made)})
+        write_json(_file(), {"machine": _machine(), **asdict(made)})
     _kept.cache_clear()
     return made
 
 
-@cache
-def _kept(file: Path) -> Chosen:
-    """The choice in `file` if it is this machine's, else one made now; asked once a process."""
+def _file() -> Path:
+    return cache_folder() / "products.json"
+
+
+@cache  # a product of a small block takes no longer than finding the file
+def _kept() -> Chosen:
+    """The choice that was kept if it is this machine's, else one made now; asked once a process."""
     with contextlib.suppress(ResultError, KeyError, TypeError):
-        record = read_json(file)
+        record = read_json(_file())
         if record["machine"] == _machine() and record["library"] in LIBRARIES:
             return Chosen(record["library"], record["why"], record["gflops"])
-    return choose_anew(file)
+    return choose_anew()
 
 
 def _machine() -> dict[str, str]:

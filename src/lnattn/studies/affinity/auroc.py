@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numba as nb
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
@@ -24,7 +23,7 @@ from scipy import sparse
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.progress import progress_bar
 from lnattn.studies.affinity.auroc_kernel import aurocs_of_rows
-from lnattn.studies.affinity.topk import score_blocks
+from lnattn.studies.affinity.scores import look_at_scores
 from lnattn.studies.affinity.vectors import TokenVectors
 
 Convention = Literal["exclude", "zero"]
@@ -192,7 +191,7 @@ def head_auroc(
     the CPU.
     Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count or 1), to rounding.
     Time: one V × V product for each head, and about as much again for looking at its scores.
-    Memory: the answer and one block of scores.
+    Memory: the answer and a block of scores for each thread.
 
     Raises `CorpusError` when counts and vectors have different vocabularies.
     """
@@ -226,16 +225,21 @@ def head_aurocs(
     ends, tokens, counts = _side_by_side(several)
     with_positives = asked[ends[asked, -1] > ends[asked, 0]]
     values = np.full((len(several), vectors.n_heads, vocab), np.nan)
-    threads = nb.get_num_threads()
     rows = vectors.n_heads * len(with_positives)
     with progress_bar(total=rows, what="AUROC", unit=" rows") as bar:
         for head in range(vectors.n_heads if rows else 0):
             queries = vectors.queries_of(head, torch.from_numpy(with_positives))
             keys = vectors.keys_of(head) if chosen is None else vectors.keys_of(head)[chosen]
-            for begin, scores in score_blocks(queries, keys, device):
-                ids = with_positives[begin : begin + len(scores)]
-                values[:, head, ids] = aurocs_of_rows(scores, ids, ends, tokens, counts, threads)
+            areas = np.empty((len(several), len(with_positives)))
+
+            def look(begin: int, _: int, scores: np.ndarray, areas: np.ndarray = areas) -> None:
+                these = slice(begin, begin + len(scores))
+                ids = with_positives[these]
+                areas[:, these] = aurocs_of_rows(scores, ids, ends, tokens, counts)
                 bar.update(len(scores))
+
+            look_at_scores(look, queries, keys, device)
+            values[:, head, with_positives] = areas
     return [HeadAuroc(one) for one in values]
 
 

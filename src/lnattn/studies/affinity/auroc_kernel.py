@@ -177,24 +177,21 @@ def make_room(vocab, most_positives):
     )
 
 
-@nb.njit(cache=True, parallel=True)
+@nb.njit(cache=True, nogil=True)
 @no_type_check
-def aurocs_of_rows(scores, queries, ends, tokens, counts, threads):
+def aurocs_of_rows(scores, queries, ends, tokens, counts):
     """`row_aurocs` for every row of a block, [set row]: row r is of the query token queries[r].
 
     scores: [row vocab]; ends: [vocab, set + 1], tokens, counts: the positives of all query tokens,
-    those of token b in set s from ends[b, s] to ends[b, s + 1]. Rows are dealt out in turn to
-    `threads` threads.
+    those of token b in set s from ends[b, s] to ends[b, s + 1].
     """
-    n_sets = ends.shape[1] - 1
+    n_sets, most = ends.shape[1] - 1, 1
+    for query in queries:
+        most = max(most, ends[query, n_sets] - ends[query, 0])
+    room = make_room(scores.shape[1], most)
     result = np.empty((len(queries), n_sets))
-    for thread in nb.prange(threads):
-        most = 1
-        for r in range(thread, len(queries), threads):
-            most = max(most, ends[queries[r], n_sets] - ends[queries[r], 0])
-        room = make_room(scores.shape[1], most)
-        for r in range(thread, len(queries), threads):
-            own = ends[queries[r]]
-            these = slice(own[0], own[n_sets])
-            row_aurocs(scores[r], own - own[0], tokens[these], counts[these], room, result[r])
+    for r in range(len(queries)):
+        own = ends[queries[r]]
+        these = slice(own[0], own[n_sets])
+        row_aurocs(scores[r], own - own[0], tokens[these], counts[these], room, result[r])
     return result.T

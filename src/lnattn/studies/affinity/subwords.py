@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import binomtest
 
 from lnattn.errors import CorpusError
-from lnattn.studies.affinity.topk import score_blocks
+from lnattn.studies.affinity.scores import look_at_scores
 from lnattn.studies.affinity.vectors import TokenVectors
 from lnattn.text.counts import Counts
 
@@ -224,12 +224,15 @@ def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarr
     keys, place = np.unique(pieces.keys, return_inverse=True)
     ranks = np.empty((len(pieces), len(keys)), dtype=np.int32)
     queries = vectors.queries_of(head, torch.from_numpy(pieces.queries))
-    for begin, scores in score_blocks(queries, vectors.keys_of(head)):
+
+    def look(begin: int, _: int, scores: np.ndarray) -> None:
         wanted = scores[:, keys]
         scores.sort(axis=1)
         for row, (ordered, own) in enumerate(zip(scores, wanted, strict=True)):
             above = vectors.vocab_size - np.searchsorted(ordered, own, side="right")
             ranks[begin + row] = 1 + above
+
+    look_at_scores(look, queries, vectors.keys_of(head))
     return ranks[:, place]
 
 

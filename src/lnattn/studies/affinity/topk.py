@@ -1,13 +1,13 @@
 """The best partners of every token, and the strongest pairs of all: streaming over V² scores.
 
-Scores are made one block of rows at a time by a matrix product and looked at once, while they are
-still in the cache. Almost none of them matters: whether any of 128 neighbours beats the worst
-partner kept so far is one vectorised comparison, and only then are they looked at one by one.
+Scores are made a tile at a time by a matrix product and looked at once, while they are still in the
+cache. Almost none of them matters: whether any of 64 neighbours beats the worst partner kept so
+far is one vectorised comparison, and only then are they looked at one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import no_type_check
 
@@ -19,25 +19,27 @@ from torch import Tensor
 
 from lnattn.attention.terms import check_indices
 from lnattn.errors import TokenError
-from lnattn.numerics.products import multiply, product_device
+from lnattn.numerics import vectorised
+from lnattn.numerics.compiled import forget_outdated
+from lnattn.numerics.vectorised import widest
 from lnattn.progress import progress_bar
+from lnattn.studies.affinity.scores import BLOCK_BYTES, look_at_scores
 from lnattn.studies.affinity.vectors import Side, TokenVectors
 
-#: Bytes of one block of scores: fits into a last-level cache, and is tall enough for the product.
-BLOCK_BYTES = 16 << 20
-_CHUNK = 128
+_CHUNK = 64
 #: A score may exceed the product of two lengths by so much, relative to it, in float32.
 _ROUNDING = 1e-4
 
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _best_of_row(scores, skip, values, ids):
+def _best_of_row(scores, first, skip, values, ids):
     """Keep the best scores of a row in `values`, descending, and their columns in `ids`.
 
     A score must exceed what `values` holds at the start; of equal ones the first column stays.
-    Column `skip` is passed over.
+    first: column of the first score; column `skip` is passed over.
     """
+    widest()
     last = len(values) - 1
     for begin in range(0, len(scores), _CHUNK):
         chunk = scores[begin : begin + _CHUNK]
@@ -49,44 +51,38 @@ def _best_of_row(scores, skip, values, ids):
             if better == 0:
                 continue
         for v in range(len(chunk)):
-            if chunk[v] > values[last] and begin + v != skip:
+            column = first + begin + v
+            if chunk[v] > values[last] and column != skip:
                 k = last
                 while k > 0 and values[k - 1] < chunk[v]:
                     values[k], ids[k] = values[k - 1], ids[k - 1]
                     k -= 1
-                values[k], ids[k] = chunk[v], begin + v
+                values[k], ids[k] = chunk[v], column
 
 
-@nb.njit(cache=True, parallel=True)
+@nb.njit(cache=True, nogil=True)
 @no_type_check
-def _best_of_rows(scores, skip, values, ids):
-    """`_best_of_row` for every row of a block, in parallel."""
-    for r in nb.prange(len(scores)):
-        _best_of_row(scores[r], skip[r], values[r], ids[r])
+def _best_of_rows(scores, first, skip, values, ids):
+    """`_best_of_row` for every row of a block."""
+    for r in range(len(scores)):
+        _best_of_row(scores[r], first, skip[r], values[r], ids[r])
 
 
-def score_blocks(
-    queries: Float[Tensor, "row width"],
-    keys: Float[Tensor, "vocab width"],
+def _find_best(
+    queries: Tensor,
+    keys: Tensor,
+    skip: np.ndarray,
+    values: np.ndarray,
+    ids: np.ndarray,
     device: str | torch.device | None = None,
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Blocks of rows of queries keysᵀ as (first row, scores [row vocab]).
+) -> None:
+    """`_best_of_row` for every row of queries keysᵀ."""
 
-    Every block is written over the one before: use it before asking for the next. device: where
-    the products are made (default: `product_device`); the scores come back to the CPU.
-    """
-    there = product_device(device)
-    queries, keys = queries.to(there), keys.to(there)
-    rows = max(1, min(len(queries), BLOCK_BYTES // (keys.element_size() * len(keys))))
-    room = torch.empty(rows, len(keys), dtype=keys.dtype, device=there)
-    here = room if there.type == "cpu" else torch.empty_like(room, device="cpu")
-    for begin in range(0, len(queries), rows):
-        some = queries[begin : begin + rows]
-        scores = room[: len(some)]
-        multiply(some, keys.T, out=scores)
-        if here is not room:
-            here[: len(some)].copy_(scores)
-        yield begin, here[: len(some)].numpy()
+    def look(begin: int, first: int, scores: np.ndarray) -> None:
+        rows = slice(begin, begin + len(scores))
+        _best_of_rows(scores, first, skip[rows], values[rows], ids[rows])
+
+    look_at_scores(look, queries, keys, device, tiles=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +111,8 @@ def partners(
     token_ids: in this order; all tokens where None. side "keys": the given tokens are queries, and
     their favourite keys are returned; "queries": they are keys, and the queries that like them
     best are returned. same_token: False leaves out the token itself. Among equal scores the
-    smaller id comes first. Memory: the answer and one block of scores. device: as for
-    `score_blocks`.
+    smaller id comes first. Memory: the answer and a tile of scores for each thread. device: as
+    for `look_at_scores`.
 
     Raises `TokenError` for a k or a token outside the vocabulary.
     """
@@ -136,9 +132,7 @@ def partners(
     own = asked if not same_token else np.full(len(asked), -1)
     for head in progress_bar(range(vectors.n_heads), "best partners", unit=" heads"):
         queries = vectors.queries_of(head, None if token_ids is None else torch.from_numpy(asked))
-        for begin, block in score_blocks(queries, vectors.keys_of(head), device):
-            rows = slice(begin, begin + len(block))
-            _best_of_rows(block, own[rows], scores[head, rows], ids[head, rows])
+        _find_best(queries, vectors.keys_of(head), own, scores[head], ids[head], device)
     return Partners(asked, ids, scores)
 
 
@@ -160,9 +154,9 @@ def strongest_pairs(
     """The k strongest pairs of every head over the whole vocabulary squared.
 
     same_token: True lets a token be paired with itself. A score is at most the product of the two
-    vectors' lengths; where that is below the k-th best so far it is not even made, which spares 97
-    of 100 scores of MiniLM. Among equal scores the pair with the smaller query id comes first, then
-    the smaller key id.
+    vectors' lengths; where that is below the k-th best so far it is not even made, which spares
+    most scores of a model whose tokens differ in length. Among equal scores the pair with the
+    smaller query id comes first, then the smaller key id.
     """
     _check_k(k, vectors.vocab_size - (not same_token))
     if vectors.tokens is not None:
@@ -197,8 +191,7 @@ def _strongest_of_head(
         ids = np.full((len(rows), k), -1, dtype=np.int32)
         place = np.searchsorted(long, own[rows])
         skip = np.where(long[np.minimum(place, len(long) - 1)] == own[rows], place, -1)
-        ((_, block),) = score_blocks(queries[rows], keys[long])
-        _best_of_rows(block, skip, values, ids)
+        _find_best(queries[rows], keys[long], skip, values, ids)
         row, column = np.nonzero(ids >= 0)
         candidates = np.concatenate([best, values[row, column]])
         query = np.concatenate([best_query, rows[row]])
@@ -211,3 +204,6 @@ def _strongest_of_head(
 def _check_k(k: int, most: int) -> None:
     if not 1 <= k <= most:
         raise TokenError(f"k must be between 1 and {most} for this vocabulary, not {k}.")
+
+
+forget_outdated(__name__, vectorised)

@@ -9,7 +9,7 @@ scores S and the values v of the classes, attention's output for a query of clas
 numerator and denominator being one small matrix M_c (rows: the d coordinates of e^{S_ck} v_k, and
 e^{S_ck} itself) times n. A piece is one class and a part of the batch. `work_on` lists the
 sequences of that part that have the class, and takes them, `LANES` at a time, through the rest of
-the layer and back (`steps`); `add_up` sums the gradients with respect to scores, values and all
+the layer and back (`steps`); `totals` adds up the gradients with respect to scores, values and all
 later weights. What lies before, the scores of a few classes, is shared by the whole batch (`head`).
 
 Threads take the next piece from a common counter. Every piece leaves its own sums, and they are
@@ -93,6 +93,10 @@ class Gradients(NamedTuple):
     shift: np.ndarray
 
 
+#: Of these a piece has the part of its class only.
+_BY_CLASS = ("scores", "start")
+
+
 def padded(size: int) -> int:
     """The next multiple of four."""
     return -(-size // 4) * 4
@@ -123,8 +127,19 @@ def sums_of(weights: Weights, pieces: int) -> Gradients:
     found = []
     for name in Gradients._fields:
         runs, *shape = getattr(weights, name).shape
-        own = shape[1:] if name in ("scores", "start") else shape
+        own = shape[1:] if name in _BY_CLASS else shape
         found.append(np.empty((runs, pieces, *own), weights.scores.dtype))
+    return Gradients(*found)
+
+
+def totals(sums: Gradients, classes: int) -> Gradients:
+    """The gradients of every run [run, …]: what its pieces left, in their order."""
+    found = []
+    for name, array in zip(Gradients._fields, sums, strict=True):
+        if name in _BY_CLASS:
+            runs, pieces, own = array.shape
+            array = array.reshape(runs, classes, pieces // classes, own).swapaxes(1, 2)
+        found.append(array.sum(axis=1))
     return Gradients(*found)
 
 
@@ -245,26 +260,6 @@ def work_on(words, sizes, weights, sums, found, scales, train, counter):
         if train:
             mixing_backward(g_mix, mix, w.values, g.scores, g.values)
         item = next_of(counter)
-
-
-# Without the licence to reorder sums: the order is the point.
-@numba.njit(nogil=True, cache=True)
-@no_type_check
-def add_up(run, sums, gradients):
-    """Add the sums of a run's pieces, piece by piece, to its gradients [run, …]."""
-    pieces, g = sums.scores.shape[1], gradients
-    for t in range(pieces):
-        s, c = _of_piece(sums, run, t), t * g.scores.shape[1] // pieces
-        g.scores[run, c] += s.scores
-        g.values[run] += s.values
-        g.start[run, c] += s.start
-        g.embedding[run] += s.embedding
-        g.W1[run] += s.W1
-        g.b1[run] += s.b1
-        g.W2[run] += s.W2
-        g.b2[run] += s.b2
-        g.gain[run] += s.gain
-        g.shift[run] += s.shift
 
 
 forget_outdated(__name__, mixing, steps, threads, vectorised)

@@ -172,37 +172,38 @@ def softmax(logits, classes, label, weight, scale, highest, total):
 @numba.njit(**OPTIONS)
 @no_type_check
 def outer(A, X, G):
-    """G += A Xᵀ, summed over the lanes; G decides how many rows and columns are wanted."""
+    """G += A Xᵀ, summed over the lanes; G, of a multiple of four columns, says how much is wanted.
+
+    Four rows and columns at a time; the rows that are left one by one.
+    """
     widest()
     rows, width = G.shape
-    pairs = rows // 2 * 2
-    for i in range(0, pairs, 2):
+    fours = rows // 4 * 4
+    for i in range(0, fours, 4):
         for j in range(0, width, 4):
             a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = A.dtype.type(0)
+            c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = A.dtype.type(0)
             for lane in range(LANES):
-                p, q = A[i, lane], A[i + 1, lane]
-                a0 += p * X[j, lane]
-                a1 += p * X[j + 1, lane]
-                a2 += p * X[j + 2, lane]
-                a3 += p * X[j + 3, lane]
-                b0 += q * X[j, lane]
-                b1 += q * X[j + 1, lane]
-                b2 += q * X[j + 2, lane]
-                b3 += q * X[j + 3, lane]
-            G[i, j] += a0
-            G[i, j + 1] += a1
-            G[i, j + 2] += a2
-            G[i, j + 3] += a3
-            G[i + 1, j] += b0
-            G[i + 1, j + 1] += b1
-            G[i + 1, j + 2] += b2
-            G[i + 1, j + 3] += b3
-    for i in range(pairs, rows):
-        for j in range(width):
-            a0 = A.dtype.type(0)
+                a, b, c, d = A[i, lane], A[i + 1, lane], A[i + 2, lane], A[i + 3, lane]
+                x0, x1, x2, x3 = X[j, lane], X[j + 1, lane], X[j + 2, lane], X[j + 3, lane]
+                a0, a1, a2, a3 = a0 + a * x0, a1 + a * x1, a2 + a * x2, a3 + a * x3
+                b0, b1, b2, b3 = b0 + b * x0, b1 + b * x1, b2 + b * x2, b3 + b * x3
+                c0, c1, c2, c3 = c0 + c * x0, c1 + c * x1, c2 + c * x2, c3 + c * x3
+                d0, d1, d2, d3 = d0 + d * x0, d1 + d * x1, d2 + d * x2, d3 + d * x3
+            for row, found in enumerate(
+                ((a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3))
+            ):
+                for column in range(4):
+                    G[i + row, j + column] += found[column]
+    for i in range(fours, rows):
+        for j in range(0, width, 4):
+            a0 = a1 = a2 = a3 = A.dtype.type(0)
             for lane in range(LANES):
-                a0 += A[i, lane] * X[j, lane]
-            G[i, j] += a0
+                a = A[i, lane]
+                a0, a1 = a0 + a * X[j, lane], a1 + a * X[j + 1, lane]
+                a2, a3 = a2 + a * X[j + 2, lane], a3 + a * X[j + 3, lane]
+            for column, found in enumerate((a0, a1, a2, a3)):
+                G[i, j + column] += found
 
 
 @numba.njit(**OPTIONS)

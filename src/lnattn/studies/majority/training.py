@@ -33,11 +33,11 @@ from lnattn.studies.majority.head import (
 from lnattn.studies.majority.kernel import (
     Gradients,
     Weights,
-    add_up,
     columns_of,
     packed,
     pieces,
     sums_of,
+    totals,
     work_on,
 )
 from lnattn.studies.majority.model import Arm, initial_parameters
@@ -195,7 +195,8 @@ class Stack:
     def backward(self, batches: Sequence[Int[np.ndarray, "_"]]) -> Float[np.ndarray, "run"]:
         """Losses of these batches, with the gradients left in `flat.grad`."""
         head, weights = self._forward()
-        losses, _, got = self._run(self._train, batches, weights, train=True)
+        losses, _, sums = self._run(self._train, batches, weights, train=True)
+        got = totals(sums, self.plan.classes)
         d, into = self.plan.d_model, self._gradients
         for name, gradient in {
             **head.gradients(got.scores, got.values),
@@ -235,7 +236,7 @@ class Stack:
         *,
         train: bool,
     ) -> tuple[np.ndarray, np.ndarray, Gradients]:
-        """Losses and shares of right positions by run, and gradients, first axis the run.
+        """Losses and shares of right positions by run, and the sums of every piece.
 
         All threads take pieces of all runs, so that none waits before there are no more.
         """
@@ -244,17 +245,14 @@ class Stack:
         positions = sizes * self.plan.length
         words = np.empty((len(runs), examples[0].shape[1], longest), np.int32)
         sums, found = sums_of(weights, number if train else 0), np.empty((len(runs), number, 2))
-        gradients = Gradients(*(np.zeros_like(getattr(weights, n)) for n in Gradients._fields))
         scales, counter = (1 / positions).astype(weights.scores.dtype), np.zeros(1, np.int64)
         self._map(lambda run: columns_of(examples[run], batches[run], words[run]), runs)
         self._map(
             lambda _: work_on(words, sizes, weights, sums, found, scales, train, counter),
             range(self.workers),
         )
-        if train:
-            self._map(lambda run: add_up(run, sums, gradients), runs)
         losses, accuracies = found.sum(axis=1).T / positions
-        return losses, accuracies, gradients
+        return losses, accuracies, sums
 
     def _map(self, function: Callable[[int], object], items: range) -> None:
         """Call the function with every item, from as many threads as there is work for.

@@ -34,7 +34,7 @@ import numpy as np
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.numerics.vectorised import FAST, as_ordered, exp, from_ordered
+from lnattn.numerics.vectorised import FAST, as_ordered, exp, from_ordered, widest
 
 _F = np.float32
 _TOO_LARGE = 5e29
@@ -53,6 +53,7 @@ def divergences(scores, alone, first, causal, out):
     scores: [part of the key, 2 r + part of the query, key], alone: [part of the key, key], where
     part 0 is the token and 1 the position; all already divided by the softmax's scale.
     """
+    widest()
     keys = scores.shape[2]
     e, p = alone[0], alone[1]
     x = np.empty(keys, np.float32)
@@ -87,6 +88,7 @@ def divergences(scores, alone, first, causal, out):
 @no_type_check
 def _divergence(t, x, weight, total, seen, favourite):
     """KL of removing the term t from one query; p = weight/total = e^x/total, max x = 0."""
+    widest()
     shift = t[favourite]
     first = _F(0.0)  # total · E_p[t']
     lowest = highest = np.int32(0)  # t' is 0 at the favourite key
@@ -141,6 +143,7 @@ def _half_square(u):
 @no_type_check
 def _near(t, weight, total, centre, seen):
     """The same when t varies by less than 1/2 over the keys: a sum of non-negative f(u)."""
+    widest()
     above = _F(0.0)  # total · E_p[f(u)]
     first = _F(0.0)  # total · E_p[u]; not zero only because `centre` is rounded
     for j in range(seen):
@@ -154,6 +157,7 @@ def _near(t, weight, total, centre, seen):
 @no_type_check
 def _small(t, x, weight, total, centre, seen):
     """The same when the divergence is small although t varies much, at keys of little weight."""
+    widest()
     above = _F(0.0)
     first = _F(0.0)
     for j in range(seen):

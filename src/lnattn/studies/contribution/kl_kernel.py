@@ -34,10 +34,12 @@ import numpy as np
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.numerics.vectorised import FAST, as_ordered, exp, from_ordered, widest
+from lnattn.numerics.vectorised import FAST, as_ordered, exp, exp2, from_ordered, widest
 
 _F = np.float32
 _TOO_LARGE = 5e29
+#: `exp2` of so many times x is e^x; the limit, e^69, is too large in the sense above.
+_LOG2_E, _LIMIT = _F(1.4426950408889634), _F(99.5)
 #: Below this many nats the shift by the mean is used.
 _SMALL_KL = 0.01
 _LOWEST = np.int32(-(2**31))
@@ -74,7 +76,7 @@ def divergences(scores, alone, first, causal, out):
         total = _F(0.0)
         for j in range(seen):
             x[j] -= highest
-            weight[j] = exp(x[j])
+            weight[j] = exp2(x[j] * _LOG2_E)
             total += weight[j]
         out[0, i] = _divergence(ee, x, weight, total, seen, favourite)
         out[1, i] = _divergence(ep, x, weight, total, seen, favourite)
@@ -103,7 +105,7 @@ def _divergence(t, x, weight, total, seen, favourite):
         return _near(t, weight, total, centre, seen)
     change = _F(0.0)  # total · E_p[e^{−t'} − 1]
     for j in range(seen):
-        change += exp(x[j] - (t[j] - shift)) - weight[j]
+        change += exp2(min((x[j] - (t[j] - shift)) * _LOG2_E, _LIMIT)) - weight[j]
     if change > _TOO_LARGE:
         return _large(t, x, first, total, shift, seen)
     divergence = mean + math.log1p(np.float64(change) / total)

@@ -71,6 +71,7 @@ def test_runs_are_made_frozen_and_read(text, tmp_path, small, monkeypatch):
 
     freeze_long(tmp_path / "runs", text, TOKENIZER, tmp_path, windows=2, progress=False)
     found = LongRuns.read(tmp_path)
+    assert found.are_long
     assert found.rates_tried() == 2
     assert np.isfinite(found.losses[:, 0]).all()
     assert np.isnan(found.losses[:, 1]).all()
@@ -93,8 +94,24 @@ def test_runs_are_made_frozen_and_read(text, tmp_path, small, monkeypatch):
 
 
 def test_without_a_finished_run_nothing_is_frozen(text, tmp_path, small):
-    with pytest.raises(ResultError, match="no finished long run"):
+    with pytest.raises(ResultError, match="lacks finished runs"):
         freeze_long(tmp_path, text, TOKENIZER, tmp_path)
+
+
+def test_before_the_long_runs_the_short_ones_at_the_best_rates_are_frozen(
+    text, tmp_path, small, monkeypatch
+):
+    monkeypatch.setattr(long_runs, "RATES", (1e-2,))
+    runs = train_long([text], [text], tmp_path, TOKENIZER, 10 * STEPS, progress=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(long_runs, "SEEDS", ())
+        assert not list(runs)
+    freeze_long(tmp_path, text, TOKENIZER, tmp_path, windows=2, progress=False)
+    found = LongRuns.read(tmp_path)
+    assert not found.are_long
+    assert list(found.record["runs"]) == [f"{arm}-rate-0.01" for arm in ARMS]
+    np.testing.assert_array_equal(found.losses[:, 0, -1], found.sweep[:, 0])
+    assert found.tokens[-1] == pytest.approx(STEPS * 2 * 16 / 1e6)
 
 
 def test_a_rate_that_runs_away_is_not_the_best():

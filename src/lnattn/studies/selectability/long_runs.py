@@ -101,13 +101,14 @@ def best_rate(losses: Mapping[float, float], arm: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class LongRuns(Result):
-    """Losses and unselectable keys of the long runs of every arm. Made by `freeze_long`.
+    """Losses and unselectable keys of the runs of `train_long`. Made by `freeze_long`.
 
     Arms are in the order of `ARMS`, losses in that of `LOSSES`, in nats a token; what was not
-    trained yet is NaN. sweep: [arm rate loss], at the end of the short runs; tokens: seen at each
-    evaluation of a long run, in millions; losses: [arm seed evaluation loss]; kept: tokens seen at
-    each snapshot, in millions; unselectable: [arm seed snapshot layer place window], shares, the
-    places being those of `Evaluation`; record: what made it.
+    trained yet is NaN. sweep: [arm rate loss], at the end of the short runs. The rest is of the
+    long runs or, while none is finished, of each arm's short run at its best rate: tokens: seen at
+    each evaluation, in millions; losses: [arm seed evaluation loss]; kept: tokens seen at each
+    snapshot, in millions; unselectable: [arm seed snapshot layer place window], shares, the places
+    being those of `Evaluation`; record: what made it, and under `runs` which runs these are.
     """
 
     NAME: ClassVar[str] = "long-runs"
@@ -123,6 +124,11 @@ class LongRuns(Result):
     def arm(self, name: str) -> int:
         """The place of an arm."""
         return list(ARMS).index(name)
+
+    @property
+    def are_long(self) -> bool:
+        """Whether losses and keys are those of long runs."""
+        return set(self.record["runs"]) <= {long_name(a, s) for a in ARMS for s in SEEDS}
 
     def rates_tried(self) -> int:
         """At how many rates each arm was trained, at least."""
@@ -167,13 +173,23 @@ def freeze_long(
 ) -> Path:
     """Freeze the runs of `train_long` that are finished, and the keys of their snapshots.
 
-    source: the text whose windows are decided. Raises `ResultError` where no long run is finished.
+    Of the short runs only those of the best rates are followed, and only while no long run is
+    finished. source: the text whose windows are decided. Raises `ResultError` where an arm's short
+    runs are not finished either.
     """
     folder, texts = Path(folder), text_windows(source, tokenizer, windows)
+    sweep = _sweep(folder)
     names = {(arm, seed): long_name(arm, seed) for arm in ARMS for seed in SEEDS}
-    done = {key: name for key, name in names.items() if (folder / name / "training.json").is_file()}
+    done = {key: name for key, name in names.items() if _finished(folder / name)}
     if not done:
-        raise ResultError(f"{folder} holds no finished long run; `lnattn selectable long` trains.")
+        if not np.isfinite(sweep).all():
+            raise ResultError(
+                f"{folder} lacks finished runs; `lnattn selectable long` makes them, or goes on."
+            )
+        best = np.array(RATES)[sweep[..., 1].argmin(axis=1)]
+        done = {
+            (arm, SEEDS[0]): sweep_name(arm, rate) for arm, rate in zip(ARMS, best, strict=True)
+        }
     records = {key: read_json(folder / name / "training.json") for key, name in done.items()}
     one = next(iter(records.values()))
     losses = np.full((len(ARMS), len(SEEDS), len(one["log"]), 2), np.nan)
@@ -211,7 +227,7 @@ def freeze_long(
     )
     result = LongRuns(
         rates=np.array(RATES),
-        sweep=_sweep(folder),
+        sweep=sweep,
         tokens=np.array([entry["step"] for entry in one["log"]]) * per_step,
         losses=losses,
         kept=np.array(steps) * per_step,
@@ -219,6 +235,10 @@ def freeze_long(
         record=record,
     )
     return result.write(out)
+
+
+def _finished(run: Path) -> bool:
+    return (run / "training.json").is_file()
 
 
 def _place(arm: str, seed: int) -> tuple[int, int]:
@@ -233,7 +253,7 @@ def _sweep(folder: Path) -> Float[np.ndarray, "arm rate loss"]:
     found = np.full((len(ARMS), len(RATES), 2), np.nan)
     for a, arm in enumerate(ARMS):
         for r, rate in enumerate(RATES):
-            path = folder / sweep_name(arm, rate) / "training.json"
-            if path.is_file():
-                found[a, r] = _losses(read_json(path)["log"])[-1]
+            run = folder / sweep_name(arm, rate)
+            if _finished(run):
+                found[a, r] = _losses(read_json(run / "training.json")["log"])[-1]
     return found

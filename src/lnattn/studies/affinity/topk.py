@@ -155,8 +155,8 @@ def strongest_pairs(
 
     same_token: True lets a token be paired with itself. A score is at most the product of the two
     vectors' lengths; where that is below the k-th best so far it is not even made, which spares
-    most scores of a model whose tokens differ in length. Among equal scores the pair with the
-    smaller query id comes first, then the smaller key id.
+    the more scores the more the tokens' vectors differ in length. Among equal scores the pair with
+    the smaller query id comes first, then the smaller key id.
     """
     _check_k(k, vectors.vocab_size - (not same_token))
     if vectors.tokens is not None:

@@ -146,8 +146,8 @@ def covariance_blocks(
     # Blocks of one height, as many for each worker: nobody waits for another at the end.
     rounds = math.ceil(len(places) / (workers * block))
     block = math.ceil(len(places) / (workers * rounds))
-    # NumPy asks the system for large pages, of which it takes few to make and to find.
-    buffer = torch.from_numpy(np.empty((block, len(tokens)), tokens.numpy().dtype))
+    # Not NumPy's: that asks the system for large pages, and waits where memory is in pieces.
+    buffer = tokens.new_empty(block, len(tokens))
     for begin in range(worker * block, len(places), workers * block):
         rows = slice(begin, min(begin + block, len(places)))
         out = buffer[: rows.stop - rows.start]

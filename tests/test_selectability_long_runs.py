@@ -93,6 +93,93 @@ def test_runs_are_made_frozen_and_read(text, tmp_path, small, monkeypatch):
     assert (heads[0] > 0).any()
 
 
+def frozen(arms_and_seeds: dict[str, int], tmp_path: Path, **changes: object) -> LongRuns:
+    """Runs with losses and shares of their own, and a sweep of those arms alone."""
+    arms, seeds = len(ARMS), len(long_runs.SEEDS)
+    sweep = np.full((arms, len(long_runs.RATES), 2), np.nan)
+    losses = np.full((arms, seeds, 4, 2), np.nan)
+    shares = np.full((arms, seeds, 2, 4, 6, 2), np.nan)
+    for number, (arm, seed) in enumerate(arms_and_seeds.items()):
+        place = list(ARMS).index(arm)
+        sweep[place] = losses[place, seed] = shares[place, seed] = number
+    record = {"corpus": {"train": []}, "text_sha256": "a", "windows": 2, "plan": {"steps": 70}}
+    record["runs"] = {long_name(arm, seed): {} for arm, seed in arms_and_seeds.items()}
+    found = LongRuns(
+        rates=np.array(long_runs.RATES), sweep=sweep, tokens=np.arange(4.0), losses=losses,
+        kept=np.arange(2.0), unselectable=shares, record=record | changes,
+    )  # fmt: skip
+    found.write(tmp_path)
+    return LongRuns.read(tmp_path)
+
+
+def test_runs_of_another_day_are_joined(tmp_path):
+    """What either has is there; what both have is taken from the later."""
+    first = frozen({"full": 0, "no-scaling": 0}, tmp_path)
+    later = frozen({"no-projection": 1, "no-scaling": 0}, tmp_path)
+    both = later.joined(first)
+    assert set(both.record["runs"]) == {"full-s0", "no-scaling-s0", "no-projection-s1"}
+    for arm, seed, of in (
+        ("full", 0, first),
+        ("no-scaling", 0, later),
+        ("no-projection", 1, later),
+    ):
+        place = both.arm(arm), seed
+        np.testing.assert_array_equal(both.losses[place], of.losses[place])
+        np.testing.assert_array_equal(both.unselectable[place], of.unselectable[place])
+        np.testing.assert_array_equal(both.sweep[place[0]], of.sweep[place[0]])
+    assert np.isnan(both.losses[:, 2]).all()
+
+
+def test_long_runs_take_the_sweep_of_short_ones_and_no_more(tmp_path):
+    short = {"runs": {"full-rate-0.01": {}}, "plan": {"steps": 7}}
+    swept = frozen({"full": 0, "no-scaling": 0}, tmp_path, **short)
+    later = frozen({"no-projection": 1}, tmp_path)
+    for joined in (later.joined(swept), swept.joined(later)):
+        assert joined.record == later.record
+        np.testing.assert_array_equal(joined.losses, later.losses)
+        np.testing.assert_array_equal(joined.sweep[:2], swept.sweep[:2])
+        np.testing.assert_array_equal(joined.sweep[2], later.sweep[2])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("corpus", {"train": ["other"]}, "another corpus"),
+        ("text_sha256", "b", "another text_sha256"),
+        ("windows", 3, "another windows"),
+        ("plan", {"steps": 70, "batch": 4}, "another plan"),
+        ("plan", {"steps": 71}, "other steps"),
+    ],
+)
+def test_runs_that_cannot_be_compared_are_not_joined(tmp_path, name, value, said):
+    first, other = frozen({"full": 0}, tmp_path), frozen({"full": 0}, tmp_path, **{name: value})
+    with pytest.raises(ResultError, match=f"{said}.*into another folder"):
+        other.joined(first)
+
+
+def test_what_is_frozen_is_neither_trained_nor_lost(text, tmp_path, small, monkeypatch):
+    """Runs of two days, each in a folder that the other does not know."""
+    monkeypatch.setattr(long_runs, "RATES", (1e-2,))
+    monkeypatch.setattr(long_runs, "SEEDS", (0,))
+    given = ([text], [text]), TOKENIZER, STEPS
+    runs = train_long(*given[0], tmp_path / "one", *given[1:], progress=False)
+    first = next(runs)
+    freeze_long(tmp_path / "one", text, TOKENIZER, tmp_path, windows=2, progress=False)
+    known = LongRuns.read(tmp_path)
+    again = train_long(*given[0], tmp_path / "two", *given[1:], known, progress=False)
+    assert next(again)["arm"] == list(ARMS)[1]
+    assert [path.name for path in (tmp_path / "two").iterdir()] == ["no-scaling-s0"]
+    freeze_long(tmp_path / "two", text, TOKENIZER, tmp_path, windows=2, progress=False)
+    both = LongRuns.read(tmp_path)
+    np.testing.assert_array_equal(both.sweep, known.sweep)
+    np.testing.assert_array_equal(both.losses[0], known.losses[0])
+    assert both.record["runs"]["full-s0"]["weights_sha256"] == first["weights_sha256"]
+    assert np.isfinite(both.losses[:2]).all()
+    text.write_text(text.read_text() + "More.")
+    with pytest.raises(ResultError, match="of other texts; leave them out"):
+        next(train_long(*given[0], tmp_path / "two", *given[1:], known, progress=False))
+
+
 def test_without_a_finished_run_nothing_is_frozen(text, tmp_path, small):
     with pytest.raises(ResultError, match="lacks finished runs"):
         freeze_long(tmp_path, text, TOKENIZER, tmp_path)

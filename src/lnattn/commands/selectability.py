@@ -65,6 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_forms(parser, json="the result as JSON", csv="keys: as CSV, a row a key")
     parser.add_argument("--held-out", nargs="+", metavar="TEXT", help="train, long: held-out text")
     parser.add_argument(
+        "--known", metavar="FOLDER", help="long: leave out the runs that are frozen there"
+    )
+    parser.add_argument(
         "--arm", default="no-scaling", help="train: full, no-scaling, no-projection"
     )
     parser.add_argument("--quiet", action="store_true", help="no progress bar")
@@ -161,7 +164,7 @@ def _train(args: argparse.Namespace) -> None:
 
 
 def _long(args: argparse.Namespace) -> None:
-    from lnattn.studies.selectability.long_runs import LONG, train_long
+    from lnattn.studies.selectability.long_runs import LONG, LongRuns, train_long
 
     records = train_long(
         _needed(args.input, "one or more texts"),
@@ -169,6 +172,7 @@ def _long(args: argparse.Namespace) -> None:
         _needed(args.out, "--out"),
         _tokenizer(),
         args.steps or LONG,
+        LongRuns.read(args.known) if args.known else None,
         progress=not args.quiet,
     )
     for record in records:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ from lnattn.studies.selectability.small_models import (
     snapshots_of,
     train_arm,
 )
-from lnattn.text.corpora import read_documents
+from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.tokenizers import encode_stream, load_tokenizer
 from lnattn.training.plan import TrainingPlan
 
@@ -58,15 +58,20 @@ def train_long(
     folder: Path | str,
     tokenizer: Path | str,
     steps: int = LONG,
+    known: LongRuns | None = None,
     progress: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """Train every arm as `RATES` says, and yield the record of each long run.
 
     Each has a folder of its own (`sweep_name`, `long_name`). Called again, it goes on where it
     was interrupted. The short runs come first, then the arms seed by seed, so that what is there
-    early can be compared. steps: of the long runs. Raises `ResultError` where an arm has no rate
-    at which the loss is a number.
+    early can be compared. steps: of the long runs. known: what is frozen; its runs are not made
+    again, so that some days, or machines, can share them. Raises `ResultError` where an arm has no
+    rate at which the loss is a number, and where `known` is of other texts.
     """
+    corpus = {"train": describe_corpus(sources), "held_out": describe_corpus(held_out)}
+    if known and known.record["corpus"] != corpus:
+        raise ResultError("the frozen runs are of other texts; leave them out, or train on theirs.")
     bpe = load_tokenizer(tokenizer)
     texts = [encode_stream(read_documents(one), bpe) for one in (sources, held_out)]
 
@@ -79,16 +84,17 @@ def train_long(
             sources, held_out, place, arm, plan, tokenizer, tokens=texts, progress=progress
         )
 
-    best = {}
-    for arm in ARMS:
-        ends = {
-            rate: trained(sweep_name(arm, rate), arm, max(1, steps // 10), rate)["log"][-1]
-            for rate in RATES
-        }
-        best[arm] = best_rate({rate: end["held_out_loss"] for rate, end in ends.items()}, arm)
+    def short_loss(arm: str, rate: float) -> float:
+        if known and np.isfinite(found := known.sweep[known.arm(arm), RATES.index(rate), 1]):
+            return float(found)
+        log = trained(sweep_name(arm, rate), arm, max(1, steps // 10), rate)["log"]
+        return float(log[-1]["held_out_loss"])
+
+    best = {arm: best_rate({rate: short_loss(arm, rate) for rate in RATES}, arm) for arm in ARMS}
     for seed in SEEDS:
         for arm in ARMS:
-            yield trained(long_name(arm, seed), arm, steps, best[arm], seed)
+            if known is None or long_name(arm, seed) not in known.record["runs"]:
+                yield trained(long_name(arm, seed), arm, steps, best[arm], seed)
 
 
 def best_rate(losses: Mapping[float, float], arm: str) -> float:
@@ -120,6 +126,33 @@ class LongRuns(Result):
     kept: Float[np.ndarray, "snapshot"]
     unselectable: Float[np.ndarray, "arm seed snapshot layer place window"]
     record: Mapping[str, Any]
+
+    def joined(self, known: LongRuns) -> LongRuns:
+        """These runs, and those of `known` that are not among them.
+
+        Long runs are joined with long ones; of short ones only the sweep is kept beside them.
+        Raises `ResultError` where the runs cannot be compared.
+        """
+        for name in ("corpus", "text_sha256", "windows", "plan"):
+            if _but_steps(self.record[name]) != _but_steps(known.record[name]):
+                raise ResultError(
+                    f"the frozen runs have another {name} than these; freeze into another folder."
+                )
+        sweep = np.where(np.isfinite(self.sweep), self.sweep, known.sweep)
+        if known.are_long != self.are_long:
+            long = self if self.are_long else known
+            return replace(long, sweep=sweep)
+        if known.record["plan"] != self.record["plan"]:
+            raise ResultError("the frozen runs have other steps; freeze into another folder.")
+        return replace(
+            self,
+            sweep=sweep,
+            losses=np.where(np.isnan(self.losses), known.losses, self.losses),
+            unselectable=np.where(
+                np.isnan(self.unselectable), known.unselectable, self.unselectable
+            ),
+            record={**self.record, "runs": {**known.record["runs"], **self.record["runs"]}},
+        )
 
     def arm(self, name: str) -> int:
         """The place of an arm."""
@@ -174,11 +207,15 @@ def freeze_long(
     """Freeze the runs of `train_long` that are finished, and the keys of their snapshots.
 
     Of the short runs only those of the best rates are followed, and only while no long run is
-    finished. source: the text whose windows are decided. Raises `ResultError` where an arm's short
-    runs are not finished either.
+    finished. What `out` holds already and the folder lacks is kept. source: the text whose windows
+    are decided. Raises `ResultError` where an arm's short runs are not finished either, and where
+    `out` holds runs of other texts or of another plan.
     """
     folder, texts = Path(folder), text_windows(source, tokenizer, windows)
+    known = LongRuns.read(out) if (Path(out) / f"{LongRuns.NAME}.json").is_file() else None
     sweep = _sweep(folder)
+    if known:
+        sweep = np.where(np.isfinite(sweep), sweep, known.sweep)
     names = {(arm, seed): long_name(arm, seed) for arm in ARMS for seed in SEEDS}
     done = {key: name for key, name in names.items() if _finished(folder / name)}
     if not done:
@@ -217,6 +254,7 @@ def freeze_long(
                 "learning_rate": records[key]["plan"]["learning_rate"],
                 "tokens_seen": records[key]["tokens_seen"],
                 "weights_sha256": records[key]["weights_sha256"],
+                "date": records[key]["date"],
             }
             for key, name in done.items()
         },
@@ -234,7 +272,12 @@ def freeze_long(
         unselectable=found,
         record=record,
     )
-    return result.write(out)
+    return (result.joined(known) if known else result).write(out)
+
+
+def _but_steps(of_record: Any) -> Any:
+    """A part of a record; of a plan, what short and long runs share."""
+    return {**of_record, "steps": None} if isinstance(of_record, dict) else of_record
 
 
 def _finished(run: Path) -> bool:

@@ -42,7 +42,7 @@ def together(scores: np.ndarray, sets: list[tuple]) -> np.ndarray:
     positives = np.concatenate([np.asarray(one, dtype=np.int32) for one, _ in sets])
     counts = np.concatenate([np.asarray(one, dtype=np.int64) for _, one in sets])
     areas = np.zeros(len(sets))
-    room = make_room(len(scores), max(1, len(positives)))
+    room = make_room(scores[None], max(1, len(positives)))
     row_aurocs(scores, ends, positives, counts, room, areas)
     return areas
 

@@ -24,13 +24,17 @@ import numba as nb
 import numpy as np
 
 #: Buckets per positive: more of them leave fewer tokens to compare, but wear out the cache. So
-#: there are many as long as their tallies fit into the fastest one, and then fewer.
-_PER_POSITIVE, _PER_POSITIVE_OF_MANY = 64, 16
-_FEWEST, _FAST, _MOST = 512, 16_384, 60_000
+#: there are many as long as their tallies fit into a core's own, and then fewer.
+_PER_POSITIVE, _PER_POSITIVE_OF_MANY = 128, 16
+_FEWEST, _FAST, _MOST = 512, 24_576, 60_000
 #: The tally of a bucket that holds a value begins here, and stays below 0.
 _SHARED = -(1 << 30)
 #: Up to so many values are searched from end to end.
 _SHORT = 16
+#: With more values than this in a cell, they are sorted by comparisons.
+_CROWDED = 64
+#: A range narrower than this is not divided by.
+_NARROW = 1e-30
 #: Scores whose buckets are found at a time: the next ones are fetched while these are counted.
 _CHUNK = 2048
 
@@ -63,29 +67,83 @@ def _bisect(values, x, low, high, after_ties):
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
+def _per_score(low, high, parts):
+    """By what to multiply scores so that the range is cut into equal parts.
+
+    Where it is too narrow to divide by, any factor serves: one part takes all of it.
+    """
+    spread = high - low
+    return parts / spread if spread > _NARROW else parts / parts
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _sort(raw, room):
+    """What is in raw, ascending, and the place of each in raw: `values` and `order` of `room`.
+
+    Each value goes to one of n cells by its size, as in counting, and then past the few before it
+    that are greater. Where one cell holds many, as when one value is far off, by comparisons.
+    """
+    values, order, cells, heads = room
+    n, real = len(raw), raw.dtype.type
+    low = high = raw[0]
+    for i in range(n):
+        low, high = min(low, raw[i]), max(high, raw[i])
+    last = real(n)
+    per_value = _per_score(low, high, last)
+    heads[: n + 2] = 0
+    fullest = nb.int32(0)
+    for i in range(n):
+        place = (raw[i] - low) * per_value
+        cell = nb.int32(place if place < last else last)
+        cells[i] = cell
+        count = heads[cell + 1] + nb.int32(1)
+        heads[cell + 1] = count
+        fullest = max(fullest, count)
+    if fullest > _CROWDED:
+        order[:n] = np.argsort(raw)
+        for i in range(n):
+            values[i] = raw[order[i]]
+        return
+    for cell in range(n):
+        heads[cell + 1] += heads[cell]
+    for i in range(n):
+        cell = cells[i]
+        k = heads[cell]
+        heads[cell] = k + 1
+        values[k], order[k] = raw[i], i
+    for i in range(1, n):
+        x, own, k = values[i], order[i], i
+        while k > 0 and values[k - 1] > x:
+            values[k], order[k] = values[k - 1], order[k - 1]
+            k -= 1
+        values[k], order[k] = x, own
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
 def _count_below(scores, values, room):
     """How many scores are below each value and how many up to it: `below` and `upto` of `room`.
 
     values: [n], ascending. Both counts are sums over places: a score below values[k] and all that
     follow is entered at k, and in the end the entries are summed up.
     """
-    buckets, shared, place, first, tally, below, upto = room
+    buckets, of_values, shared, place, first, end, tally, below, upto = room
     n, real = len(values), scores.dtype.type
     low, high = values[0], values[n - 1]
     many = max(_FEWEST, min(_PER_POSITIVE * n, _FAST), _PER_POSITIVE_OF_MANY * n)
     inner = min(many, _MOST)
-    # Where the range is too narrow to divide by, any factor serves: one bucket takes all.
-    per_score = real(inner) / (high - low) if high - low > real(1e-30) else real(1)
+    per_score = _per_score(low, high, real(inner))
     size, last = inner + 3, real(inner + 2)
 
-    # Afterwards first[b] … first[b + 1] are the values in bucket b: they rise, and so it does.
-    first[: size + 1] = 0
-    _find_buckets(values, low, per_score, last, buckets)
+    # first[b] … end[b] are the values in bucket b, where there are any.
+    tally[:size] = 0
+    _find_buckets(values, low, per_score, last, of_values)
     for i in range(n):
-        first[buckets[i] + 1] += 1
-    for b in range(size):
-        tally[b] = _SHARED if first[b + 1] > 0 else 0
-        first[b + 1] += first[b]
+        b = of_values[i]
+        if tally[b] == 0:
+            tally[b], first[b] = _SHARED, i
+        end[b] = i + 1
 
     found = 0
     for begin in range(0, len(scores), _CHUNK):
@@ -100,21 +158,25 @@ def _count_below(scores, values, room):
                 found += 1
     below[: n + 1] = 0
     upto[: n + 1] = 0
-    for b in range(size):
-        if tally[b] >= 0:
-            below[first[b]] += tally[b]
-            upto[first[b]] += tally[b]
+    begin = i = 0
+    while i < n:
+        b = nb.int64(of_values[i])
+        between = nb.int32(0)
+        for other in range(begin, b):
+            between += tally[other]
+        below[i], upto[i] = between, between
+        begin, i = b + 1, nb.int64(end[b])
     for i in range(found):
         x, b = shared[i], place[i]
-        k, end = first[b], first[b + 1]
+        k, stop = nb.int64(first[b]), nb.int64(end[b])
         past = k
-        if end - k <= _SHORT:
-            for j in range(k, end):
+        if stop - k <= _SHORT:
+            for j in range(k, stop):
                 k += values[j] < x
                 past += values[j] <= x
         else:
-            k = _bisect(values, x, k, end, False)
-            past = _bisect(values, x, k, end, True)
+            k = _bisect(values, x, k, stop, False)
+            past = _bisect(values, x, past, stop, True)
         upto[k] += 1
         below[past] += 1
     for k in range(1, n):
@@ -135,10 +197,13 @@ def row_aurocs(scores, ends, positives, counts, room, areas):
     areas[:] = np.nan
     if n == 0:
         return
-    order = np.argsort(scores[positives])
-    values = scores[positives[order]]
-    _count_below(scores, values, room)
-    below, upto = room[5], room[6]
+    raw, of_sort, of_count = room
+    for i in range(n):
+        raw[i] = scores[positives[i]]
+    _sort(raw[:n], of_sort)
+    values, order = of_sort[0][:n], of_sort[1][:n]
+    _count_below(scores, values, of_count)
+    below, upto = of_count[7], of_count[8]
     total, weight = np.zeros(n_sets), np.zeros(n_sets)
     # Of each set: positives met so far, and those of the present value.
     met, here = np.zeros(n_sets, np.int64), np.zeros(n_sets, np.int64)
@@ -164,17 +229,27 @@ def row_aurocs(scores, ends, positives, counts, room, areas):
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def make_room(vocab, most_positives):
-    """Working memory for `row_aurocs`, for rows of this length and up to so many positives."""
-    return (
-        np.empty(max(_CHUNK, most_positives), np.uint16),
-        np.empty(vocab + 1, np.float64),
+def make_room(scores, most_positives):
+    """Working memory for `row_aurocs`, for rows like these and up to so many positives."""
+    vocab, real = scores.shape[1], scores.dtype
+    of_sort = (
+        np.empty(most_positives, real),
+        np.empty(most_positives, np.int64),
+        np.empty(most_positives, np.int32),
+        np.empty(most_positives + 2, np.int32),
+    )
+    of_count = (
+        np.empty(_CHUNK, np.uint16),
+        np.empty(most_positives, np.uint16),
+        np.empty(vocab + 1, real),
         np.empty(vocab + 1, np.uint16),
+        np.empty(_MOST + 4, np.int32),
         np.empty(_MOST + 4, np.int32),
         np.empty(_MOST + 4, np.int32),
         np.empty(most_positives + 1, np.int64),
         np.empty(most_positives + 1, np.int64),
     )
+    return np.empty(most_positives, real), of_sort, of_count
 
 
 @nb.njit(cache=True, nogil=True)
@@ -188,7 +263,7 @@ def aurocs_of_rows(scores, queries, ends, tokens, counts):
     n_sets, most = ends.shape[1] - 1, 1
     for query in queries:
         most = max(most, ends[query, n_sets] - ends[query, 0])
-    room = make_room(scores.shape[1], most)
+    room = make_room(scores, most)
     result = np.empty((len(queries), n_sets))
     for r in range(len(queries)):
         own = ends[queries[r]]

@@ -33,39 +33,41 @@ _ROUNDING = 1e-4
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _best_of_row(scores, first, skip, values, ids):
-    """Keep the best scores of a row in `values`, descending, and their columns in `ids`.
+def _best_of_rows(scores, first, skip, values, ids):
+    """Keep the best scores of every row in `values`, descending, and their columns in `ids`.
 
     A score must exceed what `values` holds at the start; of equal ones the first column stays.
-    first: column of the first score; column `skip` is passed over.
+    first: column of the first score; skip: for each row a column that is passed over.
     """
     widest()
-    last = len(values) - 1
-    for begin in range(0, len(scores), _CHUNK):
-        chunk = scores[begin : begin + _CHUNK]
-        if len(chunk) == _CHUNK:  # a fixed number of turns: the compiler makes it vectors
-            limit = values[last]
-            better = nb.int32(0)
-            for v in range(_CHUNK):
-                better += nb.int32(chunk[v] > limit)
-            if better == 0:
-                continue
-        for v in range(len(chunk)):
-            column = first + begin + v
-            if chunk[v] > values[last] and column != skip:
-                k = last
-                while k > 0 and values[k - 1] < chunk[v]:
-                    values[k], ids[k] = values[k - 1], ids[k - 1]
-                    k -= 1
-                values[k], ids[k] = chunk[v], column
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
-def _best_of_rows(scores, first, skip, values, ids):
-    """`_best_of_row` for every row of a block."""
+    columns, last = scores.shape[1], values.shape[1] - 1
+    whole = columns // _CHUNK * _CHUNK
     for r in range(len(scores)):
-        _best_of_row(scores[r], first, skip[r], values[r], ids[r])
+        limit = values[r, last]
+        for begin in range(0, whole, _CHUNK):
+            better = nb.int32(0)
+            for v in range(_CHUNK):  # a fixed number of turns: the compiler makes it vectors
+                better += nb.int32(scores[r, begin + v] > limit)
+            if better > 0:
+                for v in range(begin, begin + _CHUNK):
+                    if scores[r, v] > limit and first + v != skip[r]:
+                        _insert(values[r], ids[r], scores[r, v], first + v)
+                        limit = values[r, last]
+        for v in range(whole, columns):
+            if scores[r, v] > limit and first + v != skip[r]:
+                _insert(values[r], ids[r], scores[r, v], first + v)
+                limit = values[r, last]
+
+
+@nb.njit(inline="always")
+@no_type_check
+def _insert(values, ids, score, column):
+    """Put a score where it belongs, after its equals; the last one drops out."""
+    k = len(values) - 1
+    while k > 0 and values[k - 1] < score:
+        values[k], ids[k] = values[k - 1], ids[k - 1]
+        k -= 1
+    values[k], ids[k] = score, column
 
 
 def _find_best(

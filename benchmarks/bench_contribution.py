@@ -156,7 +156,7 @@ def run(quick: bool = False) -> dict[str, Any]:
         "rows": [timing.as_row() for timing in timings.values()],
         "ratios": [
             ratio(timings[PAPERS], timings[OURS], floor=None if quick else 55.0),
-            ratio(timings[OURS], timings[PRODUCTS]),
+            ratio(timings[PRODUCTS], timings[OURS], floor=None if quick else 1 / 1.4),
         ],
         "growth": [
             growth(

@@ -20,6 +20,8 @@ TORCH = "torch encoder layer"
 OURS = "count space"
 #: The ratio that the project asks for.
 FLOOR = 70.0
+#: Seconds that it allows for a step: of a run alone, and of each of ten that go together.
+ALONE, TOGETHER = 3e-3, 2e-3
 #: Seconds of rest before each timed call; see `common.time_side_by_side`.
 PAUSE = 0.1
 
@@ -175,8 +177,17 @@ def run(quick: bool = False) -> dict[str, Any]:
             f" {exps * 1e3:.2f} ms; the fastest step of a run took"
             f" {per_run * 1e3:.2f} ms on average, {per_run / (products + exps):.1f} times the sum."
             " The rest is LayerNorm, gathering, the classes' scores and Adam.",
+            "Goals by the median: a step of a run alone within"
+            f" {_against(alone.median / steps, ALONE)}, of each of {runs} together within"
+            f" {_against(together.median / runs, TOGETHER)}.",
         ],
     }
+
+
+def _against(seconds: float, goal: float) -> str:
+    """A goal in words, and whether it was reached."""
+    end = "reached" if seconds <= goal else "missed"
+    return f"{goal * 1e3:g} ms, {end} ({seconds * 1e3:.2f} ms)"
 
 
 def _one(plan: MajorityPlan, field: str) -> Callable[[int], dict[str, Callable[[], Any]]]:

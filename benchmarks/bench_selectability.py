@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from common import growth, peak_memory, ratio, time_side_by_side
 
-from lnattn.studies.selectability.decide import AffineHull, Selectability, selectability
-from lnattn.studies.selectability.papers_search import bounded_search
+from lnattn.studies.selectability.decide import AffineHull, selectability
+from lnattn.studies.selectability.papers_search import BoundedSearch, bounded_search
 from lnattn.studies.selectability.programs import SMALLEST_RADIUS, separating_direction
 from lnattn.studies.selectability.verify import verify
 
@@ -20,7 +20,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     n, d, part = (128, 4, 8) if quick else (1024, 8, 64)
     sets = [normal_keys(n, d, seed) for seed in range(4 if quick else 16)]
     keys = sets[0]
-    compare(keys, part)
+    searched = compare(keys, part)
 
     ours_name = f"ours, all keys of {len(sets)} sets, with proofs"
     lp_name = f"HiGHS, one program a key, {part} of {n} keys"
@@ -39,7 +39,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     fast = timings[ours_name]
     every = ratio(timings[lp_name], fast, floor=500, work=len(sets) * n / part)
     every["of"] = f"HiGHS, {n} keys"
-    papers = ratio(timings[papers_name], fast, floor=500, work=len(sets))
+    papers = ratio(timings[papers_name], fast, floor=1000, work=len(sets))
     every["to"] = papers["to"] = f"ours, {n} keys"
     sizes = (64, 128) if quick else (1024, 2048, 4096, 8192, 16_384)
     widths = (2, 4) if quick else (4, 8, 16, 32, 64)
@@ -61,6 +61,10 @@ def run(quick: bool = False) -> dict[str, Any]:
             growth("d", f"width, with {n} keys", widths, lambda d: sized(n, d, few)),
         ],
         "notes": [
+            f"Of the {n} keys the reflections decide {n - searched.programs}, so that the papers' "
+            f"procedure solves {searched.programs} programs where one a key would be {n}: hence "
+            "it is the nearer of the two. Ours spends its time on walks to a winning query or to "
+            "a proof that there is none, each step a product with all keys.",
             f"HiGHS was timed on {part} of the {n} keys, and ours on {len(sets)} sets one after "
             "the other, as one takes some milliseconds; the ratios are of the times for one set.",
             f"Growth: half of the keys are mixtures of the others, so that there is something to "
@@ -98,13 +102,14 @@ def chosen(n: int, part: int) -> np.ndarray:
     return np.linspace(0, n - 1, part).astype(int)
 
 
-def compare(keys: np.ndarray, part: int) -> Selectability:
-    """All methods must come to the same verdicts, and every proof must hold."""
+def compare(keys: np.ndarray, part: int) -> BoundedSearch:
+    """All methods must come to the same verdicts, and every proof must hold; the papers' search."""
     found = selectability(keys)
     assert verify(keys, found).ok
     np.testing.assert_array_equal(found.selectable[chosen(len(keys), part)], programs(keys, part))
-    np.testing.assert_array_equal(found.selectable, bounded_search(keys).selectable)
-    return found
+    searched = bounded_search(keys)
+    np.testing.assert_array_equal(found.selectable, searched.selectable)
+    return searched
 
 
 def sized(n: int, d: int, few: int) -> dict[str, Callable[[], Any]]:

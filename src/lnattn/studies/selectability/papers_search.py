@@ -38,14 +38,15 @@ class BoundedSearch:
     selectable: a winning query was found; query: [n d], the query found, or zeros; rank: of the
     keys by the search's own measure, which their code asserts to be min(n, d); genuine: the winning
     query gives the key the highest score in float64 as well, alone or as the first of equals;
-    unsolved: how many linear programs ended without a verdict, which count as unselectable, as in
-    the original.
+    programs: how many linear programs were solved; unsolved: how many of them ended without a
+    verdict, which count as unselectable, as in the original.
     """
 
     selectable: Bool[np.ndarray, "n"]
     query: Float[np.ndarray, "n d"]
     genuine: Bool[np.ndarray, "n"]
     rank: int
+    programs: int
     unsolved: int
 
     @property
@@ -73,8 +74,9 @@ def bounded_search(
     query[~reflected] = 0.0
     selectable = reflected.copy()
     # A simplex has no inside: the original does not search below d + 1 keys.
+    left = np.flatnonzero(~reflected).tolist() if n >= d + 1 else []
     unsolved = 0
-    for i in np.flatnonzero(~reflected).tolist() if n >= d + 1 else ():
+    for i in left:
         status, centre = _centre(points, i, bound, radius)
         unsolved += status not in (_OPTIMAL, _INFEASIBLE)
         if status == _OPTIMAL:
@@ -87,6 +89,7 @@ def bounded_search(
         query=query,
         genuine=selectable & (scores.argmax(axis=0) == np.arange(n)),
         rank=int(np.linalg.matrix_rank(points)),
+        programs=len(left),
         unsolved=unsolved,
     )
 

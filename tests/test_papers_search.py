@@ -62,6 +62,16 @@ def test_queries_stay_in_the_box_and_win():
     assert not found.query[~chosen].any()
 
 
+def test_programs_are_counted(monkeypatch):
+    solved = []
+    monkeypatch.setattr(
+        papers_search, "_centre", lambda points, i, *_: solved.append(i) or (0, points[i])
+    )
+    found = bounded_search(normal(60, 3, 2))
+    assert found.programs == len(solved) > 0
+    assert bounded_search(normal(3, 3, 2)).programs == 0  # a simplex has none
+
+
 def test_the_box_hides_corners_of_small_keys():
     """Keys of size 1e-9: every margin in the box is below the smallest radius."""
     keys = normal(40, 3, 3)

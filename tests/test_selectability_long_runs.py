@@ -175,6 +175,11 @@ def test_what_is_frozen_is_neither_trained_nor_lost(text, tmp_path, small, monke
     np.testing.assert_array_equal(both.losses[0], known.losses[0])
     assert both.record["runs"]["full-s0"]["weights_sha256"] == first["weights_sha256"]
     assert np.isfinite(both.losses[:2]).all()
+    with pytest.raises(ResultError, match="do not go with 71 steps"):
+        next(train_long(*given[0], tmp_path / "two", TOKENIZER, STEPS + 1, known, progress=False))
+    (tmp_path / "three").mkdir()
+    with pytest.raises(ResultError, match="lacks finished runs"):
+        freeze_long(tmp_path / "three", text, TOKENIZER, tmp_path, windows=2, progress=False)
     text.write_text(text.read_text() + "More.")
     with pytest.raises(ResultError, match="of other texts; leave them out"):
         next(train_long(*given[0], tmp_path / "two", *given[1:], known, progress=False))

@@ -29,6 +29,7 @@ EXAMPLES = """examples:
   lnattn selectable train text.jsonl --held-out valid.jsonl --arm no-scaling --out runs/d8-ns
   lnattn selectable long wiki.parquet books.parquet --held-out valid.jsonl --out runs/long
   lnattn selectable freeze-long runs/long --text contexts.jsonl --windows 8 --out DIR
+  lnattn selectable long wiki.parquet … --held-out valid.jsonl --known DIR --out runs/the-rest
   lnattn selectable evaluate runs/d8-* --text contexts.jsonl --out data/results/selectability
   lnattn selectable table-1 runs/d8-no-scaling-s? --text contexts.jsonl --windows 100 --out DIR
   lnattn selectable sentiment sst2_train.tsv sst2_dev.tsv --out data/results/selectability

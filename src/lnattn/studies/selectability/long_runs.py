@@ -67,11 +67,14 @@ def train_long(
     was interrupted. The short runs come first, then the arms seed by seed, so that what is there
     early can be compared. steps: of the long runs. known: what is frozen; its runs are not made
     again, so that some days, or machines, can share them. Raises `ResultError` where an arm has no
-    rate at which the loss is a number, and where `known` is of other texts.
+    rate at which the loss is a number, and where `known` is of other texts or another length.
     """
     corpus = {"train": describe_corpus(sources), "held_out": describe_corpus(held_out)}
     if known and known.record["corpus"] != corpus:
         raise ResultError("the frozen runs are of other texts; leave them out, or train on theirs.")
+    short = max(1, steps // 10)
+    if known and known.record["plan"]["steps"] != (steps if known.are_long else short):
+        raise ResultError(f"the frozen runs do not go with {steps} steps; leave them out.")
     bpe = load_tokenizer(tokenizer)
     texts = [encode_stream(read_documents(one), bpe) for one in (sources, held_out)]
 
@@ -87,7 +90,7 @@ def train_long(
     def short_loss(arm: str, rate: float) -> float:
         if known and np.isfinite(found := known.sweep[known.arm(arm), RATES.index(rate), 1]):
             return float(found)
-        log = trained(sweep_name(arm, rate), arm, max(1, steps // 10), rate)["log"]
+        log = trained(sweep_name(arm, rate), arm, short, rate)["log"]
         return float(log[-1]["held_out_loss"])
 
     best = {arm: best_rate({rate: short_loss(arm, rate) for rate in RATES}, arm) for arm in ARMS}
@@ -214,8 +217,6 @@ def freeze_long(
     folder, texts = Path(folder), text_windows(source, tokenizer, windows)
     known = LongRuns.read(out) if (Path(out) / f"{LongRuns.NAME}.json").is_file() else None
     sweep = _sweep(folder)
-    if known:
-        sweep = np.where(np.isfinite(sweep), sweep, known.sweep)
     names = {(arm, seed): long_name(arm, seed) for arm in ARMS for seed in SEEDS}
     done = {key: name for key, name in names.items() if _finished(folder / name)}
     if not done:

@@ -115,7 +115,7 @@ def frozen(arms_and_seeds: dict[str, int], tmp_path: Path, **changes: object) ->
 def test_runs_of_another_day_are_joined(tmp_path):
     """What either has is there; what both have is taken from the later."""
     first = frozen({"full": 0, "no-scaling": 0}, tmp_path)
-    later = frozen({"no-projection": 1, "no-scaling": 0}, tmp_path)
+    later = frozen({"no-scaling": 0, "no-projection": 1}, tmp_path)
     both = later.joined(first)
     assert set(both.record["runs"]) == {"full-s0", "no-scaling-s0", "no-projection-s1"}
     for arm, seed, of in (

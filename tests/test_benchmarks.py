@@ -227,6 +227,7 @@ def test_a_row_says_what_was_compared_and_every_comparison_has_one() -> None:
     said = {"least": "1,230×", "most": "1,230×", "asked": 2, "reached": 1}
     assert overview([one]) == {**said, "machine": "P, 2 threads, 8 GiB, today"}
     assert [one.kind(row["method"]) for row in rows] == [Kind.THEIRS, Kind.OURS, Kind.BOUND]
+    assert one.kind("the arithmetic alone") is Kind.BOUND
     *_, line = repr(Summary([one])).splitlines()
     assert line == (
         "| **Title**: fast; *slow, a part* | 10 ms | 12.3 s | **1,230×** | 1.3× – 2,000× "

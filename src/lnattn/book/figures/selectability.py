@@ -142,7 +142,7 @@ def _labels(ax: Axes) -> list[str]:
 
 def long_runs(found: LongRuns) -> Figure:
     """Held-out loss, and unselectable keys of layers and of heads, against the tokens seen."""
-    figure, (loss, keys) = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.8))
+    figure, (loss, keys) = plt.subplots(2, 1, figsize=(WIDTH, 7.2), sharex=True)
     places: tuple[tuple[str, str, int | slice], ...] = (
         ("in the layer", "-", KEYS),
         ("in a head", ":", slice(KEYS + 1, None)),
@@ -159,10 +159,9 @@ def long_runs(found: LongRuns) -> Figure:
         keys.plot([], [], line, color=BLACK, label=title)
     for ax in (loss, keys):
         ax.set_xscale("log")
-        ax.set_xlabel("million tokens seen")
         ax.get_xaxis().set_major_formatter("{x:g}")
     loss.set_ylabel("held-out loss (nats per token)")
-    keys.set(ylabel="unselectable keys (%)", ylim=(-3, 103))
+    keys.set(xlabel="million tokens seen", ylabel="unselectable keys (%)", ylim=(-3, 103))
     figure.legend(loc="outside lower center", ncols=3)
     return figure
 

@@ -12,14 +12,6 @@ from lnattn.numerics import vectorised
 
 
 @numba.njit(fastmath=vectorised.FAST)
-def each_exp(values: np.ndarray) -> np.ndarray:
-    out = np.empty_like(values)
-    for i in range(len(values)):
-        out[i] = vectorised.exp(values[i])
-    return out
-
-
-@numba.njit(fastmath=vectorised.FAST)
 def each_exp2(values: np.ndarray) -> np.ndarray:
     out = np.empty_like(values)
     for i in range(len(values)):
@@ -60,18 +52,6 @@ def test_rows_on_cache_lines(dtype: type) -> None:
         assert found.shape == (number, columns)
         assert found.ctypes.data % 64 == 0
         assert not found.any()
-
-
-def test_exp_in_a_vectorised_loop_keeps_single_precision() -> None:
-    """In a loop with the licence to reorder sums, where the compiler could undo the rounding."""
-    x = np.linspace(-87, 69, 300_001, dtype=np.float32)
-    np.testing.assert_allclose(each_exp(x), np.exp(x.astype(float)), rtol=3e-7)
-
-
-def test_exp_is_cut_off_and_stays_finite() -> None:
-    x = np.array([-np.inf, -1e30, -90, 0, 80, 1e30, np.inf], dtype=np.float32)
-    cut = np.exp(np.clip(x.astype(float), -87, 69))
-    np.testing.assert_allclose(each_exp(x), cut, rtol=3e-7)
 
 
 def test_exp2_keeps_single_precision_and_ends_at_the_smallest_number() -> None:

@@ -17,12 +17,10 @@ from numba.extending import intrinsic, overload
 
 #: Licence to reorder sums and to fuse multiplications; infinities keep their meaning.
 FAST = {"reassoc", "contract", "nsz", "nnan", "arcp"}
-#: e^x is cut off here, so that a sum over any document stays finite.
-LARGEST_EXPONENT = np.float32(69.0)
 
 _F = np.float32
-#: 1.5 · 2²³, and its bits: the middle of the numbers between which floats are the whole numbers.
-_WHOLE, _WHOLE_BITS = np.float32(12582912.0), np.int32(0x4B400000)
+#: 1.5 · 2²³: the middle of the numbers between which floats are the whole numbers.
+_WHOLE = np.float32(12582912.0)
 _ALL_BUT_SIGN = np.int32(0x7FFFFFFF)
 #: The bits of √½ in single precision.
 _SQRT_HALF = np.int32(0x3F3504F3)
@@ -57,34 +55,10 @@ def on_cache_lines(rows, columns, like):
     return room[first : first + rows * columns].reshape(rows, columns)
 
 
-@numba.njit(fastmath=FAST, inline="always")
-@no_type_check
-def exp(x):
-    """e^x in single precision (relative error about 1e-7), written so that it vectorises.
-
-    x = k·log 2 + r with |r| ≤ (log 2)/2; e^r by a polynomial, 2^k by setting the exponent bits.
-    """
-    x = min(max(x, _F(-87.0)), LARGEST_EXPONENT)
-    # Beyond 2²³ floats are whole numbers, so this addition rounds; the last bits are k itself. Read
-    # as bits, because the licence to reorder sums would let the compiler undo it otherwise.
-    bits = np.float32(x * _F(1.4426950408889634) + _WHOLE).view(np.int32)
-    k = _F(np.int32(bits - _WHOLE_BITS))
-    # log 2 in two parts, the first exact in few bits, so that x − k·log 2 loses nothing.
-    r = (x - k * _F(0.693359375)) + k * _F(2.12194440e-4)
-    series = _F(1 / 5040)
-    series = series * r + _F(1 / 720)
-    series = series * r + _F(1 / 120)
-    series = series * r + _F(1 / 24)
-    series = series * r + _F(1 / 6)
-    series = series * r + _F(0.5)
-    power = np.int32(np.int32(bits + np.int32(127)) << np.int32(23)).view(np.float32)
-    return (series * r * r + r + _F(1.0)) * power
-
-
 @numba.njit(fastmath={"contract", "nsz", "nnan"})
 @no_type_check
 def exp2(x):
-    """2^x in single precision for x < 128 (relative error about 2e-7), in fewer steps than `exp`.
+    """2^x in single precision for x < 128 (relative error about 2e-7), in a form that vectorises.
 
     Compiled without the licence to reorder, whatever the caller has, so that adding and subtracting
     1.5 · 2²³ rounds; 2^k is added to the exponent bits. The polynomial is the minimax one of 2^r

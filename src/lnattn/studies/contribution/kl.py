@@ -26,9 +26,9 @@ from lnattn.studies.contribution.kl_kernel import divergences
 from lnattn.studies.contribution.kl_on_device import divergences_on
 from lnattn.weights import Embeddings
 
-#: Queries whose scores a thread holds at one time, 4 · 256 · n numbers. Every product packs all
+#: Queries whose scores a thread holds at one time, 4 · 128 · n numbers. Every product packs all
 #: keys anew, so few large ones are faster, until their scores no longer stay near the core.
-_BLOCK = 256
+_BLOCK = 128
 
 
 class SixTermKL:

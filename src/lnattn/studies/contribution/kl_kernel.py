@@ -34,7 +34,7 @@ import numpy as np
 
 from lnattn.numerics import vectorised
 from lnattn.numerics.compiled import forget_outdated
-from lnattn.numerics.vectorised import FAST, as_ordered, exp, exp2, from_ordered, widest
+from lnattn.numerics.vectorised import FAST, as_ordered, exp2, from_ordered, on_cache_lines, widest
 
 _F = np.float32
 _TOO_LARGE = 5e29
@@ -42,9 +42,15 @@ _TOO_LARGE = 5e29
 _LOG2_E, _LIMIT = _F(1.4426950408889634), _F(99.5)
 #: Below this many nats the shift by the mean is used.
 _SMALL_KL = 0.01
-_LOWEST = np.int32(-(2**31))
-#: Up to here e^{−u} − 1 + u is summed as a series.
-_NEAR = _F(0.5)
+_LOWEST, _LARGEST = np.int32(-(2**31)), np.int32(2**31 - 1)
+#: Up to here e^{−u} − 1 + u is summed as a series; and the bits of this number.
+_NEAR, _NEAR_BITS = _F(0.5), np.int32(0x3F000000)
+#: All bits of a float but its sign: the size of a number, and of one in view.
+_SIZE = np.int32(0x7FFFFFFF)
+#: The logarithm of the weight of a key that the query does not see.
+_OUT_OF_VIEW = _F(-1e30)
+#: Rows are read to a multiple of this, since what is left over is read one by one.
+_STEP = 64
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
@@ -53,59 +59,66 @@ def divergences(scores, alone, first, causal, out):
     """Fill out[term, i] for each query i = first + r of a block, for one head.
 
     scores: [part of the key, 2 r + part of the query, key], alone: [part of the key, key], where
-    part 0 is the token and 1 the position; all already divided by the softmax's scale.
+    part 0 is the token and 1 the position; all finite and already divided by the softmax's scale.
     """
     widest()
     keys = scores.shape[2]
     e, p = alone[0], alone[1]
-    x = np.empty(keys, np.float32)
-    weight = np.empty(keys, np.float32)
+    room = on_cache_lines(2, keys + -keys % 16, scores)
+    x, weight = room[0], room[1]
+    # Keys beyond the query's view are read with the others and count for nothing.
+    view = np.zeros(keys, np.int32)
+    view[: first if causal else keys] = _SIZE
     for r in range(scores.shape[1] // 2):
         i = first + r
         seen = i + 1 if causal else keys
+        view[seen - 1] = _SIZE
+        read = min(seen + -seen % _STEP, keys)
         ee, pe = scores[0, 2 * r], scores[0, 2 * r + 1]
         ep, pp = scores[1, 2 * r], scores[1, 2 * r + 1]
         ordered = _LOWEST
-        for j in range(seen):
-            x[j] = ee[j] + ep[j] + pe[j] + pp[j] + e[j] + p[j]
+        for j in range(read):
+            score = ee[j] + ep[j] + pe[j] + pp[j] + e[j] + p[j]
+            x[j] = score if view[j] != 0 else _OUT_OF_VIEW
             ordered = max(ordered, as_ordered(x[j]))
         highest = from_ordered(ordered)
-        favourite = 0
-        while x[favourite] < highest:
-            favourite += 1
+        favourite = _LARGEST
         total = _F(0.0)
-        for j in range(seen):
-            x[j] -= highest
-            weight[j] = exp2(x[j] * _LOG2_E)
+        for j in range(read):
+            favourite = min(favourite, np.int32(j) if x[j] >= highest else _LARGEST)
+            x[j] = (x[j] - highest) * _LOG2_E
+            weight[j] = exp2(x[j])
             total += weight[j]
-        out[0, i] = _divergence(ee, x, weight, total, seen, favourite)
-        out[1, i] = _divergence(ep, x, weight, total, seen, favourite)
-        out[2, i] = _divergence(pe, x, weight, total, seen, favourite)
-        out[3, i] = _divergence(pp, x, weight, total, seen, favourite)
-        out[4, i] = _divergence(e, x, weight, total, seen, favourite)
-        out[5, i] = _divergence(p, x, weight, total, seen, favourite)
+        out[0, i] = _divergence(ee, x, weight, total, view, seen, read, favourite)
+        out[1, i] = _divergence(ep, x, weight, total, view, seen, read, favourite)
+        out[2, i] = _divergence(pe, x, weight, total, view, seen, read, favourite)
+        out[3, i] = _divergence(pp, x, weight, total, view, seen, read, favourite)
+        out[4, i] = _divergence(e, x, weight, total, view, seen, read, favourite)
+        out[5, i] = _divergence(p, x, weight, total, view, seen, read, favourite)
 
 
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 @no_type_check
-def _divergence(t, x, weight, total, seen, favourite):
-    """KL of removing the term t from one query; p = weight/total = e^x/total, max x = 0."""
+def _divergence(t, x, weight, total, view, seen, read, favourite):
+    """KL of removing the term t from one query; p = weight/total = 2^x/total, max x = 0.
+
+    The query sees `seen` keys; `read` of them, some with a weight of nothing, are read.
+    """
     widest()
     shift = t[favourite]
     first = _F(0.0)  # total · E_p[t']
-    lowest = highest = np.int32(0)  # t' is 0 at the favourite key
-    for j in range(seen):
-        u = t[j] - shift
+    farthest = np.int32(0)  # the bits of the largest |t'|; they are in the order of the sizes
+    for j in range(read):
+        u = np.float32(t[j] - shift)
         first += weight[j] * u
-        lowest = min(lowest, as_ordered(u))
-        highest = max(highest, as_ordered(u))
+        farthest = max(farthest, np.int32(u.view(np.int32) & view[j]))
     mean = np.float64(first) / total
     centre = _F(shift + mean)
-    if from_ordered(highest) - from_ordered(lowest) < _NEAR:  # no exponential is needed
+    if farthest < _NEAR_BITS:  # no exponential is needed
         return _near(t, weight, total, centre, seen)
     change = _F(0.0)  # total · E_p[e^{−t'} − 1]
-    for j in range(seen):
-        change += exp2(min((x[j] - (t[j] - shift)) * _LOG2_E, _LIMIT)) - weight[j]
+    for j in range(read):
+        change += exp2(min(x[j] - (t[j] - shift) * _LOG2_E, _LIMIT)) - weight[j]
     if change > _TOO_LARGE:
         return _large(t, x, first, total, shift, seen)
     divergence = mean + math.log1p(np.float64(change) / total)
@@ -117,21 +130,24 @@ def _divergence(t, x, weight, total, seen, favourite):
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 @no_type_check
 def _large(t, x, first, total, shift, seen):
-    """The same when some e^{−t'} is astronomically large: an ordinary log-sum-exp."""
+    """The same when some e^{−t'} is astronomically large: an ordinary log-sum-exp, to base 2."""
     highest = _F(-3e38)
     for j in range(seen):
-        highest = max(highest, x[j] - (t[j] - shift))
+        highest = max(highest, x[j] - (t[j] - shift) * _LOG2_E)
     rest = _F(0.0)
     for j in range(seen):
-        rest += exp(x[j] - (t[j] - shift) - highest)
-    return np.float64(first) / total + np.float64(highest) + math.log(np.float64(rest) / total)
+        rest += exp2(x[j] - (t[j] - shift) * _LOG2_E - highest)
+    log_rest = np.float64(highest) / np.float64(_LOG2_E) + math.log(np.float64(rest) / total)
+    return np.float64(first) / total + log_rest
 
 
 @numba.njit(fastmath=FAST, inline="always")
 @no_type_check
 def _half_square(u):
-    """f(u) = e^{−u} − 1 + u for |u| < 1/2 by its series, so that nothing cancels."""
-    series = _F(1 / 40320)
+    """f(u) = e^{−u} − 1 + u for |u| < 1 by its series, so that nothing cancels."""
+    series = _F(1 / 3628800)
+    series = series * u - _F(1 / 362880)
+    series = series * u + _F(1 / 40320)
     series = series * u - _F(1 / 5040)
     series = series * u + _F(1 / 720)
     series = series * u - _F(1 / 120)
@@ -144,7 +160,10 @@ def _half_square(u):
 @numba.njit(nogil=True, cache=True, fastmath=FAST)
 @no_type_check
 def _near(t, weight, total, centre, seen):
-    """The same when t varies by less than 1/2 over the keys: a sum of non-negative f(u)."""
+    """The same when all t are within 1/2 of the favourite's: a sum of non-negative f(u).
+
+    No t is then more than 1 away from their mean, which lies among them.
+    """
     widest()
     above = _F(0.0)  # total · E_p[f(u)]
     first = _F(0.0)  # total · E_p[u]; not zero only because `centre` is rounded
@@ -165,7 +184,7 @@ def _small(t, x, weight, total, centre, seen):
     for j in range(seen):
         u = t[j] - centre
         near = weight[j] * _half_square(u)
-        far = exp(x[j] - u) - weight[j] + weight[j] * u
+        far = exp2(x[j] - u * _LOG2_E) - weight[j] + weight[j] * u
         above += near if abs(u) < _NEAR else far
         first += weight[j] * u
     return _centred(above, first, total)

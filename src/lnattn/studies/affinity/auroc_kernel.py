@@ -128,7 +128,7 @@ def _count_below(scores, values, room):
     values: [n], ascending. Both counts are sums over places: a score below values[k] and all that
     follow is entered at k, and in the end the entries are summed up.
     """
-    buckets, of_values, shared, place, first, end, tally, below, upto = room
+    buckets, of_values, shared, place, group, starts, tally, below, upto = room
     n, real = len(values), scores.dtype.type
     low, high = values[0], values[n - 1]
     many = max(_FEWEST, min(_PER_POSITIVE * n, _FAST), _PER_POSITIVE_OF_MANY * n)
@@ -136,14 +136,17 @@ def _count_below(scores, values, room):
     per_score = _per_score(low, high, real(inner))
     size, last = inner + 3, real(inner + 2)
 
-    # first[b] … end[b] are the values in bucket b, where there are any.
+    # Values that share a bucket are a group: values[starts[g] : starts[g + 1]], g = group[b].
     tally[:size] = 0
     _find_buckets(values, low, per_score, last, of_values)
+    groups, previous = 0, nb.int64(-1)
     for i in range(n):
-        b = of_values[i]
-        if tally[b] == 0:
-            tally[b], first[b] = _SHARED, i
-        end[b] = i + 1
+        b = nb.int64(of_values[i])
+        if b != previous:
+            tally[b], group[b], starts[groups] = _SHARED, groups, i
+            groups += 1
+            previous = b
+    starts[groups] = n
 
     found = 0
     for begin in range(0, len(scores), _CHUNK):
@@ -158,17 +161,18 @@ def _count_below(scores, values, room):
                 found += 1
     below[: n + 1] = 0
     upto[: n + 1] = 0
-    begin = i = 0
-    while i < n:
+    begin = nb.int64(0)
+    for g in range(groups):
+        i = starts[g]
         b = nb.int64(of_values[i])
         between = nb.int32(0)
         for other in range(begin, b):
             between += tally[other]
         below[i], upto[i] = between, between
-        begin, i = b + 1, nb.int64(end[b])
+        begin = b + 1
     for i in range(found):
-        x, b = shared[i], place[i]
-        k, stop = nb.int64(first[b]), nb.int64(end[b])
+        x, g = shared[i], group[place[i]]
+        k, stop = nb.int64(starts[g]), nb.int64(starts[g + 1])
         past = k
         if stop - k <= _SHORT:
             for j in range(k, stop):
@@ -182,6 +186,28 @@ def _count_below(scores, values, room):
     for k in range(1, n):
         below[k] += below[k - 1]
         upto[k] += upto[k - 1]
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check
+def _area(values, order, counts, below, upto, vocab):
+    """The AUROC of a single set, whose positives below a value are those sorted before it."""
+    n = len(values)
+    if n == vocab:
+        return np.nan
+    total = weight = 0.0
+    begin = 0
+    while begin < n:
+        end = begin + 1
+        while end < n and values[end] == values[begin]:
+            end += 1
+        for i in range(begin, end):
+            w = counts[order[i]]
+            # Twice the negatives below, ties by half; positives were counted with the others.
+            total += w * (below[i] + upto[i] - begin - end)
+            weight += w
+        begin = end
+    return total / (2.0 * weight * (vocab - n))
 
 
 @nb.njit(cache=True, nogil=True)
@@ -204,6 +230,9 @@ def row_aurocs(scores, ends, positives, counts, room, areas):
     values, order = of_sort[0][:n], of_sort[1][:n]
     _count_below(scores, values, of_count)
     below, upto = of_count[7], of_count[8]
+    if n_sets == 1:
+        areas[0] = _area(values, order, counts, below, upto, vocab)
+        return
     total, weight = np.zeros(n_sets), np.zeros(n_sets)
     # Of each set: positives met so far, and those of the present value.
     met, here = np.zeros(n_sets, np.int64), np.zeros(n_sets, np.int64)
@@ -243,8 +272,8 @@ def make_room(scores, most_positives):
         np.empty(most_positives, np.uint16),
         np.empty(vocab + 1, real),
         np.empty(vocab + 1, np.uint16),
-        np.empty(_MOST + 4, np.int32),
-        np.empty(_MOST + 4, np.int32),
+        np.empty(_MOST + 4, np.uint16),
+        np.empty(most_positives + 1, np.int32),
         np.empty(_MOST + 4, np.int32),
         np.empty(most_positives + 1, np.int64),
         np.empty(most_positives + 1, np.int64),

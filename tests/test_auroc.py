@@ -87,6 +87,21 @@ def test_large_rows_equal_scikit_learn(n: int, dtype: type) -> None:
         )
 
 
+@pytest.mark.parametrize("vocab", [2032, 2047, 2048, 2049, 2063, 2064, 4096, 4111])
+def test_rows_that_end_beside_the_end_of_a_chunk(vocab: int) -> None:
+    """Scores are read by chunks of 2,048 and lines of 16; here most weight is on the last ones."""
+    rng = np.random.default_rng(vocab)
+    scores = rng.normal(size=vocab).astype(np.float32)
+    scores[-40:] = np.round(scores[-40:], 0)  # ties across the edge
+    positives = np.append(
+        rng.choice(vocab - 20, size=30, replace=False), np.arange(vocab - 20, vocab, 3)
+    )
+    counts = np.append(np.ones(30, np.int64), np.full(7, 1000))
+    assert kernel(scores, positives, counts) == pytest.approx(
+        oracle(scores, positives, counts), abs=1e-9
+    )
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.data(), st.integers(2, 40), st.integers(0, 5))
 def test_several_sets_at_once_equal_each_alone(data: st.DataObject, vocab: int, n: int) -> None:

@@ -23,6 +23,12 @@ from typing import no_type_check
 import numba as nb
 import numpy as np
 
+from lnattn.numerics import vectorised
+from lnattn.numerics.compiled import forget_outdated
+from lnattn.numerics.vectorised import fetch_ahead
+from lnattn.studies.affinity import buckets as by_size
+from lnattn.studies.affinity.buckets import factor_for, find_buckets, sort
+
 #: Buckets per positive: more of them leave fewer tokens to compare, but wear out the cache. So
 #: there are many as long as their tallies fit into a core's own, and then fewer.
 _PER_POSITIVE, _PER_POSITIVE_OF_MANY = 128, 16
@@ -31,25 +37,9 @@ _FEWEST, _FAST, _MOST = 512, 24_576, 60_000
 _SHARED = -(1 << 30)
 #: Up to so many values are searched from end to end.
 _SHORT = 16
-#: With more values than this in a cell, they are sorted by comparisons.
-_CROWDED = 64
-#: A range narrower than this is not divided by.
-_NARROW = 1e-30
-#: Scores whose buckets are found at a time: the next ones are fetched while these are counted.
-_CHUNK = 2048
-
-
-# Scores are finite: told so, the compiler makes vectors of the two comparisons.
-@nb.njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-@no_type_check
-def _find_buckets(scores, low, per_score, last, buckets):
-    """Bucket of every score: 0 lies below all positives, `last` above; rises with the score."""
-    zero, one = scores.dtype.type(0), scores.dtype.type(1)
-    for v in range(len(scores)):
-        place = (scores[v] - low) * per_score + one
-        place = place if place > zero else zero
-        place = place if place < last else last
-        buckets[v] = np.uint16(nb.int32(place))
+#: Scores whose buckets are found at a time, and of these how many to a line of the cache: line by
+#: line, while these are counted, the next ones are fetched.
+_CHUNK, _LINE = 2048, 16
 
 
 @nb.njit(cache=True, nogil=True)
@@ -67,61 +57,6 @@ def _bisect(values, x, low, high, after_ties):
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _per_score(low, high, parts):
-    """By what to multiply scores so that the range is cut into equal parts.
-
-    Where it is too narrow to divide by, any factor serves: one part takes all of it.
-    """
-    spread = high - low
-    return parts / spread if spread > _NARROW else parts / parts
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
-def _sort(raw, room):
-    """What is in raw, ascending, and the place of each in raw: `values` and `order` of `room`.
-
-    Each value goes to one of n cells by its size, as in counting, and then past the few before it
-    that are greater. Where one cell holds many, as when one value is far off, by comparisons.
-    """
-    values, order, cells, heads = room
-    n, real = len(raw), raw.dtype.type
-    low = high = raw[0]
-    for i in range(n):
-        low, high = min(low, raw[i]), max(high, raw[i])
-    last = real(n)
-    per_value = _per_score(low, high, last)
-    heads[: n + 2] = 0
-    fullest = nb.int32(0)
-    for i in range(n):
-        place = (raw[i] - low) * per_value
-        cell = nb.int32(place if place < last else last)
-        cells[i] = cell
-        count = heads[cell + 1] + nb.int32(1)
-        heads[cell + 1] = count
-        fullest = max(fullest, count)
-    if fullest > _CROWDED:
-        order[:n] = np.argsort(raw)
-        for i in range(n):
-            values[i] = raw[order[i]]
-        return
-    for cell in range(n):
-        heads[cell + 1] += heads[cell]
-    for i in range(n):
-        cell = cells[i]
-        k = heads[cell]
-        heads[cell] = k + 1
-        values[k], order[k] = raw[i], i
-    for i in range(1, n):
-        x, own, k = values[i], order[i], i
-        while k > 0 and values[k - 1] > x:
-            values[k], order[k] = values[k - 1], order[k - 1]
-            k -= 1
-        values[k], order[k] = x, own
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
 def _count_below(scores, values, room):
     """How many scores are below each value and how many up to it: `below` and `upto` of `room`.
 
@@ -133,12 +68,12 @@ def _count_below(scores, values, room):
     low, high = values[0], values[n - 1]
     many = max(_FEWEST, min(_PER_POSITIVE * n, _FAST), _PER_POSITIVE_OF_MANY * n)
     inner = min(many, _MOST)
-    per_score = _per_score(low, high, real(inner))
-    size, last = inner + 3, real(inner + 2)
+    per_score = factor_for(low, high, real(inner))
+    size, last = inner + 4, real(inner + 2)
 
     # Values that share a bucket are a group: values[starts[g] : starts[g + 1]], g = group[b].
     tally[:size] = 0
-    _find_buckets(values, low, per_score, last, of_values)
+    find_buckets(values, low, per_score, last, of_values)
     groups, previous = 0, nb.int64(-1)
     for i in range(n):
         b = nb.int64(of_values[i])
@@ -151,14 +86,17 @@ def _count_below(scores, values, room):
     found = 0
     for begin in range(0, len(scores), _CHUNK):
         chunk = scores[begin : begin + _CHUNK]
-        _find_buckets(chunk, low, per_score, last, buckets)
-        for v in range(len(chunk)):
-            b = buckets[v]
-            count = tally[b] + nb.int32(1)
-            tally[b] = count
-            if count < 0:  # seldom: the bucket holds a value
-                shared[found], place[found] = chunk[v], b
-                found += 1
+        find_buckets(chunk, low, per_score, last, buckets)
+        buckets[len(chunk) : len(chunk) + _LINE] = size - 1  # to whole lines, by one nobody asks
+        for line in range(0, len(chunk), _LINE):
+            fetch_ahead(scores, begin + _CHUNK + line)
+            for v in range(line, line + _LINE):
+                b = buckets[v]
+                count = tally[b] + nb.int32(1)
+                tally[b] = count
+                if count < 0:  # seldom: the bucket holds a value
+                    shared[found], place[found] = chunk[v], b
+                    found += 1
     below[: n + 1] = 0
     upto[: n + 1] = 0
     begin = nb.int64(0)
@@ -226,7 +164,7 @@ def row_aurocs(scores, ends, positives, counts, room, areas):
     raw, of_sort, of_count = room
     for i in range(n):
         raw[i] = scores[positives[i]]
-    _sort(raw[:n], of_sort)
+    sort(raw[:n], of_sort)
     values, order = of_sort[0][:n], of_sort[1][:n]
     _count_below(scores, values, of_count)
     below, upto = of_count[7], of_count[8]
@@ -268,7 +206,7 @@ def make_room(scores, most_positives):
         np.empty(most_positives + 2, np.int32),
     )
     of_count = (
-        np.empty(_CHUNK, np.uint16),
+        np.empty(_CHUNK + _LINE, np.uint16),
         np.empty(most_positives, np.uint16),
         np.empty(vocab + 1, real),
         np.empty(vocab + 1, np.uint16),
@@ -299,3 +237,6 @@ def aurocs_of_rows(scores, queries, ends, tokens, counts):
         these = slice(own[0], own[n_sets])
         row_aurocs(scores[r], own - own[0], tokens[these], counts[these], room, result[r])
     return result.T
+
+
+forget_outdated(__name__, by_size, vectorised)

@@ -37,7 +37,7 @@ def doubled(values: np.ndarray) -> np.ndarray:
 def doubled_with_the_next_line_fetched(values: np.ndarray) -> np.ndarray:
     out = np.empty_like(values)
     for i in range(len(values)):
-        vectorised.fetch_ahead(values, i + 16)  # towards the end: of what is not there
+        fetch_ahead(values, i + 16)  # towards the end: of what is not there
         out[i] = 2 * values[i]
     return out
 

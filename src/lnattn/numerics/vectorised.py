@@ -12,7 +12,6 @@ from typing import no_type_check
 
 import numba
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, overload
 
@@ -42,27 +41,6 @@ def widest(_):
         return context.get_dummy_value()
 
     return types.none(), attribute
-
-
-@intrinsic
-@no_type_check
-def fetch_ahead(_, array, place):
-    """Ask for the cache line of array[place], which will be read soon; nobody waits for it.
-
-    array: contiguous, of one axis. A place beyond its end is no error: nothing is read.
-    """
-
-    def prefetch(context, builder, signature, arguments):
-        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
-        line = builder.bitcast(builder.gep(data, [arguments[1]]), pointer)
-        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-        # To be read (0), into the nearest cache (3), as data (1).
-        builder.call(function, [line, number(0), number(3), number(1)])
-        return context.get_dummy_value()
-
-    return types.none(array, place), prefetch
 
 
 @numba.njit(inline="always")

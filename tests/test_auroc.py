@@ -1,4 +1,4 @@
-"""AUROC by counting against scikit-learn's, on the same scores."""
+"""AUROC without sorting against scikit-learn's, on the same scores."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from lnattn.studies.affinity.auroc import (
     head_aurocs,
 )
 from lnattn.studies.affinity.auroc_kernel import make_room, row_aurocs
+from lnattn.studies.affinity.auroc_lookup import LIGHT
 from lnattn.studies.affinity.vectors import TokenVectors, other_owners
 from lnattn.text.counts import Counts
 
@@ -100,6 +101,21 @@ def test_rows_that_end_beside_the_end_of_a_chunk(vocab: int) -> None:
     assert kernel(scores, positives, counts) == pytest.approx(
         oracle(scores, positives, counts), abs=1e-9
     )
+
+
+@pytest.mark.parametrize("heaviest", [LIGHT - 22, LIGHT - 21, LIGHT - 20, 2**40])
+def test_weights_about_the_most_that_the_table_takes(heaviest: int) -> None:
+    """Sets below the limit look up, others count tallies: the sums are exact on either side."""
+    rng = np.random.default_rng(3)
+    scores = np.round(rng.normal(size=300), 1).astype(np.float32)
+    positives = rng.choice(300, size=21, replace=False)
+    counts = np.append(np.ones(20, np.int64), heaviest)
+    weighted = 0
+    for positive, count in zip(positives, counts.tolist(), strict=True):
+        others = np.delete(scores, positives)
+        below, equal = (others < scores[positive]).sum(), (others == scores[positive]).sum()
+        weighted += count * (2 * int(below) + int(equal))
+    assert kernel(scores, positives, counts) == weighted / (2 * int(counts.sum()) * 279)
 
 
 @settings(max_examples=100, deadline=None)

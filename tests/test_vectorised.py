@@ -34,15 +34,6 @@ def doubled(values: np.ndarray) -> np.ndarray:
 
 
 @numba.njit
-def doubled_with_the_next_line_fetched(values: np.ndarray) -> np.ndarray:
-    out = np.empty_like(values)
-    for i in range(len(values)):
-        fetch_ahead(values, i + 16)  # towards the end: of what is not there
-        out[i] = 2 * values[i]
-    return out
-
-
-@numba.njit
 def rows(number: int, columns: int, like: np.ndarray) -> np.ndarray:
     return vectorised.on_cache_lines(number, columns, like)
 
@@ -82,14 +73,3 @@ def test_integers_have_the_order_of_the_numbers(numbers: list[float]) -> None:
     ordered = [vectorised.as_ordered(number) for number in x]
     assert x[int(np.argmax(ordered))] == x.max()
     assert [np.float32(vectorised.from_ordered(number)) for number in ordered] == list(x)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
-def test_fetching_ahead_changes_nothing(dtype: type) -> None:
-    """Also beyond the end of the array; and what is compiled does ask for the line."""
-    values = np.arange(5000, dtype=dtype)
-    np.testing.assert_array_equal(doubled_with_the_next_line_fetched(values), 2 * values)
-    compiled = doubled_with_the_next_line_fetched.inspect_llvm(
-        doubled_with_the_next_line_fetched.signatures[-1]
-    )
-    assert "llvm.prefetch" in compiled

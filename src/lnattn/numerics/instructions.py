@@ -69,6 +69,7 @@ def lowest_bit(_, bits):
     return types.int64(bits), count
 
 
+@no_type_check
 def _place(context, builder, signature, arguments):
     """Pointer to array[place] for an intrinsic of these two arguments."""
     array = context.make_array(signature.args[0])(context, builder, arguments[0])

@@ -28,16 +28,18 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book publish rehearsal test serve execute freeze-claims embed twice pdf links benchmark screenshots check lock clean
+.PHONY: help book publish rehearsal test test-experiments serve execute claims freeze-claims embed twice pdf links benchmark screenshots check lock clean
 
 help:
 	@echo "make book                 build the book (only what changed) into _build/html"
 	@echo "make test                 run the tests"
+	@echo "make test-experiments     run the tests of experiments/, which made the frozen results"
 	@echo "make serve                show the built book at http://127.0.0.1:$(PORT)"
 	@echo "make execute MODEL=name   run every chapter again, on a model of your choice"
 	@echo "make execute MODEL=name CHAPTER=06   run one chapter; writes a notebook with its outputs"
 	@echo "make publish              build what is published: GPT-2's edition and the embedded one, in _build/site"
 	@echo "make rehearsal            the same without a network, with a stand-in for GPT-2, in _build/rehearsal"
+	@echo "make claims               print the papers' claims beside what the last build found"
 	@echo "make freeze-claims        take the claims of the last build as those to compare with"
 	@echo "make embed RUN=folder     take a finished training run into data, as book-gpt2 or book-llama"
 	@echo "make twice                build two copies from nothing and compare their numbers"
@@ -61,11 +63,15 @@ rehearsal: $(STAMP)
 execute: $(STAMP)
 	@$(PY) -m booksite.build $(if $(CHAPTER),--chapter "$(CHAPTER)",--force)
 
+claims: $(STAMP)
+	@$(PY) -m lnattn_book.claims $(ARGS)
+
 freeze-claims: $(STAMP)
-	@$(PY) -m lnattn.claims.frozen
+	@$(PY) -m lnattn_book.claims --freeze
 
 embed: $(STAMP)
-	@$(PY) -m lnattn.training.embed "$(RUN)"
+	@test -n "$(RUN)" || { echo "give RUN=folder, of a finished training run" >&2; exit 2; }
+	@$(PY) -m experiments.book_model embed "$(RUN)"
 
 twice: $(STAMP)
 	@rm -rf _build/twice
@@ -92,6 +98,11 @@ test: export NUMBA_NUM_THREADS ?= 1
 test: $(STAMP)
 	@$(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile \
 	  --no-loadscope-reorder --durations 15 --durations-min 3 $(ARGS)
+
+test-experiments: export OMP_NUM_THREADS ?= 1
+test-experiments: export NUMBA_NUM_THREADS ?= 1
+test-experiments: $(STAMP)
+	@$(PY) -m pytest --numprocesses auto --maxprocesses 2 --dist loadfile experiments/tests $(ARGS)
 
 check: $(STAMP)
 	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy

@@ -25,9 +25,7 @@ from tokenizers import Tokenizer
 from lnattn.paths import data_folder
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
-from lnattn.text.jobs import batches, encode, plain_tokenizer
-from lnattn.text.pairs import PairCounter
-from lnattn.text.tokenizers import load_tokenizer
+from lnattn.text.tokenizers import encoded, load_tokenizer, plain_tokenizer
 
 VOCAB = 50_257
 #: Tokens of a synthetic document: a web page.
@@ -65,98 +63,40 @@ def by_counter(stream: np.ndarray, lengths: np.ndarray) -> tuple[Counter, Counte
     return unigrams, pairs
 
 
-def spilling(stream: np.ndarray, lengths: np.ndarray, memory: int) -> int:
-    """Count in bounded memory, through files; returns the number of distinct pairs."""
-    with tempfile.TemporaryDirectory() as folder:
-        counter = PairCounter(VOCAB, memory=memory, folder=Path(folder))
-        step = 1000
-        for i in range(0, len(lengths), step):
-            some = lengths[i : i + step]
-            counter.add(stream[i * DOCUMENT : i * DOCUMENT + int(some.sum())], some)
-        return sum(len(keys) for keys, _ in counter.blocks())
-
-
-def count_in_threads(
-    tokens: np.ndarray,
-    lengths: np.ndarray,
-    vocab_size: int,
-    *,
-    threads: int = 1,
-) -> tuple[np.ndarray, Run]:
-    """Unigrams and the run of pairs of documents in memory, counted by several threads.
-
-    Each thread takes a share of the documents; arguments as in `PairCounter.add`.
-    """
-    ends = np.cumsum(lengths, dtype=np.int64)
-    total = int(ends[-1]) if len(ends) else 0
-    cuts = np.searchsorted(ends, [total * i // threads for i in range(1, threads)])
-    firsts = [0, *cuts.tolist(), len(ends)]
-
-    def count(share: tuple[int, int]) -> tuple[np.ndarray, Run]:
-        first, last = share
-        begin = int(ends[first - 1]) if first else 0
-        stop = int(ends[last - 1]) if last else 0
-        counter = PairCounter(vocab_size, memory=1 << 62)
-        counter.add(tokens[begin : max(begin, stop)], lengths[first:last])
-        return counter.unigrams, next(counter.blocks())
-
-    with ThreadPoolExecutor(threads) as pool:
-        parts = list(pool.map(count, pairwise(firsts)))
-    return sum(part[0] for part in parts), merge_all([part[1] for part in parts])
+def by_sorting(stream: np.ndarray, lengths: np.ndarray) -> Counts:
+    """Ours, in one thread."""
+    return Counts.from_documents(np.split(stream, np.cumsum(lengths)[:-1]), VOCAB)
 
 
 def given_tokens(tokens: int, rounds: int) -> tuple[list[Timing], list[dict], dict[str, Any]]:
     """Rows and ratios for one synthetic stream; the counts are compared first."""
     stream, lengths = zipf_stream(tokens)
-    count_in_threads(stream[:DOCUMENT], lengths[:1], VOCAB)  # compiles
     found: dict[str, Any] = {}
 
     def slow() -> None:
         found["slow"] = by_counter(stream, lengths)
 
-    def fast() -> None:
-        found["fast"] = count_in_threads(stream, lengths, VOCAB, threads=CORES)
-
     slow_peak = peak_memory(
         lambda: found.update(time_side_by_side({PAPERS: slow}, repeats=1, warm_up=0))
     )
     slow_time = replace(found.pop(PAPERS), peak_mib=slow_peak)
-    fast()
-    unigrams, (keys, counts) = found["fast"]
-    expected = found.pop("slow")[1]
-    assert len(expected) == len(keys), "the two methods count different pairs"
-    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
-        assert expected[divmod(key, VOCAB)] == count, "the two methods count differently"
-    assert int(unigrams.sum()) == len(stream)
-    del expected, unigrams, keys, counts
-    found.clear()
-    name = f"{OURS}, {CORES} threads"
+    expected, counts = found.pop("slow")[1], by_sorting(stream, lengths)
+    assert expected == as_dict(counts), "the two methods count differently"
+    assert counts.tokens == len(stream)
+    distinct = counts.bigrams.nnz
+    del expected, counts
     times = time_side_by_side(
-        {
-            name: lambda: count_in_threads(stream, lengths, VOCAB, threads=CORES),
-            f"{OURS}, 1 thread": lambda: count_in_threads(stream, lengths, VOCAB),
-        },
-        repeats=rounds,
-        warm_up=0,
+        {OURS: lambda: by_sorting(stream, lengths)}, repeats=rounds, warm_up=0
     )
-    peak = peak_memory(lambda: count_in_threads(stream, lengths, VOCAB, threads=CORES))
-    memory = (64 << 20) if tokens > 10**7 else (1 << 20)
-    flat = []
-    for part in (tokens // 4, tokens // 2, tokens):
-        documents = part // DOCUMENT
-        begin = time.perf_counter()
-        facts: dict[str, int] = {}
+    fast_time = replace(times[OURS], peak_mib=peak_memory(lambda: by_sorting(stream, lengths)))
+    facts = {"tokens": tokens, "distinct_pairs": distinct}
+    return [slow_time, fast_time], [ratio(slow_time, fast_time, floor=10)], facts
 
-        def bounded(part: int = part, documents: int = documents, facts: dict = facts) -> None:
-            facts["distinct"] = spilling(stream[:part], lengths[:documents], memory)
 
-        top = peak_memory(bounded)
-        label = f"{OURS}, spilled to disk, {part / 1e6:g} million tokens"
-        flat.append(Timing(label, (time.perf_counter() - begin,), top))
-    fast_time = replace(times[name], peak_mib=peak)
-    rows = [slow_time, fast_time, times[f"{OURS}, 1 thread"], *flat]
-    facts = {"tokens": tokens, "distinct_pairs": facts["distinct"]}
-    return rows, [ratio(slow_time, fast_time, floor=10)], facts
+def as_dict(counts: Counts) -> dict[tuple[int, int], int]:
+    table = counts.bigrams.tocoo()
+    keys = zip(table.row.tolist(), table.col.tolist(), strict=True)
+    return dict(zip(keys, table.data.tolist(), strict=True))
 
 
 def _resident_kib(pid: int) -> int:
@@ -196,12 +136,13 @@ def corpus_documents(quick: bool) -> tuple[list[str], str]:
 def distinct_growth(documents: list[str], tokenizer: Tokenizer) -> dict[str, list[int]]:
     """Distinct pairs in growing parts of a text, its documents in random order."""
     order = np.random.default_rng(1).permutation(len(documents))
-    counter = PairCounter(tokenizer.get_vocab_size())
-    found: dict[str, list[int]] = {"tokens": [], "distinct": []}
+    vocab = tokenizer.get_vocab_size()
+    counts, found = Counts.from_documents([], vocab), {"tokens": [], "distinct": []}
     for batch in np.array_split(order, 8):
-        counter.add(*encode(tokenizer, [documents[i] for i in batch]))
-        found["tokens"].append(int(counter.unigrams.sum()))
-        found["distinct"].append(sum(len(keys) for keys, _ in counter.blocks()))
+        texts = [documents[i] for i in batch]
+        counts += Counts.from_documents(encoded(tokenizer, texts), vocab)
+        found["tokens"].append(counts.tokens)
+        found["distinct"].append(counts.bigrams.nnz)
     return found
 
 
@@ -222,7 +163,7 @@ def whole_pass(quick: bool, rounds: int) -> tuple[list[Timing], dict[str, Any]]:
                 file.write(json.dumps({"text": document}) + "\n")
         out, words = Path(folder) / "counts.npz", Path(folder) / "tokenizer.json"
         tokenizer.save(str(words))
-        command = [sys.executable, "-m", "lnattn.cli", "count", str(source), "--quiet"]
+        command = [sys.executable, "-m", "lnattn", "count", str(source), "--quiet"]
         command += ["--tokenizer", str(words), "--out", str(out)]
         command += ["--workers", str(1 if quick else CORES)]
 
@@ -231,25 +172,17 @@ def whole_pass(quick: bool, rounds: int) -> tuple[list[Timing], dict[str, Any]]:
 
         def tokenise() -> None:
             os.environ["TOKENIZERS_PARALLELISM"] = "true"
-            for batch in batches(documents):
-                tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            for _ in encoded(tokenizer, documents):
+                pass
 
         def count() -> None:
             subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
         count()
         counts, expected = Counts.load(out), Counter()
-        for batch in batches(documents):
-            for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):
-                expected.update(pairwise(encoding.ids))
-        table = counts.bigrams.tocoo()
-        assert expected == dict(
-            zip(
-                zip(table.row.tolist(), table.col.tolist(), strict=True),
-                table.data.tolist(),
-                strict=True,
-            )
-        ), "the two methods count differently"
+        for ids in encoded(tokenizer, documents):
+            expected.update(pairwise(ids.tolist()))
+        assert expected == as_dict(counts), "the two methods count differently"
         times = time_side_by_side({PASS: count, FLOOR: tokenise}, repeats=rounds, warm_up=0)
         peak = None if quick else peak_of_command(command, environment)
         size = source.stat().st_size
@@ -278,7 +211,7 @@ def run(quick: bool = False) -> dict[str, Any]:
         stream, lengths = zipf_stream(size, seed=1)
         return {
             PAPERS: lambda: by_counter(stream, lengths),
-            OURS: lambda: count_in_threads(stream, lengths, VOCAB),
+            OURS: lambda: by_sorting(stream, lengths),
         }
 
     sizes = (10_000, 20_000) if quick else (250_000, 500_000, 1_000_000, 2_000_000, 4_000_000)

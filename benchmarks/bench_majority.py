@@ -11,10 +11,11 @@ import numpy as np
 import torch
 from common import growth, ratio, time_side_by_side
 
+from experiments.majority.stack import Stack
 from lnattn.errors import ResultError
-from lnattn.studies.majority.model import MajorityTransformer, arm, sequences
-from lnattn.studies.majority.task import majority_data
-from lnattn.studies.majority.training import MajorityPlan, Stack
+from lnattn.majority.model import MajorityTransformer, arm, sequences
+from lnattn.majority.task import majority_data
+from lnattn.majority.train import MajorityPlan
 
 TORCH = "torch encoder layer"
 OURS = "count space"

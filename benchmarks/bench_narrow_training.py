@@ -14,14 +14,15 @@ from common import ratio, time_side_by_side
 from transformers import AttentionInterface
 from transformers.masking_utils import AttentionMaskInterface
 
+from experiments.book_model.chunked_loss import chunked_loss
+from experiments.book_model.forward import training_loss, whole_attention
+from experiments.book_model.gradients import share_count
+from experiments.book_model.plan import TrainingPlan
+from experiments.threads import in_parts
+from experiments.unselectable_lm.small_models import remove_from_layer_norm
+from experiments.vectorised import FAST, exp2
 from lnattn.errors import ResultError
-from lnattn.numerics.threads import in_parts
-from lnattn.numerics.vectorised import FAST, exp2
-from lnattn.studies.selectability.small_models import PAPER_SHAPE, remove_from_layer_norm
-from lnattn.training.chunked_loss import chunked_loss
-from lnattn.training.forward import training_loss, whole_attention
-from lnattn.training.gradients import share_count
-from lnattn.training.plan import TrainingPlan
+from lnattn_book.language_models import PAPER_SHAPE
 
 PLAIN, CHUNKED, OURS = "plain step", "logits in chunks, attention whole", "our kernels"
 FLOOR = "the arithmetic alone"

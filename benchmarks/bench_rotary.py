@@ -16,13 +16,13 @@ from bench_affinity import zipf_bigrams
 from common import peak_memory, ratio, time_side_by_side
 from safetensors.torch import save_file
 
-from lnattn import fold, load_first_layer
-from lnattn.attention.relative import FoldedRelative, mean_vectors
-from lnattn.relative import TokenEmbeddings
-from lnattn.studies.affinity.at_distance import vectors_at_distance
-from lnattn.studies.affinity.auroc import Neighbours, head_auroc
-from lnattn.studies.affinity.scores import look_at_scores
-from lnattn.studies.affinity.vectors import TokenVectors
+from lnattn import fold_relative, load_first_layer
+from lnattn.affinity.auroc import Neighbours, head_auroc
+from lnattn.affinity.scores import for_each_score_block
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.rotary.affinity import vectors_at_distance
+from lnattn.rotary.fold import FoldedRelative, mean_vectors
+from lnattn.rotary.weights import TokenEmbeddings
 
 #: Rows of embeddings that the bare products take at a time.
 _ROWS = 8192
@@ -69,7 +69,9 @@ def write_checkpoint(folder: Path, vocab: int, d_model: int, heads: int, key_hea
 def from_disk(folder: Path, before: Neighbours, queries: np.ndarray) -> np.ndarray:
     """Everything: load the first layer, make the vectors at distance 1, score every head."""
     model = load_first_layer(folder)
-    vectors = vectors_at_distance(fold(model.attention), model.embeddings, 1, query_ids=queries)
+    vectors = vectors_at_distance(
+        fold_relative(model.attention), model.embeddings, 1, query_ids=queries
+    )
     return head_auroc(vectors, before, device="cpu").values[:, queries]
 
 
@@ -85,7 +87,7 @@ def products_only(
     _ = embeddings.rows(vectors.tokens) @ W_Q
     for head in range(vectors.n_heads):
         keys = vectors.keys_of(head)
-        look_at_scores(lambda *_: None, vectors.queries_of(head), keys, "cpu", tiles=True)
+        for_each_score_block(lambda *_: None, vectors.queries_of(head), keys, "cpu")
 
 
 def slow_auroc(
@@ -98,9 +100,9 @@ def slow_auroc(
     rows = embeddings.rows(torch.arange(embeddings.vocab_size))
     keys = folded.keys(rows) - means.k0[:, None]
     still = torch.zeros(keys.shape[1], dtype=torch.long)
-    keys = folded.per_head(folded.turned(keys, still))
+    keys = folded.per_head(folded.rotated(keys, still))
     q = folded.queries(rows[query : query + 1]) - means.q0[:, None]
-    scores = (folded.turned(q, torch.tensor([1])) @ keys.mT)[:, 0]
+    scores = (folded.rotated(q, torch.tensor([1])) @ keys.mT)[:, 0]
     tokens, counts = before.of(query)
     positive, weight = np.zeros(len(rows), dtype=bool), np.ones(len(rows))
     positive[tokens], weight[tokens] = True, counts
@@ -120,7 +122,7 @@ def run(quick: bool = False) -> dict[str, Any]:
         everything = partial(from_disk, folder, before, queries)
         found = everything()
         model = load_first_layer(folder)
-        folded, embeddings = fold(model.attention), model.embeddings
+        folded, embeddings = fold_relative(model.attention), model.embeddings
         apart = np.abs(slow_auroc(folded, embeddings, before, queries[0]) - found[:, 0]).max()
         if apart > 1e-4:
             raise RuntimeError(f"the two methods differ by {apart}: not worth timing")

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from common import growth, peak_memory, ratio, time_side_by_side
 
-from lnattn.studies.selectability.decide import AffineHull, selectability
-from lnattn.studies.selectability.papers_search import BoundedSearch, bounded_search
-from lnattn.studies.selectability.programs import SMALLEST_RADIUS, separating_direction
-from lnattn.studies.selectability.verify import verify
+from lnattn.selectability.decide import AffineHull, selectability
+from lnattn.selectability.papers_search import BoundedSearch, bounded_search
+from lnattn.selectability.programs import SMALLEST_RADIUS, separating_direction
+from lnattn.selectability.verify import verify
 
 
 def run(quick: bool = False) -> dict[str, Any]:

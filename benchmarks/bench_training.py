@@ -10,10 +10,10 @@ import torch
 from common import ratio, time_side_by_side
 from transformers import GPT2LMHeadModel
 
+from experiments.book_model.forward import fastest_precision, training_loss
+from experiments.book_model.loop import optimiser_of, take_step
+from experiments.book_model.plan import TrainingPlan
 from lnattn.errors import ResultError
-from lnattn.training.forward import fastest_precision, training_loss
-from lnattn.training.loop import optimiser_of, take_step
-from lnattn.training.plan import TrainingPlan
 
 PLAIN = "plain step in float32"
 COMPILED = "plain step in float32, compiled"

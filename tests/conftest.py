@@ -12,7 +12,7 @@ from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
 # Must come before the first import of the package, so that every signature is checked.
-install_import_hook(["lnattn", "booksite"], "beartype.beartype")
+install_import_hook(["lnattn", "lnattn_book", "booksite", "experiments"], "beartype.beartype")
 
 import torch  # noqa: E402
 from random_models import random_gpt2  # noqa: E402

@@ -1,4 +1,4 @@
-"""Work for other processes in test_jobs.py: importable there without the tests themselves."""
+"""Work for other processes in test_counting.py: importable there without the tests themselves."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from lnattn.text.jobs import CountJob, count_shard
-from lnattn.text.shards import Shard
+from lnattn.text.corpora import Shard
+from lnattn.text.counting import CountJob, count_shard
 
 
 def count_and_die_once(job: CountJob, shard: Shard) -> dict[str, Any]:
     """`count_shard`, but the first process to reach shard 3 is killed when its part is written."""
     record = count_shard(job, shard)
-    marker = Path(job.folder) / "has-died"
+    marker = Path(job.folder).with_name("has-died")
     if shard.index == 3 and not marker.exists():
         marker.touch()
         job.part(shard).with_suffix(".json").unlink()

@@ -13,7 +13,7 @@ import json
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pytest
 
 #: Kinds of misbehaviour: of the connection, the answer, the content, the time.
-KINDS = ("cut", "status", "wrong", "slow")
+KINDS = ("cut", "status", "wrong", "slow", "whole")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,8 @@ class FakeHub:
 
     files: name → content. faults: path ending → what to do with the next requests for it, in order:
     ("cut", n) closes the connection before byte n of the file; ("status", code, headers) refuses;
-    ("wrong", n) flips a bit of byte n; ("slow", seconds) waits before it answers.
+    ("wrong", n) flips a bit of byte n; ("slow", seconds) waits before it answers; ("whole",) sends
+    the whole file whatever range was asked for.
     """
 
     repo: str
@@ -90,10 +91,10 @@ class FakeHub:
             return entry
         blob = f"blob {len(content)}\0".encode() + content
         git = hashlib.sha1(blob, usedforsecurity=False).hexdigest()
-        entry = {"type": "file", "path": name, "size": len(content), "oid": git}
+        entry = {"rfilename": name, "size": len(content), "blobId": git}
         if name.endswith(".safetensors"):
-            oid = hashlib.sha256(content).hexdigest()
-            entry["lfs"] = {"oid": oid, "size": len(content), "pointerSize": 134}
+            sha = hashlib.sha256(content).hexdigest()
+            entry["lfs"] = {"sha256": sha, "size": len(content), "pointerSize": 134}
         self._entries[name] = content, entry
         return entry
 
@@ -119,12 +120,16 @@ class _Handler(BaseHTTPRequestHandler):
                 journal.write(f"{request}\n")
         fault = next((f for end, f in hub.faults.items() if f and path.endswith(end)), None)
         kind, *values = fault.pop(0) if fault else ("serve",)
+        if kind == "whole":
+            start, stop, text = 0, None, ""
         if kind == "status":
             return self._send(values[0], b"", **values[1])
         if kind == "slow":
             threading.Event().wait(values[0])
+        if path.startswith(f"/api/models/{hub.repo}/tree/"):  # of chat templates
+            return self._send(404, b"", **{"X-Error-Code": "EntryNotFound"})
         if path.startswith(f"/api/models/{hub.repo}"):
-            return self._about(hub, path.removeprefix(f"/api/models/{hub.repo}"))
+            return self._about(hub, path.partition("/revision/")[2])
         repo, _, rest = path.strip("/").partition("/resolve/")
         revision, _, name = rest.partition("/")
         if repo != hub.repo:
@@ -138,9 +143,9 @@ class _Handler(BaseHTTPRequestHandler):
         if kind == "wrong":
             content = bytearray(content)
             content[values[0]] ^= 1
-        headers = {"ETag": f'"{entry["oid"]}"', "Accept-Ranges": "bytes", **commit}
+        headers = {"ETag": f'"{entry["blobId"]}"', "Accept-Ranges": "bytes", **commit}
         if "lfs" in entry:
-            headers |= {"X-Linked-ETag": f'"{entry["lfs"]["oid"]}"'}
+            headers |= {"X-Linked-ETag": f'"{entry["lfs"]["sha256"]}"'}
             headers |= {"X-Linked-Size": str(len(content))}
         stop = min(stop or len(content), len(content))
         if text:
@@ -148,14 +153,13 @@ class _Handler(BaseHTTPRequestHandler):
         cut = max(values[0] - start, 0) if kind == "cut" else None
         return self._send(206 if text else 200, bytes(content[start:stop]), cut, **headers)
 
-    def _about(self, hub: FakeHub, rest: str) -> None:
-        """The repository's commit, or its list of files."""
-        if rest.startswith("/tree/"):
-            about: Any = [hub.entry(name) for name in hub.files]
-        else:
-            names = [{"rfilename": name} for name in hub.files]
-            about = {"id": hub.repo, "sha": hub.commit, "siblings": names}
-        self._send(200, json.dumps(about).encode(), **{"Content-Type": "application/json"})
+    def _about(self, hub: FakeHub, revision: str) -> None:
+        """The repository's commit and its files."""
+        if revision not in ("", "main", hub.commit):
+            return self._send(404, b"", **{"X-Error-Code": "RevisionNotFound"})
+        files = [hub.entry(name) for name in hub.files]
+        about = {"id": hub.repo, "sha": hub.commit, "siblings": files}
+        return self._send(200, json.dumps(about).encode(), **{"Content-Type": "application/json"})
 
     def _send(self, code: int, body: bytes, cut: int | None = None, **headers: str) -> None:
         self.send_response(code)
@@ -163,7 +167,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         if self.command == "GET":
-            self.wfile.write(body[:cut])
+            with suppress(ConnectionError):  # the client has given up
+                self.wfile.write(body[:cut])
         if cut is not None and cut < len(body):
             self.wfile.flush()
             self.connection.shutdown(2)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from random_models import attention_layer, embeddings_of, random_gpt2
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from booksite.explorer.data import Explored, explore
-from booksite.explorer.texts import text_of_bytes
-from lnattn.attention.folding import fold
-from lnattn.studies.affinity.study import detokenization
-from lnattn.studies.affinity.vectors import token_vectors
+from booksite.explorer import layers
+from booksite.explorer.texts import script
+from lnattn.affinity.study import Detokenization, detokenization
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
@@ -39,9 +39,9 @@ HOSTILE = [
     "\u2029",
     "\ud800",
     "\udfff",
-    text_of_bytes(b"\xe2\x82"),
-    text_of_bytes(b"\xff"),
-    text_of_bytes(b"ok\xf0\x9f"),
+    "\udce2\udc82",
+    "\udcff",
+    "ok\udcf0\udc9f",
     "\u202egnp.exe",
     "\ufeff",
     "",
@@ -86,10 +86,30 @@ def tiny(seed: int = 3, vocab: int = len(HOSTILE)) -> tuple[FirstLayer, Counts]:
     return layer, Counts.from_stream(text, vocab)
 
 
-def explored(frequent: int = len(HOSTILE), **changes: object) -> Explored:
-    """The tiny model, explored, with the hostile vocabulary."""
-    layer, counts = tiny()
-    vectors = token_vectors(fold(layer.attention), layer.embeddings)
-    few, source = {"heat_tokens": 4, "pairs": 3, "draws": 20}, {"counts": "a random <text>"}
-    study = detokenization(vectors, layer.embeddings, counts, **few, source=source)
-    return explore(layer, counts, study, frequent=frequent, texts=HOSTILE, **changes)
+def tiny_source(_: object) -> tuple[Counts, dict[str, object]]:
+    """In place of `counts_and_source`, for the tiny model."""
+    source = {"model": "tiny", "weights_sha256": "0123", "counts": "a random <text>"}
+    return tiny()[1], source
+
+
+def tiny_study(vectors, embeddings, counts, source) -> tuple[Detokenization, str]:
+    """In place of `affinity_study`: of a vocabulary that is too small for its usual samples."""
+    few = {"heat_tokens": 4, "pairs": 3, "draws": 20}
+    return detokenization(vectors, embeddings, counts, **few, source=source), "computed"
+
+
+def install(patch: pytest.MonkeyPatch) -> None:
+    """Let the explorer's data be made of the tiny model, its counts and its study."""
+    patch.setattr(layers, "counts_and_source", tiny_source)
+    patch.setattr(layers, "affinity_study", tiny_study)
+
+
+def hostile_scripts(name: str) -> Iterator[tuple[str, str]]:
+    """The tiny model's scripts with the hostile vocabulary for its own; `install` first."""
+    for file, text in layers.scripts_of(tiny()[0], name):
+        if file == "tokenizer.js":
+            vocab = {token: place for place, token in enumerate(HOSTILE)}
+            words = {"model": {"type": "WordLevel", "vocab": vocab}}
+            yield file, script(f"{name}/tokenizer", words)
+        else:
+            yield file, text

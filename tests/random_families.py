@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import tokenizers
 import torch
 import transformers as hf
 from random_models import randomise
@@ -179,3 +180,12 @@ def run(model: nn.Module, kind: str, ids: Tensor, mask: Tensor | None = None) ->
     for hook in hooks:
         hook.remove()
     return [Seen(caught["in", i], attentions[i], caught["out", i]) for i in range(2)]
+
+
+def save_tokenizer(folder: Path, size: int) -> Path:
+    """A tokenizer that knows so many words."""
+    words = tokenizers.Tokenizer(
+        tokenizers.models.WordLevel({f"w{i}": i for i in range(size)}, unk_token="w0")
+    )
+    hf.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0").save_pretrained(folder)
+    return folder

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import GPT2LMHeadModel
 
-from lnattn import AttentionLayer, Embeddings, LayerNorm
+from lnattn import AttentionLayer, Embeddings, LayerNorm, identities, plain
 from lnattn.models.architectures import GPT2
 from lnattn.models.safetensors_files import Account
 from lnattn.models.whole_gpt2 import assemble
-from lnattn.studies import identities
 from lnattn.transformer import Transformer
 
 
@@ -93,3 +93,21 @@ def random_layer(
         b_O=noise(d_model),
         causal=causal,
     )
+
+
+def plain_layer(layer: AttentionLayer) -> plain.Layer:
+    """The same block for `lnattn.plain`, the oracle: NumPy arrays in double precision."""
+    weights = (layer.W_Q, layer.W_K, layer.W_V, layer.W_O, layer.b_Q, layer.b_K, layer.b_V)
+    return plain.Layer(
+        layer.ln.gamma.double().numpy(),
+        layer.ln.beta.double().numpy(),
+        layer.ln.eps,
+        *(weight.double().numpy() for weight in (*weights, layer.b_O)),
+        scale=layer.scale,
+        causal=layer.causal,
+    )
+
+
+def plain_rows(embeddings: Embeddings) -> tuple[np.ndarray, np.ndarray]:
+    """W_E and W_P for `lnattn.plain`."""
+    return embeddings.tokens().double().numpy(), embeddings.W_P.double().numpy()

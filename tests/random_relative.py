@@ -38,182 +38,86 @@ def _rope(kind: str, **more: Any) -> dict[str, Any]:
     return {"rope_parameters": {"rope_type": kind, "rope_theta": 100.0, **more}}
 
 
-_SHORT = {"max_position_embeddings": 10, "original_max_position_embeddings": 10}
+def _long(*factors: list[float], **more: Any) -> dict[str, Any]:
+    """Short and long factors of longrope, for texts that are longer than 10 tokens."""
+    return _rope("longrope", short_factor=factors[0], long_factor=factors[1], **more)
+
+
+_AFTER_10 = {"original_max_position_embeddings": 10}
 #: One setting for each rotary type of transformers.
 ROPES = {
     "default": _rope("default"),
     "linear": _rope("linear", factor=3.0),
     "dynamic": {**_rope("dynamic", factor=2.0), "max_position_embeddings": 10},
     "yarn": _rope("yarn", factor=4.0, original_max_position_embeddings=8),
-    "longrope": {
-        **_rope(
-            "longrope",
-            factor=2.0,
-            short_factor=[1.0, 1.5, 2.0, 1.2],
-            long_factor=[2.0, 3.0, 1.1, 1.7],
-            original_max_position_embeddings=10,
-        )
-    },
+    "longrope": _long([1.0, 1.5, 2.0, 1.2], [2.0, 3.0, 1.1, 1.7], factor=2.0, **_AFTER_10),
     "llama3": _rope(
-        "llama3",
-        factor=8.0,
-        low_freq_factor=1.0,
-        high_freq_factor=4.0,
+        "llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
         original_max_position_embeddings=16,
     ),
-}
-
-
-@dataclass(frozen=True)
-class Kind:
-    """How to build a tiny model: its configuration class and settings."""
-
-    config: type
-    settings: dict[str, Any]
-
-
-KINDS = {
+}  # fmt: skip
+_TWO = {**_SIZES, "num_key_value_heads": 2}
+_PART = {"partial_rotary_factor": 0.67}
+_FEW = {"n_layer": 2, "n_head": 3, "bos_token_id": 0}
+_MPT = {"d_model": 24, "n_layers": 2, "n_heads": 3, "max_seq_len": 64}
+_T5 = {"d_model": 24, "d_kv": 7, "d_ff": 20, "num_layers": 2, "num_heads": 3}
+_Q = {"query_pre_attn_scalar": 5, "sliding_window": 6}
+#: The configuration class of each tiny model, and its settings.
+KINDS: dict[str, tuple[type, dict[str, Any]]] = {
     **{
-        f"llama-{name}": Kind(hf.LlamaConfig, {**_GROUPED, "attention_bias": True, **rope})
+        f"llama-{name}": (hf.LlamaConfig, {**_GROUPED, "attention_bias": True, **rope})
         for name, rope in ROPES.items()
     },
-    "mistral": Kind(hf.MistralConfig, {**_GROUPED, "sliding_window": 5}),
-    "mistral-open": Kind(hf.MistralConfig, {**_GROUPED, "sliding_window": None}),
-    "mixtral": Kind(hf.MixtralConfig, {**_GROUPED, "num_local_experts": 2}),
-    "qwen2": Kind(hf.Qwen2Config, {**_SIZES, "num_key_value_heads": 1}),
-    "qwen2-window": Kind(
-        hf.Qwen2Config,
-        {
-            **_SIZES,
-            "num_key_value_heads": 4,
-            "use_sliding_window": True,
-            "sliding_window": 4,
-            "max_window_layers": 0,
-        },
+    "mistral": (hf.MistralConfig, {**_GROUPED, "sliding_window": 5}),
+    "mistral-open": (hf.MistralConfig, {**_GROUPED, "sliding_window": None}),
+    "mixtral": (hf.MixtralConfig, {**_GROUPED, "num_local_experts": 2}),
+    "qwen2": (hf.Qwen2Config, {**_SIZES, "num_key_value_heads": 1}),
+    "qwen2-window": (hf.Qwen2Config, {
+        **_SIZES, "num_key_value_heads": 4, "use_sliding_window": True, "sliding_window": 4,
+        "max_window_layers": 0,
+    }),
+    "qwen2_moe": (hf.Qwen2MoeConfig, {**_TWO, **_EXPERTS}),
+    "qwen3": (hf.Qwen3Config, {**_GROUPED, "attention_bias": True}),
+    "qwen3_moe": (hf.Qwen3MoeConfig, {**_GROUPED, **_EXPERTS}),
+    "gemma": (hf.GemmaConfig, {**_GROUPED, "attention_bias": True}),
+    "gemma2": (hf.Gemma2Config, {**_GROUPED, **_Q, "attn_logit_softcapping": 3.0}),
+    "gemma3": (hf.Gemma3TextConfig, {**_GROUPED, **_Q}),
+    "phi3": (hf.Phi3Config, {**_TWO, "sliding_window": 7}),
+    "phi3-longrope": (
+        hf.Phi3Config, {**_TWO, **_AFTER_10, **_long([1.0, 1.5, 2.0], [2.0, 3.0, 1.1])}
     ),
-    "qwen2_moe": Kind(
-        hf.Qwen2MoeConfig, {**_SIZES, "num_key_value_heads": 2, **_EXPERTS}
+    "phi": (hf.PhiConfig, {**_SIZES, **_PART}),
+    "phi-norms": (hf.PhiConfig, {**_SIZES, **_PART, "qk_layernorm": True}),
+    "olmo": (hf.OlmoConfig, {**_TWO, "clip_qkv": 1.5}),
+    "olmo2": (hf.Olmo2Config, _TWO),
+    "smollm3": (hf.SmolLM3Config, {**_TWO, "no_rope_layers": [1, 0]}),
+    "smollm3-unturned": (hf.SmolLM3Config, {**_TWO, "no_rope_layers": [0, 1]}),
+    "starcoder2": (hf.Starcoder2Config, {**_TWO, "sliding_window": 6}),
+    "granite": (
+        hf.GraniteConfig, {**_TWO, "embedding_multiplier": 7.0, "attention_multiplier": 0.3}
     ),
-    "qwen3": Kind(hf.Qwen3Config, {**_GROUPED, "attention_bias": True}),
-    "qwen3_moe": Kind(
-        hf.Qwen3MoeConfig, {**_GROUPED, **_EXPERTS}
-    ),
-    "gemma": Kind(hf.GemmaConfig, {**_GROUPED, "attention_bias": True}),
-    "gemma2": Kind(
-        hf.Gemma2Config,
-        {
-            **_GROUPED,
-            "query_pre_attn_scalar": 5,
-            "attn_logit_softcapping": 3.0,
-            "sliding_window": 6,
-        },
-    ),
-    "gemma3": Kind(
-        hf.Gemma3TextConfig, {**_GROUPED, "query_pre_attn_scalar": 5, "sliding_window": 6}
-    ),
-    "phi3": Kind(hf.Phi3Config, {**_SIZES, "num_key_value_heads": 2, "sliding_window": 7}),
-    "phi3-longrope": Kind(
-        hf.Phi3Config,
-        {
-            **_SIZES,
-            "num_key_value_heads": 2,
-            "original_max_position_embeddings": 10,
-            "rope_parameters": {
-                "rope_type": "longrope",
-                "rope_theta": 100.0,
-                "short_factor": [1.0, 1.5, 2.0],
-                "long_factor": [2.0, 3.0, 1.1],
-            },
-        },
-    ),
-    "phi": Kind(hf.PhiConfig, {**_SIZES, "partial_rotary_factor": 0.67}),
-    "phi-norms": Kind(
-        hf.PhiConfig, {**_SIZES, "qk_layernorm": True, "partial_rotary_factor": 0.67}
-    ),
-    "olmo": Kind(hf.OlmoConfig, {**_SIZES, "num_key_value_heads": 2, "clip_qkv": 1.5}),
-    "olmo2": Kind(hf.Olmo2Config, {**_SIZES, "num_key_value_heads": 2}),
-    "smollm3": Kind(
-        hf.SmolLM3Config, {**_SIZES, "num_key_value_heads": 2, "no_rope_layers": [1, 0]}
-    ),
-    "smollm3-unturned": Kind(
-        hf.SmolLM3Config, {**_SIZES, "num_key_value_heads": 2, "no_rope_layers": [0, 1]}
-    ),
-    "starcoder2": Kind(
-        hf.Starcoder2Config, {**_SIZES, "num_key_value_heads": 2, "sliding_window": 6}
-    ),
-    "granite": Kind(
-        hf.GraniteConfig,
-        {
-            **_SIZES,
-            "num_key_value_heads": 2,
-            "embedding_multiplier": 7.0,
-            "attention_multiplier": 0.3,
-        },
-    ),
-    "stablelm": Kind(
-        hf.StableLmConfig,
-        {
-            **_SIZES,
-            "num_key_value_heads": 2,
-            "use_qkv_bias": True,
-            "partial_rotary_factor": 0.67,
-        },
-    ),
-    "stablelm-norms": Kind(
-        hf.StableLmConfig,
-        {
-            **_SIZES,
-            "num_key_value_heads": 2,
-            "qk_layernorm": True,
-            "partial_rotary_factor": 0.67,
-        },
-    ),
-    "gpt_neox": Kind(hf.GPTNeoXConfig, {**_SIZES, "rotary_pct": 0.67}),
-    "gpt_neox-whole": Kind(hf.GPTNeoXConfig, {**_SIZES, "rotary_pct": 1.0}),
-    "gptj": Kind(
-        hf.GPTJConfig,
-        {
-            "vocab_size": VOCAB, "n_embd": 24, "n_layer": 2, "n_head": 3, "rotary_dim": 4,
-            "n_positions": 64, "n_inner": 20, "bos_token_id": 0, "eos_token_id": 0,
-        },
-    ),
-    "falcon": Kind(hf.FalconConfig, {**_SIZES, "multi_query": True, "bias": True}),
-    "falcon-heads": Kind(
+    "stablelm": (hf.StableLmConfig, {**_TWO, **_PART, "use_qkv_bias": True}),
+    "stablelm-norms": (hf.StableLmConfig, {**_TWO, **_PART, "qk_layernorm": True}),
+    "gpt_neox": (hf.GPTNeoXConfig, {**_SIZES, "rotary_pct": 0.67}),
+    "gpt_neox-whole": (hf.GPTNeoXConfig, {**_SIZES, "rotary_pct": 1.0}),
+    "gptj": (hf.GPTJConfig, {
+        **_FEW, "n_embd": 24, "rotary_dim": 4, "n_positions": 64, "n_inner": 20, "eos_token_id": 0,
+    }),
+    "falcon": (hf.FalconConfig, {**_SIZES, "multi_query": True, "bias": True}),
+    "falcon-heads": (
         hf.FalconConfig, {**_SIZES, "multi_query": False, "bias": True, "parallel_attn": False}
     ),
-    "falcon-groups": Kind(
+    "falcon-groups": (
         hf.FalconConfig, {**_SIZES, "new_decoder_architecture": True, "num_kv_heads": 2}
     ),
-    "bloom": Kind(
-        hf.BloomConfig,
-        {"vocab_size": VOCAB, "hidden_size": 24, "n_layer": 2, "n_head": 3, "bos_token_id": 0},
-    ),
-    "mpt": Kind(
-        hf.MptConfig,
-        {"vocab_size": VOCAB, "d_model": 24, "n_layers": 2, "n_heads": 3, "max_seq_len": 64},
-    ),
-    "mpt-clipped": Kind(
-        hf.MptConfig,
-        {
-            "vocab_size": VOCAB, "d_model": 24, "n_layers": 2, "n_heads": 3, "max_seq_len": 64,
-            "attn_config": {"clip_qkv": 1.5},
-        },
-    ),
-    "t5": Kind(
-        hf.T5Config,
-        {
-            "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 20, "num_layers": 2,
-            "num_heads": 3, "relative_attention_num_buckets": 8,
-            "relative_attention_max_distance": 10, "decoder_start_token_id": 0,
-        },
-    ),
-    "mt5": Kind(
-        hf.MT5Config,
-        {
-            "vocab_size": VOCAB, "d_model": 24, "d_kv": 7, "d_ff": 20, "num_layers": 2,
-            "num_heads": 3, "decoder_start_token_id": 0,
-        },
-    ),
+    "bloom": (hf.BloomConfig, {**_FEW, "hidden_size": 24}),
+    "mpt": (hf.MptConfig, _MPT),
+    "mpt-clipped": (hf.MptConfig, {**_MPT, "attn_config": {"clip_qkv": 1.5}}),
+    "t5": (hf.T5Config, {
+        **_T5, "relative_attention_num_buckets": 8, "relative_attention_max_distance": 10,
+        "decoder_start_token_id": 0,
+    }),
+    "mt5": (hf.MT5Config, {**_T5, "decoder_start_token_id": 0}),
 }  # fmt: skip
 
 
@@ -239,7 +143,8 @@ def make(config: Any, dtype: torch.dtype = torch.float64, seed: int = 3) -> nn.M
 
 def config_of(name: str) -> Any:
     """The configuration of one of `KINDS`."""
-    return KINDS[name].config(**KINDS[name].settings)
+    config, settings = KINDS[name]
+    return config(**{"vocab_size": VOCAB, **settings})
 
 
 @dataclass(frozen=True)

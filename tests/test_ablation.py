@@ -13,18 +13,25 @@ from random_relative import config_of, in_double_precision
 from scipy import sparse
 from torch.nn.functional import cross_entropy
 
-from lnattn import distance_terms, fold, load_first_layer, six_terms
-from lnattn.book import whole_models
-from lnattn.book.freezing import freeze
-from lnattn.claims import ablation
-from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, NOT_SEEN, UNDECIDED
+from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
+from lnattn.ablation import study
+from lnattn.ablation.classes import Spelling, second_pieces, second_words_of_names
+from lnattn.ablation.matching import beside_matched, deciles_of, drawn_documents
+from lnattn.ablation.removing import ablation_names, removals, without_parts
+from lnattn.ablation.study import Ablations, ablations, interval
 from lnattn.errors import CheckpointError, CorpusError, ResultError
+from lnattn.freezing import freeze
 from lnattn.models.attending import losses, patched
-from lnattn.studies.ablation import study
-from lnattn.studies.ablation.classes import Spelling, second_pieces, second_words_of_names
-from lnattn.studies.ablation.matching import beside_matched, deciles_of, drawn_documents
-from lnattn.studies.ablation.removing import ablation_names, removals, without_parts
-from lnattn.studies.ablation.study import Ablations, ablations, interval
+from lnattn_book import whole_models
+from lnattn_book.claims import ablation
+from lnattn_book.claims.verdicts import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_COMPUTABLE,
+    NOT_SEEN,
+    UNDECIDED,
+)
 
 IDS = torch.tensor([3, 17, 9, 9, 30, 2, 21, 5, 11, 8, 13, 1])
 
@@ -45,7 +52,8 @@ def tiny(request, tmp_path, monkeypatch):
     model.save_pretrained(tmp_path)
     first = load_first_layer(tmp_path)
     make = six_terms if kind == "gpt2" else distance_terms
-    terms_of = partial(make, fold(first.attention), first.embeddings)
+    folded = (fold if kind == "gpt2" else fold_relative)(first.attention)
+    terms_of = partial(make, folded, first.embeddings)
     return model, terms_of, 1e-10 if bits == 64 else 1e-4
 
 
@@ -276,7 +284,7 @@ def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
     sentence = "He met Michelle Obama by the old castle near Hogmanay on a rainy day. "
     file.write_text("".join(f'{{"text": "{sentence * n}"}}\n' for n in (2, 3)))
     for module in ("whole_models", "samples"):
-        monkeypatch.setattr(f"lnattn.book.{module}.sample_file", lambda: file)
+        monkeypatch.setattr(f"lnattn_book.{module}.sample_file", lambda: file)
     for name in ("book-gpt2", "book-llama"):
         [done] = freeze(name, tmp_path / name, ["ablation"])
         found = Ablations.read(done.path.parent)

@@ -11,20 +11,27 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import FirstLayer, fold
-from lnattn.book.affinity import affinity_computed, affinity_study, counts_and_source
-from lnattn.errors import CorpusError, ResultError
-from lnattn.models.checkpoints import load_first_layer
-from lnattn.storage import write_result
-from lnattn.studies.affinity.auroc import HeadAuroc, Neighbours, head_auroc
-from lnattn.studies.affinity.study import (
+from lnattn.affinity.auroc import HeadAuroc, Neighbours, head_auroc
+from lnattn.affinity.study import (
     HEAD_BASELINES,
     Detokenization,
     detokenization,
-    specific_auroc,
+    query_specific_auroc,
 )
-from lnattn.studies.affinity.table1 import TABLE_1, best_heads, look_up, token_of
-from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
+from lnattn.affinity.table1 import (
+    TABLE_1,
+    best_heads,
+    distinct_pairs,
+    look_up,
+    pair_heads,
+    token_of,
+)
+from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
+from lnattn.errors import CorpusError, ResultError
+from lnattn.models.checkpoints import load_first_layer
+from lnattn.storage import write_result
 from lnattn.text.counts import Counts
+from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +71,7 @@ def test_study_is_made_of_its_parts(
     assert study.record["query_tokens"] == expected.defined.sum()
     wrong = head_auroc(vectors.shuffled(2, keys=False), before).mean()
     np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("wrong query")], wrong)
-    np.testing.assert_allclose(specific_auroc(study), expected.mean() - wrong, atol=1e-6)
+    np.testing.assert_allclose(query_specific_auroc(study), expected.mean() - wrong, atol=1e-6)
     dealt = head_auroc(vectors.shuffled(2), before).mean()
     np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("shuffled")], dealt)
     reverse = head_auroc(vectors, Neighbours.before(counts.bigrams.T.tocsr())).mean()
@@ -230,6 +237,28 @@ def test_queries_to_show_are_those_with_most_pairs_in_their_best_head() -> None:
     table = look_up(vectors, Bytes())
     of_korea = ranks(vectors, [2, 2], [3, 4])  # ' North' and 'North' before ' Korea': two pairs
     best = divmod(int(of_korea.argmin()), 8)[1]
-    assert best_heads(table, Bytes())[0] == (2, best)
-    assert [token for token, _ in best_heads(table, Bytes())] == [2, 0]
-    assert len(best_heads(table, Bytes(), n=1)) == 1
+    assert best_heads(table)[0] == (2, best)
+    assert [token for token, _ in best_heads(table)] == [2, 0]
+    assert len(best_heads(table, n=1)) == 1
+
+
+def test_a_pair_of_token_ids_counts_once_however_it_is_spelled() -> None:
+    """A tokenizer without spaces has one token for '_North' and 'North', '_Michael' and 'Michael'.
+
+    Of Table 1 it has Tok yo, North Korea, Barack Obama and Michael Jackson: four pairs, 11 rows.
+    """
+    generator = torch.Generator().manual_seed(2)
+    vectors = TokenVectors(*torch.randn(2, 6, 10, 3, generator=generator))
+    table = look_up(vectors, WordPiece())
+    pairs = distinct_pairs(table)
+    assert list(zip(pairs["query id"], pairs["key id"], strict=True)) == [
+        (2, 1), (4, 5), (6, 7), (8, 9),
+    ]  # fmt: skip
+    assert table["best rank"].notna().sum() == 12
+    best = [int(head) for head in pairs["best head"]]
+    most = max(best.count(head) for head in best)
+    assert pair_heads(table) == sorted({head for head in best if best.count(head) == most})
+    tied = table.assign(**{"best head": table["query id"] // 4})  # 2, 4, 6, 8 → 0, 1, 1, 2
+    assert pair_heads(tied) == [1]
+    assert pair_heads(table.assign(**{"best head": table["query id"] // 2})) == [1, 2, 3, 4]
+    assert pair_heads(table.assign(**{"best rank": pd.NA})) == []

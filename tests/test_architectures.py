@@ -16,7 +16,14 @@ from random_relative import make as make_rotary
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models
 
-from lnattn import distance_terms, fold, load_attention_layers, load_first_layer, six_terms
+from lnattn import (
+    distance_terms,
+    fold,
+    fold_relative,
+    load_attention_layers,
+    load_first_layer,
+    six_terms,
+)
 from lnattn.errors import CheckpointError, TokenError
 from lnattn.models.architectures import FAMILIES
 from lnattn.models.in_memory import from_transformer_lens
@@ -305,7 +312,7 @@ def rotary_lens(first, grouped: bool, folded: bool) -> SimpleNamespace:
     W_Q, W_K, b_Q, b_K = layer.W_Q, layer.W_K, layer.b_Q, layer.b_K
     ln1 = SimpleNamespace(w=norm.gamma, **({"b": norm.beta} if centred else {}))
     if folded:
-        done = fold(layer)
+        done = fold_relative(layer)
         W_Q, W_K, b_Q, b_K, ln1 = done.W_Q, done.W_K, done.b_Q, done.b_K, SimpleNamespace()
     cos, sin = layer.rotation.tables(torch.arange(n), torch.float64)
     group = len(W_Q) // len(W_K)
@@ -338,13 +345,13 @@ def test_transformer_lens_with_rotary_positions(kind, grouped, folded, tmp_path)
     assert len(theirs.attention.W_K) == key_heads
     assert (theirs.name, theirs.context) == ("tiny", 40)
     ids = torch.tensor([3, 9, 9, 1, 4])
-    found = [distance_terms(fold(m.attention), m.embeddings, ids) for m in (ours, theirs)]
+    found = [distance_terms(fold_relative(m.attention), m.embeddings, ids) for m in (ours, theirs)]
     torch.testing.assert_close(*(terms.attention() for terms in found), atol=1e-10, rtol=0)
     for name in found[0].names:
         torch.testing.assert_close(*(t[name] for t in found), atol=1e-9, rtol=0)
     with pytest.raises(TokenError, match="position 40 is outside"):
         distance_terms(
-            fold(theirs.attention), theirs.embeddings, [1, 2], positions=[0, 40]
+            fold_relative(theirs.attention), theirs.embeddings, [1, 2], positions=[0, 40]
         ).attention()
     lens.blocks.append(lens.blocks[0])
     with pytest.raises(CheckpointError, match="only its layer 0"):
@@ -394,10 +401,10 @@ def test_real_transformer_lens_with_rotary_positions(kind, tmp_path):
         str(tmp_path), hf_model=model, dtype=torch.float64
     )
     ids = torch.tensor([3, 9, 9, 1, 4])
-    expected = distance_terms(fold(ours.attention), ours.embeddings, ids).attention()
+    expected = distance_terms(fold_relative(ours.attention), ours.embeddings, ids).attention()
     for tolerance in (1e-10, 1e-5):  # TransformerLens folds in float32 whatever the model's dtype
         theirs = from_transformer_lens(lens)
-        found = distance_terms(fold(theirs.attention), theirs.embeddings, ids).attention()
+        found = distance_terms(fold_relative(theirs.attention), theirs.embeddings, ids).attention()
         assert (found - expected).abs().max() < tolerance
         lens.enable_compatibility_mode(
             disable_warnings=True, center_writing_weights=False, fold_value_biases=False
@@ -420,5 +427,5 @@ def test_a_bridge_has_its_models_rotation(kind, tmp_path):
             from_transformer_lens(lens)
         return
     theirs, ids = from_transformer_lens(lens), torch.tensor([3, 9, 9, 1, 4])
-    found = [distance_terms(fold(m.attention), m.embeddings, ids) for m in (ours, theirs)]
+    found = [distance_terms(fold_relative(m.attention), m.embeddings, ids) for m in (ours, theirs)]
     torch.testing.assert_close(*(terms.attention() for terms in found), atol=1e-10, rtol=0)

@@ -8,24 +8,25 @@ import torch
 from fake_hub import FakeHub, serving, talk_to
 from huggingface_hub import constants
 from narrow_llama import narrow_llama
+from random_families import save_tokenizer
 from random_relative import config_of
 from random_relative import make as make_rotary
-from test_hub import save_tokenizer
 
 from booksite import build, inputs, publish
 from booksite.explorer import publishing
 from booksite.explorer.texts import value_of
-from lnattn import fold, load_first_layer
-from lnattn.attention.relative import mean_vectors
-from lnattn.book.at_hand import names_one_apart, rotary_at_hand
-from lnattn.book.by_distance import by_distance
-from lnattn.book.figures import rotary as figures
-from lnattn.book.samples import token_counts
+from lnattn import fold_relative, load_first_layer
 from lnattn.models import hub
 from lnattn.models.checkpoints import first_layer_part
 from lnattn.models.choice import ROTARY
 from lnattn.models.hub import PINNED
-from lnattn.studies.affinity.at_distance import curve_over_distance
+from lnattn.rotary.affinity import curve_over_distance
+from lnattn.rotary.fold import mean_vectors
+from lnattn.rotary.position import by_distance
+from lnattn.rotary.study import names_one_apart
+from lnattn_book.figures import rotary as figures
+from lnattn_book.samples import token_counts
+from lnattn_book.twins import available_rotary_models
 
 
 @pytest.fixture(scope="module")
@@ -57,13 +58,13 @@ def test_a_build_fetches_the_first_layers_and_chapters_read_them(hubs, tmp_path,
     assert build.prepared().name == "minilm"
     assert inputs.execution_digest(tmp_path, "minilm") != before  # chapters run again
     for name, fake in hubs.items():
-        assert hub.held(PINNED[name], first_layer_part()) is not None
-        assert hub.held(PINNED[name]) is None  # never the whole file
+        assert hub.cached_path(PINNED[name], first_layer_part()) is not None
+        assert hub.cached_path(PINNED[name]) is None  # never the whole file
         fake.log.clear()
     build.prepared()
     offline(monkeypatch)
     build.prepared()
-    models, absent = rotary_at_hand()
+    models, absent = available_rotary_models()
     assert [model.name for model in models] == list(ROTARY)
     assert absent == []
     assert not any(fake.log for fake in hubs.values())
@@ -85,16 +86,16 @@ def test_what_cannot_be_had_is_missed_in_words(hubs, monkeypatch, capsys):
     build.prepared()
     assert f"chapter 13 does without {smollm2}: " in capsys.readouterr().out
     offline(monkeypatch)
-    models, absent = rotary_at_hand()
+    models, absent = available_rotary_models()
     assert models == []
     assert absent == [f"neither the cache nor a network had {smollm2} and {pythia}"]
     monkeypatch.setenv("LNATTN_ROTARY", "book-gpt2 no-such-model")
-    models, (first, second) = rotary_at_hand()
+    models, (first, second) = available_rotary_models()
     assert models == []
     assert first == "book-gpt2 adds its positions to its input"
     assert "there is no model 'no-such-model'" in second
     monkeypatch.setenv("LNATTN_ROTARY", "")
-    assert rotary_at_hand() == ([], [])
+    assert available_rotary_models() == ([], [])
 
 
 def test_without_a_network_nobody_is_asked(hubs, monkeypatch):
@@ -121,7 +122,7 @@ def test_names_are_ranked_by_their_scores_one_apart(llama):
     model = load_first_layer(llama)
     unigrams = token_counts(model)[0].unigrams
     table = names_one_apart(model, unigrams)
-    folded = fold(model.attention)
+    folded = fold_relative(model.attention)
     means = mean_vectors(folded, model.embeddings, torch.from_numpy(unigrams))
     assert len(table) == 6
     every = range(model.embeddings.vocab_size)
@@ -138,7 +139,7 @@ def test_names_are_ranked_by_their_scores_one_apart(llama):
 
 def test_distance_alone_of_models_at_hand_is_drawn(llama, monkeypatch):
     model = load_first_layer(llama)
-    monkeypatch.setattr("lnattn.book.by_distance.DEALS", 2)
+    monkeypatch.setattr("lnattn.rotary.position.NULLS", 2)
     look = by_distance(model, token_counts(model)[0].unigrams)
     assert look.null_share.shape == (2, 2)
     np.testing.assert_array_equal(look.table()[["ee", "ed", "e", "d"]].to_numpy().T, look.share)
@@ -152,12 +153,15 @@ def test_a_named_rotary_model_comes_first_in_the_explorer(llama, tmp_path, monke
     monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
     monkeypatch.setenv("LNATTN_ROTARY", str(llama))
     monkeypatch.setattr(publishing, "execution_digest", lambda *_: "digest")
-    rotary = [one for one in publishing.wanted_models() if one.rotary]
-    assert [one.choice.name for one in rotary] == [str(llama), "book-llama"]
-    assert rotary[0].computed
-    publishing.publish(tmp_path, tmp_path / "e", rotary[:1])
-    _, value = value_of((tmp_path / "e" / "models.js").read_text())
-    assert [one["name"] for one in value["rotary"]] == [str(llama)]
+    wanted = publishing.wanted_models()
+    assert [one.choice.name for one in wanted][-2:] == [str(llama), "book-llama"]
+    publishing.publish(tmp_path, tmp_path / "e", wanted[-2:-1])
+    _, value = value_of((tmp_path / "e" / "shared.js").read_text())
+    assert [one["name"] for one in value["models"]] == [str(llama)]
     assert value["absent"] == []
     monkeypatch.delenv("LNATTN_ROTARY")
-    assert [one.folder for one in publishing.wanted_models() if one.rotary] == ["book-llama"]
+    assert [one.folder for one in publishing.wanted_models()] == [
+        "book-gpt2",
+        "minilm",
+        "book-llama",
+    ]

@@ -8,19 +8,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_training import TINY, _write_corpus
 
+from experiments.book_model import embed
+from experiments.book_model.book_model import train_book_model
+from experiments.book_model.snapshots import snapshots
+from experiments.tests.test_training import TINY, _write_corpus
 from lnattn import load_first_layer, paths
-from lnattn.book.rotary import RotaryStudy, not_alike, side_by_side, twin_of
-from lnattn.book.samples import token_counts
-from lnattn.cli import main
+from lnattn.cli.main import main
 from lnattn.errors import CheckpointError
-from lnattn.relative import RelativeFirstLayer
+from lnattn.rotary.study import RotaryStudy
+from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.storage import read_json, write_json
 from lnattn.text.counts import Counts
-from lnattn.training import embed
-from lnattn.training.book_model import train_book_model
-from lnattn.training.snapshots import snapshots
+from lnattn_book.samples import token_counts
+from lnattn_book.twins import not_alike, side_by_side, twin_of
 
 LICENCE = "made up by a test, in the public domain"
 
@@ -49,9 +50,9 @@ def data(runs, tmp_path, monkeypatch) -> Path:
     sample = "The old man from New York sat on a mat. " * 20
     (folder / "text").mkdir(parents=True)
     (folder / "text" / "sample.jsonl").write_text(json.dumps({"text": sample}) + "\n")
-    monkeypatch.setattr("lnattn.book.by_distance.DEALS", 2)
+    monkeypatch.setattr("lnattn.rotary.position.NULLS", 2)
     monkeypatch.setenv("LNATTN_DATA", str(folder))
-    monkeypatch.setattr("lnattn.book.rotary.NAMES", (("cat", "sat"), ("old", "grey")))
+    monkeypatch.setattr("lnattn.rotary.study.NAMES", (("cat", "sat"), ("old", "grey")))
     assert paths.data_folder() == folder
     return folder
 

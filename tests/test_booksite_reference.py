@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-import lnattn.studies
+import lnattn
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from small_site import build
 
-from booksite.reference import documented_by, modules_below
+from booksite.reference import SourceLinks
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "book").glob("api*.md"))
@@ -29,7 +29,7 @@ def public_names() -> list[str]:
     """Every module of the package, and its public classes, functions and their methods."""
     names = []
     for info in pkgutil.walk_packages(lnattn.__path__, "lnattn."):
-        if info.ispkg:
+        if info.ispkg or info.name.endswith("__main__"):
             continue
         names.append(info.name)
         for name, thing in vars(importlib.import_module(info.name)).items():
@@ -47,51 +47,14 @@ def public_names() -> list[str]:
     return names
 
 
-def test_every_module_is_on_a_page_once() -> None:
-    everything = set(modules_below("lnattn"))
-    listed = [
-        module
-        for page in PAGES
-        for modules in documented_by(page.read_text(encoding="utf-8")).values()
-        for module in modules
-    ]
-    assert len(listed) == len(set(listed)), "modules on two pages"
-    missing = sorted(everything - set(listed))
-    assert not missing, f"name their packages in an {{api}} block of a page of book/: {missing}"
-
-
-def test_every_page_is_in_the_book() -> None:
-    contents = (ROOT / "_toc.yml").read_text(encoding="utf-8")
-    absent = [page.stem for page in PAGES if f"file: book/{page.stem}\n" not in contents]
-    assert not absent, "pages that _toc.yml forgets"
-
-
-#: Pages of one study each: chapter -> page.
-STUDIES = {
-    "06": "affinity", "07": "position", "08": "contribution", "10": "majority",
-    "11": "selectability", "04": "circuits",
-}  # fmt: skip
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES = _CODE.findall((ROOT / "book" / "api.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("chapter", STUDIES)
-def test_the_page_of_a_study_has_an_example_that_runs(chapter, capsys) -> None:
-    page = (ROOT / "book" / f"api-{STUDIES[chapter]}.md").read_text(encoding="utf-8")
-    assert f"</notebooks/{chapter}-" in page
-    (example,) = _CODE.findall(page)
-    exec(compile(example, f"api-{STUDIES[chapter]}.md", "exec"), {})  # trusted: our own file
+@pytest.mark.parametrize("example", EXAMPLES, ids=["affinity", "position", "contribution", "keys"])
+def test_the_examples_of_the_reference_run(example, capsys) -> None:
+    exec(compile(example, "api.md", "exec"), {})  # trusted: our own file
     assert capsys.readouterr().out.strip()
-
-
-def test_every_study_has_a_page_of_its_own() -> None:
-    named = [
-        name
-        for page in PAGES
-        for name in documented_by(page.read_text(encoding="utf-8"))
-        if name.startswith("lnattn.studies")
-    ]
-    below = {info.name for info in pkgutil.iter_modules(lnattn.studies.__path__, "lnattn.studies.")}
-    assert set(named) == below
 
 
 def build_pages(folder: Path, pages: list[Path], *more: str) -> tuple:
@@ -146,20 +109,18 @@ def test_everything_public_has_an_anchor(built) -> None:
     assert not lost
 
 
-def test_functions_lead_to_their_source(built, tmp_path) -> None:
-    study = (built[0] / "api-affinity.html").read_text(encoding="utf-8")
-    assert "are the factors of T^ee" in study, "what the package says of itself"
-    out, _, _ = build_pages(tmp_path, [ROOT / "book" / "api-attention.md"], ".viewcode")
-    page = (out / "api-attention.html").read_text(encoding="utf-8")
-    assert 'href="_modules/lnattn/attention/folding.html#fold"' in page
-    source = (out / "_modules" / "lnattn" / "attention" / "folding.html").read_text("utf-8")
-    assert 'id="fold"' in source
-    index = (out / "_modules" / "index.html").read_text("utf-8")
-    listed = re.findall(r'<li><a href="([^"]+)"', index)
-    assert len(listed) > 10
-    assert not [name for name in listed if not (out / "_modules" / name).is_file()]
+def test_functions_lead_to_their_source() -> None:
+    links = SourceLinks("https://example.org/a")
+    address = links("py", {"module": "lnattn.attention.folding", "fullname": "fold"})
+    lines = (ROOT / "src/lnattn/attention/folding.py").read_text("utf-8").splitlines()
+    page, _, line = address.partition("#L")
+    assert page == "https://example.org/a/blob/main/src/lnattn/attention/folding.py"
+    assert any("def fold(" in one for one in lines[int(line) - 1 : int(line) + 3])
+    method = {"module": "lnattn.errors", "fullname": "LnattnError.no_such"}
+    assert links("py", method) is None
+    assert SourceLinks("")("py", {"module": "lnattn.errors", "fullname": "LnattnError"}) is None
 
 
 def test_what_can_be_imported_from_lnattn_is_explained() -> None:
     page = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
-    assert not [name for name in lnattn.__all__ if f"`{name} <lnattn." not in page]
+    assert not [name for name in lnattn.__all__ if f"`{name} <lnattn" not in page]

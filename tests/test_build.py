@@ -18,6 +18,7 @@ from booksite import build, execute, inputs, settings
 from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
+from lnattn.storage import write_json
 
 ROOT = paths.repository()
 
@@ -27,7 +28,7 @@ def tree(tmp_path):
     """A small repository with all kinds of inputs."""
     for name, text in {
         "src/lnattn/attention/terms.py": "terms = 6",
-        "src/lnattn/claims/ledger.py": "ledger = 1",
+        "src/lnattn_book/claims/ledger.py": "ledger = 1",
         "src/booksite/build.py": "site = 1",
         "data/book-gpt2/model.safetensors": "weights",
         "constraints.txt": "torch==1",
@@ -51,7 +52,7 @@ def digests(tree, model="m", environment=None, repository=""):
     "name",
     [
         "src/lnattn/attention/terms.py",
-        "src/lnattn/claims/ledger.py",
+        "src/lnattn_book/claims/ledger.py",
         "src/lnattn/new.py",
         "data/book-gpt2/model.safetensors",
         "constraints.txt",
@@ -73,8 +74,6 @@ def test_chapters_run_again_when_code_data_or_lock_change(tree, name):
         "_config.yml",
         "src/booksite/build.py",
         "src/booksite/head.py",
-        "src/lnattn/cli.py",
-        "src/lnattn/commands/count.py",
         "data/results/claims/book-gpt2.json",
         "tests/test_a.py",
     ],
@@ -257,7 +256,7 @@ def book(tmp_path, monkeypatch):
             shutil.copytree(ROOT / name, target)
         else:
             shutil.copyfile(ROOT / name, target)
-    (tmp_path / "src" / "lnattn" / "commands").mkdir(parents=True)
+    (tmp_path / "src" / "lnattn").mkdir(parents=True)
     (tmp_path / "notebooks").mkdir()
     return tmp_path
 
@@ -276,11 +275,9 @@ def write_chapters(book: Path, **texts: str) -> None:
 def test_what_runs_again_is_what_changed(book, capfd):
     """One book through its life; numbers that are new in every run show what was run."""
     source = book / "src" / "lnattn"
-    answer, command = source / "answer.txt", source / "commands" / "count.txt"
+    answer = source / "answer.txt"
     answer.write_text("the answer is 6 times 7")
-    command.write_text("counts words")
-    show = f"print(open({str(command)!r}).read())  # as lnattn.cli would"
-    write_chapters(book, cli=show, heads=DRAW, long=LONG)
+    write_chapters(book, heads=DRAW, long=LONG)
 
     def page(name: str) -> str:
         return (book / "_build" / "html" / "notebooks" / f"{name}.html").read_text()
@@ -292,7 +289,6 @@ def test_what_runs_again_is_what_changed(book, capfd):
     capfd.readouterr()
     assert build.build(book) == 0
     assert drawn in page("heads")
-    assert "counts words" in page("cli")
     assert "the answer is 6 times 7" in page("long")
     assert (book / "_build" / "html" / "_static" / "mathjax" / "tex-chtml.js").is_file()
     # A long job is shown on the terminal, and not in the page.
@@ -302,14 +298,10 @@ def test_what_runs_again_is_what_changed(book, capfd):
     assert "looked" in page("long")
     assert "looking at heads" not in page("long")
     assert "stderr" not in page("long")
+    assert "memory: the largest processes were" in said
     # Without a change nothing is done.
     assert build.build(book) == 0
     assert "nothing has changed" in capfd.readouterr().out
-    # A page that shows commands follows them; the chapter beside it has the run that it had.
-    command.write_text("counts pairs")
-    assert build.build(book) == 0
-    assert "counts pairs" in page("cli")
-    assert drawn in page("heads")
     # A change in the source runs every chapter again.
     answer.write_text("the answer is 42")
     assert build.build(book) == 0
@@ -319,15 +311,16 @@ def test_what_runs_again_is_what_changed(book, capfd):
 
 def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
     write_chapters(book, heads=DRAW)
-    (book / "studies" / "affinity-1").mkdir(parents=True)
+    write_json(book / "studies" / "gpt2" / "detokenization.json", {"key": "0"})
+    write_json(book / "studies" / "gpt2" / "own.json", {"of": "the reader"})
     monkeypatch.setenv("LNATTN_STUDIES", str(book / "studies"))
     monkeypatch.setattr(build, "run", lambda *_: 0)
     assert build.build(book) == 0
-    assert (book / "studies" / "affinity-1").exists()
+    assert len(list((book / "studies" / "gpt2").iterdir())) == 2
     (run,) = (book / "_build" / ".jupyter_cache").iterdir()
     (run / "cells").mkdir()
     assert build.build(book, force=True) == 0
-    assert not (book / "studies").exists()
+    assert [path.name for path in (book / "studies" / "gpt2").iterdir()] == ["own.json"]
     assert not (run / "cells").exists()
 
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
-from random_families import make, save
+from random_families import VOCAB, make, save, save_tokenizer
 from safetensors.torch import load_file, save_file
 
-from lnattn import load_attention_layers, load_first_layer
-from lnattn.errors import CheckpointError
+from lnattn import fold, load_attention_layers, load_first_layer, six_terms
+from lnattn.errors import CheckpointError, ShapeError
 from lnattn.models import folders
 from lnattn.storage import sha256_of_file
+from lnattn.weights import dtypes_of
 
 WEIGHTS = "model.safetensors"
 
@@ -146,6 +148,69 @@ def test_quantised_tensor(folder):
 def test_sizes_that_are_no_sizes(folder, value):
     configure(folder, n_head=value)
     assert "n_head in config.json must be a whole number" in complaint(folder)
+
+
+@pytest.mark.parametrize("value", ["x", None, True, -1, [1e-5], float("nan")])
+def test_an_epsilon_that_is_no_number(folder, value):
+    configure(folder, layer_norm_epsilon=value)
+    assert "layer_norm_epsilon in config.json must be a number" in complaint(folder)
+
+
+def test_a_setting_that_transformers_refuses_is_not_blamed_on_the_tokenizer(folder):
+    save_tokenizer(folder, VOCAB)
+    configure(folder, layer_norm_epsilon=0)
+    text = complaint(folder)
+    assert "config.json" in text
+    assert "layer_norm_epsilon" in text
+    assert "the tokenizer in" not in text
+
+
+@pytest.mark.parametrize("value", [["gpt2"], {}, 3, None, ""])
+def test_a_model_type_that_is_no_name(folder, value):
+    configure(folder, model_type=value)
+    assert "names no model_type" in complaint(folder)
+
+
+@pytest.mark.parametrize("layer", [1.0, "0", True, None])
+def test_a_layer_that_is_no_number(good, layer, shapes_unchecked):
+    assert "layer must be a whole number" in complaint(good, layer)
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name(name):
+    assert "an empty name is no model; give a folder, 'book-gpt2'" in complaint(name)
+
+
+@pytest.mark.parametrize("name", ["wte.weight", "h.0.attn.c_attn.weight", "h.0.ln_1.bias"])
+def test_one_wide_tensor_among_narrow_ones_widens_all(folder, name):
+    tensors = load_file(folder / WEIGHTS)
+    wide = {
+        full: tensor.to(torch.float64 if full.endswith(name) else torch.float16)
+        for full, tensor in tensors.items()
+    }
+    save_file(wide, folder / WEIGHTS)
+    model = load_first_layer(folder)
+    assert dtypes_of(model.embeddings) == dtypes_of(model.attention) == {torch.float64}
+    assert six_terms(fold(model.attention), model.embeddings, [1, 2]).scores().isfinite().all()
+
+
+def test_embeddings_in_another_dtype_than_the_block(good):
+    model = load_first_layer(good)
+    with pytest.raises(
+        ShapeError, match=r"torch\.float64 .*torch\.float32; bring all to one dtype"
+    ):
+        six_terms(fold(model.attention), model.embeddings.to(torch.float64), [1, 2])
+
+
+def test_weights_that_overflow_name_the_head(good):
+    model = load_first_layer(good)
+    W_Q = model.attention.W_Q.clone()
+    W_Q[1] *= 1e38
+    absurd = replace(model.attention, W_Q=W_Q, W_K=model.attention.W_K * 1e6)
+    with pytest.raises(
+        ShapeError, match=r"scores of head 1 are no finite numbers in torch\.float32"
+    ):
+        six_terms(fold(absurd), model.embeddings, [1, 2]).attention()
 
 
 def test_absent_size_and_uneven_heads(folder):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_layer
 
-from lnattn import fold
+from lnattn import fold, plain
 from lnattn.attention.circuits import (
     KINDS,
     composition_scores,
@@ -38,20 +38,14 @@ from lnattn.errors import ShapeError
 
 
 def dense_composition(earlier, later, kind):
-    """The oracle: d × d matrices, multiplied as the definition says, one pair at a time."""
-    heads = range(len(earlier.W_Q)), range(len(later.W_Q))
-    scores = torch.zeros(len(heads[0]), len(heads[1]), dtype=earlier.W_Q.dtype)
-    for a in heads[0]:
-        write = earlier.W_V[a] @ earlier.W_O[a]
-        for b in heads[1]:
-            scores_matrix = later.W_Q[b] @ later.W_K[b].T
-            product, read = {
-                # x_i -> x_i W_OV in the score x_i W_QK x_jᵀ; x_j -> x_j W_OV; values of values.
-                "Q": (write @ scores_matrix, scores_matrix),
-                "K": (scores_matrix @ write.T, scores_matrix),
-                "V": (write @ later.W_V[b] @ later.W_O[b], later.W_V[b] @ later.W_O[b]),
-            }[kind]
-            scores[a, b] = product.norm() / (write.norm() * read.norm())
+    """The score of every pair of heads from d × d matrices, as the definition says."""
+    scores = torch.zeros(len(earlier.W_Q), len(later.W_Q), dtype=earlier.W_Q.dtype)
+    for a, write in enumerate((earlier.W_V @ earlier.W_O).numpy()):
+        for b in range(len(later.W_Q)):
+            compare = (later.W_Q[b] @ later.W_K[b].T).numpy()
+            # x_i -> x_i W_OV in the score x_i W_QK x_jᵀ; x_j -> x_j W_OV; values of values.
+            read = {"Q": compare, "K": compare.T, "V": (later.W_V[b] @ later.W_O[b]).numpy()}[kind]
+            scores[a, b] = plain.composition(write, read)
     return scores
 
 

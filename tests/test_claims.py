@@ -1,36 +1,80 @@
-"""The list of claims and the page that shows them: tests, records, counts, frozen numbers."""
+"""Claims: their list, rules in general, records, counts, and frozen values."""
 
 from __future__ import annotations
 
+import ast
+import importlib
+import inspect
 import json
+import pkgutil
+import re
+from collections import defaultdict
 from dataclasses import replace
+from itertools import product
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+import yaml
 
 from booksite.executed import registered
-from booksite.sources import source_of
 from lnattn import paths
 from lnattn.attention.forward import attention_pattern
 from lnattn.attention.layernorm import standardise
-from lnattn.claims import frozen as frozen_claims
-from lnattn.claims.ledger import Entry, report
-from lnattn.claims.listed import SOURCES, Claim, claims
-from lnattn.claims.tally import NOT_ASKED, by_model, tally, two_verdicts
-from lnattn.claims.verdicts import (
+from lnattn.errors import ResultError
+from lnattn_book.claims import __main__ as command
+from lnattn_book.claims import (
+    ablation,
+    brody,
+    brody_keys,
+    distance,
+    frozen,
+    kamoda,
+    kamoda_position,
+    kamoda_variance,
+    ledger,
+    listed,
+    mathematics,
+    normalisation,
+    residual,
+    subwords,
+    unread,
+    unselectable,
+    verdicts,
+)
+from lnattn_book.claims.listed import SOURCES, Claim, claim, claims
+from lnattn_book.claims.tally import NOT_ASKED, by_model, tally, two_verdicts
+from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
     HOLDS_IN_PART,
     NOT_COMPUTABLE,
     NOT_SEEN,
+    RULES,
     UNDECIDED,
-    Verdict,
+    Record,
+    Rule,
+    filled,
+    heads_where,
+    listed_words,
+    of_heads,
+    rule,
+    rule_of,
+    with_minus,
 )
-from lnattn.errors import ResultError
 
 ROOT = paths.repository()
+#: Importing them enters their rules.
+MODULES = (ablation, brody, brody_keys, distance, kamoda, kamoda_variance, mathematics)
+MODULES += (normalisation, residual, subwords, unread, unselectable)
+#: Tests that try rules on made-up results.
+TRIALS = (
+    *(f"test_claims_{name}" for name in ("kamoda", "brody", "subwords", "distance")),
+    *(f"test_claims_{name}" for name in ("residual", "mathematics", "normalisation", "unread")),
+    *("test_ablation", "test_selectability_layers"),
+)
+
 
 # --- three claims of the notes that no other test states as plainly --------------------------
 
@@ -73,57 +117,307 @@ def test_layer_norm_mixes_the_features():
 # --- the list -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("claim", claims().values(), ids=claims())
-def test_a_claim_names_a_test_that_exists(claim: Claim):
-    found = source_of(claim.test, ROOT)
-    assert found.text.count(f"def {claim.test.split('::')[1]}(") == 1
-    assert "assert" in found.text or "raises" in found.text
+@pytest.mark.parametrize("one", claims().values(), ids=claims())
+def test_a_claim_names_a_rule_a_test_a_function_and_a_source_that_exist(one: Claim):
+    assert one.id in RULES
+    file, _, function = one.test.partition("::")
+    assert (ROOT / file).read_text(encoding="utf-8").count(f"def {function}(") == 1
+    pkgutil.resolve_name(one.function)
+    assert f"{{{one.paper}," in (ROOT / "book" / "references.bib").read_text(encoding="utf-8")
+    assert one.id[0] in SOURCES
 
 
-def test_every_source_has_a_name():
-    assert {claim.id[0] for claim in claims().values()} == set(SOURCES)
+GOOD = {
+    "id": "K1",
+    "paper": "p",
+    "section": "s",
+    "statement": "t",
+    "reported": "r",
+    "rule": {},
+    "tolerance": None,
+    "function": "f.g",
+    "model": "m",
+    "chapter": "c",
+    "test": "tests/test_a.py::test_b",
+}
 
 
-def test_a_test_that_is_missing_is_one_sentence(tmp_path):
-    (tmp_path / "tests").mkdir()
-    (tmp_path / "tests" / "test_a.py").write_text(
-        "import x\n\n@x.y\n@x.z\ndef test_b():\n    pass\n"
-    )
-    found = source_of("tests/test_a.py::test_b", tmp_path)
-    assert (found.line, found.text) == (5, "@x.y\n@x.z\ndef test_b():\n    pass")
-    with pytest.raises(ResultError, match="no such function"):
-        source_of("tests/test_a.py::test_c", tmp_path)
-    with pytest.raises(ResultError, match="is missing"):
-        source_of("tests/test_d.py::test_c", tmp_path)
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ({"a": 1}, "must hold a list"),
+        ([GOOD, GOOD], "twice"),
+        ([GOOD | {"id": "Q1"}], "not an id"),
+        ([GOOD | {"extra": 1}], "unknown \\['extra'\\]"),
+        ([{"id": "K1"}], "missing"),
+        (["K1"], "missing"),
+        ([GOOD | {"statement": ""}], "must be text"),
+        ([GOOD | {"tolerance": -1}], "tolerance"),
+        ([GOOD | {"tolerance": True}], "tolerance"),
+        ([GOOD | {"test": "test_x"}], "test must be tests/FILE"),
+        ([GOOD | {"test": None}], "test must be tests/FILE"),
+    ],
+)
+def test_a_malformed_list_of_claims_is_refused(tmp_path, listed, message):
+    path = tmp_path / "claims.yml"
+    path.write_text(yaml.safe_dump(listed))
+    with pytest.raises(ResultError, match=message):
+        claims(path)
 
 
-# --- records of executed notebooks ----------------------------------------------------------------
+def test_a_missing_list_of_claims_is_one_sentence(tmp_path):
+    with pytest.raises(ResultError, match="does not exist"):
+        claims(tmp_path / "claims.yml")
 
 
-def entry(claim_id: str, model: str = "m", verdict: str = HOLDS, **more) -> Entry:
-    known = {"reproduced": "1", "function": "json.loads", "note": "", "cell": "", "values": {}}
-    return Entry(id=claim_id, model=model, verdict=verdict, **(known | more))
+@pytest.mark.parametrize("parameters", [{"a": "text"}, {"a": [1, "b"]}, {"a": True}, [1]])
+def test_parameters_are_numbers(parameters):
+    item = {**vars(claim("K6")), "rule": parameters}
+    with pytest.raises(ResultError, match="rule must map names to numbers"):
+        listed._claim(Path("f.yml"), 1, item)
 
 
-def glued(*entries: Entry) -> dict:
+# --- rules --------------------------------------------------------------------------------------
+
+
+def with_parameters(monkeypatch, claim_id: str, **parameters) -> None:
+    known = dict(claims())
+    known[claim_id] = replace(known[claim_id], rule=parameters)
+    monkeypatch.setattr(verdicts, "claim", known.__getitem__)
+
+
+@pytest.mark.parametrize("claim_id", RULES)
+def test_a_rule_states_every_parameter(claim_id):
+    """A parameter that no reader sees would be a hidden threshold."""
+    stated = set(re.findall(r"{(\w+)", RULES[claim_id].words))
+    source = inspect.getsource(inspect.getmodule(RULES[claim_id].judge))
+    used = set(re.findall(r"case\.(\w+)", source))
+    assert stated <= set(claim(claim_id).rule) <= used | stated
+    changed = RULES[claim_id].changed is not None  # thresholds of the rule before, too
+    assert changed or set(claim(claim_id).rule) - stated <= {"sensitivity"}
+    words = rule_of(claim_id)
+    assert words[0].isupper()
+    assert words.endswith(".")
+    assert "{" not in words.replace("{QK}", "")
+
+
+def test_words_follow_the_parameters(monkeypatch):
+    assert "exceeds 0.9 in every head" in rule_of("K6")
+    with_parameters(monkeypatch, "K6", spearman=0.75)
+    assert "exceeds 0.75 in every head" in rule_of("K6")
+    assert kamoda_position.k6(np.array([0.8, 0.8]), model="tiny").verdict == HOLDS
+    with_parameters(monkeypatch, "K6", other=1)
+    with pytest.raises(KeyError):
+        rule_of("K6")
+
+
+def test_words_are_made_from_values():
+    values = {"the share": 0.25, "n": 1234, "low": -0.5}
+    text = "{the share:.0%} of {n:,} from {low} in $b_{QK}$ and {other}"
+    assert filled(text, values) == "25% of 1,234 from −0.5 in $b_{QK}$ and {other}"
+
+
+def test_absence_is_evidence_on_the_claims_own_model_only():
+    flat = np.zeros(3)
+    assert kamoda_position.k6(flat, model="book-gpt2").verdict == NOT_SEEN
+    for name in ("gpt2", "gpt2 (frozen)", "openai-community/gpt2"):
+        assert kamoda_position.k6(flat, model=name).verdict == FAILS
+    for name in ("gpt2-medium", "distilgpt2"):
+        assert kamoda_position.k6(flat, model=name).verdict == NOT_SEEN
+
+
+def test_rules_must_give_known_verdicts_and_say_what_would_decide(monkeypatch):
+    monkeypatch.setattr(verdicts, "RULES", dict(RULES))
+    for verdict, message in (("perhaps", "not a verdict"), (UNDECIDED, "what would decide")):
+
+        @rule("Never.")
+        def k1(case, verdict=verdict):
+            return Record(verdict, "words")
+
+        with pytest.raises(ResultError, match=message):
+            k1(model="m")
+
+
+def test_a_changed_rule_gives_both_verdicts():
+    found = RULES["M9"](0.977, 0.6, model="random weights")
+    assert (found.verdict, found.before) == (UNDECIDED, HOLDS)
+    assert "rule changed after the numbers on 23 Nov 2026" in found.note
+
+
+def test_verdict_counts_heads():
+    assert of_heads([True, True]) == (HOLDS, "2 of 2 heads")
+    assert of_heads(np.array([True, False, True])) == (HOLDS_IN_PART, "2 of 3 heads")
+    assert of_heads([False], none=NOT_SEEN) == (NOT_SEEN, "0 of 1 heads")
+    assert of_heads([[True, True], [True, False]]) == (UNDECIDED, "1 to 2 of 2 heads")
+    part = [[True, False, True], [True, False, False]]
+    assert of_heads(part) == (HOLDS_IN_PART, "1 to 2 of 3 heads")
+    with pytest.raises(ResultError, match="at least one"):
+        of_heads([])
+
+
+def test_words():
+    assert heads_where([True, False, True, True]) == "0, 2 and 3"
+    assert heads_where([False, False]) == "none"
+    assert [listed_words(list("abc")[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
+    text = with_minus("from -0.5 [-1, 2] to 5e-15, GPT-2 and book-gpt2, x-3")
+    assert text == "from −0.5 [−1, 2] to 5e-15, GPT-2 and book-gpt2, x-3"
+
+
+# --- every rule is tried, with every verdict that it can give ------------------------------------
+
+#: N1 has one pair of arms, of which there is no part.
+ONE_PAIR = {"N1": {HOLDS_IN_PART}}
+
+
+def can_give(claim_id: str) -> set[str]:
+    """The verdicts that the source of a rule names, with those of the functions that it calls."""
+    module = inspect.getmodule(RULES[claim_id].judge)
+    defined = {
+        node.name: node
+        for node in ast.parse(inspect.getsource(module)).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    named, todo, seen = set(), [claim_id.lower()], set()
+    while todo:
+        seen.add(name := todo.pop())
+        for node in ast.walk(defined[name]):
+            if isinstance(node, ast.Name) and node.id in defined and node.id not in seen:
+                todo.append(node.id)
+            elif isinstance(node, ast.Name):
+                named.add(getattr(verdicts, node.id, None) if node.id.isupper() else None)
+            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "of_heads":
+                named |= {HOLDS, HOLDS_IN_PART}
+                named |= set() if any(word.arg == "none" for word in node.keywords) else {FAILS}
+    if NOT_SEEN in named and claim(claim_id).needs_checkpoint:
+        named.add(FAILS)
+    return named & set(verdicts.VERDICTS)
+
+
+_JUDGES = re.compile(r"\.verdict\b|\bverdict\(")
+
+
+def trials(module_name: str):
+    """The tests of a module that look at verdicts and need no fixture, with their parameters."""
+    for name, test in vars(importlib.import_module(module_name)).items():
+        if not name.startswith("test_") or not _JUDGES.search(inspect.getsource(test)):
+            continue
+        marks = [m for m in getattr(test, "pytestmark", ()) if m.name == "parametrize"]
+        rows = [[_named(mark.args[0], values) for values in mark.args[1]] for mark in marks]
+        for several in product(*rows):
+            named = {key: value for one in several for key, value in one.items()}
+            if named.keys() == inspect.signature(test).parameters.keys():
+                yield test, named
+
+
+def _named(names, values) -> dict:
+    names = [one.strip() for one in names.split(",")] if isinstance(names, str) else names
+    return dict(zip(names, values if len(names) > 1 else [values], strict=True))
+
+
+@pytest.fixture(scope="module")
+def given_in_trials():
+    """The verdicts that the trials of rules were given, by claim."""
+    found, judge = defaultdict(set), Rule.__call__
+
+    def asked(self, *results, **named):
+        one = judge(self, *results, **named)
+        found[one.claim].add(one.verdict)
+        return one
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rule, "__call__", asked)
+        for module_name in TRIALS:
+            for test, named in trials(module_name):
+                test(**named)
+    return found
+
+
+@pytest.mark.parametrize("claim_id", RULES)
+def test_a_rule_is_tried_on_results_for_every_verdict_that_it_can_give(claim_id, given_in_trials):
+    possible = can_give(claim_id) - ONE_PAIR.get(claim_id, set())
+    assert HOLDS in possible
+    assert possible & {FAILS, NOT_SEEN}, "a rule that nothing can fail says nothing"
+    assert possible <= given_in_trials[claim_id]
+
+
+# --- records ------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def _empty_ledger(monkeypatch):
+    monkeypatch.setattr(ledger, "_registered", {})
+
+
+def record(claim_id: str = "K1", model: str = "m", verdict: str = HOLDS, **more) -> Record:
+    given = {"words": "1", "claim": claim_id, "model": model} | more
+    return Record(verdict, **given)
+
+
+def test_a_registered_claim_appears_in_its_table():
+    ledger.register(record(words="0.25", model="tiny | model"), note="float64 | exact")
+    shown = ledger.table(["K1", "K2"])._repr_markdown_()
+    assert "✓ holds: float64 \\| exact" in shown
+    assert "0.25<br>*tiny \\| model*" in shown
+    rows = [line for line in shown.splitlines() if line.startswith("|")]
+    assert "not registered" in rows[-1]
+    assert {line.count("|") - line.count("\\|") for line in rows} == {5}
+
+
+def test_a_folder_named_like_html_stays_text():
+    name = "<img src=x onerror=alert(1)> *a* [b](c)"
+    ledger.register(record(model=name, words="x <b>", note="y <i>"))
+    shown = ledger.table("K1")._repr_markdown_()
+    assert not re.search(r"<(img|b|i)\b(?!r)", shown)
+    assert "*&lt;img src=x onerror=alert(1)&gt; \\*a\\* \\[b\\](c)*" in shown
+
+
+def test_registering_again_replaces_and_another_model_adds():
+    for model, words in [("b", "3"), ("a", "1"), ("a", "2")]:
+        ledger.register(record("B1", model, words=words))
+    assert [(one.model, one.words) for _, one in ledger.table("B1").rows] == [
+        ("a", "2"),
+        ("b", "3"),
+    ]
+    assert [one.claim for one in ledger.in_order(map(record, ("M1", "B1", "K10", "K2")))] == [
+        *("K2", "K10", "B1", "M1")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "function", "message"),
+    [
+        ({"claim_id": "K99"}, None, "not in book/claims.yml"),
+        ({"model": " "}, None, "needs words and a model"),
+        ({"words": ""}, None, "needs words and a model"),
+        ({}, "lnattn.nothing.here", "cannot be imported"),
+        ({}, "nothing", "cannot be imported"),
+    ],
+)
+def test_a_bad_record_is_refused(given, function, message):
+    with pytest.raises(ResultError, match=message):
+        ledger.register(record(**given), function=function)
+    assert not ledger._registered
+
+
+def glued(*found: Record) -> dict:
     return {
-        f"claim:{one.id}:{one.model}:{number}": {"data": {"text/plain": json.dumps(vars(one))}}
-        for number, one in enumerate(entries)
+        f"claim:{one.claim}:{one.model}:{n}": {"data": {"text/plain": json.dumps(vars(one))}}
+        for n, one in enumerate(found)
     }
 
 
 def test_records_come_from_the_pages_of_the_book_with_their_page(tmp_path):
     for page, content in {
-        "notebooks/b": glued(entry("K2", reproduced="old"), entry("K2", reproduced="new")),
-        "notebooks/a": glued(entry("B1"), entry("K2"))
+        "notebooks/b": glued(record("K2", words="old"), record("K2", words="new")),
+        "notebooks/a": glued(record("B1"), record("K2"))
         | {"number": {"data": {"text/plain": "'3'"}}},
-        "notebooks/gone": glued(entry("K1")),
+        "notebooks/gone": glued(record("K1")),
     }.items():
         path = tmp_path / f"{page}.glue.json"
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content))
     found = registered(tmp_path, ["notebooks/a", "notebooks/b", "notebooks/silent"])
-    assert [(one.id, one.chapter, one.reproduced) for one in found] == [
+    assert [(one.claim, one.chapter, one.words) for one in found] == [
         ("K2", "notebooks/a", "1"),
         ("K2", "notebooks/b", "new"),
         ("B1", "notebooks/a", "1"),
@@ -132,7 +426,7 @@ def test_records_come_from_the_pages_of_the_book_with_their_page(tmp_path):
 
 @pytest.mark.parametrize(
     "output",
-    [{}, {"data": {}}, {"data": {"text/plain": "{"}}, {"data": {"text/plain": '{"id": "K1"}'}}],
+    [{}, {"data": {}}, {"data": {"text/plain": "{"}}, {"data": {"text/plain": '{"claim": "K1"}'}}],
 )
 def test_a_damaged_record_is_one_sentence(tmp_path, output):
     (tmp_path / "a.glue.json").write_text(json.dumps({"claim:K1:m:1": output}))
@@ -140,23 +434,21 @@ def test_a_damaged_record_is_one_sentence(tmp_path, output):
         registered(tmp_path, ["a"])
 
 
-def test_a_record_reaches_the_output_of_its_cell(monkeypatch, tmp_path):
+def test_a_record_reaches_the_output_of_its_cell(monkeypatch):
     """In a notebook, `register` also displays the record under a type that nothing shows."""
     display = pytest.importorskip(
         "IPython.display", reason="IPython is absent: pip install .[book]"
     )
-    from lnattn.claims import ledger
-
     shown = []
     monkeypatch.setattr(display, "display", lambda data, **rest: shown.append((data, rest)))
     monkeypatch.setattr(ledger, "_shell", lambda: type("Shell", (), {"user_ns": {"In": [""] * 8}}))
-    monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
-    ledger.register(Verdict("K1", "m", HOLDS, "3 of 4", rule=""), function="json.loads")
+    given = ledger.register(record(words="3 of 4"), function="json.loads")
     ((data, rest),) = shown
     ((kind, text),) = data.items()
     assert kind == rest["metadata"]["scrapbook"]["mime_prefix"] + "text/plain"
     assert rest["metadata"]["scrapbook"]["name"].startswith("claim:K1:m:")
-    assert Entry(**json.loads(text)) == entry("K1", reproduced="3 of 4", execution=7)
+    assert ledger.as_record(json.loads(text), "here") == given
+    assert (given.execution, given.function) == (7, "json.loads")
 
 
 # --- counting ----------------------------------------------------------------------------------
@@ -169,15 +461,15 @@ def some(*ids: str) -> list[Claim]:
 def test_each_claim_counts_once_by_its_own_chapter():
     own = f"notebooks/{claims()['K10'].chapter}"
     found = [
-        entry("K10", "tiny", FAILS, chapter="notebooks/12-other-models"),
-        entry("K10", "tiny", HOLDS_IN_PART, chapter=own),
-        entry("K10", "other", HOLDS, chapter=own),
-        entry("K14", "gpt2 (frozen)", HOLDS),
-        entry("K14", "tiny", NOT_SEEN),
-        entry("K15", "tiny", UNDECIDED),
-        entry("K15", "gpt2 (frozen)", NOT_COMPUTABLE),
-        entry("R5", "gpt2"),
-        entry("B1", "no model"),
+        record("K10", "tiny", FAILS, chapter="notebooks/12-other-models"),
+        record("K10", "tiny", HOLDS_IN_PART, chapter=own),
+        record("K10", "other", HOLDS, chapter=own),
+        record("K14", "gpt2 (frozen)", HOLDS),
+        record("K14", "tiny", NOT_SEEN),
+        record("K15", "tiny", UNDECIDED),
+        record("K15", "gpt2 (frozen)", NOT_COMPUTABLE),
+        record("R5", "gpt2"),
+        record("B1", "no model"),
     ]
     count = tally(some("K10", "K14", "K15", "K9", "B1", "R5", "M1"), found, "tiny")
     assert dict(count.general) == {HOLDS: 2, NOT_ASKED: 1}
@@ -197,136 +489,87 @@ def test_each_claim_counts_once_by_its_own_chapter():
     assert by_model(found)["tiny"][FAILS] == 1
 
 
-def test_claims_of_the_books_own_are_counted_apart():
-    found = [entry("S1", "tiny", NOT_SEEN), entry("S1", "minilm"), entry("B1", "no model")]
-    count = tally(some("B1", "S1", "S2"), found, "tiny")
-    assert (dict(count.general), dict(count.ours)) == ({HOLDS: 1}, {NOT_SEEN: 1, NOT_ASKED: 1})
-    assert count.sentence() == (
-        "Of 1 claims, 1 needs no given checkpoint: 1 holds. Of 2 of the book's own, 0 hold, 1 is "
-        "not seen there and 1 was not asked."
+def test_a_claim_has_one_verdict_on_a_model_and_uncounted_records_do_not_speak():
+    found = [record("B4", "a"), record("B4", "b", FAILS, counted=False), record("B4", "a", FAILS)]
+    assert two_verdicts(found) == ["claim B4 has 2 verdicts on a: fails, holds"]
+    assert dict(tally(some("B4"), found[:2], "tiny").general) == {HOLDS: 1}
+    assert tally(some("B4"), found[:2], "tiny").sentence() == (
+        "Of 1 claims, 1 needs no given checkpoint: 1 holds."
     )
 
 
-def test_on_gpt2_itself_there_is_no_stand_in():
-    found = [entry("K14", "gpt2", HOLDS), entry("K15", "gpt2", FAILS)]
-    count = tally(some("K14", "K15"), found, "gpt2")
-    assert count.sentence() == "2 are about GPT-2. Asked of GPT-2 itself, 1 holds and 1 fails."
+def test_a_claim_of_the_books_own_is_not_counted_as_a_papers():
+    (own,) = some("N9")
+    assert own.needs_checkpoint
+    count = tally([own], [record("N9", "gpt2")], "tiny")
+    assert (dict(count.ours), dict(count.of), count.general.total()) == ({HOLDS: 1}, {}, 0)
 
 
-@pytest.mark.parametrize("first", [True, False])
-def test_of_several_settings_the_counted_one_speaks_for_the_claim(first):
-    """B4–B6: the arms at equal norms count, not the one whose norm differs too, in any order."""
-    both = [entry("B4", "norm 1/√d", HOLDS, counted=False), entry("B4", "norm √d", FAILS)]
-    count = tally(some("B4"), both if first else both[::-1], "tiny")
-    assert dict(count.general) == {FAILS: 1}
-
-
-def test_claims_that_need_no_checkpoint_do_whatever_their_record_calls_the_model():
-    named = {one.id for one in claims().values() if one.needs_checkpoint}
-    assert named == {f"K{n}" for n in range(3, 17)}
-    for one in claims().values():
-        if one.id not in named:
-            count = tally([one], [entry(one.id, "some name of its own")], "tiny")
-            assert dict(count.ours if one.is_ours else count.general) == {HOLDS: 1}, one.id
-
-
-def test_two_verdicts_on_one_claim_and_model_are_found():
-    found = [entry("K5", "m", HOLDS), entry("K5", "m", FAILS), entry("K5", "n", FAILS)]
-    assert two_verdicts(found) == ["claim K5 has 2 verdicts on m: fails, holds"]
-    assert two_verdicts(found[1:]) == []
-
-
-# --- frozen numbers ----------------------------------------------------------------------------
+# --- frozen --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "numbers"),
+    ("was", "now", "tolerance", "same"),
     [
-        ("3 of 12 heads", [(3, 0), (12, 0)]),
-        ("error 5e-15 in float64", [(5e-15, 1e-15)]),
-        ("−0.571 [−0.587, -0.55]", [(-0.571, 1e-3), (-0.587, 1e-3), (-0.55, 1e-2)]),
-        ("1,234 pairs, 71%, 2.0e+03", [(1234, 0), (71, 0), (2000, 100)]),
-        ("$T^{ee}$ of W2 and b_1; K3", []),
+        (3, 3, None, True),
+        (3, 4, None, False),
+        (0.5, 0.5004, None, True),
+        (0.5, 0.501, None, False),
+        (0.5, 0.501, 0.01, True),
+        (5e-15, 3e-13, None, True),
+        (5e-15, 6e-13, None, False),
+        (0, 1e-9, None, False),
+        ("a", "a", None, True),
+        ("a", "b", None, False),
+        (True, False, None, False),
+        (0.5, None, None, False),
+        (None, 0.5, None, False),
     ],
 )
-def test_numbers_are_found_in_a_text(text, numbers):
-    found = frozen_claims.numbers_in(text)
-    assert [number for number, _ in found] == [number for number, _ in numbers]
-    assert [unit for _, unit in found] == pytest.approx([unit for _, unit in numbers], rel=1e-12)
+def test_what_counts_as_the_same(was, now, tolerance, same):
+    assert frozen.alike(was, now, tolerance) is same
 
 
-@pytest.mark.parametrize(
-    ("before", "now", "tolerance", "same"),
-    [
-        ("3 of 8 heads", "3 of 8 heads", None, True),
-        ("3 of 8 heads", "4 of 8 heads", None, False),
-        ("area 0.571", "area 0.572", None, True),
-        ("area 0.571", "area 0.573", None, False),
-        ("12,345 pairs", "12,350 pairs", None, True),
-        ("12,345 pairs", "12,445 pairs", None, False),
-        ("error 5e-15", "error 2e-13", None, True),
-        ("error 5e-15", "error 2e-12", None, False),
-        ("error 5e-15", "error 2e-12", 1e-10, True),
-        ("51.0 %", "58.2 %", 10.0, True),
-        ("51.0 %", "62.0 %", 10.0, False),
-        ("3 heads", "3 heads of 8", None, False),
-        ("exact", "exact, we say", None, True),
-    ],
-)
-def test_a_number_may_move_within_its_limits(before, now, tolerance, same):
-    known = {"K1": replace(claims()["K1"], tolerance=tolerance)}
-    old, new = entry("K1", reproduced=before), entry("K1", reproduced=now)
-    frozen = frozen_claims.freeze([old], known)
-    said = list(frozen_claims.differences(frozen, [new], [""]))
-    assert (not said) is same
-    assert list(frozen_claims.differences(frozen, [old], [""])) == []
+def test_differences_are_sentences():
+    was = [record("K1", values={"a": 1.0}, chapter="x"), record("K2", chapter="x")]
+    assert not list(frozen.differences(was, was, ["x"]))
+    found = [record("K1", values={"a": 2.0}, chapter="x"), record("K3", chapter="x")]
+    assert list(frozen.differences(was, found, ["x"])) == [
+        "K1 on m (x): a was 1.0, now it is 2.0",
+        "K2 on m (x) is frozen, but this build did not register it",
+    ]
+    assert frozen.not_frozen(was, found) == found[1:]
+    failed = [record("K1", "m", FAILS, values={"a": 1.0}, chapter="x")]
+    assert "verdict was 'holds', now it is 'fails'" in next(
+        iter(frozen.differences(was[:1], failed, ["x"]))
+    )
+    assert not list(frozen.differences(was[1:], [], ["y"]))
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"verdict": FAILS}, "the verdict was 'holds', now it is 'fails'"),
-        ({"values": {"ratio": 2.0}}, "ratio was 1, now it is 2"),
-        ({"values": {"ratio": True}}, "ratio was 1.0, now it is True"),
-        ({"values": {}}, "ratio was 1.0, now it is None"),
-        ({"values": {"ratio": 1.0, "more": "x"}}, "more was None, now it is 'x'"),
-        ({"values": {"ratio": 1.0005}}, None),
-    ],
-)
-def test_verdicts_and_the_numbers_behind_count_too(change, message):
-    old = entry("K4", values={"ratio": 1.0})
-    frozen = frozen_claims.freeze([old], claims())
-    said = list(frozen_claims.differences(frozen, [replace(old, **change)], []))
-    assert [text.split("): ")[1] for text in said] == ([message] if message else [])
-
-
-def test_a_frozen_record_must_come_again_if_its_chapter_is_in_the_build():
-    frozen = frozen_claims.freeze([entry("K1", chapter="a"), entry("K2", chapter="b")], claims())
-    (said,) = frozen_claims.differences(frozen, [], ["a"])
-    assert "K1 on m (a) is frozen, but this build did not register it" in said
-    assert frozen_claims.not_frozen(frozen, [entry("K1", chapter="c")])
-
-
-@given(st.floats(allow_nan=False, allow_infinity=False), st.one_of(st.none(), st.floats(0, 1e6)))
-def test_a_number_is_always_within_its_own_limits(number, tolerance):
-    low, high = frozen_claims.limits(number, 0.0, tolerance)
-    assert low <= number <= high
-
-
-def test_freezing_writes_what_the_site_shows(tmp_path, capsys):
-    assert frozen_claims.main(["--root", str(tmp_path)]) == 1
-    assert "make book" in capsys.readouterr().err
-    found = [entry("K1", "path/tiny", reproduced="2 of 3", chapter="notebooks/a")]
-    site = tmp_path / "_build" / "html" / "claims.json"
-    site.parent.mkdir(parents=True)
-    site.write_text(json.dumps({"model": "path/tiny", "claims": report(claims().values(), found)}))
-    assert frozen_claims.main(["--root", str(tmp_path)]) == 0
-    path = frozen_claims.path_of("path/tiny", tmp_path)
-    first = path.read_bytes()
-    assert frozen_claims.main(["--root", str(tmp_path)]) == 0
-    assert path.read_bytes() == first
-    frozen = frozen_claims.read_frozen("path/tiny", tmp_path)
-    assert not list(frozen_claims.differences(frozen, found, ["notebooks/a"]))
-    assert frozen_claims.read_frozen("another", tmp_path) is None
+def test_a_build_is_frozen_printed_and_read_again(tmp_path, monkeypatch, capsys):
+    found = [record("K1", "tiny", words="error 5e-15", values={"error": 5e-15}, chapter="x")]
+    html = tmp_path / "_build" / "html"
+    html.mkdir(parents=True)
+    data = {"model": "path/tiny", "claims": ledger.report(claims().values(), found)}
+    (html / "claims.json").write_text(json.dumps(data))
+    monkeypatch.setattr(command, "repository", lambda: tmp_path)
+    assert command.main(["--freeze"]) == 0
+    back = frozen.read_frozen("path/tiny", tmp_path)
+    assert back == found
+    assert frozen.read_frozen("another", tmp_path) is None
     with pytest.raises(ResultError, match="not a file of frozen claims of other/tiny"):
-        frozen_claims.read_frozen("other/tiny", tmp_path)
+        frozen.read_frozen("other/tiny", tmp_path)
+    capsys.readouterr()
+    assert command.main(["K1", "K2"]) == 0
+    shown = capsys.readouterr().out
+    assert "✓ tiny: holds: error 5e-15" in shown
+    assert "not computed yet" in shown
+    assert command.main(["K1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["found"][0]["words"] == "error 5e-15"
+    assert command.main(["Z9"]) == 1
+
+
+def test_what_is_frozen_can_be_read():
+    model, found = frozen.frozen_records(paths.data_folder() / "results" / "claims")
+    assert model
+    assert len(found) > 100

@@ -1,4 +1,4 @@
-"""The claims page in a real browser, from a file: filter, sort, share a view; and citations.
+"""The claims page in a real browser, from a file: filter, share a view; notes; print.
 
 Skipped, by name, where Sphinx or Chromium is not installed.
 """
@@ -13,12 +13,11 @@ pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 from test_claims_page import RECORDS, Book
 
-from lnattn.claims.listed import claims
+from lnattn_book.claims.listed import claims
 
 SHOWN = """(() => [...document.querySelectorAll('.claims-all tbody tr')]
   .filter(row => row.offsetParent !== null)
   .map(row => row.cells[0].textContent.trim().split(' ')[0]))()"""
-HEADS = "[...document.querySelectorAll('.claims-all th')].map(th => th.getAttribute('aria-sort'))"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def address(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("LNATTN_MODEL", "tiny")
         book = Book(tmp_path_factory.mktemp("book"))
-        other = {"id": "K2", "model": "another", "verdict": "holds in part", "reproduced": "7"}
+        other = {"claim": "K2", "model": "another", "verdict": "holds in part", "words": "7"}
         book.leave([*RECORDS, other])
         book.build(mathjax_path="no-mathjax.js")
         yield (book.out / "book" / "claims.html").as_uri()
@@ -85,40 +84,15 @@ def test_all_words_must_be_there_in_any_case(page):
     assert page.evaluate(SHOWN) == []
 
 
-def test_headings_sort_up_and_down_and_say_so(page):
-    assert page.evaluate(HEADS)[0] == "ascending"
-    press_heading = "document.querySelectorAll('.claims-all th button')[1].click()"
-    page.evaluate(press_heading)
-    assert page.evaluate(SHOWN)[:2] == ["K1", "K2"]  # holds, fails; then those without a verdict
-    assert page.evaluate(HEADS)[3] == "ascending"
-    page.evaluate(press_heading)
-    assert page.evaluate(SHOWN)[-2:] == ["K2", "K1"]
-    assert page.evaluate(HEADS)[3] == "descending"
-    assert page.evaluate(HEADS)[0] == "none"
-
-
-def test_claims_are_in_the_order_of_their_numbers(page):
-    page.evaluate("document.querySelectorAll('.claims-all th button')[0].click()")
-    shown = page.evaluate(SHOWN)
-    assert shown.index("K10") < shown.index("K9")  # descending now
-    page.evaluate("document.querySelectorAll('.claims-all th button')[0].click()")
-    shown = page.evaluate(SHOWN)
-    assert shown.index("K9") < shown.index("K10")
-
-
 def test_the_keyboard_is_enough(page):
-    """Tab leads to every control, in order, and Enter on a heading sorts."""
+    """Tab leads to every control, in order; Enter on a chip unfolds it."""
     page.evaluate("document.querySelector('.claims-filter input').focus()")
     reached = []
-    for _ in range(6):
+    for _ in range(5):
         focused = "document.activeElement.name || document.activeElement.textContent"
         reached.append(page.evaluate(focused))
         press(page, "Tab", 9)
-    assert reached == ["words", "from", "verdict", "model", "Show all", "Claim"]
-    page.evaluate("document.querySelectorAll('.claims-all th button')[1].focus()")
-    press(page, "Enter", 13, "\r")
-    assert page.evaluate(HEADS)[3] == "ascending"
-    # A chip is a control too: Enter unfolds it.
+    assert reached == ["words", "from", "verdict", "model", "Show all"]
     page.evaluate("document.querySelectorAll('#claim-k2 summary')[1].focus()")
     press(page, "Enter", 13, "\r")
     assert page.evaluate("document.querySelectorAll('#claim-k2 details')[1].open") is True
@@ -216,17 +190,18 @@ def test_symbols_figures_and_equations_show_what_they_are(page):
     assert page.evaluate(visible) == []
 
 
-def test_printing_opens_what_is_folded_and_closes_it_again(page):
+def test_printing_opens_what_is_folded_but_code_and_closes_it_again(page):
     page.evaluate("""(() => {
       const article = document.createElement('div');
       article.className = 'bd-article';
-      article.innerHTML = '<details id="a"></details><details id="b" open></details>';
+      article.innerHTML = '<details></details><details open></details>'
+        + '<details class="hide above-input"></details>';
       document.body.append(article);
       document.documentElement.dataset.theme = 'dark';
       window.dispatchEvent(new Event('beforeprint'));
     })()""")
     state = "[...document.querySelectorAll('.bd-article details')].map(d => d.open)"
     theme = "document.documentElement.dataset.theme"
-    assert (page.evaluate(state), page.evaluate(theme)) == ([True, True], "light")
+    assert (page.evaluate(state), page.evaluate(theme)) == ([True, True, False], "light")
     page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert (page.evaluate(state), page.evaluate(theme)) == ([False, True], "dark")
+    assert (page.evaluate(state), page.evaluate(theme)) == ([False, True, False], "dark")

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from lnattn.attention.terms import TERMS
-from lnattn.claims import kamoda, kamoda_position, kamoda_variance
-from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
-from lnattn.numerics.correlation import Correlation
+from lnattn.stats import Correlation
+from lnattn_book.claims import kamoda, kamoda_position, kamoda_variance
+from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 
 OWN, OTHER = "gpt2", "somebody/tiny"
 
@@ -43,6 +43,8 @@ def pairs(best: list[float], chance: float = 1000, here: list[float] | None = No
         {
             "query": [f"q{i}" for i in range(n)],
             "key": [f"k{i}" for i in range(n)],
+            "query id": range(n),
+            "key id": range(n),
             "rank": [1 + i for i in range(n)],
             "rank here": here or best,
             "best rank": best,
@@ -68,7 +70,7 @@ def test_k3_on_other_models_goes_by_the_best_rank_and_chance():
 
 
 def test_k3_counts_a_pair_once():
-    twice = pairs([1, 1, 1, 1, 900], query=list("aaaab"), key=list("xxxxy"))
+    twice = pairs([1, 1, 1, 1, 900], **{"query id": [0, 0, 0, 0, 1], "key id": [2, 2, 2, 2, 3]})
     assert verdict(kamoda.k3(twice, model=OTHER)) == UNDECIDED
 
 
@@ -88,23 +90,25 @@ def test_k4():
 
 
 def test_k5_goes_by_the_skill_over_the_wrong_query():
-    def asked(auroc, wrong, head, model=OTHER):
-        return verdict(kamoda.k5(array(*auroc), array(*wrong), head, model=model))
+    def asked(auroc, wrong, *heads, model=OTHER):
+        return verdict(kamoda.k5(array(*auroc), array(*wrong), heads, model=model))
 
     assert asked([0.9, 0.6], [0.7, 0.59], 0) == HOLDS
     # Largest AUROC by popular keys alone; the pairs' head is found by its skill only.
     assert asked([0.9, 0.8], [0.89, 0.7], 1) == HOLDS_IN_PART
     assert asked([0.9, 0.8], [0.7, 0.79], 1) == FAILS
     assert asked([0.9, 0.8], [0.86, 0.8], 0) == NOT_SEEN
-    assert asked([0.9, 0.8], [0.86, 0.8], 0, OWN) == FAILS
-    assert asked([0.9, 0.6], [0.7, 0.59], None) == UNDECIDED
+    assert asked([0.9, 0.8], [0.86, 0.8], 0, model=OWN) == FAILS
+    assert asked([0.9, 0.6], [0.7, 0.59]) == UNDECIDED
 
 
-def test_pair_head_is_where_most_pairs_rank_best_each_once():
-    table = pairs([1, 1, 1, 1], query=list("aabc"), key=list("xxyz"))
-    table["best head"] = pd.array([0, 0, 3, 3], dtype="Int64")
-    assert kamoda.pair_head(table) == 3
-    assert kamoda.pair_head(table.assign(**{"best rank": pd.NA})) is None
+def test_k5_is_undecided_on_a_tie_that_matters():
+    def asked(*heads):
+        return kamoda.k5(array(0.9, 0.8, 0.5), array(0.7, 0.79, 0.5), heads, model=OTHER)
+
+    assert verdict(asked(0, 1)) == UNDECIDED
+    assert verdict(asked(1, 2)) == FAILS
+    assert "tie" in asked(1, 2).note
 
 
 def test_k6():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lnattn.claims import mathematics
-from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN
+from lnattn_book.claims import mathematics
+from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
 
 M = "book-gpt2"
 
@@ -35,7 +35,8 @@ def test_a_mask_may_be_right_by_one_reading_and_a_bound_loose():
 
 def test_depth():
     assert mathematics.m8(2.0, 50.0, model=M).verdict == HOLDS
-    assert mathematics.m8(2.0, 5.0, model=M).verdict == NOT_SEEN
+    assert mathematics.m8(2.0, 5.0, model=M).verdict == HOLDS_IN_PART
+    assert mathematics.m8(5.0, 2.0, model=M).verdict == FAILS
     assert mathematics.m8(20.0, 5.0, model=M).verdict == FAILS
     assert mathematics.m8(20.0, 50.0, model=M).verdict == FAILS
     assert mathematics.m9(0.99, 0.9, model=M).verdict == HOLDS
@@ -43,6 +44,9 @@ def test_depth():
     assert mathematics.m9(0.9, 0.8, model=M).verdict == HOLDS_IN_PART
     assert mathematics.m9(0.8, 0.9, model=M).verdict == FAILS
     assert mathematics.m9(0.9, 0.99, model=M).verdict == FAILS
+    expected = mathematics.m9(0.977, 0.6, model=M)  # √(1 − 1/24) = 0.979
+    assert expected.verdict == UNDECIDED
+    assert "by the rule before it: holds" in expected.note
 
 
 def test_counts_of_parameters_and_sums_of_weights():

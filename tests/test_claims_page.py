@@ -9,6 +9,7 @@ import argparse
 import json
 import re
 import xml.etree.ElementTree as ET
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -20,19 +21,17 @@ from docutils import nodes
 from docutils.utils import new_document
 from small_site import build
 
-from booksite import downloads, head
+from booksite import downloads, head, links
 from lnattn import paths
-from lnattn.claims import frozen as frozen_claims
-from lnattn.claims.ledger import Entry
-from lnattn.claims.listed import claims
-from lnattn.claims.seeds import Judged, Seeds, write_seeds
-from lnattn.claims.verdicts import Verdict
-from lnattn.commands import claims as command
+from lnattn_book.claims import __main__ as command
+from lnattn_book.claims import frozen as frozen_claims
+from lnattn_book.claims.listed import claims
+from lnattn_book.claims.verdicts import Record
 
 ROOT = paths.repository()
 PAGES = {
     "index": "# Start\n\nSummary: {claims-summary}`here`\n\n"
-    "```{toctree}\nbook/claims\nbook/claim-tests\nnotebooks/05-six-terms\nnotebooks/03-folding\n```\n",
+    "```{toctree}\nbook/claims\nnotebooks/05-six-terms\nnotebooks/03-folding\n```\n",
     "notebooks/05-six-terms": '# 05 · Six \\<terms\\>\n\nWords of a "chapter" & more.\n',
     "notebooks/03-folding": "# 03 · Folding\n\n(fig-x)=\n## Part\n\nText.\n",
 }
@@ -41,14 +40,19 @@ REPORTED = [one for one in claims().values() if not one.is_ours]
 #: Those among them that are about no published checkpoint.
 GENERAL = [one for one in REPORTED if not one.needs_checkpoint]
 RECORDS = [
-    {"id": "K1", "verdict": "holds", "reproduced": "error 5e-15, 3 of 4", "cell": "fig-x"},
-    {"id": "K2", "verdict": "fails", "reproduced": "$b_K$ < <i>3</i>", "note": "a $\\sigma$ & b"},
+    {
+        "claim": "K1",
+        "verdict": "holds",
+        "words": "error 5e-15, 3 of 4",
+        "values": {"heads": 3},
+        "cell": "fig-x",
+    },
+    {"claim": "K2", "verdict": "fails", "words": "$b_K$ < <i>3</i>", "note": "a $\\sigma$ & b"},
 ]
 
 
-def entry(**facts) -> Entry:
-    known = {"model": "tiny", "function": "json.loads", "note": "", "cell": "", "values": {}}
-    return Entry(**(known | facts))
+def entry(**facts) -> Record:
+    return Record(**({"model": "tiny", "function": "json.loads"} | facts))
 
 
 class Book:
@@ -56,12 +60,9 @@ class Book:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.source, self.out = folder, folder / "source", folder / "_build" / "html"
-        (self.source / "tests").mkdir(parents=True)
-        for path in (ROOT / "tests").glob("test_*.py"):
-            (self.source / "tests" / path.name).symlink_to(path)
-        pages = PAGES | {
-            name: (ROOT / f"{name}.md").read_text() for name in ("book/claims", "book/claim-tests")
-        }
+        text = (ROOT / "book" / "claims.md").read_text()
+        # What the page refers to is in chapters that this book has not.
+        pages = PAGES | {"book/claims": re.sub(r"\{ref\}`[^`]*`", "there", text)}
         for name, text in pages.items():
             (self.source / name).parent.mkdir(exist_ok=True)
             (self.source / f"{name}.md").write_text(text)
@@ -85,6 +86,10 @@ class Book:
 
     def page(self, name: str) -> str:
         return (self.out / f"{name}.html").read_text(encoding="utf-8")
+
+    def table(self) -> str:
+        """The table of all claims."""
+        return self.page("book/claims").partition("claims-all")[2].partition("</table>")[0]
 
     def data(self) -> dict:
         return json.loads((self.out / "claims.json").read_text(encoding="utf-8"))
@@ -123,13 +128,16 @@ def book(tmp_path_factory):
 
 
 def test_every_claim_has_one_row_with_a_chip_a_model(book):
-    rows = [row for row in Rows(book.page("book/claims")).rows if len(row) == 4]
+    rows = [row for row in Rows(book.table()).rows if len(row) == 4]
     found = {row[0].split()[0]: row for row in rows[1:]}
     assert list(found) == list(claims())
     assert len(rows) == len(claims()) + 1
-    assert found["K1"][3].startswith("✓ holds · tinyerror 5e−15, 3 of 4")
+    assert found["K1"][3].startswith("✓ holds · tinyerror 5e-15, 3 of 4")
     assert found["K2"][3].startswith("✗ fails · tiny\\(b_K\\) < <i>3</i> a \\(\\sigma\\) & b")
-    assert found["K3"][2:] == ["–", "not yet registered · test"]
+    assert found["K3"][2:] == [
+        "–",
+        "not yet registered · " + claims()["K3"].test.partition("::")[0],
+    ]
 
 
 def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(book, tmp_path):
@@ -139,7 +147,7 @@ def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(b
     several.leave([*two, *other])
     several.build()
     page = several.page("book/claims")
-    found = {row[0].split()[0]: row for row in Rows(page).rows if len(row) == 4}
+    found = {row[0].split()[0]: row for row in Rows(several.table()).rows if len(row) == 4}
     assert found["K1"][2] == "less than 1e-9"
     assert "Rule" not in found["K1"][3]
     assert found["K2"][2] == "beside each"
@@ -147,22 +155,20 @@ def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(b
     assert "Rule: over else" in found["K2"][3]
     assert 'data-model="&lt;a &quot;b&quot;&gt;"' in page
     assert page.count('<details class="chip') == 4
-    # One chip a claim is unfolded at once.
-    assert len(re.findall('<details class="chip[^>]* open>', page)) == 2
 
 
 def test_chapters_that_ask_the_same_model_share_a_chip(tmp_path):
     shared = Book(tmp_path)
     shared.leave(RECORDS[:1])
-    again = {"reproduced": "error 6e-15", "cell": "", "function": "json.dumps"}
+    again = {"words": "error 6e-15", "cell": "", "function": "json.dumps"}
     shared.leave([RECORDS[0] | again], chapter="index")
     shared.build()
     page = shared.page("book/claims")
     assert page.count('<details class="chip') == 1
-    [cell] = [row[3] for row in Rows(page).rows if len(row) == 4 and row[0].startswith("K1 ")]
+    [cell] = [row[3] for row in Rows(shared.table()).rows if row and row[0].startswith("K1 ")]
     assert cell.count("holds · tiny") == 1
-    assert cell.count("5e−15") == cell.count("6e−15") == 1
-    assert cell.endswith("chapter 03 · loads · test · also chapter index · dumps")
+    assert cell.count("5e-15") == cell.count("6e-15") == 1
+    assert cell.endswith(" · also chapter index · dumps")
     [row] = [row for row in Rows(page).rows if row and row[0] == "tiny"]
     assert row[1:5] == [*"1000"]
 
@@ -170,11 +176,14 @@ def test_chapters_that_ask_the_same_model_share_a_chip(tmp_path):
 def test_links_lead_to_the_cell_and_the_test(book):
     links = Rows(book.page("book/claims")).links
     assert "../notebooks/03-folding.html#fig-x" in links
-    shown = book.page("book/claim-tests")
-    for claim in claims().values():
-        anchor = f"test-{claim.id.lower()}"
-        assert (f"claim-tests.html#{anchor}" in links) is bool(claim.test)
-        assert shown.count(f'id="{anchor}"') == bool(claim.test)
+    assert claims()["K1"].test.partition("::")[0] in book.page("book/claims")
+
+
+def test_a_test_is_a_link_where_the_repositorys_address_is_known():
+    options = {"repository_url": "https://example.org/a/b/"}
+    config = argparse.Namespace(html_theme_options=options)
+    link = links.to_test(config, "tests/test_a.py::test_b")
+    assert link["refuri"] == "https://example.org/a/b/blob/main/tests/test_a.py"
 
 
 def test_mathematics_is_loaded_where_the_table_has_some(book):
@@ -183,40 +192,17 @@ def test_mathematics_is_loaded_where_the_table_has_some(book):
     assert "lnattn/claims.js" not in book.page("index")
 
 
-def test_the_sentence_and_the_file_and_the_command_agree(book, monkeypatch, tmp_path, capsys):
+def test_the_sentence_and_the_file_and_the_command_agree(book, monkeypatch, capsys):
     data = book.data()
     assert data["summary"].startswith(
         f"Of {len(REPORTED)} claims, {len(GENERAL)} need no given checkpoint: 1 holds, 1 "
     )
     assert data["summary"] in book.page("index")
-    from booksite.build import publish_ledger
-
-    publish_ledger(book.out / "claims.json", tmp_path / "ledger")
-    monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path / "ledger"))
-    arguments = argparse.Namespace(id=[], json=True, csv=False)
-    command.run(arguments)
+    monkeypatch.setattr(command, "repository", lambda: book.folder)
+    assert command.main(["--json"]) == 0
     assert json.loads(capsys.readouterr().out) == data["claims"]
-    arguments.json = False
-    command.run(arguments)
+    assert command.main([]) == 0
     assert capsys.readouterr().out.rstrip().endswith(data["summary"])
-
-
-def test_the_page_says_what_shorter_trainings_were_asked(book, tmp_path, monkeypatch):
-    assert "shorter trainings" not in book.page("book/claims")
-    given = {"K2": Verdict("K2", "tiny", "fails", "words", "rule")}
-    trainings = [Judged(seed, 2, 64, 5.0, "0", given) for seed in (0, 3, 4)]
-    monkeypatch.setenv("LNATTN_MODEL", "tiny")
-    monkeypatch.setenv("LNATTN_DATA", str(tmp_path / "data"))
-    write_seeds(tmp_path / "data" / "results" / "tiny", Seeds(trainings[0], trainings[1:]))
-    other = Book(tmp_path / "book")
-    other.leave(RECORDS)
-    folding = other.source / "notebooks" / "03-folding.md"
-    folding.write_text(folding.read_text() + "\n(sec-seeds)=\n## Seeds\n\nText.\n")
-    other.build()
-    page = other.page("book/claims")
-    assert "Asked of shorter trainings of tiny too, with seeds 3 and 4: K2. What" in page
-    assert "Not asked of them: K1. Of these" in page
-    assert '<a class="reference internal" href="../notebooks/03-folding.html#sec-seeds">' in page
 
 
 def test_a_second_build_writes_the_same_bytes(book, tmp_path):
@@ -239,11 +225,9 @@ def test_new_records_reach_the_page_though_no_source_changed(tmp_path, monkeypat
     one = Book(tmp_path)
     one.leave(RECORDS)
     one.build()
-    one.leave(
-        [RECORDS[0] | {"reproduced": "error 1e-14, 3 of 4"}, RECORDS[1] | {"verdict": "holds"}]
-    )
+    one.leave([RECORDS[0] | {"words": "error 1e-14, 3 of 4"}, RECORDS[1] | {"verdict": "holds"}])
     one.build()
-    assert "error 1e−14" in one.page("book/claims")
+    assert "error 1e-14" in one.page("book/claims")
     assert f"2 hold and {len(GENERAL) - 2} were not asked" in one.page("index")
 
 
@@ -251,16 +235,12 @@ def test_a_number_that_differs_from_the_frozen_one_is_a_warning(tmp_path, monkey
     monkeypatch.setenv("LNATTN_MODEL", "tiny")
     one = Book(tmp_path)
     frozen = [entry(**record, chapter="notebooks/03-folding") for record in RECORDS]
-    path = frozen_claims.path_of("tiny", one.source)
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        json.dumps({"model": "tiny", "records": frozen_claims.freeze(frozen, claims())})
-    )
+    frozen_claims.write_frozen("tiny", frozen, one.source)
     one.leave(RECORDS)
     assert one.build() == ""
-    one.leave([RECORDS[0] | {"reproduced": "error 5e-15, 4 of 4"}, RECORDS[1]])
+    one.leave([RECORDS[0] | {"values": {"heads": 4}}, RECORDS[1]])
     said = one.build()
-    assert "4 in 'error 5e-15, 4 of 4' was 3 in 'error 5e-15, 3 of 4'" in said
+    assert "heads was 3, now it is 4" in said
     assert "make freeze-claims" in said
 
 
@@ -295,7 +275,7 @@ def test_addresses_are_whole_where_the_site_knows_its_own(tmp_path):
         node.text for node in ET.parse(one.out / "sitemap.xml").iter() if node.tag[-3:] == "loc"
     ]
     assert locations == sorted(f"https://example.org/b&c/{name}.html" for name in [
-        *PAGES, "book/claims", "book/claim-tests"])  # fmt: skip
+        *PAGES, "book/claims"])  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "short", "word " * 100, "x" * 300])
@@ -332,24 +312,6 @@ def test_data_are_copied_and_offered(tmp_path):
     }
     downloads.offer_data(app, "notebooks/08-contributions", "", context, None)
     (button,) = group["buttons"]
-    assert button["url"] == "../_downloads/text/sample.jsonl"
-    assert "2 kB" in button["tooltip"]
-    assert (tmp_path / "out" / "_downloads" / "text" / "sample.jsonl").is_file()
-
-
-def test_a_notebook_that_was_executed_is_offered_with_its_outputs(tmp_path):
-    executed = tmp_path / "jupyter_execute" / "notebooks" / "a.ipynb"
-    executed.parent.mkdir(parents=True)
-    executed.write_text("{}")
-    environment = type(
-        "Environment", (), {"metadata": {"notebooks/a": {"kernelspec": {}}, "b": {}}}
-    )
-    app = type("App", (), {"outdir": str(tmp_path / "html"), "env": environment})
-    for page, offered in (("notebooks/a", True), ("b", False)):
-        context: dict = {}
-        downloads.offer_notebook(app, page, "", context, object())
-        assert ("ipynb_source" in context) is offered
-    assert (tmp_path / "html" / "_sources" / "notebooks" / "a.ipynb").read_text() == "{}"
-    executed.unlink()
-    with pytest.raises(Exception, match="is missing; run: make clean"):
-        downloads.offer_notebook(app, "notebooks/a", "", {}, object())
+    assert button["url"] == "../_downloads/08-contributions-data.zip"
+    with zipfile.ZipFile(tmp_path / "out" / "_downloads" / "08-contributions-data.zip") as archive:
+        assert archive.read("data/text/sample.jsonl") == b"{}\n" * 600

@@ -6,9 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lnattn.book.small_models import BEST
-from lnattn.claims.subwords import piece_rule, s1, s2, s3, s4, s5, s6
-from lnattn.claims.verdicts import (
+from lnattn.affinity.query_classes import ClassAuroc
+from lnattn.affinity.subwords import PieceRule, Pieces, Subwords, TokenClasses
+from lnattn_book.claims.subwords import piece_rule, s1, s2, s3, s4, s5, s6
+from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
     HOLDS_IN_PART,
@@ -16,8 +17,7 @@ from lnattn.claims.verdicts import (
     NOT_SEEN,
     UNDECIDED,
 )
-from lnattn.studies.affinity.query_classes import ClassAuroc
-from lnattn.studies.affinity.subwords import PieceRule, Pieces, Subwords, TokenClasses
+from lnattn_book.small_models import BEST
 
 
 def subwords(found: int, n: int, chance: float, spread: float = 0.01) -> Subwords:

@@ -1,18 +1,29 @@
-"""Every command that prints a table prints it as CSV too, and says there what its JSON says."""
+"""The command line: its forms, its errors in one sentence, and where it may write."""
 
 from __future__ import annotations
 
 import csv
+import errno
 import json
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 from random_models import random_gpt2
 
-from lnattn.cli import COMMANDS, main, run
+from lnattn import freezing
+from lnattn.cli.main import COMMANDS, main, run
+from lnattn.paths import cache_folder
+from lnattn.storage import Result, read_json
 
 #: What prints one record, which is no table.
-WITHOUT = {"count", "doctor", "train-book-model"}
+WITHOUT = {"count"}
 
 
 @pytest.fixture
@@ -37,9 +48,9 @@ def test_every_table_has_both_forms(command, capsys):
 
 
 def test_a_page_shows_what_is_typed_and_how_it_ends(capsys):
-    run("lnattn claims 'K 99'")
+    run("lnattn affinity 'no model' cat")
     shown = capsys.readouterr()
-    assert "K 99" in shown.out
+    assert "no model" in shown.out
     assert shown.out.endswith("exit code 1\n")
     run("lnattn models --csv --json")
     assert "not allowed with" in capsys.readouterr().out
@@ -66,39 +77,13 @@ def test_models(printed):
     ]
 
 
-def test_claims(printed, tmp_path, monkeypatch):
-    monkeypatch.setenv("LNATTN_LEDGER", str(tmp_path))
-    from lnattn.claims.ledger import register
-    from lnattn.claims.verdicts import Verdict
-
-    for model in ("one", "two, and more"):
-        register(Verdict("K5", model, "fails", f'head 3 of "{model}"', "A rule."))
-    status, rows, record = printed("claims", "K5", "K6")
-    assert status == 0
-    assert [row["id"] for row in rows] == ["K5", "K5", "K6"]
-    found = record[0]["found"]
-    assert [row["model"] for row in rows] == [*(one["model"] for one in found), ""]
-    assert [row["reproduced"] for row in rows[:2]] == [one["reproduced"] for one in found]
-    assert rows[2]["statement"] == record[1]["statement"]
-
-
-def test_short_runs_of_majority(printed):
-    sizes = ["--examples", "200", "--batch", "50", "--epochs", "2", "--d-model", "3", "--quiet"]
-    status, rows, record = printed("majority", *sizes, "--seeds", "1", "--arms", "rms", "layernorm")
-    assert status == 0
-    assert [row["arm"] for row in rows] == ["rms", "layernorm"]
-    for row, found in zip(rows, record, strict=True):
-        assert float(row["loss"]) == pytest.approx(found["loss"], rel=1e-6)
-
-
 def test_verdicts_on_keys(printed, tmp_path):
     np.save(tmp_path / "keys.npy", np.array([[0.0, 0], [1, 0], [0, 1], [0.2, 0.2]]))
-    status, rows, record = printed("selectable", "keys", str(tmp_path / "keys.npy"))
+    status, rows, record = printed("keys", str(tmp_path / "keys.npy"))
     assert status == 0
     kept = [int(row["key"]) for row in rows if row["selectable"] == "0"]
     assert kept == record["unselectable"] == [3]
     assert all(row["method"] in record["methods"] for row in rows)
-    assert main(["selectable", "lengths", "files", "--csv"]) == 1
 
 
 def test_freezing_and_verifying(printed, tmp_path):
@@ -119,3 +104,116 @@ def test_freezing_and_verifying(printed, tmp_path):
     assert {row["name"]: row["differences"] for row in rows} == {
         name: "; ".join(wrong) for name, wrong in record.items()
     }
+
+
+def test_python_runs_the_package():
+    command = [sys.executable, "-m", "lnattn", "--version"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith("lnattn ")
+
+
+def test_errors_of_the_system_say_what_to_do(monkeypatch, capsys):
+    from lnattn.cli import models
+
+    def fail(error: OSError) -> str:
+        def raising(_):
+            raise error
+
+        monkeypatch.setattr(models, "run", raising)
+        assert main(["models"]) == 1
+        return capsys.readouterr().err
+
+    full = OSError(errno.ENOSPC, "No space left on device", "/disk/x.npz")
+    assert "/disk/x.npz" in fail(full)
+    assert "make room there and give the same command again" in fail(full)
+    shown = fail(FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/x"))
+    assert shown == (
+        "lnattn models: /proc/x cannot be read or written (No such file or directory); "
+        "name another.\n"
+    )
+
+
+def test_an_installed_package_writes_no_results_into_itself(tmp_path, monkeypatch, capsys):
+    installed = Path(freezing.__file__).parent / "data"
+    monkeypatch.setattr(freezing, "data_folder", lambda: installed)
+    assert main(["freeze", "book-gpt2", "--only", "position"]) == 1
+    assert "give --out FOLDER" in capsys.readouterr().err
+    assert not (installed / "results").exists()
+
+
+def test_freezing_writes_over_results_only(tmp_path, capsys):
+    folder = tmp_path / "model"
+    random_gpt2(seed=3, vocab=20, context=16).float().save_pretrained(folder)
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "position.json").write_text('{"my": "own"}')
+    assert main(["freeze", str(folder), "--out", str(out), "--only", "position"]) == 1
+    assert "is there and is no result of lnattn" in capsys.readouterr().err
+    assert (out / "position.json").read_text() == '{"my": "own"}'
+    (out / "position.json").unlink()
+    for _ in range(2):
+        assert main(["freeze", str(folder), "--out", str(out), "--only", "position"]) == 0
+    assert read_json(out / "position.json")["command"] == "lnattn freeze out --only position"
+
+
+@pytest.mark.parametrize("value", ["", "relative/folder"])
+def test_a_cache_folder_of_the_system_is_absolute(value, monkeypatch):
+    monkeypatch.delenv("LNATTN_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", value)
+    assert cache_folder() == Path.home() / ".cache" / "lnattn"
+    monkeypatch.setenv("XDG_CACHE_HOME", "/var/caches")
+    assert cache_folder() == Path("/var/caches/lnattn")
+
+
+@dataclass(frozen=True)
+class Sums(Result):
+    NAME: ClassVar[str] = "sums"
+    total: np.ndarray
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def test_a_study_is_computed_once_and_read_from_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNATTN_STUDIES", str(tmp_path))
+    made = []
+
+    def compute(value: int) -> Sums:
+        made.append(value)
+        return Sums(np.array([value]), {"about": "a sum"})
+
+    def ask(value: int, **key: Any) -> int:
+        found = freezing.computed_once(Sums, "owner/model", key, lambda: compute(value))
+        return int(found.total[0])
+
+    assert ask(1, weights="a") == ask(2, weights="a") == 1
+    assert Sums.read(tmp_path / "model").record["about"] == "a sum"
+    assert ask(3, weights="b") == 3  # other weights, computed again
+    assert ask(4, weights=None) == ask(5, weights=None) - 1 == 4  # what is unknown is not frozen
+    with freezing.recomputing():
+        assert ask(6, weights="b") == 6
+    assert ask(7, weights="b") == 3
+    (tmp_path / "model" / "sums.npz").write_bytes(b"damaged")
+    assert ask(8, weights="b") == 8
+    monkeypatch.setattr(freezing, "_code_digest", lambda: "other code")
+    assert ask(9, weights="b") == 9
+    assert made == [1, 3, 4, 5, 6, 8, 9]
+    freezing.forget_studies()
+    assert not list(tmp_path.rglob("*.npz"))
+    monkeypatch.setenv("LNATTN_STUDIES", "/proc/nowhere")
+    assert ask(10, weights="b") == 10
+
+
+def test_two_that_want_the_same_study_compute_it_once(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNATTN_STUDIES", str(tmp_path))
+    made = []
+
+    def compute() -> Sums:
+        made.append(1)
+        time.sleep(0.3)
+        return Sums(np.array([len(made)]))
+
+    with ThreadPoolExecutor(2) as threads:
+        asked = [
+            threads.submit(freezing.computed_once, Sums, "m", {"weights": "a"}, compute)
+            for _ in range(2)
+        ]
+        assert [int(one.result().total[0]) for one in asked] == [1, 1]

@@ -11,12 +11,9 @@ import torch
 from random_models import random_gpt2, random_layer
 
 import lnattn
+from lnattn import composition
 from lnattn.attention.circuits import composition_scores, model_composition
-from lnattn.book.composition import study_checkpoint, study_of_gpt2
-from lnattn.errors import ResultError
-from lnattn.storage import sha256_of_file, write_result
-from lnattn.studies import composition
-from lnattn.studies.composition import (
+from lnattn.composition import (
     CompositionStudy,
     double_centred,
     exceedances,
@@ -24,6 +21,9 @@ from lnattn.studies.composition import (
     study_composition,
     threshold,
 )
+from lnattn.errors import ResultError
+from lnattn.storage import sha256_of_file, write_result
+from lnattn_book.composition import study_checkpoint, study_of_gpt2
 
 
 @pytest.fixture(scope="module")
@@ -94,22 +94,15 @@ def test_double_centring_removes_what_a_head_has_with_everybody():
     assert special[0, 1, 2, 3].item() == pytest.approx((3 / 4) ** 2)
 
 
-def test_exceedances_count_against_the_impossible_quantile(study):
-    table = exceedances(study.raw, share=0.1)
+@pytest.mark.parametrize(("special", "column"), [(False, "score"), (True, "special")])
+def test_exceedances_count_against_the_impossible_quantile(study, special, column):
+    table = exceedances(study.raw, share=0.1, special=special)
     for kind in "QKV":
         pairs = pair_table(study.raw, kind)
-        level = np.quantile(pairs[~pairs["possible"]]["score"], 0.9)
+        level = np.quantile(pairs[~pairs["possible"]][column], 0.9)
         assert table.loc[kind, "threshold"] == pytest.approx(level)
-        assert table.loc[kind, "above"] == (pairs[pairs["possible"]]["score"] >= level).sum()
+        assert table.loc[kind, "above"] == (pairs[pairs["possible"]][column] >= level).sum()
         assert table.loc[kind, "expected"] == pytest.approx(0.1 * 24)
-
-
-def test_special_exceedances_use_the_double_centred_scores(study):
-    table = exceedances(study.raw, share=0.1, special=True)
-    pairs = pair_table(study.raw, "V")
-    level = np.quantile(pairs[~pairs["possible"]]["special"], 0.9)
-    assert table.loc["V", "threshold"] == pytest.approx(level)
-    assert table.loc["V", "above"] == (pairs[pairs["possible"]]["special"] >= level).sum()
 
 
 def test_study_of_a_folder_names_its_files_and_their_checksums(tmp_path):

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterator
 from pathlib import Path
 
-import as_on_gpu
 import numpy as np
 import pytest
 import torch
@@ -15,19 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_layer
 
-from lnattn import Embeddings, fold, six_terms
+from lnattn import Embeddings, fold, plain, six_terms
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
-from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
-from lnattn.studies.contribution import kl, kl_kernel
-from lnattn.studies.contribution.kl import SixTermKL
-from lnattn.studies.contribution.study import (
+from lnattn.contribution.kl import SixTermKL, divergences
+from lnattn.contribution.study import (
+    LEVELS,
+    PAPERS_CODE,
+    TEXT,
     Contributions,
     bootstrapped_means,
     contributions,
     kl_of_removal,
 )
-from lnattn.studies.contribution.tally import LEVELS, PAPERS_CODE, TEXT, position_groups
+from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
 
 
 def random_embeddings(
@@ -48,18 +46,12 @@ def scaled_scores(folded: FoldedAttention, factor: float) -> FoldedAttention:
 def oracle(
     folded: FoldedAttention, embeddings: Embeddings, ids: torch.Tensor, scale: float | None = None
 ) -> np.ndarray:
-    """KL by its definition, one query after the other, with the term taken out of the scores."""
+    """KL by its definition: [term head query]."""
     scale = folded.scale if scale is None else scale
     terms = six_terms(folded, embeddings, ids)
-    found = np.zeros((len(TERMS), folded.n_heads, len(ids)))
-    for t, name in enumerate(TERMS):
-        for h in range(folded.n_heads):
-            for i in range(len(ids)):
-                seen = i + 1 if folded.causal else len(ids)
-                with_term = (terms.scores()[h, i, :seen] / scale).log_softmax(0)
-                without = (terms.scores(without=name)[h, i, :seen] / scale).log_softmax(0)
-                found[t, h, i] = float((with_term.exp() * (with_term - without)).sum())
-    return found
+    s = terms.scores().numpy()
+    each = (plain.kl_of_removal(s, terms[name].numpy(), scale, folded.causal) for name in TERMS)
+    return np.stack(list(each))
 
 
 def random_ids(seed: int, n: int, vocab: int = 30) -> torch.Tensor:
@@ -68,7 +60,7 @@ def random_ids(seed: int, n: int, vocab: int = 30) -> torch.Tensor:
 
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize(("factor", "n"), [(0.03, 70), (1.0, 90), (30.0, 70)])
-def test_both_paths_equal_the_definition(causal: bool, factor: float, n: int, path: str) -> None:
+def test_divergences_equal_the_definition(causal: bool, factor: float, n: int) -> None:
     """Small, ordinary and very large divergences; documents longer than a block of queries."""
     folded = scaled_scores(fold(random_layer(3, 16, heads=2, d_head=5, causal=causal)), factor)
     embeddings = random_embeddings(4)
@@ -81,16 +73,7 @@ def test_both_paths_equal_the_definition(causal: bool, factor: float, n: int, pa
     assert expected[:, :, 1:].min() < expected.max() / 10
 
 
-@pytest.fixture(params=["kernel", "GPU"])
-def path(request, monkeypatch) -> str:
-    """Both ways to the divergences; for the kernel, blocks shorter than the documents."""
-    monkeypatch.setattr(kl, "_BLOCK", 32)
-    if request.param == "GPU":
-        monkeypatch.setattr(kl, "divergences_of_heads", as_on_gpu.divergences_of_heads)
-    return request.param
-
-
-def test_tiny_divergences_keep_their_digits(path) -> None:
+def test_tiny_divergences_keep_their_digits() -> None:
     """A term that moves attention by 1e-9 nats: E_p[t] and log E_p[e^-t] cancel to nine digits."""
     folded = scaled_scores(fold(random_layer(3, 16, heads=2, d_head=5)), 2e-5)
     embeddings = random_embeddings(4)
@@ -101,28 +84,16 @@ def test_tiny_divergences_keep_their_digits(path) -> None:
     np.testing.assert_allclose(found[..., 1:], expected[..., 1:], rtol=2e-3)
 
 
-def test_series_is_as_good_as_single_precision_where_it_is_used() -> None:
-    """e^-u - 1 + u over its whole range, against the same in double precision."""
-    u = np.linspace(-1, 1, 4001, dtype=np.float32)
-    exact = sum((-1) ** k * u.astype(float) ** k / math.factorial(k) for k in range(2, 20))
-    found = np.array([kl_kernel._half_square(x) for x in u])
-    np.testing.assert_allclose(found, exact, rtol=1e-6)
-
-
-@pytest.mark.parametrize("keys", [1, 63, 64, 65, 150])
 @pytest.mark.parametrize("size", [1e-3, 1.0, 100.0])
-def test_keys_out_of_view_do_not_matter(keys: int, size: float) -> None:
-    """They are read with the others; whatever their scores, not a bit of the result changes."""
-    rng = np.random.default_rng(keys)
-    scores = (size * rng.standard_normal((2, 2 * keys, keys))).astype(np.float32)
-    alone = (size * rng.standard_normal((2, keys))).astype(np.float32)
-    found = np.full((2, len(TERMS), keys), np.nan, np.float32)
-    kl_kernel.divergences(scores, alone, 0, True, found[0])
-    for i in range(keys):
-        scores[:, 2 * i : 2 * i + 2, i + 1 :] = 1e4 * (-1) ** i
-    kl_kernel.divergences(scores, alone, 0, True, found[1])
+def test_keys_out_of_view_do_not_matter(size: float) -> None:
+    """Whatever their scores, not a bit of the result changes."""
+    rng = np.random.default_rng(0)
+    terms = (size * rng.standard_normal((6, 20, 50))).astype(np.float32)
+    found = divergences(list(terms), 30)
+    for i in range(20):
+        terms[:, i, 31 + i :] = 1e4 * (-1) ** i
     assert np.isfinite(found).all()
-    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(divergences(list(terms), 30), found)
 
 
 def test_a_constant_per_query_contributes_nothing() -> None:
@@ -193,10 +164,8 @@ def test_documents_are_averaged_as_by_hand() -> None:
         assert (result.rows[:, :, i] == len(rows)).all()
     everything = np.concatenate([kl[..., 1:] for kl in each], axis=-1)
     np.testing.assert_allclose(result.grand_mean()[:, :2], everything.mean(-1), rtol=1e-4)
-    expected = np.quantile(everything, LEVELS, axis=-1, method="inverted_cdf")
-    np.testing.assert_allclose(
-        result.overall[:, :, :2], expected, rtol=1.01 * result.record["quantile_resolution"] + 1e-4
-    )
+    expected = np.quantile(everything, LEVELS, axis=-1)
+    np.testing.assert_allclose(result.overall[:, :, :2], expected, rtol=1e-3, atol=1e-6)
     for row, one in enumerate(each):
         assert (result.document_rows[row] == one.shape[-1] - 1).all()
         by_hand = one[..., 1:].mean(axis=1).sum(axis=-1)
@@ -257,26 +226,6 @@ def test_rows_at_the_floor_are_left_out() -> None:
     np.testing.assert_array_equal(result.rows[..., :n] == 0, left_out)
 
 
-def test_a_stopped_run_continues(tmp_path: Path) -> None:
-    folded = fold(random_layer(3, 16, heads=2, d_head=5))
-    embeddings = random_embeddings(4, positions=20)
-    documents = [random_ids(k, 20).tolist() for k in range(7)]
-    whole = contributions(folded, embeddings, documents)
-
-    def stopping() -> Iterator[list[int]]:
-        yield from documents[:5]
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        contributions(folded, embeddings, stopping(), checkpoint=tmp_path, every=2)
-    resumed = contributions(folded, embeddings, documents, checkpoint=tmp_path, every=2)
-    assert resumed.record["resumed_after"] == 4
-    np.testing.assert_allclose(resumed.mean, whole.mean, rtol=1e-12)
-    np.testing.assert_array_equal(resumed.quantiles, whole.quantiles)
-    with pytest.raises(ResultError, match="another study"):
-        contributions(folded, embeddings, documents, convention=PAPERS_CODE, checkpoint=tmp_path)
-
-
 def test_freezing_and_reading(tmp_path: Path) -> None:
     folded = fold(random_layer(3, 16, heads=2, d_head=5))
     result = contributions(
@@ -311,18 +260,3 @@ def test_bad_input_is_one_sentence() -> None:
         SixTermKL(folded, embeddings, scale=0.0)
     with pytest.raises(ResultError, match="two keys"):
         contributions(folded, embeddings, [[3]]).ranking()
-
-
-@given(n=st.integers(1, 3000))
-def test_position_groups_cover_every_position_once(n: int) -> None:
-    edges = position_groups(n)
-    assert edges[0] == 0
-    assert edges[-1] == n
-    assert (np.diff(edges) >= 1).all()
-    assert list(edges[:3]) == list(range(min(n, 2) + 1))
-    assert len(edges) <= 4 * np.log2(n + 1) + 4
-
-
-def test_position_groups_need_a_position() -> None:
-    with pytest.raises(ShapeError, match="1 or more"):
-        position_groups(0)

@@ -14,8 +14,7 @@ from transformers import (
     GPT2LMHeadModel,
 )
 
-from lnattn.errors import ShapeError
-from lnattn.studies.costs.formulas import (
+from lnattn.costs.formulas import (
     PRODUCTS,
     LayerSize,
     classifier_parameters,
@@ -25,14 +24,15 @@ from lnattn.studies.costs.formulas import (
     product_costs,
     roofline_seconds,
 )
-from lnattn.studies.costs.profiling import (
+from lnattn.costs.profiling import (
     OperatorCount,
     formula_and_count,
     profile_layer,
     random_block,
     random_cache,
 )
-from lnattn.studies.costs.roofline import Roof, measure_layers, measure_roof
+from lnattn.costs.roofline import Roof, measure_layers, measure_roof
+from lnattn.errors import ShapeError
 
 
 @settings(max_examples=25, deadline=None)

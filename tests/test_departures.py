@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import asdict
 
 import numpy as np
@@ -12,33 +11,18 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 
 import lnattn
 from lnattn import FirstLayer
-from lnattn.book import departures
-from lnattn.book.departures import CONVENTIONS, effects_on_training
-from lnattn.paths import repository
+from lnattn.majority.train import MajorityPlan
 from lnattn.storage import write_result
-from lnattn.studies.contribution.tally import PAPERS_CODE, TEXT
-from lnattn.studies.majority.training import MajorityPlan
-from lnattn.studies.selectability import evaluation
 from lnattn.text.counts import Counts
+from lnattn_book import departures
+from lnattn_book import language_models as evaluation
+from lnattn_book.departures import effects_on_training
 
 
 @pytest.fixture(scope="module")
 def model() -> FirstLayer:
     whole = random_gpt2(seed=5, d_model=12, heads=3, vocab=30, context=16)
     return FirstLayer(embeddings_of(whole), attention_layer(whole), tokenizer=None, provenance={})
-
-
-def test_each_convention_departs_in_one_thing_and_the_last_in_all():
-    changed = {
-        name: {
-            key
-            for key in ("scaled", "per_key", "floor", "ends")
-            if getattr(way, key) != getattr(TEXT, key)
-        }
-        for name, way in CONVENTIONS.items()
-    }
-    assert [len(keys) for keys in changed.values()] == [0, 1, 1, 1, 1, 4]
-    assert CONVENTIONS["released code"] is PAPERS_CODE
 
 
 def test_half_precision_rounds_before_and_after_the_mean(model):
@@ -106,18 +90,6 @@ def test_what_is_not_measured_says_so(tmp_path):
         tmp_path / "selectability", "lengths", {"lengths": np.array([5, 800])}, {"shortest": 768}
     )
     assert effects_on_training(tmp_path)["samples"] == "long enough: 1 of 2 contexts"
-
-
-def test_what_is_frozen_with_the_book_gives_every_effect():
-    for effect in effects_on_training(repository() / "data" / "results").values():
-        assert "not measured" not in effect
-        assert "nan" not in effect
-
-
-def test_the_page_names_every_effect_and_no_other():
-    page = (repository() / "notebooks" / "papers-and-code.md").read_text(encoding="utf-8")
-    named = set(re.findall(r"\{glue:text\}`dp-trained-(\w+)`", page))
-    assert named == set(effects_on_training(repository() / "data" / "results"))
 
 
 def freeze_runs(folder, name: str, arrivals: dict[str, int]) -> None:

@@ -10,31 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_layer
 
-from lnattn import distance_terms, fold, six_terms
-from lnattn.attention.distance import DISTANCE_TERMS
+from lnattn import distance_terms, fold, fold_relative, six_terms
 from lnattn.attention.folding import softmax_over_keys
-from lnattn.attention.relative import Constants, mean_vectors
-from lnattn.attention.rotation import rotate, turn
 from lnattn.attention.terms import six_terms_of_rows
 from lnattn.errors import ShapeError, TokenError
-from lnattn.relative import (
+from lnattn.rotary.fold import MeanVectors, mean_vectors
+from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.weights import (
     HeadNorm,
     RelativeAttention,
     RelativeFirstLayer,
     RMSNorm,
     Rotation,
     TokenEmbeddings,
-    with_positions,
+    apply_rotary,
 )
-from lnattn.weights import LayerNorm
+from lnattn.weights import Embeddings, LayerNorm, require_absolute
 
 VOCAB, D_MODEL = 11, 10
 IDS = [3, 10, 3, 0, 7, 7, 8]
 
 
-def angles(positions, dtype, turned=4):
+def angles(positions, dtype, rotated=4):
     """Rotation tables made by hand: pair m turns by position · 0.7^m."""
-    speed = 0.7 ** torch.arange(turned // 2, dtype=torch.float64)
+    speed = 0.7 ** torch.arange(rotated // 2, dtype=torch.float64)
     angle = torch.cat([positions[:, None].double() * speed] * 2, dim=1)
     return angle.cos().to(dtype), angle.sin().to(dtype)
 
@@ -61,59 +60,14 @@ def random_relative(seed: int, heads=4, key_heads=2, d_head=6, rms=True, **more)
     return layer, TokenEmbeddings(noise(VOCAB, D_MODEL))
 
 
-def slow_scores(layer, embeddings, ids, constants):
-    """The four terms one pair at a time, from the unfolded layer and a dense rotation."""
-
-    def norm(x):
-        ln = layer.ln
-        if isinstance(ln, LayerNorm):
-            x = x - x.mean()
-            return x / (x.square().mean() + ln.eps).sqrt() * ln.gamma + ln.beta
-        return x / (x.square().mean() + ln.eps).sqrt() * ln.gamma
-
-    def matrix(position):
-        eye = torch.eye(layer.d_head, dtype=torch.float64)
-        cos, sin = angles(torch.tensor([position]), torch.float64)
-        return rotate(eye, cos.expand(layer.d_head, -1), sin.expand(layer.d_head, -1))
-
-    n, heads = len(ids), layer.n_heads
-    group = heads // len(layer.W_K)
-    terms = {name: torch.zeros(heads, n, n, dtype=torch.float64) for name in DISTANCE_TERMS}
-    for h in range(heads):
-        q0, k0 = constants.q0[h], constants.k0[h // group]
-        for i in range(n):
-            q = norm(embeddings.W_E[ids[i]]) @ layer.W_Q[h] + layer.b_Q[h]
-            for j in range(n):
-                k = norm(embeddings.W_E[ids[j]]) @ layer.W_K[h // group] + layer.b_K[h // group]
-                R = matrix(i - j)  # a query turned by i − j against a key that is not turned
-                terms["ee"][h, i, j] = (q - q0) @ R @ (k - k0)
-                terms["ed"][h, i, j] = (q - q0) @ R @ k0
-                terms["e"][h, i, j] = q0 @ R @ (k - k0)
-                terms["d"][h, i, j] = q0 @ R @ k0
-    return terms
-
-
-@pytest.mark.parametrize("rms", [True, False])
-def test_each_term_matches_its_definition(rms):
-    layer, embeddings = random_relative(1, rms=rms)
-    folded = fold(layer)
-    constants = mean_vectors(folded, embeddings)
-    fast = distance_terms(folded, embeddings, IDS)
-    slow = slow_scores(layer, embeddings, IDS, constants)
-    for name in DISTANCE_TERMS:
-        assert slow[name].std() > 0.1  # the comparison is not about zeros
-        torch.testing.assert_close(fast[name], slow[name], atol=1e-10, rtol=1e-10)
-        torch.testing.assert_close(getattr(fast, name), slow[name], atol=1e-10, rtol=1e-10)
-
-
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**31), n=st.integers(1, 9), key_heads=st.sampled_from([1, 2, 4]))
 def test_the_sum_is_the_same_for_any_constants(seed, n, key_heads):
     layer, embeddings = random_relative(seed, key_heads=key_heads)
-    folded = fold(layer)
+    folded = fold_relative(layer)
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(VOCAB, (n,), generator=generator)
-    other = Constants(
+    other = MeanVectors(
         *(torch.randn(b.shape, generator=generator).double() for b in (folded.b_Q, folded.b_K))
     )
     usual = distance_terms(folded, embeddings, ids)
@@ -133,12 +87,12 @@ def test_six_terms_are_the_case_without_rotation(gpt2):
     still = RelativeAttention(
         layer.ln, layer.W_Q, layer.W_K, layer.b_Q, layer.b_K, scale=layer.scale
     )
-    folded = fold(still)
+    folded = fold_relative(still)
     four = distance_terms(
         folded,
         TokenEmbeddings(tokens + positions),
         list(range(7)),
-        constants=Constants(folded.b_Q, folded.b_K),
+        constants=MeanVectors(folded.b_Q, folded.b_K),
     )
     close = {"atol": 1e-10, "rtol": 1e-10}
     torch.testing.assert_close(four.ee, six.ee + six.ep + six.pe + six.pp, **close)
@@ -152,7 +106,7 @@ def test_six_terms_are_the_case_without_rotation(gpt2):
 
 def test_leaving_a_term_out():
     layer, embeddings = random_relative(2)
-    terms = distance_terms(fold(layer), embeddings, IDS)
+    terms = distance_terms(fold_relative(layer), embeddings, IDS)
     for name in DISTANCE_TERMS:
         expected = softmax_over_keys(terms.scores() - terms[name], 2.5, causal=True)
         torch.testing.assert_close(terms.attention(without=name), expected)
@@ -163,7 +117,7 @@ def test_leaving_a_term_out():
 
 def test_only_differences_of_positions_matter():
     layer, embeddings = random_relative(3)
-    folded = fold(layer)
+    folded = fold_relative(layer)
     here = distance_terms(folded, embeddings, IDS, positions=[0, 1, 2, 5, 6, 9, 20])
     there = distance_terms(folded, embeddings, IDS, positions=[30, 31, 32, 35, 36, 39, 50])
     usual = distance_terms(folded, embeddings, IDS)
@@ -179,7 +133,7 @@ def test_bias_soft_cap_and_window():
         soft_cap=1.5,
         window=3,
     )
-    folded = fold(layer)
+    folded = fold_relative(layer)
     terms = distance_terms(folded, embeddings, IDS)
     bare = distance_terms(replace(folded, bias=None), embeddings, IDS)
     distance = torch.arange(7)[:, None] - torch.arange(7)
@@ -197,7 +151,7 @@ def test_means_by_counts_hold_the_biases_and_centre_the_terms():
     counts = torch.tensor([0, 5, 1, 0, 2, 9, 3, 1, 1, 4, 7])
     weights = counts.double() / counts.sum()
     for block in (layer, replace(layer, norm_K=norm), replace(layer, clip=0.7)):
-        folded = fold(block)
+        folded = fold_relative(block)
         means = mean_vectors(folded, embeddings, counts)
         everything = embeddings.rows(torch.arange(VOCAB))
         torch.testing.assert_close(means.q0, weights @ folded.queries(everything))
@@ -210,19 +164,20 @@ def test_rotation_by_hand():
     x = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]).double()
     angle = torch.tensor([[0.3, 1.1]]).double()
     cos, sin = angle.cos(), angle.sin()
-    half = rotate(x, torch.cat([cos, cos], 1), torch.cat([sin, sin], 1))[0]
+    half = apply_rotary(x, torch.cat([cos, cos], 1), torch.cat([sin, sin], 1))[0]
     pairs = torch.view_as_complex(torch.tensor([[1.0, 3.0], [2.0, 4.0]]).double())
     expected = pairs * torch.polar(torch.ones(2).double(), angle[0])
     torch.testing.assert_close(half[[0, 1]], expected.real)
     torch.testing.assert_close(half[[2, 3]], expected.imag)
     assert half[4] == 5
-    other = rotate(x, cos.repeat_interleave(2, 1), sin.repeat_interleave(2, 1), interleaved=True)[0]
+    other = apply_rotary(
+        x, cos.repeat_interleave(2, 1), sin.repeat_interleave(2, 1), interleaved=True
+    )[0]
     pairs = torch.view_as_complex(x[0, :4].reshape(2, 2))
     expected = pairs * torch.polar(torch.ones(2).double(), angle[0])
     torch.testing.assert_close(other[:4], torch.view_as_real(expected).flatten())
-    assert turn(x, torch.tensor([4]), None) is x
-    with pytest.raises(ShapeError, match="cannot be turned in pairs"):
-        rotate(x, cos[:, :1], sin[:, :1])
+    with pytest.raises(ShapeError, match="cannot be rotated in pairs"):
+        apply_rotary(x, cos[:, :1], sin[:, :1])
 
 
 @pytest.mark.parametrize(
@@ -233,18 +188,18 @@ def test_rotation_by_hand():
         ([], None, "non-empty"),
         ([1, 2], [0], "ascending"),
         ([1, 2], [3, 3], "ascending"),
-        ([1, 2], [-1, 3], "ascending"),
+        ([1, 2], [-1, 3], "position -1 is outside"),
     ],
 )
 def test_bad_indices_are_one_sentence(shapes_unchecked, ids, positions, message):
     layer, embeddings = random_relative(8)
     with pytest.raises(TokenError, match=message):
-        distance_terms(fold(layer), embeddings, ids, positions)
+        distance_terms(fold_relative(layer), embeddings, ids, positions)
 
 
 def test_containers_check_themselves(shapes_unchecked):
     layer, embeddings = random_relative(9)
-    folded = fold(layer)
+    folded = fold_relative(layer)
     for change, message in (
         ({"W_K": layer.W_K[:, :, :5]}, "must have shape"),
         ({"W_Q": layer.W_Q[:3], "b_Q": layer.b_Q[:3]}, "cannot share 2 key heads"),
@@ -255,16 +210,18 @@ def test_containers_check_themselves(shapes_unchecked):
         with pytest.raises(ShapeError, match=message):
             replace(layer, **change)
     with pytest.raises(ShapeError, match="q0 and k0 must have the shapes"):
-        distance_terms(folded, embeddings, IDS, constants=Constants(folded.b_Q[:1], folded.b_K))
+        distance_terms(folded, embeddings, IDS, constants=MeanVectors(folded.b_Q[:1], folded.b_K))
     with pytest.raises(ShapeError, match=r"have width 3 .* reads 10"):
         RelativeFirstLayer(TokenEmbeddings(torch.ones(2, 3)), layer)
 
 
 def test_studies_of_position_embeddings_say_why_they_do_not_apply(shapes_unchecked):
     layer, embeddings = random_relative(10)
-    with pytest.raises(ShapeError, match=r"use lnattn\.distance_terms"):
-        six_terms(fold(layer), embeddings, IDS)
-    with pytest.raises(ShapeError, match=r"use lnattn\.distance_terms"):
-        with_positions(RelativeFirstLayer(embeddings, layer))
-    with pytest.raises(ShapeError, match="six terms do not exist"):
-        _ = fold(layer).b_QK
+    learned = Embeddings(torch.ones(VOCAB, D_MODEL).double(), torch.ones(4, D_MODEL).double())
+    with pytest.raises(ShapeError, match=r"use lnattn\.fold_relative"):
+        fold(layer)
+    with pytest.raises(ShapeError, match=r"lnattn\.distance_terms"):
+        six_terms(fold(random_layer(1, D_MODEL, 2, 4)), embeddings, IDS)
+    with pytest.raises(ShapeError, match="a RelativeFirstLayer has rotary"):
+        require_absolute(RelativeFirstLayer(embeddings, layer))
+    assert require_absolute(learned) is learned

@@ -6,44 +6,41 @@ import json
 from dataclasses import replace
 from types import SimpleNamespace
 
-import as_on_gpu
 import numpy as np
 import pytest
 import torch
 from random_models import random_layer
 from scipy import sparse
 from scipy.stats import spearmanr
-from sklearn.metrics import roc_auc_score
 from test_distance import VOCAB, random_relative
 
-from lnattn import distance_terms, fold
-from lnattn.attention.distance import DISTANCE_TERMS
-from lnattn.attention.relative import mean_vectors
-from lnattn.attention.rotation import rotate
-from lnattn.cli import main
+from lnattn import distance_terms, fold_relative, plain
+from lnattn.affinity.auroc import Neighbours, head_auroc
+from lnattn.affinity.topk import partners, strongest_pairs
+from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
+from lnattn.cli.main import main
+from lnattn.contribution.study import contributions, kl_of_removal
 from lnattn.errors import ResultError, ShapeError, TokenError
-from lnattn.relative import RelativeFirstLayer
-from lnattn.studies.affinity.at_distance import curve_over_distance, vectors_at_distance
-from lnattn.studies.affinity.auroc import Neighbours, head_auroc
-from lnattn.studies.affinity.distances import (
+from lnattn.rotary.affinity import (
+    best_head_difference,
+    curve_over_distance,
     distance_grid,
     sample_queries,
-    skill_difference,
+    vectors_at_distance,
 )
-from lnattn.studies.affinity.topk import partners, strongest_pairs
-from lnattn.studies.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
-from lnattn.studies.contribution import distance_kl
-from lnattn.studies.contribution.distance_kl import DistanceKL
-from lnattn.studies.contribution.study import contributions, kl_of_removal
-from lnattn.studies.position.distance import distance_bias, self_assertion
-from lnattn.studies.selectability.first_layers import first_layer_keys, study_text
+from lnattn.rotary.fold import mean_vectors
+from lnattn.rotary.kl import DistanceKL
+from lnattn.rotary.position import distance_variance, self_assertion
+from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.weights import RelativeFirstLayer, apply_rotary
+from lnattn.selectability.first_layers import first_layer_keys, study_text
 from lnattn.weights import Embeddings, FirstLayer
 
 
 @pytest.fixture
 def parts():
     layer, embeddings = random_relative(21)
-    return fold(layer), embeddings
+    return fold_relative(layer), embeddings
 
 
 def affinities(folded, embeddings, distance):
@@ -58,7 +55,7 @@ def affinities(folded, embeddings, distance):
 
 @pytest.mark.parametrize("distance", [1, 2, 7])
 def test_products_are_the_token_term_at_a_distance(parts, distance, monkeypatch):
-    monkeypatch.setattr("lnattn.studies.affinity.at_distance._BLOCK", 50)  # blocks of two tokens
+    monkeypatch.setattr("lnattn.rotary.fold._BLOCK", 50)  # blocks of two tokens
     folded, embeddings = parts
     table = affinities(folded, embeddings, distance)
     vectors = vectors_at_distance(folded, embeddings, distance)
@@ -119,8 +116,7 @@ def test_auroc_at_a_distance(parts, device):
     assert np.flatnonzero(found.defined).tolist() == asked
     for head in range(4):
         for b in asked:
-            weight = np.where(counts[:, b] > 0, counts[:, b], 1)
-            expected = roc_auc_score(counts[:, b] > 0, table[head, b], sample_weight=weight)
+            expected = plain.auroc(table[head, b], counts[:, b])
             assert found.values[head, b] == pytest.approx(expected, abs=1e-12)
 
 
@@ -150,11 +146,11 @@ def test_keys_after_the_query(parts):
 
 def test_affinity_command_takes_a_distance(monkeypatch, capsys):
     layer, embeddings = random_relative(21)
-    folded = fold(layer)
+    folded = fold_relative(layer)
     tokenizer = SimpleNamespace(unk_token_id=None, eos_token_id=0, decode=lambda ids: f"t{ids[0]}")
     models = [RelativeFirstLayer(embeddings, layer, tokenizer)]
     monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _name: models[-1])
-    monkeypatch.setattr("lnattn.commands.affinity._single", lambda _tokenizer, text: int(text[1:]))
+    monkeypatch.setattr("lnattn.cli.affinity._single", lambda _tokenizer, text: int(text[1:]))
     assert main(["affinity", "any", "t7", "--distance", "3", "--head", "2", "--json"]) == 0
     (row,) = json.loads(capsys.readouterr().out)
     scores = affinities(folded, embeddings, 3)[2, 7]
@@ -209,18 +205,32 @@ def test_shares_are_an_analysis_of_variance(parts, biased):
     def mean(x):
         return np.einsum("hnba,ba->h", x, weights)
 
+    def of_queries(x):
+        """What is the same for all keys of a query, which the softmax never sees: [head query]."""
+        return np.einsum("hnba,a->hb", x, COUNTS / COUNTS.sum() / len(DISTANCES))
+
     total = every.sum(axis=0)
-    found = distance_bias(folded, embeddings, COUNTS, DISTANCES)
+    found = distance_variance(folded, embeddings, COUNTS, DISTANCES)
     for t in range(4):
-        centred = every[t] - mean(every[t])[:, None, None, None]
+        centred = every[t] - of_queries(every[t])[:, None, :, None]
         np.testing.assert_allclose(found.variance[t], mean(centred**2), rtol=1e-9)
-    spread = total - mean(total)[:, None, None, None]
-    np.testing.assert_allclose(found.variance.sum(axis=0), mean(spread**2), rtol=1e-9)
+    between_keys = total - of_queries(total)[:, None, :, None]
+    np.testing.assert_allclose(found.variance.sum(axis=0), mean(between_keys**2), rtol=1e-9)
+    constant = of_queries(total) - mean(total)[:, None]
+    expected = (constant**2) @ COUNTS / COUNTS.sum()
+    np.testing.assert_allclose(found.constant, expected, rtol=1e-9)
+    assert (found.constant > 0.001 * found.variance.sum(axis=0)).all()
     np.testing.assert_allclose(found.share.sum(axis=0), 1)
     np.testing.assert_allclose(found.curve, every[3, :, :, 0, 0], rtol=1e-9)
-    table = found.table()
-    assert list(table.columns[:4]) == list(DISTANCE_TERMS)
-    assert table["favourite distance"].isin(DISTANCES).all()
+
+
+def test_a_score_that_only_its_query_decides_has_no_share(parts):
+    """Without a rotation every key stands alike: what a query wants of k₀ is one number."""
+    folded, embeddings = parts
+    still = replace(folded, rotation=None)
+    found = distance_variance(still, embeddings, COUNTS, DISTANCES)
+    np.testing.assert_allclose(found.share[[1, 3]], 0, atol=1e-25)
+    assert (found.constant > 0).all()
 
 
 def test_self_assertion_against_frequency(parts):
@@ -237,20 +247,16 @@ def test_self_assertion_against_frequency(parts):
 # ---- what the terms contribute ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ["kernel", "GPU"])
 @pytest.mark.parametrize("biased", [False, True])
-def test_divergences_of_removing_a_term(parts, biased, path, monkeypatch):
+def test_divergences_of_removing_a_term(parts, biased):
     folded, embeddings = parts
-    monkeypatch.setattr("lnattn.studies.contribution.kl._BLOCK", 32)  # shorter than the document
-    if path == "GPU":
-        monkeypatch.setattr(distance_kl, "divergences_of_heads", as_on_gpu.divergences_of_heads)
     if biased:
         # Not linear: a step of all a query's distances would be a constant, which nobody sees.
         bend = 2 * torch.rand(4, 1, 1, generator=torch.Generator().manual_seed(4))
         folded = replace(folded, bias=lambda distance: -bend * distance.abs().sqrt())
     ids = torch.randint(VOCAB, (70,), generator=torch.Generator().manual_seed(3))
     constants = mean_vectors(folded, embeddings, torch.from_numpy(COUNTS))
-    found = DistanceKL(folded, embeddings, constants, workers=2)(ids)
+    found = DistanceKL(folded, embeddings, constants)(ids)
     terms = distance_terms(folded, embeddings, ids, constants=constants)
     before = torch.ones(70, 70).triu(1).bool()
     scores = (terms.scores() / folded.scale).masked_fill(before, -torch.inf)
@@ -275,23 +281,29 @@ def test_contributions_of_the_four_terms(parts):
         contributions(folded, embeddings, texts)
 
 
-def test_what_has_no_closed_form_is_refused(parts):
+@pytest.mark.parametrize("change", [{"soft_cap": 2.0}, {"window": 3}, {"causal": False}])
+def test_divergences_are_of_the_attention_that_the_block_has(parts, change):
     folded, embeddings = parts
-    with pytest.raises(ShapeError, match="soft cap"):
-        DistanceKL(replace(folded, soft_cap=2.0), embeddings)
+    folded, ids = replace(folded, **change), [1, 2, 3, 4, 9, 9]
+    terms = distance_terms(folded, embeddings, ids)
+    found = DistanceKL(folded, embeddings)(ids)
+    alpha = terms.attention()
+    for t, name in enumerate(DISTANCE_TERMS):
+        less = terms.attention(without=name)
+        expected = torch.xlogy(alpha, alpha / less).nan_to_num(0.0).sum(dim=-1)
+        np.testing.assert_allclose(found[t], expected.numpy(), atol=2e-7)
+        assert expected.max() > 0.01
     with pytest.raises(ShapeError, match="positive number"):
         DistanceKL(folded, embeddings, scale=0.0)
-    with pytest.raises(TokenError, match="window of 3"):
-        DistanceKL(replace(folded, window=3), embeddings)([1, 2, 3, 4])
 
 
 def test_keys_of_a_text_are_turned():
     layer, embeddings = random_relative(30)
     model = RelativeFirstLayer(embeddings, layer)
     keys = first_layer_keys(model, [4, 4, 9])
-    folded = fold(layer)
+    folded = fold_relative(layer)
     rows = embeddings.rows(torch.tensor([4, 4, 9]))
-    expected = folded.turned(folded.keys(rows), torch.arange(3))
+    expected = folded.rotated(folded.keys(rows), torch.arange(3))
     np.testing.assert_allclose(keys["heads"], expected.numpy())
     assert np.abs(keys["heads"][:, 0] - keys["heads"][:, 1]).max() > 0.1  # one token, two places
     np.testing.assert_allclose(keys["after"] @ layer.W_K[0].numpy() + layer.b_K[0].numpy(),
@@ -325,10 +337,10 @@ def test_skill_at_each_distance_by_hand(parts):
             own = head_auroc(turned, pairs).values[:, grid.queries]
             other = head_auroc(wrong, pairs).values[:, grid.queries]
             np.testing.assert_allclose(grid.own[t, n], own)
-            np.testing.assert_allclose(grid.skill[t, n], (own - other).mean(axis=1))
+            np.testing.assert_allclose(grid.query_specific_auroc[t, n], (own - other).mean(axis=1))
     low, high = grid.interval(draws=200)[:, 1:].T
-    assert (low < grid.skill[0, 0]).all()
-    assert (grid.skill[0, 0] < high).all()
+    assert (low < grid.query_specific_auroc[0, 0]).all()
+    assert (grid.query_specific_auroc[0, 0] < high).all()
 
 
 def test_a_head_that_looks_one_token_back_is_found_at_that_distance():
@@ -338,17 +350,17 @@ def test_a_head_that_looks_one_token_back_is_found_at_that_distance():
     wanted = torch.randn(vocab, d_head, generator=generator)
     speed = 2 * 0.9 ** torch.arange(d_head // 2)
 
-    def turned(by):
+    def rotated(by):
         angle = torch.cat([by * speed] * 2)[None]
-        return rotate(wanted, angle.cos().expand(vocab, -1), angle.sin().expand(vocab, -1))
+        return apply_rotary(wanted, angle.cos().expand(vocab, -1), angle.sin().expand(vocab, -1))
 
     keys = torch.empty(1, vocab, d_head)
-    keys[0, torch.arange(vocab) - 1] = turned(1)  # token b is preceded by b − 1
-    vectors = {by: TokenVectors(turned(by)[None], keys) for by in (1, 2, 3)}
+    keys[0, torch.arange(vocab) - 1] = rotated(1)  # token b is preceded by b − 1
+    vectors = {by: TokenVectors(rotated(by)[None], keys) for by in (1, 2, 3)}
     before = torch.zeros(vocab, vocab, dtype=torch.long)
     before[torch.arange(vocab) - 1, torch.arange(vocab)] = 1
     pairs = {1: Neighbours.before(sparse.csr_array(before.numpy()))}
-    skill = distance_grid(vectors, pairs).skill[:, 0, 0]
+    skill = distance_grid(vectors, pairs).query_specific_auroc[:, 0, 0]
     assert skill.argmax() == 0
     assert skill[0] > 0.4
     assert skill[0] > 2 * skill[1:].max()
@@ -361,11 +373,13 @@ def test_difference_of_skill(parts):
         distance_grid({turn: vectors_at_distance(folded, embeddings, turn, query_ids=ids)}, pairs)
         for turn in (1, 4)
     )
-    mean, low, high = skill_difference(near, far)
-    assert mean == pytest.approx(near.skill[0, 0].max() - far.skill[0, 0].max())
+    mean, low, high = best_head_difference(near, far)
+    assert mean == pytest.approx(
+        near.query_specific_auroc[0, 0].max() - far.query_specific_auroc[0, 0].max()
+    )
     assert low <= mean <= high
     with pytest.raises(ResultError, match="same query tokens"):
-        skill_difference(
+        best_head_difference(
             near,
             distance_grid({1: vectors_at_distance(folded, embeddings, 1, query_ids=[2, 5])}, pairs),
         )

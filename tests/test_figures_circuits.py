@@ -1,4 +1,4 @@
-"""The figures of chapters 01 and 04: drawn, labelled, and showing the numbers they were given."""
+"""The figures of chapter 04 show the numbers they were given."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 
 mpl.use("Agg")
 
-from lnattn.book.figures import circuits, costs
-from lnattn.book.style import use_style
+from lnattn_book.figures import circuits
+from lnattn_book.style import use_style
 
 
 @pytest.fixture
@@ -53,14 +53,6 @@ def test_readers_are_labelled_from_the_first_layer_on_and_marks_are_framed():
     assert frame.get_y() == pytest.approx(0.54)
 
 
-def test_distributions_mark_single_scores_where_they_are(rng):
-    samples = {"a": rng.random(100), "b": rng.random(100)}
-    figure = circuits.score_distributions(samples, 0.2, {"x": 0.7})
-    (ax,) = figure.axes
-    assert any(np.allclose(line.get_xdata(), 0.7) for line in ax.lines)
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b"]
-
-
 def test_bars_show_every_part_and_the_rest_together():
     parts = pd.Series({f"part {n}": float(n) for n in range(1, 21)})
     ax = circuits.logit_parts(parts, "logit", most=5).axes[0]
@@ -78,43 +70,3 @@ def test_path_groups_show_groups_and_pairs_of_heads(rng):
     assert image.images[0].get_array().shape == (3, 2)
     # All-zero values must not break the scales.
     circuits.path_groups({"direct": 0.0}, np.zeros((1, 1)), "t").canvas.draw()
-
-
-def test_head_scores_name_every_head(rng):
-    ax = circuits.head_scores(rng.random((2, 3)), rng.random((2, 3)), 0.1).axes[0]
-    assert sorted(text.get_text() for text in ax.texts) == [
-        "0.0", "0.1", "0.2", "1.0", "1.1", "1.2"
-    ]  # fmt: skip
-    many = circuits.head_scores(np.arange(60.0).reshape(5, 12), rng.random((5, 12)), 0.1).axes[0]
-    assert {text.get_text() for text in many.texts} == {
-        f"{layer}.{head}" for layer in (3, 4) for head in range(12)
-    }
-
-
-def test_cost_figures_have_labelled_axes(rng):
-    shares = pd.DataFrame({"a": [0.5, 0.2], "b": [0.5, 0.8]}, index=[64, 128])
-    table = pd.DataFrame(
-        {
-            "queries": [1, 4],
-            "keys": [1, 4],
-            "roofline": [1e-3, 2e-3],
-            "unfused": [2e-3, 3e-3],
-            "measured": [3e-3, 4e-3],
-            "fastest": [2.5e-3, 3.5e-3],
-        }
-    )
-    drawn = [
-        costs.score_matrices(np.eye(3), rng.normal(size=(3, 3)), ["a", "b", "c"]),
-        costs.expectation(rng.normal(size=(4, 2)), np.full(4, 0.25), np.zeros(2)),
-        costs.operations_by_part(shares, 100),
-        costs.against_the_roof(table, table),
-        costs.attention_pattern(np.tril(np.ones((3, 3))), ["a", "b", "c"]),
-    ]
-    for figure in drawn:
-        figure.canvas.draw()
-        assert all(ax.get_xlabel() for ax in figure.axes if ax.get_label() != "<colorbar>")
-    # Keys that a query does not see are no weights of zero.
-    [shown] = drawn[4].axes[0].images
-    assert np.array_equal(shown.get_array().mask, ~np.tri(3, dtype=bool))
-    measured = drawn[3].axes[0].lines
-    assert any(np.allclose(line.get_ydata(), [3.0, 4.0]) for line in measured)

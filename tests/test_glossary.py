@@ -12,9 +12,9 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from small_site import build
 
 from booksite import glossary
-from lnattn.book.style import TERM_NAMES
 from lnattn.errors import ResultError
 from lnattn.paths import repository
+from lnattn_book.style import TERM_NAMES
 
 FILE = """
 - tex: ['T^{ee}', "d'"]

@@ -6,9 +6,8 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-from lnattn import FirstLayer
+from lnattn import FirstLayer, identities
 from lnattn.attention.folding import fold
-from lnattn.studies import identities
 
 
 def test_errors_are_rounding():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.claims.frozen import frozen_entries
+from experiments.majority.plans import EXPERIMENTS, SWEEPS, jobs_of
+from lnattn.majority import results
+from lnattn.majority.model import arm
+from lnattn.majority.results import Experiment
+from lnattn.majority.train import angles_to_ones
 from lnattn.paths import repository
 from lnattn.storage import read_json
-from lnattn.studies.majority import results
-from lnattn.studies.majority.experiments import EXPERIMENTS, SWEEPS, jobs_of
-from lnattn.studies.majority.model import arm
-from lnattn.studies.majority.results import Experiment
-from lnattn.studies.majority.runs import angles_to_ones
+from lnattn_book.claims.frozen import frozen_records
 
 FOLDER = repository() / "data" / "results" / "majority"
 FROZEN = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -57,8 +57,8 @@ def test_results_are_small():
 
 def test_the_frozen_claims_follow_from_the_frozen_results():
     """What the chapter registered, computed again."""
-    _, found = frozen_entries(FOLDER.parent / "claims")
-    entries = {(entry.id, entry.model): entry.values for entry in found}
+    _, found = frozen_records(FOLDER.parent / "claims")
+    entries = {(entry.claim, entry.model): entry.values for entry in found}
     main = Experiment.read(FOLDER, "main")
     for model, name in (("the authors' norm", "authors"), ("equal norms √d", "rms")):
         ratio = results.slowdown(main, name, "layernorm", accuracy=0.85)

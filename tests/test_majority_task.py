@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lnattn.errors import ShapeError
-from lnattn.studies.majority.task import (
+from lnattn.majority.task import (
     AUTHORS,
     eligible,
     majority_data,
@@ -98,6 +98,12 @@ def test_the_authors_way_depends_on_the_seed():
     ours = [classes_a_sequence("uniform", seed) for seed in range(5)]
     assert np.ptp(theirs) > 5 * np.ptp(ours) > 0
     assert max(theirs) < min(ours) - 3
+
+
+@pytest.mark.parametrize("scheme", ["uniform", AUTHORS])
+def test_a_lead_of_exactly_the_margin_occurs(scheme):
+    ordered = np.sort(majority_data(2000, scheme=scheme, seed=1).train, axis=1).astype(int)
+    assert (ordered[:, -1] - ordered[:, -2]).min() == 6
 
 
 def test_shuffled_enumeration_visits_every_partition_once():

@@ -7,10 +7,10 @@ import pytest
 from scipy.optimize import linprog
 
 from lnattn.errors import ShapeError
-from lnattn.studies.selectability import papers_search, random_keys
-from lnattn.studies.selectability.decide import selectability
-from lnattn.studies.selectability.papers_search import bounded_search, search_finds
-from lnattn.studies.selectability.random_keys import random_grid, standardised
+from lnattn.selectability import papers_search, random_keys
+from lnattn.selectability.decide import selectability
+from lnattn.selectability.papers_search import bounded_search, search_finds
+from lnattn.selectability.random_keys import random_grid, standardised
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:

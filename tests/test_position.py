@@ -14,26 +14,26 @@ from random_models import attention_layer, embeddings_of, random_gpt2, random_la
 from lnattn import Embeddings, FirstLayer, fold, load_first_layer, six_terms
 from lnattn.errors import CorpusError, ShapeError, TokenError
 from lnattn.paths import repository
-from lnattn.studies.position.bias import PositionBias, position_bias, share_of_context
-from lnattn.studies.position.curves import (
+from lnattn.position.bias import PositionBias, position_bias, share_of_context
+from lnattn.position.curves import (
     NEAR,
     dominant_wave,
-    echo,
     last_rows,
     near_keys,
     nearness,
     position_table,
     trend,
+    wave_recurrence,
 )
-from lnattn.studies.position.measured import (
+from lnattn.position.measured import (
     MeasuredAttention,
     beside_position,
     measured_attention,
     near_share,
     windows,
 )
-from lnattn.studies.position.sigma import inverse_sigma_bands
-from lnattn.studies.position.without_tokens import (
+from lnattn.position.sigma import inverse_sigma_bands
+from lnattn.position.without_tokens import (
     ASSUMED,
     PositionOnly,
     position_only,
@@ -217,6 +217,21 @@ def test_one_window_has_no_standard_error(folded, embeddings):
     assert np.isnan(found.error).all()
 
 
+def test_skill_of_single_texts(folded, embeddings):
+    """By hand for each text; the skill of the mean over texts is another number."""
+    ids = np.random.default_rng(3).integers(0, 11, size=(5, 10))
+    bias = position_bias(folded, embeddings.W_P, [4, 9])
+    found = measured_attention(folded, embeddings, ids, [4, 9], bias)
+    expected = []
+    for one in ids:
+        table = beside_position(measured_attention(folded, embeddings, one[None], [4, 9]), bias)
+        expected.append(table["skill"].to_numpy())
+    np.testing.assert_allclose(found.text_skill[:, :, 1], expected, atol=1e-10)
+    table = beside_position(found, bias)
+    np.testing.assert_allclose(table["skill, one text"], np.mean(expected, axis=0), atol=1e-10)
+    assert np.abs(table["skill, one text"] - table["skill"]).max() > 1e-3
+
+
 def test_windows_do_not_overlap_and_begin_as_asked():
     documents = [[1, 2, 3, 4, 5], [6], [7, 8]]
     assert windows(documents, 2).tolist() == [[1, 2], [3, 4], [7, 8]]
@@ -319,14 +334,14 @@ def waving(wavelength: float, slope: float, n: int = 200) -> PositionBias:
 
 def test_an_echo_is_as_loud_as_the_slope_lets_it_be():
     loud, quiet = waving(60, 0.0), waving(60, 1.0)
-    assert echo(loud)[0, 0] == pytest.approx(1, abs=1e-3)
-    assert echo(quiet)[0, 0] == pytest.approx(np.exp(-60), rel=0.5)
-    assert echo(quiet)[0, 0] < echo(waving(60, 0.01))[0, 0] < 1
+    assert wave_recurrence(loud)[0, 0] == pytest.approx(1, abs=1e-3)
+    assert wave_recurrence(quiet)[0, 0] == pytest.approx(np.exp(-60), rel=0.5)
+    assert wave_recurrence(quiet)[0, 0] < wave_recurrence(waving(60, 0.01))[0, 0] < 1
 
 
 def test_no_echo_where_the_wave_does_not_fit_before_the_query():
     short = replace(waving(60, 0.0), queries=(20,))
-    assert echo(short)[0, 0] == 0
+    assert wave_recurrence(short)[0, 0] == 0
 
 
 def test_skill_is_against_even_attention():

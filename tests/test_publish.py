@@ -179,7 +179,7 @@ def test_a_stand_in_is_not_verified_and_its_front_page_says_so(press, tmp_path, 
     assert publish.publish(tmp_path) == 0
     assert ("verify", "gpt2") not in press
     front = tmp_path / "_build/site/book/index.html"
-    assert "<p>GPT-2: these are not GPT-2&#x27;s weights.</p>" in front.read_text()
+    assert "<p>gpt2: these are not GPT-2&#x27;s weights.</p>" in front.read_text()
 
 
 @pytest.mark.parametrize("endpoint", [None, "http://127.0.0.1:1"])

@@ -9,8 +9,8 @@ from transformers.utils import logging as transformers_logging
 
 import lnattn
 from lnattn.errors import CheckpointError
+from lnattn.identities import attention_error
 from lnattn.models.reference import load_reference_model
-from lnattn.studies.identities import attention_error
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from random_relative import (
     run,
 )
 
-from lnattn import distance_terms, fold, load_first_layer
-from lnattn.attention.distance import DISTANCE_TERMS
-from lnattn.attention.relative import Constants
+from lnattn import distance_terms, fold_relative, load_first_layer
 from lnattn.errors import CheckpointError, LnattnError
 from lnattn.models.relative_layouts import LAYOUTS
+from lnattn.rotary.fold import MeanVectors
+from lnattn.rotary.terms import DISTANCE_TERMS
 
 
 def token_ids(length: int = LENGTH) -> torch.Tensor:
@@ -31,10 +31,10 @@ def token_ids(length: int = LENGTH) -> torch.Tensor:
     return torch.randint(1, VOCAB, (length,), generator=generator)
 
 
-def random_constants(folded, seed: int = 4) -> Constants:
+def random_constants(folded, seed: int = 4) -> MeanVectors:
     """Any constants will do: these are nobody's means."""
     generator = torch.Generator().manual_seed(seed)
-    return Constants(
+    return MeanVectors(
         *(
             torch.randn(b.shape, generator=generator, dtype=b.dtype)
             for b in (folded.b_Q, folded.b_K)
@@ -51,7 +51,7 @@ def assert_identity(config, folder, monkeypatch, length=LENGTH):
     there = run(model, ids, monkeypatch)
     first = load_first_layer(folder)
     assert first.attention.W_Q.dtype == torch.float64
-    folded = fold(first.attention)
+    folded = fold_relative(first.attention)
     terms = distance_terms(folded, first.embeddings, ids, constants=random_constants(folded))
     scores = terms.scores()
     if folded.bias is not None:
@@ -78,15 +78,15 @@ def test_attention_as_hugging_face_runs_it(name, tmp_path, monkeypatch):
     model.save_pretrained(tmp_path)
     first = load_first_layer(tmp_path)
     there = run(model, token_ids(), monkeypatch)
-    terms = distance_terms(fold(first.attention), first.embeddings, token_ids())
+    terms = distance_terms(fold_relative(first.attention), first.embeddings, token_ids())
     assert (terms.attention() - there.attention).abs().max() < 2e-5
     wide = first.to(torch.float64)
-    terms = distance_terms(fold(wide.attention), wide.embeddings, token_ids())
+    terms = distance_terms(fold_relative(wide.attention), wide.embeddings, token_ids())
     assert (terms.attention() - there.attention).abs().max() < 2e-5
 
 
 def test_every_layout_is_tested():
-    assert {case.config.model_type for case in KINDS.values()} == set(LAYOUTS)
+    assert {config.model_type for config, _ in KINDS.values()} == set(LAYOUTS)
 
 
 def rope_of_width(name, d_head):
@@ -155,7 +155,7 @@ def loose_identity(config, seed, folder, patch, length):
     ids = token_ids(length)
     there = run(model, ids, patch)
     first = load_first_layer(folder)
-    folded = fold(first.attention)
+    folded = fold_relative(first.attention)
     terms = distance_terms(folded, first.embeddings, ids, constants=random_constants(folded))
     size = max(1.0, float(there.scores.abs().max()))
     assert (terms.scores() - there.scores).abs().max() < 1e-10 * size

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib import import_module
+from importlib.util import find_spec
 
 import pytest
 
-from lnattn.book.results import command_of, kind_of, name_command, read_all
-from lnattn.cli import COMMANDS, main
+from lnattn.cli.main import COMMANDS, main
 from lnattn.errors import ResultError
 from lnattn.paths import data_folder
+from lnattn_book.results import command_of, kind_of, name_command, read_all
 
 RESULTS = data_folder() / "results"
 
@@ -27,7 +27,7 @@ def test_commands_are_those_of_the_command_line_or_of_make():
     for path in RESULTS.rglob("*.json"):
         program, task, *more = command_of(path).split()
         if program == "python":
-            assert callable(import_module(more[0]).main), path
+            assert find_spec(f"{more[0]}.__main__"), path
         else:
             assert task in (COMMANDS if program == "lnattn" else makefile), path
 
@@ -47,7 +47,11 @@ def test_stray_damaged_and_misnamed_files_are_told(tmp_path, capsys):
     record = json.loads((tmp_path / "tiny" / "detokenization.json").read_text())
     assert record["command"] == "lnattn freeze tiny --only detokenization"
     assert main(["verify", "--folder", str(tmp_path)]) == 1
-    assert "survey.json: " in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "tiny/survey.json: damaged" in shown
+    assert "tiny/notes.txt: damaged" in shown
+    assert "tiny/orphan.npz: damaged" in shown
+    assert "tiny/detokenization.json: whole; lnattn freeze tiny --only detokenization" in shown
 
 
 def test_a_result_of_another_study_is_refused(tmp_path):

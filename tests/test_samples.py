@@ -7,13 +7,12 @@ import itertools
 import json
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 import lnattn
-from lnattn.book import samples
 from lnattn.errors import TokenError
 from lnattn.storage import sha256_of_file
+from lnattn_book import samples
 
 
 def model(end: int | None) -> SimpleNamespace:
@@ -46,18 +45,6 @@ class TestWindows:
         assert len(stream) - cut.size < 6
         assert "too few have 6 tokens" in words
         assert ("end-of-text token after each" in words) == (end is not None)
-
-    def test_a_model_without_tokenizer_is_one_sentence(self):
-        with pytest.raises(TokenError, match="no tokenizer"):
-            samples.sample_windows(SimpleNamespace(name="m", tokenizer=None), 4)
-
-
-def test_the_embedded_models_windows_are_of_single_articles():
-    first = lnattn.load_first_layer("book-gpt2")
-    cut, words = samples.sample_windows(first, 501)
-    assert words == "each a part of one article"
-    assert cut.shape[1] == 501
-    assert len(np.unique(cut[:, 0])) > 1
 
 
 @pytest.fixture(scope="module")

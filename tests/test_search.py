@@ -74,7 +74,7 @@ def small(tmp_path_factory) -> Path:
         html_theme="sphinx_book_theme",
         html_css_files=["book.css"],
         html_static_path=[str(Path(__file__).parents[1] / "book" / "static")],
-        extensions=["booksite.search", "booksite.light"],
+        extensions=["booksite.assets"],
     )
     assert not warnings
     return out
@@ -114,20 +114,3 @@ def test_folded_code_and_buttons_are_not_shown(small, chromium):
     assert "So high." in first["shown"]
     assert "unread" not in first["shown"]
     assert "Contents" not in first["shown"]  # the side bar's, repeated in the page's header
-
-
-def test_the_magnifying_glass_covers_no_letter(small, chromium):
-    tab = chromium.open(360, 740)
-    try:
-        with served(small) as address:
-            tab.go(f"{address}search.html")
-            glass, text = tab.evaluate("""(() => {
-              const form = document.querySelector('.bd-search-container form.bd-search');
-              const input = form.querySelector('input');
-              return [form.querySelector('i, svg').getBoundingClientRect().right,
-                      input.getBoundingClientRect().left
-                      + parseFloat(getComputedStyle(input).paddingLeft)];
-            })()""")
-    finally:
-        tab.close()
-    assert 0 < glass <= text

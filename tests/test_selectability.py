@@ -12,21 +12,20 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.spatial import ConvexHull
 
+from lnattn import plain
 from lnattn.errors import ResultError, ShapeError
-from lnattn.studies.selectability import decide, kernel
-from lnattn.studies.selectability.decide import (
+from lnattn.selectability import decide, kernel
+from lnattn.selectability.decide import (
     DUPLICATE,
     PROGRAM,
-    AffineHull,
     Selectability,
     selectability,
 )
-from lnattn.studies.selectability.programs import (
-    SMALLEST_RADIUS,
+from lnattn.selectability.programs import (
     hull_weights,
     separating_direction,
 )
-from lnattn.studies.selectability.verify import exactly_combined, verify
+from lnattn.selectability.verify import exactly_combined, verify
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -37,19 +36,6 @@ def layer_normed(x: np.ndarray, dtype: type = np.float64) -> np.ndarray:
     x = x.astype(dtype)
     x = x - x.mean(axis=1, keepdims=True)
     return x / x.std(axis=1, keepdims=True)
-
-
-def by_lp(keys: np.ndarray, strict: bool = True) -> np.ndarray:
-    """One linear program a key, in whitened coordinates: the slow oracle."""
-    distinct, place, copies = np.unique(keys, axis=0, return_inverse=True, return_counts=True)
-    points = AffineHull.of(distinct.astype(np.float64)).points
-    if points.shape[1] == 0:
-        alone = np.full(len(distinct), len(distinct) == 1)
-    else:
-        radii = [separating_direction(points, i)[1] for i in range(len(distinct))]
-        alone = np.array(radii) > SMALLEST_RADIUS
-    place = place.reshape(-1)
-    return alone[place] & ((copies[place] == 1) | (not strict))
 
 
 SETS = {
@@ -84,7 +70,8 @@ SETS = {
 def test_verdicts_are_those_of_linear_programs_and_come_with_proofs(name: str, strict: bool):
     keys = SETS[name]
     found = selectability(keys, strict=strict)
-    np.testing.assert_array_equal(found.selectable, by_lp(keys, strict))
+    expected, _ = plain.selectability(keys.astype(float), strict)
+    np.testing.assert_array_equal(found.selectable, expected)
     checked = verify(keys, found)
     assert checked.ok, checked.failures
     assert checked.directions == found.selectable.sum()
@@ -148,7 +135,8 @@ lattice = st.integers(1, 3).flatmap(
 @example(np.array([[0], [1], [2]]), True)
 def test_lattices_with_ties_are_decided_as_by_linear_programs_and_proved_exactly(keys, strict):
     found = selectability(keys, strict=strict)
-    np.testing.assert_array_equal(found.selectable, by_lp(keys.astype(float), strict))
+    expected, _ = plain.selectability(keys.astype(float), strict)
+    np.testing.assert_array_equal(found.selectable, expected)
     checked = verify(keys, found, exact=True)
     assert checked.ok, checked.failures
 
@@ -348,3 +336,16 @@ def test_an_affine_combination_is_no_proof():
     support[2, :2], weights[2, :2] = (0, 1), (-1.0, 2.0)
     said = verify(keys, broken(found, selectable=flags, support=support, weights=weights))
     assert said.failures == ("key 2 has weights that are negative or do not sum to 1.",)
+
+
+@pytest.mark.parametrize("spread", [1e-5, 1e-3])
+def test_a_thin_direction_above_rounding_counts_as_a_dimension(spread: float):
+    """The inner key leaves the plane of a square by little; float32 would still see it."""
+    keys = np.array([[1.0, 1, 0], [1, -1, 0], [-1, 1, 0], [-1, -1, 0], [0, 0, spread]])
+    found = selectability(keys)
+    assert found.rank == 3
+    assert found.selectable.all()
+    keys[4, 2] = 1e-8  # rounding of float32: the key lies within the square
+    found = selectability(keys)
+    assert found.rank == 2
+    assert found.selectable.tolist() == [True] * 4 + [False]

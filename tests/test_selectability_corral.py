@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lnattn.studies.selectability import corral
+from lnattn.selectability import corral
 
 
 class Corral:

@@ -10,14 +10,14 @@ from sklearn.decomposition import PCA
 from sklearn.metrics import roc_auc_score
 
 from lnattn import load_first_layer
-from lnattn.book.freezing import freeze
-from lnattn.claims import unselectable
-from lnattn.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE
 from lnattn.errors import CorpusError
+from lnattn.freezing import freeze
 from lnattn.models.attending import keys_of_layers, patched
-from lnattn.studies.selectability.decide import selectability
-from lnattn.studies.selectability.first_layers import first_layer_keys
-from lnattn.studies.selectability.layers import LayerVerdicts, decide_layers
+from lnattn.selectability.decide import selectability
+from lnattn.selectability.first_layers import first_layer_keys
+from lnattn.selectability.layers import LayerVerdicts, decide_layers
+from lnattn_book.claims import unselectable
+from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE
 
 
 def drawn_keys(seed: int) -> list[np.ndarray]:
@@ -119,7 +119,7 @@ def test_the_book_freezes_it_for_models_of_all_kinds(tmp_path, monkeypatch):
     file = tmp_path / "texts.jsonl"
     file.write_text('{"text": "' + "It rained on the old castle by the sea. " * 60 + '"}\n')
     for module in ("whole_models", "samples"):
-        monkeypatch.setattr(f"lnattn.book.{module}.sample_file", lambda: file)
+        monkeypatch.setattr(f"lnattn_book.{module}.sample_file", lambda: file)
     for name, shape in (
         ("book-gpt2", (2, 2, 8, 2, 256)), ("book-llama", (2, 2, 2, 2, 256)),
         ("minilm", (2, 6, 12, 1, 512)),

@@ -1,18 +1,15 @@
-"""The summary of 1/σ against forming every token–position pair, and selection against sorting."""
+"""The summary of 1/σ against forming every token–position pair."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from random_models import plain_rows
 
-from lnattn import Embeddings
-from lnattn.attention.layernorm import sigma
+from lnattn import Embeddings, plain
 from lnattn.errors import ShapeError, TokenError
-from lnattn.studies.position import sigma as sigma_bands
-from lnattn.studies.position.sigma import (
+from lnattn.position.sigma import (
     assumed_inverse_sigma,
     covariance_blocks,
     inverse_sigma_bands,
@@ -32,9 +29,8 @@ def embeddings(
 
 def oracle(model: Embeddings, eps: float) -> np.ndarray:
     """1/σ(e_v + p_j) by adding every pair of vectors: [position vocab]."""
-    assert model.W_E is not None
-    pairs = model.W_P[:, None, :].double() + model.W_E[None].double()
-    return (1 / sigma(pairs, eps)).numpy()
+    e, p = plain_rows(model)
+    return 1 / plain.sigma(p[:, None] + e, eps)
 
 
 @pytest.mark.parametrize(
@@ -58,27 +54,6 @@ def test_single_precision_agrees_to_single_precision():
     np.testing.assert_allclose(found.upper, np.quantile(pairs, 0.975, axis=1), rtol=1e-4)
 
 
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.integers(-3, 3), min_size=1, max_size=60),
-    st.floats(0, 1),
-    st.integers(0, 2**31),
-)
-def test_selection_equals_sorting_with_ties_and_any_sample(values, level, seed):
-    row = np.array(values, dtype=np.float64)
-    # Any sorted sample must do: one from the wrong end of the row forces the second attempt.
-    sample = np.sort(np.random.default_rng(seed).choice(row, size=min(5, len(row))))
-    found = sigma_bands._quantile(row, level, sample, np.empty_like(row))
-    assert found == pytest.approx(np.quantile(row, level), abs=1e-12)
-
-
-def test_selection_recovers_from_a_sample_that_misleads():
-    row = np.random.default_rng(0).normal(size=20_000)
-    misleading = np.sort(row)[-1024:]
-    found = sigma_bands._quantile(row, 0.3, misleading, np.empty_like(row))
-    assert found == pytest.approx(np.quantile(row, 0.3), abs=1e-12)
-
-
 def test_covariances_and_variances_are_those_of_numpy():
     model = embeddings(9, 5, 6)
     expected = np.cov(torch.cat([model.W_P, model.W_E]).numpy(), bias=True)
@@ -87,14 +62,6 @@ def test_covariances_and_variances_are_those_of_numpy():
     found = torch.cat([block for _, block in blocks]).numpy()
     np.testing.assert_allclose(found, expected[:5, 5:], atol=1e-12)
     np.testing.assert_allclose(variances(model.W_E), np.diag(expected)[5:], rtol=1e-12)
-
-
-@pytest.mark.parametrize("workers", [1, 2, 3, 9])
-def test_workers_share_the_positions_without_gap_or_overlap(workers):
-    model = embeddings(4, 11, 3)
-    parts = [covariance_blocks(model, 2, worker, workers) for worker in range(workers)]
-    taken = [j for part in parts for rows, _ in part for j in range(11)[rows]]
-    assert sorted(taken) == list(range(11))
 
 
 @pytest.mark.parametrize("threads", [2, 3])

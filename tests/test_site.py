@@ -9,16 +9,17 @@ import functools
 import json
 import re
 import sys
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
 from bs4 import BeautifulSoup
-from site_pages import EMBEDDED, ROOT, SITE, SYSTEM_PAGES, each_page, needs_site, pages
+from site_pages import EMBEDDED, ROOT, SITE, each_page, needs_site
 
-from booksite import pdf, typography
-from lnattn.book.style import model_name
+from booksite import pdf
+from lnattn_book.style import model_name
 
 
 @needs_site
@@ -109,6 +110,41 @@ def test_downloads_hold_no_error_output_and_no_path_of_the_machine():
     assert not found
 
 
+def notebooks() -> list[Path]:
+    return sorted(SITE.glob("_sources/notebooks/*.ipynb"))
+
+
+@needs_site
+@pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
+def test_a_downloaded_notebook_has_its_outputs_and_the_page_its_drawings(path):
+    """Every cell that the chapter's page shows an output of, and an archive for every figure."""
+    cells = [one for one in json.loads(path.read_text("utf-8"))["cells"] if one.get("outputs")]
+    assert all(one["execution_count"] for one in cells)
+    page = BeautifulSoup(
+        (SITE / "notebooks" / f"{path.stem}.html").read_text("utf-8"), "html.parser"
+    )
+    assert len(cells) >= len(page.select("div.cell_output"))
+    pictures = [
+        output
+        for one in cells
+        for output in one["outputs"]
+        if "image/png" in output.get("data", {})
+    ]
+    figures = [one for one in page.select("figure") if one.select("img[src*='_images/']")]
+    assert len(pictures) >= len(figures)
+    for figure in figures:
+        link = figure.select_one(".figure-files a")
+        assert link is not None, figure.get("id")
+        with zipfile.ZipFile(SITE / "notebooks" / link["href"]) as archive:
+            assert {name.rpartition(".")[2] for name in archive.namelist()} == {"svg", "csv"}
+        assert figure.select_one("a.enlarge")
+
+
+@needs_site
+def test_every_chapter_offers_its_notebook():
+    assert len(notebooks()) == len(list((ROOT / "notebooks").glob("*.md")))
+
+
 @needs_site
 @each_page
 def test_a_page_leads_to_the_other_edition(page):
@@ -130,74 +166,6 @@ def test_lists_without_items_lose_their_role():
     assert repaired(signature + rest) == none + '<dd role="none">b</dd></dl>)</dt>' + rest
 
 
-def test_only_pages_with_mathematics_load_mathjax():
-    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-    from sphinx.builders.html._assets import _CascadingStyleSheet, _JavaScript
-
-    from booksite import light
-
-    def loaded(body: str | None) -> list[str | None]:
-        scripts = [_JavaScript("_static/a.js"), _JavaScript("_static/mathjax/tex-chtml.js?v=1")]
-        scripts.append(_JavaScript(None, body="window.MathJax = {}"))
-        styles = [_CascadingStyleSheet("_static/copybutton.css")]
-        files = {"script_files": scripts, "css_files": styles}
-        light.drop_unneeded(None, "page", "page.html", {"body": body, **files})
-        return [file.filename for file in (*scripts, *styles)]
-
-    both = ["_static/a.js", "_static/mathjax/tex-chtml.js?v=1", None]
-    assert loaded('<p><span class="math notranslate nohighlight">x</span>') == both
-    assert loaded("<p>raw \\(x\\)") == both
-    assert loaded("<section class='mathjax_ignore'>words") == ["_static/a.js", None]
-    assert loaded('<i data-note="a symbol, \\(x\\)">x</i>') == ["_static/a.js", None]
-    assert loaded(None) == ["_static/a.js", None]
-    code = '<div class="highlight-default notranslate"><div class="highlight"><pre>'
-    assert loaded(code) == ["_static/a.js", None, "_static/copybutton.css"]
-
-
-def test_icons_are_loaded_once(tmp_path):
-    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-    from booksite import light
-
-    light.lighten(tmp_path)
-    scripts = tmp_path / "_static" / "scripts"
-    scripts.mkdir(parents=True)
-    for name in ("fontawesome.js", "theme.js"):
-        (scripts / name).write_text("x" * 5000)
-    light.lighten(tmp_path)
-    assert (scripts / "fontawesome.js").stat().st_size < 200
-    assert (scripts / "theme.js").stat().st_size == 5000
-
-
-def test_source_pages_of_one_depth_share_their_contents():
-    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-    from booksite import light
-
-    shared, made, looked = light.SharedContents(), [], []
-
-    def contents_on(page):
-        def make(kind, **options):
-            made.append((page, kind, options))
-            return f"contents on {page}"
-
-        context = {"generate_toctree_html": make, "sidebars": "search, contents, nothing"}
-        shared.take(None, page, "page.html", context, None)
-        if context["sidebars"]:  # the theme makes all parts, to see which are empty
-            looked.append(page)
-            context["sidebars"] = ["search.html", "contents.html"]
-        shared.put(None, page, "page.html", context, None)
-        assert context["sidebars"] == ["search.html", "contents.html"]
-        return context["generate_toctree_html"]("sidebar", maxdepth=1)
-
-    assert contents_on("_modules/lnattn/errors") == "contents on _modules/lnattn/errors"
-    assert contents_on("_modules/lnattn/weights") == "contents on _modules/lnattn/errors"
-    assert contents_on("_modules/lnattn/text/bpe") == "contents on _modules/lnattn/text/bpe"
-    assert contents_on("notebooks/06") == "contents on notebooks/06"
-    assert contents_on("notebooks/07") == "contents on notebooks/07"  # marks its own page as open
-    assert len(made) == 4
-    assert looked == ["_modules/lnattn/errors", "notebooks/06", "notebooks/07"]
-    shared.put(None, "_modules/lnattn/errors", "page.html", {}, None)  # a builder without contents
-
-
 #: Bytes of all that is in the site but the explorer, the other edition and the PDF. Nobody loads it
 #: at once; half of it are data and pictures to download.
 LARGEST_SITE = 40e6
@@ -215,16 +183,6 @@ def test_the_site_is_small():
 
 
 @needs_site
-def test_symbols_and_minus_signs_are_set_on_every_page():
-    """Setting them once more changes nothing."""
-    for page in set(pages()) - SYSTEM_PAGES:
-        text = (SITE / page).read_text(encoding="utf-8")
-        article = text[text.find('<article class="bd-article"') : text.rfind("</article>")]
-        reference = page.startswith(("book/api", "_modules/"))
-        assert typography.typeset(article, reference) == article, page
-
-
-@needs_site
 @pytest.mark.skipif(not (SITE / pdf.NAME).is_file(), reason="not printed here; run: make pdf")
 def test_the_pdf_is_offered_and_has_the_numbers_of_a_chapters_tables():
     from pypdf import PdfReader
@@ -234,7 +192,7 @@ def test_the_pdf_is_offered_and_has_the_numbers_of_a_chapters_tables():
     assert (SITE / pdf.NAME).stat().st_size < 25e6
     (chapter,) = SITE.glob("notebooks/09-*.html")
     soup = BeautifulSoup(chapter.read_text(encoding="utf-8"), "html.parser")
-    cells = [cell.get_text().strip() for cell in soup.select(".cell_output td.number")]
+    cells = [cell.get_text().strip() for cell in soup.select(".cell_output td")]
     reader = PdfReader(SITE / pdf.NAME)
     parts = [part for part in reader.outline if not isinstance(part, list)]
     pages = [reader.get_destination_page_number(part) for part in parts]
@@ -251,7 +209,8 @@ def claims() -> dict:
 @needs_site
 def test_the_claims_page_has_every_record_with_all_its_links():
     page = BeautifulSoup((SITE / "book" / "claims.html").read_text("utf-8"), "html.parser")
-    rows = [row.select("td, th") for row in page.select("tr")]
+    # Another table of the page, of rules that were changed, names claims in four columns too.
+    rows = [row.select("td, th") for row in page.select("tr") if row.select(".look-at")]
     shown = {row[0].get_text().split()[0]: row[3] for row in rows if len(row) == 4}
     records = [(claim["id"], found) for claim in claims()["claims"] for found in claim["found"]]
     assert records, "no chapter registered anything"
@@ -264,10 +223,11 @@ def test_the_claims_page_has_every_record_with_all_its_links():
         linked = [link.get_text() for link in shown[claim["id"]].select(".look-at a")]
         chapters = [text for text in linked if text.startswith("chapter")]
         assert len(chapters) == len(claim["found"]), f"{claim['id']} lacks a link"
-        assert linked.count("test") == len(chips)
-    functions = {found["function"] for _, found in records}
+        files = shown[claim["id"]].select(".look-at")
+        assert all(re.search(r"\btest|tests/test_", one.get_text()) for one in files)
+    functions = {found["function"] for _, found in records if found["function"][:7] == "lnattn."}
     links = [link["href"] for link in page.select("tr a[href]")]
-    linked = {link.split("#")[1] for link in links if "/api" in link or "api-" in link}
+    linked = {link.split("#")[1] for link in links if "api-modules.html#" in link}
     plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
     assert not plain, "functions that the API reference does not have"
 

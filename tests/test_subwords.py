@@ -1,4 +1,4 @@
-"""Pieces and their predecessors by an obvious loop; AUROC of classes by scikit-learn."""
+"""Pieces and their predecessors by an obvious loop; AUROC of classes by its definition."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.metrics import roc_auc_score
 
-from lnattn.errors import CorpusError, TokenError
-from lnattn.studies.affinity.auroc import Neighbours, head_auroc
-from lnattn.studies.affinity.query_classes import CLASSES, KEYS, MEASURES, class_auroc
-from lnattn.studies.affinity.subwords import (
+from lnattn import plain
+from lnattn.affinity.auroc import Neighbours, head_auroc
+from lnattn.affinity.query_classes import CLASSES, KEYS, MEASURES, class_auroc
+from lnattn.affinity.subwords import (
     TOPS,
     PieceRule,
     Pieces,
@@ -22,7 +21,8 @@ from lnattn.studies.affinity.subwords import (
     subword_ranks,
     token_classes,
 )
-from lnattn.studies.affinity.vectors import TokenVectors
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.errors import CorpusError, TokenError
 from lnattn.text.counts import Counts
 
 
@@ -105,11 +105,6 @@ def pieces_of(queries, keys) -> Pieces:
     return Pieces(np.array(queries), np.array(keys), share, np.full(n, 100))
 
 
-def slow_rank(vectors: TokenVectors, head: int, query: int, key: int) -> int:
-    scores = [float(vectors.queries[head, query] @ k) for k in vectors.keys[head]]
-    return 1 + sum(score > scores[key] for score in scores)
-
-
 @st.composite
 def small_vectors(draw: st.DrawFn) -> tuple[TokenVectors, Pieces]:
     """Whole numbers, so that many scores are tied and every sum is exact."""
@@ -134,7 +129,8 @@ def test_ranks_equal_a_loop(case) -> None:
     found = subword_ranks(vectors, pieces, draws=3)
     for head in range(vectors.n_heads):
         for place, (b, a) in enumerate(zip(pieces.queries, pieces.keys, strict=True)):
-            assert found.ranks[head, place] == slow_rank(vectors, head, b, a)
+            row = (vectors.keys[head] @ vectors.queries[head, b]).numpy()
+            assert found.ranks[head, place] == plain.rank(row, int(a))
     assert np.isnan(found.chance).all() == (len(pieces) < 2)
     if not len(pieces):
         with pytest.raises(CorpusError, match="no piece fits"):
@@ -147,8 +143,9 @@ def test_chance_is_that_of_exchanged_queries() -> None:
     vectors = TokenVectors(*torch.randn(2, 2, 40, 3, generator=generator).double())
     pieces = pieces_of(np.arange(12), np.arange(20, 32))
     found = subword_ranks(vectors, pieces, draws=400, seed=1)
+    tables = (vectors.queries[:, :12] @ vectors.keys.mT).numpy()
     of_all = np.array(
-        [[[slow_rank(vectors, h, b, a) for a in pieces.keys] for b in range(12)] for h in (0, 1)]
+        [[[plain.rank(row, int(a)) for a in pieces.keys] for row in table] for table in tables]
     )
     np.testing.assert_array_equal(found.ranks, of_all[:, range(12), range(12)])
     others = ~np.eye(12, dtype=bool)
@@ -208,28 +205,21 @@ def test_class_auroc_equals_scikit_learn() -> None:
         assert (found.queries[i], found.right_keys[i]) == (len(members), len(right))
         assert len(right) < 50
         for keys, chosen in zip(KEYS, (np.arange(50), right), strict=True):
-            weight = np.maximum(dense[chosen], 1)
             for head in (0, 1):
                 scores = (vectors.queries[head] @ vectors.keys[head].T).numpy()[:, chosen]
-                areas = [
-                    roc_auc_score(dense[chosen, b] > 0, scores[b], sample_weight=weight[:, b])
-                    for b in members
-                ]
+                areas = [plain.auroc(scores[b], dense[chosen, b]) for b in members]
                 row = table.loc[(name, keys, "auroc", head)]
                 assert row["mean"] == pytest.approx(np.mean(areas))
                 assert row["low"] <= row["mean"] <= row["high"]
                 rest = table.loc[(name, keys, "wrong query", head), "mean"]
-                own = table.loc[(name, keys, "own part", head), "mean"]
+                own = table.loc[(name, keys, "query-specific", head), "mean"]
                 assert own == pytest.approx(row["mean"] - rest)
                 assert rest != row["mean"]
             unigrams = counts.unigrams[chosen]
-            areas = [
-                roc_auc_score(dense[chosen, b] > 0, unigrams, sample_weight=weight[:, b])
-                for b in members
-            ]
+            areas = [plain.auroc(unigrams, dense[chosen, b]) for b in members]
             assert found.frequency[i, KEYS.index(keys), 0] == pytest.approx(np.mean(areas))
     np.testing.assert_array_equal(
-        found.own_part("word"), found.heads[1, 1, MEASURES.index("own part")]
+        found.query_specific_auroc("word"), found.heads[1, 1, MEASURES.index("query-specific")]
     )
 
 

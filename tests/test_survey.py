@@ -12,11 +12,15 @@ import torch
 from random_families import CONTEXT, VOCAB, make, save
 
 from lnattn import Embeddings, load_first_layer
-from lnattn.book.figures.models import claims_by_models
-from lnattn.claims import survey
-from lnattn.claims.evidence import Evidence
-from lnattn.claims.survey import ASKED, dealt_anew
-from lnattn.claims.verdicts import (
+from lnattn.affinity.study import detokenization
+from lnattn.attention.nulls import permuted_weights
+from lnattn.errors import ResultError
+from lnattn.position.measured import windows
+from lnattn.text.counts import Counts
+from lnattn_book.claims import survey
+from lnattn_book.claims.evidence import Evidence
+from lnattn_book.claims.survey import ASKED
+from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
     NOT_COMPUTABLE,
@@ -24,12 +28,9 @@ from lnattn.claims.verdicts import (
     RULES,
     UNDECIDED,
     VERDICTS,
-    Verdict,
+    Record,
 )
-from lnattn.errors import ResultError
-from lnattn.studies.affinity.study import detokenization
-from lnattn.studies.position.measured import windows
-from lnattn.text.counts import Counts
+from lnattn_book.figures.models import claims_by_models
 
 POSITIONS = {"K6", "K7", "K8", "K13", "K14"}
 
@@ -137,12 +138,14 @@ def test_planted_effects_are_found_and_lost_by_the_null(model):
     assert found["K13"].values["last"] < -10
     assert found["K14"].verdict == HOLDS
     for seed in range(3):
-        assert survey.survey(Evidence(dealt_anew(planted, seed)))["K13"].verdict != HOLDS
-        assert survey.survey(Evidence(dealt_anew(rising, seed)))["K6"].values["highest"] < 0.99
+        assert survey.survey(Evidence(permuted_weights(planted, seed)))["K13"].verdict != HOLDS
+        assert (
+            survey.survey(Evidence(permuted_weights(rising, seed)))["K6"].values["highest"] < 0.99
+        )
 
 
 def test_null_keeps_values_and_loses_places(model):
-    null = dealt_anew(model, 3)
+    null = permuted_weights(model, 3)
     for owner in ("embeddings", "attention"):
         for name, tensor in vars(getattr(model, owner)).items():
             if isinstance(tensor, torch.Tensor):
@@ -151,7 +154,7 @@ def test_null_keeps_values_and_loses_places(model):
                 assert not torch.equal(dealt, tensor), name
     assert not torch.equal(null.attention.ln.gamma, model.attention.ln.gamma)
     assert null.attention.scale == model.attention.scale
-    again = dealt_anew(model, 3)
+    again = permuted_weights(model, 3)
     assert torch.equal(again.attention.W_Q, null.attention.W_Q)
     assert "dealt anew" in null.name
 
@@ -159,11 +162,11 @@ def test_null_keeps_values_and_loses_places(model):
 def test_survey_of_null_shows_the_best_deal_and_how_many_got_there(partial, monkeypatch):
     verdicts = iter([NOT_SEEN, HOLDS, FAILS, HOLDS])
 
-    def ask(seen):
-        assert "dealt anew" in seen.name
-        return Verdict("K6", seen.name, next(verdicts), "words", "rule")
+    def judge(model):
+        assert "dealt anew" in model
+        return Record(next(verdicts), "words", claim="K6", model=model)
 
-    monkeypatch.setitem(ASKED, "K6", (ask, True))
+    monkeypatch.setitem(ASKED, "K6", (judge, lambda _: (), False))
     found = survey.survey_of_null(Evidence(partial), seeds=range(4))
     assert (found["K6"].verdict, found["K6"].short) == (HOLDS, "2 of 4")
     assert found["K3"].verdict == NOT_COMPUTABLE

@@ -1,15 +1,13 @@
-"""The six terms: an exact identity, each term against its definition, and refusals."""
+"""The six terms in models, and refusals; each term against its definition is in `test_plain`."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
+from random_models import attention_layer, embeddings_of, plain_layer, plain_rows, random_gpt2
 
-from lnattn import Embeddings, fold, sigma_of_pairs, six_terms
-from lnattn.attention.layernorm import centring_matrix, sigma
+from lnattn import Embeddings, fold, plain, sigma_of_pairs, six_terms
 from lnattn.attention.terms import TERMS, six_terms_of_rows
 from lnattn.errors import ShapeError, TokenError
 
@@ -20,39 +18,6 @@ IDS = [3, 39, 3, 0, 17, 17, 8]
 def parts(gpt2):
     layer = attention_layer(gpt2)
     return layer, fold(layer), embeddings_of(gpt2)
-
-
-def slow_terms(layer, tokens, positions):
-    """Each term by its formula, one pair at a time, with dense matrices."""
-    d = tokens.shape[1]
-    left = centring_matrix(d) @ torch.diag(layer.ln.gamma)
-    n = len(tokens)
-    terms = {name: torch.zeros(layer.n_heads, n, n, dtype=torch.float64) for name in TERMS}
-    divisor = [
-        float(((x - x.mean()).square().mean() + layer.ln.eps).sqrt()) for x in tokens + positions
-    ]
-    for h in range(layer.n_heads):
-        W_QK = left @ layer.W_Q[h] @ layer.W_K[h].T @ left.T
-        b_QK = (layer.ln.beta @ layer.W_Q[h] + layer.b_Q[h]) @ (left @ layer.W_K[h]).T
-        for i in range(n):
-            for j in range(n):
-                both = divisor[i] * divisor[j]
-                terms["ee"][h, i, j] = tokens[i] @ W_QK @ tokens[j] / both
-                terms["ep"][h, i, j] = tokens[i] @ W_QK @ positions[j] / both
-                terms["pe"][h, i, j] = positions[i] @ W_QK @ tokens[j] / both
-                terms["pp"][h, i, j] = positions[i] @ W_QK @ positions[j] / both
-                terms["e"][h, i, j] = b_QK @ tokens[j] / divisor[j]
-                terms["p"][h, i, j] = b_QK @ positions[j] / divisor[j]
-    return terms
-
-
-def test_each_term_matches_its_definition(parts):
-    layer, folded, embeddings = parts
-    fast = six_terms(folded, embeddings, IDS)
-    slow = slow_terms(layer, embeddings.W_E[IDS], embeddings.W_P[: len(IDS)])
-    for name in TERMS:
-        assert slow[name].abs().max() > 1e-3  # the comparison is not about zeros
-        torch.testing.assert_close(fast[name], slow[name], atol=1e-10, rtol=1e-10)
 
 
 def test_terms_sum_to_the_models_own_scores_up_to_a_constant_per_query(gpt2, parts):
@@ -101,37 +66,10 @@ def test_leaving_a_term_out(parts):
 def test_positions_may_be_given(parts):
     _, folded, embeddings = parts
     shifted = six_terms(folded, embeddings, IDS, positions=list(range(5, 12)))
-    expected = slow_terms(parts[0], embeddings.W_E[IDS], embeddings.W_P[5:12])
-    torch.testing.assert_close(shifted.pp, expected["pp"], atol=1e-10, rtol=1e-10)
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    d_model=st.integers(1, 8),
-    heads=st.integers(1, 3),
-    n=st.integers(1, 5),
-    seed=st.integers(0, 2**31),
-    repeated=st.booleans(),
-)
-def test_identity_on_arbitrary_rows(d_model, heads, n, seed, repeated):
-    layer = random_layer(seed, d_model, heads, d_head=2)
-    generator = torch.Generator().manual_seed(seed + 1)
-    tokens = torch.randn(n, d_model, generator=generator, dtype=torch.float64)
-    positions = torch.randn(n, d_model, generator=generator, dtype=torch.float64)
-    if repeated:
-        tokens[-1] = tokens[0]
-    terms = six_terms_of_rows(fold(layer), tokens, positions)
-    slow = slow_terms(layer, tokens, positions)
-    total = sum(slow.values())
-    torch.testing.assert_close(terms.scores(), total, atol=1e-8, rtol=1e-8)
-
-
-def test_sigma_of_pairs_matches_adding_the_vectors(parts):
-    _, folded, embeddings = parts
-    tokens, positions = [0, 5, 39, 5], [0, 31, 4]
-    direct = sigma(embeddings.W_E[tokens][:, None] + embeddings.W_P[positions][None], folded.eps)
-    pairs = sigma_of_pairs(embeddings, tokens, positions, folded.eps)
-    torch.testing.assert_close(pairs, direct, atol=1e-12, rtol=1e-12)
+    e, p = plain_rows(embeddings)
+    expected = plain.six_terms(e[IDS], p[5:12], plain.fold(plain_layer(parts[0])))
+    for name in TERMS:
+        np.testing.assert_allclose(shifted[name], expected[name], atol=1e-10, rtol=1e-10)
 
 
 def test_sigma_of_cancelling_pair_is_root_eps():
@@ -149,6 +87,9 @@ def test_sigma_of_cancelling_pair_is_root_eps():
         ([1, 2], [0, 32], "position 32 is outside the context"),
         ([], None, "non-empty"),
         ([1, 2], [0], "one length"),
+        ([1.5, 2.7], None, r"whole numbers, not float64 as .*1\.5"),
+        ([True, False], None, "whole numbers, not bool"),
+        ([1, 2], [0, 0.5], "positions must be whole numbers"),
     ],
 )
 def test_bad_indices_are_one_sentence(parts, shapes_unchecked, ids, positions, message):

@@ -16,17 +16,17 @@ from scipy.stats import spearmanr
 from lnattn import Embeddings, fold
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
-from lnattn.numerics.correlation import spearman, spearman_rows
-from lnattn.studies.position.bias import position_bias
-from lnattn.studies.position.first_token import first_token_switch, first_token_switch_on_text
-from lnattn.studies.position.sigma import InverseSigma, inverse_sigma_bands
-from lnattn.studies.position.variance import (
+from lnattn.position.bias import position_bias
+from lnattn.position.first_token import first_token_switch, first_token_switch_on_text
+from lnattn.position.sigma import InverseSigma, inverse_sigma_bands
+from lnattn.position.variance import (
     frequency_study,
     information_gain,
     position_outliers,
     token_norms,
     variance_of_inputs,
 )
+from lnattn.stats import spearman, spearman_rows
 
 
 @pytest.fixture(scope="module")

@@ -13,21 +13,19 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 #: What a package index takes of one file, unless asked.
-LARGEST = 100 << 20
+LARGEST = 30 << 20
 
 _LOOK = """
 import json, sys
 import lnattn
-from lnattn.book.freezing import results_folder, summary
-from lnattn.book.samples import sample_file
 from lnattn.paths import data_folder
 model = lnattn.load_first_layer("book-gpt2")
 print(json.dumps({
     "package": lnattn.__file__,
     "data": str(data_folder()),
     "heads": model.attention.n_heads,
-    "frozen": sorted(summary(results_folder("gpt2"))),
-    "sample": sample_file().is_file(),
+    "counts": (data_folder() / "book-gpt2" / "counts.npz").is_file(),
+    "book": [name for name in sys.modules if name.split(".")[0] in ("lnattn_book", "matplotlib")],
 }))
 """
 
@@ -58,13 +56,13 @@ def run(installed: Path, folder: Path, *words: str) -> str:
     ).stdout
 
 
-def test_the_embedded_model_and_the_results_come_with_the_package(installed, tmp_path) -> None:
+def test_the_embedded_model_comes_with_the_package(installed, tmp_path) -> None:
     found = json.loads(run(installed, tmp_path, "-c", _LOOK))
     assert Path(found["package"]) == installed / "lnattn" / "__init__.py"
     assert Path(found["data"]) == installed / "lnattn" / "data"
     assert found["heads"] == 8
-    assert {"position", "composition"} <= set(found["frozen"])
-    assert found["sample"]
+    assert found["counts"]
+    assert found["book"] == []
 
 
 def test_every_module_is_in_the_wheel(installed) -> None:
@@ -74,21 +72,6 @@ def test_every_module_is_in_the_wheel(installed) -> None:
     packed = {p.relative_to(installed / "lnattn") for p in (installed / "lnattn").rglob("*.py")}
     assert not wanted - packed
     assert (installed / "lnattn" / "py.typed").is_file()
-    assert not (installed / "booksite").exists(), "what builds the site works in a clone only"
-
-
-def test_the_claims_come_with_the_package(installed, tmp_path) -> None:
-    """Outside a clone, `lnattn claims` prints what was frozen, and says that it does."""
-    text = run(installed, tmp_path, "-m", "lnattn.cli", "claims")
-    frozen = json.loads((ROOT / "data" / "results" / "claims" / "book-gpt2.json").read_text())
-    for record in frozen["records"]:
-        assert record["reproduced"] in text
-    assert "not computed yet" not in text
-    assert text.splitlines()[-1].endswith(".")
-    assert "Asked of book-gpt2, which stands in for it, " in text.splitlines()[-1]
-    (row,) = json.loads(run(installed, tmp_path, "-m", "lnattn.cli", "claims", "K5", "--json"))
-    k5 = [record for record in frozen["records"] if record["id"] == "K5"]
-    assert [found["verdict"] for found in row["found"]] == [record["verdict"] for record in k5]
-    assert row["found"][0]["values"] == {
-        name: value["is"] for name, value in k5[0]["values"].items()
-    }
+    others = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
+    assert others == {"lnattn"}, "the book, its site and the experiments work in a clone only"
+    assert {path.name for path in (installed / "lnattn" / "data").iterdir()} == {"book-gpt2"}

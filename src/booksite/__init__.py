@@ -11,30 +11,11 @@ from typing import Any
 
 def setup(app: Any) -> dict[str, Any]:
     # Here, because the command line reads parts of this package where Sphinx is not installed.
-    from booksite import (
-        claims_page,
-        downloads,
-        drawings,
-        formulas,
-        front_page,
-        glossary,
-        head,
-        icons,
-        light,
-        numbers,
-        opening,
-        reading,
-        roles,
-        search,
-        shrink,
-        typography,
-    )
+    from booksite import assets, claims_page, downloads, front_page, glossary, head, opening, roles
     from booksite.explorer import page as explorer
 
-    parts = (
-        claims_page, downloads, drawings, explorer, formulas, front_page, glossary, head, icons,
-        light, numbers, opening, reading, roles, search, shrink, typography,
-    )  # fmt: skip
-    for part in parts:
+    for part in (
+        assets, claims_page, downloads, explorer, front_page, glossary, head, opening, roles,
+    ):  # fmt: skip
         part.setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -18,20 +18,17 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from booksite import pdf
-from booksite.command_pages import forget_outdated_pages
+from booksite import memory, pdf
 from booksite.inputs import execution_digest, site_digest
 from booksite.settings import Folders, addresses, environment, write_config
 from booksite.terminal import progress_shown, say
-from lnattn.claims.ledger import as_entry, write_entry
 from lnattn.errors import CheckpointError, LnattnError, ResultError
-from lnattn.kept import forget
+from lnattn.freezing import forget_studies
 from lnattn.models import hub
 from lnattn.models.checkpoints import BOOK_MODELS, first_layer_part, open_checkpoint
 from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import repository
-from lnattn.storage import read_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3
@@ -62,27 +59,29 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
     if force:
         shutil.rmtree(cache, ignore_errors=True)
         shutil.rmtree(folders.doctrees, ignore_errors=True)
-        forget()
+        forget_studies()
     folders.stamp.unlink(missing_ok=True)
     (folders.html / pdf.NAME).unlink(missing_ok=True)  # it would show what was built before
     prune(folders.caches, keep=digest)
-    (cache / "ledger").mkdir(parents=True, exist_ok=True)
-    forget_outdated_pages(root, cache, folders.doctrees)
+    cache.mkdir(parents=True, exist_ok=True)
     config = write_config(root, folders, cache)
     say("executing what changed and building the pages")
-    status = 0
-    if wanted := chapters(root):
-        # Not by Sphinx, which would hold its 0.8 GB beside the largest chapters' memory.
-        options = ["--cache", cache / "cells", "--jobs", chapters_at_a_time(choice), *wanted]
-        status = run([*_EXECUTE, *map(str, options)], root, folders, cache, choice)
-    pages = jupyter_book(root, config, folders.output)
-    status = status or run(pages, root, folders, cache, choice)
+    status, small = 0, is_small(choice)
+    with memory.measured() as peaks:
+        if wanted := chapters(root):
+            # Not by Sphinx, which would hold its 0.8 GB beside the largest chapters' memory.
+            options = ["--cache", cache / "cells", "--jobs", chapters_at_a_time(choice), *wanted]
+            status = run([*_EXECUTE, *map(str, options)], root, folders, cache, choice)
+        pages = jupyter_book(root, config, folders.output)
+        status = status or run(pages, root, folders, cache, choice)
+    limit = memory.SMALL_LIMIT if small else memory.LARGE_LIMIT
+    for line in memory.report(peaks, limit, folders.build / "memory.json"):
+        say(line)
     if status:
         # Pages that were read with a warning would pass in silence next time: read them again.
         shutil.rmtree(folders.doctrees, ignore_errors=True)
         say(f"failed after {time.monotonic() - started:.0f} s; the first error is above")
         return status
-    publish_ledger(folders.html / "claims.json", folders.ledger)
     folders.stamp.write_text(fingerprint)
     say(f"built in {time.monotonic() - started:.0f} s: {folders.html / 'index.html'}")
     return 0
@@ -111,10 +110,12 @@ def prepared() -> Choice:
 def _fetch_first_layer(name: str) -> None:
     """Bring what chapter 13 reads of a rotary model, if the hub has it; it does without others."""
     pin, part = hub.pin_of(name), first_layer_part()
-    if pin is None or hub.held(pin, part) or constants.HF_HUB_OFFLINE or not hub.reachable(pin):
+    if pin is None or hub.cached_path(pin, part) or constants.HF_HUB_OFFLINE:
+        return
+    if not hub.reachable(pin):
         return
     try:
-        hub.bring(pin, part)
+        hub.download(pin, part)
     except CheckpointError as error:
         say(f"chapter 13 does without {name}: {error}")
 
@@ -142,13 +143,14 @@ def chapters(root: Path) -> list[Path]:
 
 
 def chapters_at_a_time(choice: Choice) -> int:
-    """How many kernels: two on a small model, where there are two cores.
+    """How many kernels: two on a small model, where there are two cores."""
+    return min(2, os.cpu_count() or 1) if is_small(choice) else 1
 
-    On a model of GPT-2's size a chapter alone takes up to 3 GB of memory and keeps the cores busy.
-    """
+
+def is_small(choice: Choice) -> bool:
+    """Whether two chapters fit beside one another; one on GPT-2 takes 3 GB and both cores."""
     family = open_checkpoint(choice.name).family
-    small = family.config["vocab_size"] * family.d_model <= SMALL
-    return min(2, os.cpu_count() or 1) if small else 1
+    return family.config["vocab_size"] * family.d_model <= SMALL
 
 
 def find_chapter(root: Path, name: str) -> Path:
@@ -218,15 +220,6 @@ def prune(caches: Path, keep: str, count: int = KEPT_CACHES) -> list[str]:
     for path in by_age[count - 1 :]:
         shutil.rmtree(path)
     return [path.name for path in by_age[count - 1 :]]
-
-
-def publish_ledger(site: Path, target: Path) -> None:
-    """Replace the ledger's records by those that the site shows (see `claims_page`)."""
-    shutil.rmtree(target, ignore_errors=True)
-    target.mkdir(parents=True)
-    for claim in read_json(site)["claims"] if site.is_file() else ():
-        for record in claim["found"]:
-            write_entry(as_entry(record, str(site)), target)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

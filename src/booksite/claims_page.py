@@ -1,13 +1,11 @@
-"""The claims page, the tests behind it, and the sentence that sums it up: a Sphinx extension.
+"""The claims page, and the sentence that sums it up: a Sphinx extension.
 
 - `{claims-table}`: every claim, with what each model gave and links to what computed it;
 - `{claims-by-model}`: how many claims each model was asked, by verdict;
-- `{claims-seeds}`: which verdicts on the book's model were also asked of shorter trainings;
-- `{claims-summary}` (a role; its text is ignored): the sentence 'n of m claims hold on …';
-- `{claim-tests}`: the source of the test of each claim.
+- `{claims-summary}` (a role; its text is ignored): the sentence 'n of m claims hold on …'.
 
-A page is read in alphabetical order with the others, before the chapters have run. So the first
-four leave a mark that is filled when all chapters are there, in every build anew. Then the claims
+A page is read in alphabetical order with the others, before the chapters have run. So all
+leave a mark that is filled when all chapters are there, in every build anew. Then the claims
 are checked too: a chapter of the book that leaves one of its claims out, or a number that differs
 from the frozen one, is a warning, and the build treats warnings as errors.
 """
@@ -25,17 +23,14 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from booksite import links
-from booksite.claims_tables import about_seeds, claims_table, counts_table, test_id
+from booksite.claims_tables import claims_table, counts_table
 from booksite.executed import registered
-from booksite.sources import source_of
-from booksite.text import inline
-from lnattn.claims import frozen, ledger
-from lnattn.claims.ledger import Entry
-from lnattn.claims.listed import claims
-from lnattn.claims.tally import Tally, tally, two_verdicts
-from lnattn.errors import ResultError
 from lnattn.models.choice import default_model
 from lnattn.storage import write_json
+from lnattn_book.claims import frozen, ledger
+from lnattn_book.claims.listed import claims
+from lnattn_book.claims.tally import Tally, tally, two_verdicts
+from lnattn_book.claims.verdicts import Record
 
 MARK = "lnattn_claims"
 _log = logging.getLogger(__name__)
@@ -57,32 +52,6 @@ class SummaryRole(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         remember(self.env)
         return [nodes.inline("", "", **{MARK: "claims-summary"})], []
-
-
-class ClaimTests(SphinxDirective):
-    """The source of every claim's test, in the order of the claims."""
-
-    has_content = False
-
-    def run(self) -> list[nodes.Node]:
-        remember(self.env, has_mathematics=True)
-        root, made = Path(self.env.srcdir), []
-        for claim in claims().values():
-            try:
-                test = source_of(claim.test, root)
-            except ResultError as error:
-                _log.warning("%s", error, location=self.get_location(), type="lnattn")
-                continue
-            self.env.note_dependency(str(test.path))
-            code = nodes.literal_block(test.text, test.text, language="python")
-            code["classes"].append("claim-test")
-            named = nodes.paragraph(
-                "", "", nodes.strong("", f"{claim.id} "), *inline(claim.statement)
-            )
-            where = links.in_repository(self.config, test.name, test.path, root, test.line)
-            parts = (named, nodes.paragraph("", "", where), code)
-            made.append(nodes.container("", *parts, ids=[test_id(claim)]))
-        return made
 
 
 def remember(env: BuildEnvironment, has_mathematics: bool = False) -> None:
@@ -108,11 +77,11 @@ def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
     return marked
 
 
-def problems(found: list[Entry], pages: Iterable[str], root: Path) -> list[str]:
+def problems(found: list[Record], pages: Iterable[str], root: Path) -> list[str]:
     """What must not be: claims that a chapter of this book forgets, and numbers that changed."""
     pages, model = set(pages), default_model().name
     chapters = {name.split("/")[-1] for name in pages}
-    named = {entry.id for entry in found}
+    named = {entry.claim for entry in found}
     said = [
         f"claim {claim.id} belongs to chapter {claim.chapter}, which does not register it"
         for claim in claims().values()
@@ -128,14 +97,14 @@ def problems(found: list[Entry], pages: Iterable[str], root: Path) -> list[str]:
         changed[-1] += "; where the change is meant, freeze the claims anew: make freeze-claims"
     fresh = frozen.not_frozen(before, found)
     if fresh:
-        names = ", ".join(f"{entry.id} on {entry.model}" for entry in fresh)
+        names = ", ".join(f"{entry.claim} on {entry.model}" for entry in fresh)
         _log.info("not frozen yet (make freeze-claims): %s", names)
     return said + changed
 
 
 def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Put the table, the counts and the sentence where their marks are."""
-    found: list[Entry] = getattr(app, MARK, [])
+    found: list[Record] = getattr(app, MARK, [])
     for mark in list(
         doctree.findall(lambda node: isinstance(node, nodes.Element) and MARK in node)
     ):
@@ -144,13 +113,11 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
             mark.replace_self(nodes.Text(the_tally(found).sentence()))
         elif what == "claims-by-model":
             mark.replace_self(counts_table(found))
-        elif what == "claims-seeds":
-            mark.replace_self(about_seeds(app, page, found, default_model().name))
         else:
             mark.replace_self(claims_table(app, page, found))
 
 
-def the_tally(found: list[Entry]) -> Tally:
+def the_tally(found: list[Record]) -> Tally:
     return tally(claims().values(), found, default_model().name)
 
 
@@ -167,7 +134,7 @@ def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree:
 def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
     if exception is None and app.builder.format == "html":
-        found: list[Entry] = getattr(app, MARK, [])
+        found: list[Record] = getattr(app, MARK, [])
         count = the_tally(found)
         record = {
             "model": count.model,
@@ -179,9 +146,8 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    for name in ("claims-table", "claims-by-model", "claims-seeds"):
+    for name in ("claims-table", "claims-by-model"):
         app.add_directive(name, Mark)
-    app.add_directive("claim-tests", ClaimTests)
     app.add_role("claims-summary", SummaryRole())
     app.connect("doctree-read", links.name_cells)
     app.connect("env-updated", gather)

@@ -1,4 +1,4 @@
-"""The tables of the claims page as nodes: the claims and their verdicts, counts, and seeds."""
+"""The tables of the claims page as nodes: the claims with their verdicts, and counts."""
 
 from __future__ import annotations
 
@@ -10,27 +10,22 @@ from sphinx.application import Sphinx
 
 from booksite import links
 from booksite.text import inline
-from lnattn.claims import seeds
-from lnattn.claims.ledger import Entry
-from lnattn.claims.listed import Claim, claims
-from lnattn.claims.tally import by_model, own_first
-from lnattn.claims.verdicts import VERDICTS, listed_words
 from lnattn.models.choice import default_model
-
-
-def test_id(claim: Claim) -> str:
-    return f"test-{claim.id.lower()}"
+from lnattn_book.claims.listed import Claim, claims
+from lnattn_book.claims.tally import by_model, own_first
+from lnattn_book.claims.verdicts import VERDICTS, Record
+from lnattn_book.style import model_name
 
 
 def row_id(claim: Claim) -> str:
     return f"claim-{claim.id.lower()}"
 
 
-def claims_table(app: Sphinx, page: str, found: list[Entry]) -> nodes.container:
+def claims_table(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
     """All claims, one row each: what is said, the rule, and a chip for each model asked."""
     rows = []
     for claim in claims().values():
-        mine = own_first(claim, (entry for entry in found if entry.id == claim.id))
+        mine = own_first(claim, (entry for entry in found if entry.claim == claim.id))
         stated = [nodes.strong("", claim.id), nodes.Text(f" ({claim.source}, {claim.section}) ")]
         rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
         ruled = inline(rules[0]) if len(rules) == 1 else [nodes.Text("–")]
@@ -49,36 +44,33 @@ def claims_table(app: Sphinx, page: str, found: list[Entry]) -> nodes.container:
 
 
 def _chips(
-    app: Sphinx, page: str, claim: Claim, mine: list[Entry], *, with_rules: bool
+    app: Sphinx, page: str, claim: Claim, mine: list[Record], *, with_rules: bool
 ) -> nodes.entry:
     """A chip for each verdict on a model; unfolded, its number, its note and its links.
 
-    The first is of the model that the claim is about, else of the one that this copy was built on;
-    it is unfolded at once. Chapters that ask the same of the same model share a chip.
+    The first is of the model that the claim is about, else of the one that this copy was built on.
+    Chapters that ask the same of the same model share a chip.
     """
     if not mine:
-        look = links.of_claim(app, page, claim, None, test_id(claim))
+        look = links.of_claim(app, page, claim, None)
         return _cell([nodes.Text("not yet registered · "), *look])
     parts: list[nodes.Node] = []
     built_on = default_model().name
-    alike: dict[tuple[str, str], list[Entry]] = {}
+    alike: dict[tuple[str, str], list[Record]] = {}
     for entry in sorted(mine, key=lambda one: (one.model != claim.model, one.model != built_on)):
         alike.setdefault((entry.model, entry.verdict), []).append(entry)
     for (name, verdict), asked in alike.items():
-        unfolded = "" if parts else " open"
-        model = html.escape(name, quote=True)
+        model, shown = (html.escape(one, quote=True) for one in (name, model_name(name)))
         opening = (
-            f'<details class="chip {_verdict_class(asked[0])}" data-model="{model}"{unfolded}>'
-            f"<summary>{VERDICTS[verdict]} {verdict} · {model}</summary>"
+            f'<details class="chip {_verdict_class(asked[0])}" data-model="{model}">'
+            f"<summary>{VERDICTS[verdict]} {verdict} · {shown}</summary>"
         )
-        look = links.of_claim(app, page, claim, asked[0], test_id(claim))
+        look = links.of_claim(app, page, claim, asked[0])
         for other in asked[1:]:
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
             if other.function != asked[0].function:
                 look += [nodes.Text(" · "), links.to_function(app, page, other.function)]
-        said = dict.fromkeys(
-            (one.reproduced, one.note, one.rule if with_rules else "") for one in asked
-        )
+        said = dict.fromkeys((one.words, one.note, one.rule if with_rules else "") for one in asked)
         parts += [
             nodes.raw("", opening, format="html"),
             *(_found(*words) for words in said),
@@ -95,46 +87,24 @@ def _found(reproduced: str, note: str, rule: str) -> nodes.paragraph:
     return nodes.paragraph("", "", nodes.strong("", "", *inline(reproduced)), *noted, *ruled)
 
 
-def _verdict_class(entry: Entry) -> str:
+def _verdict_class(entry: Record) -> str:
     return f"verdict-{entry.verdict.replace(' ', '-')}"
 
 
-def counts_table(found: list[Entry]) -> nodes.table:
+def counts_table(found: list[Record]) -> nodes.table:
     """Claims by model and verdict."""
     rows = [
-        nodes.row("", *(_cell([nodes.Text(text)]) for text in (model, *map(str, counts.values()))))
+        nodes.row(
+            "",
+            *(
+                _cell([nodes.Text(text)])
+                for text in (model_name(model), *map(str, counts.values()))
+            ),
+        )
         for model, counts in by_model(found).items()
     ]
     head = ("Model", *(f"{mark} {verdict}" for verdict, mark in VERDICTS.items()))
     return table(head, (40, *(60 // len(VERDICTS) for _ in VERDICTS)), rows)
-
-
-def about_seeds(app: Sphinx, page: str, found: list[Entry], model: str) -> list[nodes.Node]:
-    """Which claims were asked of shorter trainings of a model too; nothing where none were."""
-    shorter = seeds.of_model(model)
-    if shorter is None:
-        return []
-    asked = dict.fromkeys(entry.id for entry in found if entry.model == model)
-    others = [claim_id for claim_id in asked if claim_id not in shorter.claims]
-    runs = listed_words(str(run.seed) for run in shorter.runs)
-    said = (
-        f"Asked of shorter trainings of {model} too, with seeds {runs}: "
-        f"{listed_words(shorter.claims)}. What these gave stands beside the verdict. They are the "
-        "claims that the first layer's weights decide together with counts of the text."
-    )
-    if others:
-        said += (
-            f" Not asked of them: {listed_words(others)}. Of these the identities hold for any "
-            "weights, which tests show on random ones; the others take the whole model, or the "
-            "whole of its training."
-        )
-    text: list[nodes.Node] = [nodes.Text(said)]
-    labels = app.env.get_domain("std").data["anonlabels"]
-    if "sec-seeds" in labels:
-        target, anchor = labels["sec-seeds"]
-        told = links.link(app, page, target, anchor, "chapter 00")
-        text += [nodes.Text(" Where they disagree with the model, "), told, nodes.Text(" says.")]
-    return [nodes.paragraph("", "", *text)]
 
 
 def table(head: Iterable[str], widths: Iterable[int], rows: list[nodes.row]) -> nodes.table:

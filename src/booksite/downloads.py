@@ -1,17 +1,32 @@
-"""What a page offers for download beside its source: the executed notebook, and the data it read.
+"""What a page offers for download: its executed notebook, the data it read, and its figures.
 
-The theme's button has the page's source and printing. This adds the notebook with its outputs,
-which MyST-NB leaves in the build's folder, and the frozen data behind a chapter's figures.
+- The notebook has its outputs. MyST-NB writes those of the chapters that it ran itself only; the
+  others come from the execution cache.
+- The frozen data behind a chapter are one archive.
+- A figure that carries a drawing (SVG) and its numbers (CSV, see `DRAWINGS`) has a line under it
+  that leads to an archive of both, and its picture leads to itself in full size.
 """
 
 from __future__ import annotations
 
-import shutil
+import base64
+import html
+import io
+import zipfile
+from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import nbformat
+from docutils import nodes
+from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
+from sphinx.util.osutil import relative_uri
+
+from lnattn.storage import read_json, write_atomically
+from lnattn_book.drawings import KEY, PNG
 
 #: Page -> files below the repository's `data` that it reads and that are worth having.
 DATA: dict[str, tuple[str, ...]] = {
@@ -26,8 +41,13 @@ DATA: dict[str, tuple[str, ...]] = {
     "notebooks/09-variance": ("results/gpt2/position.*", "text/sample.jsonl"),
     "notebooks/10-majority": ("results/majority/*",),
     "notebooks/11-unselectable-keys": ("results/selectability/*",),
+    "notebooks/14-nobody-reads-1": (
+        "results/nobody-reads-one/*",
+        "results/*/writing.*",
+        "results/*/sigma.*",
+    ),
     "notebooks/12-other-models": ("results/*/survey.json",),
-    "notebooks/13-rotary": ("results/*/rotary.json",),
+    "notebooks/13-rotary": ("results/*/rotary.json", "results/*/frequencies.*"),
     "notebooks/performance": ("results/benchmarks/*.json",),
     "book/claims": ("results/claims/*.json",),
 }
@@ -36,10 +56,32 @@ FOLDER = "_downloads"
 LARGEST = 1_000_000
 
 
-def files_of(page: str, root: Path) -> list[Path]:
-    """The data files of a page, below `root/data`, by name; none above `LARGEST` bytes."""
-    found = {path for pattern in DATA.get(page, ()) for path in (root / "data").glob(pattern)}
-    return sorted(path for path in found if path.is_file() and path.stat().st_size <= LARGEST)
+def executed(app: Sphinx, page: str) -> Path:
+    """Where MyST-NB leaves the notebook of a page."""
+    return Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
+
+
+# ---- Notebooks -----------------------------------------------------------------------------------
+
+
+def complete(app: Sphinx, _doctree: nodes.document) -> None:
+    """Sphinx's event `doctree-read`: put the cached outputs into the notebook of the page.
+
+    MyST-NB renders the cached notebook and writes the one that it read, which has no outputs.
+    """
+    page = app.env.docname
+    path = executed(app, page)
+    if getattr(app.config, "nb_execution_mode", "off") != "cache" or not path.is_file():
+        return
+    from jupyter_cache import get_cache  # here: the command line comes without it
+
+    cache = get_cache(app.config.nb_execution_cache_path or str(Path(app.outdir, ".jupyter_cache")))
+    try:
+        _, notebook = cache.merge_match_into_notebook(nbformat.read(path, as_version=4))
+    except KeyError as error:
+        raise ExtensionError(f"{page} is not in the execution cache; run: make clean") from error
+    data = nbformat.writes(notebook).encode()
+    write_atomically(path, lambda file: file.write(data))
 
 
 def offer_notebook(
@@ -48,45 +90,144 @@ def offer_notebook(
     """Put the executed notebook where the theme's download button looks for it."""
     if doctree is None or "kernelspec" not in app.env.metadata.get(page, {}):
         return
-    executed = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
-    if not executed.is_file():
-        raise ExtensionError(f"{page} was executed, but {executed} is missing; run: make clean")
+    path = executed(app, page)
+    if not path.is_file():
+        raise ExtensionError(f"{page} was executed, but {path} is missing; run: make clean")
+    data = light_notebook(path).encode()
     target = Path(app.outdir) / "_sources" / f"{page}.ipynb"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(executed, target)
+    write_atomically(target, lambda file: file.write(data))
     context["ipynb_source"] = f"{page}.ipynb"
 
 
+def light_notebook(path: Path) -> str:
+    """A notebook as it is offered: small pictures, without the drawings, which are apart."""
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            picture = output.get("data", {}).get(PNG)
+            if picture:
+                output.metadata.pop(PNG, None)
+                small = small_png(base64.b64decode(picture))
+                output.data[PNG] = base64.b64encode(small).decode()
+    return nbformat.writes(notebook) + "\n"
+
+
+@lru_cache(maxsize=64)
+def small_png(data: bytes) -> bytes:
+    """An opaque picture with a palette of 256 colours, a third of the size; others as they are."""
+    with Image.open(io.BytesIO(data)) as picture:
+        opaque = "A" not in picture.getbands() or picture.getchannel("A").getextrema() == (255, 255)
+        if picture.mode == "P" or not opaque:
+            return data
+        palette = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    out = io.BytesIO()
+    palette.save(out, "PNG", optimize=True)
+    return min(data, out.getvalue(), key=len)
+
+
+def shrink_pictures(app: Sphinx, exception: Exception | None) -> None:
+    """Sphinx's event `build-finished`: the pages' pictures, as small as the notebooks'."""
+    for path in sorted(Path(app.outdir).glob("_images/*.png")) if exception is None else ():
+        path.write_bytes(small_png(path.read_bytes()))
+
+
+# ---- Data ----------------------------------------------------------------------------------------
+
+
+def files_of(page: str, root: Path) -> list[Path]:
+    """The data files of a page, below `root/data`, by name; none above `LARGEST` bytes."""
+    found = {path for pattern in DATA.get(page, ()) for path in (root / "data").glob(pattern)}
+    return sorted(path for path in found if path.is_file() and path.stat().st_size <= LARGEST)
+
+
 def offer_data(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
-    """Add the page's data to the theme's download button."""
+    """Add an archive of the page's data to the theme's download button."""
     root = Path(app.srcdir)
+    files = files_of(page, root)
     for group in context.get("header_buttons", ()):
-        if group.get("label") != "download-buttons":
-            continue
-        for path in files_of(page, root):
-            inside = path.relative_to(root / "data").as_posix()
-            target = Path(app.outdir) / FOLDER / inside
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+        if group.get("label") == "download-buttons" and files:
+            data = zipped({str(path.relative_to(root)): path.read_bytes() for path in files})
+            name = f"{FOLDER}/{page.rpartition('/')[2]}-data.zip"
+            write_atomically(Path(app.outdir) / name, lambda file: file.write(data))  # noqa: B023
             group["buttons"].append(
                 {
                     "type": "link",
-                    "url": context["pathto"](f"{FOLDER}/{inside}", 1),
-                    "text": f"data: {path.parent.name}/{path.name}",
-                    "tooltip": f"Download {inside} ({_size(path)})",
+                    "url": context["pathto"](name, 1),
+                    "text": f"data ({len(files)} file{'s' if len(files) > 1 else ''})",
+                    "tooltip": f"Download the data behind this page ({_size(data)})",
                     "icon": "fas fa-table",
                     "label": "download-data-button",
                 }
             )
 
 
-def _size(path: Path) -> str:
-    size = path.stat().st_size
-    return f"{size / 1e6:.1f} MB" if size >= 1e6 else f"{max(1, round(size / 1e3))} kB"
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """The files in one archive; the same bytes for the same files."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name)  # of the first day that archives know
+            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(entry, data, compresslevel=9)
+    return out.getvalue()
+
+
+def _size(data: bytes) -> str:
+    return f"{len(data) / 1e6:.1f} MB" if len(data) >= 1e6 else f"{max(1, len(data) // 1000)} kB"
+
+
+# ---- Figures -------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)  # a page asks for each of its figures
+def drawings_of(notebook: Path) -> dict[str, tuple[str, str]]:
+    """Label → (SVG, CSV) of the figures of an executed notebook that carry both."""
+    found: dict[str, tuple[str, str]] = {}
+    for cell in read_json(notebook)["cells"]:
+        label = cell["metadata"].get("mystnb", {}).get("figure", {}).get("name")
+        for output in cell.get("outputs", ()) if label else ():
+            carried = output.get("metadata", {}).get(PNG, {}).get(KEY)
+            if carried:
+                found.setdefault(label, (carried["svg"], carried["csv"]))
+    return found
+
+
+def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
+    """Sphinx's event `doctree-resolved`: write the files of a page's figures, and link them."""
+    notebook = executed(app, page)
+    if app.builder.format != "html" or not notebook.is_file():
+        return
+    drawings = drawings_of(notebook)
+    for figure in doctree.findall(nodes.figure):
+        label = next((name for name in figure["ids"] if name in drawings), None)
+        if label is not None:
+            svg, csv = drawings[label]
+            _link(app, page, figure, label, {f"{label}.svg": svg, f"{label}.csv": csv})
+
+
+def _link(
+    app: Sphinx, page: str, figure: nodes.figure, label: str, files: Mapping[str, str]
+) -> None:
+    here, name = app.builder.get_target_uri(page), f"{FOLDER}/figures/{label}.zip"
+    data = zipped({name: text.encode() for name, text in files.items()})
+    write_atomically(Path(app.outdir) / name, lambda file: file.write(data))
+    image = next(figure.findall(nodes.image))
+    picture = app.env.images.get(image["uri"])
+    if picture is not None and not isinstance(image.parent, nodes.reference):
+        to = relative_uri(here, f"{app.builder.imagedir}/{picture[1]}")
+        image.replace_self(
+            nodes.reference("", "", image.deepcopy(), refuri=to, classes=["enlarge"])
+        )
+    address = html.escape(relative_uri(here, name), quote=True)
+    line = f'<a href="{address}" download>Drawing (SVG) and data (CSV)</a>, {_size(data)}'
+    figure += nodes.raw("", f'<p class="figure-files">{line}</p>', format="html")
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("doctree-read", complete)
+    app.connect("doctree-resolved", offer_drawings)
     # The theme makes its buttons at the default priority, 500, from what the page context holds.
     app.connect("html-page-context", offer_notebook, priority=100)
     app.connect("html-page-context", offer_data, priority=900)
+    app.connect("build-finished", shrink_pictures)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

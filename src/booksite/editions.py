@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from booksite.typography import typeset
 from lnattn.errors import ResultError
 
 FRONT = "book/index.html"
@@ -93,6 +92,6 @@ def _insert_note(path: Path, note: str) -> None:
         raise ResultError(f"{path} has no place for a note on its edition.")
     box = (
         '<div class="admonition note edition-note"><p class="admonition-title">This edition</p>'
-        f"<p>{typeset(html.escape(note))}</p></div>"
+        f"<p>{html.escape(note)}</p></div>"
     )
     path.write_text(text.replace(_TEXT, _TEXT + box, 1), encoding="utf-8")

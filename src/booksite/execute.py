@@ -29,9 +29,9 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
 
-from lnattn.claims.ledger import RECORD_PREFIX
-from lnattn.claims.verdicts import VERDICTS
+from booksite.memory import CHAPTER
 from lnattn.storage import write_atomically
+from lnattn_book.claims.ledger import RECORD_PREFIX, as_record
 
 #: Seconds that a chapter may take: as in `_config.yml`.
 TIMEOUT = 3600
@@ -46,6 +46,7 @@ def read(chapter: Path) -> Any:
 
 def execute(chapter: Path) -> tuple[Any, float, str]:
     """The notebook with its outputs, the seconds it took, and '' or the traceback of its error."""
+    os.environ[CHAPTER] = chapter.stem  # its kernel inherits it
     result = single_nb_execution(
         read(chapter), cwd=str(chapter.parent), timeout=TIMEOUT, allow_errors=False
     )
@@ -124,9 +125,8 @@ def verdicts(notebook: Any) -> Iterator[str]:
             name = output.get("metadata", {}).get("scrapbook", {}).get("name", "")
             if name.startswith(RECORD_PREFIX):
                 (text,) = output["data"].values()
-                one = json.loads("".join(text))
-                mark = VERDICTS[one["verdict"]]
-                yield f"{mark} {one['id']} {one['verdict']} ({one['model']}): {one['reproduced']}"
+                one = as_record(json.loads("".join(text)), name)
+                yield f"{one.mark} {one}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

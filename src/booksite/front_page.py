@@ -13,12 +13,10 @@ from __future__ import annotations
 
 import ast
 import html
-import io
 from pathlib import Path
 from typing import Any
 
 from docutils import nodes
-from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
@@ -26,13 +24,11 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
 from booksite.pdf import OFFER
-from lnattn.book.style import TERM_COLOURS, TERM_NAMES
 from lnattn.errors import ResultError
-from lnattn.storage import read_json, write_atomically
+from lnattn.storage import read_json
+from lnattn_book.style import TERM_COLOURS, TERM_NAMES
 
 MARK = "lnattn_front_page"
-#: Widest thumbnail, in pixels (twice its width on the page), and its colours.
-WIDTH, COLOURS = 480, 48
 _log = logging.getLogger(__name__)
 
 
@@ -99,24 +95,16 @@ def glued(build: Path, chapter: str, key: str) -> str:
 
 
 def thumbnail(app: Sphinx, page: str, label: str) -> nodes.Node:
-    """The figure's picture, small, with its alternative text; only HTML shows it."""
-    figure = figure_of(app.env, label)
-    if app.builder.format != "html":
+    """The figure's picture, shown small, with its alternative text; only HTML shows it."""
+    image = next(figure_of(app.env, label).findall(nodes.image))
+    picture = app.env.images.get(image["uri"])
+    if app.builder.format != "html" or picture is None:
         return nodes.comment()
-    image = next(figure.findall(nodes.image))
-    data = small_picture((Path(app.srcdir) / image["uri"]).read_bytes())
-    name = f"_images/thumbnail-{label}.png"
-    write_atomically(Path(app.outdir) / name, lambda file: file.write(data))
-    with Image.open(io.BytesIO(data)) as picture:
-        width, height = picture.size
-    source = relative_uri(app.builder.get_target_uri(page), name)
+    app.builder.images[image["uri"]] = picture[1]
+    source = relative_uri(app.builder.get_target_uri(page), f"{app.builder.imagedir}/{picture[1]}")
     alt = html.escape(image.get("alt", ""), quote=True)
-    return nodes.raw(
-        "",
-        f'<img class="thumbnail" src="{source}" alt="{alt}" width="{width}" height="{height}" '
-        'loading="lazy">',
-        format="html",
-    )
+    text = f'<img class="thumbnail" src="{source}" alt="{alt}" loading="lazy">'
+    return nodes.raw("", text, format="html")
 
 
 def figure_of(env: BuildEnvironment, label: str) -> nodes.Element:
@@ -128,20 +116,6 @@ def figure_of(env: BuildEnvironment, label: str) -> nodes.Element:
             if anchor in node["ids"] and any(node.findall(nodes.image)):
                 return node
     raise ResultError(f"no figure is labelled {label!r}; name another one.")
-
-
-def small_picture(data: bytes) -> bytes:
-    """A picture as a small PNG with a palette; the same bytes for the same picture."""
-    with Image.open(io.BytesIO(data)) as picture:
-        ground = Image.new("RGBA", picture.size, "white")
-        ground.alpha_composite(picture.convert("RGBA"))
-    ground.thumbnail((WIDTH, WIDTH))
-    out = io.BytesIO()
-    # By coverage, not by count: thin lines have few pixels, and must keep their colours.
-    method = Image.Quantize.MAXCOVERAGE
-    palette = ground.convert("RGB").quantize(COLOURS, method, dither=Image.Dither.NONE)
-    palette.save(out, "PNG", optimize=True)
-    return out.getvalue()
 
 
 def term_grid() -> str:

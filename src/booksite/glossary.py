@@ -17,8 +17,8 @@ import yaml
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from lnattn.book.style import TERM_NAMES
 from lnattn.errors import ResultError
+from lnattn_book.style import TERM_NAMES
 
 FILE = Path("book", "glossary.yml")
 #: Where symbols are defined, and need no note.

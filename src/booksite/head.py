@@ -17,7 +17,7 @@ from xml.sax.saxutils import escape
 from docutils import nodes
 from sphinx.application import Sphinx
 
-#: The picture that stands for the book where a link to it is shared; made by `preview`.
+#: The picture that stands for the book where a link to it is shared.
 PREVIEW = "_static/preview.png"
 PREVIEW_ALT = "The six terms of an attention score, as small maps, beside the title of the book."
 LONGEST = 200

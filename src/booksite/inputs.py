@@ -19,8 +19,6 @@ from lnattn.models.choice import rotary_models
 from lnattn.paths import FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
 
-#: The command line: one page shows it (see `command_pages`), no chapter computes with it.
-_COMMANDS = (Path("src", "lnattn", "cli.py"), Path("src", "lnattn", "commands"))
 #: What running programs leave behind, never an input.
 _LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
 #: Environment variables that change what a chapter computes.
@@ -40,9 +38,10 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
     root: the repository; model: the name of the model that the chapters run on.
     """
     environment = os.environ if environment is None else environment
-    places = (root / "src" / "lnattn", root / "data", root / "constraints.txt")
-    without = [root / place for place in (*_COMMANDS, FROZEN_CLAIMS)]
-    files = [path for path in files_below(*places) if not _at_or_below(path, without)]
+    packages = (root / "src" / name for name in ("lnattn", "lnattn_book"))
+    places = (*packages, root / "data", root / "constraints.txt")
+    frozen = root / FROZEN_CLAIMS
+    files = [path for path in files_below(*places) if not path.is_relative_to(frozen)]
     facts = {
         "model": model,
         "rotary": " ".join(filter(_is_held, rotary_models())),
@@ -57,23 +56,14 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
 def _is_held(name: str) -> bool:
     """Whether a rotary model of the hub is on this machine, so that chapter 13 shows it."""
     pin = hub.pin_of(name)
-    return pin is not None and hub.held(pin, first_layer_part()) is not None
+    return pin is not None and hub.cached_path(pin, first_layer_part()) is not None
 
 
 def site_digest(root: Path, execution: str, repository: str = "") -> str:
     """Digest of all that the built site depends on, the execution digest included."""
     pages = ("book", "notebooks", "tests", "_config.yml", "_toc.yml", "src/booksite")
-    files = files_below(*(root / name for name in (*pages, *_COMMANDS, FROZEN_CLAIMS)))
+    files = files_below(*(root / name for name in (*pages, FROZEN_CLAIMS)))
     return digest_of(root, files, {"execution": execution, "repository": repository})
-
-
-def commands_digest(root: Path) -> str:
-    """Digest of the command line alone."""
-    return digest_of(root, files_below(*(root / place for place in _COMMANDS)), {})
-
-
-def _at_or_below(path: Path, places: Iterable[Path]) -> bool:
-    return any(path.is_relative_to(place) for place in places)
 
 
 def claims_as_chapters_see_them(root: Path) -> str:

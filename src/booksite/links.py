@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 
-from lnattn.claims.ledger import Entry
-from lnattn.claims.listed import Claim
+from lnattn_book.claims.listed import Claim
+from lnattn_book.claims.verdicts import Record
 
 CELLS = "lnattn_cells"
-#: The page that shows the tests (see `claims_page.ClaimTests`).
-TESTS_PAGE = "book/claim-tests"
 
 
 def name_cells(app: Sphinx, doctree: nodes.document) -> None:
@@ -27,23 +24,20 @@ def name_cells(app: Sphinx, doctree: nodes.document) -> None:
         app.env.metadata[app.env.docname][CELLS] = " ".join(shown)
 
 
-def of_claim(
-    app: Sphinx, page: str, claim: Claim, entry: Entry | None, test_anchor: str
-) -> list[nodes.Node]:
+def of_claim(app: Sphinx, page: str, claim: Claim, entry: Record | None) -> list[nodes.Node]:
     """Links to the cell in its chapter, the function in the API reference, and the test."""
     parts: list[nodes.Node] = []
     if entry is not None:
-        parts.append(to_cell(app, page, entry))
-        parts.append(to_function(app, page, entry.function))
-    if claim.test and TESTS_PAGE in app.env.found_docs:
-        parts.append(link(app, page, TESTS_PAGE, test_anchor, "test"))
+        parts += [to_cell(app, page, entry), to_function(app, page, entry.function)]
+    if claim.test:
+        parts.append(to_test(app.config, claim.test))
     separated: list[nodes.Node] = []
     for part in parts:
         separated += [nodes.Text(" · "), part] if separated else [part]
     return separated or [nodes.Text("–")]
 
 
-def to_cell(app: Sphinx, page: str, entry: Entry) -> nodes.Node:
+def to_cell(app: Sphinx, page: str, entry: Record) -> nodes.Node:
     """The figure that a record names; else the cell it ran in, or the next one that is shown."""
     title = f"chapter {entry.chapter.split('/')[-1].split('-')[0]}"
     labels = app.env.get_domain("std").data["anonlabels"]
@@ -68,15 +62,14 @@ def to_function(app: Sphinx, page: str, name: str) -> nodes.Node:
     return short
 
 
-def in_repository(config: Any, name: str, path: Path, root: Path, line: int) -> nodes.Node:
-    """A file's name, as a link to its line where the repository's address is known."""
-    shown = nodes.literal("", name)
+def to_test(config: Any, name: str) -> nodes.Node:
+    """The test's file in the repository where its address is known, else the test's name."""
     address = (config.html_theme_options.get("repository_url") or "").rstrip("/")
     if not address:
-        return shown
+        return nodes.literal("", name.partition("::")[0])
     branch = config.html_theme_options.get("repository_branch") or "main"
-    inside = path.relative_to(root).as_posix()
-    return nodes.reference("", "", shown, refuri=f"{address}/blob/{branch}/{inside}#L{line}")
+    file = name.partition("::")[0]
+    return nodes.reference("", "test", refuri=f"{address}/blob/{branch}/{file}")
 
 
 def link(app: Sphinx, page: str, target: str, anchor: str, shown: str | nodes.Node) -> nodes.Node:

@@ -21,19 +21,17 @@ from urllib.parse import urlsplit
 import yaml
 from bs4 import BeautifulSoup, Tag
 
-from booksite.terminal import say
 from lnattn.errors import ResultError
 
 NAME = "layernorm-and-attention.pdf"
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 #: Pages, or the beginnings of their names, that are looked things up in, or played with.
-NOT_FOR_PAPER = ("book/api", "book/token-explorer", "book/claim-tests", "book/execution-times")
+NOT_FOR_PAPER = ("book/api", "book/token-explorer")
 #: Parts of a page that are for a screen.
 _SCREEN_ONLY = "script, style, button, .headerlink, .token-explorer, .try-this, details.hide"
 #: Where the front page has its link, once there is a PDF.
 _PLACE = '<span id="book-as-pdf">', "</span>"
 OFFER = "".join(_PLACE)
-_HEADINGS = "h1, h2, h3, h4, h5, h6"
 _SETTING = Path(__file__).with_name("assets")
 #: Seconds for Chromium to set some hundred pages; it needs one or two dozen.
 _PATIENCE = 600
@@ -60,11 +58,8 @@ def make_pdf(root: Path, site: Path) -> Path:
     pages = [page for page in listed(contents) if not page.startswith(NOT_FOR_PAPER)]
     document = site.parent / "pdf" / "book.html"
     document.parent.mkdir(exist_ok=True)
-    text = one_document(site, pages, document.parent)
-    document.write_text(text, encoding="utf-8")
+    document.write_text(one_document(site, pages, document.parent), encoding="utf-8")
     printed(chromium, document, site / NAME)
-    if not entitle(site / NAME, headings(text)):
-        say("the PDF's outline has other entries than the book has headings; it stays as it is")
     offer(site)
     return site / NAME
 
@@ -157,45 +152,6 @@ def printed(chromium: str, document: Path, target: Path) -> None:
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         raise ResultError(f"{chromium} could not print {document}: {' '.join(last)}")
     made.replace(target)
-
-
-def headings(document: str) -> list[str]:
-    """The words of all headings of an HTML document in order, mathematics as TeX writes it."""
-    soup = BeautifulSoup(document, "html.parser")
-    found = [" ".join(heading.get_text().split()) for heading in soup.select(_HEADINGS)]
-    return [re.sub(r"\\[()]", "", words) for words in found]
-
-
-def entitle(path: Path, titles: Sequence[str]) -> bool:
-    """Give the entries of a PDF's outline these titles; whether there are as many of both.
-
-    Chromium itself says those headings twice that move to a new page, and leaves out mathematics
-    and the space where a line ends.
-    """
-    from pypdf import PdfWriter
-    from pypdf.generic import NameObject, TextStringObject
-
-    # As an update at the file's end: a copy would hold the colour profile of each figure twice.
-    writer = PdfWriter(path, incremental=True)
-    entries = list(_entries(writer.get_outline_root()))
-    if len(entries) != len(titles):
-        return False
-    for entry, title in zip(entries, titles, strict=True):
-        entry[NameObject("/Title")] = TextStringObject(title)
-    made = path.with_name(f".{path.name}")
-    writer.write(made)
-    made.replace(path)
-    return True
-
-
-def _entries(node: Mapping) -> Iterator[dict]:
-    """The entries below a node of an outline, in reading order."""
-    child = node.get("/First")
-    while child is not None:
-        entry = child.get_object()
-        yield entry
-        yield from _entries(entry)
-        child = entry.get("/Next")
 
 
 def offer(site: Path) -> None:

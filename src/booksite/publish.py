@@ -94,7 +94,7 @@ def freeze_rotary(folder: Path) -> None:
     Their pairs are counted in the sample that ships with the book: a workflow has no time for more.
     """
     for name in ROTARY:
-        if hub.held(hub.PINNED[name], first_layer_part()) is None:
+        if hub.cached_path(hub.PINNED[name], first_layer_part()) is None:
             say(f"{name} is not frozen: neither the cache nor the hub has it")
         elif lnattn("freeze", name, "--only", "rotary", "--out", str(folder / name)):
             say(f"{name} is not frozen: the reason is above")
@@ -126,7 +126,8 @@ def lnattn(*words: str) -> int:
     """Run the package's command line; the exit status."""
     begun = time.monotonic()
     say(f"lnattn {' '.join(words[:2])}")
-    status = subprocess.run([sys.executable, "-m", "lnattn.cli", *words], check=False).returncode
+    command = [sys.executable, "-m", "lnattn.cli.main", *words]
+    status = subprocess.run(command, check=False).returncode
     say(f"lnattn {' '.join(words[:2])}: {time.monotonic() - begun:.0f} s")
     return status
 

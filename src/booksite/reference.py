@@ -1,15 +1,10 @@
-"""A small Sphinx extension: pages of the API reference that list a package's modules by themselves.
+"""A small Sphinx extension: the API reference lists the package's modules by itself.
 
-A page names the packages or modules that it documents:
-
-    ```{api} lnattn.attention
+    ```{api} lnattn
     ```
 
-The block becomes one section for each module, with all that is public in it, after what the package
-says of itself. So a new module appears without being listed; only a new package needs its name on
-some page. (Tried instead: `automodule` lines by hand are 1,440 for the 240 modules, and what
-packages offer alone leaves out 1,260 of 1,387 public names; autosummary writes a page for each
-module among the sources, with lists that sphinx-external-toc warns of.)
+becomes one section for each module of the package, with all that is public in it; each name has a
+link to its source where the repository's address is known.
 """
 
 from __future__ import annotations
@@ -19,6 +14,8 @@ import inspect
 import pkgutil
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 from sphinx.application import Sphinx
@@ -27,36 +24,18 @@ from sphinx.errors import ExtensionError
 
 from booksite.docstrings import as_restructured_text
 
-_BLOCK = re.compile(r"^```\{api\} +([\w. ]+)\n```$", re.MULTILINE)
+_BLOCK = re.compile(r"^```\{api\} +([\w.]+)\n```$", re.MULTILINE)
 
 
 def modules_below(name: str) -> Iterator[str]:
-    """The names of all modules of a package and its packages; of a module, its own name.
+    """The names of a package and of all modules below it, but of those that are run.
 
     Raises `ImportError` where there is no such module, or it cannot be imported.
     """
-    module = importlib.import_module(name)
-    if not hasattr(module, "__path__"):
-        yield name
-        return
-    for info in pkgutil.iter_modules(module.__path__, f"{name}."):
-        yield from modules_below(info.name)
-
-
-def documented_by(page: str) -> dict[str, list[str]]:
-    """The packages that a page's blocks name, each with its modules."""
-    names = [name for match in _BLOCK.finditer(page) for name in match[1].split()]
-    return {name: list(modules_below(name)) for name in names}
-
-
-def opening(package: str) -> str:
-    """The Markdown with the docstring of a package; '' for a module, whose section has it."""
-    found = importlib.import_module(package)
-    said = found.__doc__ if hasattr(found, "__path__") else None
-    if not said:
-        return ""
-    lines = as_restructured_text(inspect.cleandoc(said).splitlines())
-    return "\n".join(["```{eval-rst}", *lines, "```", ""])
+    yield name
+    for info in pkgutil.iter_modules(getattr(importlib.import_module(name), "__path__", ())):
+        if info.name != "__main__":
+            yield from modules_below(f"{name}.{info.name}")
 
 
 def section(module: str) -> str:
@@ -66,29 +45,20 @@ def section(module: str) -> str:
 
 
 def expand(app: Sphinx, document: str, source: list[str]) -> None:
-    """Sphinx's event `source-read`: replaces the blocks in `source[0]`."""
-    try:
-        modules = documented_by(source[0])
-    except ImportError as error:
-        raise ExtensionError(f"{document} documents what cannot be imported: {error}") from error
-    if modules:
-        app.env.metadata[document]["api"] = modules
-
-        def sections(match: re.Match[str]) -> str:
-            names = match[1].split()
-            parts = ([opening(name), *map(section, modules[name])] for name in names)
-            return "\n".join(part for some in parts for part in some)
-
-        source[0] = _BLOCK.sub(sections, source[0])
+    """Sphinx's event `source-read`: replaces the block in `source[0]`."""
+    for block in list(_BLOCK.finditer(source[0])):
+        try:
+            modules = list(modules_below(block[1]))
+        except ImportError as error:
+            raise ExtensionError(f"{document}: {block[1]} cannot be imported: {error}") from error
+        app.env.metadata[document]["api"] = [block[1], modules]
+        source[0] = source[0].replace(block[0], "\n".join(map(section, modules)))
 
 
 def with_new_modules(_app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
-    """Sphinx's event `env-get-outdated`: pages whose packages have gained or lost a module."""
-    return [
-        document
-        for document, facts in env.metadata.items()
-        if any(list(modules_below(name)) != old for name, old in facts.get("api", {}).items())
-    ]
+    """Sphinx's event `env-get-outdated`: pages whose package has gained or lost a module."""
+    pages = {page: facts["api"] for page, facts in env.metadata.items() if "api" in facts}
+    return [page for page, (name, old) in pages.items() if list(modules_below(name)) != old]
 
 
 def keep_undocumented(
@@ -109,8 +79,35 @@ def process_docstring(
     lines[:] = as_restructured_text(lines)
 
 
+@dataclass(frozen=True)
+class SourceLinks:
+    """The address of a name's source, as `sphinx.ext.linkcode` asks for it; None where unknown."""
+
+    repository: str
+
+    def __call__(self, _domain: str, info: dict[str, str]) -> str | None:
+        try:
+            module = importlib.import_module(info["module"])
+            thing = reduce(getattr, info["fullname"].split("."), module)
+            line = inspect.getsourcelines(getattr(thing, "fget", thing))[1]
+        except (AttributeError, ImportError, OSError, TypeError):
+            return None
+        path = info["module"].replace(".", "/") + (
+            "/__init__" if hasattr(module, "__path__") else ""
+        )
+        return f"{self.repository}/blob/main/src/{path}.py#L{line}" if self.repository else None
+
+
+def use_links(_app: Sphinx, config: Any) -> None:
+    """Sphinx's event `config-inited`."""
+    address = (config.html_theme_options or {}).get("repository_url") or ""
+    config.linkcode_resolve = SourceLinks(address.rstrip("/"))
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the events above."""
+    app.setup_extension("sphinx.ext.linkcode")
+    app.connect("config-inited", use_links)
     app.connect("source-read", expand)
     app.connect("env-get-outdated", with_new_modules)
     app.connect("autodoc-skip-member", keep_undocumented)

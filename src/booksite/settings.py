@@ -39,10 +39,6 @@ class Folders:
         return self.build / ".doctrees"
 
     @property
-    def ledger(self) -> Path:
-        return self.build / "ledger"
-
-    @property
     def progress(self) -> Path:
         return self.build / "progress.log"
 
@@ -97,13 +93,15 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
         "language": "python",
     }
     (kernel / "kernel.json").write_text(json.dumps(specification, indent=1))
+    # `experiments`, which claims name as what made a frozen result, lies at the root.
+    paths = (str(root), os.environ.get("PYTHONPATH"))
     return {
         **os.environ,
+        "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         "HF_HUB_OFFLINE": "1",  # what is needed was fetched before (`prepared`)
         "JUPYTER_PATH": str(folders.build / "jupyter"),
         "IPYTHONDIR": str(folders.build / "ipython"),
         "LNATTN_DRAWINGS": "yes",
-        "LNATTN_LEDGER": str(cache / "ledger"),
         "LNATTN_MODEL": choice.name,
         "LNATTN_MODEL_WHY": choice.why,
         "LNATTN_PROGRESS": str(folders.progress),

@@ -8,18 +8,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lnattn.attention.distance import DistanceTerms, distance_terms
+    from lnattn.affinity import token_vectors
     from lnattn.attention.folding import FoldedAttention, fold
     from lnattn.attention.residual import decompose
     from lnattn.attention.terms import SixTerms, sigma_of_pairs, six_terms
-    from lnattn.book.verifying import verify
+    from lnattn.contribution import contributions
+    from lnattn.errors import LnattnError
+    from lnattn.freezing import verify
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
     from lnattn.models.choice import Choice, default_model
     from lnattn.models.whole_gpt2 import load_transformer
-    from lnattn.studies.affinity import token_vectors
-    from lnattn.studies.contribution import contributions
-    from lnattn.studies.position import position_bias
-    from lnattn.studies.selectability import selectability
+    from lnattn.position import position_bias
+    from lnattn.rotary.fold import fold_relative
+    from lnattn.rotary.terms import DistanceTerms, distance_terms
     from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 __all__ = [
@@ -30,17 +31,18 @@ __all__ = [
     "FirstLayer",
     "FoldedAttention",
     "LayerNorm",
+    "LnattnError",
     "SixTerms",
     "contributions",
     "decompose",
     "default_model",
     "distance_terms",
     "fold",
+    "fold_relative",
     "load_attention_layers",
     "load_first_layer",
     "load_transformer",
     "position_bias",
-    "selectability",
     "sigma_of_pairs",
     "six_terms",
     "token_vectors",
@@ -48,18 +50,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "lnattn.attention.distance": ("DistanceTerms", "distance_terms"),
+    "lnattn.rotary.terms": ("DistanceTerms", "distance_terms"),
     "lnattn.attention.folding": ("FoldedAttention", "fold"),
     "lnattn.attention.residual": ("decompose",),
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
-    "lnattn.book.verifying": ("verify",),
+    "lnattn.freezing": ("verify",),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),
     "lnattn.models.choice": ("Choice", "default_model"),
     "lnattn.models.whole_gpt2": ("load_transformer",),
-    "lnattn.studies.affinity": ("token_vectors",),
-    "lnattn.studies.contribution": ("contributions",),
-    "lnattn.studies.position": ("position_bias",),
-    "lnattn.studies.selectability": ("selectability",),
+    "lnattn.affinity": ("token_vectors",),
+    "lnattn.contribution": ("contributions",),
+    "lnattn.errors": ("LnattnError",),
+    "lnattn.position": ("position_bias",),
+    "lnattn.rotary.fold": ("fold_relative",),
     "lnattn.weights": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

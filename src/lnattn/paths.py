@@ -27,9 +27,14 @@ def data_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """Where the package keeps what it can make again: $LNATTN_CACHE, else ~/.cache/lnattn."""
-    caches = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"), "lnattn")
-    return Path(os.environ.get("LNATTN_CACHE") or caches)
+    """Where the package keeps what it can make again: $LNATTN_CACHE, else ~/.cache/lnattn.
+
+    $XDG_CACHE_HOME is ~/.cache under another name; empty or relative, it is as good as unset.
+    """
+    if chosen := os.environ.get("LNATTN_CACHE"):
+        return Path(chosen)
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or "")
+    return (caches if caches.is_absolute() else Path.home() / ".cache") / "lnattn"
 
 
 def find_repository() -> Path | None:
@@ -59,9 +64,3 @@ def claims_file() -> Path:
     """The list of claims: the repository's, else the copy in the installed package."""
     found = find_repository()
     return found / "book" / "claims.yml" if found else PACKAGED_CLAIMS
-
-
-def ledger_folder() -> Path:
-    """Where chapters write what they found: LNATTN_LEDGER, else `_build/ledger`."""
-    named = os.environ.get("LNATTN_LEDGER")
-    return Path(named) if named else repository() / "_build" / "ledger"

@@ -14,7 +14,7 @@ import numbers
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -50,6 +50,43 @@ def write_atomically(path: Path | str, write: Callable[[BinaryIO], object]) -> P
         Path(temporary).unlink(missing_ok=True)
         raise
     return path
+
+
+def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = ()) -> None:
+    """Refuse outputs that a command must not write; every command asks before it reads anything.
+
+    An output may be new, or a result of this package that is made again (its record, the .json of
+    the same name, says so). Raises `ResultError` where it is one of the inputs, a folder, a file
+    that something else made, or in a folder that cannot be written.
+    """
+    read = [Path(path) for path in inputs]
+    for path in map(Path, outputs):
+        try:
+            if any(path.resolve() == one.resolve() or _are_one(path, one) for one in read):
+                wrong = "is read, and would be written over"
+            elif path.exists() and not (path.is_file() and _is_own(path)):
+                wrong = "is there and is no result of lnattn"
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                wrong = "" if os.access(path.parent, os.W_OK) else "is in a read-only folder"
+        except OSError as error:
+            wrong = f"cannot be written ({error.strerror})"
+        if wrong:
+            raise ResultError(f"{path} {wrong}; give another --out.")
+
+
+def _are_one(path: Path, other: Path) -> bool:
+    return path.exists() and other.exists() and path.samefile(other)
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file, or the record beside it, is one that this package writes."""
+    try:
+        record = read_json(path.with_suffix(".json"))
+    except (ResultError, OSError):
+        return False
+    made = isinstance(record, dict) and isinstance(record.get("versions", {}), dict)
+    return made and ("arrays_sha256" in record or "lnattn" in record.get("versions", {}))
 
 
 def write_json(path: Path | str, record: Mapping[str, Any]) -> Path:
@@ -120,16 +157,18 @@ def write_result(
 ) -> Path:
     """Freeze `arrays` and their `record` as `folder/name.npz` and `folder/name.json`.
 
-    The arrays go first: a run stopped between the two leaves a record whose checksum does not
-    match, which `read_result` reports.
+    The record goes first: a run stopped between the two leaves it without arrays of its checksum,
+    which `read_result` reports, and no arrays of which nobody knows who made them.
     """
     for key, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
             raise ResultError(f"array {key!r} of result {name!r} holds Python objects; use text.")
     folder = Path(folder)
     plain: dict[str, Any] = {key: np.asarray(array) for key, array in arrays.items()}
+    described = {**record, "arrays_sha256": sha256_of_arrays(plain)}
+    path = write_json(folder / f"{name}.json", described)
     write_atomically(folder / f"{name}.npz", lambda file: np.savez_compressed(file, **plain))
-    return write_json(folder / f"{name}.json", {**record, "arrays_sha256": sha256_of_arrays(plain)})
+    return path
 
 
 def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -137,18 +176,23 @@ def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], d
     folder = Path(folder)
     record = read_json(folder / f"{name}.json")
     path = folder / f"{name}.npz"
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {key: file[key] for key in file.files}
-    except FileNotFoundError as error:
-        raise ResultError(f"{path} does not exist; compute it first.") from error
-    except Exception as error:  # a damaged zip raises half a dozen unrelated types
-        raise ResultError(f"{path} cannot be read ({error}); delete it and recompute.") from error
+    arrays = read_arrays(path)
     if sha256_of_arrays(arrays) != record.get("arrays_sha256"):
         raise ResultError(
             f"{path} does not match the checksum in {name}.json; recompute the result."
         )
     return arrays, record
+
+
+def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
+    """The arrays of an npz; `ResultError` if it is missing or damaged, or holds Python objects."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {key: file[key] for key in file.files}
+    except FileNotFoundError as error:
+        raise ResultError(f"{path} does not exist; compute it first.") from error
+    except Exception as error:  # a damaged zip raises half a dozen unrelated types
+        raise ResultError(f"{path} cannot be read ({error}); delete it and recompute.") from error
 
 
 class Result:

@@ -7,10 +7,9 @@ Row vectors throughout: a linear map is `x @ W`, x in R^{1×d}. Axis names are t
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float
@@ -19,8 +18,6 @@ from torch import Tensor
 from lnattn.errors import ShapeError, TokenError
 
 W = TypeVar("W", bound="Weights")
-E = TypeVar("E", bound="InputEmbeddings")
-A = TypeVar("A", bound="AttentionBlock")
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -72,6 +69,18 @@ class Weights:
             if isinstance(value, Tensor | Weights):
                 changed[item.name] = value.to(dtype)
         return replace(self, **changed)
+
+
+def dtypes_of(weights: Weights | None) -> set[torch.dtype]:
+    """The dtypes of all tensors of a container, those of its norms among them."""
+    found: set[torch.dtype] = set()
+    for item in fields(weights) if weights is not None else ():
+        value = getattr(weights, item.name)
+        if isinstance(value, Tensor):
+            found.add(value.dtype)
+        elif isinstance(value, Weights):
+            found |= dtypes_of(value)
+    return found
 
 
 class Norm(Weights):
@@ -190,22 +199,8 @@ class AttentionLayer(AttentionBlock):
         self._check_settings()
 
 
-class InputEmbeddings(Weights, ABC):
-    """What embeddings share, with positions among them or without: tokens, and their width."""
-
-    W_E: Tensor | None
-
-    @property
-    def vocab_size(self) -> int:
-        return 0 if self.W_E is None else self.W_E.shape[0]
-
-    @property
-    @abstractmethod
-    def d_model(self) -> int: ...
-
-
 @dataclass(frozen=True, eq=False)
-class Embeddings(InputEmbeddings):
+class Embeddings(Weights):
     """Token and position embeddings: the two things that are added before the first layer.
 
     W_E: [vocab d_model] or None where a partial checkpoint has none; W_P: [position d_model].
@@ -229,6 +224,10 @@ class Embeddings(InputEmbeddings):
         return self.W_E
 
     @property
+    def vocab_size(self) -> int:
+        return 0 if self.W_E is None else self.W_E.shape[0]
+
+    @property
     def n_positions(self) -> int:
         return self.W_P.shape[0]
 
@@ -238,25 +237,22 @@ class Embeddings(InputEmbeddings):
 
 
 @dataclass(frozen=True, eq=False)
-class FirstLayerOf(Weights, Generic[E, A]):
-    """All that the weight-based analysis of a model's attention needs, of one kind of positions.
+class FirstLayer(Weights):
+    """The first layer of a model which adds position embeddings to its input.
 
-    `tokenizer` is a Hugging Face tokenizer or None; `provenance` says where the weights are from
-    (name, revision, file, sha256); `layer` is the index of the attention block.
+    tokenizer: a Hugging Face tokenizer or None; provenance: where the weights are from (name,
+    revision, file, sha256); layer: the index of the attention block. Any block can be folded; the
+    six terms are defined for layer 0 only, since later layers do not read embeddings.
     """
 
-    embeddings: E
-    attention: A
+    embeddings: Embeddings
+    attention: AttentionLayer
     tokenizer: Any = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     layer: int = 0
 
     def __post_init__(self) -> None:
-        if self.embeddings.d_model != self.attention.d_model:
-            raise ShapeError(
-                f"the embeddings have width {self.embeddings.d_model} but the attention block "
-                f"reads {self.attention.d_model}; take both from the same model."
-            )
+        check_width(self.embeddings.d_model, self.attention.d_model)
 
     @property
     def name(self) -> str:
@@ -268,10 +264,21 @@ class FirstLayerOf(Weights, Generic[E, A]):
         return self.embeddings.W_E is None
 
 
-@dataclass(frozen=True, eq=False)
-class FirstLayer(FirstLayerOf[Embeddings, AttentionLayer]):
-    """The first layer of a model which adds position embeddings to its input.
+def check_width(embeddings: int, attention: int) -> None:
+    """Raise `ShapeError` unless embeddings are as wide as what the attention block reads."""
+    if embeddings != attention:
+        raise ShapeError(
+            f"the embeddings have width {embeddings} but the attention block reads {attention}; "
+            "take both from the same model."
+        )
 
-    Fields as in `FirstLayerOf`. Any of its blocks can be folded; the six terms are defined for
-    layer 0 only, since later layers do not read embeddings.
-    """
+
+def require_absolute(given: Any) -> Any:
+    """The model, block or embeddings given; `ShapeError` unless they have absolute positions."""
+    if not isinstance(given, FirstLayer | AttentionLayer | Embeddings):
+        raise ShapeError(
+            f"a {type(given).__name__} has rotary or relative positions, or none, so the six terms "
+            "and what is made of them do not exist; use lnattn.fold_relative and "
+            "lnattn.distance_terms."
+        )
+    return given

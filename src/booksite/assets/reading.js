@@ -1,116 +1,88 @@
-// Comforts for every page: a citation, a symbol and a reference to a figure, an equation or another
-// chapter show what they stand for when they are pointed at, focused or tapped; a display equation that is
-// wider than the page is set smaller; a printed page is light and has its folded parts open; the link
-// to the book's other edition leads to the place that is being read. Without this script, all still
-// work: the browser shows a citation as a plain title, links lead to what they name, wide equations
-// have a scroll bar, folded parts print folded, and the other edition opens at its top.
+// Comforts for every page: a citation, a symbol and a reference show what they stand for when they
+// are pointed at, focused or tapped; an equation wider than the page is set smaller; columns of
+// numbers are set to the right; a printed page is light. Without this script all of it still works.
 (() => {
   "use strict";
   const LONGEST = 400; // characters of a chapter's beginning
   const PAUSE = 200; // milliseconds that a pointer rests on a link before another page is read
-  const MATHJAX = new URL("../mathjax/tex-chtml.js", document.currentScript.src);
+  const all = (query, place = document) => [...place.querySelectorAll(query)];
 
-  // Notes, one at a time. What they show is cloned from this page or is text of the site's own.
-  const note = document.createElement("div");
-  note.className = "citation-note mathjax_process";
-  note.id = "citation-note";
-  note.setAttribute("role", "tooltip");
-  note.hidden = true;
+  // Notes, one at a time. What they show is cloned from this site's pages.
+  const note = Object.assign(document.createElement("div"), {
+    className: "citation-note mathjax_process", id: "citation-note", role: "tooltip", hidden: true,
+  });
   document.body.append(note);
   let shown = null;
   let wanted = null;
-
   const hide = () => {
-    wanted = null;
-    if (shown) shown.removeAttribute("aria-describedby");
-    shown = null;
+    shown?.removeAttribute("aria-describedby");
+    shown = wanted = null;
     note.hidden = true;
   };
   const place = (link) => {
     const box = link.getBoundingClientRect();
-    const width = Math.min(420, document.documentElement.clientWidth - 16);
-    note.style.width = `${width}px`;
-    const left = Math.min(box.left, document.documentElement.clientWidth - width - 8);
-    note.style.left = `${Math.max(8, left)}px`;
-    const below = box.bottom + 6;
-    const fits = below + note.offsetHeight < window.innerHeight;
-    note.style.top = `${fits ? below : Math.max(4, box.top - note.offsetHeight - 6)}px`;
+    const room = document.documentElement.clientWidth;
+    const width = Math.min(420, room - 16);
+    const fits = box.bottom + 6 + note.offsetHeight < innerHeight;
+    const top = fits ? box.bottom + 6 : Math.max(4, box.top - note.offsetHeight - 6);
+    const left = Math.max(8, Math.min(box.left, room - width - 8));
+    Object.assign(note.style, { width: `${width}px`, left: `${left}px`, top: `${top}px` });
   };
-  // A page without formulas comes without MathJax (see booksite.light); the first note with one brings it.
-  let brought = null;
-  const mathjax = async () => {
-    brought ??= document.querySelector('script[src*="/mathjax/"]') ?? new Promise((done) => {
-      const script = document.createElement("script");
-      script.src = MATHJAX;
-      script.onload = script.onerror = done;
-      document.head.append(script);
-    });
-    await brought;
-    await window.MathJax?.startup?.promise;
-  };
-  const show = async (link, ...content) => {
+  const show = async (link, parts) => {
     hide();
     shown = link;
-    note.replaceChildren(...content);
+    note.replaceChildren(...parts);
     note.hidden = false;
     link.setAttribute("aria-describedby", note.id);
-    place(link);
     const isRaw = /\\[([]/.test(note.textContent);
     note.style.visibility = isRaw ? "hidden" : ""; // until it is typeset
-    if (!isRaw) return;
-    await mathjax();
-    if (shown !== link) return;
-    await window.MathJax?.typesetPromise?.([note]);
-    for (const formula of note.querySelectorAll("[tabindex]")) formula.removeAttribute("tabindex");
-    if (shown !== link) return;
-    note.style.visibility = "";
     place(link);
+    if (!isRaw) return;
+    await window.MathJax?.startup?.promise;
+    await window.MathJax?.typesetPromise?.([note]);
+    note.style.visibility = "";
+    if (shown === link) place(link);
   };
   // content: what the note holds, or a promise of it; by then the pointer may be elsewhere.
   const offer = (link, content) => {
     const open = async () => {
       wanted = link;
       const parts = await content();
-      if (parts && wanted === link) show(link, ...parts);
+      if (parts && wanted === link) show(link, parts);
     };
-    link.addEventListener("pointerenter", open);
-    link.addEventListener("pointerleave", hide);
-    link.addEventListener("focusin", open);
-    link.addEventListener("focusout", hide);
+    for (const event of ["pointerenter", "focusin"]) link.addEventListener(event, open);
+    for (const event of ["pointerleave", "focusout"]) link.addEventListener(event, hide);
   };
+  document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
+  document.addEventListener("pointerdown", (event) => shown?.contains(event.target) || hide());
+  document.addEventListener("scroll", () => shown && hide(), { passive: true, capture: true });
 
-  // Citations. Their links carry the reference as a title (see sphinxcontrib-bibtex).
-  for (const link of document.querySelectorAll('.bd-article a[href*="bibliography.html#"][title]')) {
-    link.dataset.reference = link.title;
-    link.removeAttribute("title"); // or the browser would show it a second time
-    offer(link, () => [link.dataset.reference]);
+  // Citations: their links carry the reference as a title, which would show a second time.
+  for (const link of all('.bd-article a[href*="bibliography.html#"][title]')) {
+    const words = link.title;
+    link.removeAttribute("title");
+    offer(link, () => [words]);
   }
-
-  // Symbols (see booksite.glossary). MathJax lets the keyboard reach formulas, those that are text are
-  // made to be reached; a tap shows the note, too, and a second one, or one elsewhere, hides it.
-  for (const symbol of document.querySelectorAll(".bd-article .symbol")) {
-    if (symbol.querySelector(".formula")) symbol.tabIndex = 0;
+  // Symbols (see booksite.glossary).
+  for (const symbol of all(".bd-article .symbol")) {
+    symbol.tabIndex = 0;
     offer(symbol, () => [symbol.dataset.note]);
-    symbol.addEventListener("click", () => shown === symbol || show(symbol, symbol.dataset.note));
+    symbol.addEventListener("click", () => shown === symbol || show(symbol, [symbol.dataset.note]));
   }
-
   // Figures and equations, of this page and of others, and how other chapters begin.
   const copied = (target, base) => {
-    const picture = target?.matches("figure, div.figure") && target.querySelector("img");
+    const picture = target?.matches("figure") && target.querySelector("img");
     const formula = target?.matches("div.math") && target;
     if (!picture && !formula) return null;
     const copy = (picture || formula.querySelector("mjx-container") || formula).cloneNode(true);
     if (picture) copy.src = new URL(picture.getAttribute("src"), base).href;
-    for (const part of copy.querySelectorAll(".headerlink")) part.remove();
-    for (const part of [copy, ...copy.querySelectorAll("[id], [tabindex]")]) {
-      part.removeAttribute("id");
-      part.removeAttribute("tabindex");
-    }
-    const caption = picture && target.querySelector("figcaption .caption-text, .caption-text");
+    for (const part of all(".headerlink", copy)) part.remove();
+    for (const part of [copy, ...all("[id]", copy)]) part.removeAttribute("id");
+    const caption = picture && target.querySelector(".caption-text");
     return caption ? [copy, caption.textContent] : [copy];
   };
   const begun = (section) => {
-    const heading = section?.querySelector("h1, h2, h3, h4, h5")?.cloneNode(true);
+    const heading = section?.querySelector("h1, h2, h3, h4")?.cloneNode(true);
     if (!heading) return null;
     heading.querySelector(".headerlink")?.remove();
     const title = document.createElement("strong");
@@ -119,78 +91,84 @@
     const words = (opening ?? section.querySelector(":scope > p"))?.textContent.trim() ?? "";
     return [title, words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words];
   };
-  for (const link of document.querySelectorAll('.bd-article a.reference.internal[href^="#"]')) {
-    const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
-    if (copied(target, location)) offer(link, () => copied(target, location));
-  }
-  // A page that is opened as a file may not read others; there, links only lead to them.
   const pages = new Map();
   const read = (address) => {
     if (!pages.has(address)) {
       const text = fetch(address).then((answer) => (answer.ok ? answer.text() : ""));
-      const parsed = text.then((html) => new DOMParser().parseFromString(html, "text/html"));
-      pages.set(address, parsed.catch(() => null));
+      const page = text.then((html) => new DOMParser().parseFromString(html, "text/html"));
+      pages.set(address, page.catch(() => null));
     }
     return pages.get(address);
   };
-  const others = '.bd-article a.reference.internal:not([href^="#"]):not(:has(code, img))';
-  for (const link of location.protocol === "file:" ? [] : document.querySelectorAll(others)) {
-    offer(link, async () => {
-      await new Promise((done) => setTimeout(done, PAUSE));
-      const page = wanted === link && (await read(link.href.split("#")[0]));
-      const name = decodeURIComponent(link.hash.slice(1));
-      const target = page && (name ? page.getElementById(name) : page.querySelector("section"));
-      return target && (copied(target, link.href) ?? begun(target.closest("section")));
-    });
+  for (const link of all(".bd-article a.reference.internal:not(:has(code, img))")) {
+    const name = decodeURIComponent(link.hash.slice(1));
+    if (link.getAttribute("href").startsWith("#")) {
+      const target = document.getElementById(name);
+      if (copied(target, location)) offer(link, () => copied(target, location));
+    } else if (location.protocol !== "file:") { // where a page may read no other
+      offer(link, async () => {
+        await new Promise((done) => setTimeout(done, PAUSE));
+        const page = wanted === link && (await read(link.href.split("#")[0]));
+        const target = page && (name ? page.getElementById(name) : page.querySelector("section"));
+        return target && (copied(target, link.href) ?? begun(target.closest("section")));
+      });
+    }
   }
-  document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
-  document.addEventListener("pointerdown", (event) => shown?.contains(event.target) || hide());
-  document.addEventListener("scroll", () => shown && hide(), { passive: true, capture: true });
 
-  // Equations, down to two thirds of their size; what is wider still keeps its scroll bar.
-  const SMALLEST = 0.66;
+  // Equations, down to two thirds of the size that MathJax gave them; wider ones scroll.
   const fit = () => {
-    for (const equation of document.querySelectorAll(".bd-article mjx-container[display]")) {
-      equation.style.fontSize = "";
+    for (const equation of all(".bd-article mjx-container[display]")) {
+      equation.dataset.size ??= equation.style.fontSize;
+      equation.style.fontSize = equation.dataset.size;
       const ratio = equation.clientWidth / equation.scrollWidth;
-      if (ratio < 1) {
-        const size = parseFloat(getComputedStyle(equation).fontSize);
-        equation.style.fontSize = `${size * Math.max(SMALLEST, 0.98 * ratio)}px`;
-      }
+      const size = parseFloat(getComputedStyle(equation).fontSize);
+      if (ratio < 1) equation.style.fontSize = `${size * Math.max(0.66, 0.98 * ratio)}px`;
     }
   };
-  window.addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
-  window.addEventListener("resize", fit);
+  addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
+  addEventListener("resize", fit);
 
-  // Print.
+  // Columns whose cells are numbers, with a unit or an interval, or say that there is none.
+  const NUMBER = /^[–—]?$|^[(<>≤≥≈~±−–+\s-]*\d[\d\s.,e()[\]%×°±…+−–-]*[a-zµ]{0,3}$/i;
+  for (const body of all(".bd-article table tbody")) {
+    const width = body.rows[0]?.cells.length ?? 0;
+    const column = (rows, n) => [...rows].filter((row) => row.cells.length === width).map((row) => row.cells[n]);
+    for (let n = 0; n < width; n++) {
+      const cells = column(body.rows, n);
+      if (!cells.every((cell) => cell.tagName === "TD" && NUMBER.test(cell.textContent.trim()))) continue;
+      for (const cell of cells) {
+        if (!cell.childElementCount) cell.textContent = cell.textContent.replace(/-(?=\d)/g, "−");
+      }
+      for (const cell of column(body.parentElement.rows, n)) cell.classList.add("number");
+    }
+  }
+  // What assistive technology calls a folded cell and a part of the contents.
+  for (const part of all("details.hide > summary[aria-label]")) part.removeAttribute("aria-label");
+  for (const part of all(".bd-sidebar-primary details > summary")) {
+    const about = part.closest("li")?.querySelector("a")?.textContent.trim();
+    part.setAttribute("aria-label", `Pages below ${about}`);
+  }
+
+  // Print: in light colours, with open what is no code.
   let opened = [];
   let theme = null;
-  window.addEventListener("beforeprint", () => {
+  addEventListener("beforeprint", () => {
     hide();
-    opened = [...document.querySelectorAll(".bd-article details:not([open])")];
+    opened = all(".bd-article details:not([open], .above-input, .above-output)");
     for (const part of opened) part.open = true;
-    theme = document.documentElement.dataset.theme ?? null;
-    if (theme !== null) document.documentElement.dataset.theme = "light";
+    theme = document.documentElement.dataset.theme;
+    document.documentElement.dataset.theme = "light";
   });
-  window.addEventListener("afterprint", () => {
+  addEventListener("afterprint", () => {
     for (const part of opened) part.open = false;
-    if (theme !== null) document.documentElement.dataset.theme = theme;
+    document.documentElement.dataset.theme = theme;
   });
 
-  // The other edition (see booksite.editions). The last part of the page that begins in the upper
-  // third of the window, or above it, is the one being read.
+  // The link to the other edition (see booksite.editions) leads to the part that is being read.
   const other = document.querySelector("a.edition-switch");
-  if (other) {
-    const page = other.href;
-    const aim = () => {
-      let place = "";
-      if (window.scrollY > 40) {
-        for (const part of document.querySelectorAll(".bd-article section[id], .bd-article figure[id]")) {
-          if (part.getBoundingClientRect().top < window.innerHeight / 3) place = `#${part.id}`;
-        }
-      }
-      other.href = page + place;
-    };
-    for (const event of ["pointerdown", "focus", "click"]) other.addEventListener(event, aim);
-  }
+  const aim = () => {
+    const above = (part) => part.getBoundingClientRect().top < innerHeight / 3;
+    other.hash = scrollY > 40 ? all(".bd-article :is(section, figure)[id]").filter(above).pop()?.id ?? "" : "";
+  };
+  for (const event of ["pointerdown", "focus", "click"]) other?.addEventListener(event, aim);
 })();

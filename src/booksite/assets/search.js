@@ -39,7 +39,7 @@ var Scorer = {
   score: (result) => {
     const [page, title, , , score] = result;
     result[1] = withoutTeX(title);
-    const last = /^(book\/(api|claim-tests|execution-times|versions)|genindex|py-modindex)/;
+    const last = /^(book\/(api|how-to)|genindex|py-modindex)/;
     const kind = /^notebooks\/\d/.test(page) ? 2 : last.test(page) ? 0 : 1;
     return 1000 * kind + score;
   },

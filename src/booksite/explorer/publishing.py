@@ -1,12 +1,13 @@
 """The explorer's data and scripts, as `_static/explorer` has them.
 
 The data of this build's model, of the embedded ones, and of MiniLM where it is installed are
-computed when the site is built, and again only if the package, its data, the lock, the model or the
+written when the site is built, and again only if the package, its data, the lock, the model or the
 sentences change; those of a model that is no longer shown are deleted.
 """
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -16,84 +17,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from sphinx.util import logging
 
 from booksite.explorer.texts import script
 from booksite.inputs import digest_of, execution_digest, files_below
-from lnattn.book.style import (
+from lnattn.errors import LnattnError
+from lnattn.models.choice import Choice, default_model, rotary_models
+from lnattn.storage import read_json, sha256_of_file, write_atomically, write_json
+from lnattn_book.style import (
     DISTANCE_COLOURS,
     DISTANCE_NAMES,
     TERM_COLOURS,
     TERM_NAMES,
     model_name,
 )
-from lnattn.errors import LnattnError
-from lnattn.models.choice import Choice, default_model, rotary_models
-from lnattn.storage import read_json, sha256_of_file, write_atomically, write_json
 
 ASSETS = Path(__file__).parent / "assets"
 STYLES = ("explorer.css",)
-#: What computes the terms of any text.
-_TYPED = ("explorer.js", "first-layer.js", "rotary-layer.js", "bpe.js", "terms.js", "typed.js")
+#: What every part loads, and what those that choose tokens load besides.
+_ALL = ("explorer.js", "first-layer.js", "checkpoint.js", "tokenizer.js", "models.js")
+_TOKENS = (*_ALL, "tokens.js")
 #: Every part: what it needs JavaScript for, and the scripts that it loads, in this order.
 PARTS = {
-    "heads": (
-        "The strongest partners of a token in every head",
-        ("explorer.js", "first-layer.js", "tokens.js", "heads.js"),
-    ),
-    "pair": (
-        "What every head thinks of a pair of tokens",
-        ("explorer.js", "first-layer.js", "tokens.js", "pair.js"),
-    ),
-    "sentence": (
-        "The terms of a sentence that you type",
-        (*_TYPED, "sentence.js"),
-    ),
-    "compare": (
-        "Two heads, or two models, side by side",
-        (*_TYPED, "compare.js"),
-    ),
-    "distance": (
-        "What every head of a rotary model thinks of a pair at a distance",
-        (*_TYPED, "tokens.js", "distance.js"),
-    ),
-    "strongest": (
-        "The strongest pairs of a head",
-        ("explorer.js", "strongest.js"),
-    ),
-    "curves": (
-        "What every head does by position alone",
-        ("explorer.js", "first-layer.js", "curves.js"),
-    ),
-    "widget": (
-        "Attention without some of its six terms",
-        ("explorer.js", "first-layer.js", "terms.js", "widget.js"),
-    ),
+    "open": ("Choosing a model, or opening your own,", (*_ALL, "open.js")),
+    "sentence": ("Typing a sentence", (*_ALL, "terms.js", "sentence.js")),
+    "heads": ("Showing a token's partners in every head", (*_TOKENS, "heads.js")),
+    "strongest": ("Showing a head's strongest pairs", (*_TOKENS, "heads.js")),
+    "pair": ("Asking every head about a pair", (*_TOKENS, "pair.js")),
+    "curves": ("Showing what heads do by position alone", (*_ALL, "curves.js")),
+    "widget": ("Taking terms out of attention", (*_ALL, "terms.js", "widget.js")),
 }
 SCRIPTS = tuple(dict.fromkeys(name for _, names in PARTS.values() for name in names))
-#: Tokens that a chapter's results name; those that its text names are found (`named_tokens`).
-NAMED = (
-    *("jackson", "michael", "york", "new", "obama", "michelle", "korea", "south", "chloride"),
-    *("einstein", "albert", "##rim", "##dal", "##cle", "##ama", "##zal", "##ono", "##rang"),
-)
-#: How the book's text names one: *jackson*, `##rim`, ' York'.
-_NAMES = re.compile(r"(?<![*\w])\*([^\W\d_]+)\*(?!\*)|`(##\w+)`|'( ?[^\W\d_]+)'")
 _say = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A model to explore: which one and why, and whether a browser gets its whole first layer.
-
-    rotary: whether its positions are; then there are sentences and pairs at a distance, by four
-    terms, and no lists of partners.
-    """
+    """A model to explore: which one and why; opening: whether the page opens with its sentence."""
 
     choice: Choice
-    computed: bool = False
-    rotary: bool = False
+    opening: bool = False
 
     @property
     def folder(self) -> str:
@@ -102,24 +67,19 @@ class Wanted:
 
 
 def wanted_models() -> list[Wanted]:
-    """MiniLM, on which the page opens, the model that the chapters run on, the embedded ones.
-
-    Rotary models that LNATTN_ROTARY names come before the embedded one, and so are shown first.
-    """
+    """The embedded model, on which the page opens, that of the chapters, MiniLM, rotary ones."""
     from lnattn.models.checkpoints import BOOK_LLAMA, BOOK_MODEL, MINILM
 
     chosen = default_model()
-    choices = {
-        MINILM: Choice(MINILM, "a pretrained model that reads whole words and pieces of words"),
-        BOOK_MODEL: Choice(BOOK_MODEL, "the model that comes with the book"),
-        BOOK_LLAMA: Choice(BOOK_LLAMA, "its twin with rotary positions"),
-    }
-    choices[chosen.name] = chosen
     named = rotary_models() if "LNATTN_ROTARY" in os.environ else []
-    choices |= {name: Choice(name, "named by LNATTN_ROTARY") for name in named}
-    order = dict.fromkeys([MINILM, chosen.name, BOOK_MODEL, *named, BOOK_LLAMA])
-    computed = {BOOK_MODEL: False, BOOK_LLAMA: True, **dict.fromkeys(named, True)}
-    return [Wanted(choices[name], name in computed, computed.get(name, False)) for name in order]
+    choices = {
+        BOOK_MODEL: Choice(BOOK_MODEL, "the model that comes with the book"),
+        chosen.name: chosen,
+        MINILM: Choice(MINILM, "a pretrained model that reads whole words and pieces of words"),
+        **{name: Choice(name, "named by LNATTN_ROTARY") for name in named},
+        BOOK_LLAMA: Choice(BOOK_LLAMA, "book-gpt2's twin with rotary positions"),
+    }
+    return [Wanted(choice, name == BOOK_MODEL) for name, choice in choices.items()]
 
 
 def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
@@ -131,52 +91,49 @@ def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:
     for name in (*SCRIPTS, *STYLES):
         with (ASSETS / name).open("rb") as source:
             write_atomically(folder / name, partial(shutil.copyfileobj, source))
-    listed, absent, named = [], [], named_tokens(root)
+    listed, absent = [], []
     for wanted in models:
-        key = _key(root, wanted, named)
+        key = _key(root, wanted)
+        name = model_name(wanted.choice.name)
         try:
             if not is_current(folder / wanted.folder, key):
-                _compute(wanted, folder / wanted.folder, key, named)
+                _compute(wanted, folder / wanted.folder, key)
         except LnattnError as error:
-            absent.append({"name": wanted.choice.name, "why": str(error)})
+            absent.append({"name": name, "why": str(error)})
             _say.info("token explorer: without %s: %s", wanted.choice.name, error)
             continue
-        manifest = read_json(folder / wanted.folder / "manifest.json")
-        facts = {one: manifest[one] for one in ("heads", "tolerance")}
-        facts |= {"name": model_name(wanted.choice.name), "why": wanted.choice.why}
-        facts["computed"] = wanted.computed
+        facts = {"name": name, "why": wanted.choice.why, "opening": wanted.opening}
         listed.append({**facts, "folder": wanted.folder, "version": key[:8]})
-    rotary = {wanted.folder for wanted in models if wanted.rotary}
-    value = {
-        "models": [one for one in listed if one["folder"] not in rotary],
-        "rotary": [one for one in listed if one["folder"] in rotary],
-        "absent": absent,
-        **shared_facts(),
-    }
-    text = script("models", value)
-    write_atomically(folder / "models.js", lambda file: file.write(text.encode("ascii")))
-    _clear(folder, {*SCRIPTS, *STYLES, "models.js", *(model["folder"] for model in listed)})
+    shared = {"models": listed, "absent": absent, **shared_facts()}
+    made = {"shared.js": script("shared", shared), "gpt2.js": script("gpt2", gpt2_merges())}
+    for name, text in made.items():
+        payload = text.encode("ascii")
+        write_atomically(folder / name, partial(_write, payload))
+    _clear(folder, {*SCRIPTS, *STYLES, *made, *(str(model["folder"]) for model in listed)})
+
+
+def _write(payload: bytes, file: BinaryIO) -> None:
+    file.write(payload)
 
 
 def shared_facts() -> dict[str, Any]:
-    """What all parts know: the terms' names and colours, examples, the longest sentence."""
-    from booksite.explorer.data import LONGEST
+    """What all parts know: the terms' names and colours, sentences, the longest sentence."""
+    from booksite.explorer.layers import LONGEST
 
     names, colours = TERM_NAMES | DISTANCE_NAMES, TERM_COLOURS | DISTANCE_COLOURS
     terms = {name: {"name": names[name], "colour": colours[name]} for name in names}
-    return {"terms": terms, "examples": sentences(), "longest": LONGEST}
+    examples = sentences()
+    return {"terms": terms, "examples": examples, "text": examples[0], "longest": LONGEST}
+
+
+def gpt2_merges() -> str:
+    """GPT-2's merges.txt (OpenAI, MIT licence), from which its whole vocabulary follows."""
+    return gzip.decompress((ASSETS / "gpt2-merges.txt.gz").read_bytes()).decode("utf-8")
 
 
 def sentences() -> list[str]:
-    """The examples, of which the strongest is shown first."""
+    """The examples; the page opens with the first."""
     return (ASSETS / "sentences.txt").read_text("utf-8").splitlines()
-
-
-def named_tokens(root: Path) -> list[str]:
-    """Texts that may be tokens which the book names: shown in full however rare they are."""
-    pages = [path for name in ("book", "notebooks") for path in (root / name).glob("*.md")]
-    text = "\n".join(path.read_text("utf-8") for path in pages)
-    return sorted({*NAMED, *("".join(one) for one in _NAMES.findall(text))})
 
 
 def _clear(folder: Path, kept: set[str]) -> None:
@@ -199,33 +156,27 @@ def is_current(folder: Path, key: str) -> bool:
     return whole and manifest["inputs"] == key
 
 
-def _key(root: Path, wanted: Wanted, named: Sequence[str]) -> str:
+def _key(root: Path, wanted: Wanted) -> str:
     """Digest of all that a model's data depend on; of a local model, its files too."""
     here, local = Path(__file__).parent, Path(wanted.choice.name)
     own = [path for path in files_below(here) if path.suffix in (".py", ".txt")]
     facts = {
         "execution": execution_digest(root, wanted.choice.name),
-        "computed": str(wanted.computed),
-        "named": repr(named),
+        "opening": str(wanted.opening),
         "local": digest_of(local, files_below(local), {}) if local.is_dir() else "",
     }
     return digest_of(here, own, facts)
 
 
-def _compute(wanted: Wanted, folder: Path, key: str, named: Sequence[str]) -> None:
+def _compute(wanted: Wanted, folder: Path, key: str) -> None:
     """Write a model's scripts and their manifest to `folder`, all or nothing."""
     # Here and not at the top: reading cached data needs neither PyTorch nor the studies.
-    from booksite.explorer.written import learned, rotary
+    from booksite.explorer.layers import scripts_of
     from lnattn.models.checkpoints import load_first_layer
-    from lnattn.relative import with_positions
 
     begun = time.monotonic()
     model = load_first_layer(wanted.choice)
-    if wanted.rotary:
-        written, facts = rotary(model, wanted.folder)
-    else:
-        model = with_positions(model)
-        written, facts = learned(model, wanted.folder, named, sentences(), wanted.computed)
+    written = dict(scripts_of(model, wanted.folder, sentences()[0] if wanted.opening else ""))
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
@@ -233,11 +184,10 @@ def _compute(wanted: Wanted, folder: Path, key: str, named: Sequence[str]) -> No
         for name, text in written.items():
             (fresh / name).write_text(text, encoding="ascii")
         files = {path.name: sha256_of_file(path) for path in sorted(fresh.iterdir())}
-        manifest = {"inputs": key, **facts, "files": files}
-        write_json(fresh / "manifest.json", manifest)
+        write_json(fresh / "manifest.json", {"inputs": key, "files": files})
         shutil.rmtree(folder, ignore_errors=True)
         fresh.rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     seconds = time.monotonic() - begun
-    _say.info("token explorer: %s computed in %.1f s", wanted.choice.name, seconds)
+    _say.info("token explorer: %s written in %.1f s", wanted.choice.name, seconds)

@@ -15,6 +15,9 @@ against 'no more relation than any two heads have'.
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any, TypeVar
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -23,6 +26,8 @@ from lnattn.attention.circuits import KINDS, Composition, Kind, composition_scor
 from lnattn.attention.factored import triangle
 from lnattn.errors import ShapeError
 
+#: A first layer, of learned positions or of rotary ones.
+M = TypeVar("M", bound=Any)
 #: Random numbers held at once while sampling rotations (32 MB in double precision).
 _NUMBERS_AT_ONCE = 1 << 22
 
@@ -128,3 +133,24 @@ class _GaussianHeads:
             3, heads, d_model, d_head, generator=generator
         ).unbind()
         self.W_O = torch.randn(heads, d_head, d_model, generator=generator)
+
+
+def permuted_weights(model: M, seed: int, *, heads_only: bool = False) -> M:
+    """A model with the entries of every tensor in random order: values stay, places are chance.
+
+    heads_only: leave the embeddings, and the norm that heads read them through, as they are.
+    """
+    generator = torch.Generator().manual_seed(seed)
+
+    def permuted(owner: Any) -> Any:
+        tensors = {name: value for name, value in vars(owner).items() if isinstance(value, Tensor)}
+        order = {k: torch.randperm(t.numel(), generator=generator) for k, t in tensors.items()}
+        return replace(owner, **{k: t.flatten()[order[k]].view_as(t) for k, t in tensors.items()})
+
+    norm, attention = model.attention.ln, permuted(model.attention)
+    about = {**model.provenance, "name": f"{model.name}, dealt anew", "null_seed": seed}
+    if heads_only:
+        return replace(model, attention=attention, provenance=about)
+    attention = replace(attention, ln=norm if norm is None else permuted(norm))
+    embeddings = permuted(model.embeddings)
+    return replace(model, embeddings=embeddings, attention=attention, provenance=about)

@@ -109,13 +109,12 @@ class LogitDecomposition:
         return pd.DataFrame(rows.double().numpy(), index=[*self.names(), "final bias"])
 
     def _rows(self, tokens: Int[Tensor, "query"] | list[int]) -> Float[Tensor, "part query"]:
-        ids = torch.as_tensor(tokens, dtype=torch.long)
+        ids = check_indices(tokens, len(self.readout.bias), "token id", "the vocabulary")
         if ids.shape != self.readout.sigma.shape:
             raise TokenError(
                 f"one token id per query is needed, {len(self.readout.sigma)} in all, "
                 f"not shape {list(ids.shape)}."
             )
-        check_indices(ids, len(self.readout.bias), "token id", "the vocabulary")
         return torch.cat((self.readout.logit_of(self.stream(), ids), self.readout.bias[ids][None]))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -20,7 +20,8 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TokenError
-from lnattn.weights import Embeddings
+from lnattn.ids import whole_ids
+from lnattn.weights import Embeddings, require_absolute
 
 #: Names of the six terms in the order of the paper.
 TERMS = ("ee", "ep", "pe", "pp", "e", "p")
@@ -31,7 +32,7 @@ class PairTerms:
 
     A query is a sum of parts, and so is a key; a term is named by the query's part and then the
     key's. The part named '' is what all queries of a head have in common. Learned positions give
-    six terms (`SixTerms`), rotary and relative ones four (`lnattn.attention.distance`).
+    six terms (`SixTerms`), rotary and relative ones four (`lnattn.rotary.terms`).
     """
 
     #: Names of the terms, in order.
@@ -181,6 +182,11 @@ def six_terms_of_rows(
             f"token and position rows must both have shape [n, {folded.d_model}], not "
             f"{list(tokens.shape)} and {list(positions.shape)}."
         )
+    if not tokens.dtype == positions.dtype == folded.W_Q.dtype:
+        raise ShapeError(
+            f"the embeddings are {tokens.dtype} and {positions.dtype}, the attention block "
+            f"{folded.W_Q.dtype}; bring all to one dtype with .to()."
+        )
     return SixTerms(folded, tokens, positions)
 
 
@@ -190,29 +196,22 @@ def look_up(
     positions: Int[Tensor, "n"] | list[int] | None = None,
 ) -> tuple[Float[Tensor, "n d_model"], Float[Tensor, "n d_model"]]:
     """Rows of W_E and W_P for a sequence, after checking every index."""
+    require_absolute(embeddings)
     tokens = embeddings.tokens()
-    ids = torch.as_tensor(token_ids, dtype=torch.long)
-    places = (
-        torch.arange(len(ids)) if positions is None else torch.as_tensor(positions).to(torch.long)
-    )
-    if ids.ndim != 1 or ids.shape != places.shape or len(ids) == 0:
+    ids = check_indices(token_ids, embeddings.vocab_size, "token id", "the vocabulary")
+    given = torch.arange(len(ids)) if positions is None else positions
+    places = check_indices(given, embeddings.n_positions, "position", "the context")
+    if len(ids) != len(places):
         raise TokenError(
-            f"token ids and positions must be two non-empty lists of one length, not shapes "
-            f"{list(ids.shape)} and {list(places.shape)}."
+            f"token ids and positions must be lists of one length, not of {len(ids)} and "
+            f"{len(places)}."
         )
-    check_indices(ids, embeddings.vocab_size, "token id", "the vocabulary")
-    check_indices(places, embeddings.n_positions, "position", "the context")
     return tokens[ids], embeddings.W_P[places]
 
 
-def check_indices(indices: Tensor, size: int, what: str, of: str) -> None:
-    """Raise `TokenError` unless all indices are in 0 … size − 1."""
-    wrong = indices[(indices < 0) | (indices >= size)]
-    if len(wrong):
-        raise TokenError(
-            f"{what} {int(wrong[0])} is outside {of} of this model, which has {size}; "
-            f"use 0 to {size - 1}."
-        )
+def check_indices(indices: Any, size: int, what: str, of: str) -> Int[Tensor, "n"]:
+    """The indices as a tensor; `TokenError` unless they are whole numbers in 0 … size − 1."""
+    return torch.from_numpy(whole_ids(indices, size, what, of))
 
 
 def sigma_of_pairs(
@@ -233,11 +232,10 @@ def sigma_of_pairs(
     >>> tuple(sigma.shape)  # token, position
     (2, 3)
     """
+    require_absolute(embeddings)
     tokens = embeddings.tokens()
-    ids = torch.as_tensor(token_ids, dtype=torch.long)
-    places = torch.as_tensor(positions, dtype=torch.long)
-    check_indices(ids, embeddings.vocab_size, "token id", "the vocabulary")
-    check_indices(places, embeddings.n_positions, "position", "the context")
+    ids = check_indices(token_ids, embeddings.vocab_size, "token id", "the vocabulary")
+    places = check_indices(positions, embeddings.n_positions, "position", "the context")
     e = tokens[ids]
     p = embeddings.W_P[places]
     e, p = e - e.mean(dim=-1, keepdim=True), p - p.mean(dim=-1, keepdim=True)

@@ -59,7 +59,7 @@ class GPT2(Family):
             scale *= layer + 1
         out = self.read(f"{at}attn.c_proj.weight", d, d), self.read(f"{at}attn.c_proj.bias", d)
         return self.assemble(
-            self.layer_norm(f"{at}ln_1", self.config.get("layer_norm_epsilon", 1e-5)),
+            self.layer_norm(f"{at}ln_1", self.number("layer_norm_epsilon", 1e-5)),
             *zip(weights, biases, strict=True),
             out,
             scale=scale,
@@ -86,7 +86,7 @@ class GPTNeo(Family):
     def attention(self, layer: int) -> AttentionLayer:
         at = f"h.{layer}.attn.attention."
         return self.assemble(
-            self.layer_norm(f"h.{layer}.ln_1", self.config.get("layer_norm_epsilon", 1e-5)),
+            self.layer_norm(f"h.{layer}.ln_1", self.number("layer_norm_epsilon", 1e-5)),
             *(self.linear(f"{at}{name}_proj", bias=False) for name in "qkv"),
             self.linear(f"{at}out_proj"),
             scale=1.0,
@@ -182,7 +182,7 @@ class BERT(Family):
         at = f"encoder.layer.{layer}.attention."
         ln = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
         return self.assemble(
-            self.layer_norm(ln, self.config.get("layer_norm_eps", 1e-12)),
+            self.layer_norm(ln, self.number("layer_norm_eps", 1e-12)),
             *(self.linear(f"{at}self.{name}") for name in ("query", "key", "value")),
             self.linear(f"{at}output.dense"),
             causal=bool(self.config.get("is_decoder", False)),
@@ -221,7 +221,7 @@ FAMILIES: dict[str, type[Family]] = {
 
 def check_supported(config: Mapping[str, Any], label: str) -> None:
     """Raise `CheckpointError` with the reason where an architecture does not fit the algebra."""
-    reason = reason_against(config, known=config.get("model_type") in FAMILIES)
+    reason = reason_against(config, known=str(config.get("model_type")) in FAMILIES)
     if reason is not None:
         raise CheckpointError(
             f"{label} cannot be used: {reason} lnattn reads {', '.join(FAMILIES)}."
@@ -230,7 +230,7 @@ def check_supported(config: Mapping[str, Any], label: str) -> None:
 
 def reads_one_block(config: Mapping[str, Any]) -> bool:
     """Whether the first block is all that is ever read of such a model in parts."""
-    return config.get("model_type") in LAYOUTS
+    return str(config.get("model_type")) in LAYOUTS
 
 
 def family_of(config: Mapping[str, Any], weights: WeightSource) -> Family:

@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from lnattn.errors import CheckpointError
 from lnattn.models import hub
 from lnattn.models.architectures import family_of
@@ -24,15 +26,19 @@ from lnattn.models.hub import Part
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.safetensors_files import LocalWeights, read_config
 from lnattn.paths import data_folder
-from lnattn.relative import AnyFirstLayer, RelativeFirstLayer
+from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
-from lnattn.weights import AttentionLayer, FirstLayer
+from lnattn.weights import AttentionLayer, FirstLayer, dtypes_of
 
 #: The model that ships with the repository, and its twin with rotary positions, which may.
 BOOK_MODEL, BOOK_LLAMA = "book-gpt2", "book-llama"
 BOOK_MODELS = (BOOK_MODEL, BOOK_LLAMA)
 #: all-MiniLM-L6-v2, from a Python package.
 MINILM = "minilm"
+_KNOWN = (
+    f"a folder, {BOOK_MODEL!r}, {BOOK_LLAMA!r}, {MINILM!r}, a hub model as owner/model, or one of "
+    f"{', '.join(hub.PINNED)}"
+)
 
 
 def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer:
@@ -85,6 +91,8 @@ def joined(
     family: Family, embeddings: Any, attention: Any, *, layer: int, provenance: dict, tokenizer: Any
 ) -> AnyFirstLayer:
     """A first layer of the family's kind, whose provenance names the analyses it allows."""
+    if torch.float64 in dtypes_of(attention) | dtypes_of(embeddings):  # one wide tensor widens all
+        embeddings, attention = embeddings.to(torch.float64), attention.to(torch.float64)
     parts = {"layer": layer, "tokenizer": tokenizer}
     if isinstance(family, RelativeFamily):
         about = "those of the four terms by distance: there are no position embeddings"
@@ -119,6 +127,8 @@ def _all_blocks(family: Family) -> list[AttentionLayer]:
 
 
 def _embeddings_and_block(family: Family, layer: int) -> tuple[Any, Any]:
+    if not isinstance(layer, int) or isinstance(layer, bool):
+        raise CheckpointError(f"layer must be a whole number counted from 0, not {layer!r}.")
     if not 0 <= layer < family.n_layers:
         raise CheckpointError(
             f"{family.weights.label} has {family.n_layers} layers, counted from 0; "
@@ -161,6 +171,8 @@ def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Check
     Raises as `load_first_layer`.
     """
     name = str(name_or_path)
+    if not name.strip():
+        raise CheckpointError(f"an empty name is no model; give {_KNOWN}.")
     if name in BOOK_MODELS:
         return _open_book_model(name)
     if name == MINILM:
@@ -171,7 +183,7 @@ def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Check
     pin = hub.pin_of(name)
     if folder.is_dir() or pin is None:
         return _open_folder(folder)
-    snapshot, weights = hub.bring(pin, part)
+    snapshot, weights = hub.download(pin, part)
     files = (weights,) if weights.is_file() else weight_files(weights)
     family = family_of(read_config(snapshot / "config.json"), LocalWeights(pin.repo, files))
     origin = {
@@ -184,11 +196,7 @@ def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Check
 
 def _open_folder(folder: Path, name: str | None = None, source: str | None = None) -> Checkpoint:
     if not folder.is_dir():
-        raise CheckpointError(
-            f"there is no model {str(folder)!r}: it is no folder, and not the name of a hub model "
-            f"(owner/model, or one of {', '.join(hub.PINNED)}), of {BOOK_MODEL!r} or "
-            f"{BOOK_LLAMA!r}."
-        )
+        raise CheckpointError(f"there is no model {str(folder)!r}; give {_KNOWN}.")
     name = name or folder.resolve().name
     config = read_config(folder / "config.json")
     files = weight_files(folder)
@@ -206,8 +214,8 @@ def _open_book_model(name: str) -> Checkpoint:
     if not folder.is_dir():
         raise CheckpointError(
             f"the book's model {name} is not at {folder}; install the package anew, set "
-            "LNATTN_DATA to the data folder of its repository, or make it with `lnattn "
-            "train-book-model` and `python -m lnattn.training.embed`."
+            "LNATTN_DATA to the data folder of its repository, or make it with "
+            "`python -m experiments.book_model`."
         )
     record, path = folder / "training.json", folder / "model.safetensors"
     if record.is_file() and path.is_file():

@@ -39,7 +39,7 @@ def default_model(*, patience: float = 3.0) -> Choice:
         # The book's build asks once for all chapters, and passes on the reason it was given.
         return Choice(name, os.environ.get("LNATTN_MODEL_WHY") or "chosen by LNATTN_MODEL")
     pin = hub.PINNED[PREFERRED]
-    missing = hub.lacking(pin)
+    missing = hub.missing_files(pin)
     if not missing:
         return Choice(PREFERRED, "GPT-2 is in this machine's cache")
     state = f"the cache lacks GPT-2's {' and '.join(missing)}"
@@ -48,7 +48,7 @@ def default_model(*, patience: float = 3.0) -> Choice:
     if not hub.reachable(pin, patience):
         return Choice(FALLBACK, f"the embedded model: {state} and the hub does not answer")
     try:
-        hub.bring(pin)
+        hub.download(pin)
     except CheckpointError as error:
         return Choice(FALLBACK, f"the embedded model: GPT-2 could not be fetched, {error}")
     return Choice(PREFERRED, "fetched from the Hugging Face hub")

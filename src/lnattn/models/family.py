@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -96,6 +97,15 @@ class Family:
         raise CheckpointError(
             f"{self.weights.label}: config.json does not give {names[0]}; "
             "take the configuration that belongs to the weights."
+        )
+
+    def number(self, name: str, default: float) -> float:
+        """A finite number ≥ 0 from the configuration, such as the ε of a norm."""
+        value = self.config.get(name, default)
+        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
+            return float(value)
+        raise CheckpointError(
+            f"{self.weights.label}: {name} in config.json must be a number ≥ 0, not {value!r}."
         )
 
     def has(self, name: str) -> bool:

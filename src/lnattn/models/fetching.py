@@ -1,111 +1,173 @@
-"""Fetching files of a hub repository with huggingface_hub, into the cache that all programs share.
+"""Fetching files of a hub repository into the cache that all programs share.
 
-huggingface_hub 2 throws away what it had of a file when it fails. So a file is read in blocks here,
-by its `HfFileSystem`, which retries by itself, and what has arrived is kept: the next run goes on
-from there. A file gets its name in the cache when its checksum is the one that the hub states.
+huggingface_hub throws away what it has of a file when a connection breaks, and retries a silent hub
+for minutes. Here one loop (`_Patience`) retries for seconds, what has arrived stays for the next
+run, and a file gets its name in the cache when its checksum is the one that the hub states.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
-import json
+import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from huggingface_hub import HfFileSystem, constants, get_session, hf_hub_download
+from huggingface_hub import HfApi, constants, get_session, hf_hub_url
 from huggingface_hub.errors import (
-    EntryNotFoundError,
     HfHubHTTPError,
     HTTPError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
-    SafetensorsParsingError,
 )
-from huggingface_hub.utils import WeakFileLock
+from huggingface_hub.file_download import repo_folder_name
+from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from lnattn.errors import HubError
-from lnattn.progress import progress_bar
+from lnattn.progress import progress_bar, say
 
+#: Seconds of silence after which a request is given up.
+TIMEOUT = 8.0
+#: Pauses before a request is made again: with `TIMEOUT`, 29 seconds at a hub that never answers.
+PAUSES = (1.0, 4.0)
 #: A hub that asks for a longer pause than this, in seconds, is not waited for.
-LONGEST_PAUSE = 60.0
-#: Pauses before the list of a repository's files is asked for again.
-PAUSES = (1.0, 5.0)
+LONGEST_PAUSE = 15.0
 
-#: Bytes asked for at a time: what is lost when a connection breaks.
-BLOCK = 8 << 20
+#: Bytes that are written at a time.
+BLOCK = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class PassingHubError(HubError):
     """The hub is busy or silent, or the connection broke: another try may succeed."""
 
+    #: Seconds that the hub asks to wait.
+    pause = 0.0
 
-class NotOnHub(HubError):
-    """The model exists, but has no such file."""
+
+@dataclass(frozen=True)
+class RemoteFile:
+    """What the hub states of a file: its size in bytes, and its SHA-256 or git's SHA-1 of it."""
+
+    size: int
+    checksum: str
 
 
 @dataclass(frozen=True)
 class Repository:
-    """A model at one commit, and what the hub says about its files.
-
-    folder: its snapshot in the cache, where the configuration lies already; files: name → `size`
-    in bytes, `blob_id` (git's SHA-1), and `lfs` (None, or with the SHA-256 of a large file).
-    """
+    """A model of the hub at one commit: its files by name, and its folder in the cache."""
 
     repo: str
-    folder: Path
-    files: Mapping[str, Mapping[str, Any]]
-    system: HfFileSystem
+    commit: str
+    home: Path
+    files: Mapping[str, RemoteFile | None]
 
     @property
-    def commit(self) -> str:
-        return self.folder.name
+    def folder(self) -> Path:
+        """The snapshot of this commit in the cache."""
+        return self.home / "snapshots" / self.commit
 
     @classmethod
-    def of(cls, repo: str, config: Path) -> Repository:
-        """Ask which files there are beside a configuration that was fetched."""
-        for pause in (*PAUSES, None):
-            system = HfFileSystem(skip_instance_cache=True)  # another remembers refusals
+    def at(
+        cls, repo: str, revision: str, seconds: float | None = None, tries: int = 1 + len(PAUSES)
+    ) -> Repository:
+        """The repository at a commit, branch or tag; `HubError` where the hub does not say."""
+        patience = _Patience(tries)
+        while True:
             try:
-                with one_sentence(repo):
-                    found: list[Any] = system.ls(f"{repo}@{config.parent.name}", detail=True)
+                with hub_errors(repo):
+                    info = HfApi().model_info(
+                        repo, revision=revision, files_metadata=True, timeout=seconds or TIMEOUT
+                    )
                 break
-            except PassingHubError:
-                if pause is None:
-                    raise
-                time.sleep(pause)
-        files = {item["name"].rpartition("/")[2]: item for item in found}
-        return cls(repo, config.parent, files, system)
+            except PassingHubError as error:
+                patience.wait(error)
+        if not re.fullmatch("[0-9a-f]{40}", str(info.sha)):
+            raise HubError(f"{_host()} states no commit of {repo}; check HF_ENDPOINT.")
+        home = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=repo, repo_type="model")
+        files = {file.rfilename: _remote_file(file) for file in info.siblings or ()}
+        found = cls(repo, str(info.sha), home, files)
+        if revision != found.commit:  # where huggingface_hub looks a branch up without a network
+            with hub_errors(repo):
+                (home / "refs" / revision).parent.mkdir(parents=True, exist_ok=True)
+                (home / "refs" / revision).write_text(found.commit)
+        return found
+
+    def about(self, name: str) -> RemoteFile:
+        """What the hub states of a file; `HubError` where it does not."""
+        file = self.files.get(name)
+        if file is None:
+            lack = "states no checksum of" if name in self.files else "has no"
+            raise HubError(f"{_host()} {lack} {self.repo}/{name}; check the model's name.")
+        return file
 
     def fetch(self, name: str) -> Path:
-        """Bring a file into the snapshot; one that an earlier try left unfinished is completed.
+        """A file's path in the snapshot, after fetching what is not there yet of it.
 
         Raises `HubError` where it cannot be had, or is not what the hub says it is.
         """
-        about = self.files[name]
-        size, tag = about["size"], about["lfs"].sha256 if about["lfs"] else about["blob_id"]
-        home = self.folder.parents[1]  # of the model in the cache, laid out as huggingface_hub does
-        blob, part = (home / "blobs" / f"{tag}{suffix}" for suffix in ("", ".incomplete"))
-        with one_sentence(self.repo):
-            blob.parent.mkdir(exist_ok=True)
-            with WeakFileLock(home.parent / ".locks" / home.name / f"{tag}.lock"):
-                if not blob.is_file() and not (self.folder / name).is_file():
-                    self._receive(name, part, size)
-                    _verify(part, size, tag, f"{self.repo}/{name}")
+        about, place, label = self.about(name), self.folder / name, f"{self.repo}/{name}"
+        blob = self.home / "blobs" / about.checksum
+        part = blob.with_name(f"{blob.name}.incomplete")
+        with hub_errors(self.repo):
+            for folder in (blob.parent, self.folder):
+                folder.mkdir(parents=True, exist_ok=True)
+            lock = self.home.parent / ".locks" / self.home.name / f"{blob.name}.lock"
+            with WeakFileLock(lock):
+                if _has_size(place, about.size):
+                    return place
+                if not _has_size(blob, about.size):
+                    self._receive(name, part, about.size)
+                    _verify(part, about, label)
                     part.replace(blob)
-            # Finds the blob, and gives it its name in the snapshot.
-            return Path(hf_hub_download(self.repo, name, revision=self.commit))
+                place.unlink(missing_ok=True)
+                try:
+                    place.symlink_to(os.path.relpath(blob, place.parent))
+                except OSError:  # a file system without links
+                    shutil.copyfile(blob, place)
+        return place
 
-    def open(self, name: str) -> Any:
-        """A file on the hub; each read is one request for a range of its bytes."""
-        return self.system.open(f"{self.repo}@{self.commit}/{name}", "rb", cache_type="none")
+    def mark_absent(self, name: str) -> None:
+        """Remember, as huggingface_hub does, that this commit has no such file."""
+        marker = self.home / ".no_exist" / self.commit / name
+        with suppress(OSError):
+            marker.parent.mkdir(parents=True, exist_ok=True)
+            marker.touch()
+
+    def blocks(self, name: str, begin: int, end: int) -> Iterator[bytes]:
+        """The bytes of a file from `begin` to `end`; a broken connection is taken up again."""
+        at, patience = begin, _Patience()
+        while at < end:
+            try:
+                with hub_errors(self.repo), self._stream(name, at, end) as response:
+                    skip = at if response.status_code == 200 else 0  # a hub that sends all of it
+                    for block in response.iter_bytes(BLOCK):
+                        wanted = block[skip : skip + end - at]
+                        skip = max(0, skip - len(block))
+                        if wanted:
+                            at, patience = at + len(wanted), _Patience()
+                            yield wanted
+                        if at == end:
+                            return
+                raise PassingHubError(f"{_host()} sent a part of {self.repo}/{name} only.")
+            except PassingHubError as error:
+                patience.wait(error)
+
+    @contextmanager
+    def _stream(self, name: str, begin: int, end: int) -> Iterator[Any]:
+        url = hf_hub_url(self.repo, name, revision=self.commit, endpoint=constants.ENDPOINT)
+        span = {"Range": f"bytes={begin}-{end - 1}", "Accept-Encoding": "identity"}
+        headers = {**build_hf_headers(), **span}
+        with get_session().stream("GET", url, headers=headers, timeout=TIMEOUT) as response:
+            hf_raise_for_status(response)
+            yield response
 
     def _receive(self, name: str, part: Path, size: int) -> None:
         have = part.stat().st_size if part.is_file() else 0
@@ -117,9 +179,8 @@ class Repository:
             what=label, total=size, initial=have, unit="B", unit_scale=True, disable=None
         )
         try:
-            with part.open("ab") as file, bar, self.open(name) as source:
-                source.seek(have)
-                while block := source.read(BLOCK):
+            with part.open("ab") as file, bar:
+                for block in self.blocks(name, have, size):
                     file.write(block)
                     bar.update(len(block))
         except OSError as error:
@@ -128,82 +189,111 @@ class Repository:
             raise
 
 
-def _verify(part: Path, size: int, tag: str, label: str) -> None:
+def _has_size(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
+
+
+def _remote_file(file: Any) -> RemoteFile | None:
+    """Size and checksum of a listed file, None where they are no size or no checksum.
+
+    The checksum becomes the name of a file, so nothing but hexadecimal digits may pass.
+    """
+    checksum, pattern = (file.lfs.sha256, "[0-9a-f]{64}") if file.lfs else (file.blob_id, "")
+    known = isinstance(checksum, str) and re.fullmatch(pattern or "[0-9a-f]{40}", checksum)
+    return RemoteFile(file.size, checksum) if known and isinstance(file.size, int) else None
+
+
+def _verify(part: Path, about: RemoteFile, label: str) -> None:
     """Compare a file with its size and checksum on the hub; remove a wrong one."""
-    have = part.stat().st_size
+    have, tag = part.stat().st_size, about.checksum
     digest = hashlib.sha256() if len(tag) == 64 else hashlib.sha1(usedforsecurity=False)
     if len(tag) == 40:  # git hashes a blob with its length in front
         digest.update(f"blob {have}\0".encode())
     with part.open("rb") as file:
-        while block := file.read(1 << 20):
+        while block := file.read(BLOCK):
             digest.update(block)
-    if have != size or digest.hexdigest() != tag:
+    if have != about.size or digest.hexdigest() != tag:
         part.unlink()
         raise HubError(
-            f"{label} arrived with another checksum than the hub states ({have} of {size} bytes); "
-            "it was damaged on the way, try again."
+            f"{label} arrived with another checksum than the hub states ({have} of {about.size} "
+            "bytes) and was removed; it was damaged on the way, try again."
         )
 
 
-_FAILURES = (HTTPError, OSError, EntryNotFoundError, SafetensorsParsingError)
+class _Patience:
+    """Waits after a failure, and raises it when `PAUSES` are used up; says once that it waits."""
+
+    def __init__(self, tries: int = 1 + len(PAUSES)) -> None:
+        self._pauses = iter(PAUSES[: tries - 1])
+        self._said = False
+
+    def wait(self, error: PassingHubError) -> None:
+        pause = next(self._pauses, None)
+        if pause is None:
+            raise error
+        if not self._said:
+            say(f"{_host()} is silent or busy; it is asked {len(PAUSES)} more times.")
+        self._said = True
+        time.sleep(max(pause, error.pause))
+
+
+def _host() -> str:
+    return urlsplit(constants.ENDPOINT).netloc
 
 
 @contextmanager
-def one_sentence(repo: str) -> Iterator[None]:
+def hub_errors(repo: str) -> Iterator[None]:
     """Turn whatever goes wrong between here and the hub into one `HubError`."""
-    session = get_session()
-    hooks = session.event_hooks
-    session.event_hooks = {**hooks, "response": [*hooks["response"], _refuse_long_pause]}
     try:
         yield
-    except (*_FAILURES, json.JSONDecodeError) as error:  # the latter: a page that is no listing
-        kind, text = _explain(error, repo)
-        raise kind(text) from error
-    finally:
-        session.event_hooks = hooks
-
-
-def _refuse_long_pause(response: Any) -> None:
-    asked = response.headers.get("Retry-After", "")
-    if response.is_error and asked.isdigit() and float(asked) > LONGEST_PAUSE:
+    except HubError:
+        raise
+    except HfHubHTTPError as error:
+        raise _refusal(error, repo) from error
+    except HTTPError as error:
+        raise PassingHubError(
+            f"the connection to {_host()} failed ({error or type(error).__name__}); check the "
+            "network, or use the embedded model 'book-gpt2' or a local folder."
+        ) from error
+    except OSError as error:
+        if error.errno in _FULL:
+            raise HubError(
+                f"the disk of the cache is full ({error.strerror}); make room there, or set "
+                "HF_HOME to a folder on another disk."
+            ) from error
         raise HubError(
-            f"{response.url.host} answers {response.status_code} and asks to wait {asked} seconds; "
-            "try again later, or use the embedded model 'book-gpt2'."
-        )
+            f"{repo} cannot be put into the cache ({error.strerror}); check that the folder "
+            "HF_HOME can be written to."
+        ) from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise HubError(
+            f"what {_host()} answers about {repo} is no list of its files; check HF_ENDPOINT, and "
+            "whether this network asks for a login."
+        ) from error
 
 
-def _explain(error: BaseException, repo: str) -> tuple[type[HubError], str]:
-    """What kind of failure it is, and the sentence that says so."""
-    # The cause is what matters of "cannot be fetched and is not here either".
-    while not isinstance(error, HTTPError) and isinstance(error.__cause__, Exception):
-        error = error.__cause__
-    host = urlsplit(constants.ENDPOINT).netloc
-    code = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+def _refusal(error: HfHubHTTPError, repo: str) -> HubError:
+    """An error for an answer that refuses: passing for a busy hub, final for all others."""
+    response, host = error.response, _host()
+    code = response.status_code
     if isinstance(error, RepositoryNotFoundError) or code in (401, 403):
-        return HubError, (
+        return HubError(
             f"{host} refuses {repo} ({code}): there is no such public model, or it needs a login; "
             "check its name, or run 'hf auth login'."
         )
     if isinstance(error, RevisionNotFoundError):
-        return HubError, f"{repo} has no such revision; check it, or leave it away."
-    if isinstance(error, HfHubHTTPError) and code == 404:
-        return NotOnHub, f"{host} has no {error.response.url.path}; check the model's name."
-    if code is not None:
-        kind = PassingHubError if code in (408, 429) or code >= 500 else HubError
-        return kind, f"{host} answers {code} for {repo}; try again later."
-    if isinstance(error, HTTPError):
-        return PassingHubError, (
-            f"the connection to {host} failed ({error or type(error).__name__}); check the "
-            "network, or use the embedded model 'book-gpt2' or a local folder."
+        return HubError(f"{repo} has no such revision; check it, or leave it away.")
+    if code == 404:
+        return HubError(f"{host} has no {response.url.path}; check the model's name.")
+    asked = response.headers.get("Retry-After", "")
+    pause = float(asked) if asked.isdigit() else 0.0
+    if pause > LONGEST_PAUSE:
+        return HubError(
+            f"{host} answers {code} and asks to wait {asked} seconds; try again later, or use the "
+            "embedded model 'book-gpt2'."
         )
-    if isinstance(error, OSError) and error.errno in _FULL:
-        return HubError, (
-            f"the disk of the cache is full ({error.strerror}); make room there, or set HF_HOME "
-            "to a folder on another disk."
-        )
-    if isinstance(error, OSError) and error.errno:
-        return HubError, (
-            f"{repo} cannot be put into the cache ({error.strerror}); check that the folder "
-            "HF_HOME can be written to."
-        )
-    return HubError, f"{repo} cannot be fetched from {host}: {error}".replace("\n", " ")
+    kind = PassingHubError if code in (408, 429) or code >= 500 else HubError
+    refused = kind(f"{host} answers {code} for {repo}; try again later.")
+    if isinstance(refused, PassingHubError):
+        refused.pause = pause
+    return refused

@@ -7,6 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub.errors import StrictDataclassError
+
 from lnattn.errors import CheckpointError
 from lnattn.models.hub import shards_of
 from lnattn.storage import sha256_of_file
@@ -83,6 +85,11 @@ def read_tokenizer(folder: Path, rows: int | None) -> Any:
 
     try:
         tokenizer = load_tokenizer(folder)
+    except StrictDataclassError as error:  # transformers checks the types of its settings
+        what = " ".join(str(error).split())
+        raise CheckpointError(
+            f"transformers refuses {folder}/config.json ({what}); mend that setting."
+        ) from error
     except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
         raise CheckpointError(
             f"the tokenizer in {folder} cannot be read ({error}); fetch its files again."
@@ -95,7 +102,8 @@ def read_tokenizer(folder: Path, rows: int | None) -> Any:
         )
     if rows is not None and max(ids) >= rows:
         raise CheckpointError(
-            f"the tokenizer in {folder} numbers its tokens up to {max(ids)}, but the model has "
-            f"embeddings for {rows} only; give the tokenizer that belongs to the weights."
+            f"the tokenizer in {folder} has a token with the id {max(ids)}, but the model has "
+            f"embeddings for the ids 0 to {rows - 1} only; give the tokenizer that belongs to the "
+            "weights."
         )
     return tokenizer

@@ -12,25 +12,16 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from huggingface_hub import (
-    HfApi,
-    constants,
-    hf_hub_download,
-    hf_hub_url,
-    try_to_load_from_cache,
-)
-from huggingface_hub.errors import HTTPError
-from huggingface_hub.file_download import get_hf_file_metadata
+from huggingface_hub import constants, try_to_load_from_cache
 
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models.architectures import check_supported, needed_tensors, reads_one_block
 from lnattn.models.family import Family
-from lnattn.models.fetching import BLOCK, NotOnHub, Repository, one_sentence
+from lnattn.models.fetching import Repository, hub_errors
 from lnattn.models.safetensors_files import read_config
 from lnattn.paths import cache_folder
 from lnattn.progress import progress_bar
@@ -38,6 +29,8 @@ from lnattn.storage import write_atomically
 
 #: A checkpoint of more bytes than this is not fetched whole for a few of its tensors.
 LARGE = 2_000_000_000
+#: A header of a safetensors file has fewer bytes than this.
+_LONGEST_HEADER = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -97,7 +90,7 @@ def pin_of(name: str) -> Pin | None:
     repo, _, revision = name.partition("@")
     owner, _, model = repo.partition("/")
     plain = all(part and not part.startswith((".", "~", "-")) for part in (owner, model))
-    if not plain or "/" in model or "\\" in repo or " " in repo:
+    if not plain or "/" in model or "\\" in repo or " " in repo or ".." in revision:
         return None
     if not revision and repo in _BY_REPO:
         return _BY_REPO[repo]
@@ -105,12 +98,11 @@ def pin_of(name: str) -> Pin | None:
 
 
 def reachable(pin: Pin, seconds: float = 3.0) -> bool:
-    """True where the hub answers a question about a model's configuration within `seconds`."""
-    url = hf_hub_url(pin.repo, "config.json", revision=pin.revision)
+    """True where the hub answers a question about a model within `seconds`."""
     try:
         # A network that answers every question with a page of its own names no commit.
-        return get_hf_file_metadata(url, timeout=seconds).commit_hash is not None
-    except (HTTPError, OSError):
+        return Repository.at(pin.repo, pin.revision, seconds, tries=1).commit is not None
+    except HubError:
         return False
 
 
@@ -120,7 +112,7 @@ def snapshot(pin: Pin) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def lacking(pin: Pin) -> tuple[str, ...]:
+def missing_files(pin: Pin) -> tuple[str, ...]:
     """What the book reads of a model and its snapshot does not hold, in words.
 
     Empty where it is complete. A model that is known to have no tokenizer lacks none.
@@ -163,9 +155,9 @@ class Part:
     read: Callable[[Family], Any]
 
 
-def held(pin: Pin, part: Part | None = None) -> tuple[Path, Path] | None:
-    """What `bring` returns where this machine has it already, else None; asks nobody."""
-    missing, folder = lacking(pin), snapshot(pin)
+def cached_path(pin: Pin, part: Part | None = None) -> tuple[Path, Path] | None:
+    """What `download` returns where this machine has it already, else None; asks nobody."""
+    missing, folder = missing_files(pin), snapshot(pin)
     if folder and not missing:
         return folder, folder
     if folder and part and missing == ("weights",) and _excerpt(pin, folder, part).is_file():
@@ -173,42 +165,39 @@ def held(pin: Pin, part: Part | None = None) -> tuple[Path, Path] | None:
     return None
 
 
-def bring(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
-    """Bring a model, or a part of it, to this machine, where it is not there already.
+def download(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
+    """Download a model, or a part of it, unless this machine has it.
 
     Returns the snapshot's folder, which holds the configuration and the tokenizer, and the
     weights: the same folder, or a file with the part's tensors alone (of a checkpoint over `LARGE`
     bytes, or of a model of which no other block is ever read). Raises `HubError` where the model
     cannot be had, `CheckpointError` where it cannot be used or its weights are only a pickle.
     """
-    if found := held(pin, part):
+    if found := cached_path(pin, part):
         return found
     if constants.HF_HUB_OFFLINE:
         raise HubError(
-            f"the cache lacks the {' and the '.join(lacking(pin))} of {pin.repo} at "
+            f"the cache lacks the {' and the '.join(missing_files(pin))} of {pin.repo} at "
             f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
             "'book-gpt2', a local folder, or fetch it once with a network."
         )
-    with one_sentence(pin.repo):
-        config = Path(hf_hub_download(pin.repo, "config.json", revision=pin.revision))
-    settings = read_config(config)
+    repository = Repository.at(pin.repo, pin.revision)
+    settings = read_config(repository.fetch("config.json"))
     check_supported(settings, pin.repo)
-    repository = Repository.of(pin.repo, config)
     weights = _weights_of(repository)
     for name in _TOKENIZER_FILES:
         if name in repository.files:
             repository.fetch(name)
     if not _has_tokenizer(repository.files):  # remembered, for when there is no network
-        with suppress(NotOnHub), one_sentence(pin.repo):
-            hf_hub_download(pin.repo, _NO_TOKENIZER, revision=repository.commit)
+        repository.mark_absent(_NO_TOKENIZER)
     whole = LARGE if not reads_one_block(settings) else 0
-    if part is None or sum(repository.files[name]["size"] for name in weights) <= whole:
+    if part is None or sum(repository.about(name).size for name in weights) <= whole:
         for name in weights:
             repository.fetch(name)
         return repository.folder, repository.folder
     place = _excerpt(pin, repository.folder, part)
     if not place.is_file():
-        _cut_out(repository, weights, part, place)
+        _write_excerpt(repository, settings, weights, part, place)
     return repository.folder, place
 
 
@@ -226,46 +215,53 @@ def _weights_of(repository: Repository) -> tuple[str, ...]:
 
 
 def _excerpt(pin: Pin, folder: Path, part: Part) -> Path:
-    """Where a part of a large checkpoint is kept."""
+    """Where a part of a large checkpoint is cached."""
     return cache_folder() / pin.repo / folder.name / f"{part.name}.safetensors"
 
 
-def _cut_out(repository: Repository, files: Iterable[str], part: Part, place: Path) -> None:
+def _write_excerpt(
+    repository: Repository, config: dict[str, Any], files: Iterable[str], part: Part, place: Path
+) -> None:
     """Read the tensors of a part, and no others, into a safetensors file of their own."""
-    found: dict[str, tuple[str, int, Any]] = {}
-    with one_sentence(repository.repo):
-        for file in files:
-            table = (
-                HfApi()
-                .parse_safetensors_file_metadata(
-                    repository.repo, file, revision=repository.commit, timeout=20.0
-                )
-                .tensors
-            )
-            # The tensors fill the file up to its end.
-            data = max(tensor.data_offsets[1] for tensor in table.values())
-            start = repository.files[file]["size"] - data
-            found |= {name: (file, start, tensor) for name, tensor in table.items()}
-    shapes = {name: tuple(tensor.shape) for name, (_, _, tensor) in found.items()}
-    config = read_config(repository.folder / "config.json")
+    found: dict[str, tuple[str, int, dict[str, Any]]] = {}
+    for file in files:
+        start, table = _read_header(repository, file)
+        found |= {name: (file, start, about) for name, about in table.items()}
+    shapes = {name: tuple(about["shape"]) for name, (_, _, about) in found.items()}
     names = needed_tensors(config, repository.repo, shapes, part.read)
-    header, size = {}, 0
+    header, spans, size = {}, [], 0
     for name in names:
-        tensor = found[name][2]
-        span = [size, size := size + tensor.data_offsets[1] - tensor.data_offsets[0]]
-        header[name] = {"dtype": tensor.dtype, "shape": tensor.shape, "data_offsets": span}
+        file, start, about = found[name]
+        first, stop = about["data_offsets"]
+        header[name] = {**about, "data_offsets": [size, size := size + stop - first]}
+        spans.append((file, start + first, start + stop))
     text = json.dumps(header).encode()
     bar = progress_bar(what=repository.repo, total=size, unit="B", unit_scale=True, disable=None)
 
     def write(target: BinaryIO) -> None:
         target.write(struct.pack("<Q", len(text)) + text)
-        for name in names:
-            file, start, tensor = found[name]
-            first, stop = (start + offset for offset in tensor.data_offsets)
-            with repository.open(file) as source:
-                source.seek(first)
-                for at in range(first, stop, BLOCK):
-                    bar.update(target.write(source.read(min(BLOCK, stop - at))))
+        for span in spans:
+            for block in repository.blocks(*span):
+                bar.update(target.write(block))
 
-    with one_sentence(repository.repo), bar:
+    with hub_errors(repository.repo), bar:
         write_atomically(place, write)
+
+
+def _read_header(repository: Repository, file: str) -> tuple[int, dict[str, Any]]:
+    """Where the tensors of a remote safetensors file begin, and what its header says of each."""
+    label, size = f"{repository.repo}/{file}", repository.about(file).size
+    (length,) = struct.unpack("<Q", b"".join(repository.blocks(file, 0, 8)))
+    try:
+        if length > min(size - 8, _LONGEST_HEADER):
+            raise ValueError(f"a header of {length} bytes")
+        table = json.loads(b"".join(repository.blocks(file, 8, 8 + length)))
+        table.pop("__metadata__", None)
+        data = max(about["data_offsets"][1] for about in table.values())
+        if 8 + length + data != size or not all("shape" in about for about in table.values()):
+            raise ValueError("its size is not that of its tensors")
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+        raise CheckpointError(
+            f"{label} is no safetensors file that can be read ({error}); use another checkpoint."
+        ) from error
+    return 8 + length, table

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from lnattn.errors import CheckpointError, TokenError
 from lnattn.models import position_tables
-from lnattn.relative import (
+from lnattn.rotary.weights import (
     AnyFirstLayer,
     RelativeAttention,
     RelativeFirstLayer,
@@ -41,7 +41,8 @@ def from_transformer_lens(model: Any, layer: int = 0) -> AnyFirstLayer:
 
         model = TransformerBridge.boot_transformers("EleutherAI/pythia-160m")
         first = from_transformer_lens(model)
-        terms = lnattn.distance_terms(lnattn.fold(first.attention), first.embeddings, [510, 1711])
+        folded = lnattn.fold_relative(first.attention)
+        terms = lnattn.distance_terms(folded, first.embeddings, [510, 1711])
     """
     cfg = model.cfg
     rotary = cfg.positional_embedding_type == "rotary"

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lnattn.errors import TokenError
-from lnattn.relative import DistanceBias, Rotation
+from lnattn.rotary.weights import DistanceBias, Rotation
 
 
 def modeling_of(model: torch.nn.Module | type[torch.nn.Module]) -> ModuleType:

@@ -69,6 +69,8 @@ def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
             "use the unquantised checkpoint."
         )
     kind = config.get("model_type")
+    if not isinstance(kind, str) or not kind:
+        return "its config.json names no model_type, so the layout of its weights is unknown."
     if kind in REFUSED:
         return f"{kind}: {REFUSED[kind]}"
     if known:
@@ -76,6 +78,4 @@ def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
     found = [reason for sign, reason in _SIGNS.items() if config.get(sign) not in (None, False)]
     if found:
         return f"{kind}: {found[0]}"
-    if not kind:
-        return "its config.json names no model_type, so the layout of its weights is unknown."
     return f"its architecture {kind!r} is not one that lnattn knows."

@@ -18,7 +18,7 @@ from lnattn.errors import CheckpointError
 from lnattn.models import position_tables
 from lnattn.models.family import Family, WeightSource
 from lnattn.models.relative_layouts import LAYOUTS
-from lnattn.relative import (
+from lnattn.rotary.weights import (
     DistanceBias,
     HeadNorm,
     RelativeAttention,

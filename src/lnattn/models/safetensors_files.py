@@ -106,7 +106,9 @@ def read_config(path: Path) -> dict[str, Any]:
             "add the one that belongs to them."
         ) from error
     except ValueError as error:
-        raise CheckpointError(f"{path} is no valid JSON ({error}); fetch it again.") from error
+        raise CheckpointError(
+            f"{path} is no valid JSON ({error}); delete it to have it fetched anew, or mend it."
+        ) from error
     if not isinstance(config, dict):
-        raise CheckpointError(f"{path} is no JSON object; fetch it again.")
+        raise CheckpointError(f"{path} is no JSON object; delete it, or mend it.")
     return config

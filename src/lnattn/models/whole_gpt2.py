@@ -49,7 +49,7 @@ def assemble(family: GPT2) -> Transformer:
             f"{label} has no token embeddings, so it cannot predict; load a complete model."
         )
     d_mlp = config.get("n_inner") or 4 * d_model
-    eps = config.get("layer_norm_epsilon", 1e-5)
+    eps = family.number("layer_norm_epsilon", 1e-5)
 
     def block(layer: int) -> Block:
         at = f"h.{layer}."

@@ -6,7 +6,7 @@ columns (CSC) the predecessors. Reading one row or column touches only that row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +16,25 @@ import numpy as np
 from scipy import sparse
 
 from lnattn.errors import CorpusError, ResultError, TokenError
-from lnattn.storage import read_result, sha256_of_arrays, write_result
-from lnattn.text.pairs import Boundary, PairCounter
+from lnattn.ids import whole_ids
+from lnattn.storage import read_arrays, read_result, sha256_of_arrays, write_result
+
+#: Tokens that are collected before their pairs are sorted.
+_BUFFER = 1 << 23
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """What is counted at the two ends of a document, besides the pairs inside it.
+
+    end: a token that follows the last token of every document, counted as a unigram too, or None;
+    start: a token that precedes the first one, counted in that pair only, or None.
+    With both <|endoftext|>, the counts are those of a training stream in which that token ends
+    every document, plus one pair: the one before the first document.
+    """
+
+    end: int | None = None
+    start: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,39 +81,51 @@ class Counts:
 
     @cached_property
     def sha256(self) -> str:
-        """A checksum of the counts themselves, whatever their record says."""
-        return sha256_of_arrays(self._arrays())
+        """A checksum of the counts themselves, whatever their record says and however stored."""
+        matrix = self.bigrams
+        return sha256_of_arrays(
+            {
+                "unigrams": self.unigrams,
+                "indptr": matrix.indptr.astype(np.int64),
+                "indices": matrix.indices.astype(np.int32),
+                "data": matrix.data,
+            }
+        )
 
     @cached_property
     def by_next(self) -> sparse.csc_array:
-        """The same bigrams stored by column; made at the first use, then kept."""
+        """The same bigrams stored by column; made at the first use, then held."""
         return self.bigrams.tocsc()
 
     def successors(self, token: int) -> tuple[np.ndarray, np.ndarray]:
         """The tokens that follow `token`, ascending, and how often each does (int64)."""
-        return _compressed_slice(self.bigrams, self._checked(token))
+        return self._slice(self.bigrams, token)
 
     def predecessors(self, token: int) -> tuple[np.ndarray, np.ndarray]:
         """The tokens that precede `token`, ascending, and how often each does (int64)."""
-        return _compressed_slice(self.by_next, self._checked(token))
+        return self._slice(self.by_next, token)
 
     def count(self, previous: int, following: int) -> int:
         """How often the pair (previous, following) occurs."""
         tokens, counts = self.successors(previous)
-        place = int(np.searchsorted(tokens, self._checked(following)))
+        (following,) = whole_ids([following], self.vocab_size)
+        place = int(np.searchsorted(tokens, following))
         return int(counts[place]) if place < len(tokens) and tokens[place] == following else 0
 
-    def _checked(self, token: int) -> int:
-        if not 0 <= token < self.vocab_size:
-            raise TokenError(
-                f"token {token} is not in the vocabulary of {self.vocab_size} that was counted."
-            )
-        return int(token)
+    def _slice(self, matrix: Any, token: int) -> tuple[np.ndarray, np.ndarray]:
+        """Indices and data of one row of a CSR array, or one column of a CSC array: views."""
+        (token,) = whole_ids([token], self.vocab_size)
+        span = slice(matrix.indptr[token], matrix.indptr[token + 1])
+        return matrix.indices[span], matrix.data[span]
+
+    def __add__(self, other: Counts) -> Counts:
+        """The counts of both corpora together, without a record."""
+        return Counts(self.unigrams + other.unigrams, self.bigrams + other.bigrams)
 
     @classmethod
     def from_documents(
         cls,
-        documents: Iterable[np.ndarray],
+        documents: Iterable[Any],
         vocab_size: int,
         boundary: Boundary | None = None,
         skip: int = 1,
@@ -104,14 +133,27 @@ class Counts:
         """Count documents of token ids, in memory; no pair spans two documents.
 
         boundary: what counts at a document's ends (default: nothing). skip: how far apart the
-        tokens of a pair stand (1: neighbours).
+        tokens of a pair stand (1: neighbours). Raises `TokenError` for ids that are no integers or
+        outside the vocabulary.
         """
-        counter = PairCounter(vocab_size, boundary, skip=skip, memory=1 << 62)
+        boundary = boundary or Boundary()
+        if not 1 <= vocab_size < 2**31:
+            raise TokenError(f"a vocabulary of {vocab_size} tokens cannot be counted.")
+        if skip < 1:
+            raise TokenError(f"the tokens of a pair stand 1 or more apart, not {skip}.")
+        for name, token in (("start", boundary.start), ("end", boundary.end)):
+            if token is not None and not 0 <= token < vocab_size:
+                raise TokenError(f"the {name} token {token} is not one of {vocab_size} tokens.")
+        counts, batch, size, number = _counted([], vocab_size, skip), [], 0, 0
         for document in documents:
-            tokens = np.asarray(document)
-            counter.add(tokens, np.array([tokens.size]))
-        record = {} if skip == 1 else {"skip": skip}
-        return cls(counter.unigrams, _matrix(*next(counter.blocks()), vocab_size), record)
+            batch.append(_framed(document, boundary, vocab_size))
+            number, size = number + 1, size + len(batch[-1])
+            if size >= _BUFFER:
+                counts, batch, size = counts + _counted(batch, vocab_size, skip), [], 0
+        counts += _counted(batch, vocab_size, skip)
+        if boundary.start is not None:
+            counts.unigrams[boundary.start] -= number
+        return cls(counts.unigrams, counts.bigrams, {"documents": number, "skip": skip})
 
     @classmethod
     def from_stream(
@@ -128,19 +170,21 @@ class Counts:
     def save(self, path: Path | str) -> Path:
         """Write `path` (.npz, compressed) and its record (.json beside it), atomically.
 
-        Arrays: unigrams [vocab], and the CSR matrix as indptr [vocab+1], indices, data.
+        A row is stored as its length and the differences of its ascending columns (the first from
+        0), in the smallest types. Most differences and counts fit a byte; 255 there means that
+        the number is the next one in the array NAME_large.
         """
-        path = _npz(path)
-        write_result(path.parent, path.stem, self._arrays(), self.record)
+        path, matrix = _npz(path), self.bigrams
+        lengths = np.diff(matrix.indptr)
+        gaps = np.diff(matrix.indices, prepend=0).astype(np.int64)
+        first = matrix.indptr[:-1][lengths > 0]
+        gaps[first] = matrix.indices[first]
+        arrays = {"unigrams": _smallest(self.unigrams), "row_lengths": _smallest(lengths)}
+        for name, values in (("gaps", gaps), ("counts", matrix.data)):
+            arrays[name] = np.minimum(values, 255).astype(np.uint8)
+            arrays[f"{name}_large"] = _smallest(values[values >= 255])
+        write_result(path.parent, path.stem, arrays, self.record)
         return path
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return {
-            "unigrams": self.unigrams,
-            "indptr": self.bigrams.indptr.astype(np.int64),
-            "indices": self.bigrams.indices.astype(np.int32),
-            "data": self.bigrams.data,
-        }
 
     @classmethod
     def load(cls, path: Path | str) -> Counts:
@@ -154,21 +198,51 @@ class Counts:
         if path.with_suffix(".json").is_file():
             arrays, record = read_result(path.parent, path.stem)
         else:
-            arrays = _arrays_without_record(path)
-        missing = {"unigrams", "indptr", "indices", "data"} - arrays.keys()
-        if missing:
-            raise ResultError(
-                f"{path} holds no n-gram counts: {', '.join(sorted(missing))} absent."
-            )
-        vocab = len(arrays["unigrams"])
+            arrays = read_arrays(path)
         try:
-            bigrams = sparse.csr_array(
-                (arrays["data"], arrays["indices"], arrays["indptr"]), shape=(vocab, vocab)
-            )
+            gaps, data = (_unpacked(arrays, name) for name in ("gaps", "counts"))
+            unigrams = arrays["unigrams"].astype(np.int64)
+            indptr = np.concatenate([[0], np.cumsum(arrays["row_lengths"], dtype=np.int64)])
+            # Sums over the whole matrix, less what they were before each row.
+            indices = np.cumsum(gaps)
+            before = np.concatenate([[0], indices])[indptr[:-1]]
+            indices -= np.repeat(before, np.diff(indptr))
+            bigrams = sparse.csr_array((data, indices, indptr), shape=2 * (len(unigrams),))
             bigrams.check_format(full_check=True)
-        except ValueError as error:
+        except KeyError as error:
+            raise ResultError(f"{path} holds no n-gram counts: {error} is absent.") from error
+        except (ValueError, IndexError) as error:
             raise ResultError(f"{path} holds a broken matrix ({error}); count again.") from error
-        return cls(arrays["unigrams"], bigrams, record)
+        if max(len(data), len(unigrams)) < 2**31:
+            bigrams.indices, bigrams.indptr = indices.astype(np.int32), indptr.astype(np.int32)
+        return cls(unigrams, bigrams, record)
+
+
+def _framed(document: Any, boundary: Boundary, vocab_size: int) -> np.ndarray:
+    """The ids of a document between its boundary tokens, in the type of its pairs' keys."""
+    tokens: Any = whole_ids(document, vocab_size) if len(document) else []
+    start, end = ([] if token is None else [token] for token in (boundary.start, boundary.end))
+    # Keys of half the size sort twice as fast; they suffice for 65,536 tokens.
+    dtype = np.uint32 if vocab_size**2 <= 2**32 else np.int64
+    return np.concatenate([start, tokens, end]).astype(dtype)
+
+
+def _counted(documents: Sequence[np.ndarray], vocab_size: int, skip: int) -> Counts:
+    """Count framed documents: the pair (a, b) is the key a · vocab + b, and keys are sorted.
+
+    A hash table of millions of pairs misses the cache at every token; a sort reads memory in order.
+    """
+    tokens = np.concatenate([np.empty(0, np.int64), *documents])
+    unigrams = np.bincount(tokens, minlength=vocab_size)
+    pairs = [tokens[:-skip] * vocab_size + tokens[skip:] for tokens in documents]
+    keys = np.concatenate([np.empty(0, np.uint32), *pairs])
+    keys.sort()
+    first = np.flatnonzero(np.diff(keys, prepend=keys[:1] ^ 1))
+    rows, columns = np.divmod(keys[first].astype(np.int64), vocab_size)
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=vocab_size))])
+    counts = np.diff(first, append=len(keys))
+    shape = (vocab_size, vocab_size)
+    return Counts(unigrams, sparse.csr_array((counts, columns, indptr), shape=shape))
 
 
 def _npz(path: Path | str) -> Path:
@@ -176,27 +250,11 @@ def _npz(path: Path | str) -> Path:
     return path if path.suffix == ".npz" else path.with_name(path.name + ".npz")
 
 
-def _arrays_without_record(path: Path) -> dict[str, np.ndarray]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {key: file[key] for key in file.files}
-    except FileNotFoundError as error:
-        raise ResultError(f"{path} does not exist; make it with `lnattn count`.") from error
-    except Exception as error:  # a damaged zip raises half a dozen unrelated types
-        raise ResultError(f"{path} cannot be read ({error}); count again.") from error
+def _smallest(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.min_scalar_type(int(values.max(initial=0))))
 
 
-def _compressed_slice(
-    matrix: sparse.csr_array | sparse.csc_array, index: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and data of one row of a CSR array, or one column of a CSC array: views."""
-    span = slice(matrix.indptr[index], matrix.indptr[index + 1])
-    return matrix.indices[span], matrix.data[span]
-
-
-def _matrix(keys: np.ndarray, counts: np.ndarray, vocab_size: int) -> sparse.csr_array:
-    """Sorted keys previous · vocab + next, with their counts, as a CSR array."""
-    indptr = np.zeros(vocab_size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(keys // vocab_size, minlength=vocab_size), out=indptr[1:])
-    indices = (keys % vocab_size).astype(np.int32)
-    return sparse.csr_array((counts, indices, indptr), shape=(vocab_size, vocab_size))
+def _unpacked(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    values = arrays[name].astype(np.int64)
+    values[arrays[name] == 255] = arrays[f"{name}_large"]
+    return values

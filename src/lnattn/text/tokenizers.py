@@ -1,77 +1,74 @@
-"""Byte-level BPE tokenizers: training one, and turning a corpus into one stream of token ids."""
+"""Tokenizers: loading one, and turning documents into token ids."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from lnattn.errors import CorpusError
-
-#: Ends every document, as in GPT-2.
-END_OF_TEXT = "<|endoftext|>"
+from lnattn.progress import say
 
 _BATCH = 1000
-
-
-def train_bpe(documents: Iterable[str], vocab_size: int = 8192) -> PreTrainedTokenizerFast:
-    """Train a GPT-2-style byte-level BPE: 256 bytes, merges, and `<|endoftext|>` as the last id.
-
-    Any string can be encoded, since every byte is a token. `vocab_size` is exact when the corpus
-    is large enough to fill it, otherwise `CorpusError`.
-    """
-    if vocab_size < 257:
-        raise CorpusError(
-            f"vocab_size = {vocab_size} is too small: 256 bytes and {END_OF_TEXT} need 257."
-        )
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size - 1,
-        min_frequency=2,
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(documents, trainer)
-    tokenizer.add_special_tokens([END_OF_TEXT])
-    if tokenizer.get_vocab_size() != vocab_size:
-        raise CorpusError(
-            f"the corpus yields only {tokenizer.get_vocab_size()} tokens, not {vocab_size}; "
-            "give more text or ask for a smaller vocabulary."
-        )
-    return PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer,
-        bos_token=END_OF_TEXT,
-        eos_token=END_OF_TEXT,
-        unk_token=END_OF_TEXT,
-        clean_up_tokenization_spaces=False,
-    )
+#: Characters of a document that is warned of: a tokenizer holds some 130 bytes for each.
+LONG = 10_000_000
+_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model")
 
 
 def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerFast:
-    """Load `tokenizer.json` (and its configuration) from a local folder, never from a network."""
+    """Load `tokenizer.json` (and its configuration) from a local folder, never from a network.
+
+    A folder with the older `vocab.json` and `merges.txt`, or `vocab.txt`, is read too. Raises
+    `CorpusError` for a folder with neither.
+    """
     from transformers import AutoTokenizer
 
+    if not any((Path(folder) / name).is_file() for name in _FILES):
+        raise CorpusError(f"{folder} holds no tokenizer.json; put the model's own there.")
     return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
 
 
-def encode_stream(documents: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> np.ndarray:
-    """All documents as one int32 array of token ids, each followed by `<|endoftext|>`."""
-    end = tokenizer.eos_token_id
-    documents = iter(documents)
-    parts: list[np.ndarray] = []
-    while batch := list(islice(documents, _BATCH)):
-        for ids in tokenizer(batch, add_special_tokens=False, verbose=False)["input_ids"]:
-            parts.append(np.asarray([*ids, end], dtype=np.int32))
-    if not parts:
-        raise CorpusError("no document was given to encode.")
-    return np.concatenate(parts)
+def plain_tokenizer(tokenizer: Any) -> str:
+    """The JSON of a tokenizer without truncation and padding, which would change counts."""
+    backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
+    if not isinstance(backend, Tokenizer):
+        raise CorpusError(
+            f"{type(tokenizer).__name__} is no fast tokenizer; convert it to a tokenizer.json."
+        )
+    plain = Tokenizer.from_str(backend.to_str())
+    plain.no_truncation()
+    plain.no_padding()
+    return plain.to_str()
+
+
+def vocabulary_size(tokenizer_json: str) -> int:
+    """The highest token id plus one, added tokens included."""
+    return max(Tokenizer.from_str(tokenizer_json).get_vocab().values()) + 1
+
+
+def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[np.ndarray]:
+    """The token ids of each document (int32), tokenised a million characters at a time."""
+    batch: list[str] = []
+    size = 0
+    for document in chain(documents, [None]):
+        if document is None or size >= 1 << 20 or len(batch) == _BATCH:
+            for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+                yield np.array(encoding.ids, dtype=np.int32)
+            batch, size = [], 0
+        if document is not None:
+            batch.append(document)
+            size += len(document)
+            if len(document) > LONG:
+                say(
+                    f"a document of {len(document) / 1e6:.0f} million characters is tokenised "
+                    f"whole, which takes some {len(document) * 0.13e-6:,.0f} MB; if it is several "
+                    "texts, split it."
+                )
 
 
 def encode_documents(

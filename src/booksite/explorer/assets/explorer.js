@@ -41,11 +41,11 @@ window.lnattnExplorer = (() => {
     }
   }
 
-  /** As `receive`, of a long value: JSON, deflated, in base64. */
-  function receivePacked(name, text) {
+  /** As `receive`, of something long, deflated, in base64: bytes, or a value as JSON. */
+  function receivePacked(name, text, isJson) {
     const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
-    const flow = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-    receive(name, new Response(flow).json());
+    const flow = new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")));
+    receive(name, isJson ? flow.json() : flow.arrayBuffer());
   }
 
   // ---- Tokens as text ------------------------------------------------------------------------
@@ -103,6 +103,13 @@ window.lnattnExplorer = (() => {
     return element;
   }
 
+  /** The options of a select: [value, text] each. */
+  const options = (select, pairs, value) => select.replaceChildren(...pairs.map(([one, text]) =>
+    make("option", { value: one, selected: String(one) === String(value) && "" }, text)));
+
+  /** A place for a table that a narrow screen shows by scrolling, by keyboard too. */
+  const region = (label) => make("div", { class: "numbers", role: "region", tabindex: "0", "aria-label": label });
+
   /** A number with a true minus sign. */
   function number(value, decimals) {
     const text = value.toFixed(decimals);
@@ -124,9 +131,8 @@ window.lnattnExplorer = (() => {
   // ---- The address: #model=…&token=…&text=…&head=…&query=… ---------------------------------------
 
   const KEYS = [
-    "at", "model", "token", "key", "sort", "of", "text", "head", "query", "show", "without", "centre",
-    "sigma", "scale", "shift", "swap", "beside", "left", "right", "among", "place", "curve", "from",
-    "to", "apart",
+    "at", "model", "token", "key", "among", "apart", "text", "head", "query", "show", "without", "shift",
+    "place", "curve",
   ];
   let known = {};
 
@@ -155,20 +161,7 @@ window.lnattnExplorer = (() => {
     return /^\d+$/.test(text) && value < size ? value : otherwise;
   }
 
-  // ---- Models --------------------------------------------------------------------------------
-
-  /** What all models share, the one that the address names (else the first), and its index. */
-  async function model() {
-    const all = await load("models");
-    const asked = state().model;
-    const named = all.models.find((one) => one.folder === asked);
-    const one = named ?? all.models[0];
-    if (!one) return { all };
-    const missing = asked !== undefined && !named ? asked : null;
-    // Token numbers mean nothing in another model.
-    if (missing !== null) known = { ...known, model: one.folder, token: "", key: "" };
-    return { all, one, missing, index: await load(`${one.folder}/index`, one.version), part: partOf(one) };
-  }
+  // ---- Parts of the page -------------------------------------------------------------------------
 
   /** A function that loads the parts of a model. */
   const partOf = (one) => (name) => load(`${one.folder}/${name}`, one.version);
@@ -188,7 +181,7 @@ window.lnattnExplorer = (() => {
     arrived = true;
     const at = state().at ?? (state().token ? "heads" : "");
     const there = places.find((place) => place.dataset.part === at);
-    (there ?? document.getElementById(location.hash.slice(1)))?.scrollIntoView();
+    (there?.closest("section") ?? there ?? document.getElementById(location.hash.slice(1)))?.scrollIntoView();
   }
 
   /**
@@ -247,7 +240,7 @@ window.lnattnExplorer = (() => {
   }
 
   return {
-    chosen, colour, go, load, make, model, mount, number, partOf, plain, receive, receivePacked, state,
-    tokenElement,
+    chosen, colour, go, load, make, mount, number, options, partOf, plain, receive, receivePacked, region,
+    state, tokenElement,
   };
 })();

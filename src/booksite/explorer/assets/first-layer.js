@@ -1,62 +1,16 @@
-/* The first attention layer in the browser: the six terms of any sentence, σ, attention, KL.
+/* A model's first attention layer in the browser, shipped or opened: folding, terms, attention, and
+ * one token against the whole vocabulary.
  *
- * Numbers come as base64 digits, big end first: three (18 bits) for a weight, with a scale for each
- * row; those of tokens as coordinates (`coding.py`). `first_layer.py` says how far the results are
- * from those of double precision.
+ * A layer is what checkpoint.js reads: { positionsAre: "learned" | "rotary", norm: "layer" | "rms",
+ * d, heads, keyHeads, eps, scale, causal, window, gamma, beta, W_Q, W_K [d, column], b_Q, b_K,
+ * positions [[d] …] or frequencies }. The terms are those of Kamoda et al. 2025 (chapter 05), or the
+ * four by distance (chapter 13), stated before the division by the scale.
  */
 "use strict";
 
 globalThis.lnattnFirstLayer = (() => {
-  const PAIR_TERMS = ["ee", "ep", "pe", "pp"];
-  const TERMS = [...PAIR_TERMS, "e", "p"];
-  const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  const DIGIT = new Uint8Array(128);
-  for (let i = 0; i < 64; i++) DIGIT[ALPHABET.charCodeAt(i)] = i;
-
-  /** Whole numbers of `width` digits each. */
-  function numbers(text, width) {
-    return Array.from({ length: text.length / width }, (_, i) => {
-      let value = 0;
-      for (let j = 0; j < width; j++) value = value * 64 + DIGIT[text.charCodeAt(i * width + j)];
-      return value;
-    });
-  }
-
-  /** Rows of real numbers: [row][column], each row with its scale, zero in the middle. */
-  function matrix({ scales, width, digits }) {
-    const columns = digits.length / width / scales.length;
-    const middle = 64 ** width / 2;
-    return scales.map((scale, row) => {
-      const text = digits.slice(row * columns * width, (row + 1) * columns * width);
-      return Float64Array.from(numbers(text, width), (value) => (value - middle) * scale);
-    });
-  }
-
-  const PLACES = 3; // digits of a coordinate
-
-  /** The coordinates of some tokens: [token][coordinate], whole multiples of one step. */
-  function coordinates({ digits, rows, step }) {
-    const size = digits.length / PLACES;
-    return Array.from({ length: rows }, (_, row) =>
-      Float64Array.from({ length: size / rows }, (_, column) => {
-        let value = 0; // 0, 1, 2, 3 … for 0, −1, 1, −2 …
-        for (let place = 0; place < PLACES; place++) {
-          value = value * 64 + DIGIT[digits.charCodeAt(place * size + column * rows + row)];
-        }
-        return (value % 2 ? -(value + 1) / 2 : value / 2) * step;
-      }));
-  }
-
-  /** The embeddings of the tokens of a script, each divided by its mean σ. */
-  function embeddings(layer, shard) {
-    return coordinates(shard).map((row) => {
-      const made = Float64Array.from(layer.mean);
-      row.forEach((value, i) => {
-        if (value) for (let k = 0; k < made.length; k++) made[k] += value * layer.back[i][k];
-      });
-      return made;
-    });
-  }
+  const TERMS = ["ee", "ep", "pe", "pp", "e", "p"];
+  const DISTANCE_TERMS = ["ee", "ed", "e", "d"];
 
   function dot(a, b, from = 0, to = a.length, shift = 0) {
     let sum = 0;
@@ -64,31 +18,107 @@ globalThis.lnattnFirstLayer = (() => {
     return sum;
   }
 
-  /** A row times a matrix that is stored by columns. */
-  const times = (row, columns) => Float64Array.from(columns, (column) => dot(row, column));
-
-  /** σ of a vector: the root of its variance + ε. */
-  function deviation(vector, eps) {
-    const mean = vector.reduce((a, b) => a + b, 0) / vector.length;
-    const variance = vector.reduce((sum, x) => sum + (x - mean) ** 2, 0) / vector.length;
-    return Math.sqrt(variance + eps);
+  /** The same of two whole vectors, in four sums that do not wait for one another. */
+  function product(a, b) {
+    let p = 0, q = 0, r = 0, s = 0, i = 0;
+    for (; i + 3 < a.length; i += 4) {
+      p += a[i] * b[i];
+      q += a[i + 1] * b[i + 1];
+      r += a[i + 2] * b[i + 2];
+      s += a[i + 3] * b[i + 3];
+    }
+    for (; i < a.length; i++) p += a[i] * b[i];
+    return p + q + r + s;
   }
 
-  /** Make a layer of what its script hands over: the numbers unpacked, the folded weights ready. */
-  function layer(data) {
-    const W_Q = matrix(data.W_Q);
-    const W_K = matrix(data.W_K);
-    const [positions, back] = [matrix(data.positions), matrix(data.back)];
-    const { heads } = data;
-    const width = W_Q.length / heads;
-    // b_QK = b_Q W_Kᵀ, a row of each head: what a key asserts by itself.
-    const b_QK = Array.from({ length: heads }, (_, head) =>
-      Float64Array.from({ length: W_K[0].length }, (_, i) => {
-        let sum = 0;
-        for (let k = head * width; k < (head + 1) * width; k++) sum += data.b_Q[k] * W_K[k][i];
-        return sum;
-      }));
-    return { ...data, W_Q, W_K, b_QK, back, positions, places: positions.length, width };
+  /** A row times a matrix, [d, column]; plus a bias, if there is one. */
+  function times(row, W, bias = null) {
+    const made = new Float64Array(W.length / row.length);
+    for (let i = 0, at = 0; i < row.length; i++) {
+      for (let column = 0; column < made.length; column++) made[column] += row[i] * W[at++];
+    }
+    return bias ? made.map((value, column) => value + bias[column]) : made;
+  }
+
+  const mean = (row) => row.reduce((a, b) => a + b, 0) / row.length;
+
+  /** σ of a row, or ρ where the norm is an RMSNorm. */
+  function divisor(layer, row) {
+    const middle = layer.norm === "rms" ? 0 : mean(row);
+    return Math.sqrt(row.reduce((sum, x) => sum + (x - middle) ** 2, 0) / row.length + layer.eps);
+  }
+
+  // ---- Folding ---------------------------------------------------------------------------------
+
+  /** Weights with the norm absorbed: C diag(γ) W (C = I for an RMSNorm), and β W + b. */
+  function absorbed({ d, norm, gamma, beta }, W, b) {
+    const columns = W.length / d;
+    const folded = new Float64Array(W.length);
+    const bias = b ? Float64Array.from(b) : new Float64Array(columns);
+    const middle = new Float64Array(columns);
+    for (let i = 0, at = 0; i < d; i++) {
+      for (let column = 0; column < columns; column++, at++) {
+        folded[at] = gamma[i] * W[at];
+        middle[column] += folded[at] / d;
+        if (beta) bias[column] += beta[i] * W[at];
+      }
+    }
+    if (norm === "layer") {
+      for (let at = 0; at < folded.length; at++) folded[at] -= middle[at % columns];
+    }
+    return [folded, bias];
+  }
+
+  /** The layer with its norm in its weights. */
+  function fold(layer) {
+    const [W_Q, b_Q] = absorbed(layer, layer.W_Q, layer.b_Q);
+    const [W_K, b_K] = absorbed(layer, layer.W_K, layer.b_K);
+    const places = layer.positions?.length ?? layer.places;
+    return { ...layer, W_Q, W_K, b_Q, b_K, places, width: b_Q.length / layer.heads };
+  }
+
+  /** Where the key of a head begins, less where its query does: heads of a group share a key. */
+  const shiftOf = ({ heads, keyHeads, width }, head) =>
+    (Math.floor((head * keyHeads) / heads) - head) * width;
+
+  /** Vectors of all heads, one after the other, turned as at a position. */
+  function turned({ frequencies, width }, vectors, place) {
+    const made = Float64Array.from(vectors);
+    const half = frequencies.length;
+    for (let head = 0; head < vectors.length; head += width) {
+      for (let i = head; i < head + half; i++) {
+        const [c, s] = [Math.cos, Math.sin].map((f) => f(place * frequencies[i - head]));
+        made[i] = vectors[i] * c - vectors[i + half] * s;
+        made[i + half] = vectors[i + half] * c + vectors[i] * s;
+      }
+    }
+    return made;
+  }
+
+  /** Of a rotary layer, the query and key of a token less the constants q₀ and k₀ of all tokens. */
+  function apart(layer, row) {
+    const unit = Float64Array.from(row, (x) => x / divisor(layer, row));
+    return [["W_Q", "b_Q", "q0"], ["W_K", "b_K", "k0"]].map(([W, b, constant]) =>
+      times(unit, layer[W], layer[b]).map((value, i) => value - layer[constant][i]));
+  }
+
+  // ---- The terms of a text -----------------------------------------------------------------------
+
+  /** The parts of all queries and keys, each divided: a term is a query part times a key part. */
+  function partsOf(layer, rows, start) {
+    if (layer.positionsAre === "rotary") {
+      const both = rows.map((row) => apart(layer, row));
+      const all = (vectorOf) => rows.map((_, i) => turned(layer, vectorOf(i), start + i));
+      return [{ e: all((i) => both[i][0]), "": all(() => layer.q0) },
+        { e: all((i) => both[i][1]), d: all(() => layer.k0) }];
+    }
+    const places = rows.map((_, i) => layer.positions[start + i]);
+    const sigma = rows.map((row, i) =>
+      divisor(layer, Float64Array.from(row, (x, k) => x + places[i][k])));
+    const all = (vectors, W) => vectors.map((vector, i) =>
+      times(vector, W).map((value) => value / sigma[i]));
+    return [{ e: all(rows, layer.W_Q), p: all(places, layer.W_Q), "": rows.map(() => layer.b_Q) },
+      { e: all(rows, layer.W_K), p: all(places, layer.W_K) }];
   }
 
   /** The keys that a query may see. */
@@ -98,73 +128,295 @@ globalThis.lnattnFirstLayer = (() => {
     return Array.from({ length: last - first + 1 }, (_, i) => first + i);
   }
 
-  /**
-   * The six terms of a sentence, before any division.
-   *
-   * rows: the embedding of each token; shift: the position of the first. `term(name, head, query,
-   * key)` is divided by σ of query and key, unless `useSigma` is false.
-   */
-  function sixTerms(layer, rows, shift = 0) {
-    const n = rows.length;
+  /** All terms of a text. rows: the embedding of each token; start: the position of the first. */
+  const termsOf = (layer, rows, start = 0) => termsOfParts(layer, partsOf(layer, rows, start));
+
+  function termsOfParts(layer, [queries, keys]) {
     const { heads, width } = layer;
-    const places = layer.positions.slice(shift, shift + n);
-    const sigma = rows.map((row, i) => deviation(row.map((x, k) => x + places[i][k]), layer.eps));
-    const sides = { e: rows, p: places };
-    const queries = {};
-    const keys = {};
-    const alone = {};
-    for (const [name, vectors] of Object.entries(sides)) {
-      queries[name] = vectors.map((vector) => times(vector, layer.W_Q));
-      keys[name] = vectors.map((vector) => times(vector, layer.W_K));
-      alone[name] = vectors.map((vector) => times(vector, layer.b_QK));
+    const n = keys.e.length;
+    function term(name, head, query, key) {
+      const [from, to] = name.length === 2 ? name : ["", name];
+      const first = head * width;
+      return dot(queries[from][query], keys[to][key], first, first + width, shiftOf(layer, head));
     }
-    function term(name, head, query, key, useSigma = true) {
-      if (name.length === 1) return alone[name][key][head] / (useSigma ? sigma[key] : 1);
-      const product = dot(queries[name[0]][query], keys[name[1]][key],
-        head * width, (head + 1) * width);
-      return product / (useSigma ? sigma[query] * sigma[key] : 1);
-    }
-    return { n, heads, names: TERMS, sigma, term, keysOf: (query) => keysOf(layer, n, query) };
+    const names = layer.positionsAre === "rotary" ? DISTANCE_TERMS : TERMS;
+    return { n, heads, names, term, keysOf: (query) => keysOf(layer, n, query) };
   }
 
   function softmax(scores) {
-    const most = Math.max(...scores);
+    const most = scores.reduce((a, b) => Math.max(a, b), -Infinity);
     const powers = scores.map((score) => Math.exp(score - most));
     const sum = powers.reduce((a, b) => a + b, 0);
     return powers.map((power) => power / sum);
   }
 
   /** KL(p ‖ q) in nats: how far attention moves from p to q. */
-  function divergence(p, q) {
-    return p.reduce((sum, value, i) => sum + (value > 0 ? value * Math.log(value / q[i]) : 0), 0);
-  }
+  const divergence = (p, q) =>
+    p.reduce((sum, value, i) => sum + (value > 0 ? value * Math.log(value / q[i]) : 0), 0);
 
   /**
    * One query of one head: its keys, their terms, the sum of the terms kept, and attention.
    *
-   * without: names of terms left out; useSigma, useScale: whether σ (or ρ) and √d' divide. `whole`
-   * is the attention of all terms under the same settings, `moved` the KL of removing each term
-   * alone, `shift` that of all that are left out together.
+   * without: names of terms left out. `whole` is the attention of all terms, `moved` the KL of
+   * removing each term alone, `shift` that of all that are left out together.
    */
-  function look(layer, terms, head, query, { without = [], useSigma = true, useScale = true } = {}) {
+  function look(layer, terms, head, query, { without = [] } = {}) {
     const { names } = terms;
     const keys = terms.keysOf(query);
-    const divisor = useScale ? layer.scale : 1;
     const values = Object.fromEntries(names.map((name) =>
-      [name, keys.map((key) => terms.term(name, head, query, key, useSigma))]));
-    const sum = (kept) => keys.map((_, i) => kept.reduce((s, name) => s + values[name][i], 0));
-    const spread = (scores) => softmax(scores.map((score) => score / divisor));
-    const left = (out) => names.filter((name) => !out.includes(name));
-    const scores = sum(left(without));
-    const weights = spread(scores);
-    const whole = spread(sum(names));
-    const moved = Object.fromEntries(names.map((name) =>
-      [name, divergence(whole, spread(sum(left([name]))))]));
-    return { keys, values, scores, weights, whole, moved, shift: divergence(whole, weights) };
+      [name, keys.map((key) => terms.term(name, head, query, key))]));
+    const sum = (out) => keys.map((_, i) =>
+      names.reduce((all, name) => all + (out.includes(name) ? 0 : values[name][i]), 0));
+    const spread = (out) => softmax(sum(out).map((score) => score / layer.scale));
+    const [whole, weights] = [spread([]), spread(without)];
+    const moved = Object.fromEntries(names.map((name) => [name, divergence(whole, spread([name]))]));
+    return {
+      keys, values, scores: sum(without), weights, whole, moved, shift: divergence(whole, weights),
+    };
   }
 
-  return {
-    PAIR_TERMS, TERMS, coordinates, dot, embeddings, keysOf, layer, look, matrix, numbers, sixTerms,
-    softmax, times,
-  };
+  /** Head and query in which taking out one term moves attention most. */
+  function strongest(layer, terms) {
+    let best = { head: 0, query: terms.n - 1, most: -1 };
+    for (let head = 0; head < terms.heads; head++) {
+      for (let query = 0; query < terms.n; query++) {
+        const most = Math.max(...Object.values(look(layer, terms, head, query).moved));
+        if (most > best.most) best = { head, query, most };
+      }
+    }
+    return best;
+  }
+
+  // ---- The whole vocabulary --------------------------------------------------------------------
+
+  const BLOCK = 1024; // tokens looked at together
+  const SAMPLE = 64; // tokens that show how far the quick σ may be off
+  const LARGE = 3e8; // multiplications of the exact 1/σ for the position curves
+
+  /** Lets the page answer between two pieces of a long computation. */
+  function breath() {
+    let last = performance.now();
+    return async () => {
+      if (performance.now() - last < 30) return;
+      await new Promise((done) => setTimeout(done));
+      last = performance.now();
+    };
+  }
+
+  /** The products of rows, one after the other, with four vectors: each row is read once. */
+  function four(rows, a, b, c, e, intoA, intoB, intoC, intoE) {
+    const d = a.length;
+    for (let at = 0, row = 0; at < rows.length; row++) {
+      let p = 0, q = 0, r = 0, s = 0;
+      for (let i = 0; i < d; i++, at++) {
+        const x = rows[at];
+        p += x * a[i];
+        q += x * b[i];
+        r += x * c[i];
+        s += x * e[i];
+      }
+      intoA[row] = p;
+      intoB[row] = q;
+      intoC[row] = r;
+      intoE[row] = s;
+    }
+  }
+
+  /**
+   * All tokens of a model: one of them against all others, by T^ee.
+   *
+   * rows(first, count): the embeddings of some of its `size` tokens, one after the other. As in the
+   * paper a token has one σ, its mean over all positions. That takes long for a large vocabulary, so
+   * all tokens get a quick one, in which the covariance of token and position is its mean over
+   * positions, and those that may be among the best the exact one.
+   */
+  async function vocabulary(layer, rows, size) {
+    const { d, heads, width } = layer;
+    const learned = layer.positionsAre === "learned";
+    const rest = breath();
+    const blocks = Array.from({ length: Math.ceil(size / BLOCK) }, (_, i) => i * BLOCK);
+    const blockAt = (first) => rows(first, Math.min(BLOCK, size - first));
+    const places = (layer.positions ?? []).map((row) => {
+      const middle = mean(row);
+      return Float64Array.from(row, (x) => x - middle);
+    });
+    const spread = places.map((row) => product(row, row) / d);
+    const usual = Float64Array.from({ length: d }, (_, i) =>
+      places.reduce((sum, row) => sum + row[i], 0) / (places.length || 1));
+    const variance = new Float64Array(size); // of a token, with twice the mean covariance and ε
+    const inverse = new Float64Array(size); // 1/σ or 1/ρ
+    const unit = new Float64Array(d); // the mean of x/ρ
+    for (const first of blocks) {
+      const all = blockAt(first);
+      for (let at = 0, id = first; at < all.length; at += d, id++) {
+        let sum = 0, squares = 0, shared = 0;
+        for (let i = 0; i < d; i++) {
+          const x = all[at + i];
+          sum += x;
+          squares += x * x;
+          shared += x * usual[i];
+        }
+        const middle = layer.norm === "rms" ? 0 : sum / d;
+        variance[id] = squares / d - middle ** 2 + layer.eps + (2 * shared) / d;
+        let sigma = 0;
+        for (const more of spread) sigma += Math.sqrt(variance[id] + more);
+        inverse[id] = learned ? spread.length / sigma : 1 / Math.sqrt(variance[id]);
+        for (let i = 0; !learned && i < d; i++) unit[i] += (all[at + i] * inverse[id]) / size;
+      }
+      await rest();
+    }
+    if (inverse.some((value) => !(value > 0 && value < Infinity))) {
+      throw new Error("The token embeddings hold values that are no finite numbers: fetch the file again.");
+    }
+    if (!learned) {
+      layer.q0 ??= times(unit, layer.W_Q, layer.b_Q);
+      layer.k0 ??= times(unit, layer.W_K, layer.b_K);
+    }
+
+    const row = (id) => Float64Array.from(rows(id, 1));
+    const exact = new Map();
+    function sigmaOf(id) {
+      if (!learned) return 1 / inverse[id];
+      if (!exact.has(id)) {
+        const token = row(id);
+        const own = variance[id] - (2 * product(token, usual)) / d;
+        exact.set(id, mean(places.map((place, j) =>
+          Math.sqrt(own + spread[j] + (2 * product(token, place)) / d))));
+      }
+      return exact.get(id);
+    }
+    let slack = 0; // how far a quick score may be off, as a share of it
+    for (let id = 0; learned && id < size; id += Math.ceil(size / SAMPLE)) {
+      slack = Math.max(slack, 3 * Math.abs(sigmaOf(id) * inverse[id] - 1) + 1e-6);
+      await rest();
+    }
+
+    /** Quick scores of every token with each of these vectors. */
+    async function scan(vectors) {
+      const found = vectors.map(() => new Float64Array(size));
+      for (const first of blocks) {
+        const all = blockAt(first);
+        for (let group = 0; group < vectors.length; group += 4) {
+          const some = [0, 1, 2, 3].map((i) => Math.min(group + i, vectors.length - 1));
+          four(all, ...some.map((i) => vectors[i]), ...some.map((i) => found[i].subarray(first)));
+        }
+        for (const one of found) for (let id = first; id < first + all.length / d; id++) one[id] *= inverse[id];
+        await rest();
+      }
+      return found;
+    }
+
+    /** A vector u and a number c in each head: T^ee is u · x/σ + c for the embedding x of a partner. */
+    function asked(id, asQuery, distance = 0) {
+      const own = learned ? [layer.W_Q, layer.W_K].map((W) =>
+        times(row(id), W).map((x) => x / sigmaOf(id))) : apart(layer, row(id));
+      const mine = learned ? own[asQuery ? 0 : 1]
+        : turned(layer, own[asQuery ? 0 : 1], asQuery ? distance : -distance);
+      const [W, b, constant] = asQuery ? [layer.W_K, layer.b_K, layer.k0] : [layer.W_Q, layer.b_Q, layer.q0];
+      const columns = W.length / d;
+      return Array.from({ length: heads }, (_, head) => {
+        const shift = shiftOf(layer, head);
+        const [from, to] = [head * width + (asQuery ? 0 : shift), head * width + (asQuery ? shift : 0)];
+        const vector = Float64Array.from({ length: d }, (_, i) =>
+          dot(mine, W, from, from + width, i * columns + to - from));
+        const more = learned ? 0 : dot(mine, b.map((x, i) => x - constant[i]), from, from + width, to - from);
+        return { vector, more };
+      });
+    }
+
+    const memory = new Map(); // the last questions
+    async function scored(id, asQuery, distance) {
+      const name = [id, asQuery, distance].join();
+      if (!memory.has(name)) {
+        if (memory.size > 3) memory.delete(memory.keys().next().value);
+        const sides = asked(id, asQuery, distance);
+        memory.set(name, { sides, quick: await scan(sides.map(({ vector }) => vector)) });
+      }
+      return memory.get(name);
+    }
+
+    const scoreOf = ({ vector, more }, id) => product(vector, row(id)) / sigmaOf(id) + more;
+
+    /** The `most` tokens with the highest scores, best first: [{ id, score }]. */
+    function picked(side, scores, most) {
+      let last = Float64Array.from(scores).sort().at(-Math.min(most, size));
+      last -= 3 * slack * Math.abs(last);
+      const able = [];
+      scores.forEach((score, id) => score >= last && able.push({ id, score: scoreOf(side, id) }));
+      return able.sort((a, b) => b.score - a.score || a.id - b.id).slice(0, most);
+    }
+
+    /** The `most` best partners of a token in each head. */
+    async function best(id, most, { asQuery = true, distance = 0 } = {}) {
+      const { sides, quick } = await scored(id, asQuery, distance);
+      return sides.map((side, head) => picked(side, quick[head], most));
+    }
+
+    /** Of these tokens as queries, the `most` pairs that a head scores highest: [{ query, id, score }]. */
+    async function strongestPairs(queries, head, most, distance = 0) {
+      const sides = queries.map((query) => asked(query, true, distance)[head]);
+      const quick = await scan(sides.map(({ vector }) => vector));
+      const all = queries.flatMap((query, i) => picked(sides[i], quick[i], most).map((pair) => ({ query, ...pair })));
+      return all.sort((a, b) => b.score - a.score).slice(0, most);
+    }
+
+    /** Score and rank of one key for a query in each head; 1 is the best. */
+    async function judged(query, key, distance = 0) {
+      const { sides, quick } = await scored(query, true, distance);
+      return sides.map((side, head) => {
+        const score = scoreOf(side, key);
+        const edge = score - side.more;
+        const near = 3 * slack * Math.abs(edge) + 1e-12;
+        let rank = 1;
+        quick[head].forEach((other, id) => {
+          if (other > edge + near) rank++;
+          else if (id !== key && other > edge - near && scoreOf(side, id) > score) rank++;
+        });
+        return { score, rank };
+      });
+    }
+
+    /** The mean of 1/σ over all tokens, at every position. */
+    async function inverseSigma() {
+      const found = new Float64Array(places.length);
+      const every = Math.ceil((size * places.length * d) / LARGE);
+      const some = Array.from({ length: Math.ceil(size / every) }, (_, i) => i * every);
+      // Of a large vocabulary, the covariances count as in some of the tokens.
+      for (let j = 0; j < found.length; j++) {
+        for (let id = 0; every > 1 && id < size; id++) found[j] += 1 / Math.sqrt(variance[id] + spread[j]) / size;
+        await rest();
+      }
+      for (const id of some) {
+        const token = row(id);
+        const own = variance[id] - (2 * product(token, usual)) / d;
+        for (let j = 0; j < found.length; j++) {
+          const full = 1 / Math.sqrt(own + spread[j] + (2 * product(token, places[j])) / d);
+          found[j] += (full - (every > 1 ? 1 / Math.sqrt(variance[id] + spread[j]) : 0)) / some.length;
+        }
+        await rest();
+      }
+      return found;
+    }
+    return { asked, best, inverseSigma, judged, scoreOf, strongestPairs };
+  }
+
+  /** T^p of all positions and T^pp of one query with them, in each head, at the mean of 1/σ. */
+  async function positionCurves(layer, inverse, query) {
+    const rest = breath();
+    const keys = layer.placesAsKeys ?? [];
+    for (const row of layer.positions.slice(keys.length)) {
+      keys.push(times(row, layer.W_K));
+      await rest();
+    }
+    layer.placesAsKeys = keys;
+    const asked = times(layer.positions[query], layer.W_Q);
+    return Array.from({ length: layer.heads }, (_, head) => {
+      const first = head * layer.width;
+      const by = (vector, share) => Float64Array.from(keys, (key, j) => share * inverse[j]
+        * dot(vector, key, first, first + layer.width, shiftOf(layer, head)));
+      return { p: by(layer.b_Q, 1), pp: by(asked, inverse[query]) };
+    });
+  }
+
+  return { DISTANCE_TERMS, TERMS, fold, look, positionCurves, softmax, strongest, termsOf, termsOfParts, times, vocabulary };
 })();

@@ -1,154 +1,108 @@
-/* The explorer's heads: choose a token, see its strongest partners in every head. */
+/* The explorer's tokens: the strongest partners of one in every head, and of several in one head. */
 "use strict";
 
 (() => {
-  const { go, make, model, mount, number, plain, state, tokenElement } = lnattnExplorer;
-  const { asked, combobox, factsOf, link, mainRanks, scores } = lnattnTokens;
-  const RANKS = [5, 5]; // keys and queries listed where the browser finds them itself
-  const SORTS = {
-    "": "heads in order",
-    auroc: "highest AUROC first",
-    rank: "usual predecessor's best rank first",
-  };
+  const { chosen, go, make, mount, number, options, plain, state, tokenElement } = lnattnExplorer;
+  const { asked, tokenBox, factsOf, link } = lnattnTokens;
+  const [KEYS, QUERIES, PAIRS] = [5, 3, 10];
+  const distanceOf = (layer) => layer.positionsAre === "rotary" ? chosen("apart", layer.places, 1) : 0;
 
   /** The partners of one head on one side, best first, with the bigrams among them. */
-  function partnerList(view, list, times) {
-    return make("ol", {}, ...list.map(({ id, score }) => {
-      const count = times(id);
-      const width = (100 * Math.max(0, score)) / view.largest;
-      return make(
-        "li", {},
-        make("span", { class: "bar", style: `width: ${width.toFixed(1)}%`, "aria-hidden": "true" }),
-        link(view.names[id], id),
-        count
-          ? make("span", { class: "times", title: `next to each other ${count} times` }, `${count}×`)
-          : "",
-        make("span", { class: "score" }, number(score, 1)),
-      );
-    }));
+  function partnerList(view, list, neighbours) {
+    const times = new Map(neighbours);
+    return make("ol", {}, ...list.map(({ id, score }) => make("li", {},
+      make("span", { class: "bar", style: `width: ${((100 * Math.max(0, score)) / view.largest).toFixed(1)}%`, "aria-hidden": "true" }),
+      link(view.tokens[id], id),
+      times.has(id) ? make("span", { class: "times", title: `next to each other ${times.get(id)} times` }, `${times.get(id)}×`) : "",
+      make("span", { class: "score" }, number(score, 1)))));
   }
 
   function headCard(view, head) {
-    const { facts, index, names } = view;
-    const [mean, low, high] = index.auroc[head];
-    const said = facts.auroc ? `${facts.auroc[head].toFixed(3)} for this token` : "of all tokens";
-    const before = new Map(facts.before);
-    const after = new Map(facts.after);
-    const rank = facts.mainRank?.[head];
-    return make(
-      "section", { class: "head", "aria-label": `Head ${head}` },
+    const known = view.facts?.auroc?.[head];
+    return make("section", { class: "head", "aria-label": `Head ${head}` },
       make("h3", {}, `Head ${head}`),
-      make("p", { class: "auroc" },
-        make("span", {}, `AUROC ${said}`),
-        ` (mean ${mean.toFixed(3)}, 95 % interval ${low.toFixed(3)}–${high.toFixed(3)})`),
-      rank ? make("p", { class: "usual" }, "usual predecessor ", tokenElement(names[facts.before[0][0]]),
-        `: rank ${rank.toLocaleString("en")}`) : "",
-      ...(view.keys ? [
-        make("h4", {}, "As a query, it looks for"),
-        partnerList(view, view.keys[head], (id) => before.get(id)),
-        make("h4", {}, "As a key, it is looked for by"),
-        partnerList(view, view.queries[head], (id) => after.get(id)),
-      ] : []),
-    );
+      known ? make("p", { class: "auroc" }, "AUROC ", make("span", {}, known[0].toFixed(3)),
+        `, less a wrong query's ${number(known[0] - known[1], 3)}`) : "",
+      make("h4", {}, "As a query, it looks for"),
+      partnerList(view, view.keys[head], view.own?.before),
+      make("h4", {}, "As a key, it is looked for by"),
+      partnerList(view, view.queries[head], view.own?.after));
   }
 
   function neighbourList(view, title, pairs) {
-    const items = pairs.slice(0, 5).map(([id, count]) =>
-      make("li", {}, link(view.names[id], id), ` ${count}×`));
-    const nothing = make("p", {}, "nothing");
-    return make("div", {}, make("h4", {}, title), items.length ? make("ul", {}, ...items) : nothing);
+    const items = pairs.slice(0, 5).map(([id, count]) => make("li", {}, link(view.tokens[id], id), ` ${count}×`));
+    return make("div", {}, make("h4", {}, title), items.length ? make("ul", {}, ...items) : make("p", {}, "nothing"));
   }
 
-  /** Heads in the order that the address asks for. */
-  function order(view) {
-    const heads = view.index.auroc.map((_, head) => head);
-    const { auroc, mainRank } = view.facts;
-    const by = { auroc: auroc?.map((value) => -value), rank: mainRank }[state().sort];
-    return by ? heads.sort((a, b) => by[a] - by[b]) : heads;
-  }
-
-  function tokenView(view) {
-    const { facts, index } = view;
-    const times = facts.count.toLocaleString("en");
-    const corpus = index.about.counted.toLocaleString("en");
+  function tokenView({ id, ...view }) {
+    const { facts, own, tokens } = view;
     return [
-      make("h3", { class: "chosen" }, tokenElement(view.names[facts.id])),
-      make("p", {}, `Token ${facts.id}. It occurs ${times} times in ${corpus} tokens `
-        + `(${index.about.counts}), after ${facts.kinds} different tokens.`),
-      make("div", { class: "neighbours" },
-        neighbourList(view, "Most often before it", facts.before),
-        neighbourList(view, "Most often after it", facts.after)),
-      view.keys ? "" : make("p", { class: "hint" }, "A rarer token, whose partners are not in this "
-        + `list: they are there for ${index.frequent.toLocaleString("en")} tokens, the most frequent `
-        + "and those that the book names."),
-      make("div", { class: "heads" }, ...order(view).map((head) => headCard(view, head))),
+      make("h3", { class: "chosen" }, tokenElement(tokens[id])),
+      ...(own ? [
+        make("p", {}, `Token ${id}. It occurs ${own.count.toLocaleString("en")} times in `
+          + `${facts.counted.toLocaleString("en")} tokens (${facts.source}).`),
+        make("div", { class: "neighbours" }, neighbourList(view, "Most often before it", own.before),
+          neighbourList(view, "Most often after it", own.after)),
+      ] : [make("p", {}, `Token ${id}.`)]),
+      make("div", { class: "heads" }, ...view.keys.map((_, head) => headCard(view, head))),
     ];
   }
 
-  mount("heads", ["model", "token", "sort"], (place) => {
+  mount("heads", ["model", "token", "apart"], (place) => {
     let shown = null;
-    const select = make("select", {
-      id: "explorer-model",
-      change: () => go({ model: select.value, token: "", key: "", sort: state().sort ?? "" }, true),
-    });
-    const sort = make("select", { id: "explorer-sort", change: () => go({ sort: sort.value }) },
-      ...Object.entries(SORTS).map(([value, text]) => make("option", { value }, text)));
-    const box = combobox("explorer-token", "Token", () => shown.part("tokens"),
-      (id) => go({ model: shown.one.folder, token: id, key: "" }, true));
+    const box = tokenBox("explorer-token", "Token", (id) => go({ token: id, key: "" }, true));
     const random = make("button", {
-      type: "button",
-      click: () => go({ token: Math.floor(Math.random() * shown.index.vocab), key: "" }, true),
+      type: "button", click: () => go({ token: Math.floor(Math.random() * shown.vocab), key: "" }, true),
     }, "A random token");
-    const about = make("p", { class: "about" });
-    const told = make("p", { class: "visually-hidden", role: "status" });
+    const told = make("p", { class: "hint", role: "status" });
     const content = make("div", { class: "view" });
     place.replaceChildren(
-      make("div", { class: "controls" },
-        make("div", {}, make("label", { for: "explorer-model" }, "Model"), select),
-        box.element,
-        make("div", {}, make("label", { for: "explorer-sort" }, "Show"), sort),
-        random),
-      make("p", { class: "hint" },
-        "Type a part of a token (␣ is a space), or # and its number; choose with the arrow keys."),
-      about, told, content,
-    );
+      make("div", { class: "controls" }, box.element, random),
+      make("p", { class: "hint" }, "Type a part of a token (␣ is a space), or # and its number; choose with the arrow keys."),
+      told, content);
 
     return async (isLatest) => {
-      const { all, one, missing, index, part } = await model();
-      if (!one) {
-        const why = all.absent.map(({ name, why: reason }) => `${name}: ${reason}`).join(" ");
-        content.replaceChildren(make("p", {}, `No model of this build can be explored. ${why}`));
-        return;
-      }
-      const id = await asked("token", index, part, index.start);
-      const facts = await factsOf(index, part, id);
-      let { keys, queries } = facts;
-      let { names } = index;
-      if (one.computed) {
-        const all = await scores(one, part, index.vocab, (share) => {
-          if (isLatest()) told.textContent = about.textContent =
-            `Reading all embeddings of ${one.name}, once: ${Math.round(100 * share)} %`;
-        });
-        const find = (most, asQuery) => index.auroc.map((_, head) => all.best(head, id, most, asQuery));
-        [keys, queries] = [find(RANKS[0], true), find(RANKS[1], false)];
-        facts.mainRank = mainRanks(index, facts, all);
-      }
-      if (one.computed || id !== index.start) names = await part("tokens");
+      const model = await lnattnModels.current();
+      if (isLatest()) told.textContent = `Asking all tokens of ${model.one.name} …`;
+      const [{ tokens }, facts, all] = await Promise.all([model.words(), model.facts(), model.vocabulary()]);
+      const id = asked("token", tokens, Math.max(0, tokens.indexOf(facts?.start ?? "iens")));
+      const distance = distanceOf(model.layer);
+      const keys = await all.best(id, KEYS, { distance });
+      const queries = await all.best(id, QUERIES, { asQuery: false, distance });
       if (!isLatest()) return;
-      const other = one !== shown?.one;
-      shown = { one, index, part };
-      const listed = [...(keys ?? []), ...(queries ?? [])].flat();
-      const largest = Math.max(index.largest, ...listed.map(({ score }) => Math.abs(score)), 1e-9);
-      const view = { index, facts, names, keys, queries, largest };
-      select.replaceChildren(...all.models.map((model) => make(
-        "option", { value: model.folder, selected: model.folder === one.folder && "" }, model.name)));
-      sort.value = state().sort in SORTS ? state().sort : "";
-      const lost = missing === null ? "" : "The address names a model that this build lacks. ";
-      about.textContent = `${lost}${index.about.name} (${one.why}), weights ${index.about.weights}…: `
-        + `${index.vocab.toLocaleString("en")} tokens, ${index.heads} heads.`;
-      box.set(names[id], other);
-      content.replaceChildren(...tokenView(view));
-      told.textContent = `Shown: ${plain(names[id])}`;
+      shown = model;
+      const largest = Math.max(...[...keys, ...queries].flat().map(({ score }) => score), 1e-9);
+      box.set(tokens[id]);
+      content.replaceChildren(...tokenView({ id, facts, own: factsOf(facts, id), tokens, keys, queries, largest }));
+      told.textContent = `Shown: ${plain(tokens[id])} in ${model.one.name}`
+        + (distance ? `, with the key ${distance} before the query` : "");
+    };
+  });
+
+  mount("strongest", ["model", "text", "among"], (place) => {
+    const select = make("select", { id: "explorer-among", change: () => go({ among: select.value }) });
+    const told = make("p", { class: "hint", role: "status" });
+    const list = make("ol", { class: "heads pairs" });
+    place.replaceChildren(make("div", { class: "controls" },
+      make("div", {}, make("label", { for: select.id }, "Head"), select)), told, list);
+
+    return async (isLatest) => {
+      const model = await lnattnModels.current();
+      const { encode, ends, tokens } = await model.words();
+      if (!encode) throw new Error("this tokenizer cannot be read");
+      const ids = encode(state().text ?? model.all.text).slice(0, model.all.longest);
+      const queries = [...new Set(ids.slice(ends[0], ids.length - ends[1]))];
+      const head = chosen("among", model.layer.heads, 0);
+      if (isLatest()) told.textContent = `Asking all tokens of ${model.one.name} …`;
+      const all = await model.vocabulary();
+      const pairs = await all.strongestPairs(queries, head, PAIRS, distanceOf(model.layer));
+      if (!isLatest()) return;
+      options(select, Array.from({ length: model.layer.heads }, (_, one) => [one, `Head ${one}`]), head);
+      told.textContent = `The ${pairs.length} pairs of a token of your sentence, as the query, and any token of ${model.one.name} that head ${head} scores highest.`;
+      list.replaceChildren(...pairs.map(({ query, id, score }) => make("li", {},
+        make("button", { type: "button", class: "pair", click: () => go({ at: "pair", token: query, key: id }, true) },
+          tokenElement(tokens[id]), " ← ", tokenElement(tokens[query])),
+        make("span", { class: "score" }, number(score, 1)))));
     };
   });
 })();

@@ -1,36 +1,9 @@
-/* What the sentence and the front page's widget share: the first sentence, word chips, switches for
- * the terms, and bars of attention. */
+/* What the sentence and the front page's widget share: word chips, switches for the terms, and bars of
+ * attention. */
 "use strict";
 
 globalThis.lnattnTerms = (() => {
-  const { chosen, go, load, make, number, partOf, plain, state, tokenElement } = lnattnExplorer;
-  const { PAIR_TERMS, TERMS, keysOf, matrix } = lnattnFirstLayer;
-
-  /** The embedded model, what all models share, and its first sentence. */
-  async function embedded() {
-    const all = await load("models");
-    const one = all.models.find((model) => model.computed);
-    if (!one) throw new Error("the embedded model is not in this build");
-    const part = partOf(one);
-    return { all, one, part, opening: await part("opening") };
-  }
-
-  /** The six terms of the first sentence, as `sixTerms` would give them. */
-  function termsOf(opening) {
-    const { causal, heads, sigma } = opening;
-    const n = opening.ids.length;
-    opening.numbers ??= { pairs: matrix(opening.pairs), keys: matrix(opening.keys) };
-    const { pairs, keys } = opening.numbers;
-    function term(name, head, query, key, useSigma = true) {
-      const which = PAIR_TERMS.indexOf(name);
-      if (which < 0) {
-        return keys[(name === "e" ? 0 : heads) + head][key] * (useSigma ? 1 : sigma[key]);
-      }
-      const pair = causal ? (query * (query + 1)) / 2 + key : query * n + key;
-      return pairs[which * heads + head][pair] * (useSigma ? 1 : sigma[query] * sigma[key]);
-    }
-    return { n, heads, names: TERMS, sigma, term, keysOf: (query) => keysOf(opening, n, query) };
-  }
+  const { chosen, go, make, number, plain, state, tokenElement } = lnattnExplorer;
 
   /** What the address says of a sentence with these terms; `first`: the view where it says nothing. */
   function settings({ n, heads, names }, first) {
@@ -39,9 +12,6 @@ globalThis.lnattnTerms = (() => {
       head: chosen("head", heads, Math.min(first.head, heads - 1)),
       query: chosen("query", n, Math.min(first.query, n - 1)),
       without: (said.without ?? "").split(".").filter((name) => names.includes(name)),
-      useSigma: said.sigma !== "no",
-      useScale: said.scale !== "no",
-      centred: said.centre !== "no",
     };
   }
 
@@ -98,5 +68,5 @@ globalThis.lnattnTerms = (() => {
       make("span", { class: "share" }, percent(seen.weights[i])))));
   }
 
-  return { bars, embedded, percent, settings, swatch, switches, termElement, termsOf, wordButtons };
+  return { bars, percent, settings, swatch, switches, termElement, wordButtons };
 })();

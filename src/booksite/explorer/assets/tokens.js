@@ -1,12 +1,9 @@
-/* The explorer's vocabulary: searching it, the facts of one token, and all scores of a model. */
+/* The explorer's vocabulary: searching it, and the facts of one token. */
 "use strict";
 
 globalThis.lnattnTokens = (() => {
   const { chosen, go, make, plain, state, tokenElement } = lnattnExplorer;
-  const { dot, embeddings, layer: readLayer, numbers, times } = lnattnFirstLayer;
   const MOST = 40; // suggestions listed at once
-  // Widths in base64 digits, as `scripts.py` writes them.
-  const [ID, COUNT, SCORE, AUROC] = [3, 3, 2, 2];
 
   // ---- Searching -----------------------------------------------------------------------------
 
@@ -28,127 +25,53 @@ globalThis.lnattnTokens = (() => {
     return groups.flat();
   }
 
-  /**
-   * A combobox with a list of suggestions, as the ARIA authoring practices describe it.
-   *
-   * vocabulary(): a promise of all texts, asked for when the reader comes; onChoice(id).
-   */
-  function combobox(id, label, vocabulary, onChoice) {
-    let tokens = null;
-    let found = [];
-    let active = -1;
-    let shown = ""; // the text of the token that the page shows
-    let edited = false; // the reader has typed something that is not chosen yet
-    const list = make("ul", { id: `${id}-list`, role: "listbox", "aria-label": "Tokens", hidden: "" });
+  /** A box for a token, with the browser's own list of suggestions; Enter takes the best. */
+  function tokenBox(id, label, onChoice) {
+    let shown = ""; // the token that the page shows
+    let listed = new Map(); // id by what a suggestion says
+    const list = make("datalist", { id: `${id}-list` });
     const said = make("p", { class: "hint said", role: "status" });
-    const input = make("input", {
-      id, type: "text", role: "combobox", autocomplete: "off", autocapitalize: "off",
-      spellcheck: "false", "aria-autocomplete": "list", "aria-expanded": "false",
-      "aria-controls": `${id}-list`,
-    });
-
-    function close() {
-      list.hidden = true;
-      active = -1;
-      input.setAttribute("aria-expanded", "false");
-      input.removeAttribute("aria-activedescendant");
-    }
-
-    function open() {
-      found = search(tokens, input.value);
-      active = -1;
-      input.removeAttribute("aria-activedescendant");
-      list.replaceChildren(...found.slice(0, MOST).map((token, place) => make(
-        "li",
-        { id: `${id}-${place}`, role: "option", "aria-selected": "false", click: () => pick(place) },
-        tokenElement(tokens[token]),
-      )));
-      const more = found.length > MOST ? `, the first ${MOST} listed` : "";
-      if (!found.length) said.textContent = `“${input.value}” is not in this list of tokens.`;
-      else said.textContent = found.length === 1 ? "1 token" : `${found.length} tokens${more}`;
-      list.hidden = !found.length;
-      input.setAttribute("aria-expanded", String(Boolean(found.length)));
-    }
-
-    function point(place) {
-      const options = list.children;
-      if (!options.length) return;
-      options[active]?.setAttribute("aria-selected", "false");
-      active = (place + options.length) % options.length;
-      options[active].setAttribute("aria-selected", "true");
-      options[active].scrollIntoView({ block: "nearest" });
-      input.setAttribute("aria-activedescendant", options[active].id);
-    }
-
-    function pick(place) {
-      if (found.length === 0) return;
-      const token = found[Math.max(0, place)];
-      close();
-      edited = false;
+    async function suggest() {
       said.textContent = "";
-      shown = plain(tokens[token]);
-      input.value = shown; // at once, not when its data have arrived
-      onChoice(token);
-      input.select();
+      listed = new Map();
+      if (input.value) {
+        const { tokens } = await (await lnattnModels.current()).words();
+        const found = search(tokens, input.value);
+        for (const token of found.slice(0, MOST)) listed.set(plain(tokens[token]), token);
+        if (!found.length) said.textContent = `“${input.value}” is not in this list of tokens.`;
+        else said.textContent = `${found.length} ${found.length === 1 ? "token" : "tokens"}`;
+      }
+      list.replaceChildren(...Array.from(listed.keys(), (value) => make("option", { value })));
     }
-
-    /** Once the vocabulary is there. */
-    async function ready() {
-      if (!tokens) said.textContent = "Reading the vocabulary …";
-      tokens = await vocabulary();
-      if (said.textContent.startsWith("Reading")) said.textContent = "";
+    async function take() {
+      const typed = input.value;
+      if (!typed || typed === shown) return; // an empty box names no token
+      if (!listed.has(typed)) await suggest();
+      const token = listed.get(typed) ?? listed.values().next().value;
+      if (token !== undefined) onChoice(token);
     }
-
-    input.addEventListener("focus", () => {
-      input.select();
-      ready().catch((error) => (said.textContent = error.message));
-    });
-    input.addEventListener("input", async () => {
-      edited = true;
-      await ready();
-      if (edited && document.activeElement === input) open();
-    });
-    input.addEventListener("keydown", (event) => {
-      if (!tokens || event.isComposing) return;
-      if (event.key === "ArrowDown" || event.key === "ArrowUp") {
-        if (list.hidden) open();
-        point(event.key === "ArrowDown" ? active + 1 : Math.max(active, 0) - 1);
-      } else if (event.key === "Enter") {
-        if (list.hidden) open();
-        pick(active);
-      } else if (event.key === "Escape") {
-        if (list.hidden) input.value = "";
-        close();
-      } else if (event.key === "Tab") {
-        close();
-        return;
-      } else return;
-      event.preventDefault();
-    });
-    list.addEventListener("mousedown", (event) => event.preventDefault()); // the input keeps focus
-    input.addEventListener("blur", () => {
-      // The box never names another token than the one shown; what was not found stays said.
-      if (edited) input.value = shown;
-      edited = false;
-      if (found.length) said.textContent = "";
-      close();
+    const input = make("input", {
+      id, type: "text", list: `${id}-list`, autocomplete: "off", spellcheck: "false",
+      focus: () => input.select(),
+      input: (event) => (listed.has(input.value) && event.inputType !== "insertText" ? take()
+        : suggest().catch((error) => (said.textContent = error.message))),
+      keydown: (event) => event.key === "Enter" && take(),
+      blur: () => (input.value = shown), // the box never names another token than the one shown
     });
     return {
       element: make("div", { class: "search" }, make("label", { for: id }, label), input, list, said),
-      /** Another token is shown, perhaps of another model. */
-      set(text, isOtherModel) {
-        if (isOtherModel) tokens = null;
+      set(text) {
         shown = plain(text);
-        if (document.activeElement !== input || (list.hidden && !edited)) input.value = shown;
+        if (document.activeElement !== input || listed.has(input.value)) input.value = shown;
       },
     };
   }
 
   /** The id of the token that the address names, by its number or its text. */
-  async function asked(name, index, part, otherwise) {
+  function asked(name, tokens, otherwise) {
     const text = state()[name] ?? "";
-    if (text === "" || /^\d+$/.test(text)) return chosen(name, index.vocab, otherwise);
-    const id = (await part("tokens")).indexOf(text);
+    if (text === "" || /^\d+$/.test(text)) return chosen(name, tokens.length, otherwise);
+    const id = tokens.indexOf(text);
     return id < 0 ? otherwise : id;
   }
 
@@ -159,102 +82,20 @@ globalThis.lnattnTokens = (() => {
     return make("button", { type: "button", title: label, click: open }, tokenElement(text));
   }
 
-  // ---- The facts of a token --------------------------------------------------------------------
-
-  /** Pairs of an id and a number of `width` digits. */
-  function pairs(text, width) {
-    const step = ID + width;
-    return Array.from({ length: text.length / step }, (_, i) => [
-      numbers(text.slice(i * step, i * step + ID), ID)[0],
-      numbers(text.slice(i * step + ID, (i + 1) * step), width)[0],
-    ]);
-  }
-
-  /** Lists of partners by head: [{id, score}], best first; null where there is none. */
-  function partners(index, text) {
-    if (!text) return null;
-    const middle = 64 ** SCORE / 2;
-    const all = pairs(text, SCORE).map(([id, share]) =>
-      ({ id, score: ((share - middle) / (middle - 1)) * index.largest }));
-    const most = all.length / index.heads;
-    return Array.from({ length: index.heads }, (_, head) =>
-      all.slice(head * most, (head + 1) * most));
-  }
-
-  /** All that a shard says of one token. */
-  async function factsOf(index, part, id) {
-    const shard = await part(`shard-${Math.floor(id / index.perShard)}`);
-    const place = id % index.perShard;
-    const ofHeads = (text, width) => text ? numbers(text, width) : null;
-    return {
-      id,
-      count: shard.count[place],
-      kinds: shard.kinds[place],
-      before: pairs(shard.before[place], COUNT),
-      after: pairs(shard.after[place], COUNT),
-      auroc: ofHeads(shard.auroc[place], AUROC)?.map((value) => value / 1000) ?? null,
-      // Of the usual predecessor; null where there is none, or where the browser has to find it.
-      mainRank: ofHeads(shard.rank[place], ID),
-      // A rarer token has no lists.
-      keys: partners(index, shard.keys?.[place]),
-      queries: partners(index, shard.queries?.[place]),
-    };
-  }
-
-  // ---- All scores of a model whose embeddings the browser has -----------------------------------
-
-  const scored = new Map(); // folder → promise
-
-  /** T^ee of all pairs at the mean σ: of(query, key, head), best(…), rank(…). */
-  function scores(one, part, vocab, onProgress = () => {}) {
-    if (!scored.has(one.folder)) scored.set(one.folder, compute(part, vocab, onProgress));
-    const promise = scored.get(one.folder);
-    promise.catch(() => scored.delete(one.folder)); // so that a second try loads it again
-    return promise;
-  }
-
-  async function compute(part, vocab, onProgress) {
-    const layer = readLayer(await part("layer"));
-    const { heads, width } = layer;
-    const size = heads * width;
-    const queries = new Float32Array(vocab * size);
-    const keys = new Float32Array(vocab * size);
-    const shards = Math.ceil(vocab / layer.perShard);
-    const loading = Array.from({ length: shards }, (_, i) => part(`rows-${i}`));
-    for (const [number, promise] of loading.entries()) {
-      const shard = await promise;
-      embeddings(layer, shard).forEach((unit, i) => {
-        const at = (number * layer.perShard + i) * size;
-        queries.set(times(unit, layer.W_Q), at);
-        keys.set(times(unit, layer.W_K), at);
-      });
-      onProgress((number + 1) / shards);
-      if (number % 4 === 3) await new Promise((done) => setTimeout(done)); // the page stays alive
+  /** What the text that comes with a model says of its neighbours: counts, and who stands before whom. */
+  function factsOf(facts, id) {
+    if (!facts) return null;
+    const { count, at, key, times } = facts;
+    const before = [];
+    const after = [];
+    for (let i = at[id]; i < at[id + 1]; i++) before.push([key[i], times[i]]);
+    for (let query = 0, i = 0; i < key.length; i++) {
+      while (i >= at[query + 1]) query++;
+      if (key[i] === id) after.push([query, times[i]]);
     }
-    function of(query, key, head) {
-      const from = query * size + head * width;
-      return dot(queries, keys, from, from + width, (key - query) * size);
-    }
-    const row = (head, token, asQuery) => Float64Array.from({ length: vocab }, (_, other) =>
-      asQuery ? of(token, other, head) : of(other, token, head));
-    function best(head, token, most, asQuery) {
-      const all = row(head, token, asQuery);
-      const order = Array.from(all.keys()).sort((a, b) => all[b] - all[a] || a - b);
-      return order.slice(0, most).map((id) => ({ id, score: all[id] }));
-    }
-    function rank(head, query, key) {
-      const all = row(head, query, true);
-      return 1 + all.reduce((above, score) => above + (score > all[key]), 0);
-    }
-    return { best, of, rank };
+    const often = (a, b) => b[1] - a[1] || a[0] - b[0];
+    return { count: count[id], before: before.sort(often), after: after.sort(often) };
   }
 
-  /** The rank of a token's usual predecessor in every head; null where none is usual. */
-  function mainRanks(index, facts, all) {
-    const [main, count] = facts.before[0] ?? [];
-    if (!(count >= index.leastCount)) return null;
-    return index.auroc.map((_, head) => all.rank(head, facts.id, main));
-  }
-
-  return { asked, combobox, factsOf, link, mainRanks, scores, search };
+  return { asked, factsOf, link, tokenBox };
 })();

@@ -4,7 +4,7 @@
 (() => {
   const { make, mount, number, tokenElement } = lnattnExplorer;
   const { TERMS, look } = lnattnFirstLayer;
-  const { bars, embedded, settings, switches, termsOf, wordButtons } = lnattnTerms;
+  const { bars, settings, switches, wordButtons } = lnattnTerms;
 
   mount("widget", ["query", "without"], (place) => {
     const words = make("div", { class: "words", role: "group", "aria-label": "Query token" });
@@ -14,19 +14,18 @@
     place.replaceChildren(words, make("div", { class: "beside" }, boxes, shown), moved);
 
     return async (isLatest) => {
-      const { all, opening } = await embedded();
+      const { all, first, layer, terms, tokens } = await lnattnModels.first();
       if (!isLatest()) return;
-      const terms = termsOf(opening);
-      const { query, without } = settings(terms, opening);
-      const { head } = opening;
-      const seen = look(opening, terms, head, query, { without });
+      const { query, without } = settings(terms, first);
+      const { head } = first;
+      const seen = look(layer, terms, head, query, { without });
       const focused = document.activeElement?.id;
-      words.replaceChildren(...wordButtons(opening.tokens, query));
+      words.replaceChildren(...wordButtons(tokens, query));
       boxes.replaceChildren(...switches(all.terms, TERMS, without, "widget"));
       shown.replaceChildren(
-        make("p", { class: "caption" }, "Where ", tokenElement(opening.tokens[query]),
+        make("p", { class: "caption" }, "Where ", tokenElement(tokens[query]),
           ` looks in head ${head}`),
-        bars(opening.tokens, seen));
+        bars(tokens, seen));
       moved.textContent = without.length
         ? `Attention moved by ${number(seen.shift, 2)} nats (lines: with all six terms).`
         : "Take a term out: attention follows at once.";

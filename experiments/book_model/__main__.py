@@ -1,0 +1,114 @@
+"""Small GPT-2s and Llamas, trained from nothing: the embedded models and the grid of shapes.
+
+train   byte-level BPE and a model on texts (.jsonl, .parquet, .txt, or wikitext-103 and openwebtext
+        of the Hugging Face hub), early stopping on held-out text, resumable
+embed   take a finished run into data/ as book-gpt2 or book-llama
+look    the heads of every checkpoint of a run, or with --grid of models of other shapes, which are
+        trained on that run's tokens first; interrupted, the same command goes on
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+from experiments.book_model.book_model import train_book_model
+from experiments.book_model.embed import embed
+from experiments.book_model.forward import fastest_precision
+from experiments.book_model.grid import train_grid
+from experiments.book_model.look import freeze_looks, look, whole_texts
+from experiments.book_model.loop import default_device
+from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.snapshots import snapshots
+from experiments.command import add_plan, frozen, given_plan, main, new_parser
+from lnattn.affinity.subwords import token_classes
+from lnattn.errors import ResultError
+from lnattn.storage import sha256_of_file
+from lnattn.text.counts import Counts
+from lnattn_book.claims.subwords import piece_rule
+from lnattn_book.samples import sample_file
+
+
+def train(args: argparse.Namespace) -> None:
+    given = given_plan(args, TrainingPlan)
+    device = args.device or default_device()
+    given.setdefault("precision", fastest_precision(device))
+    record = train_book_model(
+        args.text,
+        args.held_out,
+        args.out,
+        TrainingPlan(**given),
+        licence=args.licence,
+        twin=args.twin,
+        device=device,
+        compiled=args.compiled,
+    )
+    baselines = record["baselines"]
+    print(
+        f"{args.out}: {record['tokens']['train']:,} tokens, held-out loss "
+        f"{record['held_out_loss']:.3f} nats a token (unigram {baselines['unigram']:.3f}, "
+        f"Kneser–Ney bigram {baselines['bigram_kneser_ney']:.3f})"
+    )
+
+
+def look_at(args: argparse.Namespace) -> None:
+    file = Path(args.counts or Path(args.run) / "counts.npz")
+    counts = Counts.load(file)
+    facts: dict[str, Any] = {
+        "counts_sha256": sha256_of_file(file),
+        "texts_sha256": sha256_of_file(sample_file()),
+        "weights_sha256": {},
+    }
+    if args.grid:
+        options = {"steps": args.steps, "only_made": args.made, "compiled": args.compiled}
+        cells = train_grid(args.run, args.grid, **options)
+        models = ((f"{cell.name}, step {kept.step}", kept, vars(cell)) for cell, kept in cells)
+    else:
+        models = ((f"step {kept.step}", kept, {}) for kept in snapshots(args.run))
+    looks = []
+    for name, kept, columns in models:
+        model = kept.model
+        rule = piece_rule(token_classes(model.tokenizer, model.embeddings.vocab_size))
+        table = look(model, counts, whole_texts(model), rule)
+        looks.append(table.assign(step=kept.step, tokens=kept.tokens, **columns))
+        facts["weights_sha256"][name] = model.provenance["weights_sha256"]
+        kind = "small-models" if args.grid else "over-training"
+        print(f"{name}: {table.iloc[-1]['found']:.1%} of the pieces", flush=True)
+        frozen(freeze_looks(args.out, kind, looks, **facts))
+    if not looks:
+        raise ResultError(f"{args.grid} holds no trained model yet; leave out --made to train.")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, one subcommand a task."""
+    whole = new_parser("book_model", __doc__)
+    tasks = whole.add_subparsers(required=True, metavar="TASK")
+    own = tasks.add_parser("train")
+    own.add_argument("text", nargs="*", default=["wikitext-103"])
+    own.add_argument("--held-out", nargs="+", default=["wikitext-103-validation"], metavar="TEXT")
+    own.add_argument("--out", required=True, metavar="FOLDER")
+    own.add_argument("--licence", metavar="TEXT", help="source and licence, for the model's card")
+    own.add_argument("--twin", metavar="RUN", help="a run with --attention diagonal")
+    own.add_argument("--device", help="cpu, cuda, … (default: a GPU if there is one)")
+    own.add_argument("--compiled", action="store_true", help="torch.compile the step")
+    add_plan(own, TrainingPlan)
+    own.set_defaults(run_task=train)
+    own = tasks.add_parser("embed")
+    own.add_argument("run")
+    own.set_defaults(run_task=lambda args: print(embed(args.run)))
+    own = tasks.add_parser("look")
+    own.add_argument("run")
+    own.add_argument("--out", required=True, metavar="FOLDER")
+    own.add_argument("--counts", metavar="FILE", help="of the run's text (default: RUN/counts.npz)")
+    own.add_argument("--grid", metavar="FOLDER", help="train the grid here, and look at it")
+    own.add_argument("--steps", type=int, default=2048, help="of each model of the grid")
+    own.add_argument("--made", action="store_true", help="train nothing")
+    own.add_argument("--compiled", action="store_true", help="torch.compile the training")
+    own.set_defaults(run_task=look_at)
+    return whole
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser(), lambda args: args.run_task(args)))

@@ -1,0 +1,242 @@
+"""Making an embedded model: tokenizer, training, baselines, counts, provenance."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from transformers import PreTrainedTokenizerFast
+
+from experiments.book_model.loop import held_out_loss, train
+from experiments.book_model.ngrams import bigram_loss, unigram_loss
+from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.state import stored_weights
+from experiments.tokens import encode_stream, train_bpe
+from lnattn.errors import CheckpointError, CorpusError
+from lnattn.storage import (
+    provenance,
+    read_json,
+    sha256_of_file,
+    write_atomically,
+    write_json,
+)
+from lnattn.text.corpora import describe_corpus, read_documents
+from lnattn.text.counts import Counts
+from lnattn.text.tokenizers import load_tokenizer
+
+
+def train_book_model(
+    sources: Sequence[str | Path],
+    held_out: Sequence[str | Path],
+    folder: Path | str,
+    plan: TrainingPlan | None = None,
+    *,
+    licence: str | None = None,
+    twin: Path | str | None = None,
+    device: str | None = None,
+    compiled: bool = False,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Train a small model from nothing and write a complete model folder; return its record.
+
+    sources, held_out: files or names understood by `lnattn.text.corpora.read_documents`; the held
+    out text takes no part in the tokenizer, the counts or the training.
+    Writes config.json, model.safetensors, tokenizer files, training.json (losses, baselines,
+    corpus checksums, plan) and counts.npz (unigrams and bigrams of the training text). A run that
+    was interrupted goes on where it stopped when called again with the same arguments.
+    licence: where the text comes from and its licence, for the card; twin: the folder of a run
+    with attention "diagonal", to be compared with by the rule of `beside_twin`.
+    """
+    plan = plan or TrainingPlan()
+    folder = Path(folder)
+    corpus = {"train": describe_corpus(sources), "held_out": describe_corpus(held_out)}
+    repeated = {str(s) for s in sources} & {str(s) for s in held_out}
+    if repeated:
+        raise CorpusError(f"{', '.join(repeated)} is both trained on and held out; remove one.")
+    _remember_corpus(folder, corpus)
+    if not (folder / "tokenizer.json").is_file():
+        train_bpe(read_documents(sources), plan.vocab_size).save_pretrained(str(folder))
+    tokenizer = load_tokenizer(folder)
+    if len(tokenizer) != plan.vocab_size:
+        raise CheckpointError(
+            f"{folder} holds a tokenizer of {len(tokenizer)} tokens, not {plan.vocab_size}; train "
+            "into another folder, or ask for the same vocabulary."
+        )
+    train_tokens, held_tokens = (
+        _tokens(folder / "checkpoint" / f"{role}_tokens.npy", texts, tokenizer)
+        for role, texts in (("train", sources), ("held_out", held_out))
+    )
+    started = time.perf_counter()
+    model, log = train(
+        train_tokens,
+        held_tokens,
+        plan,
+        folder,
+        tokenizer.eos_token_id,
+        device=device,
+        compiled=compiled,
+        progress=progress,
+    )
+    seconds = time.perf_counter() - started
+    # Stored in half precision, computed with in float32, and evaluated as it will be loaded.
+    model.half().float()
+    model.config.dtype = torch.float32
+    model.config.save_pretrained(str(folder))
+    weights = {name: value.half() for name, value in stored_weights(model).items()}
+    payload = save(weights, metadata={"format": "pt"})
+    write_atomically(folder / "model.safetensors", lambda file: file.write(payload))
+    save_counts(folder / "counts.npz", train_tokens, plan.vocab_size)
+    record = provenance(
+        name=f"book-{plan.architecture}",
+        plan=asdict(plan),
+        plan_changes=read_json(folder / "checkpoint" / "progress.json").get("plan_changes", []),
+        corpus=corpus,
+        licence_of_text=licence,
+        tokens={
+            "train": len(train_tokens),
+            "held_out": len(held_tokens),
+            "seen": log[-1]["step"] * plan.batch * plan.context,
+        },
+        held_out_loss=held_out_loss(model, held_tokens, plan.context),
+        baselines={
+            "unigram": unigram_loss(train_tokens, held_tokens, plan.vocab_size),
+            "bigram_kneser_ney": bigram_loss(train_tokens, held_tokens, plan.vocab_size),
+        },
+        twin=beside_twin(folder, twin) if twin is not None else None,
+        loss_unit="nats per token, mean over the held-out stream",
+        seconds_of_last_session=round(seconds, 1),
+        log=log,
+        weights_sha256=sha256_of_file(folder / "model.safetensors"),
+    )
+    write_json(folder / "training.json", record)
+    card = model_card(record).encode()
+    write_atomically(folder / "README.md", lambda file: file.write(card))
+    return record
+
+
+def beside_twin(folder: Path | str, twin: Path | str) -> dict[str, int | float]:
+    """The held-out losses of a run and of its diagonal twin after the same training.
+
+    The rule: both runs have one corpus, tokenizer and plan, but for the attention and the length;
+    they are compared at the last step that both evaluated and up to which their learning rates
+    were the same, step by step. So a short twin serves a long run: on a trapezoid's plateau the
+    length does not matter. Raises `CheckpointError` where there is no such step.
+    """
+    folders = Path(folder), Path(twin)
+    runs = [read_json(f / "checkpoint" / "progress.json") for f in folders]
+    plan, other = (TrainingPlan(**run["plan"]) for run in runs)
+    alike = replace(
+        other,
+        attention=plan.attention,
+        steps=plan.steps,
+        patience=plan.patience,
+        evaluate_every=plan.evaluate_every,
+    )
+    files = ("checkpoint/corpus.json", "tokenizer.json")
+    same_text = all((folders[0] / f).read_bytes() == (folders[1] / f).read_bytes() for f in files)
+    if alike != plan or other.attention != "diagonal" or not same_text:
+        raise CheckpointError(
+            f"{twin} is no twin of {folder}: it needs --attention diagonal, and the same text, "
+            "tokenizer and plan."
+        )
+    losses = [{e["step"]: e["held_out_loss"] for e in run["log"]} for run in runs]
+    common = [
+        step
+        for step in sorted(losses[0].keys() & losses[1].keys())
+        if all(plan.rate(s) == other.rate(s) for s in range(step))
+    ]
+    if not common:
+        raise CheckpointError(
+            f"{folder} and {twin} evaluated no common step with the same learning rates before."
+        )
+    step = common[-1]
+    return {
+        "step": step,
+        "tokens": step * plan.batch * plan.context,
+        "held_out_loss": losses[0][step],
+        "held_out_loss_of_twin": losses[1][step],
+    }
+
+
+def model_card(record: Mapping[str, Any], counts_of: str | None = None) -> str:
+    """A README for the model's folder, all of its numbers taken from the training record.
+
+    counts_of: the model whose counts of the training text are these ones too, if it has none.
+    """
+    plan, losses = record["plan"], record["baselines"]
+    files = "\n".join(
+        f"- {role}: " + ", ".join(f"`{key}` {value}" for key, value in item.items())
+        for role, items in record["corpus"].items()
+        for item in items
+    )
+    kind = {"gpt2": "GPT-2", "llama": "Llama"}[plan["architecture"]]
+    counts = (
+        "`counts.npz`: unigram and bigram counts of the training text; document ends are tokens"
+    )
+    if counts_of is not None:
+        counts = f"the counts of its training text are {counts_of}'s"
+    tokens, licence = record["tokens"], record.get("licence_of_text")
+    card = f"""# {record["name"]}
+
+A {kind} of {plan["layers"]} layers, d_model {plan["d_model"]}, {plan["heads"]} heads, context
+{plan["context"]} and {plan["vocab_size"]} byte-level BPE tokens, made by
+`experiments/book_model` on {record["date"]}: {tokens["seen"]} tokens of training on a text of
+{tokens["train"]}, products in
+{plan["precision"]}.
+
+Held-out loss: {record["held_out_loss"]:.4f} nats per token, over {tokens["held_out"]}
+tokens that took no part in the training (unigram baseline {losses["unigram"]:.4f}, interpolated
+Kneser–Ney bigram baseline {losses["bigram_kneser_ney"]:.4f}, both of the same text).
+"""
+    if twin := record.get("twin"):
+        card += f"""
+A twin whose tokens see themselves alone, after {twin["tokens"]} tokens of the same training:
+{twin["held_out_loss_of_twin"]:.4f} nats per token; this model had {twin["held_out_loss"]:.4f}.
+"""
+    card += f"""
+- `model.safetensors`: float16, to be computed with in float32; sha256 {record["weights_sha256"]}
+- {counts}
+- `training.json`: plan, log of losses, versions, corpus checksums
+
+Corpus:
+
+{files}
+
+The text: {licence or "its licence was not given when the model was trained; see its source"}.
+The weights are under the licence of this project; none of the text is in this folder, except as
+counts of tokens and as pieces of words in the tokenizer.
+"""
+    return card
+
+
+def _remember_corpus(folder: Path, corpus: Mapping[str, object]) -> None:
+    """Note what this folder is trained on, or refuse to go on with another corpus."""
+    path = folder / "checkpoint" / "corpus.json"
+    if path.is_file() and read_json(path) != corpus:
+        raise CorpusError(
+            f"{folder} holds a run on another corpus; train into another folder, or delete it."
+        )
+    write_json(path, corpus)
+
+
+def _tokens(
+    path: Path, sources: Sequence[str | Path], tokenizer: PreTrainedTokenizerFast
+) -> np.ndarray:
+    """A corpus as one stream of token ids, encoded once a run: a resumed one reads the file."""
+    if not path.is_file():
+        tokens = encode_stream(read_documents(sources), tokenizer)
+        narrow = tokens.astype(np.min_scalar_type(len(tokenizer)))
+        write_atomically(path, lambda file: np.save(file, narrow, allow_pickle=False))
+    return np.load(path, allow_pickle=False)
+
+
+def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:
+    """Unigram and bigram counts of a token stream: `path` and its record beside it."""
+    convention = "one stream; every document is followed by <|endoftext|>"
+    Counts.from_stream(tokens, vocab_size, provenance(boundary=convention)).save(path)

@@ -1,0 +1,137 @@
+"""What decides a training run: its sizes, its schedule, its architecture."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+)
+
+from experiments.book_model.forward import ATTENTION, PRECISIONS
+from lnattn.errors import CheckpointError
+
+#: What may be chosen by name.
+CHOICES = {
+    "schedule": ("cosine", "trapezoid"),
+    "precision": tuple(PRECISIONS),
+    "architecture": ("gpt2", "llama"),
+    "attention": tuple(ATTENTION),
+}
+
+#: The share of a trapezoid's steps over which the learning rate falls.
+_DECAY = 0.2
+#: Query heads that share a key head in a Llama.
+_GROUP = 4
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """Everything that decides the outcome of a training run, besides the corpus.
+
+    Sizes in tokens; `batch` counts windows of `context` tokens; learning rate: linear warm-up
+    over `warmup` steps, then by `schedule` either "cosine", down to a tenth of `learning_rate` at
+    `steps`, or "trapezoid": constant, then in the last fifth of the steps linearly to 0. A
+    trapezoid's length may be decided late: up to its corner it does not depend on `steps`.
+    precision: of the products, "float32" or "bfloat16"; parameters are float32 in both.
+    architecture: "gpt2", or "llama" with as many parameters: RMSNorm, rotary positions, one key
+    head for four query heads, SwiGLU. attention: "causal", or "diagonal", where each token attends
+    to itself alone: a twin that shows what looking back is worth.
+    """
+
+    layers: int = 2
+    d_model: int = 256
+    heads: int = 8
+    context: int = 256
+    vocab_size: int = 8192
+    steps: int = 3600
+    batch: int = 16
+    learning_rate: float = 2e-3
+    warmup: int = 200
+    weight_decay: float = 0.1
+    dropout: float = 0.2
+    evaluate_every: int = 300
+    patience: int = 4
+    seed: int = 0
+    schedule: str = "cosine"
+    precision: str = "float32"
+    architecture: str = "gpt2"
+    attention: str = "causal"
+
+    def __post_init__(self) -> None:
+        sizes = ("layers", "d_model", "heads", "context", "steps", "batch", "evaluate_every")
+        for name in (*sizes, "patience"):
+            if getattr(self, name) < 1:
+                raise CheckpointError(f"{name} = {getattr(self, name)} must be at least 1.")
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise CheckpointError(
+                    f"{name} = {getattr(self, name)!r} is not one of {', '.join(known)}."
+                )
+        if self.d_model % self.heads:
+            raise CheckpointError(
+                f"d_model = {self.d_model} does not divide into {self.heads} heads of equal width."
+            )
+
+        if self.architecture == "llama" and self.heads % _GROUP:
+            raise CheckpointError(
+                f"heads = {self.heads} is no multiple of {_GROUP}, the query heads that share a "
+                "key head in a Llama."
+            )
+
+    def new_model(self, end_of_text: int) -> PreTrainedModel:
+        """A model with random weights (torch's generator), in the classes of `transformers`."""
+        if self.architecture == "llama":
+            return LlamaForCausalLM(self._llama(end_of_text))
+        return GPT2LMHeadModel(self._gpt2(end_of_text))
+
+    def _gpt2(self, end_of_text: int) -> GPT2Config:
+        return GPT2Config(
+            vocab_size=self.vocab_size,
+            n_positions=self.context,
+            n_embd=self.d_model,
+            n_layer=self.layers,
+            n_head=self.heads,
+            resid_pdrop=self.dropout,
+            embd_pdrop=self.dropout,
+            attn_pdrop=self.dropout,
+            bos_token_id=end_of_text,
+            eos_token_id=end_of_text,
+            attn_implementation=ATTENTION[self.attention],
+        )
+
+    def _llama(self, end_of_text: int) -> LlamaConfig:
+        """Its feed-forward width, a multiple of 32, makes up for what the GPT-2 has more of."""
+        d, key_heads = self.d_model, self.heads // _GROUP
+        gpt2 = self.layers * (12 * d * d + 13 * d) + self.context * d + 2 * d
+        attention = 2 * d * d + 2 * d * (d // self.heads) * key_heads
+        width = ((gpt2 - d) / self.layers - attention - 2 * d) / (3 * d)
+        return LlamaConfig(
+            vocab_size=self.vocab_size,
+            max_position_embeddings=self.context,
+            hidden_size=d,
+            intermediate_size=max(32, 32 * round(width / 32)),
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            num_key_value_heads=key_heads,
+            attention_dropout=self.dropout,
+            rms_norm_eps=1e-5,
+            tie_word_embeddings=True,
+            bos_token_id=end_of_text,
+            eos_token_id=end_of_text,
+            attn_implementation=ATTENTION[self.attention],
+        )
+
+    def rate(self, step: int) -> float:
+        """Learning rate at a step (counted from 0)."""
+        if step < self.warmup:
+            return self.learning_rate * (step + 1) / self.warmup
+        if self.schedule == "trapezoid":
+            return self.learning_rate * min(1.0, (self.steps - step) / (_DECAY * self.steps))
+        done = (step - self.warmup) / max(1, self.steps - self.warmup)
+        return self.learning_rate * (0.1 + 0.45 * (1 + math.cos(math.pi * min(1.0, done))))

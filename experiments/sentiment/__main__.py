@@ -1,0 +1,16 @@
+"""Classifiers of a treebank's sentences, and the words that no query of theirs can select."""
+
+from __future__ import annotations
+
+import sys
+
+from experiments.command import frozen, main, new_parser
+from experiments.sentiment.run import freeze_sentiment
+
+if __name__ == "__main__":
+    parser = new_parser("sentiment", __doc__)
+    parser.add_argument("train", help="TSV with columns sentence and label")
+    parser.add_argument("dev", help="the same, of the validation sentences")
+    parser.add_argument("--out", required=True, metavar="FOLDER")
+    run = main(parser, lambda args: frozen(freeze_sentiment(args.train, args.dev, args.out)))
+    sys.exit(run)

@@ -1,0 +1,25 @@
+"""Fixtures of the experiments' tests. Shapes in signatures are checked while they run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from jaxtyping import install_import_hook
+
+# Must come before the first import of the packages, so that every signature is checked.
+install_import_hook(["lnattn", "lnattn_book", "experiments"], "beartype.beartype")
+
+import torch  # noqa: E402
+
+torch.set_num_threads(1 if "PYTEST_XDIST_WORKER" in os.environ else min(2, os.cpu_count() or 1))
+
+
+@pytest.fixture(scope="session")
+def corpora_folder() -> Path:
+    """The development corpora, where the user has them."""
+    value = os.environ.get("LNATTN_CORPORA")
+    if not value or not Path(value).is_dir():
+        pytest.skip("the development corpora are absent: set LNATTN_CORPORA to their folder")
+    return Path(value)

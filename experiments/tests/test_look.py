@@ -1,0 +1,205 @@
+"""Looks at small models against loops over queries and keys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2
+from safetensors.torch import save_file
+from scipy.special import softmax
+
+from experiments.book_model.grid import Cell, train_grid
+from experiments.book_model.look import by_position, look, near_spread
+from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.snapshots import snapshots
+from experiments.tokens import train_bpe
+from lnattn import FirstLayer, fold, six_terms
+from lnattn.affinity.subwords import PieceRule
+from lnattn.errors import CheckpointError, CorpusError
+from lnattn.paths import data_folder
+from lnattn.position.sigma import inverse_sigma_bands
+from lnattn.position.without_tokens import PositionOnly
+from lnattn.storage import read_json, write_json
+from lnattn.text.counts import Counts
+from lnattn_book.small_models import BEST, of_gpt2
+
+
+class Letters:
+    """Half of the tokens begin a word, half continue one."""
+
+    all_special_ids = (0,)
+
+    def get_vocab(self) -> dict[str, int]:
+        return {("Ġ" if i % 2 else "") + chr(97 + i // 26) + chr(97 + i % 26): i for i in range(50)}
+
+    def convert_tokens_to_string(self, pieces: list[str]) -> str:
+        return pieces[0].replace("Ġ", " ")
+
+
+@pytest.fixture(scope="module")
+def model() -> FirstLayer:
+    whole = random_gpt2(seed=8, d_model=12, heads=3, vocab=50, context=24)
+    return FirstLayer(embeddings_of(whole), attention_layer(whole), Letters(), {"name": "random"})
+
+
+@pytest.fixture(scope="module")
+def counts() -> Counts:
+    rng = np.random.default_rng(1)
+    return Counts.from_stream(np.minimum(rng.zipf(1.4, 900) - 1, 49), 50)
+
+
+def test_spread_among_near_keys_by_a_loop() -> None:
+    scores = torch.randn(2, 9, 9, generator=torch.Generator().manual_seed(0)).double()
+    expected = [
+        [np.std([float(scores[head, i, i - o]) for o in (1, 2, 3)]) for i in range(4, 9)]
+        for head in (0, 1)
+    ]
+    found = near_spread(scores, window=3)
+    np.testing.assert_allclose(found.numpy(), np.mean(expected, axis=1))
+    with pytest.raises(CorpusError, match="9 tokens are too few to look 9 back"):
+        near_spread(scores, window=9)
+
+
+def test_a_look_is_made_of_its_parts(model: FirstLayer, counts: Counts) -> None:
+    rng = np.random.default_rng(2)
+    documents = [rng.integers(0, 50, size).tolist() for size in (24, 10, 40)]
+    table = look(model, counts, documents, PieceRule(3, 0.1)).set_index("head")
+    assert list(table.index) == [0, 1, 2, BEST]
+    assert (table["pieces"] > 1).all()
+    assert table["found"].between(0, 1).all()
+    assert table.loc[BEST, "found"] >= table["found"].max()
+    assert table.loc[BEST, ["previous", "spread ee"]].isna().all()
+    folded = fold(model.attention)
+    for term in ("ee", "pp"):  # the short document takes no part, the long one is cut
+        spread = [
+            near_spread(six_terms(folded, model.embeddings, ids[:24])[term])
+            for ids in (documents[0], documents[2])
+        ]
+        expected = (spread[0] + spread[1]) / 2 / folded.scale
+        np.testing.assert_allclose(table[f"spread {term}"][:3], expected.numpy())
+    sigma = inverse_sigma_bands(model.embeddings, folded.eps)
+    itself, previous = by_position(folded, model.embeddings.W_P, sigma)
+    np.testing.assert_allclose(table["previous"][:3], previous)
+    np.testing.assert_allclose(table["itself"][:3], itself)
+    with pytest.raises(CorpusError, match="no document fills the context of 24"):
+        look(model, counts, documents[1:2], PieceRule(3, 0.1))
+
+
+def test_attention_by_position_by_a_loop(model: FirstLayer) -> None:
+    folded, places = fold(model.attention), model.embeddings.W_P
+    sigma = inverse_sigma_bands(model.embeddings, folded.eps)
+    itself, previous = by_position(folded, places, sigma)
+    for head in range(3):
+        before, own = [], []
+        for i in range(12, 24):
+            query = places[i] @ folded.W_Q[head] * sigma.mean[i] + folded.b_Q[head]
+            keys = places[: i + 1] @ folded.W_K[head] * torch.from_numpy(sigma.mean[: i + 1, None])
+            alpha = torch.softmax(keys @ query / folded.scale, dim=0)
+            before.append(float(alpha[i - 1]))
+            own.append(float(alpha[i]))
+        assert previous[head] == pytest.approx(np.mean(before))
+        assert itself[head] == pytest.approx(np.mean(own))
+
+
+def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
+    words = ["sap", "iens", "homo", "an", "old", "word", "new"]
+    rng = np.random.default_rng(0)
+    train_bpe((" ".join(rng.choice(words, 60)) for _ in range(20)), 270).save_pretrained(
+        str(tmp_path)
+    )
+    with pytest.raises(CheckpointError, match="holds no checkpoint/step"):
+        list(snapshots(tmp_path))
+    plan = TrainingPlan(
+        layers=1, d_model=12, heads=3, context=8, vocab_size=270, batch=5, steps=200
+    )
+    write_json(tmp_path / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 130})
+    wholes = {}
+    for step in (128, 64):
+        wholes[step] = random_gpt2(step, d_model=12, heads=3, vocab=270, context=8).half()
+        weights = {k: v for k, v in wholes[step].state_dict().items() if k != "lm_head.weight"}
+        save_file(weights, tmp_path / "checkpoint" / f"step-{step:06d}.safetensors")
+    found = list(snapshots(tmp_path))
+    assert [(one.step, one.tokens) for one in found] == [(64, 64 * 40), (128, 128 * 40)]
+    wholes[130] = wholes[64]
+    save_file(weights, tmp_path / "model.safetensors")  # those of the step written last, 64
+    found = list(snapshots(tmp_path))
+    assert [one.step for one in found] == [64, 128, 130]
+    for one in found:
+        expected = attention_layer(wholes[one.step].float())
+        torch.testing.assert_close(one.model.attention.W_Q, expected.W_Q)
+        torch.testing.assert_close(
+            one.model.embeddings.W_E, wholes[one.step].float().transformer.wte.weight.data
+        )
+        assert one.model.tokenizer("homo")["input_ids"]
+        assert len(one.model.provenance["weights_sha256"]) == 64
+
+
+def test_attention_by_position_of_gpt2_from_its_frozen_terms() -> None:
+    """Against a softmax by hand of the frozen terms, for one assumed variance of tokens."""
+    folder = data_folder() / "results" / "gpt2"
+    previous, itself = of_gpt2(folder)
+    frozen = PositionOnly.read(folder)
+    assert previous.shape == itself.shape == (len(frozen.assumed), 12)
+    sigma = np.sqrt(frozen.variance + frozen.assumed[1])
+    before, own = np.zeros((2, 12))
+    for row, i in enumerate(frozen.bias.queries):
+        terms = frozen.bias.self_assertion + frozen.bias.comparison[:, row] / sigma[i]
+        alpha = softmax((terms / sigma)[:, : i + 1] / frozen.bias.scale, axis=1)
+        before, own = before + alpha[:, i - 1] / 3, own + alpha[:, i] / 3
+    np.testing.assert_allclose(previous[1], before)
+    np.testing.assert_allclose(itself[1], own)
+    assert (previous.max(axis=1) < 0.3).all()
+
+
+def small_run(folder: Path, steps: int = 64) -> TrainingPlan:
+    """A run's tokenizer, tokens and plan, of which nothing has been trained yet."""
+    rng = np.random.default_rng(0)
+    words = ["sap", "iens", "homo", "an", "old", "word", "new"]
+    texts = (" ".join(rng.choice(words, 60)) for _ in range(20))
+    train_bpe(texts, 270).save_pretrained(str(folder))
+    plan = TrainingPlan(
+        d_model=16, heads=4, context=16, vocab_size=270, batch=2, warmup=4, steps=steps
+    )
+    write_json(folder / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 0})
+    for role in ("train", "held_out"):
+        np.save(folder / "checkpoint" / f"{role}_tokens.npy", rng.integers(0, 270, 900))
+    return plan
+
+
+def test_the_grid_differs_in_shape_alone(tmp_path) -> None:
+    """Tiny cells on the tokens of a run; a second call trains nothing and gives the same."""
+    run, grid = tmp_path / "run", tmp_path / "grid"
+    plan = small_run(run, steps=256)
+    cells = [Cell(8, 1, 4), Cell(16, 2, 8), Cell(16, 2, 4, "rotary")]
+    assert not list(train_grid(run, grid, cells, steps=128, only_made=True))
+    found = list(train_grid(run, grid, cells, steps=128, progress=False))
+    assert [(cell, one.step) for cell, one in found] == [
+        (cell, step) for cell in cells for step in (64, 128)
+    ]
+    for cell, one in found:
+        assert one.tokens == one.step * 32  # as many tokens a step in every cell
+        progress = read_json(grid / cell.name / "checkpoint" / "progress.json")
+        shape = {"context": cell.context, "layers": cell.layers, "heads": cell.heads}
+        own = vars(plan) | shape | {"batch": 32 // cell.context, "evaluate_every": 256}
+        if cell.positions == "rotary":
+            own["architecture"] = "llama"
+            assert one.model.context == 16
+        else:
+            assert one.model.embeddings.n_positions == cell.context
+        # Its learning rates are those of the run, which goes on for longer.
+        assert (progress["plan"], progress["step"]) == (own, 128)
+        assert one.model.attention.W_Q.shape[0] == cell.heads
+    for again in (
+        train_grid(run, grid, cells, steps=128, progress=False),
+        train_grid(run, grid, cells, steps=128, only_made=True),
+    ):
+        for (_, one), (_, other) in zip(found, again, strict=True):
+            assert one.model.provenance == other.model.provenance
+    with pytest.raises(CheckpointError, match="power of two"):
+        next(train_grid(run, grid, cells, steps=100))
+    (run / "checkpoint" / "train_tokens.npy").unlink()
+    with pytest.raises(CheckpointError, match="does not exist"):
+        next(train_grid(run, grid, [Cell(4, 1, 4)], steps=64))

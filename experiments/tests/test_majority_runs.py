@@ -1,0 +1,171 @@
+"""Long runs of the majority experiment: interruption, freezing, the command, and what is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_majority_statistics import curves_with
+
+from experiments.majority import plans as experiments
+from experiments.majority.runs import Job, angles_to_ones, measures, run_job
+from experiments.majority.stack import Stack
+from lnattn.errors import ResultError
+from lnattn.majority import results
+from lnattn.majority.model import arm
+from lnattn.majority.results import Experiment, best_in_sweep, epochs_to
+from lnattn.majority.train import MajorityPlan
+from lnattn.storage import write_result
+
+TINY = MajorityPlan(
+    d_model=3, classes=5, length=15, margin=3, examples=100, batch=40, epochs=7, evaluate_every=3
+)
+JOB = Job("rms, tiny", "rms", TINY, (0, 1))
+
+
+class Stop(Exception):
+    """What interrupts a run in these tests."""
+
+
+def stop_after(epochs: int):
+    """A progress callback that raises after so many epochs."""
+    done = 0
+
+    def progress(more: int, loss: float) -> None:
+        nonlocal done
+        done += more
+        if done >= epochs:
+            raise Stop
+
+    return progress
+
+
+def assert_same(one: dict, other: dict) -> None:
+    for name in set(one) - {"seconds"}:
+        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory) -> dict[str, np.ndarray]:
+    return run_job(JOB, tmp_path_factory.mktemp("whole"))
+
+
+def test_curves_have_the_planned_points(uninterrupted):
+    assert uninterrupted["epoch"].tolist() == [0, 3, 6, 7]
+    for name in ("loss", "accuracy", "angle", "spread"):
+        assert uninterrupted[name].shape == (2, 4)
+        assert uninterrupted[name].dtype == np.float32
+        assert np.isfinite(uninterrupted[name]).all()
+    assert uninterrupted["keys"].shape == (2, 5, 3)
+    # Two seeds are two runs.
+    assert (uninterrupted["loss"][0] != uninterrupted["loss"][1]).all()
+
+
+@pytest.mark.parametrize("stops", [(1,), (3, 5)])
+def test_an_interrupted_run_ends_where_it_would_have_ended(tmp_path, uninterrupted, stops):
+    for epochs in stops:
+        with pytest.raises(Stop):
+            run_job(JOB, tmp_path, progress=stop_after(epochs), save_every=0.0)
+    assert_same(run_job(JOB, tmp_path), uninterrupted)
+    # Finished: read, not trained again.
+    assert_same(run_job(JOB, tmp_path, progress=lambda epochs, loss: None), uninterrupted)
+
+
+def test_angles_and_spread():
+    d = 5
+    vectors = np.stack([np.ones(d), -2 * np.ones(d), np.eye(d)[0] - np.eye(d)[1], np.eye(d)[0]])
+    angle = np.degrees(np.arccos(1 / np.sqrt(d)))
+    np.testing.assert_allclose(angles_to_ones(vectors), [0, 0, 90, angle], atol=1e-5)
+    stack = Stack(arm("rms"), TINY, (0, 1))
+    found, spread = measures(stack)
+    y = arm("rms").normalise(stack.parameters["embedding.weight"][1]).numpy().astype(float)
+    W_Q, W_K, _ = np.split(stack.parameters["layer.self_attn.in_proj_weight"][1].numpy(), 3)
+    queries = y @ W_Q.T @ W_K / np.sqrt(3)
+    cosine = np.abs(queries.sum(axis=1)) / np.linalg.norm(queries, axis=1) / np.sqrt(3)
+    assert found[1] == pytest.approx(np.degrees(np.arccos(cosine)).mean(), abs=1e-3)
+    assert spread[1] == pytest.approx((queries @ y.T).std(axis=1).mean(), rel=1e-4)
+
+
+@pytest.fixture(scope="module")
+def frozen(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("frozen")
+    jobs = [
+        Job(f"{name} {seeds}", name, TINY, seeds)
+        for seeds in ((0, 1), (2,))
+        for name in ("layernorm", "rms")
+    ]
+    experiments.run_experiments(["main"], folder, progress=False, jobs={"main": jobs})
+    return folder
+
+
+def test_frozen_results_are_read_back(frozen):
+    found = Experiment.read(frozen, "main")
+    assert found.record["finished_runs"] == found.record["planned_runs"] == 6
+    assert not (frozen / "partial" / "main").exists()
+    assert found.arms == ("layernorm", "rms")
+    curves = found.of("rms", d_model=3)
+    assert curves.seeds == (0, 1, 2)
+    assert curves.loss.shape == (3, 4)
+    alone = run_job(Job("alone", "rms", TINY, (2,)), frozen / "elsewhere")
+    np.testing.assert_array_equal(curves.loss[2], alone["loss"][0])
+    with pytest.raises(ResultError, match="0 of the frozen curves are of rms, d_model = 4"):
+        found.of("rms", d_model=4)
+    only = Experiment(found.curves[:1], found.record)
+    assert only.arms == ("layernorm",)
+    table = results.threshold_table(
+        found, {"layernorm": "LN", "rms": "RMS"}, accuracies=(0.01, 1.1), losses=(100.0,)
+    )
+    never = "not reached, 0 of 3 runs"
+    assert table.loc["LN"].tolist() == ["0 (0 to 0)", never, "0 (0 to 0)"]
+
+
+def test_epochs_to_a_threshold():
+    curves = curves_with([[0.1, 0.5, 0.9, 0.8], [0.1, 0.2, 0.3, 0.4], [0.9, 0.1, 0.1, 0.1]])
+    assert epochs_to(curves, accuracy=0.9).tolist() == [10, np.inf, 0]
+    assert epochs_to(curves, loss=0.55).tolist() == [5, np.inf, 0]
+    with pytest.raises(ResultError, match="one threshold"):
+        epochs_to(curves)
+
+
+def test_controls_are_planned_from_their_sweeps(tmp_path):
+    """Each arm's rate and scale are those that did best on the way; seeds are not shared."""
+    with pytest.raises(ResultError, match="controls-sweep"):
+        experiments.jobs_of("controls", tmp_path)
+    first = made_up_sweep(tmp_path, "controls-sweep", best=1)
+    assert len(first) == 7 * 3 * 3
+    higher = made_up_sweep(tmp_path, "controls-higher", best=None)
+    assert {(job.arm, job.plan.initial_scale) for job in higher} == {
+        (job.arm, 1.0) for job in first
+    }
+    planned = experiments.jobs_of("controls", tmp_path)
+    assert [job.arm for job in planned] == list(dict.fromkeys(job.arm for job in first))
+    for job in planned:
+        assert (job.plan.learning_rate, job.plan.initial_scale) == (3e-3, 1.0)
+        assert job.seeds == tuple(range(10))
+        assert not set(job.seeds) & {seed for one in (*first, *higher) for seed in one.seeds}
+        assert first[0].plan.batch == job.plan.batch
+    made_up_sweep(tmp_path, "controls-higher", best=1)
+    rates = {job.plan.learning_rate for job in experiments.jobs_of("controls", tmp_path)}
+    assert rates == {1e-1}
+    with pytest.raises(ResultError, match="the sweep has no arm 'authors'"):
+        best_in_sweep(Experiment.read(tmp_path, "controls-sweep"), "authors")
+
+
+def made_up_sweep(folder: Path, name: str, best: int | None) -> list[Job]:
+    """A frozen sweep in which, of each arm's jobs, the one of this number is best on the way.
+
+    At the end later ones are: that is not what is asked.
+    """
+    jobs = experiments.jobs_of(name, folder)
+    of_arm = len(jobs) // 7
+    arrays = {}
+    for number, job in enumerate(jobs):
+        middle = 0.1 if number % of_arm != best else 0.8 if name == "controls-sweep" else 0.85
+        accuracy = np.array([[0.9, middle, 0.3 + number / 1000]] * 2)
+        curves = dict.fromkeys(("loss", "accuracy", "angle", "spread"), accuracy)
+        vectors = dict.fromkeys(("queries", "keys"), np.zeros((2, 3, 2)))
+        own = {"epoch": np.arange(3), **curves, **vectors}
+        arrays.update({f"{job.name}/{key}": value for key, value in own.items()})
+    write_result(folder, name, arrays, {"jobs": [job.record() for job in jobs]})
+    return jobs

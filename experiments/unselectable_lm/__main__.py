@@ -1,0 +1,105 @@
+"""Language models without parts of LayerNorm, and which of their keys no query can select.
+
+train        one arm on texts, resumably
+long         all arms: three rates each, then three seeds of 200 million tokens, resumably
+freeze-long  losses and unselectable keys of those of its runs that are finished
+evaluate     decide all keys of trained arms on a text
+table-1      Table 1 on random windows, exactly and by the papers' search
+words        mark the words of a treebank's sentences that no query of a trained arm can select
+lengths      how long the documents of a text are in GPT-2's tokens (vocab.json and merges.txt)
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from experiments.book_model.plan import TrainingPlan
+from experiments.command import add_plan, frozen, given_plan, main, new_parser, tokenizer
+from experiments.unselectable_lm.evaluation import (
+    freeze_evaluation,
+    freeze_lengths,
+    freeze_table_1,
+)
+from experiments.unselectable_lm.long_runs import freeze_long, train_long
+from experiments.unselectable_lm.small_models import train_arm
+from experiments.unselectable_lm.words import freeze_words
+from lnattn_book.language_models import ARMS, LONG, PAPER_SHAPE, LongRuns
+
+
+def train(args: argparse.Namespace) -> None:
+    plan = TrainingPlan(**{**PAPER_SHAPE, **given_plan(args, TrainingPlan)})
+    record = train_arm(args.text, args.held_out, args.out, args.arm, plan, tokenizer())
+    print(f"{args.out}: held-out loss {record['log'][-1]['held_out_loss']:.3f} nats a token")
+
+
+def long(args: argparse.Namespace) -> None:
+    known = LongRuns.read(args.known) if args.known else None
+    texts = args.text, args.held_out
+    for record in train_long(*texts, args.out, tokenizer(), args.steps, known):
+        loss, plan = record["log"][-1]["held_out_loss"], record["plan"]
+        print(f"{record['arm']}, seed {plan['seed']}: held-out loss {loss:.3f} nats a token")
+
+
+def freeze_runs(args: argparse.Namespace) -> None:
+    frozen(freeze_long(args.runs, args.text, tokenizer(), args.out, args.windows))
+
+
+def evaluate(args: argparse.Namespace) -> None:
+    sizes = args.windows, args.searched
+    freeze_evaluation(args.runs, args.text, tokenizer(), args.out, *sizes, progress=True)
+    for path in sorted(Path(args.out).glob("lm-*.json")):
+        frozen(path)
+
+
+def table_1(args: argparse.Namespace) -> None:
+    frozen(freeze_table_1(args.runs, args.text, tokenizer(), args.out, args.windows))
+
+
+def words(args: argparse.Namespace) -> None:
+    frozen(freeze_words(args.run, args.text, tokenizer(), args.out))
+
+
+def lengths(args: argparse.Namespace) -> None:
+    frozen(freeze_lengths(args.text, args.files, args.out))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, one subcommand a task."""
+    whole = new_parser("unselectable_lm", __doc__)
+    tasks = whole.add_subparsers(required=True, metavar="TASK")
+
+    def task(name: str, run: object, /, **positional: str) -> argparse.ArgumentParser:
+        own = tasks.add_parser(name)
+        for argument, count in positional.items():
+            own.add_argument(argument, nargs=count or None)
+        own.add_argument("--out", required=True, metavar="FOLDER")
+        own.set_defaults(run_task=run)
+        return own
+
+    for name, run in (("train", train), ("long", long)):
+        own = task(name, run, text="+")
+        own.add_argument("--held-out", nargs="+", required=True, metavar="TEXT")
+        if name == "train":
+            own.add_argument("--arm", choices=list(ARMS), default="no-scaling")
+            add_plan(own, TrainingPlan)
+        else:
+            own.add_argument("--steps", type=int, default=LONG)
+            own.add_argument("--known", metavar="FOLDER", help="leave out what is frozen there")
+    for name, run, count, windows in (
+        ("freeze-long", freeze_runs, "", 8),
+        ("evaluate", evaluate, "+", 24),
+        ("table-1", table_1, "+", 100),
+    ):
+        own = task(name, run, runs=count)
+        own.add_argument("--text", required=True, metavar="FILE")
+        own.add_argument("--windows", type=int, default=windows)
+        own.add_argument("--searched", type=int, default=2, help="evaluate: by the papers' search")
+    for name, run, argument in (("words", words, "run"), ("lengths", lengths, "files")):
+        task(name, run, **{argument: ""}).add_argument("--text", required=True, metavar="FILE")
+    return whole
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser(), lambda args: args.run_task(args)))

@@ -1,0 +1,174 @@
+/* The model that all tools of the page show: one that comes with it, or one that a reader opened. */
+"use strict";
+
+globalThis.lnattnModels = (() => {
+  const { load, partOf, state } = lnattnExplorer;
+  const { decoded, embeddingsOf, layerOf, ofAddress, ofBlob, open, refuse } = lnattnCheckpoint;
+  const { fromMerges, tokenizer } = lnattnTokenizer;
+  const { strongest, termsOf, termsOfParts, vocabulary } = lnattnFirstLayer;
+
+  /** What `compute` gives, computed when first asked for; a failure is forgotten. */
+  function once(compute) {
+    let promise = null;
+    return () => (promise ??= compute().catch((error) => {
+      promise = null;
+      throw error;
+    }));
+  }
+
+  // ---- Models that come with the page --------------------------------------------------------------
+
+  const packed = async (bytes, name) => open(ofBlob(new Blob([await bytes]), name));
+
+  const aboutOf = (file) => JSON.parse(file.tensors.__metadata__.about); // the settings, as JSON
+
+  async function shipped(one) {
+    const part = partOf(one);
+    const file = await packed(part("layer"), "layer");
+    const about = aboutOf(file);
+    const { layer } = await layerOf(file, { model_type: "lnattn", ...about });
+    const embeddings = once(async () => embeddingsOf(await packed(part("rows"), "rows"), "W_E", layer.d));
+    const words = once(async () => tokenizer(await part("tokenizer"), about.vocab, about.begin));
+    const facts = once(async () => part("facts"));
+    return { one, layer, vocab: about.vocab, embeddings, words, facts };
+  }
+
+  // ---- A reader's own ------------------------------------------------------------------------------
+
+  const opened = [];
+
+  /** A file of a model, read: its first layer, embeddings and tokenizer. tell(share of it). */
+  async function openSource(source, { config = null, words = null, name = source.name } = {}, tell = () => {}) {
+    const begun = performance.now();
+    const file = await open(source);
+    const found = await layerOf(file, config);
+    const { layer } = found;
+    const held = await embeddingsOf(file, found.tokens, layer.d, found.config.vocab_size, tell);
+    if (!words && held.size !== 50257) {
+      refuse(`${file.name} has ${held.size} tokens, which are not GPT-2's: give its tokenizer.json with it.`);
+    }
+    const begin = found.config.model_type === "qwen2" ? null : found.config.bos_token_id ?? null;
+    const read = tokenizer(words ?? fromMerges(await load("gpt2")), held.size, begin);
+    const all = await vocabulary(layer, held.rows, held.size);
+    const one = { folder: `opened-${opened.length + 1}`, name, why: "opened by you" };
+    const model = {
+      one, layer, vocab: held.size, embeddings: async () => held, words: async () => read,
+      facts: async () => null, vocabulary: async () => all, config: found.config,
+    };
+    opened.push(model);
+    return { ...model, file, seconds: (performance.now() - begun) / 1000 };
+  }
+
+  /** The files that a reader dropped or chose, opened. */
+  async function openFiles(files, tell) {
+    const named = (pattern) => files.find(({ name }) => pattern.test(name));
+    async function json(file) {
+      try {
+        return file && JSON.parse(await file.text());
+      } catch {
+        return refuse(`${file.name} is no JSON: fetch it again.`);
+      }
+    }
+    const weights = named(/index\.json$/) ?? named(/\.safetensors$/) ?? files.find(({ name }) => !/\.(json|txt)$/.test(name));
+    if (!weights) refuse("Give the model's safetensors file, its config.json and its tokenizer.json.");
+    const [config, whole, vocab] = await Promise.all(
+      [/^config\.json$/, /^tokenizer\.json$/, /^vocab\.json$/].map((pattern) => json(named(pattern))));
+    const merges = named(/^merges\.txt$/);
+    if (vocab && !whole && !merges) refuse("With vocab.json belongs merges.txt: give both, or tokenizer.json.");
+    const words = whole ?? (vocab && fromMerges(await merges.text(), vocab));
+    return openSource(ofBlob(weights), { config, words, name: config?._name_or_path || weights.name }, tell);
+  }
+
+  /** A model of a server that answers ranges, such as the hub; `address` ends with a slash. */
+  async function openAddress(address, name, tell) {
+    const source = await ofAddress(`${address}model.safetensors`);
+    const config = JSON.parse(await (await ofAddress(`${address}config.json`)).all());
+    return openSource(source, { config, name }, tell);
+  }
+
+  // As the paper's authors printed T^ee of head 7 for the query 'iens' (their notebook, GPT-2 small).
+  const PRINTED = {
+    Al: 41.437702, " sap": 41.008968, " al": 38.2491, " AL": 36.045887, af: 35.321766, " Alger": 34.854691,
+    " Mal": 30.680719, pt: 29.362137, " Sap": 29.079447, cl: 26.746317, " Virgin": 24.795462,
+    " Am": 16.197947, " W": 12.339346, uring: -15.199899, " TY": -42.426086,
+  };
+  const NEAR = 0.002; // their σ are rounded to half precision
+
+  /** Of a model that claims to be GPT-2: whether the printed values agree; null for another. */
+  async function printedValues({ config, layer, vocab, ...model }) {
+    const { d, heads } = layer;
+    const isIt = config.model_type === "gpt2" && [vocab, d, heads, config.n_layer ?? 12].join() === "50257,768,12,12";
+    if (!isIt) return null;
+    const [all, { tokens }] = [await model.vocabulary(), await model.words()];
+    const side = all.asked(tokens.indexOf("iens"), true)[7];
+    const wrong = Object.entries(PRINTED).map(([key, value]) => ({ key, value, found: all.scoreOf(side, tokens.indexOf(key)) }))
+      .filter(({ value, found }) => !(Math.abs(found - value) <= NEAR * Math.abs(value)));
+    return { asked: Object.keys(PRINTED).length, wrong };
+  }
+
+  // ---- What the page shows -----------------------------------------------------------------------
+
+  const models = new Map();
+
+  /** The model that the address names, else the first; `missing`: the name, if there is none such. */
+  async function current() {
+    const all = await load("shared");
+    const listed = [...opened.map(({ one }) => one), ...all.models];
+    const asked = state().model;
+    const one = listed.find(({ folder }) => folder === asked) ?? all.models[0];
+    if (!one) throw new Error(all.absent.map(({ name, why }) => `${name}: ${why}`).join(" "));
+    if (!models.has(one.folder)) {
+      const own = opened.find((model) => model.one === one);
+      const promise = own ? Promise.resolve(own) : shipped(one);
+      models.set(one.folder, promise);
+      promise.catch(() => models.delete(one.folder));
+    }
+    const model = await models.get(one.folder);
+    model.vocabulary ??= once(async () => {
+      const { rows, size } = await model.embeddings();
+      return vocabulary(model.layer, rows, size);
+    });
+    return { ...model, all, listed, missing: asked && one.folder !== asked ? asked : null };
+  }
+
+  /** The embedded model's first sentence, whose queries and keys come with the page. */
+  async function opening() {
+    const all = await load("shared");
+    const one = all.models.find((model) => model.opening);
+    if (!one) throw new Error("the embedded model is not in this build");
+    const file = await packed(partOf(one)("opening"), "opening");
+    const { text, tokens, ...layer } = aboutOf(file);
+    const [queries, keys] = [{}, {}];
+    for (const [name, { dtype }] of Object.entries(file.tensors).filter(([, { shape }]) => shape)) {
+      const flat = decoded(dtype, await file.bytes(name));
+      const width = flat.length / tokens.length;
+      layer.width = width / layer.heads;
+      (name[0] === "q" ? queries : keys)[name.slice(2)] = tokens.map((_, i) => flat.subarray(i * width, (i + 1) * width));
+    }
+    const terms = termsOfParts(layer, [queries, keys]);
+    return { all, one, layer, terms, text, tokens, first: strongest(layer, terms), cut: 0, start: 0 };
+  }
+  const first = once(opening);
+
+  /** The sentence of the address in the model of the address: its tokens and its terms. */
+  async function sentence() {
+    const model = await current();
+    const { all, layer, one } = model;
+    const text = state().text ?? all.text;
+    const shift = Number(state().shift ?? 0);
+    if (one.opening && text === all.text && !shift) return { ...model, ...await first() };
+    const { tokens, encode, ends } = await model.words();
+    if (!encode) refuse(`The tokenizer of ${one.name} is neither byte-level BPE nor WordPiece, so no sentence can be read.`);
+    const { rows } = await model.embeddings();
+    if (layer.positionsAre === "rotary" && !layer.q0) await model.vocabulary();
+    const ids = encode(text);
+    const most = Math.min(all.longest, layer.places, layer.window || Infinity);
+    const kept = ids.length > most ? [...ids.slice(0, most - ends[1]), ...ids.slice(ids.length - ends[1])] : ids;
+    const start = Number.isInteger(shift) ? Math.max(0, Math.min(shift, layer.places - kept.length)) : 0;
+    const terms = termsOf(layer, kept.map((id) => rows(id, 1)), start);
+    const view = { first: strongest(layer, terms), cut: ids.length - kept.length, start };
+    return { ...model, ...view, text, ids: kept, tokens: kept.map((id) => tokens[id]), terms };
+  }
+
+  return { current, first, openAddress, openFiles, printedValues, sentence };
+})();

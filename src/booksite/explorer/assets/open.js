@@ -1,0 +1,72 @@
+/* The explorer's model: one that comes with the page, or a reader's own checkpoint. */
+"use strict";
+
+(() => {
+  const { go, make, mount, number, options } = lnattnExplorer;
+  const HUB = "https://huggingface.co/openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d4cfcd7e/";
+
+  /** What is said of a model that was just opened. */
+  async function report(model) {
+    const { file, layer, one, seconds, vocab } = model;
+    const printed = await lnattnModels.printedValues(model);
+    const megabytes = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
+    const read = `${one.name}: ${vocab.toLocaleString("en")} tokens, ${layer.heads} heads; ${megabytes(file.read())} of `
+      + `${megabytes(file.size)} read in ${seconds.toFixed(1)} s. All tools below show it.`;
+    if (!printed) return read;
+    const { asked, wrong } = printed;
+    const named = wrong.map(({ key, value, found }) => `${key.trim()} ${number(found, 2)}, printed ${number(value, 2)}`);
+    return `${read} Of GPT-2's values that the paper's authors printed (head 7, query iens): ${asked - wrong.length} of `
+      + `${asked} printed values agree${wrong.length ? `; these do not: ${named.join("; ")}` : ""}.`;
+  }
+
+  mount("open", ["model"], (place) => {
+    const select = make("select", {
+      id: "explorer-model", change: () => go({ model: select.value, token: "", key: "", head: "", query: "", shift: "" }, true),
+    });
+    const said = make("p", { class: "hint", role: "status" });
+    const why = make("p", { class: "hint" });
+
+    async function show(opening) {
+      said.className = "hint";
+      said.textContent = "Reading the first layer …";
+      const tell = (share) => (said.textContent = `Reading the first layer … ${Math.round(100 * share)} %`);
+      try {
+        const model = await opening(tell);
+        go({ model: model.one.folder, token: "", key: "", head: "", query: "", shift: "" }, true);
+        said.textContent = await report(model);
+      } catch (error) {
+        said.className = "problem";
+        said.textContent = error.message;
+      }
+    }
+
+    const openFiles = (files) => files.length && show((tell) => lnattnModels.openFiles([...files], tell));
+    const input = make("input", {
+      id: "explorer-files", type: "file", multiple: "", change: () => openFiles(input.files),
+    });
+    const zone = make("div", {
+      class: "drop",
+      dragover: (event) => event.preventDefault(),
+      drop: (event) => (event.preventDefault(), openFiles(event.dataTransfer.files)),
+    },
+    make("label", { for: "explorer-files" }, "Your own checkpoint: choose, or drop here, its model.safetensors, config.json "
+      + "and tokenizer.json (or vocab.json and merges.txt; not needed with GPT-2's tokens)."), input,
+    make("p", { class: "hint" }, "Your browser reads them; nothing leaves this machine."));
+    const hub = place.dataset.hub ?? HUB;
+    const button = make("button", {
+      type: "button", click: () => show((tell) => lnattnModels.openAddress(hub, "GPT-2", tell)),
+    },
+      "Fetch GPT-2's first layer from the Hugging Face hub (about 160 MB)");
+    place.replaceChildren(
+      make("div", { class: "controls" }, make("div", {}, make("label", { for: select.id }, "Model"), select)), why, zone,
+      ...(location.protocol.startsWith("http") ? [button] : []), said);
+
+    return async (isLatest) => {
+      const { all, layer, listed, missing, one, vocab } = await lnattnModels.current();
+      if (!isLatest()) return;
+      options(select, listed.map(({ folder, name }) => [folder, name]), one.folder);
+      why.textContent = `${missing ? "The address names a model that is not here; open it again. " : ""}${one.name}, ${one.why}: `
+        + `${vocab.toLocaleString("en")} tokens, ${layer.heads} heads. ${all.absent.map(({ name, why: reason }) => `${name}: ${reason}`).join(" ")}`;
+    };
+  });
+})();

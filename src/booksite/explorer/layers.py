@@ -1,0 +1,202 @@
+"""A model's first layer, tokenizer and neighbours of tokens, as the explorer's page reads them.
+
+The page computes everything itself, of these models as of a reader's own checkpoint, so all that is
+written is weights: `layer.js` and `rows.js`, safetensors files with the names of `WEIGHTS`;
+`opening.js`, the queries and keys of one sentence; `tokenizer.js`, the tokenizer.json; and
+`facts.js`, how often tokens stand next to each other, and each head's AUROC.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from safetensors.numpy import save
+
+from booksite.explorer.texts import script
+from lnattn.affinity.vectors import token_vectors
+from lnattn.attention.folding import fold
+from lnattn.attention.terms import six_terms
+from lnattn.errors import ResultError, TokenError
+from lnattn.rotary.fold import fold_relative, mean_vectors
+from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
+from lnattn.text.counts import Counts
+from lnattn.text.tokenizers import encode_documents
+from lnattn.weights import FirstLayer, LayerNorm, require_absolute
+from lnattn_book.affinity import affinity_study, counts_and_source
+
+#: Bytes of token embeddings that a page may bring.
+MOST = 16_000_000
+#: Longest sentence, in tokens, special ones included: its maps must fit on a phone.
+LONGEST = 64
+#: Neighbours are listed that the text has at least so often, and once in so many tokens.
+LEAST, A_PAIR_IN = 5, 250_000
+#: The token that the page opens on, the first of these that a vocabulary has.
+START = ("jackson", " Angeles", "iens")
+
+
+def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[tuple[str, str]]:
+    """The scripts of a model as (file name, text).
+
+    name: its folder; sentence: of the embedded model, the one that the page opens with, in
+    `opening.js`. Raises `TokenError` for a model without tokenizer or embeddings, `ResultError` for
+    one that the page cannot compute or whose embeddings are too large for it.
+    """
+    if model.tokenizer is None:
+        raise TokenError(f"{model.name} has no tokenizer, so no sentence can be typed; add one.")
+    counts, source = counts_and_source(model)
+    tensors, about = weights(model, counts)
+    rows = packed(tokens_of(model))
+    size = rows["W_E"].nbytes
+    if size > MOST:
+        raise ResultError(f"its embeddings take {size / 1e6:.0f} MB; open its model.safetensors.")
+    yield "layer.js", script(f"{name}/layer", save(tensors, {"about": json.dumps(about)}))
+    yield "rows.js", script(f"{name}/rows", save(rows))
+    backend = json.loads(model.tokenizer.backend_tokenizer.to_str())
+    yield "tokenizer.js", script(f"{name}/tokenizer", backend)
+    yield "facts.js", script(f"{name}/facts", facts(model, counts, source))
+    if sentence:
+        shown = opening(require_absolute(model), sentence, about)
+        yield "opening.js", script(f"{name}/opening", shown)
+
+
+def opening(model: FirstLayer, sentence: str, about: dict[str, Any]) -> bytes:
+    """A sentence's queries and keys in parts, from which the page makes its terms and attention."""
+    ids = next(iter(encode_documents([sentence], model.tokenizer, LONGEST)))
+    words = [model.tokenizer.decode([token]) for token in ids]
+    terms = six_terms(fold(model.attention), model.embeddings, ids)
+    found = {}
+    for side, parts in (("q", terms.query_parts), ("k", terms.key_parts)):
+        for name, vectors in parts.items():
+            flat = vectors.expand(-1, len(ids), -1).permute(1, 0, 2).reshape(len(ids), -1)
+            found[f"{side}.{name}"] = _half(flat)
+    said = {**about, "text": sentence, "tokens": words}
+    return save(found, {"about": json.dumps(said)})
+
+
+def weights(model: AnyFirstLayer, counts: Counts) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """A layer's tensors but the embeddings, and its settings, as `checkpoint.js` names them."""
+    layer, rotary = model.attention, isinstance(model, RelativeFirstLayer)
+    if layer.ln is None:
+        raise ResultError(f"{model.name} has no norm before its first attention; ask the package.")
+    heads, d, width = layer.W_Q.shape
+    about: dict[str, Any] = {
+        "d": d,
+        "heads": heads,
+        "keyHeads": len(layer.W_K),
+        "eps": layer.ln.eps,
+        "scale": layer.scale,
+        "causal": layer.causal,
+        "window": layer.window,
+        "norm": "layer" if isinstance(layer.ln, LayerNorm) else "rms",
+        "positionsAre": "rotary" if rotary else "learned",
+        "vocab": model.embeddings.vocab_size,
+        "begin": model.tokenizer.bos_token_id,
+    }
+    found = {"gamma": layer.ln.gamma}
+    if isinstance(layer.ln, LayerNorm):
+        found["beta"] = layer.ln.beta
+    for side in ("Q", "K"):
+        matrix, bias = getattr(layer, f"W_{side}"), getattr(layer, f"b_{side}")
+        found[f"W_{side}"] = matrix.permute(1, 0, 2).reshape(d, -1)
+        found[f"b_{side}"] = bias.flatten()
+    if isinstance(model, RelativeFirstLayer):
+        found["frequencies"] = frequencies(model, width)
+        means = mean_vectors(
+            fold_relative(model.attention), model.embeddings, torch.as_tensor(counts.unigrams)
+        )
+        found |= {"q0": means.q0.flatten(), "k0": means.k0.flatten()}
+        about["places"] = min(2 * LONGEST, model.context or 2 * LONGEST)
+    else:
+        found["positions"] = model.embeddings.W_P
+    return {name: _half(one) for name, one in found.items()}, about
+
+
+def frequencies(model: RelativeFirstLayer, width: int) -> torch.Tensor:
+    """By how much each pair of coordinates turns from one position to the next, [width / 2].
+
+    Raises `ResultError` for a layer that does more than turn its queries and keys alike.
+    """
+    layer = model.attention
+    more = (layer.norm_Q, layer.norm_K, layer.clip, layer.soft_cap, layer.bias)
+    rotation = layer.rotation
+    if (
+        rotation is None
+        or rotation.interleaved
+        or layer.ln is None
+        or any(x is not None for x in more)
+    ):
+        raise ResultError("it does more in its first layer than turn queries and keys.")
+    cos, sin = rotation.tables(torch.arange(2), torch.float64)
+    found = torch.atan2(sin[1], cos[1])[: width // 2]
+    if cos.shape[1] != width or not torch.allclose(torch.hypot(sin, cos), torch.ones_like(cos)):
+        raise ResultError("it turns only a part of its queries and keys, or stretches them.")
+    return found
+
+
+def tokens_of(model: AnyFirstLayer) -> Float[np.ndarray, "vocab d"]:
+    """The token embeddings as single-precision numbers."""
+    rows = (
+        model.embeddings.tokens()
+        if isinstance(model, FirstLayer)
+        else model.embeddings.rows(slice(None))
+    )
+    return rows.float().numpy()
+
+
+def _half(values: torch.Tensor) -> np.ndarray:
+    """In half precision, as the embedded models are stored."""
+    return np.ascontiguousarray(values.numpy().astype(np.float16))
+
+
+def packed(rows: Float[np.ndarray, "vocab d"]) -> dict[str, np.ndarray]:
+    """Embeddings in half precision where that loses nothing, else bytes and a scale of each row."""
+    half = rows.astype(np.float16)
+    if np.array_equal(half, rows):
+        return {"W_E": half}
+    scale = np.abs(rows).max(axis=1) / 127
+    scale[scale == 0] = 1
+    whole = np.rint(rows / scale[:, None]).astype(np.int8)
+    return {"W_E": whole, "W_E.scale": scale.astype(np.float32)}
+
+
+def facts(model: AnyFirstLayer, counts: Counts, source: dict[str, Any]) -> dict[str, Any]:
+    """What a text says of a model's tokens: counts, neighbours, and the AUROC of every head.
+
+    at, key, times: the tokens before token t are key[at[t] : at[t + 1]]; auroc: [head] of the mean
+    and of a wrong query's, None for a model with rotary positions.
+    """
+    least = max(LEAST, counts.tokens // A_PAIR_IN)
+    columns = counts.bigrams.tocsc()
+    often = columns.data >= least
+    kept = np.concatenate([[0], np.cumsum(often)])
+    auroc = None
+    if isinstance(model, FirstLayer):
+        vectors = token_vectors(fold(model.attention), model.embeddings)
+        study, _ = affinity_study(vectors, model.embeddings, counts, source)
+        both = zip(study.mean_auroc(), study.wrong_query(), strict=True)
+        auroc = [[round(float(one), 3) for one in pair] for pair in both]
+    return {
+        "source": str(source["counts"]),
+        "counted": counts.tokens,
+        "least": least,
+        "count": counts.unigrams.tolist(),
+        "at": kept[columns.indptr].tolist(),
+        "key": columns.indices[often].tolist(),
+        "times": columns.data[often].tolist(),
+        "auroc": auroc,
+        "start": _start(model.tokenizer, START),
+    }
+
+
+def _start(tokenizer: Any, texts: Sequence[str]) -> str:
+    """The first of these texts that is one token."""
+    for text in texts:
+        ids = tokenizer.encode(text, add_special_tokens=False)
+        if len(ids) == 1 and tokenizer.decode(ids) == text:
+            return text
+    return ""

@@ -1,0 +1,223 @@
+"""Is it used? What a model's predictions lose when a part of its first layer's scores is taken out.
+
+What a head could do is in its weights; whether the model needs it shows when it is taken away.
+Terms of the first layer's scores are left out, everything else of the model stays its own, and the
+loss is measured where the term should matter: after second pieces of split words and after second
+words of names, beside other tokens that are as frequent and as hard to continue.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from scipy import sparse
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from lnattn.ablation.classes import Spelling, second_pieces, second_words_of_names
+from lnattn.ablation.matching import beside_matched, deciles_of, drawn_documents
+from lnattn.ablation.removing import ablation_names, without_parts
+from lnattn.attention.terms import PairTerms
+from lnattn.errors import CorpusError, ResultError
+from lnattn.models.attending import patched
+from lnattn.progress import progress_bar
+from lnattn.storage import Result, provenance, read_result, write_result
+
+#: Where the loss is measured. 'after': of the next token, so that the token in question asks as a
+#: query; 'on': of the token itself, which the one before it has to foresee.
+READINGS = ("after", "on")
+CLASSES = {"second pieces": second_pieces, "second words of names": second_words_of_names}
+#: Less text than this at the end of a document is no window.
+_SHORTEST = 32
+#: The losses so far, saved after so many windows.
+_STATE, _EVERY = "ablation.partial", 20
+
+
+@dataclass(frozen=True, eq=False)
+class Ablations(Result):
+    """Losses of one model without parts of its first layer's scores. Made by `ablations`.
+
+    what: [ablation], a term, 'place' (T^p and T^pp, or d) or 'pairs' (T^ee of a query with keys
+    that stood right before it in the training text); head: [ablation], −1 for all. Changes of the
+    loss in nats: everywhere, [draw ablation], over all tokens; at, [draw ablation reading class
+    side], at the tokens of a class and at matched ones. Draw 0 is the text itself, the others are
+    its documents drawn anew. loss: [reading class side], of the whole model there, with one part
+    left out of none. tokens: [reading class 3], of the class, those of them with a match, and all
+    that may match. moved: [removal head], mean KL in nats, for the ablations of all heads.
+    """
+
+    NAME: ClassVar[str] = "ablation"
+
+    what: np.ndarray
+    head: Int[np.ndarray, "ablation"]
+    everywhere: Float[np.ndarray, "draw ablation"]
+    at: Float[np.ndarray, "draw ablation reading class side"]
+    loss: Float[np.ndarray, "reading class side"]
+    tokens: Int[np.ndarray, "reading class 3"]
+    moved: Float[np.ndarray, "removal head"]
+    record: Mapping[str, Any]
+
+    @property
+    def n_heads(self) -> int:
+        return self.moved.shape[1]
+
+    def of(self, what: str, head: int = -1) -> int:
+        """The place of an ablation; `ResultError` where it was not made."""
+        found = np.flatnonzero((self.what == what) & (self.head == head))
+        if not len(found):
+            raise ResultError(f"nothing was measured without {what!r} in head {head}.")
+        return int(found[0])
+
+    def excess(
+        self, what: str, head: int = -1, *, of: str = "second pieces", reading: str = "after"
+    ) -> Float[np.ndarray, "draw"]:
+        """What is lost at a class of tokens beyond what is lost at matched ones."""
+        place = self.of(what, head), READINGS.index(reading), list(CLASSES).index(of)
+        return self.at[:, *place, 0] - self.at[:, *place, 1]
+
+    def by_head(self, what: str, of: str = "second pieces") -> Float[np.ndarray, "draw head"]:
+        """`excess` for a part that is taken out of one head after another."""
+        return np.stack([self.excess(what, head, of=of) for head in range(self.n_heads)], axis=1)
+
+
+def interval(draws: Float[np.ndarray, "draw"]) -> tuple[float, float, float]:
+    """The value of the text itself, and its 95 % interval over documents drawn anew."""
+    low, high = np.quantile(draws[1:], [0.025, 0.975]).tolist()
+    return float(draws[0]), low, high
+
+
+def ablations(
+    model: PreTrainedModel,
+    terms_of: Callable[[Int[Tensor, "n"]], PairTerms],
+    documents: Sequence[Sequence[int]],
+    spelling: Spelling,
+    bigrams: sparse.csr_array,
+    *,
+    window: int = 256,
+    first: int | None = None,
+    draws: int = 500,
+    source: Mapping[str, Any] | None = None,
+    folder: Path | None = None,
+) -> Ablations:
+    """Take every term, place and counted pairs out of the first layer, and measure the loss.
+
+    model: with its language-model head; terms_of: the terms of a text, from the same weights;
+    documents: token ids, cut into windows; first: a token before each window; bigrams: counts of
+    the training text, of which any counts as a pair. source: what the record shall say about model
+    and texts; folder: where a stopped run saves its losses and goes on. Raises `CorpusError` where
+    no document is long enough.
+    """
+    begun = time.perf_counter()
+    texts = _windows(documents, window, first)
+    about = {**(source or {}), "window": window, "windows": len(texts), "documents": len(documents)}
+    rows, moved = _resumed(folder, about)
+    names: tuple[str, ...] = ()
+    with patched(model):
+        for number, (_, ids) in enumerate(progress_bar(texts, "windows without parts")):
+            terms = terms_of(ids)
+            names = terms.names
+            if number < len(moved):
+                continue
+            counted = torch.from_numpy(bigrams[ids.numpy()][:, ids.numpy()].toarray().T > 0)
+            found = without_parts(model, terms, ids, counted)
+            rows.append(found[0].numpy())
+            moved.append(found[1].numpy())
+            if folder is not None and len(moved) % _EVERY == 0:
+                state = {"rows": np.concatenate(rows, axis=1), "moved": np.array(moved)}
+                write_result(folder, _STATE, state, {"about": about})
+    losses = np.concatenate(rows, axis=1).astype(np.float64)
+    mean_moved = np.mean(moved, axis=0)
+    listed = ablation_names(names, mean_moved.shape[1])
+    read = _read(losses, texts, spelling, np.asarray(bigrams.sum(axis=0)).ravel(), draws)
+    if folder is not None:
+        for kind in ("json", "npz"):
+            (folder / f"{_STATE}.{kind}").unlink(missing_ok=True)
+    return Ablations(
+        what=np.array([what for what, _ in listed]),
+        head=np.array([head for _, head in listed]),
+        moved=mean_moved,
+        **read,
+        record=provenance(
+            **about,
+            predictions=losses.shape[1],
+            draws=draws,
+            # What telling the model its own attention changes in any loss: rounding.
+            largest_change_by_nothing=float(np.abs(losses[1] - losses[0]).max()),
+            seconds=round(time.perf_counter() - begun, 1),
+        ),
+    )
+
+
+def _read(
+    losses: Float[np.ndarray, "row predicted"],
+    texts: Sequence[tuple[int, Tensor]],
+    spelling: Spelling,
+    unigrams: Int[np.ndarray, "vocab"],
+    draws: int,
+) -> dict[str, np.ndarray]:
+    """The arrays of `Ablations` that are made of losses."""
+    base, changes = losses[1], losses[2:] - losses[1]
+    document = np.concatenate([np.full(len(ids) - 1, place) for place, ids in texts])
+    taken = drawn_documents(int(document.max()) + 1, draws)
+    shape = (len(READINGS), len(CLASSES))
+    at = np.full((draws + 1, len(changes), *shape, 2), np.nan)
+    loss, tokens = np.full((*shape, 2), np.nan), np.zeros((*shape, 3), dtype=np.int64)
+    flags = [[of(spelling, ids.numpy()) for of in CLASSES.values()] for _, ids in texts]
+    for r, part in enumerate((slice(None, -1), slice(1, None))):  # of queries, of what follows
+        token = np.concatenate([ids[part].numpy() for _, ids in texts])
+        chosen = np.concatenate([np.array(one)[:, part] for one in flags], axis=1)
+        others = spelling.letters[token] & ~chosen.any(axis=0)
+        for c, mine in enumerate(chosen):
+            tokens[r, c] = mine.sum(), 0, others.sum()
+            if not mine.any():
+                continue
+            cell = 10 * deciles_of(unigrams[token], mine) + deciles_of(base, mine)
+            means, tokens[r, c, 1] = beside_matched(
+                np.concatenate([changes, base[None]]), mine, others, cell, document, taken
+            )
+            at[:, :, r, c], loss[r, c] = means[:, :-1], means[0, -1]
+    every = np.ones(len(base), dtype=bool)
+    means, _ = beside_matched(changes, every, every, np.zeros_like(document), document, taken)
+    return {
+        "everywhere": means[..., 0].astype(np.float32),
+        "at": at.astype(np.float32),
+        "loss": loss,
+        "tokens": tokens,
+    }
+
+
+def _windows(
+    documents: Sequence[Sequence[int]], length: int, first: int | None
+) -> list[tuple[int, Tensor]]:
+    """Windows with the number of their document, the last of each as long as it comes."""
+    before = [] if first is None else [first]
+    body = length - len(before)
+    found = [
+        (number, torch.tensor([*before, *document[begin : begin + body]]))
+        for number, document in enumerate(documents)
+        for begin in range(0, len(document), body)
+        if len(document) - begin >= min(_SHORTEST, body)
+    ]
+    if not found:
+        raise CorpusError(f"no document has {_SHORTEST} tokens; give longer texts.")
+    return found
+
+
+def _resumed(folder: Path | None, about: Mapping[str, Any]) -> tuple[list, list]:
+    """Losses and moves of the windows that a stopped run of the same study has done."""
+    if folder is None or not (folder / f"{_STATE}.json").is_file():
+        return [], []
+    state, record = read_result(folder, _STATE)
+    if record.get("about") != about:
+        raise ResultError(
+            f"{folder}/{_STATE}.json belongs to another model or other texts; delete it, or save "
+            "this study elsewhere."
+        )
+    return [state["rows"]], list(state["moved"])

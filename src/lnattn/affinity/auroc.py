@@ -1,0 +1,250 @@
+"""Which heads reconstruct bigrams: the AUROC of T^ee against bigram counts, for every head.
+
+Kamoda et al. 2025, §4.2, Fig. 2D. For a query token b, a key token a is a *positive* if the corpus
+holds the bigram a b, and counts as often as the bigram occurs; every other token is a *negative*.
+The AUROC is the chance that a positive, drawn by its count, scores higher than a negative, ties
+counting one half. A head's score is the mean over query tokens.
+
+A token that never follows another has no positives and no AUROC. Such tokens are left out of the
+mean; the authors' code gives them 0.0 and averages these in (`convention="zero"`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy import sparse
+from scipy.stats import rankdata
+
+from lnattn.affinity.auroc_kernel import aurocs_of_rows
+from lnattn.affinity.scores import for_each_score_block
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.progress import progress_bar
+from lnattn.stats import bootstrap_means
+
+Convention = Literal["exclude", "zero"]
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """For every token the tokens that stand beside it in a corpus, and how often.
+
+    indptr: int64 [vocab + 1]; tokens: int32 and counts: int64, both [pair]. The neighbours of
+    token b are tokens[indptr[b] : indptr[b + 1]], each once, counts positive.
+    """
+
+    indptr: Int[np.ndarray, "vocab_plus_1"]
+    tokens: Int[np.ndarray, "pair"]
+    counts: Int[np.ndarray, "pair"]
+
+    @classmethod
+    def before(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
+        """Predecessors: from counts [previous next], for b the tokens a with count(a, b) > 0."""
+        return cls._rows(_square(bigrams).tocsc())
+
+    @classmethod
+    def after(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
+        """Successors: the same for the reversed bigram, count(b, a) > 0. A baseline."""
+        return cls._rows(_square(bigrams).tocsr())
+
+    @classmethod
+    def _rows(cls, matrix: sparse.sparray | sparse.spmatrix) -> Neighbours:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+        if len(matrix.data) and (matrix.data.min() < 0 or matrix.data.dtype.kind not in "iu"):
+            raise CorpusError("bigram counts must be whole numbers ≥ 0; count the corpus again.")
+        return cls(
+            matrix.indptr.astype(np.int64),
+            matrix.indices.astype(np.int32),
+            matrix.data.astype(np.int64),
+        )
+
+    def renamed(self, order: Int[np.ndarray, "vocab"], *, tokens: bool = True) -> Neighbours:
+        """The same table for other names: row b becomes row order[b], and token a order[a].
+
+        tokens=False keeps the names inside the rows. Against this table, the AUROC of query token
+        order[b] is what b has against the original where vectors have changed owners
+        (`TokenVectors.shuffled` with the same order).
+        """
+        old = np.argsort(order)  # which row comes to each place
+        lengths = self.n_distinct[old]
+        indptr = np.append(0, np.cumsum(lengths))
+        entry = np.arange(len(self.tokens)) + np.repeat(self.indptr[old] - indptr[:-1], lengths)
+        inside = self.tokens[entry]
+        return Neighbours(
+            indptr, order[inside].astype(np.int32) if tokens else inside, self.counts[entry]
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self.indptr) - 1
+
+    def among(self, key_ids: Int[np.ndarray, "key"]) -> Neighbours:
+        """Only the neighbours in `key_ids` (ascending), named by their place in it."""
+        place = np.full(self.vocab_size, -1, dtype=np.int32)
+        place[key_ids] = np.arange(len(key_ids))
+        kept = place[self.tokens] >= 0
+        indptr = np.append(0, np.cumsum(kept))[self.indptr]
+        return Neighbours(indptr, place[self.tokens[kept]], self.counts[kept])
+
+    def labels(self, token: int) -> tuple[Bool[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
+        """The neighbours of one token as scikit-learn wants them: which keys are positive, weights.
+
+        `roc_auc_score(positive, scores, sample_weight=weight)` is the AUROC of `head_auroc`, and
+        `roc_curve` the recall curve of Fig. 2C: share of negatives passed, share of bigrams.
+        """
+        tokens, counts = self.of(token)
+        positive, weight = np.zeros(self.vocab_size, dtype=bool), np.ones(self.vocab_size, np.int64)
+        positive[tokens], weight[tokens] = True, counts
+        return positive, weight
+
+    @property
+    def n_distinct(self) -> Int[np.ndarray, "vocab"]:
+        """How many different neighbours each token has."""
+        return np.diff(self.indptr)
+
+    def of(self, token: int) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
+        """Neighbours of one token and their counts."""
+        if not 0 <= token < self.vocab_size:
+            raise TokenError(f"token id {token} is outside the vocabulary of {self.vocab_size}.")
+        row = slice(self.indptr[token], self.indptr[token + 1])
+        return self.tokens[row], self.counts[row]
+
+
+def _square(bigrams: sparse.sparray | sparse.spmatrix) -> sparse.sparray | sparse.spmatrix:
+    if not sparse.issparse(bigrams) or bigrams.ndim != 2 or bigrams.shape[0] != bigrams.shape[1]:
+        raise CorpusError(
+            "bigram counts must be a square sparse matrix [previous next]; "
+            "give the `bigrams` of lnattn.text.counts.Counts."
+        )
+    return bigrams
+
+
+@dataclass(frozen=True, eq=False)
+class HeadAuroc:
+    """AUROC of every head for every query token. values: float64 [head vocab], NaN where undefined.
+
+    Undefined are query tokens without positives, and those without negatives.
+    """
+
+    values: Float[np.ndarray, "head vocab"]
+
+    @property
+    def defined(self) -> np.ndarray:
+        """Query tokens that have an AUROC, bool [vocab]: the same ones for every head."""
+        return ~np.isnan(self.values[0])
+
+    def mean(self, convention: Convention = "exclude") -> Float[np.ndarray, "head"]:
+        """Mean over query tokens; "zero" counts tokens without AUROC as 0.0, as the authors do."""
+        return self._sample(convention).mean(axis=1)
+
+    def interval(
+        self,
+        level: float = 0.95,
+        draws: int = 1000,
+        seed: int = 0,
+        convention: Convention = "exclude",
+    ) -> Float[np.ndarray, "head 2"]:
+        """Bootstrap interval of the mean: query tokens drawn anew with replacement, percentiles.
+
+        All heads see the same draws. Query tokens are treated as independent.
+        """
+        return bootstrap_means(self._sample(convention), level, draws, seed)[:, 1:]
+
+    def _sample(self, convention: Convention) -> Float[np.ndarray, "head n"]:
+        if convention not in ("exclude", "zero"):
+            raise ResultError(f"convention must be 'exclude' or 'zero', not {convention!r}.")
+        if convention == "zero":
+            return np.nan_to_num(self.values, nan=0.0)
+        if not self.defined.any():
+            raise ResultError("no query token has an AUROC: the counts hold no usable bigram.")
+        return self.values[:, self.defined]
+
+
+def head_auroc(
+    vectors: TokenVectors,
+    neighbours: Neighbours,
+    query_ids: Sequence[int] | np.ndarray | None = None,
+    key_ids: Sequence[int] | np.ndarray | None = None,
+    device: str | torch.device | None = None,
+) -> HeadAuroc:
+    """AUROC of T^ee against bigram counts for every head and query token.
+
+    query_ids: which query tokens to do; all that the vectors have unless given. The others are
+    NaN. key_ids: which keys take part, as positives and as negatives; all unless given. device:
+    where the products are made (default: a GPU if torch finds one); the scores are looked at on
+    the CPU.
+    Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count or 1), to rounding.
+    Time: one V × V product for each head, and about as much again for looking at its scores.
+    Memory: the answer and a block of scores for each thread.
+
+    Raises `CorpusError` when counts and vectors have different vocabularies.
+    """
+    return head_aurocs(vectors, [neighbours], query_ids, key_ids, device)[0]
+
+
+def head_aurocs(
+    vectors: TokenVectors,
+    several: Sequence[Neighbours],
+    query_ids: Sequence[int] | np.ndarray | None = None,
+    key_ids: Sequence[int] | np.ndarray | None = None,
+    device: str | torch.device | None = None,
+) -> list[HeadAuroc]:
+    """`head_auroc` against several tables of neighbours, whose scores are made once for all."""
+    vocab = vectors.vocab_size
+    for neighbours in several:
+        if neighbours.vocab_size != vocab:
+            raise CorpusError(
+                f"the counts are over {neighbours.vocab_size} tokens but the model has {vocab}; "
+                "count the corpus with the model's own tokenizer."
+            )
+    if query_ids is None and vectors.tokens is not None:
+        query_ids = vectors.tokens.numpy()
+    queries, chosen = _ids(query_ids, vocab, "query tokens"), None
+    if key_ids is not None:
+        ids = _ids(key_ids, vocab, "keys")
+        several, chosen = [one.among(ids) for one in several], torch.from_numpy(ids)
+    queries = queries[sum(one.n_distinct[queries] for one in several) > 0]
+    values = np.full((len(several), vectors.n_heads, vocab), np.nan)
+    rows = vectors.n_heads * len(queries)
+    with progress_bar(total=rows, what="AUROC", unit=" rows") as bar:
+        for head in range(vectors.n_heads if rows else 0):
+            keys = vectors.keys_of(head) if chosen is None else vectors.keys_of(head)[chosen]
+
+            def visit(begin: int, scores: np.ndarray, head: int = head) -> None:
+                ids = queries[begin : begin + len(scores)]
+                for s, one in enumerate(several):
+                    areas = aurocs_of_rows(scores, ids, one.indptr, one.tokens, one.counts)
+                    values[s, head, ids] = areas
+                bar.update(len(scores))
+
+            made = vectors.queries_of(head, torch.from_numpy(queries))
+            for_each_score_block(visit, made, keys, device)
+    return [HeadAuroc(one) for one in values]
+
+
+def _ids(ids: Sequence[int] | np.ndarray | None, vocab: int, what: str) -> Int[np.ndarray, "id"]:
+    """Token ids, ascending and each once; all of them for None."""
+    if ids is None:
+        return np.arange(vocab)
+    asked = np.unique(np.asarray(ids, dtype=np.int64))
+    if len(asked) and not (asked[0] >= 0 and asked[-1] < vocab):
+        raise TokenError(f"{what} must be between 0 and {vocab - 1}.")
+    return asked
+
+
+def frequency_vectors(unigrams: Int[np.ndarray, "vocab"]) -> TokenVectors:
+    """A 'head' that scores every key by how frequent it is, whatever the query: a baseline.
+
+    Its keys are the ranks of the counts, equal counts sharing their mean rank: AUROCs depend on
+    the order of scores only, and evenly spread ones are the quickest to compare.
+    """
+    keys = torch.from_numpy(rankdata(unigrams))[None, :, None]
+    return TokenVectors(torch.ones_like(keys), keys)

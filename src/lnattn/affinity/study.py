@@ -1,0 +1,192 @@
+"""Which heads detokenize? The affinity study of one model, with what it must be compared with.
+
+Kamoda et al. 2025, §4: the AUROC of every head against bigram counts, the same-token heat map, the
+strongest pairs of the whole vocabulary squared, and the pairs of Table 1. An AUROC alone says
+little, so five others stand beside it:
+
+    shuffled     T^ee with tokens that changed places: what chance gives
+    wrong query  T^ee of another query token: what a head knows of keys that are popular anyway
+    reversed     T^ee against count(b, a): does the head know which of the two comes first?
+    frequency    the key's unigram count in place of T^ee: no attention at all
+    cosine       the similarity of the two embeddings: no attention either
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+
+from lnattn.affinity.auroc import (
+    HeadAuroc,
+    Neighbours,
+    frequency_vectors,
+    head_auroc,
+    head_aurocs,
+)
+from lnattn.affinity.topk import strongest_pairs
+from lnattn.affinity.vectors import (
+    TokenVectors,
+    cosine_vectors,
+    diagonal_z,
+    heat_map,
+    permuted_owners,
+    same_token_z,
+)
+from lnattn.errors import CorpusError
+from lnattn.storage import Result, provenance
+from lnattn.text.counts import Counts
+from lnattn.weights import Embeddings
+
+#: Baselines with one AUROC for each head, and those with one for all.
+HEAD_BASELINES = ("shuffled", "wrong query", "reversed")
+COMMON_BASELINES = ("frequency", "cosine")
+
+
+@dataclass(frozen=True, eq=False)
+class Detokenization(Result):
+    """The affinity study of one model. Made by `detokenization`.
+
+    auroc: float32 [head vocab], NaN where undefined or not asked for; interval: [head 2], 95 %
+    bootstrap interval of its mean over query tokens; head_baselines: [baseline head], means, in the
+    order of `HEAD_BASELINES`; common_baselines: [baseline], in the order of `COMMON_BASELINES`.
+    heat_tokens: [n], tokens drawn at random; heat: [head n n], their T^ee.
+    same_token: float32 [head vocab], z-score of T^ee_{v,v} in its row over the whole vocabulary.
+    pair_queries, pair_keys, pair_scores: [head rank], strongest pairs of two different tokens.
+    record: provenance.
+    """
+
+    NAME: ClassVar[str] = "detokenization"
+
+    auroc: Float[np.ndarray, "head vocab"]
+    interval: Float[np.ndarray, "head 2"]
+    head_baselines: Float[np.ndarray, "baseline head"]
+    common_baselines: Float[np.ndarray, "common"]
+    heat_tokens: Int[np.ndarray, "n"]
+    heat: Float[np.ndarray, "head n n"]
+    same_token: Float[np.ndarray, "head vocab"]
+    pair_queries: Int[np.ndarray, "head rank"]
+    pair_keys: Int[np.ndarray, "head rank"]
+    pair_scores: Float[np.ndarray, "head rank"]
+    record: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def n_heads(self) -> int:
+        return len(self.auroc)
+
+    @property
+    def share_defined(self) -> float:
+        """Of the query tokens that were asked, the share that has an AUROC: a bigram at least."""
+        asked = self.record.get("queries", self.auroc.shape[1])
+        return float(np.isfinite(self.auroc[0]).sum() / asked)
+
+    def mean_auroc(self) -> Float[np.ndarray, "head"]:
+        """Mean over the query tokens that have an AUROC, in double precision."""
+        return HeadAuroc(self.auroc.astype(np.float64)).mean()
+
+    def wrong_query(self) -> Float[np.ndarray, "head"]:
+        """Mean AUROC of each head when it is asked with the wrong query."""
+        return self.head_baselines[HEAD_BASELINES.index("wrong query")]
+
+    def diagonal_z(self) -> Float[np.ndarray, "head"]:
+        """Mean z-score of the heat map's diagonal, for every head."""
+        return diagonal_z(torch.from_numpy(self.heat)).numpy()
+
+    def table(self) -> pd.DataFrame:
+        """One row a head: AUROC with its interval, the authors' average, baselines, z-scores."""
+        scores = HeadAuroc(self.auroc.astype(np.float64))
+        columns = {
+            "auroc": scores.mean(),
+            "low": self.interval[:, 0],
+            "high": self.interval[:, 1],
+            "auroc with zeros": scores.mean() * self.share_defined,
+            **dict(zip(HEAD_BASELINES, self.head_baselines, strict=True)),
+            "diagonal z": self.diagonal_z(),
+            "same-token z": self.same_token.mean(axis=1),
+        }
+        return pd.DataFrame(columns, index=pd.RangeIndex(self.n_heads, name="head"))
+
+
+def detokenization(
+    vectors: TokenVectors,
+    embeddings: Embeddings,
+    counts: Counts,
+    *,
+    queries: int | None = None,
+    heat_tokens: int = 100,
+    pairs: int = 20,
+    draws: int = 1000,
+    seed: int = 0,
+    source: Mapping[str, Any] | None = None,
+) -> Detokenization:
+    """The whole affinity study of a model's first layer: about three V × V products per head.
+
+    vectors: of all its tokens; embeddings: for the baseline of cosines; counts: of a corpus in its
+    own tokens. queries: of how many query tokens, drawn at random, AUROCs are taken; of all unless
+    given. draws: bootstrap samples. source: what the record shall say about model and counts. The
+    same `seed` gives the same result.
+
+    Raises `CorpusError` where the vocabularies of counts and model differ.
+    """
+    if counts.vocab_size != vectors.vocab_size:
+        raise CorpusError(
+            f"the counts are over {counts.vocab_size} tokens but the model has "
+            f"{vectors.vocab_size}; count the corpus with the model's own tokenizer."
+        )
+    before, after = Neighbours.before(counts.bigrams), Neighbours.after(counts.bigrams)
+    # Vectors that change owners are the same scores with other names: one look serves for all.
+    order = permuted_owners(vectors.vocab_size, seed).numpy()
+    tables = [before, before.renamed(order), before.renamed(order, tokens=False), after]
+    asked = None
+    if queries is not None:
+        vocab = vectors.vocab_size
+        asked = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
+    auroc, *baselines = head_aurocs(vectors, tables, asked)
+    of_heads = dict(zip(HEAD_BASELINES, baselines, strict=True))
+    common = {
+        "frequency": head_auroc(frequency_vectors(counts.unigrams), before, asked),
+        "cosine": head_auroc(cosine_vectors(embeddings), before, asked),
+    }
+    drawn = _draw_tokens(counts.unigrams, heat_tokens, seed)
+    best = strongest_pairs(vectors, pairs)
+    return Detokenization(
+        auroc=auroc.values.astype(np.float32),
+        interval=auroc.interval(draws=draws, seed=seed),
+        head_baselines=np.stack([of_heads[name].mean() for name in HEAD_BASELINES]),
+        common_baselines=np.array([common[name].mean()[0] for name in COMMON_BASELINES]),
+        heat_tokens=drawn,
+        heat=heat_map(vectors, torch.from_numpy(drawn)).numpy().astype(np.float32),
+        same_token=same_token_z(vectors).numpy().astype(np.float32),
+        pair_queries=best.queries,
+        pair_keys=best.keys,
+        pair_scores=best.scores,
+        record=provenance(
+            what="affinity study: T^ee, its AUROC against bigrams, and baselines",
+            query_tokens=int(auroc.defined.sum()),
+            queries=vectors.vocab_size if asked is None else len(asked),
+            bigrams={"distinct": len(before.tokens), "all": int(before.counts.sum())},
+            seed=seed,
+            bootstrap_draws=draws,
+            **(source or {}),
+        ),
+    )
+
+
+def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
+    """n different tokens at random among those that occur: unused rows were never trained."""
+    occurring = np.flatnonzero(unigrams)
+    if len(occurring) < max(3, n):
+        raise CorpusError(
+            f"only {len(occurring)} tokens occur in the counts, too few to draw {max(3, n)}."
+        )
+    return np.sort(np.random.default_rng(seed).choice(occurring, size=n, replace=False))
+
+
+def query_specific_auroc(result: Detokenization) -> Float[np.ndarray, "head"]:
+    """AUROC minus that of the wrong query: what a head knows about *this* query token."""
+    return result.mean_auroc() - result.wrong_query()

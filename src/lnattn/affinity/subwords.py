@@ -1,0 +1,252 @@
+"""Sub-words: does a head know, from the weights alone, which token a piece of a word continues?
+
+Kamoda et al. 2025, §4, name heads that put split words together again. So the queries to ask about
+are pieces that continue a word, and the key to look for is the token that mostly stands before
+them. Both are chosen by a rule, from a vocabulary's spelling and a corpus's counts; and every
+number stands beside what it would be if the pieces had changed places among themselves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy.stats import binomtest
+
+from lnattn.affinity.scores import for_each_score_block
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.errors import CorpusError
+from lnattn.text.counts import Counts
+
+#: The ranks up to which a predecessor counts as found.
+TOPS = (1, 10)
+#: What stands for a space at the beginning of a token, in byte-level BPE and in SentencePiece.
+_SPACES = ("Ġ", "▁")
+
+
+@dataclass(frozen=True, eq=False)
+class TokenClasses:
+    """Which tokens continue a word and which begin one. Both: bool [vocab], never both true.
+
+    Only tokens of letters are in a class; digits, punctuation and special tokens are in neither.
+    wordpiece: whether continuation is spelled '##' (else: no space before the letters).
+    """
+
+    continuation: Bool[np.ndarray, "vocab"]
+    word: Bool[np.ndarray, "vocab"]
+    wordpiece: bool
+
+    @property
+    def letters(self) -> Bool[np.ndarray, "vocab"]:
+        return self.continuation | self.word
+
+
+def token_classes(tokenizer: Any, vocab_size: int) -> TokenClasses:
+    """The classes of a Hugging Face tokenizer's tokens; ids that it does not know are in none.
+
+    A byte-level token without a space may also begin a text or follow a quotation mark: which of
+    them continue words is then for the counts to say (`continuation_pieces`).
+    """
+    vocabulary = tokenizer.get_vocab()
+    wordpiece = "##s" in vocabulary
+    special = set(tokenizer.all_special_ids)
+    continuation, word = np.zeros((2, vocab_size), dtype=bool)
+    for piece, token in vocabulary.items():
+        if token in special or token >= vocab_size:
+            continue
+        if wordpiece:
+            text, continues = piece.removeprefix("##"), piece.startswith("##")
+        else:
+            text = tokenizer.convert_tokens_to_string([piece]).strip()
+            continues = not piece.startswith(_SPACES)
+        if text.isalpha():
+            (continuation if continues else word)[token] = True
+    return TokenClasses(continuation, word, wordpiece)
+
+
+@dataclass(frozen=True)
+class PieceRule:
+    """Which continuation pieces are asked about.
+
+    min_count: how often a piece must follow another token; min_share: how much of that its most
+    frequent predecessor must make up.
+    """
+
+    min_count: int
+    min_share: float
+
+    def __post_init__(self) -> None:
+        if self.min_count < 1 or not 0 < self.min_share <= 1:
+            raise CorpusError(
+                f"the rule for pieces needs min_count ≥ 1 and 0 < min_share ≤ 1, "
+                f"not {self.min_count} and {self.min_share}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Continuation pieces with their main predecessors, in the order of the vocabulary.
+
+    queries, keys: token ids; share: the part of the pairs before a query that is its key's;
+    count: how often the query follows any token. All [piece].
+    """
+
+    queries: Int[np.ndarray, "piece"]
+    keys: Int[np.ndarray, "piece"]
+    share: Float[np.ndarray, "piece"]
+    count: Int[np.ndarray, "piece"]
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+
+def continuation_pieces(counts: Counts, classes: TokenClasses, rule: PieceRule) -> Pieces:
+    """The pieces that fit a rule; there may be none.
+
+    The main predecessor is the most frequent one, of equal ones the one with the smaller id, and
+    must be of letters itself: ' (' before 'the' makes no word.
+    Raises `CorpusError` where counts and classes have different vocabularies.
+    """
+    if counts.vocab_size != len(classes.word):
+        raise CorpusError(
+            f"the counts are over {counts.vocab_size} tokens but the tokenizer's classes over "
+            f"{len(classes.word)}; count the corpus with the model's own tokenizer."
+        )
+    before = counts.by_next
+    total = np.asarray(before.sum(axis=0)).ravel()
+    most = before.max(axis=0).toarray().ravel()
+    main = np.asarray(before.argmax(axis=0)).ravel()
+    share = most / np.maximum(total, 1)
+    fits = classes.continuation & classes.letters[main]
+    queries = np.flatnonzero(fits & (total >= rule.min_count) & (share >= rule.min_share))
+    return Pieces(queries, main[queries], share[queries], total[queries])
+
+
+@dataclass(frozen=True, eq=False)
+class Subwords:
+    """Where the main predecessors of pieces stand among all keys. Made by `subword_ranks`.
+
+    ranks: int32 [head piece], 1 for the best key of the vocabulary, ties sharing the better rank.
+    chance: [top draw place], the share of pieces found within `TOPS` when the pieces have changed
+    places; the last place is the best head's, those before it the heads'. NaN for fewer than two
+    pieces, which cannot change places.
+    """
+
+    pieces: Pieces
+    ranks: Int[np.ndarray, "head piece"]
+    chance: Float[np.ndarray, "top draw place"]
+
+    @property
+    def best_rank(self) -> Int[np.ndarray, "piece"]:
+        """The rank in the head where it is best."""
+        return self.ranks.min(axis=0)
+
+    @property
+    def best_head(self) -> Int[np.ndarray, "piece"]:
+        """The head where the rank is best, of equal ones the first."""
+        return self.ranks.argmin(axis=0)
+
+    def table(self, top: int = 10, level: float = 0.95) -> pd.DataFrame:
+        """One row a head, and 'best' for the best head of each piece; every column is a share.
+
+        found, low, high: pieces whose predecessor is within rank `top`, with Wilson's interval;
+        chance, chance low, chance high: the same after the pieces changed places, mean and band.
+        Raises `CorpusError` where there is no piece at all.
+        """
+        n = len(self.pieces)
+        if not n:
+            raise CorpusError("no piece fits the rule; count more text or ask for less.")
+        places = [*range(len(self.ranks)), "best"]
+        rows = []
+        drawn = self.chance[TOPS.index(top)]
+        for ranks, draws in zip([*self.ranks, self.best_rank], drawn.T, strict=True):
+            found = int((ranks <= top).sum())
+            interval = binomtest(found, n).proportion_ci(level, method="wilson")
+            band = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+            rows.append((found / n, interval.low, interval.high, draws.mean(), *band))
+        columns = ["found", "low", "high", "chance", "chance low", "chance high"]
+        return pd.DataFrame(rows, columns=columns, index=pd.Index(places, name="head"))
+
+    def excess(self, top: int = 10) -> float:
+        """Share found in the best head beyond mean chance."""
+        best = self.table(top).loc["best"]
+        return float(best["found"] - best["chance"])
+
+    def heads_of(self, top: int = 10) -> Int[np.ndarray, "head"]:
+        """How many of the pieces found within `top` have their best rank in each head."""
+        return np.bincount(self.best_head[self.best_rank <= top], minlength=len(self.ranks))
+
+    def examples(self, n: int = 12) -> Int[np.ndarray, "example"]:
+        """Places of the n best examples: by rank in the best head, then by the predecessor's share.
+
+        Of pieces with one predecessor only the best is named.
+        """
+        order = np.lexsort((-self.pieces.share, self.best_rank))
+        _, first = np.unique(self.pieces.keys[order], return_index=True)
+        return order[np.sort(first)[:n]]
+
+
+def subword_ranks(
+    vectors: TokenVectors, pieces: Pieces, *, draws: int = 1000, seed: int = 0
+) -> Subwords:
+    """Rank of every piece's main predecessor among all keys, in every head, beside chance.
+
+    draws: how often the pieces change places; each time along one random cycle, so that none keeps
+    its own. Keys stay what they are, so a key that is popular with all pieces gets no credit.
+    All ranks that any exchange needs are found at once: a head's scores of a piece are sorted, and
+    the keys of *all* pieces looked up in them.
+    """
+    n, heads = len(pieces), vectors.n_heads
+    ranks = np.empty((heads, n), dtype=np.int32)
+    chance = np.full((len(TOPS), draws, heads + 1), np.nan)
+    if not n:
+        return Subwords(pieces, ranks, chance)
+    rng = np.random.default_rng(seed)
+    cycles = np.stack([cycle(n, rng) for _ in range(draws)]) if n > 1 else None
+    best = np.full((n, n), np.iinfo(np.int32).max, dtype=np.int32)
+    for head in range(heads):
+        table = _all_ranks(vectors, head, pieces)
+        ranks[head] = table.diagonal()
+        np.minimum(best, table, out=best)
+        if cycles is not None:
+            chance[:, :, head] = _shares(table, cycles)
+    if cycles is not None:
+        chance[:, :, -1] = _shares(best, cycles)
+    return Subwords(pieces, ranks, chance)
+
+
+def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarray, "query key"]:
+    """Rank of every piece's key for every piece's query; the diagonal is the pieces' own."""
+    keys, place = np.unique(pieces.keys, return_inverse=True)
+    ranks = np.empty((len(pieces), len(keys)), dtype=np.int32)
+    queries = vectors.queries_of(head, torch.from_numpy(pieces.queries))
+
+    def visit(begin: int, scores: np.ndarray) -> None:
+        wanted = scores[:, keys]
+        scores.sort(axis=1)
+        for row, (ordered, own) in enumerate(zip(scores, wanted, strict=True)):
+            above = vectors.vocab_size - np.searchsorted(ordered, own, side="right")
+            ranks[begin + row] = 1 + above
+
+    for_each_score_block(visit, queries, vectors.keys_of(head))
+    return ranks[:, place]
+
+
+def cycle(n: int, rng: np.random.Generator) -> Int[np.ndarray, "n"]:
+    """A random permutation without fixed points: every place is sent on to the next of a round."""
+    order = rng.permutation(n)
+    sent = np.empty(n, dtype=np.int64)
+    sent[order] = np.roll(order, -1)
+    return sent
+
+
+def _shares(
+    table: Int[np.ndarray, "query key"], cycles: Int[np.ndarray, "draw query"]
+) -> Float[np.ndarray, "top draw"]:
+    """Share of keys within each of `TOPS`, asked by the queries that the cycles send to them."""
+    drawn = np.take_along_axis(table, cycles.T, axis=1)  # [query draw]
+    return np.stack([(drawn <= top).mean(axis=0) for top in TOPS])

@@ -1,0 +1,141 @@
+"""The 34 pairs of Table 1 of Kamoda et al. 2025 (App. C), looked up in any model.
+
+The table was read off GPT-2 small. In another model there is no 'head 7', and its tokenizer may cut
+the words elsewhere. So a pair is looked up where both of its parts are single tokens, in *every*
+head, and the best rank is shown together with what chance would give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+import torch
+
+from lnattn.affinity.vectors import TokenVectors, ranks
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One row of the table: a leading '_' stands for the space before a word."""
+
+    head: int
+    query: str
+    key: str
+    rank: int
+
+
+def _pairs(head: int, query: str, *keys: tuple[str, int]) -> list[Pair]:
+    return [Pair(head, query, key, rank) for key, rank in keys]
+
+
+#: Table 1, in its order.
+TABLE_1: tuple[Pair, ...] = (
+    *_pairs(3, "yo", ("Tok", 1), ("_Tok", 2)),
+    *_pairs(4, "yo", ("Tok", 6)),
+    *_pairs(7, "yo", ("Tok", 1)),
+    *_pairs(4, "_Korea", ("_North", 1)),
+    *_pairs(7, "_Korea", ("_North", 1), ("North", 2), ("_South", 3), ("South", 4)),
+    *_pairs(1, "_Obama", ("_Barack", 3), ("President", 8)),
+    *_pairs(4, "_Obama", ("_Barack", 3)),
+    *_pairs(5, "_Obama", ("_Barack", 5)),
+    *_pairs(7, "_Obama", ("_President", 2), ("_Michelle", 3)),
+    *_pairs(7, "_Einstein", ("_Albert", 1), ("Albert", 2)),
+    *_pairs(7, "_Jackson", ("_Michael", 1), ("_Peter", 2), ("Michael", 3), ("_Jesse", 4)),
+    *_pairs(7, "_Jackson", ("Peter", 5), ("_Janet", 6)),
+    *_pairs(7, "_chloride", ("_aluminum", 1), ("_copper", 3), ("_vinyl", 6), ("_sodium", 7)),
+    *_pairs(7, "_chloride", ("_platinum", 8)),
+    *_pairs(10, "_chloride", ("_potassium", 2), ("_sodium", 3)),
+    *_pairs(3, "_century", ("_19", 1), ("_nineteenth", 7)),
+    *_pairs(7, "_century", ("_21", 1), ("_twentieth", 6)),
+)
+
+
+def token_of(tokenizer: Any, text: str) -> int | None:
+    """The id of a part of the table if it is a single token of this tokenizer, else None.
+
+    Byte-level BPE keeps the space with the word. WordPiece drops it, marks what continues a word
+    with '##' and may lower the case: there, 'yo' (which follows 'Tok') is looked up as '##yo'.
+    """
+    vocabulary = tokenizer.get_vocab()
+    word = text.removeprefix("_")
+    if "##s" in vocabulary:
+        lower = word.lower() if getattr(tokenizer, "do_lower_case", False) else word
+        # Only 'yo' continues a word in the table; the capitals begin one.
+        continues = not text.startswith("_") and word[0].islower()
+        return vocabulary.get("##" + lower if continues else lower)
+    ids = tokenizer(word if word == text else " " + word, add_special_tokens=False)["input_ids"]
+    return ids[0] if len(ids) == 1 else None
+
+
+def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 0) -> pd.DataFrame:
+    """Table 1 with this model's ranks: one row for each of the 34.
+
+    Columns: head, query, key, rank (as printed); query id, key id; rank here (in the head of the
+    same number, which means something for GPT-2 small only); best rank and best head, over all
+    heads; chance: the median best rank of the same key for `draws` queries drawn at random, so that
+    a key which is popular with every query gets no credit. <NA> where a part is not one token of
+    this model.
+    """
+    parts = {part for pair in TABLE_1 for part in (pair.query, pair.key)}
+    ids = {part: id for part in parts if (id := token_of(tokenizer, part)) is not None}
+    known = [p for p in TABLE_1 if p.query in ids and p.key in ids]
+    queries, keys = [ids[p.query] for p in known], [ids[p.key] for p in known]
+    generator = torch.Generator().manual_seed(seed)
+    others = torch.randint(vectors.vocab_size, (draws,), generator=generator)
+    found = dict(zip(known, ranks(vectors, queries, keys), strict=True)) if known else {}
+    chance = {
+        key: ranks(vectors, others, [key] * draws).min(dim=1).values.median() for key in set(keys)
+    }
+    table = []
+    for pair in TABLE_1:
+        row: dict[str, Any] = {
+            "head": pair.head,
+            "query": pair.query,
+            "key": pair.key,
+            "rank": pair.rank,
+        }
+        if pair in found:
+            of_heads = found[pair].tolist()
+            row |= {
+                "query id": ids[pair.query],
+                "key id": ids[pair.key],
+                "rank here": of_heads[pair.head] if pair.head < len(of_heads) else None,
+                "best rank": min(of_heads),
+                "best head": of_heads.index(min(of_heads)),
+                "chance": int(chance[ids[pair.key]]),
+            }
+        table.append(row)
+    numbers = ["rank here", "best rank", "best head", "chance"]
+    columns = ["head", "query", "key", "rank", "query id", "key id", *numbers]
+    numbers += ["head", "rank", "query id", "key id"]
+    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys(numbers, "Int64"))
+
+
+def distinct_pairs(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of `look_up` that could be looked up, each pair of token ids once.
+
+    '_North' and 'North' are one token of a tokenizer that drops spaces, and two of another.
+    """
+    return table.dropna(subset="best rank").drop_duplicates(["query id", "key id"])
+
+
+def pair_heads(table: pd.DataFrame) -> list[int]:
+    """The head in which most distinct pairs rank best, or several that tie; empty without pairs."""
+    heads = distinct_pairs(table)["best head"].value_counts()
+    return sorted(int(head) for head in heads.index[heads == heads.max()])
+
+
+def best_heads(table: pd.DataFrame, n: int = 3) -> list[tuple[int, int]]:
+    """The queries of Table 1 with the most pairs that were looked up, each in one head.
+
+    table: of `look_up`. Returns up to n pairs (token id, head), the head being the one in which a
+    pair of the query ranks best; queries with equally many pairs in the order of the table.
+    """
+    found: dict[int, list[tuple[int, int]]] = {}
+    columns = distinct_pairs(table)[["query id", "best rank", "best head"]]
+    for token, rank, head in columns.astype(int).itertuples(index=False, name=None):
+        found.setdefault(token, []).append((rank, head))
+    most = sorted(found, key=lambda token: -len(found[token]))
+    return [(token, min(found[token])[1]) for token in most[:n]]

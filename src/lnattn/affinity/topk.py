@@ -1,0 +1,165 @@
+"""The best partners of tokens, and the strongest pairs of the whole vocabulary squared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import no_type_check
+
+import numba as nb
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.affinity.scores import for_each_score_block
+from lnattn.affinity.vectors import Side, TokenVectors
+from lnattn.errors import TokenError
+from lnattn.ids import whole_ids
+from lnattn.progress import progress_bar
+
+#: Neighbouring scores that are compared with the worst best one together.
+_CHUNK = 64
+
+
+@nb.njit(cache=True, nogil=True)
+@no_type_check  # keeps the tests' shape checker away from what numba compiles
+def _best_of_rows(scores, skip, values, ids):
+    """Fill `values` with the best scores of each row, descending, and `ids` with their columns.
+
+    values: −∞ at the start; of equal scores the first column stays; skip: for each row a column
+    that is passed over. Almost no score is among the best, so 64 are looked at together first.
+    """
+    last = values.shape[1] - 1
+    for r in range(len(scores)):
+        for begin in range(0, scores.shape[1], _CHUNK):
+            some = scores[r, begin : begin + _CHUNK]
+            better = 0
+            for v in range(len(some)):
+                better += some[v] > values[r, last]
+            for v in range(len(some) if better else 0):
+                if some[v] > values[r, last] and begin + v != skip[r]:
+                    k = last
+                    while k > 0 and values[r, k - 1] < some[v]:
+                        values[r, k], ids[r, k] = values[r, k - 1], ids[r, k - 1]
+                        k -= 1
+                    values[r, k], ids[r, k] = some[v], begin + v
+
+
+@dataclass(frozen=True, eq=False)
+class Partners:
+    """The best partners of some tokens in every head, best first.
+
+    tokens: whose partners they are, [token]; ids: int32, scores: float, both [head token rank].
+    """
+
+    tokens: Int[np.ndarray, "token"]
+    ids: Int[np.ndarray, "head token rank"]
+    scores: Float[np.ndarray, "head token rank"]
+
+
+def partners(
+    vectors: TokenVectors,
+    token_ids: Int[Tensor, "n"] | Int[np.ndarray, "n"] | Sequence[int] | None = None,
+    k: int = 10,
+    side: Side = "keys",
+    *,
+    same_token: bool = True,
+    device: str | torch.device | None = None,
+) -> Partners:
+    """The k tokens with the highest T^ee for each given token, in every head.
+
+    token_ids: in this order; all tokens where None. side "keys": the given tokens are queries, and
+    their favourite keys are returned; "queries": they are keys, and the queries that like them
+    best are returned. same_token: False leaves out the token itself. Among equal scores the
+    smaller id comes first. Memory: the answer and a block of scores for each thread. device: as
+    for `for_each_score_block`.
+
+    Raises `TokenError` for a k or a token outside the vocabulary.
+    """
+    vocab = vectors.vocab_size
+    _check_k(k, vocab - (not same_token))
+    if side not in ("keys", "queries"):
+        raise TokenError(f"side must be 'keys' or 'queries', not {side!r}.")
+    vectors = vectors if side == "keys" else vectors.swapped()
+    if token_ids is None:
+        tokens = np.arange(vocab) if vectors.tokens is None else vectors.tokens.numpy()
+    else:
+        tokens = whole_ids(token_ids, vocab) if len(token_ids) else np.empty(0, dtype=np.int64)
+    shape = (vectors.n_heads, len(tokens), k)
+    ids = np.full(shape, -1, dtype=np.int32)
+    best = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
+    own = tokens if not same_token else np.full(len(tokens), -1)
+    for head in progress_bar(range(vectors.n_heads), "best partners", unit=" heads"):
+
+        def visit(begin: int, scores: np.ndarray, head: int = head) -> None:
+            rows = slice(begin, begin + len(scores))
+            _best_of_rows(scores, own[rows], best[head, rows], ids[head, rows])
+
+        queries = vectors.queries_of(head, None if token_ids is None else torch.from_numpy(tokens))
+        for_each_score_block(visit, queries, vectors.keys_of(head), device)
+    return Partners(tokens, ids, best)
+
+
+@dataclass(frozen=True, eq=False)
+class StrongestPairs:
+    """The pairs with the highest T^ee of all V² pairs of a head, best first.
+
+    queries, keys: token ids, [head rank]; scores: [head rank].
+    """
+
+    queries: Int[np.ndarray, "head rank"]
+    keys: Int[np.ndarray, "head rank"]
+    scores: Float[np.ndarray, "head rank"]
+
+
+def strongest_pairs(
+    vectors: TokenVectors, k: int = 20, *, same_token: bool = False
+) -> StrongestPairs:
+    """The k strongest pairs of every head over the whole vocabulary squared.
+
+    same_token: True lets a token be paired with itself. Among equal scores the pair with the
+    smaller query id comes first, then the smaller key id. Time: one V × V product a head.
+    """
+    _check_k(k, vectors.vocab_size - (not same_token))
+    if vectors.tokens is not None:
+        raise TokenError("the queries of all tokens are needed to find the strongest pairs.")
+    found = [
+        _strongest_of_head(vectors, head, k, same_token)
+        for head in progress_bar(range(vectors.n_heads), "strongest pairs", unit=" heads")
+    ]
+    queries, keys, scores = (np.stack(part) for part in zip(*found, strict=True))
+    return StrongestPairs(queries, keys, scores)
+
+
+def _strongest_of_head(
+    vectors: TokenVectors, head: int, k: int, same_token: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Query ids, key ids and scores of one head's strongest pairs, [rank]."""
+    lock, dtype = Lock(), vectors.keys.numpy().dtype
+    best = (np.full(k, -1), np.full(k, -1), np.full(k, -np.inf, dtype=dtype))
+
+    def visit(begin: int, scores: np.ndarray) -> None:
+        nonlocal best
+        if not same_token:
+            np.einsum("ii->i", scores[:, begin : begin + len(scores)])[:] = -np.inf
+        # Equal scores are looked at too: which of them comes first is decided by the ids.
+        limit = best[2][-1]
+        rows = np.flatnonzero(scores.max(axis=1) >= limit)
+        if scores[rows].size > k:
+            limit = max(limit, np.partition(scores[rows], -k, axis=None)[-k])
+        row, key = np.nonzero(scores[rows] >= limit)
+        new = (begin + rows[row], key, scores[rows[row], key])
+        with lock:
+            query, key, score = (np.concatenate(both) for both in zip(best, new, strict=True))
+            first = np.lexsort((key, query, -score))[:k]
+            best = query[first], key[first], score[first]
+
+    for_each_score_block(visit, vectors.queries[head], vectors.keys_of(head))
+    return best
+
+
+def _check_k(k: int, most: int) -> None:
+    if not 1 <= k <= most:
+        raise TokenError(f"k must be between 1 and {most} for this vocabulary, not {k}.")

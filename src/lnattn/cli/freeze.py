@@ -1,0 +1,60 @@
+"""Compute every study of a model and write it to data/results/MODEL, with its provenance.
+
+The book then shows these results wherever the model's own weights are absent. A partial checkpoint
+freezes what it supports. Where the package is installed, not used from a clone, give --out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+
+from lnattn.cli.table import add_forms, print_csv
+
+EXAMPLES = """examples:
+  lnattn freeze gpt2                            from the hub, into data/results/gpt2
+  lnattn freeze path/to/weights --as gpt2 --only position composition
+  lnattn freeze book-gpt2 --json
+  lnattn freeze book-gpt2 --only selectability-layers ablation    long: only if they are named
+  lnattn freeze smollm2-135m                    rotary: with counts of the shipped texts, or:
+  lnattn freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="a model's name, a hub id, or a folder")
+    parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
+    parser.add_argument("--out", metavar="FOLDER", help="another folder than data/results/NAME")
+    parser.add_argument(
+        "--only", nargs="+", metavar="STUDY", help="some studies (default: all but long ones)"
+    )
+    parser.add_argument(
+        "--counts",
+        nargs=3,
+        default=[],
+        metavar="FILE",
+        help="counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose "
+        "positions are rotary or relative (default: count the few texts that ship with the book)",
+    )
+    add_forms(parser, json="{study: file or null} as JSON", csv="study, file and reason as CSV")
+
+
+def run(args: argparse.Namespace) -> None:
+    from lnattn.freezing import freeze, writable_folder
+
+    folder = args.out or writable_folder(args.name or args.model)
+    said = sys.stderr if args.json or args.csv else sys.stdout
+
+    def rows() -> Iterator[dict[str, str | None]]:
+        for one in freeze(args.model, folder, args.only, args.counts):
+            print(f"{one.study}: {one.path or f'not supported: {one.why}'}", file=said, flush=True)
+            yield {"study": one.study, "file": str(one.path) if one.path else None, "why": one.why}
+
+    if args.csv:
+        print_csv(("study", "file", "why"), rows())
+        return
+    written = {row["study"]: row["file"] for row in rows()}
+    if args.json:
+        print(json.dumps(written, indent=2))

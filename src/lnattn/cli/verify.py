@@ -1,0 +1,76 @@
+"""Compute a model's frozen results again and list what differs beyond the tolerances.
+
+Without a model, all frozen results are read and checked against their checksums, and each is shown
+with the command that makes it again. The exit code is 1 where anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lnattn.cli.table import add_forms, print_csv
+
+EXAMPLES = """examples:
+  lnattn verify
+  lnattn verify book-gpt2
+  lnattn verify path/to/weights --as gpt2 --only position
+  lnattn verify gpt2 --json
+  lnattn verify --csv
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", nargs="?", help="a model's name, a hub id, or a folder")
+    parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
+    parser.add_argument("--folder", metavar="FOLDER", help="other than data/results/NAME")
+    parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
+    parser.add_argument(
+        "--counts", nargs=3, default=[], metavar="FILE", help="as for lnattn freeze"
+    )
+    add_forms(parser, json="{study: [differences]} as JSON", csv="what was checked as CSV")
+
+
+def run(args: argparse.Namespace) -> int:
+    found: dict[str, list[str]] = {}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for name, differences, words in _computed_again(args) if args.model else _read(args):
+            found[name] = differences
+            if not (args.csv or args.json):
+                print("\n  ".join([f"{name}: {words}", *differences]), flush=True)
+            yield {"name": name, "differences": differences, "words": words}
+
+    if args.csv:
+        print_csv(("name", "words", "differences"), rows())
+    else:
+        list(rows())
+    if args.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+    return int(any(found.values()))
+
+
+# What was checked: its name, in what it differs, and a word for people.
+Checked = tuple[str, list[str], str]
+
+
+def _read(args: argparse.Namespace) -> Iterator[Checked]:
+    from lnattn.freezing import read_all
+    from lnattn.paths import data_folder
+
+    results = Path(args.folder) if args.folder else data_folder() / "results"
+    for path, wrong, command in read_all(results):
+        words = "damaged" if wrong else f"whole; {command}"
+        yield str(path.relative_to(results)), [wrong] if wrong else [], words
+
+
+def _computed_again(args: argparse.Namespace) -> Iterator[Checked]:
+    from lnattn.freezing import results_folder, verify
+
+    folder = Path(args.folder) if args.folder else results_folder(args.name or args.model)
+    for one in verify(args.model, folder, args.only, args.counts):
+        words = f"not compared: {one.not_compared}" if one.not_compared else "agrees"
+        yield one.study, list(one.differences), "differs" if one.differences else words

@@ -1,0 +1,257 @@
+"""How much each of the six terms contributes to attention: Kamoda et al. 2025, §6.1 and Fig. 4.
+
+The contribution of a term T at query i of head h is KL(α_ih ‖ α_ih without T), in nats: how far
+attention moves when T is removed from the scores, at every query and head of many documents.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.terms import TERMS
+from lnattn.contribution.kl import SixTermKL
+from lnattn.errors import CorpusError, ResultError, ShapeError
+from lnattn.ids import whole_ids
+from lnattn.progress import progress_bar
+from lnattn.rotary.fold import FoldedRelative, MeanVectors
+from lnattn.rotary.kl import DistanceKL
+from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.weights import TokenEmbeddings
+from lnattn.stats import resampled_counts
+from lnattn.storage import Result, provenance
+from lnattn.weights import Embeddings
+
+#: Quantiles that belong to a result.
+LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
+
+
+@dataclass(frozen=True)
+class Convention:
+    """How a contribution is counted.
+
+    scaled: divide the scores by √d_head before the softmax, as the model does. per_key: divide the
+    divergence by the number of keys. floor: leave out rows at or below this value. ends: count the
+    last position of the context.
+    """
+
+    name: str
+    scaled: bool
+    per_key: bool
+    floor: float | None
+    ends: bool
+
+
+#: What the paper's text defines.
+TEXT = Convention("text", scaled=True, per_key=False, floor=None, ends=True)
+#: What the code that the authors released computes: a softmax without 1/√d_head; torch's
+#: `kl_div(reduction="mean")`, which divides by the number of keys; rows ≤ 1e-10 and the last
+#: position left out of the figure.
+PAPERS_CODE = Convention("papers' code", scaled=False, per_key=True, floor=1e-10, ends=False)
+
+
+def kl_of_removal(
+    scores: Float[Tensor, "*rows key"], term: Float[Tensor, "*rows key"]
+) -> Float[Tensor, "*rows"]:
+    """KL(softmax(scores) ‖ softmax(scores − term)) = E_p[term] + log E_p[e^{−term}], in nats.
+
+    Both already divided by the softmax's scale; −∞ in `scores` masks a key. The plain formula, in
+    the precision of its input: good to see what is computed, and exact to rounding in float64.
+    """
+    log_p = scores.log_softmax(dim=-1)
+    masked = log_p == -torch.inf
+    term = term.masked_fill(masked, 0.0)
+    return (log_p.exp() * term).sum(dim=-1) + (log_p - term).logsumexp(dim=-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Contributions(Result):
+    """Contributions of all terms over a corpus, in nats (divided by i + 1 in the papers' code).
+
+    mean, standard_error, rows: [term slot position], over documents; rows counts them. A slot is a
+    head, and the last slot is the mean of all heads of each document. overall: [level term slot],
+    quantiles over all positions where a query has two or more keys. document_sums, document_rows:
+    [document term], for each document the sum of the mean over heads at those positions, and how
+    many positions they are. record: what was computed from what.
+    """
+
+    NAME: ClassVar[str] = "contribution"
+
+    mean: Float[np.ndarray, "term slot position"]
+    standard_error: Float[np.ndarray, "term slot position"]
+    rows: np.ndarray
+    overall: Float[np.ndarray, "level term slot"]
+    document_sums: Float[np.ndarray, "document term"]
+    document_rows: Float[np.ndarray, "document term"]
+    record: Mapping[str, Any]
+
+    @property
+    def n_heads(self) -> int:
+        return self.mean.shape[1] - 1
+
+    @property
+    def documents(self) -> int:
+        return int(self.record["documents"])
+
+    def grand_mean(self) -> Float[np.ndarray, "term slot"]:
+        """Mean over all documents and all positions where a query has two or more keys."""
+        first = 1 if self.record["causal"] else 0
+        rows = self.rows[..., first:]
+        if not rows.any():
+            raise ResultError(
+                "no document has a query with two keys, so no term can contribute; give more text."
+            )
+        total = np.where(rows > 0, self.mean[..., first:] * rows, 0.0).sum(axis=-1)
+        counted = rows.sum(axis=-1)
+        return np.divide(total, counted, out=np.full(total.shape, np.nan), where=counted > 0)
+
+    def ranking(self) -> list[str]:
+        """The terms from the largest to the smallest mean contribution over all heads."""
+        means = self.grand_mean()[:, -1]
+        terms = self.record["terms"]
+        return [terms[index] for index in np.argsort(-np.nan_to_num(means, nan=-np.inf))]
+
+    def table(self) -> pd.DataFrame:
+        """One row for each term and head ('all' is the mean of heads): mean and quantiles."""
+        means = self.grand_mean()
+        heads: list[int | str] = [*range(self.n_heads), "all"]
+        return pd.DataFrame(
+            [
+                {
+                    "term": term,
+                    "head": head,
+                    "mean": means[t, h],
+                    **{f"q{level:g}": self.overall[k, t, h] for k, level in enumerate(LEVELS)},
+                }
+                for t, term in enumerate(self.record["terms"])
+                for h, head in enumerate(heads)
+            ]
+        )
+
+
+def bootstrapped_means(
+    sums: Float[np.ndarray, "document term"],
+    rows: Float[np.ndarray, "document term"],
+    draws: int,
+    seed: int = 0,
+) -> Float[np.ndarray, "draw term"]:
+    """Means of the terms over documents drawn anew with replacement, the same for all terms.
+
+    Terms of one draw share their documents, so that differences of two columns are paired.
+    """
+    drawn = resampled_counts(len(sums), draws, seed)
+    return (drawn @ sums) / (drawn @ rows)
+
+
+def contributions(
+    folded: FoldedAttention | FoldedRelative,
+    embeddings: Embeddings | TokenEmbeddings,
+    documents: Iterable[Sequence[int]],
+    *,
+    constants: MeanVectors | None = None,
+    context: int | None = None,
+    convention: Convention = TEXT,
+    source: Mapping[str, Any] | None = None,
+    workers: int | None = None,
+) -> Contributions:
+    """Contributions of all terms at every position and head, over documents.
+
+    The six terms, or the four by distance with the `constants` of `mean_vectors`.
+    documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
+    the context here. context: at most the model's, which is the default; a model with rotary or
+    relative positions must be told one. source: provenance to keep (model, weights, corpus).
+    workers: threads. Single precision; memory: 4 bytes for each term, head and token read.
+    Raises `CorpusError` where there is no document, `TokenError` for unknown tokens or a partial
+    checkpoint.
+    """
+    begin = time.perf_counter()
+    scale = None if convention.scaled else 1.0
+    divergence_of: SixTermKL | DistanceKL
+    terms: tuple[str, ...]
+    if isinstance(folded, FoldedRelative) and isinstance(embeddings, TokenEmbeddings):
+        terms, paper = DISTANCE_TERMS, "the four terms by distance"
+        divergence_of = DistanceKL(folded, embeddings, constants, scale)
+    elif isinstance(folded, FoldedAttention) and isinstance(embeddings, Embeddings):
+        terms, paper = TERMS, "the six terms (Kamoda et al. 2025, §6.1)"
+        divergence_of = SixTermKL(folded, embeddings, scale, workers)
+        context = min(context or embeddings.n_positions, embeddings.n_positions)
+    else:
+        raise ShapeError("attention and embeddings are of different models; take both from one.")
+    if context is None or context < 1:
+        raise ShapeError("say how long a text may be: this model has no table of positions.")
+    counted = []
+    for ids in progress_bar(documents, "contributions", unit=" documents"):
+        divergence = divergence_of(torch.from_numpy(whole_ids(ids[:context])))
+        counted.append(_by_convention(divergence, convention, folded.causal, context))
+    if not counted:
+        raise CorpusError("no document was given, so there is nothing to average over.")
+    first = int(folded.causal)  # before it, a query has one key, and no choice
+    chosen = [one[..., first:] for one in counted]
+    overall = np.concatenate(chosen, axis=-1)
+    missing = not overall.size
+    record = provenance(
+        **(source or {}),
+        convention=vars(convention),
+        study=f"contributions of {paper}",
+        terms=list(terms),
+        levels=list(LEVELS),
+        causal=folded.causal,
+        documents=len(counted),
+        tokens=sum(one.shape[-1] for one in counted),
+        seconds=round(time.perf_counter() - begin, 2),
+    )
+    mean, error, rows = _moments(counted, context)
+    return Contributions(
+        mean=mean,
+        standard_error=error,
+        rows=rows,
+        overall=np.full((len(LEVELS), *overall.shape[:2]), np.nan)
+        if missing
+        else np.nanquantile(overall, LEVELS, axis=-1),
+        document_sums=np.array([np.nansum(one[:, -1], axis=-1, dtype=float) for one in chosen]),
+        document_rows=np.array([np.isfinite(one[:, -1]).sum(axis=-1) for one in chosen], float),
+        record=record,
+    )
+
+
+def _by_convention(
+    divergence: Float[np.ndarray, "term head n"], how: Convention, causal: bool, context: int
+) -> Float[np.ndarray, "term slot n"]:
+    """Divergences of one document and their mean over heads, NaN where one does not count."""
+    n = divergence.shape[-1]
+    if how.per_key:
+        divergence = divergence / (np.arange(1, n + 1) if causal else n)
+    values = np.concatenate([divergence, divergence.mean(axis=1, keepdims=True)], axis=1)
+    if how.floor is not None:
+        values[values <= how.floor] = np.nan
+    if not how.ends:
+        values[..., context - 1 :] = np.nan
+    return values.astype(np.float32)
+
+
+def _moments(
+    documents: Sequence[Float[np.ndarray, "term slot _"]], context: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean and standard error over documents, and how many they are: [term slot position]."""
+    rows = np.zeros((*documents[0].shape[:2], context), dtype=np.int64)
+    total, squares = np.zeros((2, *rows.shape))
+    for one in documents:
+        n = one.shape[-1]
+        rows[..., :n] += np.isfinite(one)
+        values = np.nan_to_num(one.astype(np.float64))
+        total[..., :n] += values
+        squares[..., :n] += values**2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = total / rows
+        variance = np.maximum(squares - total * mean, 0) / (rows - 1)
+        error = np.where(rows > 1, np.sqrt(variance / rows), np.nan)
+    return mean, error, rows

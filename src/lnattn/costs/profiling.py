@@ -1,0 +1,142 @@
+"""Counting what a layer really does: every operator that torch executes, its operations and bytes.
+
+Operations come from torch's own flop counter, which knows matrix products only; bytes from the
+sizes of every operator's inputs and outputs, as the operators are dispatched. Views move nothing.
+Counting gives the same numbers on every machine and takes no timing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from lnattn.attention.forward import KeyValueCache, pre_ln_layer
+from lnattn.costs.formulas import PRODUCTS, LayerSize, product_costs
+from lnattn.transformer import Block, FeedForward
+from lnattn.weights import AttentionLayer, LayerNorm
+
+
+@dataclass
+class OperatorCount(TorchDispatchMode):
+    """Log of all operators executed inside `with OperatorCount() as log:`.
+
+    rows: one dict an operator: its name, operations, bytes.
+    """
+
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
+        packet = func.overloadpacket
+        counter = flop_registry.get(packet)
+        self.rows.append(
+            {
+                "operator": str(packet).removeprefix("aten."),
+                "operations": counter(*args, **kwargs, out_val=result) if counter else 0,
+                "bytes": 0 if _only_views(func, inputs, outputs) else _nbytes(inputs + outputs),
+            }
+        )
+        return result
+
+
+def _only_views(func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
+    """True where an operator only looks at its input differently and moves no number."""
+    if any(
+        item.alias_info is not None and item.alias_info.is_write for item in func._schema.returns
+    ):
+        return False
+    known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+    return all(tensor.untyped_storage().data_ptr() in known for tensor in outputs)
+
+
+def _nbytes(tensors: list[Tensor]) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+def profile_layer(block: Block, x: Tensor, past: KeyValueCache | None = None) -> pd.DataFrame:
+    """Operations and bytes of a pre-LN layer as executed, part by part.
+
+    x: [token d_model]. One row for each of the eight products of `lnattn.costs.formulas`,
+    then 'masking and softmax' (all between the scores and the values), 'activation' (between W_in
+    and W_out, its bias included) and 'LayerNorms, biases, residuals, copies' (all else).
+    """
+    with OperatorCount() as log:
+        pre_ln_layer(x, block, past)
+    products = [index for index, row in enumerate(log.rows) if row["operations"]]
+    if len(products) != len(PRODUCTS):
+        raise RuntimeError(
+            f"a layer has {len(PRODUCTS)} matrix products, but {len(products)} were executed."
+        )
+    place = dict(zip(products, PRODUCTS, strict=True))
+    between = {"scores": "masking and softmax", "W_in": "activation"}
+    last = "W_V"
+    for index, row in enumerate(log.rows):
+        last = place.get(index, last)
+        rest = between.get(last, "LayerNorms, biases, residuals, copies")
+        row["part"] = place.get(index, rest)
+    table = pd.DataFrame(log.rows).groupby("part")[["operations", "bytes"]].sum()
+    return table.reindex([*PRODUCTS, *between.values(), "LayerNorms, biases, residuals, copies"])
+
+
+def random_block(
+    d_model: int, heads: int, d_mlp: int, seed: int = 0, dtype: torch.dtype = torch.float32
+) -> Block:
+    """A layer of Gaussian weights, stored as GPT-2's are: for counting and timing."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def noise(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=dtype) / d_model**0.5
+
+    def norm() -> LayerNorm:
+        return LayerNorm(1 + noise(d_model), noise(d_model))
+
+    d_head = d_model // heads
+    q, k, v = (noise(d_model, heads, d_head).transpose(0, 1) for _ in range(3))
+    return Block(
+        AttentionLayer(
+            norm(),
+            q,
+            k,
+            v,
+            noise(heads, d_head, d_model),
+            noise(heads, d_head),
+            noise(heads, d_head),
+            noise(heads, d_head),
+            noise(d_model),
+        ),
+        FeedForward(
+            norm(), noise(d_model, d_mlp), noise(d_mlp), noise(d_mlp, d_model), noise(d_model)
+        ),
+    )
+
+
+def random_cache(size: LayerSize, dtype: torch.dtype = torch.float32) -> KeyValueCache | None:
+    """Keys and values of the keys − queries tokens before, or None where there are none."""
+    before = size.keys - size.queries
+    if before == 0:
+        return None
+    shape = (size.heads, before, size.d_model // size.heads)
+    generator = torch.Generator().manual_seed(1)
+    k, v = (torch.randn(shape, generator=generator, dtype=dtype) for _ in range(2))
+    return KeyValueCache(k, v)
+
+
+def formula_and_count(size: LayerSize) -> pd.DataFrame:
+    """The eight products: operations and bytes by formula beside those counted in a run."""
+    block = random_block(size.d_model, size.heads, size.d_mlp)
+    x = torch.zeros(size.queries, size.d_model)
+    counted = profile_layer(block, x, random_cache(size))
+    return product_costs(size).join(counted.add_prefix("counted_"))

@@ -1,0 +1,383 @@
+"""Freezing studies of a model, computing them again to compare, and keeping one for the user.
+
+The studies are those that the package computes by itself and, in a clone, those that the book adds:
+whoever imports `lnattn_book.freezing` finds them in `STUDIES` too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from lnattn.errors import LnattnError, ResultError
+from lnattn.models.checkpoints import load_first_layer
+from lnattn.paths import cache_folder, data_folder
+from lnattn.progress import say
+from lnattn.storage import (
+    Result,
+    check_outputs,
+    package_versions,
+    read_json,
+    read_result,
+    sha256_of_file,
+    write_json,
+)
+from lnattn.weights import FirstLayer, require_absolute
+
+R = TypeVar("R", bound=Result)
+#: Largest difference of two runs, as a share of the largest value in an array: float32 rounding in
+#: other orders of summation.
+TOLERANCE = 1e-4
+#: Share of the entries of an array of integers that may differ: ties may fall either way.
+TIES = 1e-3
+_RECOMPUTE: ContextVar[bool] = ContextVar("recompute", default=False)
+Frozen = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that can be frozen.
+
+    name: of its two files; about: one line for people; write: computes it for a model (anything
+    that `load_first_layer` takes) and writes it to a folder; tolerance: by how much two runs may
+    differ, as a share of the largest value in an array; relative: whether it is about models with
+    rotary or relative positions, or about those that add them to their input; None: about both;
+    long: whether it takes hours for a model of GPT-2's size, so that it is made only if named.
+    """
+
+    name: str
+    about: str
+    write: Callable[..., Path]
+    tolerance: float = TOLERANCE
+    relative: bool | None = False
+    long: bool = False
+
+
+def _position(model: str, folder: Path) -> Path:
+    from lnattn.position.without_tokens import position_only
+
+    return position_only(require_absolute(load_first_layer(model))).write(folder)
+
+
+#: Every study that can be frozen, quick ones first; the book's are added when it is imported.
+STUDIES = {
+    "position": Study(
+        "position", "position-only terms of the first layer (K6–K8, K13, K14)", _position
+    )
+}
+
+
+#: Further checks of the results of one name, as (model) -> comparisons; the book has one of gpt2's.
+CHECKS: dict[str, Callable[[str], Iterator[Comparison]]] = {}
+
+
+def studies(names: Sequence[str] | None = None) -> list[Study]:
+    """The named studies, or all that are not long; `ResultError` for a name that none has."""
+    if find_spec("lnattn_book"):
+        importlib.import_module("lnattn_book.freezing")
+    for name in names or ():
+        if name not in STUDIES:
+            raise ResultError(f"there is no study {name!r}; there are {', '.join(STUDIES)}.")
+    return [STUDIES[name] for name in names or STUDIES if names or not STUDIES[name].long]
+
+
+def results_folder(name: str) -> Path:
+    """Where the frozen results of a model are read, by its short name."""
+    return data_folder() / "results" / Path(name).name
+
+
+def writable_folder(name: str) -> Path:
+    """Where those of a clone are written; `ResultError` where the package is an installed one."""
+    folder = results_folder(name)
+    if folder.is_relative_to(Path(__file__).resolve().parent):
+        raise ResultError("an installed package is no place for results; give --out FOLDER.")
+    return folder
+
+
+def summary(folder: Path | str) -> dict[str, str]:
+    """Names and dates of the studies frozen in a folder."""
+    studies()
+    paths = {name: Path(folder) / f"{name}.json" for name in STUDIES}
+    return {
+        name: read_json(path).get("date", "no date")
+        for name, path in paths.items()
+        if path.is_file()
+    }
+
+
+@dataclass(frozen=True)
+class Done:
+    """A study that was written to `path`, or, where that is None, why the model has none."""
+
+    study: str
+    path: Path | None
+    why: str = ""
+
+
+def freeze(
+    model: str,
+    folder: Path | str,
+    only: Sequence[str] | None = None,
+    counts: Sequence[Path | str] = (),
+) -> Iterator[Done]:
+    """Compute studies of a model and write them; yields as each is done.
+
+    only: some studies, each of which must succeed; by default all but the long ones, and one that
+    this model does not support (a partial checkpoint has no tokens) is passed over, with the
+    reason. counts: files of pairs 1, 2 and 3 tokens apart, for the study of a rotary model.
+    Raises `ResultError` for an unknown study or a file that is not written over, and what the
+    loaders raise for a bad model.
+    """
+    asked, own = studies(only), Path(model)
+    read = [*map(Path, counts), *(own.iterdir() if own.is_dir() else ())]
+    for study in asked:
+        check_outputs([Path(folder) / f"{study.name}{kind}" for kind in (".npz", ".json")], read)
+    # A model that cannot be read is an error, and no reason to pass over.
+    relative = not isinstance(load_first_layer(model), FirstLayer)
+    for study in asked:
+        try:
+            if study.relative not in (None, relative):
+                kind = "not added to its input" if relative else "added to its input"
+                raise ResultError(f"this model's positions are {kind}.")
+            path = _written(study, model, folder, counts)
+            command = f"lnattn freeze {path.parent.name} --only {study.name}"
+            if study.relative:
+                command = f"lnattn freeze MODEL --as {path.parent.name} --only {study.name}"
+                command += " --counts COUNTS COUNTS_2 COUNTS_3" if counts else ""
+            write_json(path, {**read_json(path), "command": command})
+            yield Done(study.name, path)
+        except LnattnError as error:
+            if only:
+                raise
+            yield Done(study.name, None, str(error))
+
+
+def _written(study: Study, model: str, folder: Path | str, counts: Sequence[Path | str]) -> Path:
+    options = {"files": counts} if study.relative else {}
+    return study.write(model, Path(folder), **options)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One frozen study beside a new computation; `differences` is empty where they agree.
+
+    not_compared: why there was no comparison, or ''.
+    """
+
+    study: str
+    differences: tuple[str, ...]
+    not_compared: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        return not self.differences
+
+
+def verify(
+    model: str,
+    folder: Path | str,
+    only: Sequence[str] | None = None,
+    counts: Sequence[Path | str] = (),
+) -> Iterator[Comparison]:
+    """Compute again what is frozen in a folder, and compare; yields as each study is done.
+
+    counts: as for `freeze`; without them a study that was made with such files is read only.
+    Raises `ResultError` where nothing is frozen there, or a file is damaged.
+    """
+    folder = Path(folder)
+    names = only or list(summary(folder))
+    if not names:
+        raise ResultError(f"{folder} holds no frozen study; make one with `lnattn freeze`.")
+    whole = not load_first_layer(model).is_partial
+    for study in studies(names):
+        frozen = read_result(folder, study.name)
+        if whole and _of_a_part(frozen[1]):
+            why = "frozen from weights without tokens, which gave fewer claims"
+            yield Comparison(study.name, (), why)
+        elif study.relative and "counts_sha256" in frozen[1] and not counts:
+            why = "read, but not computed again: its counts were not given (--counts)"
+            yield Comparison(study.name, (), why)
+        else:
+            with tempfile.TemporaryDirectory() as place, recomputing():
+                _written(study, model, place, counts)
+                again = read_result(place, study.name)
+            differences = tuple(_differences(frozen, again, study.tolerance))
+            yield Comparison(study.name, differences)
+    if not only and folder.name in CHECKS:
+        yield from CHECKS[folder.name](model)
+
+
+def _differences(frozen: Frozen, anew: Frozen, tolerance: float) -> Iterator[str]:
+    before, after = _weights(frozen[1]), _weights(anew[1])
+    if before != after and _what_was_read(frozen[1]) == _what_was_read(anew[1]):
+        yield f"made from other weights: {before}, now {after}"
+    for name in sorted(frozen[0].keys() | anew[0].keys()):
+        if name not in frozen[0] or name not in anew[0]:
+            yield f"{name} is only in the {'frozen' if name in frozen[0] else 'new'} result"
+        else:
+            yield from compare_arrays(name, frozen[0][name], anew[0][name], tolerance)
+    for old, new in zip(frozen[1].get("verdicts", []), anew[1].get("verdicts", []), strict=False):
+        if old["verdict"] != new["verdict"]:
+            yield f"{old['claim']}: {old['verdict']!r} when frozen, {new['verdict']!r} now"
+
+
+def compare_arrays(
+    name: str, frozen: np.ndarray, anew: np.ndarray, tolerance: float = TOLERANCE
+) -> Iterator[str]:
+    """What differs beyond the tolerances, in words; nothing where two arrays agree."""
+    if frozen.shape != anew.shape:
+        yield f"{name} has shape {list(frozen.shape)} when frozen, {list(anew.shape)} now"
+    elif not frozen.size:
+        return
+    elif frozen.dtype.kind not in "fc":
+        share = float((frozen != anew).mean())
+        if share > TIES:
+            yield f"{name}: {share:.2%} of its entries differ"
+    elif not np.array_equal(np.isfinite(frozen), np.isfinite(anew)):
+        yield f"{name} is undefined or infinite at other places than when it was frozen"
+    else:
+        finite = np.isfinite(frozen)
+        gap = np.abs(frozen[finite] - anew[finite]).max(initial=0)
+        scale = np.abs(frozen[finite]).max(initial=0)
+        if gap > tolerance * scale:
+            yield f"{name} differs by up to {gap:.3g}, where its largest value is {scale:.3g}"
+
+
+def _weights(record: Mapping[str, Any]) -> Any:
+    """The checksum of the weights a record names, wherever the study keeps it."""
+    return _entry(record, "weights_sha256", "file_sha256")
+
+
+def _what_was_read(record: Mapping[str, Any]) -> Any:
+    """Names of the tensors, or of the files, that a checksum of weights is over.
+
+    A checkpoint without token embeddings and a complete one have different checksums, whatever
+    they share; then the arrays alone tell.
+    """
+    return _entry(record, "tensors") or sorted(_entry(record, "file_sha256") or ())
+
+
+def _of_a_part(record: Mapping[str, Any]) -> bool:
+    """Whether a survey was made of a checkpoint without token embeddings."""
+    return any(one["verdict"] == "not computable" for one in record.get("verdicts", ()))
+
+
+def _entry(record: Mapping[str, Any], *keys: str) -> Any:
+    places = (record, record.get("model"), record.get("source"))
+    found = [p[key] for p in places if isinstance(p, Mapping) for key in keys if p.get(key)]
+    return found[0] if found else None
+
+
+def computed_once(kind: type[R], model: str, key: Mapping[str, Any], compute: Callable[[], R]) -> R:
+    """What `compute` returns, read from the user's cache where it was frozen before.
+
+    It lies there as in data/results, in a folder of the model's short name. key: what it depends on
+    besides the code of this package, as JSON can hold it; with an unknown part (None), or inside
+    `recomputing`, it is computed here. Two processes do not both compute it: the second waits. A
+    cache that cannot be written costs a line and not the result.
+    """
+    if _RECOMPUTE.get() or any(value is None for value in key.values()):
+        return compute()
+    folder, facts = studies_folder() / Path(model).name, _digest({**key, "code": _code_digest()})
+    with _turn(folder, f"{kind.NAME} of {Path(model).name}"):
+        try:
+            found = kind.read(folder)
+            if found.record.get("key") == facts:
+                return found
+        except ResultError:
+            pass  # missing, damaged, or of an older form: computed again, and written over
+        result = compute()
+        result = replace(result, record={**result.record, "key": facts})
+        try:
+            result.write(folder)
+        except OSError as error:
+            say(f"the result is not frozen for other chapters: {error}")
+        return result
+
+
+@contextlib.contextmanager
+def recomputing() -> Iterator[None]:
+    """Inside, `computed_once` computes, whatever is frozen, and freezes nothing: to verify one."""
+    token = _RECOMPUTE.set(True)
+    try:
+        yield
+    finally:
+        _RECOMPUTE.reset(token)
+
+
+def studies_folder() -> Path:
+    """Where a user's own frozen studies lie: $LNATTN_STUDIES, else in the package's cache."""
+    chosen = os.environ.get("LNATTN_STUDIES")
+    return Path(chosen) if chosen else cache_folder() / "studies"
+
+
+def forget_studies() -> None:
+    """Delete the studies that `computed_once` has frozen, by name."""
+    for path in studies_folder().glob("*/*.json"):
+        if "key" in read_json(path):
+            path.unlink()
+            path.with_suffix(".npz").unlink(missing_ok=True)
+
+
+@cache
+def _code_digest() -> str:
+    """Digest of this package's source, and of the versions of what it computes with."""
+    package = Path(__file__).parent
+    source = {str(p.relative_to(package)): sha256_of_file(p) for p in sorted(package.rglob("*.py"))}
+    return _digest({**source, **package_versions("torch", "numpy", "numba", "scipy")})
+
+
+def _digest(facts: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+@contextlib.contextmanager
+def _turn(folder: Path, what: str) -> Iterator[None]:
+    """Wait for other processes that compute the same; where no lock can be made, go on at once."""
+    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire(timeout=0)
+    except Timeout:
+        say(f"another process is computing {what}; waiting for its result")
+        lock.acquire()
+    except OSError:
+        pass  # the result cannot be written either, which is said then
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def read_all(results: Path | str) -> Iterator[tuple[Path, str, str]]:
+    """Read every frozen file below a folder, and compare its arrays with the record's checksum.
+
+    Yields each record, what is wrong with it, or '', and the command that makes it again.
+    """
+    for path in sorted(p for p in Path(results).rglob("*") if p.is_file()):
+        record = path.with_suffix(".json")
+        if path.suffix == ".npz" and record.is_file():
+            continue
+        try:
+            if path.suffix != ".json":
+                raise ResultError(f"{path} belongs to no frozen result; move it elsewhere.")
+            found = read_json(path)
+            if "arrays_sha256" in found:
+                read_result(path.parent, path.stem)
+            yield path, "", found.get("command", "its record names no command")
+        except ResultError as error:
+            yield path, str(error), ""

@@ -1,0 +1,37 @@
+"""Token ids as whole numbers: the one check of everything that takes ids. Needs no PyTorch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from lnattn.errors import TokenError
+
+
+def whole_ids(
+    ids: Any, size: int | None = None, what: str = "token id", of: str = "the vocabulary"
+) -> Int[np.ndarray, "n"]:
+    """The ids as a non-empty int64 array; a list, an array or a tensor may be given.
+
+    size: ids run from 0 to size − 1 (None: only negative ones are refused); what, of: how messages
+    call one of them and all of them. Raises `TokenError` for anything but one row of whole numbers:
+    a float or a bool would otherwise be cut to a number without a word.
+
+    >>> whole_ids([3, 1], size=4)
+    array([3, 1])
+    """
+    try:
+        given = np.asarray(ids)
+    except (ValueError, TypeError, RuntimeError):  # rows of several lengths, or no numbers at all
+        given = np.empty((0, 0))
+    if given.ndim != 1 or len(given) == 0:
+        raise TokenError(f"{what}s must be a non-empty list, not shape {list(given.shape)}.")
+    if given.dtype.kind not in "iu":
+        raise TokenError(f"{what}s must be whole numbers, not {given.dtype} as {given[0]!r}.")
+    wrong = given[(given < 0) | (given >= size)] if size is not None else given[given < 0]
+    if len(wrong):
+        known = "" if size is None else f" of this model, which has {size}; use 0 to {size - 1}"
+        raise TokenError(f"{what} {wrong[0]} is outside {of}{known}.")
+    return given.astype(np.int64)

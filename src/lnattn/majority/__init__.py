@@ -1,0 +1,17 @@
+"""Does LayerNorm's projection help attention to find the most frequent class? (chapter 10)
+
+Brody et al. 2023, §4.1: a one-layer encoder learns to name the class that occurs most often in a
+sequence, with the projection in the LayerNorm before attention or without it. Which learns faster
+(Fig. 2a and 3), and do its queries turn towards the vector of ones (Fig. 1 and 2b)?
+
+`majority_data` makes the task, as counts; `MajorityTransformer` is the model in plain PyTorch;
+`train` trains it in count space, by a `MajorityPlan`; `Experiment` reads what was frozen of the
+long runs, which `experiments/majority` made.
+"""
+
+from lnattn.majority.model import MajorityTransformer
+from lnattn.majority.results import Experiment
+from lnattn.majority.task import majority_data
+from lnattn.majority.train import MajorityPlan, train
+
+__all__ = ["Experiment", "MajorityPlan", "MajorityTransformer", "majority_data", "train"]

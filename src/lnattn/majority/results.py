@@ -1,0 +1,243 @@
+"""What the majority experiment found: curves by arm, epochs to a threshold, bootstrap intervals.
+
+Reads what `majority_experiments` froze; trains nothing. Brody et al. (2023, §4.1, Fig. 2 and 3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+
+from lnattn.errors import ResultError
+from lnattn.majority.train import MajorityPlan
+from lnattn.storage import Result
+
+#: Resamples behind every interval.
+_RESAMPLES = 10_000
+
+
+@dataclass(frozen=True)
+class Curves:
+    """All runs of one arm under one plan.
+
+    loss: training loss, nats a position; accuracy: share of test positions; angle: mean over
+    classes of the angle between the query and the line through 1, degrees; spread: standard
+    deviation of a query's scores over the classes, mean over queries. queries and keys: after the
+    last step.
+    """
+
+    arm: str
+    plan: MajorityPlan
+    seeds: tuple[int, ...]
+    epoch: Int[np.ndarray, "point"]
+    loss: Float[np.ndarray, "run point"]
+    accuracy: Float[np.ndarray, "run point"]
+    angle: Float[np.ndarray, "run point"]
+    spread: Float[np.ndarray, "run point"]
+    queries: Float[np.ndarray, "run classes d"]
+    keys: Float[np.ndarray, "run classes d"]
+
+
+@dataclass(frozen=True)
+class Experiment(Result):
+    """A frozen experiment: its curves, one entry for each arm and plan, and its record."""
+
+    curves: tuple[Curves, ...]
+    record: Mapping[str, Any]
+
+    @classmethod
+    def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> Experiment:
+        """Jobs of one arm and plan are joined."""
+        joined: dict[tuple[str, MajorityPlan], list[tuple[tuple[int, ...], dict]]] = {}
+        for job in record["jobs"]:
+            prefix = f"{job['name']}/"
+            own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+            if not own:
+                raise ValueError(f"there are no arrays of job {job['name']!r}")
+            key = (job["arm"], MajorityPlan(**job["plan"]))
+            joined.setdefault(key, []).append((tuple(job["seeds"]), own))
+        return cls(tuple(_join(*key, parts) for key, parts in joined.items()), record)
+
+    def of(self, arm: str, **plan: object) -> Curves:
+        """The curves of an arm, whose plan has these values; there must be exactly one."""
+        found = [
+            curves
+            for curves in self.curves
+            if curves.arm == arm and all(getattr(curves.plan, k) == v for k, v in plan.items())
+        ]
+        if len(found) != 1:
+            what = ", ".join([arm, *(f"{k} = {v}" for k, v in plan.items())])
+            raise ResultError(f"{len(found)} of the frozen curves are of {what}; one was expected.")
+        return found[0]
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that occur, in the order in which they were run."""
+        return tuple(dict.fromkeys(curves.arm for curves in self.curves))
+
+
+def _join(arm: str, plan: MajorityPlan, parts: Sequence[tuple[tuple[int, ...], dict]]) -> Curves:
+    runs = {
+        name: np.concatenate([own[name] for _, own in parts])
+        for name in ("loss", "accuracy", "angle", "spread", "queries", "keys")
+    }
+    seeds = tuple(seed for own, _ in parts for seed in own)
+    return Curves(arm=arm, plan=plan, seeds=seeds, epoch=parts[0][1]["epoch"], **runs)
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with a 95 % bootstrap interval over seeds; infinite where runs never arrived."""
+
+    value: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        if np.isinf(self.low):
+            return words(self.value)
+        return f"{words(self.value)} ({words(self.low)} to {words(self.high)})"
+
+
+def epochs_to(
+    curves: Curves, *, accuracy: float | None = None, loss: float | None = None
+) -> Float[np.ndarray, "run"]:
+    """The first measured epoch at which a run has this test accuracy, or a loss this low.
+
+    Exactly one of the two thresholds. Infinite for a run that never gets there.
+    """
+    if (accuracy is None) == (loss is None):
+        raise ResultError("give one threshold: accuracy= or loss=.")
+    reached = curves.accuracy >= accuracy if loss is None else curves.loss <= loss
+    first = np.where(reached.any(axis=1), curves.epoch[reached.argmax(axis=1)], np.inf)
+    return first.astype(np.float64)
+
+
+def median(values: Float[np.ndarray, "run"], *, seed: int = 0) -> Estimate:
+    """The median over runs, with a percentile bootstrap interval; infinities are allowed."""
+    picks = _picks(len(values), seed)
+    return _estimate(float(_middle(values)), _middle(values[picks]))
+
+
+def ratio_of_medians(
+    slow: Float[np.ndarray, "run"], fast: Float[np.ndarray, "same"], *, seed: int = 0
+) -> Estimate:
+    """The ratio of two arms' medians; seeds are resampled in pairs, as they share data and start.
+
+    Raises `ResultError` where the arms have different numbers of runs, or a median of `fast` is 0
+    or infinite: then there is no ratio.
+    """
+    if len(slow) != len(fast):
+        raise ResultError(f"arms of {len(slow)} and {len(fast)} runs cannot be paired by seed.")
+    if not 0 < _middle(fast) < np.inf:
+        raise ResultError("the faster arm's median is 0 or infinite, so there is no ratio.")
+    picks = _picks(len(slow), seed)
+    below = _middle(fast[picks])
+    kept = (below > 0) & (below < np.inf)
+    ratio = float(_middle(slow) / _middle(fast))
+    return _estimate(ratio, _middle(slow[picks])[kept] / below[kept])
+
+
+def slowdown(
+    experiment: Experiment,
+    slow: str,
+    fast: str,
+    *,
+    accuracy: float | None = None,
+    loss: float | None = None,
+) -> Estimate | None:
+    """How many times more epochs arm `slow` needs than arm `fast`, to this accuracy or this loss.
+
+    None where the median run of `fast` never has it. Runs are paired by seed; seeds that only one
+    of the arms has are left out.
+    """
+    one, other = experiment.of(slow), experiment.of(fast)
+    common = [seed for seed in one.seeds if seed in other.seeds]
+    late, early = (
+        epochs_to(arm, accuracy=accuracy, loss=loss)[[arm.seeds.index(seed) for seed in common]]
+        for arm in (one, other)
+    )
+    if not 0 < _middle(early) < np.inf:
+        return None
+    return ratio_of_medians(late, early)
+
+
+def lag(experiment: Experiment, slow: str, fast: str, **level: float) -> Estimate | None:
+    """As `slowdown`, but 0 where arm `slow` alone has it; None only where neither has.
+
+    For verdicts: that the arm which should be slower is the only one to arrive must not be lost.
+    """
+    found = slowdown(experiment, slow, fast, **level)
+    if found is None and slowdown(experiment, fast, slow, **level) is not None:
+        return Estimate(0.0, 0.0, 0.0)
+    return found
+
+
+def best_in_sweep(sweep: Experiment, arm: str) -> Curves:
+    """The curves of an arm at the plan whose test accuracy is highest on the way.
+
+    By its mean over seeds and over the measured epochs after the start: high where a run learns
+    soon and much, and tied to no level. Of equal plans the first.
+    """
+    found = [curves for curves in sweep.curves if curves.arm == arm]
+    if not found:
+        raise ResultError(f"the sweep has no arm {arm!r}; it has {', '.join(sweep.arms)}.")
+    return max(found, key=lambda curves: float(curves.accuracy[:, 1:].mean()))
+
+
+def threshold_table(
+    experiment: Experiment,
+    titles: Mapping[str, str],
+    *,
+    accuracies: Sequence[float] = (0.9, 0.99),
+    losses: Sequence[float] = (0.1,),
+) -> pd.DataFrame:
+    """Median epochs to each threshold by arm, as text with intervals, and how many runs arrive."""
+    columns = [("accuracy", x) for x in accuracies] + [("loss", x) for x in losses]
+    rows = {}
+    for curves in experiment.curves:
+        row: dict[str, str] = {}
+        for kind, threshold in columns:
+            found = epochs_to(curves, **{kind: threshold})
+            word = f"{threshold:.0%} right" if kind == "accuracy" else f"loss {threshold:g}"
+            arrived = int(np.isfinite(found).sum())
+            row[word] = str(median(found)) + (
+                "" if arrived == len(found) else f", {arrived} of {len(found)} runs"
+            )
+        rows[titles[curves.arm]] = row
+    return pd.DataFrame(rows).T.rename_axis("arm")
+
+
+def fall_of_the_angle(curves: Curves) -> Estimate:
+    """Degrees by which the mean angle between queries and 1 is smaller at the end than before."""
+    return median((curves.angle[:, 0] - curves.angle[:, -1]).astype(np.float64))
+
+
+def _picks(runs: int, seed: int) -> np.ndarray:
+    if runs < 1:
+        raise ResultError("a bootstrap needs at least one run.")
+    return np.random.default_rng(seed).integers(runs, size=(_RESAMPLES, runs))
+
+
+def _middle(values: np.ndarray) -> np.ndarray:
+    """The median over the last axis; of an even number, the mean of the middle two (inf counts)."""
+    ordered = np.sort(values, axis=-1)
+    size = values.shape[-1]
+    return np.asarray((ordered[..., (size - 1) // 2] + ordered[..., size // 2]) / 2)
+
+
+def _estimate(value: float, resampled: np.ndarray) -> Estimate:
+    low, high = np.quantile(resampled, (0.025, 0.975), method="inverted_cdf")
+    return Estimate(value, float(low), float(high))
+
+
+def words(value: float) -> str:
+    """A number as a table shows it; 'not reached' where it is infinite."""
+    if np.isinf(value):
+        return "not reached"
+    return f"{value:.0f}" if abs(value) >= 20 else f"{value:.3g}"

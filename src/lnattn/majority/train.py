@@ -1,0 +1,210 @@
+"""Training the majority model in count space: a few lines of torch, with autograd.
+
+The model has no positions, so all positions of one class have the same output, and attention is a
+function of the sequence's counts n (Brody et al. 2023, §4.1):
+
+    o_c = Σ_k n_k e^{S_ck} v_k / Σ_k n_k e^{S_ck}.
+
+Scores S [class class] and values v [class d] belong to all sequences alike: one matrix product
+mixes the whole batch. Loss, gradients and trajectories are those of `model.MajorityTransformer`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from lnattn.errors import ResultError, ShapeError
+from lnattn.majority.model import DIRECTION, Arm, initial_parameters
+from lnattn.majority.task import UNIFORM, MajorityData, majority_data
+
+
+@dataclass(frozen=True)
+class MajorityPlan:
+    """Everything that decides the outcome of a run, besides its arm and seed.
+
+    Sizes in examples; learning rate: linear decay from `learning_rate` to 0 at `decay_epochs`
+    (default: at `epochs`; the authors' code decays over ten times as many epochs as it runs).
+    initial_scale multiplies the initial W_Q, W_K and W_V. evaluate_every: epochs between two
+    measurements of the test accuracy. The defaults are the paper's.
+    """
+
+    d_model: int = 8
+    classes: int = 20
+    length: int = 50
+    margin: int = 6
+    examples: int = 100_000
+    batch: int = 6000
+    epochs: int = 1000
+    decay_epochs: int | None = None
+    learning_rate: float = 1e-3
+    initial_scale: float = 1.0
+    evaluate_every: int = 5
+    scheme: str = UNIFORM
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "epochs", "evaluate_every"):
+            if getattr(self, name) < 1:
+                raise ShapeError(f"{name} = {getattr(self, name)} must be at least 1.")
+        for name in ("learning_rate", "initial_scale"):
+            if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
+                raise ShapeError(f"{name} = {getattr(self, name)} must be a positive number.")
+        if self.decay_epochs is not None and self.decay_epochs < self.epochs:
+            raise ShapeError(
+                f"decay_epochs = {self.decay_epochs} must be at least epochs = {self.epochs}."
+            )
+
+    def data(self, seed: int) -> MajorityData:
+        """The data of the run with this seed."""
+        sizes = {"length": self.length, "classes": self.classes, "margin": self.margin}
+        return majority_data(self.examples, **sizes, scheme=self.scheme, seed=seed)
+
+    def steps_per_epoch(self) -> int:
+        """Batches in an epoch; the last one may be smaller."""
+        return -(-(self.examples - round(0.2 * self.examples)) // self.batch)
+
+    def rate(self, step: int) -> float:
+        """Learning rate at a step (counted from 0)."""
+        decay = self.steps_per_epoch() * (self.decay_epochs or self.epochs)
+        return self.learning_rate * (1 - step / decay)
+
+    def parameters(self, arm: Arm, seed: int) -> dict[str, Tensor]:
+        """The parameters at the start of the run with this seed, by name."""
+        own = arm.direction != "none"
+        sizes = self.d_model, self.classes, self.initial_scale
+        return initial_parameters(seed, *sizes, direction=own)
+
+
+class Attention(NamedTuple):
+    """What attention computes before it meets a sequence.
+
+    normalised: the classes' inputs y; queries: y W_Q W_Kᵀ/√d, what a key is multiplied with
+    (Eq. 6); scores: S, [query class, key class]; values: v, times attention's output matrix.
+    """
+
+    normalised: Float[Tensor, "classes d"]
+    queries: Float[Tensor, "classes d"]
+    scores: Float[Tensor, "classes classes"]
+    values: Float[Tensor, "classes d"]
+
+
+def attention_of(parameters: Mapping[str, Tensor], arm: Arm) -> Attention:
+    """Queries, scores and values of every class; parameters as in `initial_parameters`."""
+    y = arm.normalise(parameters["embedding.weight"], parameters.get(DIRECTION))
+    d = y.shape[-1]
+    W_Q, W_K, W_V = parameters["layer.self_attn.in_proj_weight"].chunk(3)
+    for_scores, for_values = (y / d if arm.small == part else y for part in ("scores", "values"))
+    queries = for_scores @ W_Q.T @ W_K / math.sqrt(d)
+    scores = queries @ for_scores.T * (0.0 if arm.uniform else 1.0)
+    return Attention(
+        y, queries, scores, for_values @ W_V.T @ parameters["layer.self_attn.out_proj.weight"].T
+    )
+
+
+def evaluate(
+    parameters: Mapping[str, Tensor], arm: Arm, counts: Int[Tensor, "batch classes"]
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Mean cross-entropy (nats) and share of right answers over all positions of all sequences.
+
+    counts: how often each class occurs in each sequence; the label is the most frequent class.
+    """
+    E = parameters["embedding.weight"]
+    classes, d = E.shape
+    found = attention_of(parameters, arm)
+    weights = (found.scores - found.scores.amax(dim=1, keepdim=True)).exp()  # [query key]
+    ones = torch.ones(classes, 1, dtype=E.dtype)
+    mixing = torch.einsum("qk,kd->kqd", weights, torch.cat([found.values, ones], dim=1))
+    n = counts.to(E.dtype)
+    mixed = (n @ mixing.flatten(1)).unflatten(1, (classes, d + 1))  # [batch query d+1]
+    sequence, query = counts.nonzero(as_tuple=True)  # a class that occurs is a query
+    mixed = mixed[sequence, query]
+    x = E[query] + mixed[:, :d] / mixed[:, d:] + parameters["layer.self_attn.out_proj.bias"]
+    gain, bias = parameters["layer.norm2.weight"], parameters["layer.norm2.bias"]
+    z = functional.layer_norm(x, (d,), gain, bias, eps=0.0)
+    linear = [
+        (parameters[f"layer.linear{i}.weight"], parameters[f"layer.linear{i}.bias"]) for i in (1, 2)
+    ]
+    x = x + functional.linear(functional.linear(z, *linear[0]).relu(), *linear[1])
+    logits, labels = x @ E.T, counts.argmax(dim=1)[sequence]
+    times = n[sequence, query]
+    loss = (functional.cross_entropy(logits, labels, reduction="none") * times).sum()
+    right = ((logits.argmax(dim=1) == labels) * times).sum()
+    return loss / n.sum(), right / n.sum()
+
+
+def train(arm: Arm, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
+    """Train one run; the same arm, plan and seed give the same run.
+
+    Returns `epoch` [point]; `loss` (training, mean over the epoch before; at epoch 0 of the first
+    batch), `accuracy` (share of test positions), `angle` (mean over classes of the angle between
+    query and the line through 1, degrees) and `spread` (of a query's scores, mean over queries),
+    all [1, point]; `queries` and `keys` [1, class, d] at the end. Raises `ResultError` when the
+    loss is no longer a number.
+    """
+    data = plan.data(seed)
+    rows, held_out = (torch.from_numpy(part.astype(np.int64)) for part in (data.train, data.test))
+    parameters = {name: value.clone() for name, value in plan.parameters(arm, seed).items()}
+    learnt = [v for name, v in parameters.items() if name != DIRECTION or arm.direction == "learnt"]
+    for value in learnt:
+        value.requires_grad_()
+    optimiser = torch.optim.Adam(learnt, lr=plan.learning_rate)
+    step, points = 0, []
+
+    @torch.no_grad()
+    def measure(epoch: int, loss: float) -> None:
+        attention = attention_of(parameters, arm)
+        spread = attention.scores.std(dim=-1, unbiased=False).mean().item()
+        angle = angles_to_ones(attention.queries.numpy()).mean()
+        accuracy = evaluate(parameters, arm, held_out)[1].item()
+        points.append((epoch, loss, accuracy, angle, spread))
+
+    for epoch in range(plan.epochs):
+        losses, sizes = [], []
+        for batch in batches(len(rows), plan.batch, seed, epoch):
+            for group in optimiser.param_groups:
+                group["lr"] = plan.rate(step)
+            optimiser.zero_grad()
+            loss, _ = evaluate(parameters, arm, rows[batch])
+            if not loss.isfinite():
+                raise ResultError(
+                    f"the loss of arm {arm.name!r}, seed {seed}, is not a number at step {step}; "
+                    f"lower the learning rate ({plan.learning_rate:g})."
+                )
+            if step == 0:
+                measure(0, loss.item())
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+            sizes.append(len(batch))
+            step += 1
+        if (epoch + 1) % plan.evaluate_every == 0 or epoch + 1 == plan.epochs:
+            measure(epoch + 1, float(np.average(losses, weights=sizes)))
+    columns = np.array(points).T
+    curves = dict(zip(("loss", "accuracy", "angle", "spread"), columns[1:, None], strict=True))
+    with torch.no_grad():
+        end = attention_of(parameters, arm)
+    ends = {"queries": end.queries.numpy()[None], "keys": end.normalised.numpy()[None]}
+    return {"epoch": columns[0].astype(np.int32), **curves, **ends}
+
+
+def batches(examples: int, size: int, seed: int, epoch: int) -> list[Int[np.ndarray, "batch"]]:
+    """The epoch's batches, rows of the training examples; they depend on seed and epoch alone."""
+    order = np.random.default_rng([seed, 1, epoch]).permutation(examples)
+    return [order[start : start + size] for start in range(0, examples, size)]
+
+
+def angles_to_ones(vectors: np.ndarray) -> np.ndarray:
+    """Angle in degrees, 0 … 90, between vectors (last axis) and the line through 1."""
+    vectors = np.asarray(vectors, dtype=np.float64)
+    along = vectors.sum(axis=-1) / np.sqrt(vectors.shape[-1])
+    squared = (vectors**2).sum(axis=-1)
+    # atan2 keeps its digits where the arc cosine loses half of them, near 0.
+    return np.degrees(np.arctan2(np.sqrt(np.maximum(squared - along**2, 0)), np.abs(along)))

@@ -1,0 +1,272 @@
+"""Numbers for what the curves of position terms show: trend, wave, nearness, untrained rows.
+
+Kamoda et al. 2025, §5 and §6.4, make four statements by eye: T^p rises, T^pp undulates, attention
+stays near, the last row is flat. Here each is a number for each head.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.optimize import minimize_scalar
+from scipy.stats import spearmanr
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention
+from lnattn.errors import ShapeError
+from lnattn.position.bias import PositionBias, position_bias
+from lnattn.position.sigma import InverseSigma
+
+#: 'Near' means the query's own position and the nine before it.
+NEAR = 10
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How a curve moves with position.
+
+    spearman: rank correlation with position; rising: share of steps j → j+1 that go up;
+    straight: share of its variance that the best straight line explains (R²).
+    """
+
+    spearman: float
+    rising: float
+    straight: float
+
+
+def trend(curve: Float[np.ndarray, "position"], margin: int = 1) -> Trend:
+    """The trend of a curve over its interior: without `margin` positions at either end.
+
+    The paper sets the first and the last positions apart (§6.4), so they are left out by default.
+    Raises `ShapeError` for fewer than three interior positions or a constant curve.
+    """
+    inner = _interior(curve, margin)
+    if np.ptp(inner) == 0:
+        raise ShapeError("a constant curve has no trend; the term is the same at all positions.")
+    place = np.arange(len(inner))
+    return Trend(
+        spearman=float(spearmanr(place, inner).statistic),
+        rising=float((np.diff(inner) > 0).mean()),
+        straight=float(np.corrcoef(place, inner)[0, 1] ** 2),
+    )
+
+
+@dataclass(frozen=True)
+class Wave:
+    """The strongest oscillation of a curve.
+
+    wavelength: in positions; cycles: how many of them fit into the curve; share: the part of the
+    variance left by a straight line that a sine of this wavelength, with a line, explains. Fewer
+    than two cycles are a bend rather than a wave.
+    """
+
+    wavelength: float
+    cycles: float
+    share: float
+
+
+def dominant_wave(curve: Float[np.ndarray, "position"], margin: int = 1) -> Wave:
+    """The dominant wavelength of a curve that may also have a straight trend.
+
+    The highest peak of the detrended curve's Fourier spectrum (Hann window, zero padded) tells
+    where to look; a sine and a line are then fitted together around it. A spectrum alone misplaces
+    a wave that fits only once or twice into the curve, because the line takes part of it away.
+    """
+    inner = _interior(curve, margin)
+    n, place = len(inner), np.arange(len(inner))
+    line = np.stack([np.ones(n), place], axis=1)
+    straight = _residual(line, inner)
+    if straight <= (1e-12 * max(1.0, np.abs(inner).max())) ** 2 * n:
+        raise ShapeError("the curve is a straight line; it has no wave.")
+    finer = 8
+    rest = inner - line @ np.linalg.lstsq(line, inner, rcond=None)[0]
+    power = np.abs(np.fft.rfft(rest * np.hanning(n), finer * n))
+    peak = (int(power[1:].argmax()) + 1) / (finer * n)
+
+    def unexplained(frequency: float) -> float:
+        phase = 2 * np.pi * frequency * place
+        return _residual(np.column_stack([line, np.sin(phase), np.cos(phase)]), inner)
+
+    around = (max(0.5 / n, peak - 1 / n), min(0.5, peak + 1 / n))
+    best = minimize_scalar(unexplained, bounds=around, method="bounded", options={"xatol": 1e-7})
+    return Wave(1 / best.x, n * best.x, 1 - best.fun / straight)
+
+
+def _residual(columns: np.ndarray, curve: np.ndarray) -> float:
+    """Sum of squares that the best combination of the columns leaves of a curve."""
+    fitted = columns @ np.linalg.lstsq(columns, curve, rcond=None)[0]
+    return float(np.square(curve - fitted).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Nearness:
+    """How strongly each head's position terms favour near keys, for every query.
+
+    share: attention by position alone on the nearest `window` keys; uniform: what even attention
+    would give; peak: distance from the query to the key with the highest T^pp that it sees;
+    percentile: share of the other keys it sees whose T^pp is below the mean over the nearest.
+    share, peak, percentile: [head query]; percentile is NaN while all keys seen are near.
+    """
+
+    share: Float[np.ndarray, "head query"]
+    uniform: Float[np.ndarray, "query"]
+    peak: np.ndarray
+    percentile: Float[np.ndarray, "head query"]
+    window: int = NEAR
+
+    def usual(self) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
+        """Medians of `peak` and of `percentile` over the queries of the context's second half."""
+        return usual_nearness(self.peak, self.percentile)
+
+
+def nearness(
+    folded: FoldedAttention,
+    W_P: Float[Tensor, "position d_model"],
+    inverse_sigma: InverseSigma | None = None,
+    window: int = NEAR,
+    block: int = 128,
+) -> Nearness:
+    """`Nearness` of all queries of the context, a block of queries at a time."""
+    if window < 1:
+        raise ShapeError(f"the window must hold at least one position, not {window}.")
+    n = len(W_P)
+    share, percentile = np.empty((2, folded.n_heads, n))
+    peak = np.empty((folded.n_heads, n), dtype=np.int64)
+    uniform = np.empty(n)
+    for begin in range(0, n, block):
+        queries = range(begin, min(n, begin + block))
+        bias = position_bias(folded, W_P, queries, inverse_sigma)
+        attention, compared = bias.attention(), bias.term_pp().mean
+        for row, i in enumerate(queries):
+            near, seen = near_keys(i, n, folded.causal, window)
+            share[:, i] = attention[:, row, near].sum(axis=-1)
+            uniform[i] = near.sum() / seen.sum()
+            peak[:, i] = np.abs(i - np.where(seen, compared[:, row], -np.inf).argmax(axis=-1))
+            far = compared[:, row, seen & ~near]
+            level = compared[:, row, near].mean(axis=-1, keepdims=True)
+            percentile[:, i] = (far < level).mean(axis=-1) if far.size else np.nan
+    return Nearness(share, uniform, peak, percentile, window)
+
+
+def usual_nearness(
+    peak: np.ndarray, percentile: Float[np.ndarray, "head query"]
+) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
+    """Medians over the second half of the context, without the last position (§6.4)."""
+    half = slice(peak.shape[1] // 2, peak.shape[1] - 1)
+    return np.median(peak[:, half], axis=1), np.median(percentile[:, half], axis=1)
+
+
+def near_keys(
+    i: int, n_positions: int, causal: bool, window: int = NEAR
+) -> tuple[np.ndarray, np.ndarray]:
+    """Which keys count as near query i, and which it sees at all: two boolean arrays [position].
+
+    With `window` 10 these are i and the nine before it; in a model that is not causal, the nine
+    after it too.
+    """
+    distance = i - np.arange(n_positions)
+    seen = distance >= 0 if causal else np.ones(n_positions, dtype=bool)
+    return seen & (np.abs(distance) < window), seen
+
+
+def wave_recurrence(bias: PositionBias, window: int = NEAR) -> Float[np.ndarray, "head query"]:
+    """What is left of T^pp's wave in attention by position alone, for every query of `bias`.
+
+    The most attention on a key about one wavelength from the query over the most on a near key.
+    About: within a quarter of the wavelength, near keys left out. Close to 1 where a head cannot
+    tell *here* from *one wave ago*; 0 where no key is that far.
+    """
+    attention, longest = bias.attention(), int(np.argmax(bias.queries))
+    waves = [dominant_wave(curve).wavelength for curve in bias.term_pp().mean[:, longest]]
+    found = np.zeros(attention.shape[:2])
+    for column, i in enumerate(bias.queries):
+        distance = np.abs(i - np.arange(bias.n_positions))
+        near = distance < window
+        for head, wavelength in enumerate(waves):
+            away = (np.abs(distance - wavelength) <= wavelength / 4) & ~near
+            if away.any():
+                row = attention[head, column]
+                found[head, column] = row[away].max() / row[near].max()
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class LastRows:
+    """p_i W_QK p_jᵀ, not divided by σ, for the last few queries (Fig. 7).
+
+    queries: positions i; curves: [head query position]; spread: [head query], standard deviation
+    of each curve over the keys; ratio: [head], the last spread over the median of the others.
+    """
+
+    queries: tuple[int, ...]
+    curves: Float[np.ndarray, "head query position"]
+
+    @property
+    def spread(self) -> Float[np.ndarray, "head query"]:
+        return self.curves.std(axis=-1)
+
+    @property
+    def ratio(self) -> Float[np.ndarray, "head"]:
+        return self.spread[:, -1] / np.median(self.spread[:, :-1], axis=-1)
+
+
+def last_rows(
+    folded: FoldedAttention, W_P: Float[Tensor, "position d_model"], count: int = 5
+) -> LastRows:
+    """The comparison curves of the last `count` positions: an untrained last row is flat (K14)."""
+    n = len(W_P)
+    if not 2 <= count <= n:
+        raise ShapeError(f"compare 2 to {n} rows, not {count}.")
+    queries = tuple(range(n - count, n))
+    return LastRows(queries, position_bias(folded, W_P, queries).comparison)
+
+
+def position_table(bias: PositionBias, near: Nearness, margin: int = 1) -> pd.DataFrame:
+    """One row a head: trend of T^p, wave and nearness of T^pp, attention on near keys by position.
+
+    The wave is that of the last query's curve, which has all keys before it; distance and
+    percentile are `Nearness.usual`; shares are named by the position of their query.
+    """
+    longest = int(np.argmax(bias.queries))
+    compared = bias.term_pp().mean[:, longest]
+    table = terms_table(bias.term_p().mean, compared, *near.usual(), margin=margin)
+    shares, n = bias.attention(), bias.n_positions
+    for column, i in enumerate(bias.queries):
+        close, _ = near_keys(i, n, bias.causal)
+        table[f"near share, i = {i}"] = shares[:, column, close].sum(axis=-1)
+    return table
+
+
+def terms_table(
+    asserted: Float[np.ndarray, "head position"],
+    compared: Float[np.ndarray, "head position"],
+    distance: Float[np.ndarray, "head"],
+    percentile: Float[np.ndarray, "head"],
+    margin: int = 1,
+) -> pd.DataFrame:
+    """One row a head: the trend of T^p, the wave of one curve of T^pp, and its `usual_nearness`."""
+    rising = [trend(curve, margin) for curve in asserted]
+    waves = [dominant_wave(curve, margin) for curve in compared]
+    columns = {
+        "T^p Spearman": [one.spearman for one in rising],
+        "T^p rising steps": [one.rising for one in rising],
+        "T^p straight line R²": [one.straight for one in rising],
+        "T^pp wavelength": [one.wavelength for one in waves],
+        "T^pp cycles": [one.cycles for one in waves],
+        "T^pp wave share": [one.share for one in waves],
+        "distance to highest T^pp": distance,
+        "near T^pp percentile": percentile,
+    }
+    return pd.DataFrame(columns, index=pd.RangeIndex(len(asserted), name="head"))
+
+
+def _interior(curve: np.ndarray, margin: int) -> np.ndarray:
+    inner = np.asarray(curve, dtype=np.float64)[margin : len(curve) - margin]
+    if margin < 0 or len(inner) < 3:
+        raise ShapeError(
+            f"a curve of {len(curve)} positions has fewer than 3 inside a margin of {margin}."
+        )
+    return inner

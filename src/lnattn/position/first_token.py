@@ -1,0 +1,97 @@
+"""The 'if first token' switch: what a large σ at position 0 does to attention (K15).
+
+Kamoda et al. 2025, §6.4: where b_QK p_0ᵀ is negative, position 0 would be shunned; a large σ_0
+shrinks that negative score and makes position 0 a sink. The test is a counterfactual: the same
+scores with σ_0 replaced by the median σ of the other inputs, everything else untouched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention, softmax_over_keys
+from lnattn.attention.layernorm import sigma
+from lnattn.attention.terms import look_up
+from lnattn.errors import ShapeError
+from lnattn.position.bias import position_bias
+from lnattn.position.sigma import InverseSigma
+from lnattn.weights import Embeddings
+
+
+@dataclass(frozen=True, eq=False)
+class FirstTokenSwitch:
+    """Attention on position 0, as it is and with an ordinary σ there.
+
+    true, median: [head query], attention on key 0 with its own σ and with the median σ; query 0,
+    which sees only itself, is left out: column q is position q + 1. score: [head], b_QK p_0ᵀ,
+    undivided; sigma_ratio: σ_0 over the median (a mean over windows, for text).
+    """
+
+    true: Float[np.ndarray, "head query"]
+    median: Float[np.ndarray, "head query"]
+    score: Float[np.ndarray, "head"]
+    sigma_ratio: float
+
+    def amplification(self) -> Float[np.ndarray, "head"]:
+        """Mean attention on position 0 over all queries: with its own σ, over with the median."""
+        return self.true.mean(axis=-1) / self.median.mean(axis=-1)
+
+
+def first_token_switch(
+    folded: FoldedAttention,
+    W_P: Float[Tensor, "position d_model"],
+    inverse_sigma: InverseSigma,
+    block: int = 128,
+) -> FirstTokenSwitch:
+    """The counterfactual for attention by position terms alone, softmax((T^p + T^pp)/√d_head)."""
+    n = _check_length(len(W_P))
+    ordinary = inverse_sigma.mean.copy()
+    ordinary[0] = np.median(inverse_sigma.mean[1:])
+    both = np.empty((2, folded.n_heads, n - 1))
+    for begin in range(1, n, block):
+        queries = range(begin, min(n, begin + block))
+        true = position_bias(folded, W_P, queries, inverse_sigma)
+        for which, mean in enumerate((inverse_sigma.mean, ordinary)):
+            changed = true.with_sigma(InverseSigma(mean, None, None))
+            both[which, :, begin - 1 : queries.stop - 1] = changed.attention()[:, :, 0]
+    score = (folded.b_QK @ W_P[0]).double().numpy()
+    return FirstTokenSwitch(both[0], both[1], score, float(ordinary[0] / inverse_sigma.mean[0]))
+
+
+def first_token_switch_on_text(
+    folded: FoldedAttention, embeddings: Embeddings, token_windows: Int[np.ndarray, "window token"]
+) -> FirstTokenSwitch:
+    """The counterfactual for real attention on windows of text, averaged over the windows.
+
+    In each window σ of the first input, as a key, is replaced by the median σ of the others.
+    """
+    count, n = token_windows.shape
+    _check_length(n)
+    both = torch.zeros(2, folded.n_heads, n - 1, dtype=torch.float64)
+    ratio = 0.0
+    for ids in torch.from_numpy(token_windows):
+        tokens, positions = look_up(embeddings, ids)
+        inputs = tokens + positions
+        divisor = sigma(inputs, folded.eps)
+        larger = float(divisor[0] / divisor[1:].median())
+        ratio += larger / count
+        scores = folded.scores(inputs)
+        for which in range(2):
+            if which:
+                # A key's score is linear in the key, so dividing it by another σ rescales it.
+                scores[:, :, 0] *= larger
+            alpha = softmax_over_keys(scores, folded.scale, folded.causal, None, folded.window)
+            both[which] += alpha[:, 1:, 0].double() / count
+    score = (folded.b_QK @ embeddings.W_P[0]).double().numpy()
+    return FirstTokenSwitch(both[0].numpy(), both[1].numpy(), score, ratio)
+
+
+def _check_length(n: int) -> int:
+    if n < 2:
+        raise ShapeError("a switch for the first token needs at least two positions.")
+    return n

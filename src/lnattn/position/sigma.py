@@ -1,0 +1,151 @@
+"""1/σ of every token at every position, summarised position by position without storing it.
+
+A position term of Kamoda et al. 2025 (§3.5) is a number that depends on positions only, divided by
+σ(e_v + p_j), which depends on the token v as well. So the mean and the percentile band over all
+tokens of *every* position term, in every head, follow from the mean and two quantiles of 1/σ at
+each position: they are computed once, and a head costs a multiplication.
+
+The variances come from one matrix product, since with centred p_j
+
+    σ²(e_v + p_j) = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε,   Cov(e_v, p_j) = e_v · p_j / d,
+
+taken a block of positions at a time: memory grows with the vocabulary, never with vocabulary ×
+positions. Quantiles are read off sorted rows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from lnattn.errors import ShapeError
+from lnattn.products import multiply
+from lnattn.weights import Embeddings
+
+#: Positions held at one time: 256 × V numbers, 51 MB for GPT-2's vocabulary.
+_BLOCK = 256
+#: Positions that a thread summarises at once: few enough for a core's own cache.
+_FEW = 4
+
+#: The 95% band of the paper's curves.
+BAND = (0.025, 0.975)
+
+
+@dataclass(frozen=True, eq=False)
+class InverseSigma:
+    """1/σ(e_v + p_j) over all tokens v, at each position j.
+
+    mean, lower, upper: [position], float64; `quantiles`: the two levels that lower and upper are
+    at. lower and upper are None where only one value of 1/σ is assumed for each position.
+    """
+
+    mean: Float[np.ndarray, "position"]
+    lower: Float[np.ndarray, "position"] | None
+    upper: Float[np.ndarray, "position"] | None
+    quantiles: tuple[float, float] = BAND
+
+
+def inverse_sigma_bands(
+    embeddings: Embeddings,
+    eps: float,
+    quantiles: tuple[float, float] = BAND,
+    block: int = _BLOCK,
+) -> InverseSigma:
+    """Mean and two quantiles of 1/σ(e_v + p_j) over all tokens, for every position.
+
+    Quantiles interpolate linearly between order statistics, as `numpy.quantile` does. eps: that of
+    the LayerNorm; block: positions held at one time, at most. Works in the dtype of the embeddings.
+    Raises `TokenError` without token embeddings, `ShapeError` for quantiles outside 0 … 1 or out of
+    order, or when ε = 0 and a token and a position cancel exactly.
+    """
+    low, high = quantiles
+    if not 0 <= low <= high <= 1:
+        raise ShapeError(f"quantiles must satisfy 0 ≤ low ≤ high ≤ 1, not {low} and {high}.")
+    tokens = variances(embeddings.tokens()).numpy()
+    positions = variances(embeddings.W_P).numpy()
+    summary = np.empty((3, len(positions)))
+    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        for rows, covariance in covariance_blocks(embeddings, block):
+            height = range(0, len(covariance), _FEW)
+            found = pool.map(
+                lambda values, added: _mean_and_quantiles(values, tokens, added, eps, quantiles),
+                [covariance.numpy()[i : i + _FEW] for i in height],
+                [positions[rows, None][i : i + _FEW] for i in height],
+            )
+            summary[:, rows] = np.concatenate(list(found), axis=1)
+    if not np.isfinite(summary).all():
+        raise ShapeError("σ is zero for some token and position; give an ε above zero.")
+    return InverseSigma(summary[0], summary[1], summary[2], (low, high))
+
+
+def _mean_and_quantiles(
+    covariance: Float[np.ndarray, "row vocab"],
+    tokens: Float[np.ndarray, "vocab"],
+    positions: Float[np.ndarray, "row 1"],
+    eps: float,
+    levels: tuple[float, float],
+) -> Float[np.ndarray, "3 row"]:
+    """Mean and two quantiles of 1/σ over each row of covariances, which is written over."""
+    inverse = np.multiply(covariance, 2, out=covariance)
+    inverse += tokens
+    inverse += positions
+    # Rounding may leave a variance that cancels below zero; it is zero then.
+    np.maximum(inverse, 0, out=inverse)
+    inverse += eps
+    np.sqrt(inverse, out=inverse)
+    with np.errstate(divide="ignore"):  # an infinite result is refused by the caller
+        np.divide(1, inverse, out=inverse)
+    summary = [inverse.mean(axis=1, dtype=np.float64)]
+    inverse.sort(axis=1)
+    for level in levels:
+        place = level * (inverse.shape[1] - 1)
+        ends = inverse[:, [math.floor(place), math.ceil(place)]].astype(np.float64)
+        part = place - math.floor(place)
+        summary.append((1 - part) * ends[:, 0] + part * ends[:, 1])
+    return np.stack(summary)
+
+
+def assumed_inverse_sigma(
+    W_P: Float[Tensor, "position d_model"], token_variance: float, eps: float
+) -> InverseSigma:
+    """1/σ if every token had the same variance and no covariance with any position.
+
+    For a partial checkpoint whose token embeddings are missing: it shows how far a conclusion
+    depends on them. No band, because nothing varies over tokens.
+    """
+    if not (math.isfinite(token_variance) and token_variance >= 0):
+        raise ShapeError(f"the assumed variance must be a number ≥ 0, not {token_variance}.")
+    variance = variances(W_P).double() + token_variance + eps
+    if not bool((variance > 0).all()):
+        raise ShapeError("σ is zero at some position; give an ε or a token variance above zero.")
+    return InverseSigma(variance.rsqrt().numpy(), None, None)
+
+
+def variances(rows: Float[Tensor, "n d_model"]) -> Float[Tensor, "n"]:
+    """Var of each row: the mean squared distance of its coordinates to their mean."""
+    return rows.var(dim=-1, correction=0)
+
+
+def covariance_blocks(
+    embeddings: Embeddings, block: int = _BLOCK
+) -> Iterator[tuple[slice, Float[Tensor, "rows vocab"]]]:
+    """Cov(p_j, e_v) for all tokens, a block of at most `block` positions at a time.
+
+    Yields the slice of positions and a matrix that the next step overwrites.
+    """
+    if block < 1:
+        raise ShapeError(f"a block must hold at least one position, not {block}.")
+    tokens = embeddings.tokens()
+    # Only one factor has to be centred: the mean of a token row meets coordinates that sum to 0.
+    places = (embeddings.W_P - embeddings.W_P.mean(dim=-1, keepdim=True)) / embeddings.d_model
+    buffer = tokens.new_empty(min(block, len(places)), len(tokens))
+    for begin in range(0, len(places), block):
+        rows = slice(begin, min(begin + block, len(places)))
+        yield rows, multiply(places[rows], tokens.T, out=buffer[: rows.stop - begin])

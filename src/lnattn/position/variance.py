@@ -1,0 +1,246 @@
+"""Variances of token and position embeddings, and what they do to attention through σ.
+
+Kamoda et al. 2025, §6.2–6.4. LayerNorm divides an input e_v + p_j by σ, whose square is
+Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε. Which tokens and which positions have large variances
+therefore decides who is turned down.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from scipy import sparse
+from torch import Tensor
+
+from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.layernorm import sigma
+from lnattn.errors import ShapeError
+from lnattn.position.sigma import covariance_blocks, variances
+from lnattn.stats import Correlation, spearman, spearman_rows
+from lnattn.weights import Embeddings
+
+
+@dataclass(frozen=True, eq=False)
+class VarianceOfInputs:
+    """Everything that σ² of an input is made of.
+
+    token: Var(e_v), [vocab]; position: Var(p_j), [position]; covariance: mean |Cov(e_v, p_j)| over
+    all pairs; mean_sigma: mean of σ(e_v + p_j) over positions, [vocab], by which the paper divides
+    a token's score.
+    """
+
+    token: Float[np.ndarray, "vocab"]
+    position: Float[np.ndarray, "position"]
+    covariance: float
+    mean_sigma: Float[np.ndarray, "vocab"]
+
+    @property
+    def ratio(self) -> float:
+        """Mean Var(e) over mean |Cov(e, p)|; the paper reports 46 for GPT-2 (footnote 8)."""
+        return float(self.token.mean()) / self.covariance if self.covariance else math.inf
+
+
+def variance_of_inputs(embeddings: Embeddings, eps: float) -> VarianceOfInputs:
+    """Variances, mean absolute covariance and mean σ over all token–position pairs, in blocks."""
+    token, position = variances(embeddings.tokens()), variances(embeddings.W_P)
+    total = 0.0
+    sigma_sum = torch.zeros(len(token), dtype=torch.float64)
+    for rows, covariance in covariance_blocks(embeddings):
+        total += float(covariance.abs().sum(dtype=torch.float64))
+        squared = covariance.mul_(2).add_(token).add_(position[rows, None])
+        sigma_sum += squared.clamp_(min=0).add_(eps).sqrt_().sum(dim=0, dtype=torch.float64)
+    pairs = len(token) * len(position)
+    return VarianceOfInputs(
+        token.double().numpy(),
+        position.double().numpy(),
+        total / pairs,
+        (sigma_sum / len(position)).numpy(),
+    )
+
+
+@dataclass(frozen=True)
+class Outliers:
+    """How far the first and last position's variance lie from the rest.
+
+    first, last: robust z-scores, (Var(p_j) − median) / (1.4826 × median absolute deviation);
+    first_log, last_log: the same for log Var(p_j), where a vanishing variance counts as much as a
+    huge one; interior_spread: interquartile range over median of the positions between.
+    """
+
+    first: float
+    last: float
+    first_log: float
+    last_log: float
+    interior_spread: float
+
+
+def position_outliers(W_P: Float[Tensor, "position d_model"]) -> Outliers:
+    """z-scores of the first and last position's variance against the positions between (K13).
+
+    Raises `ShapeError` for fewer than five positions, or if a variance is zero or they are equal.
+    """
+    return outliers_of(variances(W_P.double()).numpy())
+
+
+def outliers_of(variance: Float[np.ndarray, "position"]) -> Outliers:
+    """The same from the variances themselves, as a frozen result holds them."""
+    if len(variance) < 5:
+        raise ShapeError(f"five positions are needed to call one an outlier, not {len(variance)}.")
+    if variance.min() <= 0:
+        raise ShapeError("a position embedding is constant, so its variance has no logarithm.")
+    first, last = _ends_as_z(variance)
+    first_log, last_log = _ends_as_z(np.log(variance))
+    low, middle, high = np.quantile(variance[1:-1], (0.25, 0.5, 0.75))
+    return Outliers(first, last, first_log, last_log, float((high - low) / middle))
+
+
+def _ends_as_z(values: np.ndarray) -> tuple[float, float]:
+    """Robust z-scores of the first and last value against the values between."""
+    inner = values[1:-1]
+    centre = np.median(inner)
+    # 1.4826 × MAD estimates the standard deviation of a normal distribution.
+    scale = 1.4826 * np.median(np.abs(inner - centre))
+    if scale == 0:
+        raise ShapeError("more than half of the positions have the same variance; no z-score.")
+    return float((values[0] - centre) / scale), float((values[-1] - centre) / scale)
+
+
+@dataclass(frozen=True)
+class Norms:
+    """Spread of the token embeddings' norms, before and after each is divided by its own σ.
+
+    variance_before, variance_after: as the paper gives them; they depend on the unit, so the
+    coefficients of variation (standard deviation over mean) are given beside them.
+    centred_after: largest relative departure of ‖e_v C / σ‖ from √d, zero but for ε.
+    """
+
+    variance_before: float
+    variance_after: float
+    cv_before: float
+    cv_after: float
+    centred_after: float
+
+
+def token_norms(W_E: Float[Tensor, "vocab d_model"], eps: float) -> Norms:
+    """Norms of the token embeddings before and after division by σ(e_v) (§6.3)."""
+    W_E = W_E.double()
+    divisor = sigma(W_E, eps)
+    if not bool((divisor > 0).all()):
+        raise ShapeError("a token embedding is constant and ε is 0; its σ is zero.")
+    before = W_E.norm(dim=-1)
+    after = before / divisor
+    centred = (variances(W_E) * W_E.shape[-1]).sqrt() / divisor / math.sqrt(W_E.shape[-1])
+    return Norms(
+        float(before.var(correction=0)),
+        float(after.var(correction=0)),
+        float(before.std(correction=0) / before.mean()),
+        float(after.std(correction=0) / after.mean()),
+        float((centred - 1).abs().max()),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyStudy:
+    """T^e and Var(e) of the tokens that occur, against how often they occur.
+
+    tokens: ids with at least `min_count` occurrences; counts: [token]; variance: Var(e), [token];
+    asserted: T^e = b_QK e_vᵀ / mean_j σ, [head token], not divided by √d_head;
+    variance_correlation and head_correlations: Spearman with the count.
+    """
+
+    tokens: Int[np.ndarray, "token"]
+    counts: Int[np.ndarray, "token"]
+    variance: Float[np.ndarray, "token"]
+    asserted: Float[np.ndarray, "head token"]
+    variance_correlation: Correlation
+    head_correlations: tuple[Correlation, ...]
+
+    def table(self) -> pd.DataFrame:
+        """One row a head: Spearman of T^e with the count, and its interval."""
+        return pd.DataFrame(
+            [
+                {"head": head, "Spearman": found.rho, "low": found.low, "high": found.high}
+                for head, found in enumerate(self.head_correlations)
+            ]
+        ).set_index("head")
+
+
+def frequency_study(
+    folded: FoldedAttention,
+    embeddings: Embeddings,
+    inputs: VarianceOfInputs,
+    counts: Int[np.ndarray, "vocab"],
+    min_count: int = 1,
+) -> FrequencyStudy:
+    """Relate T^e of every head, and Var(e), to token counts (K11, K12).
+
+    counts: occurrences of each token id in a corpus. Tokens below `min_count` are left out: they
+    tie at zero, and their embeddings were hardly trained. Raises `ShapeError` for counts of
+    another vocabulary.
+    """
+    every = embeddings.tokens()
+    if len(counts) != embeddings.vocab_size:
+        raise ShapeError(
+            f"there are counts of {len(counts)} tokens for a vocabulary of "
+            f"{embeddings.vocab_size}; count with this model's tokenizer."
+        )
+    tokens = np.flatnonzero(counts >= min_count)
+    asserted = (folded.b_QK @ every.T).double().numpy() / inputs.mean_sigma
+    asserted, counts, variance = asserted[:, tokens], counts[tokens], inputs.token[tokens]
+    return FrequencyStudy(
+        tokens,
+        counts,
+        variance,
+        asserted,
+        spearman(variance, counts),
+        tuple(spearman_rows(asserted, counts)),
+    )
+
+
+#: Pairs that are sorted at a time.
+_PAIRS = 1 << 22
+
+
+def information_gain(bigrams: sparse.csr_array, seed: int = 0) -> Float[np.ndarray, "vocab"]:
+    """How much a token tells about its successor: KL(P(next | token) ‖ P(next)), in nats (§6.3).
+
+    bigrams: counts [previous next]. A divergence that is read off few pairs is too large, so the
+    same is computed with all successors dealt out anew and subtracted, as Oyama et al. 2023 do.
+    NaN for a token without a successor.
+    """
+    rows = sparse.csr_array(bigrams)
+    totals = rows.sum(axis=0)
+    # One array of all pairs at a time; 32 bits hold any token id.
+    shuffled = np.repeat(rows.indices.astype(np.int32), rows.data)
+    np.random.default_rng(seed).shuffle(shuffled)
+    ends = np.concatenate([[0], np.cumsum(rows.sum(axis=1))])
+    # Blocks of rows that end where as many pairs more have come together.
+    steps = np.arange(_PAIRS, ends[-1], _PAIRS)
+    edges = np.unique([0, *np.searchsorted(ends, steps), len(totals)])
+    parts = []
+    for start, stop in pairwise(edges):
+        own = np.diff(ends[start : stop + 1])
+        successors = shuffled[ends[start] : ends[stop]]
+        row = np.repeat(np.arange(stop - start, dtype=np.int32), own)
+        ones, shape = np.ones(len(row), np.int32), (stop - start, len(totals))
+        dealt = sparse.coo_array((ones, (row, successors)), shape=shape).tocsr()
+        seen = _divergence_of_rows(rows[start:stop], totals)
+        parts.append(seen - _divergence_of_rows(dealt, totals))
+    return np.concatenate(parts)
+
+
+def _divergence_of_rows(
+    counts: sparse.csr_array, totals: Int[np.ndarray, "next"]
+) -> Float[np.ndarray, "row"]:
+    """KL of each row's distribution from that of the totals by column; NaN for an empty row."""
+    pairs = counts.tocoo()
+    of_row, of_next = counts.sum(axis=1), totals / totals.sum()
+    share = pairs.data / of_row[pairs.row]
+    terms = share * np.log(share / of_next[pairs.col])
+    return np.where(of_row > 0, np.bincount(pairs.row, terms, minlength=len(of_row)), np.nan)

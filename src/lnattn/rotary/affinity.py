@@ -1,0 +1,162 @@
+"""Token affinity where positions are rotary: T^ee at a distance, its curve, and AUROC with a null.
+
+At a fixed distance Δ the affinities are products of two vectors, q̃_b R_Δ and k̃_a, so whatever is
+done with T^ee of a model with learned positions (best partners, ranks, AUROC) is done with these
+`TokenVectors`. Beside each AUROC stands that of a wrong query: the same queries, given to other
+query tokens. The difference, `query_specific_auroc`, is what a head knows of this very query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.affinity.auroc import Neighbours, head_aurocs
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors
+from lnattn.rotary.weights import TokenEmbeddings
+from lnattn.stats import bootstrap_means
+
+
+def vectors_at_distance(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    distance: int = 1,
+    constants: MeanVectors | None = None,
+    query_ids: Sequence[int] | Int[Tensor, "n"] | None = None,
+) -> TokenVectors:
+    """q̃ R_Δ and k̃ of every token: the two factors of T^ee at distance Δ = i − j.
+
+    constants: q₀ and k₀ (`mean_vectors` unless given). query_ids: only these query tokens. Reads
+    the embeddings in blocks. Raises `TokenError` for a distance that no query sees, and for unknown
+    tokens.
+    """
+    if distance < 0 and folded.causal:
+        raise TokenError(f"no query of a causal model sees a key at distance {distance}.")
+    if folded.window is not None and distance >= folded.window:
+        raise TokenError(
+            f"this layer sees {folded.window} keys, so none is {distance} before its query."
+        )
+    means = mean_vectors(folded, embeddings) if constants is None else constants
+    tokens = None if query_ids is None else torch.unique(embeddings.checked(query_ids))
+    every = torch.arange(embeddings.vocab_size)
+    asked = every if tokens is None else tokens
+    queries = folded.W_Q.new_empty(folded.n_heads, len(asked), folded.d_head)
+    keys = folded.W_K.new_empty(folded.n_key_heads, len(every), folded.d_head)
+    # The query stands at Δ and the key at 0, or, for a key that comes later, the other way round.
+    for side, ids, out, alone, place in (
+        (folded.queries, asked, queries, means.q0, max(distance, 0)),
+        (folded.keys, every, keys, means.k0, max(-distance, 0)),
+    ):
+        for some in folded.blocks(len(ids)):
+            vectors = side(embeddings.rows(ids[some])) - alone[:, None]
+            out[:, some] = folded.rotated(vectors, torch.full_like(ids[some], place))
+    return TokenVectors(queries, keys, tokens)
+
+
+def curve_over_distance(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    pairs: Sequence[tuple[int, int]],
+    distances: Sequence[int],
+    constants: MeanVectors | None = None,
+) -> Float[Tensor, "pair head distance"]:
+    """T^ee of given (query, key) tokens at several distances ≥ 0, before the scale.
+
+    A model that stretches its angles in long texts does so as for a text of the longest distance.
+    """
+    if not pairs or not distances or min(distances) < 0:
+        raise ShapeError("a curve needs one pair or more, and distances ≥ 0.")
+    means = mean_vectors(folded, embeddings) if constants is None else constants
+    ids = embeddings.checked([token for pair in pairs for token in pair]).view(-1, 2)
+    queries = folded.queries(embeddings.rows(ids[:, 0])) - means.q0[:, None]
+    keys = folded.at_origin(folded.keys(embeddings.rows(ids[:, 1])) - means.k0[:, None])
+    rotated = folded.at_distances(queries, torch.tensor(list(distances)))
+    return torch.einsum("hpnd,hpd->phn", rotated, keys)
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceGrid:
+    """AUROC of sampled query tokens for every offset of the query and distance of the pairs.
+
+    offsets: distances that queries are rotated by; counted: how far apart the pairs stand; own,
+    wrong: [offset counted head query], of the query itself and of a wrong one. A model with learned
+    positions has one offset: its T^ee does not depend on the distance.
+    """
+
+    offsets: tuple[int, ...]
+    counted: tuple[int, ...]
+    queries: Int[np.ndarray, "query"]
+    own: Float[np.ndarray, "offset counted head query"]
+    wrong: Float[np.ndarray, "offset counted head query"]
+
+    @property
+    def query_specific_auroc(self) -> Float[np.ndarray, "offset counted head"]:
+        """Mean AUROC over the query tokens, less that of a wrong query."""
+        return (self.own - self.wrong).mean(axis=-1)
+
+    def interval(self, level: float = 0.95, draws: int = 1000, seed: int = 0) -> np.ndarray:
+        """[head 3]: mean, low, high at the first offset and distance, by bootstrap."""
+        return bootstrap_means(self.own[0, 0] - self.wrong[0, 0], level, draws, seed)
+
+
+def distance_grid(
+    vectors: Mapping[int, TokenVectors],
+    neighbours: Mapping[int, Neighbours],
+    seed: int = 0,
+    device: str | torch.device | None = None,
+) -> DistanceGrid:
+    """The AUROC of every offset against every kind of pair, and of wrong queries.
+
+    vectors: by the offset of their queries, all of the same query tokens; neighbours: by how far
+    apart their pairs stand. Query tokens that have no pair of some kind, or one with every token,
+    are left out. Raises `CorpusError` where none is left.
+    """
+    first = next(iter(vectors.values()))
+    queries = (torch.arange(first.vocab_size) if first.tokens is None else first.tokens).numpy()
+    for pairs in neighbours.values():
+        partners = pairs.n_distinct[queries]
+        queries = queries[(partners > 0) & (partners < pairs.vocab_size)]
+    if len(queries) == 0:
+        raise CorpusError("no query token occurs in a pair of every distance; count more text.")
+
+    def of(these: Iterable[TokenVectors]) -> np.ndarray:
+        kinds = list(neighbours.values())
+        return np.array([
+            [found.values[:, queries] for found in head_aurocs(one, kinds, queries, device=device)]
+            for one in these
+        ])  # fmt: skip
+
+    own = of(vectors.values())
+    wrong = of(one.shuffled(seed, keys=False) for one in vectors.values())
+    return DistanceGrid(tuple(vectors), tuple(neighbours), queries, own, wrong)
+
+
+def sample_queries(counts: Int[np.ndarray, "vocab"], number: int, seed: int = 0) -> np.ndarray:
+    """Query tokens at random among those that occur at least 10 times, ascending."""
+    often = np.flatnonzero(counts >= 10)
+    chosen = np.random.default_rng(seed).choice(often, min(number, len(often)), replace=False)
+    return np.sort(chosen)
+
+
+def best_head_difference(
+    one: DistanceGrid, other: DistanceGrid, draws: int = 1000, seed: int = 0
+) -> Float[np.ndarray, "3"]:
+    """`query_specific_auroc` of one model's best head less another's: mean, low, high (95 %).
+
+    Both at their first offset and distance, on the same query tokens, drawn anew together. Each
+    model's best head is chosen on all of them, so both differences are flattered alike.
+    """
+    if not np.array_equal(one.queries, other.queries):
+        raise ResultError("the two models were not asked about the same query tokens.")
+    best = []
+    for grid in (one, other):
+        values = grid.own[0, 0] - grid.wrong[0, 0]
+        best.append(values[values.mean(axis=1).argmax()])
+    return bootstrap_means((best[0] - best[1])[None], 0.95, draws, seed)[0]

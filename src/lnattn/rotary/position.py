@@ -1,0 +1,218 @@
+"""What a head does by distance alone where positions are rotary or relative.
+
+There are no curves over positions to draw as for T^p and T^pp, but one over the distance Δ for
+each head: `d`, q₀ R_Δ k₀ᵀ and the bias. How much of a score is that? With q₀ and k₀ the means
+weighted by token counts, the four terms are uncorrelated over pairs of tokens drawn from text,
+independently of each other and of the distance: an analysis of variance, whose shares add up to 1.
+
+A query's mean over all keys and distances, q̃ R̄ k₀ᵀ with R̄ the mean of R_Δ, is the same for all of
+its keys: the softmax never sees it. It is taken from `ed`, and no part of the shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.attention.nulls import permuted_weights
+from lnattn.errors import ShapeError
+from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative, mean_vectors
+from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
+from lnattn.stats import Correlation, spearman_rows
+
+#: The distances that curves of a study go over, and its longest text.
+CONTEXT = 256
+#: How often heads are permuted for the nulls of D4, D6 and D7.
+NULLS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceVariance:
+    """The term `d` of every head over distances, and how the variance of scores divides.
+
+    curve: [head distance], before the scale; variance: [term head], in the order of
+    `DISTANCE_TERMS`, over tokens drawn by their counts and over the distances, of what differs
+    between the keys of a query; constant: [head], the variance of a query's mean score.
+    """
+
+    curve: Float[np.ndarray, "head distance"]
+    variance: Float[np.ndarray, "term head"]
+    constant: Float[np.ndarray, "head"]
+
+    @property
+    def share(self) -> Float[np.ndarray, "term head"]:
+        """Shares of the four terms in the variance between keys; each head's add up to 1."""
+        return self.variance / self.variance.sum(axis=0)
+
+
+def distance_variance(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    counts: Int[np.ndarray, "vocab"],
+    distances: Sequence[int],
+) -> DistanceVariance:
+    """Curves by distance alone, and shares of variance, with tokens weighted by their counts.
+
+    Costs V · d_head² for each head, and d_head³ for each distance: no pair of tokens is looked at.
+    A model that stretches its angles in long texts does so as for a text of the longest distance.
+    Raises `ShapeError` for no distance, or one below 0.
+    """
+    if len(distances) == 0 or min(distances) < 0:
+        raise ShapeError("give one distance or more, all ≥ 0.")
+    weights = torch.as_tensor(np.asarray(counts, dtype=np.float64))
+    means = mean_vectors(folded, embeddings, weights)
+    factors_q, factors_k = _covariance_factors(folded, embeddings, weights, means)
+    places = torch.tensor(list(distances))
+    k0 = folded.at_origin(means.k0.double()[:, None])
+    keys = folded.at_origin(factors_k)  # [head row d_head]
+    q0 = folded.at_distances(means.q0.double()[:, None], places)[:, 0]
+    queries = folded.at_distances(factors_q, places)  # [head row distance d_head]
+    alone = torch.einsum("hnd,hod->hn", q0, k0)
+    if folded.bias is not None:
+        alone = alone + folded.bias(places).double()
+    wanted = torch.einsum("hrnd,hod->hrn", queries, k0)
+    constant = wanted.mean(dim=2, keepdim=True)
+    variance = torch.stack(
+        [
+            torch.einsum("hrnd,hsd->hnrs", queries, keys).square().sum((2, 3)).mean(1),
+            (wanted - constant).square().sum(1).mean(1),
+            torch.einsum("hnd,hsd->hns", q0, keys).square().sum(2).mean(1),
+            alone.var(dim=1, correction=0),
+        ]
+    )
+    return DistanceVariance(alone.numpy(), variance.numpy(), constant.square().sum((1, 2)).numpy())
+
+
+def _covariance_factors(
+    folded: FoldedRelative, embeddings: TokenEmbeddings, weights: Tensor, means: MeanVectors
+) -> tuple[Tensor, Tensor]:
+    """F with FᵀF the covariance of queries, [head d_head d_head], and of keys, in float64."""
+    share = weights / weights.sum()
+    used = torch.nonzero(share).squeeze(1)
+    sums = [torch.zeros(len(m), m.shape[1], m.shape[1]).double() for m in (means.q0, means.k0)]
+    for some in folded.blocks(len(used)):
+        ids = used[some]
+        rows = embeddings.rows(ids)
+        made = (folded.queries(rows), means.q0), (folded.keys(rows), means.k0)
+        for (vectors, mean), total in zip(made, sums, strict=True):
+            apart = (vectors - mean[:, None]).double()
+            total += (apart * share[ids, None]).mT @ apart
+    values = [torch.linalg.eigh(total) for total in sums]
+    factors_q, factors_k = (v.clamp_min(0).sqrt()[..., None] * axes.mT for v, axes in values)
+    return factors_q, factors_k
+
+
+@dataclass(frozen=True, eq=False)
+class SelfAssertion:
+    """`e` of the tokens that occur, at one distance, against how often they occur.
+
+    tokens: ids with at least the asked count; asserted: q₀ R_Δ k̃_vᵀ, [head token], before the
+    scale; correlations: Spearman of each head with the counts.
+    """
+
+    tokens: Int[np.ndarray, "token"]
+    asserted: Float[np.ndarray, "head token"]
+    correlations: tuple[Correlation, ...]
+
+
+def self_assertion(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    counts: Int[np.ndarray, "vocab"],
+    distance: int = 1,
+    min_count: int = 1,
+) -> SelfAssertion:
+    """What each key asserts at a distance, whatever the query, and its rank correlation with use.
+
+    q₀ and k₀ are the means weighted by the counts: the query is the average one of the text.
+    """
+    means = mean_vectors(folded, embeddings, torch.as_tensor(np.asarray(counts)))
+    tokens = np.flatnonzero(counts >= min_count)
+    q0 = folded.rotated(means.q0[:, None], torch.tensor([distance]))
+    asserted = np.empty((folded.n_heads, len(tokens)))
+    for some in folded.blocks(len(tokens)):
+        ids = torch.from_numpy(tokens[some])
+        keys = folded.at_origin(folded.keys(embeddings.rows(ids)) - means.k0[:, None])
+        asserted[:, some] = (q0 @ keys.mT).squeeze(1).double().numpy()
+    return SelfAssertion(tokens, asserted, tuple(spearman_rows(asserted, counts[tokens])))
+
+
+@dataclass(frozen=True, eq=False)
+class ByDistance:
+    """What a first layer does by distance alone, beside its nulls. Made by `by_distance`.
+
+    curve, null_curve: [head distance], the term d divided by the scale, of the model and of all its
+    weights permuted; share: [term head], of the variance of scores between the keys of a query;
+    spread: [head], its square root, divided by the scale; constant: [head], the variance between
+    queries that the softmax never sees, as a multiple of that between keys; null_share:
+    [null head], of d, with the heads permuted and the embeddings as they are.
+    """
+
+    curve: Float[np.ndarray, "head distance"]
+    null_curve: Float[np.ndarray, "head distance"]
+    share: Float[np.ndarray, "term head"]
+    spread: Float[np.ndarray, "head"]
+    constant: Float[np.ndarray, "head"]
+    null_share: Float[np.ndarray, "null head"]
+
+    @property
+    def n_heads(self) -> int:
+        return len(self.curve)
+
+    @property
+    def alone(self) -> Float[np.ndarray, "head"]:
+        """The share of distance alone."""
+        return self.share[DISTANCE_TERMS.index("d")]
+
+    @property
+    def alone_with_constant(self) -> Float[np.ndarray, "head"]:
+        """The share of distance alone when the queries' constants count as variance of scores."""
+        return self.alone / (1 + self.constant)
+
+    def table(self) -> pd.DataFrame:
+        """One row a head: the shares of the four terms, and the standard deviation of scores."""
+        rows = dict(zip(DISTANCE_TERMS, self.share, strict=True))
+        return pd.DataFrame({**rows, "standard deviation": self.spread}).rename_axis("head")
+
+    def near_share(self, near: int, null: bool = False) -> Float[np.ndarray, "head"]:
+        """Attention by the last term alone on the nearest keys, over all distances."""
+        curve = self.null_curve if null else self.curve
+        return torch.from_numpy(curve).softmax(dim=-1)[:, :near].sum(dim=-1).numpy()
+
+
+def by_distance(
+    model: RelativeFirstLayer, unigrams: Int[np.ndarray, "vocab"], *, seed: int = 0
+) -> ByDistance:
+    """The curves and shares of a model, with its nulls; unigrams: how often each token occurs."""
+
+    def of(one: RelativeFirstLayer) -> DistanceVariance:
+        folded = fold_relative(one.attention)
+        return distance_variance(folded, one.embeddings, unigrams, range(CONTEXT))
+
+    found, null, scale = of(model), of(permuted_weights(model, seed)), model.attention.scale
+    between = found.variance.sum(axis=0)
+    shares = [of(one).share[DISTANCE_TERMS.index("d")] for one in permuted_heads(model, seed)]
+    return ByDistance(
+        curve=found.curve / scale,
+        null_curve=null.curve / scale,
+        share=found.share,
+        spread=np.sqrt(between) / scale,
+        constant=found.constant / between,
+        null_share=np.stack(shares),
+    )
+
+
+def permuted_heads(model: RelativeFirstLayer, seed: int = 0) -> Iterator[RelativeFirstLayer]:
+    """`NULLS` models whose query and key weights have their entries in random order.
+
+    The embeddings stay, with whatever they know of a token's frequency: what is left of a head's
+    result in such a model was there before the head.
+    """
+    return (permuted_weights(model, seed + null, heads_only=True) for null in range(NULLS))

@@ -1,0 +1,221 @@
+"""Chapter 13's numbers of one rotary model, computed in one go and frozen as one result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Float, Int
+
+from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.table1 import token_of
+from lnattn.affinity.topk import partners
+from lnattn.affinity.vectors import TokenVectors, ranks
+from lnattn.errors import ResultError
+from lnattn.rotary.affinity import (
+    DistanceGrid,
+    curve_over_distance,
+    distance_grid,
+    sample_queries,
+    vectors_at_distance,
+)
+from lnattn.rotary.fold import fold_relative, mean_vectors
+from lnattn.rotary.kl import DistanceKL
+from lnattn.rotary.position import CONTEXT, ByDistance, by_distance, permuted_heads, self_assertion
+from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
+from lnattn.storage import Result, provenance
+from lnattn.text.counts import Counts
+
+#: Query tokens whose AUROC is taken; curves of pairs go to this distance.
+QUERIES, FAR = 2000, 33
+#: Names that `names_one_apart` shows of a model, and the keys that it shows of each.
+_NAMES, _KEYS = 6, 3
+
+#: Common names; a model is asked about those whose two words are tokens of its own.
+NAMES = (
+    ("Michael", "Jackson"), ("New", "York"), ("Michelle", "Obama"), ("Los", "Angeles"),
+    ("San", "Francisco"), ("United", "States"), ("Prime", "Minister"), ("Hong", "Kong"),
+    ("Great", "Britain"), ("North", "Korea"), ("Soviet", "Union"), ("Civil", "War"),
+    ("Supreme", "Court"), ("Nobel", "Prize"), ("Las", "Vegas"), ("Saudi", "Arabia"),
+    ("Puerto", "Rico"), ("high", "school"), ("video", "game"), ("years", "old"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class RotaryStudy(ByDistance, Result):
+    """What chapter 13 says of one model. Made by `rotary_study`.
+
+    queries, own, wrong: as in `DistanceGrid`, offsets and pairs 1, 2 and 3 apart; rho,
+    asserted_low, asserted_high: [head], Spearman of what keys assert with their counts, and its
+    interval; divergence: [term head], mean nats; null_rho: [null head] and null_divergence:
+    [null term], the mean over heads: the same for permuted heads; pairs: [pair 2], words of known
+    names; pair_curves: [pair head distance], T^ee of the second word for the first as key, divided
+    by the scale; pair_ranks, chance_ranks: [pair head], one token apart, of the pair and of a wrong
+    query.
+    """
+
+    NAME: ClassVar[str] = "rotary"
+    #: How far apart the pairs stand that are counted, and the offsets of queries.
+    COUNTED: ClassVar[tuple[int, ...]] = (1, 2, 3)
+
+    queries: np.ndarray
+    own: np.ndarray
+    wrong: np.ndarray
+    rho: Float[np.ndarray, "head"]
+    asserted_low: Float[np.ndarray, "head"]
+    asserted_high: Float[np.ndarray, "head"]
+    divergence: Float[np.ndarray, "term head"]
+    null_rho: Float[np.ndarray, "null head"]
+    null_divergence: Float[np.ndarray, "null term"]
+    pairs: np.ndarray
+    pair_curves: np.ndarray
+    pair_ranks: np.ndarray
+    chance_ranks: np.ndarray
+    record: Mapping[str, Any]
+
+    @property
+    def grid(self) -> DistanceGrid:
+        """The AUROCs by offset and distance."""
+        return DistanceGrid(self.COUNTED, self.COUNTED, self.queries, self.own, self.wrong)
+
+
+def rotary_study(
+    model: RelativeFirstLayer,
+    counts: Mapping[int, Counts],
+    documents: Sequence[Sequence[int]],
+    *,
+    queries: int = QUERIES,
+    seed: int = 0,
+    source: Mapping[str, Any] | None = None,
+) -> RotaryStudy:
+    """Everything chapter 13 shows of a model, from its weights, counts, and some texts.
+
+    counts: of pairs 1, 2 and 3 tokens apart, in the model's own tokens; documents: token ids, of
+    which the first 256 are read. source: what the record shall say about model and counts.
+    """
+    begun = time.perf_counter()
+    folded, embeddings = fold_relative(model.attention), model.embeddings
+    unigrams = counts[1].unigrams
+    means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
+    asked = sample_queries(unigrams, queries, seed).tolist()
+    vectors = {
+        offset: vectors_at_distance(folded, embeddings, offset, means, asked)
+        for offset in RotaryStudy.COUNTED
+    }
+    pairs = {apart: Neighbours.before(one.bigrams) for apart, one in counts.items()}
+    grid = distance_grid(vectors, pairs, seed)
+    rho, divergence = _frequency_and_removal(model, unigrams, documents)
+    permuted = permuted_heads(model, seed)
+    nulls = [_frequency_and_removal(one, unigrams, documents) for one in permuted]
+    words, ids = known_pairs(model)
+    names = vectors_at_distance(folded, embeddings, 1, means, [query for query, _ in ids])
+    own, wrong = rank_pairs(names, ids)
+    return RotaryStudy(
+        queries=grid.queries,
+        own=grid.own.astype(np.float32),
+        wrong=grid.wrong.astype(np.float32),
+        **vars(by_distance(model, unigrams, seed=seed)),
+        rho=rho[0],
+        asserted_low=rho[1],
+        asserted_high=rho[2],
+        divergence=divergence,
+        null_rho=np.stack([one[0] for one, _ in nulls]),
+        null_divergence=np.stack([one.mean(axis=1) for _, one in nulls]),
+        pairs=np.array(words),
+        pair_curves=(
+            curve_over_distance(folded, embeddings, ids, range(FAR), means) / folded.scale
+        ).numpy(),
+        pair_ranks=own,
+        chance_ranks=wrong,
+        record=provenance(
+            what="first layer of a rotary model: affinity by distance, distance alone, four terms",
+            model=model.name,
+            weights_sha256=model.provenance.get("weights_sha256"),
+            positions=model.provenance.get("positions"),
+            terms=list(DISTANCE_TERMS),
+            tokens_counted=counts[1].tokens,
+            pairs_sha256=counts[1].sha256,
+            texts=len(documents),
+            context=CONTEXT,
+            nulls=len(nulls),
+            seed=seed,
+            seconds=round(time.perf_counter() - begun, 1),
+            **(source or {}),
+        ),
+    )
+
+
+def _frequency_and_removal(
+    model: RelativeFirstLayer, unigrams: np.ndarray, documents: Sequence[Sequence[int]]
+) -> tuple[Float[np.ndarray, "3 head"], Float[np.ndarray, "term head"]]:
+    """Spearman of what keys assert with their counts (rho, low, high), and mean divergences.
+
+    The divergence of removing a term is averaged over all queries that have two keys or more.
+    """
+    folded, embeddings = fold_relative(model.attention), model.embeddings
+    means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
+    asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10).correlations
+    divergence_of, first = DistanceKL(folded, embeddings, means), int(folded.causal)
+    rows = [divergence_of(list(ids[:CONTEXT]))[..., first:] for ids in documents]
+    mean = np.concatenate(rows, axis=-1).mean(axis=-1, dtype=np.float64)
+    return np.array([(one.rho, one.low, one.high) for one in asserted]).T, mean
+
+
+def known_pairs(
+    model: AnyFirstLayer, names: Iterable[Sequence[str]] | None = None
+) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
+    """Names (`NAMES`) whose two words are single tokens: these words, and (query, key) ids."""
+    words, ids = [], []
+    for first, second in NAMES if names is None else names:
+        key, query = (token_of(model.tokenizer, f"_{word}") for word in (first, second))
+        if key is not None and query is not None:
+            words.append((first, second))
+            ids.append((query, key))
+    if not ids:
+        raise ResultError(f"no known name consists of two tokens of {model.name}.")
+    return words, ids
+
+
+def rank_pairs(
+    vectors: TokenVectors, pairs: Sequence[tuple[int, int]]
+) -> tuple[Int[np.ndarray, "pair head"], Int[np.ndarray, "pair head"]]:
+    """The rank of each pair's key for its query, and for the query of the pair before it."""
+    queries, keys = zip(*pairs, strict=True)
+    wrong = np.roll(queries, 1).tolist()
+    return ranks(vectors, queries, keys).numpy(), ranks(vectors, wrong, keys).numpy()
+
+
+def names_one_apart(model: RelativeFirstLayer, unigrams: Int[np.ndarray, "vocab"]) -> pd.DataFrame:
+    """Known names one token apart: where the first word ranks for the second, and what is liked.
+
+    The first few of `NAMES` whose words are tokens of the model, each in the head that ranks its
+    first word highest; beside it the best rank that the word gets from a wrong query. unigrams: how
+    often each token occurs, the weights of q₀ and k₀. Raises `ResultError` where no name is known.
+    """
+    folded, embeddings = fold_relative(model.attention), model.embeddings
+    words, ids = known_pairs(model)
+    ids = ids[:_NAMES]
+    queries = [query for query, _ in ids]
+    means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
+    vectors = vectors_at_distance(folded, embeddings, 1, means, queries)
+    own, wrong = rank_pairs(vectors, ids)
+    liked = partners(vectors, queries, _KEYS).ids
+    rows = [
+        {
+            "name": " ".join(words[row]),
+            "head": head,
+            "rank": own[row, head],
+            "from a wrong query": wrong[row].min(),
+            "keys liked best there": ", ".join(
+                repr(model.tokenizer.decode([token])) for token in liked[head, row].tolist()
+            ),
+        }
+        for row, head in enumerate(own.argmin(axis=1).tolist())
+    ]
+    return pd.DataFrame(rows).set_index("name")

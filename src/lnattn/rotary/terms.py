@@ -1,0 +1,130 @@
+"""The four terms of a first-layer score whose positions are rotary or relative.
+
+With constants q₀, k₀ split off the token's query and key, q = q₀ + q̃ and k = k₀ + k̃, and with
+R_Δ that rotates a query against a key at distance Δ = i − j,
+
+    s_ij = q̃_i R_Δ k̃_jᵀ + q̃_i R_Δ k₀ᵀ + q₀ R_Δ k̃_jᵀ + (q₀ R_Δ k₀ᵀ + bias_Δ),
+
+named as the six terms are: `ee`, token with token at a distance; `ed`, the distance that a query's
+token wants; `e`, the key asserts itself at a distance; `d`, distance alone, which takes the bias
+of ALiBi or T5. Learned positions are the case R = I with e + p in place of the token: with
+q₀ = b_Q and k₀ = b_K, `ee` is T^ee + T^ep + T^pe + T^pp and `e` is T^e + T^p, while `ed` and `d`
+are the same for all keys of a query, so that the softmax ignores them (K2). Stated before the
+division by the scale, and before a soft cap.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.attention.folding import softmax_over_keys
+from lnattn.attention.terms import PairTerms
+from lnattn.errors import ShapeError, TokenError
+from lnattn.ids import whole_ids
+from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors
+from lnattn.rotary.weights import TokenEmbeddings
+
+#: Names of the four terms.
+DISTANCE_TERMS = ("ee", "ed", "e", "d")
+
+
+@dataclass(frozen=True, eq=False)
+class DistanceTerms(PairTerms):
+    """The four terms of one sequence; each is computed when first asked for, then kept.
+
+    folded: the block; queries: [head n d_head], keys: [key_head n d_head], of the tokens, not
+    rotated; constants: q₀ and k₀; positions: [n]. ee, ed, e, d: [head query key].
+    """
+
+    folded: FoldedRelative
+    queries: Float[Tensor, "head n d_head"]
+    keys: Float[Tensor, "key_head n d_head"]
+    constants: MeanVectors
+    positions: Int[Tensor, "n"]
+
+    names = DISTANCE_TERMS
+
+    @cached_property
+    def query_parts(self) -> dict[str, Tensor]:
+        alone = self.constants.q0[:, None]
+        return {
+            "e": self.folded.rotated(self.queries - alone, self.positions),
+            "": self.folded.rotated(alone.expand_as(self.queries), self.positions),
+        }
+
+    @cached_property
+    def key_parts(self) -> dict[str, Tensor]:
+        alone = self.constants.k0[:, None]
+        parts = {"e": self.keys - alone, "d": alone.expand_as(self.keys)}
+        rotated = self.folded.rotated
+        return {k: self.folded.per_head(rotated(v, self.positions)) for k, v in parts.items()}
+
+    def __getitem__(self, name: str) -> Float[Tensor, "head query key"]:
+        return self.d if name == "d" else super().__getitem__(name)
+
+    @property
+    def ee(self) -> Float[Tensor, "head query key"]:
+        """Token with token at their distance: q̃_i R_Δ k̃_jᵀ."""
+        return self["ee"]
+
+    @property
+    def ed(self) -> Float[Tensor, "head query key"]:
+        """The distance that the query's token wants, whatever stands there: q̃_i R_Δ k₀ᵀ."""
+        return self["ed"]
+
+    @property
+    def e(self) -> Float[Tensor, "head query key"]:
+        """The key's token asserts itself at this distance, whatever the query: q₀ R_Δ k̃_jᵀ."""
+        return self["e"]
+
+    @cached_property
+    def d(self) -> Float[Tensor, "head query key"]:
+        """Distance alone: q₀ R_Δ k₀ᵀ, and the bias by distance where the model has one."""
+        bias = self.folded.bias
+        alone = super().__getitem__("d")
+        if bias is None:
+            return alone
+        distance = self.positions[:, None] - self.positions[None, :]
+        return alone + bias(distance).to(alone.dtype)
+
+    def softmax(self, scores: Tensor) -> Tensor:
+        folded = self.folded
+        return softmax_over_keys(folded.capped(scores), 1.0, folded.causal, window=folded.window)
+
+
+def distance_terms(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    token_ids: Int[Tensor, "n"] | list[int],
+    positions: Int[Tensor, "n"] | list[int] | None = None,
+    constants: MeanVectors | None = None,
+) -> DistanceTerms:
+    """The four terms of a sequence of tokens; positions 0 … n−1 unless given, ascending.
+
+    constants: q₀ and k₀; the plain means over the vocabulary (`mean_vectors`) unless given. Any
+    choice is exact; means weighted by token counts make the terms uncorrelated over text.
+    Raises `TokenError` for an id outside the vocabulary, an empty sequence, or positions that are
+    negative or do not ascend; `ShapeError` for constants of another shape.
+    """
+    ids = embeddings.checked(token_ids)
+    given = torch.arange(len(ids)) if positions is None else positions
+    places = torch.from_numpy(whole_ids(given, what="position", of="every text"))
+    if places.shape != ids.shape or bool((places.diff() < 1).any()):
+        raise TokenError(
+            f"positions must be {len(ids)} ascending whole numbers ≥ 0, one for each token."
+        )
+    if constants is None:
+        constants = mean_vectors(folded, embeddings)
+    elif constants.q0.shape != folded.b_Q.shape or constants.k0.shape != folded.b_K.shape:
+        raise ShapeError(
+            f"q0 and k0 must have the shapes {list(folded.b_Q.shape)} and "
+            f"{list(folded.b_K.shape)}, not {list(constants.q0.shape)} and "
+            f"{list(constants.k0.shape)}."
+        )
+    rows = embeddings.rows(ids)
+    return DistanceTerms(folded, folded.queries(rows), folded.keys(rows), constants, places)

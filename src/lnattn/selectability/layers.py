@@ -1,0 +1,145 @@
+"""Are keys unselectable inside the heads of deeper layers, and what have those that are in common?
+
+Keys are decided as queries meet them: with their bias, after whatever earlier layers did to their
+tokens, and turned as at their own positions. A rotary query is turned, too, but any query can be
+had, so that one verdict holds for queries at all positions that see the whole window. To see who
+would be lost first, they are decided again in the first quarter of their principal components.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.stats import rankdata
+
+from lnattn.errors import CorpusError, ResultError
+from lnattn.progress import progress_bar
+from lnattn.selectability.decide import AffineHull, selectability
+from lnattn.selectability.verify import verify
+from lnattn.stats import resampled_counts
+from lnattn.storage import Result, provenance
+
+#: What may tell unselectable keys apart: how often the token occurs in the counts, where it stands,
+#: and how far its key lies from the mean of the head's keys in this window.
+PROPERTIES = ("frequency", "position", "distance")
+
+#: What is decided: keys as they are, and a quarter of their principal components.
+KEPT = (1, 4)
+
+#: The keys of one window in every layer: token ids -> a list of [key_head n d_head].
+KeysOf = Callable[[Int[np.ndarray, "n"]], list[np.ndarray]]
+
+
+@dataclass(frozen=True, eq=False)
+class LayerVerdicts(Result):
+    """Verdicts on the keys of all heads of all layers. Made by `decide_layers`.
+
+    unselectable: [kept layer head window position], for the keys and for a quarter of their
+    dimensions (`KEPT`); rank: [layer head window], of each head's keys; auroc: [kept property layer
+    head window], the probability that an unselectable key has more of a property (of `PROPERTIES`)
+    than a selectable one beside it, NaN where all keys are of one kind; record: what made it.
+    """
+
+    NAME: ClassVar[str] = "selectability-layers"
+
+    unselectable: Bool[np.ndarray, "kept layer head window position"]
+    rank: Int[np.ndarray, "layer head window"]
+    auroc: Float[np.ndarray, "kept property layer head window"]
+    record: Mapping[str, Any]
+
+    def by_head(self, kept: int = 0) -> Float[np.ndarray, "layer head"]:
+        """Share of unselectable keys in each head. kept: a place in `KEPT`."""
+        return self.unselectable[kept].mean(axis=(2, 3))
+
+    def by_position(self, kept: int = 0, groups: int = 8) -> Float[np.ndarray, "layer group"]:
+        """The same in each layer, over groups of neighbouring positions."""
+        parts = np.array_split(self.unselectable[kept].mean(axis=(1, 2)), groups, axis=1)
+        return np.stack([part.mean(axis=1) for part in parts], axis=1)
+
+    def common(
+        self, kept: int = 0, draws: int = 1000, seed: int = 0
+    ) -> Float[np.ndarray, "property 3"]:
+        """Mean AUROC of each property, and its 95 % interval over windows drawn anew."""
+        auroc = self.auroc[kept]
+        windows = auroc.shape[-1]
+        taken = np.concatenate([np.ones((1, windows)), resampled_counts(windows, draws, seed)])
+        there = np.isfinite(auroc)
+        sums = np.where(there, auroc, 0.0).sum(axis=(1, 2)) @ taken.T  # [property draw]
+        number = there.sum(axis=(1, 2)) @ taken.T
+        means = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
+        if not np.isfinite(means[:, 0]).all():
+            return np.full((len(PROPERTIES), 3), np.nan)
+        edges = np.nanquantile(means[:, 1:], [0.025, 0.975], axis=1)
+        return np.stack([means[:, 0], *edges], axis=1)
+
+
+def decide_layers(
+    keys_of: KeysOf,
+    windows: Int[np.ndarray, "window n"],
+    unigrams: Int[np.ndarray, "vocab"],
+    *,
+    source: Mapping[str, Any] | None = None,
+) -> LayerVerdicts:
+    """Decide all keys of some windows in every head of every layer; certificates are verified.
+
+    keys_of: the keys of one window; unigrams: how often each token occurs; source: what the record
+    shall say about model and text. Raises `CorpusError` for no window at all, and `ResultError` if
+    a certificate does not hold.
+    """
+    if not len(windows):
+        raise CorpusError("there is no window of text to decide; give longer texts.")
+    begun = time.perf_counter()
+    unselectable: list[Any] = []
+    rank: list[Any] = []
+    auroc: list[Any] = []
+    for ids in progress_bar(windows, "windows"):
+        found = [
+            [_decide(keys, unigrams[ids]) for keys in heads.astype(np.float64)]
+            for heads in keys_of(ids)
+        ]
+        for place, kept in enumerate((unselectable, rank, auroc)):
+            kept.append([[head[place] for head in layer] for layer in found])
+    return LayerVerdicts(
+        # From [window layer head kept …] and [window layer head].
+        unselectable=np.moveaxis(np.array(unselectable), (3, 0), (0, 3)),
+        rank=np.moveaxis(np.array(rank), 0, 2),
+        auroc=np.moveaxis(np.array(auroc), (3, 4, 0), (0, 1, 4)),
+        record=provenance(
+            **(source or {}),
+            windows=len(windows),
+            keys=windows.shape[1],
+            seconds=round(time.perf_counter() - begun, 1),
+        ),
+    )
+
+
+def _decide(
+    keys: Float[np.ndarray, "n d_head"], counts: Int[np.ndarray, "n"]
+) -> tuple[list[np.ndarray], int, list[list[float]]]:
+    """What is unselectable, the rank, and the AUROC of each property, for one head and window."""
+    hull = AffineHull.of(keys)
+    # Their spread is taken out of the components of a hull; the sizes do not matter to a verdict.
+    few = hull.points[:, : max(1, keys.shape[1] // KEPT[1])]
+    distance = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
+    properties = (counts, np.arange(len(keys)), distance)
+    lost = []
+    for points in (keys, few):
+        verdict = selectability(points)
+        checked = verify(points, verdict)
+        if not checked.ok:
+            raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
+        lost.append(~verdict.selectable)
+    return lost, hull.rank, [[_auroc(flags, one) for one in properties] for flags in lost]
+
+
+def _auroc(chosen: Bool[np.ndarray, "n"], values: np.ndarray) -> float:
+    """Probability that a chosen one has more than another; ties count half; NaN without both."""
+    n = int(chosen.sum())
+    if not 0 < n < len(chosen):
+        return float("nan")
+    return float((rankdata(values)[chosen].sum() - n * (n + 1) / 2) / (n * (len(chosen) - n)))

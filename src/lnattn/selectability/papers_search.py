@@ -1,0 +1,180 @@
+"""The search that Brody et al. use, with its bounds: what their tables count as unselectable.
+
+Their code adapts that of Grivas et al. 2022. For each key it first tries to find a winning query by
+reflections: start from the key itself; while another key wins, reflect the query in the plane on
+which the two tie. What is left goes to a linear program for the Chebyshev centre of the winning
+queries, which must lie in the box |v_k| ≤ 100 and hold a ball of radius 1e-8 or more. Gurobi is
+their solver; here it is HiGHS, with the same bounds and the same feasibility tolerance.
+
+Two things make this search differ from the geometry. The box and the smallest radius, in units
+that do not follow the keys' scale: a corner that is only just one is missed. And the dimension:
+keys in float32 that lie in a plane (as after LayerNorm's projection) leave it by their rounding,
+and a query of length 100 across the plane turns that rounding into a score.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy.optimize import linprog
+
+from lnattn.selectability.decide import checked_keys, selectability
+
+BOUND = 100.0
+RADIUS = 1e-8
+PATIENCE = 100
+#: By how much a row of a program may be missed, as a share of the smallest radius.
+TOLERANCE = 0.1
+#: HiGHS: solved, or proved to have no solution; anything else is no verdict.
+_OPTIMAL, _INFEASIBLE = 0, 2
+
+
+@dataclass(frozen=True)
+class BoundedSearch:
+    """What the papers' search says about each of n keys.
+
+    selectable: a winning query was found; query: [n d], the query found, or zeros; rank: of the
+    keys by the search's own measure, which their code asserts to be min(n, d); genuine: the winning
+    query gives the key the highest score in float64 as well, alone or as the first of equals;
+    programs: how many linear programs were solved; unsolved: how many of them ended without a
+    verdict, which count as unselectable, as in the original.
+    """
+
+    selectable: Bool[np.ndarray, "n"]
+    query: Float[np.ndarray, "n d"]
+    genuine: Bool[np.ndarray, "n"]
+    rank: int
+    programs: int
+    unsolved: int
+
+    @property
+    def unselectable(self) -> float:
+        """The share of keys for which the search found no query."""
+        return float(1.0 - self.selectable.mean())
+
+
+def bounded_search(
+    keys: Shaped[np.ndarray, "n d"],
+    *,
+    bound: float = BOUND,
+    radius: float = RADIUS,
+    patience: int = PATIENCE,
+) -> BoundedSearch:
+    """Run the papers' search over all keys [n d].
+
+    Raises `ShapeError` for keys that are not finite numbers. Unlike the original, a rank below full
+    is reported and is no error, and neither is a query that does not do what it should.
+    """
+    points = checked_keys(keys)
+    n, d = points.shape
+    query, reflected = _reflections(np.asarray(keys), patience)
+    reflected &= (np.abs(query) <= bound).all(axis=1)
+    query[~reflected] = 0.0
+    selectable = reflected.copy()
+    # A simplex has no inside: the original does not search below d + 1 keys.
+    left = np.flatnonzero(~reflected).tolist() if n >= d + 1 else []
+    unsolved = 0
+    for i in left:
+        status, centre = _centre(points, i, bound, radius)
+        unsolved += status not in (_OPTIMAL, _INFEASIBLE)
+        if status == _OPTIMAL:
+            selectable[i], query[i] = True, centre
+    if n < d + 1:
+        selectable[:] = True
+    scores = points @ query.T  # [key query]
+    return BoundedSearch(
+        selectable=selectable,
+        query=query,
+        genuine=selectable & (scores.argmax(axis=0) == np.arange(n)),
+        rank=int(np.linalg.matrix_rank(points)),
+        programs=len(left),
+        unsolved=unsolved,
+    )
+
+
+def search_finds(
+    keys: Shaped[np.ndarray, "n d"],
+    *,
+    bound: float = BOUND,
+    radius: float = RADIUS,
+    patience: int = PATIENCE,
+) -> Bool[np.ndarray, "n"]:
+    """Which keys the papers' search finds selectable, with few of its linear programs.
+
+    The verdicts of `bounded_search`, but where HiGHS errs, such as on keys so small that it drops
+    what is left of them from a program (entries below 1e-9). A program asks whether some query in
+    the box leaves room for a ball of the radius. The proofs of `selectability` mostly answer that:
+    a direction in which the key wins, made as long as the box allows, leaves some room; and a
+    combination λ of other keys at a distance ε from the key leaves no query more than
+    (bound √d ε + t) / Σ λ_j |k_j − k|, by averaging the program's rows, each of which may be missed
+    by the tolerance t. Only where neither is decisive by a factor of two is the program solved.
+    """
+    points = checked_keys(keys)
+    n, d = points.shape
+    query, selectable = _reflections(np.asarray(keys), patience)
+    selectable &= (np.abs(query) <= bound).all(axis=1)
+    if n < d + 1:
+        return np.ones(n, dtype=bool)
+    # Rounding counts as a dimension here, and copies as one key: a program's row is then 0 ≤ 0.
+    found = selectability(points, strict=False, rank_tolerance=1e-13)
+    for i in np.flatnonzero(~selectable).tolist():
+        across, direction = points - points[i], found.direction[i]
+        lengths = np.linalg.norm(across, axis=1)
+        others, used = lengths > 0, found.support[i] >= 0
+        decided = False
+        if found.selectable[i] and others.any():
+            longest = direction * (bound / np.abs(direction).max())
+            decided = -(across[others] @ longest / lengths[others]).max() >= 2 * radius
+        elif used.any():
+            size = found.weights[i, used] @ lengths[found.support[i, used]]
+            slack = bound * np.sqrt(d) * found.residual[i] + radius * TOLERANCE
+            decided = slack <= size * radius / 2
+        selectable[i] = (
+            found.selectable[i] if decided else _centre(points, i, bound, radius)[0] == _OPTIMAL
+        )
+    return selectable
+
+
+def _reflections(keys: np.ndarray, patience: int) -> tuple[np.ndarray, np.ndarray]:
+    """The queries after at most `patience` reflections each, and whether their keys win.
+
+    In the keys' own precision, as the original works; all keys take their steps side by side.
+    """
+    query = keys.astype(keys.dtype if keys.dtype.kind == "f" else np.float64)
+    own = np.arange(len(keys))
+    winner = _winners(query, keys)
+    for _ in range(patience):
+        going = np.flatnonzero(winner != own)
+        if not len(going):
+            break
+        across = keys[going] - keys[winner[going]]
+        lengths = np.linalg.norm(across, axis=1, keepdims=True)
+        # A copy of the key ties with it for ever; there is no plane between the two.
+        np.divide(across, lengths, out=across, where=lengths > 0)
+        query[going] -= 2 * (across * query[going]).sum(axis=1, keepdims=True) * across
+        winner[going] = _winners(query[going], keys)
+    return query.astype(np.float64), winner == own
+
+
+def _winners(query: np.ndarray, keys: np.ndarray) -> Int[np.ndarray, "rows"]:
+    blocks = np.array_split(query, 1 + len(query) * len(keys) // (1 << 22))
+    return np.concatenate([(block @ keys.T).argmax(axis=1) for block in blocks])
+
+
+def _centre(
+    points: np.ndarray, i: int, bound: float, radius: float
+) -> tuple[int, np.ndarray | None]:
+    """HiGHS's status, and the centre of the largest ball of winning queries in the box, if any."""
+    across = np.delete(points, i, axis=0) - points[i]
+    d = points.shape[1]
+    found = linprog(
+        np.append(np.zeros(d), -1.0),
+        A_ub=np.column_stack([across, np.linalg.norm(across, axis=1)]),
+        b_ub=np.zeros(len(across)),
+        bounds=[(-bound, bound)] * d + [(radius, None)],
+        method="highs",
+        options={"primal_feasibility_tolerance": radius * TOLERANCE},
+    )
+    return found.status, None if found.x is None else found.x[:d]

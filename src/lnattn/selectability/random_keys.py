@@ -1,0 +1,145 @@
+"""Random keys over a whole grid of n and d (Brody et al. 2023, Fig. 1c and 1d).
+
+The figure's caption speaks of the *average fraction* of unselectable keys over 100 draws; the
+released code counts the draws in which *any* key is unselectable. Both come from the same draws.
+
+The sets are small and many, so all draws of a cell are decided in one call of a compiled loop;
+normal keys need no whitening, and LayerNormed keys are written in d − 1 coordinates beforehand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import no_type_check
+
+import numba as nb
+import numpy as np
+from jaxtyping import Float, Int
+
+from lnattn.errors import ShapeError
+from lnattn.selectability import kernel
+from lnattn.selectability.decide import HULL_TOLERANCE, selectability
+
+#: The grid of the released code: 13 widths, 58 numbers of keys, 100 draws each.
+WIDTHS = tuple(range(3, 16))
+COUNTS = tuple(range(3, 61))
+DRAWS = 100
+
+
+@dataclass(frozen=True)
+class RandomGrid:
+    """Unselectable keys among random ones.
+
+    counts: [n], widths: [d]; unselectable: [n d draw], how many of the n keys; layer_norm: whether
+    the keys were LayerNormed; by_program: how many sets the compiled walk left to the full study.
+    """
+
+    counts: Int[np.ndarray, "n"]
+    widths: Int[np.ndarray, "d"]
+    unselectable: Int[np.ndarray, "n d draw"]
+    layer_norm: bool
+    seed: int
+    by_program: int
+
+    @property
+    def fraction(self) -> Float[np.ndarray, "n d"]:
+        """Mean fraction of unselectable keys: what the caption says."""
+        return self.unselectable.mean(axis=2) / self.counts[:, None]
+
+    @property
+    def probability(self) -> Float[np.ndarray, "n d"]:
+        """Share of draws with any unselectable key: what the released code plots."""
+        return (self.unselectable > 0).mean(axis=2)
+
+
+def random_grid(
+    counts: Sequence[int] = COUNTS,
+    widths: Sequence[int] = WIDTHS,
+    draws: int = DRAWS,
+    *,
+    layer_norm: bool = False,
+    seed: int = 0,
+) -> RandomGrid:
+    """Decide all keys of `draws` sets of standard normal keys for each n and d.
+
+    layer_norm: standardise each key first (σ with ε = 0); d must then be at least 3, since in the
+    plane a standardised key is one of two points. Raises `ShapeError` for sizes out of range.
+    """
+    least = 3 if layer_norm else 1
+    if min(counts, default=0) < 1 or min(widths, default=0) < least or draws < 1:
+        raise ShapeError(
+            f"the grid needs n ≥ 1, d ≥ {least} and at least one draw, not n = {list(counts)}, "
+            f"d = {list(widths)} and {draws} draws."
+        )
+    found = np.zeros((len(counts), len(widths), draws), np.int64)
+    left_over = 0
+    for column, d in enumerate(widths):
+        for row, n in enumerate(counts):
+            generator = np.random.default_rng([seed, n, d])
+            keys = generator.normal(size=(draws, n, d))
+            if layer_norm:
+                keys = standardised(keys)
+            threads = min(nb.get_num_threads(), draws)
+            found[row, column] = _unselectable_in_sets(keys, HULL_TOLERANCE, threads)
+            for draw in np.flatnonzero(found[row, column] < 0):
+                left_over += 1
+                found[row, column, draw] = (~selectability(keys[draw]).selectable).sum()
+    return RandomGrid(np.array(counts), np.array(widths), found, layer_norm, seed, left_over)
+
+
+def standardised(
+    keys: Float[np.ndarray, "*sets n d"],
+) -> Float[np.ndarray, "*sets n d_minus_1"]:
+    """Keys after LayerNorm without gain, bias and ε, in an orthonormal basis of the plane 1^⊥.
+
+    Rows of the basis (Helmert's): (1, …, 1, −k, 0, …, 0)/√(k(k+1)). Norms stay √d.
+    """
+    d = keys.shape[-1]
+    basis = np.tril(np.ones((d - 1, d)))
+    basis[np.arange(d - 1), np.arange(1, d)] = -np.arange(1, d)
+    basis /= np.linalg.norm(basis, axis=1, keepdims=True)
+    projected = keys @ basis.T
+    return projected * (np.sqrt(d) / np.linalg.norm(projected, axis=-1, keepdims=True))
+
+
+@nb.njit(cache=True, parallel=True)
+@no_type_check
+def _unselectable_in_sets(sets, tolerance, threads):
+    """How many keys of each set [draw n rank] are unselectable; −1 where the walk cannot tell."""
+    draws, n, rank = sets.shape
+    count = np.zeros(draws, np.int64)
+    for thread in nb.prange(threads):
+        columns, scores = np.empty((rank, n)), np.empty(n)
+        bits, direction = scores.view(np.int64), np.empty(rank)
+        support, lam = np.empty(rank + 2, np.int64), np.empty(rank + 2)
+        no_corners, no_columns = np.empty(0, np.int64), np.empty((rank, 0))
+        for draw in range(thread, draws, threads):
+            z = sets[draw]
+            for i in range(n):
+                for k in range(rank):
+                    columns[k, i] = z[i, k]
+            for i in range(n):
+                kernel.scores_of(columns, -z[i], scores)
+                own = scores[i]
+                scores[i] = np.float64(1e300)
+                if scores[kernel.smallest(bits, n)] - own > tolerance * (1.0 - own):
+                    continue  # it wins in its own direction
+                verdict, _ = kernel.walk(
+                    z,
+                    columns,
+                    no_corners,
+                    no_columns,
+                    i,
+                    tolerance,
+                    200 + 20 * rank,
+                    scores,
+                    direction,
+                    support,
+                    lam,
+                )
+                if verdict == kernel.UNDECIDED:
+                    count[draw] = -1
+                    break
+                count[draw] += verdict == kernel.INSIDE
+    return count

@@ -1,0 +1,300 @@
+"""Counting a corpus of any size: shard by shard, with any executor, resumably.
+
+The unit of work is `count_shard`: it reads one shard, tokenises it, counts it in memory and leaves
+one part, the shard's own `Counts` file. A part is complete when its record is there, and a shard
+that is counted again gives the same part. So an interrupted count goes on with the shards that have
+no part, and it does not matter which process, on which machine, counts a shard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+from tokenizers import Tokenizer
+
+from lnattn.errors import CorpusError, ResultError
+from lnattn.progress import progress_bar
+from lnattn.storage import check_outputs, provenance, read_json, write_atomically, write_json
+from lnattn.text.corpora import Shard, corpus_files, describe_corpus, plan_shards
+from lnattn.text.counts import Boundary, Counts
+from lnattn.text.tokenizers import encoded, plain_tokenizer, vocabulary_size
+
+#: Pools that may break in a row, without one more finished shard, before it is given up.
+_BREAKDOWNS = 3
+
+
+@dataclass(frozen=True)
+class CountJob:
+    """What all shards of one count have in common: `folder` holds the parts and tokenizer.json."""
+
+    folder: str
+    tokenizer_sha256: str
+    vocab_size: int
+    boundary: Boundary
+    skip: int = 1
+
+    def part(self, shard: Shard) -> Path:
+        return Path(self.folder) / f"part-{shard.index:06d}.npz"
+
+
+def count_corpus(
+    sources: Sequence[str | Path],
+    tokenizer: Any,
+    out: Path | str,
+    *,
+    boundary: Boundary | None = None,
+    skip: int = 1,
+    workers: int | Executor | None = None,
+    shard_bytes: int | None = None,
+    restart: bool = False,
+    name: str | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Count a corpus into the .npz file `out`, for `Counts.load`; return the record beside it.
+
+    sources: as for `read_documents`; tokenizer: a `tokenizers.Tokenizer`, or a fast tokenizer of
+    `transformers` (no special tokens are added, nothing is truncated); boundary, skip: as in
+    `Counts.from_documents`; workers: a number of processes (default: one for each core; they are
+    spawned, so a script needs its `if __name__ == "__main__"` guard) or any executor whose workers
+    see the same files, such as Dask's `client.get_executor()`; restart: discard what an interrupted
+    count has left; name: what the record calls the tokenizer.
+
+    Parts lie in the neighbour NAME.parts until the count is done, and the same call goes on with
+    them. Raises `CorpusError` when they are of other inputs, when the inputs change while they are
+    read, or when another process is writing the same counts.
+    """
+    begun, out = time.perf_counter(), Path(out)
+    if out.suffix != ".npz":
+        raise CorpusError(f"the counts go to a .npz file, not to {out}; give another --out.")
+    files = corpus_files(sources)
+    check_outputs([out, out.with_suffix(".json")], files)
+    shards, stamps = plan_shards(sources, shard_bytes), _stamps(files)
+    inputs = describe_corpus(sources)
+    text = plain_tokenizer(tokenizer)
+    job = CountJob(
+        folder=str(out.with_suffix(".parts").resolve()),
+        tokenizer_sha256=hashlib.sha256(text.encode()).hexdigest(),
+        vocab_size=vocabulary_size(text),
+        boundary=boundary or Boundary(),
+        skip=skip,
+    )
+    Counts.from_documents([], job.vocab_size, boundary, skip)  # refuses what cannot be counted
+    with _locked(Path(job.folder)):
+        _prepare(job, shards, inputs, text, restart)
+        records = [record for shard in shards if (record := _finished(job, shard))]
+        resumed = len(records)
+        done = {record["shard"] for record in records}
+        waiting = [shard for shard in shards if shard.index not in done]
+        counted = _run(job, waiting, workers)
+        records += progress_bar(
+            counted,
+            what="counting",
+            initial=resumed,
+            total=len(shards),
+            unit="shard",
+            delay=0,
+            leave=True,
+            disable=not progress,
+        )
+        if _stamps(files) != stamps:
+            raise CorpusError("the corpus files changed while they were counted; count again.")
+        totals = {
+            key: sum(record[key] for record in records) for key in ("documents", "tokens", "pairs")
+        }
+        if not totals["documents"]:
+            raise CorpusError(f"the corpus {', '.join(map(str, sources))} holds no text.")
+        counts = _sum(Counts.load(job.part(shard)) for shard in shards)
+        record = provenance(
+            what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
+            corpus=inputs,
+            tokenizer={"name": name, "sha256": job.tokenizer_sha256, "vocab_size": job.vocab_size},
+            boundary=asdict(job.boundary),
+            skip=skip,
+            **totals,
+            distinct_pairs=counts.bigrams.nnz,
+            shards=len(shards),
+            resumed_with=resumed,
+            seconds_of_last_session=round(time.perf_counter() - begun, 1),
+        )
+        Counts(counts.unigrams, counts.bigrams, record).save(out)
+        _remove_files(Path(job.folder))
+    return read_json(out.with_suffix(".json"))
+
+
+def count_shard(job: CountJob, shard: Shard) -> dict[str, Any]:
+    """Count one shard: write its part with its record, and return the record.
+
+    Runs in any process that sees `job.folder` and the shard's source.
+    """
+    # The cores are used by counting several shards at a time, not by threads inside one.
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    documents = encoded(_tokenizer(job.folder, job.tokenizer_sha256), shard.documents())
+    counts = Counts.from_documents(documents, job.vocab_size, job.boundary, job.skip)
+    numbers = {"shard": shard.index, "tokens": counts.tokens, "pairs": counts.pairs}
+    record = {**counts.record, **numbers}
+    Counts(counts.unigrams, counts.bigrams, record).save(job.part(shard))
+    return record
+
+
+def _run(
+    job: CountJob, shards: list[Shard], workers: int | Executor | None, work: Any = None
+) -> Iterator[dict[str, Any]]:
+    """The records of the shards, in any order, as they are counted."""
+    work = work or count_shard
+    if isinstance(workers, Executor):
+        yield from _submitted(workers, work, job, shards)
+        return
+    workers = workers or os.cpu_count() or 1
+    if workers == 1:
+        yield from (work(job, shard) for shard in shards)
+        return
+    waiting, breakdowns = {shard.index: shard for shard in shards}, 0
+    while waiting:
+        before = len(waiting)
+        # Forking a process that has threads (of a tokenizer, of PyTorch) can lock up.
+        spawn = multiprocessing.get_context("spawn")
+        pool = ProcessPoolExecutor(min(workers, before), spawn, initializer=_end_with_parent)
+        try:
+            for record in _submitted(pool, work, job, list(waiting.values())):
+                del waiting[record["shard"]]
+                yield record
+        except BrokenExecutor as error:
+            # A worker was killed; the shards that are left are counted in a new pool.
+            breakdowns = breakdowns + 1 if len(waiting) == before else 1
+            if breakdowns == _BREAKDOWNS:
+                raise CorpusError(
+                    f"the worker processes were killed {_BREAKDOWNS} times in a row, perhaps for "
+                    "want of memory; use fewer workers."
+                ) from error
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _submitted(
+    executor: Executor, work: Any, job: CountJob, shards: list[Shard]
+) -> Iterator[dict[str, Any]]:
+    futures = [executor.submit(work, job, shard) for shard in shards]
+    try:
+        for future in as_completed(futures):
+            yield future.result()
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _end_with_parent() -> None:
+    """Let a worker die with its parent, also when that is killed and cannot tell it to stop."""
+    # Control-C reaches the workers too; the parent alone reports it.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    parent = multiprocessing.parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def _sum(parts: Iterator[Counts]) -> Counts:
+    """All counts together. Like sizes are added, so that a pair is copied log2(parts) times."""
+    sums: list[Counts] = []
+    for part in parts:
+        while sums and sums[-1].bigrams.nnz < 2 * part.bigrams.nnz:
+            part = sums.pop() + part
+        sums.append(part)
+    while len(sums) > 1:
+        sums.append(sums.pop() + sums.pop())
+    return sums[0]
+
+
+@lru_cache(maxsize=4)
+def _tokenizer(folder: str, sha256: str) -> Tokenizer:
+    """The job's tokenizer, read once in each process; the checksum makes the cache safe."""
+    text = (Path(folder) / "tokenizer.json").read_text(encoding="utf-8")
+    if hashlib.sha256(text.encode()).hexdigest() != sha256:
+        raise CorpusError(f"{folder}/tokenizer.json is not the one this count began with.")
+    return Tokenizer.from_str(text)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """The folder of the parts, new or of an interrupted count, for this process alone.
+
+    Only files that a count makes are deleted, by name, and then the folder if it is empty.
+    """
+    own = not folder.exists() or (folder / "plan.json").is_file()
+    if not own and (not folder.is_dir() or {path.name for path in folder.iterdir()} - {"lock"}):
+        raise CorpusError(f"{folder} is there and is of no count; give another --out.")
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / "lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise CorpusError(f"another count is writing {folder}; wait until it is done.") from error
+    try:
+        yield
+    finally:
+        if not any(folder.glob("part-*.json")):  # done, or stopped before its first part
+            _remove_files(folder)
+            (folder / "lock").unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # there are files that no count made
+                folder.rmdir()
+        lock.release()
+
+
+def _prepare(
+    job: CountJob, shards: list[Shard], inputs: list[dict[str, Any]], tokenizer: str, restart: bool
+) -> None:
+    """Write the plan; `CorpusError` where the folder holds parts that were made by another one."""
+    plan = {
+        "inputs": inputs,
+        "tokenizer": job.tokenizer_sha256,
+        "boundary": asdict(job.boundary),
+        "skip": job.skip,
+        "shards": [[shard.kind, shard.start, shard.stop] for shard in shards],
+    }
+    folder = Path(job.folder)
+    if restart:
+        _remove_files(folder)
+    before = read_json(folder / "plan.json") if any(folder.glob("part-*.json")) else plan
+    if changed := [key for key, value in plan.items() if before.get(key) != value]:
+        raise CorpusError(
+            f"{folder} holds an interrupted count with other {' and '.join(changed)}; give the "
+            "same arguments to go on with it, or --restart to discard it."
+        )
+    write_json(folder / "plan.json", plan)
+    write_atomically(folder / "tokenizer.json", lambda file: file.write(tokenizer.encode()))
+
+
+def _remove_files(folder: Path) -> None:
+    """Delete what a count has written: its parts first, and last the plan that says it is ours."""
+    for name in ("part-??????.npz", "part-??????.json", "tokenizer.json", "plan.json"):
+        for path in [*folder.glob(f".{name}.*"), *folder.glob(name)]:  # also what was cut short
+            path.unlink(missing_ok=True)
+
+
+def _finished(job: CountJob, shard: Shard) -> dict[str, Any] | None:
+    """The record of a shard's part, if that is complete and unharmed."""
+    try:
+        return dict(Counts.load(job.part(shard)).record) or None
+    except ResultError:
+        return None
+
+
+def _stamps(files: Sequence[Path]) -> list[tuple[int, int]]:
+    """Sizes and modification times."""
+    return [(stat.st_size, stat.st_mtime_ns) for stat in map(Path.stat, files)]

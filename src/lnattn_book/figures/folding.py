@@ -1,0 +1,41 @@
+"""A drawing of chapter 03: which part of LayerNorm and query map goes where in folding."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lnattn_book.style import BLACK, BLUE, GREY, VERMILION, WIDTH
+
+#: What each box does, its colour, and the box of the other row that it becomes part of.
+_BEFORE = (
+    ("$x$", BLACK, 0),
+    ("− mean", BLUE, 2),
+    ("÷ σ", GREY, 1),
+    ("× γ", BLUE, 2),
+    ("+ β", VERMILION, 3),
+    ("× $W^Q$", BLUE, 2),
+    ("+ $b^Q$", VERMILION, 3),
+)
+_AFTER = (("$x$", BLACK), ("÷ σ", GREY), ("× $W'^Q$", BLUE), ("+ $b'^Q$", VERMILION))
+
+
+def where_the_parts_go() -> Figure:
+    """Two rows of boxes, before and after folding, joined where one becomes part of another."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.4))
+    above = list(range(len(_BEFORE)))
+    below = [0.0, 2.0, 4.0, 6.0]
+    for place, (text, colour, part) in zip(above, _BEFORE, strict=True):
+        _box(ax, place, 1, text, colour)
+        ax.plot([place, below[part]], [0.8, 0.2], color=colour, lw=1.2, alpha=0.6, zorder=0)
+    for under, (text, colour) in zip(below, _AFTER, strict=True):
+        _box(ax, under, 0, text, colour)
+    ax.set(xlim=(-0.6, 6.6), ylim=(-0.35, 1.35))
+    ax.axis("off")
+    return figure
+
+
+def _box(ax: Axes, x: float, y: float, text: str, colour: str) -> None:
+    frame = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": colour, "lw": 1.5}
+    ax.text(x, y, text, ha="center", va="center", color=BLACK, bbox=frame)

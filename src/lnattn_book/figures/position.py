@@ -1,0 +1,194 @@
+"""Position terms of all heads, drawn as small multiples (chapter 07)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lnattn.position.bias import Band, PositionBias
+from lnattn.position.curves import LastRows
+from lnattn.position.measured import MeasuredAttention
+from lnattn.position.without_tokens import PositionOnly
+from lnattn_book.style import (
+    BLACK,
+    BLUE,
+    GREEN,
+    GREY,
+    PALETTE,
+    SINGLE,
+    TERM_COLOURS,
+    VERMILION,
+    WIDTH,
+)
+
+#: One colour and one dash for each query, so that curves differ without colour too.
+_QUERIES = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."))
+
+
+def self_assertion(bias: PositionBias) -> Figure:
+    """T^p of every head with its band (Fig. 3A and 8 of Kamoda et al. 2025)."""
+    figure, axes = head_grid(bias.n_heads, share_y=False)
+    band = bias.term_p()
+    for head, ax in enumerate(axes):
+        _curve(ax, band, (head,), TERM_COLOURS["p"])
+        ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
+    _label(figure, "key position j", _named(bias, "T^p", "b^{QK}p_j^\\top"))
+    return figure
+
+
+def comparison(bias: PositionBias) -> Figure:
+    """T^pp of every head for each query, keys it cannot see drawn thin (Fig. 3B and 9)."""
+    return _of_queries(bias, bias.term_pp(), _named(bias, "T^{pp}", "p_i W^{QK} p_j^\\top"))
+
+
+def total(bias: PositionBias) -> Figure:
+    """T^p + T^pp of every head for each query (Fig. 3C)."""
+    return _of_queries(bias, bias.total(), _named(bias, "T^p + T^{pp}", "sum"))
+
+
+def _of_queries(bias: PositionBias, band: Band, name: str) -> Figure:
+    figure, axes = head_grid(bias.n_heads, share_y=False)
+    for head, ax in enumerate(axes):
+        _by_query(ax, bias, band, head)
+    _label(figure, "key position j", name)
+    _query_legend(figure, bias.queries)
+    return figure
+
+
+def attention(bias: PositionBias) -> Figure:
+    """softmax of (T^p + T^pp)/√d_head for each query (Fig. 3D and 10)."""
+    figure, axes = head_grid(bias.n_heads)
+    alpha = bias.attention()
+    for head, ax in enumerate(axes):
+        for row, (i, (colour, dash)) in enumerate(zip(bias.queries, _QUERIES, strict=False)):
+            seen = i + 1 if bias.causal else bias.n_positions
+            place, curve = np.arange(seen), alpha[head, row, :seen]
+            ax.plot(place, curve, color=colour, linestyle=dash, linewidth=1.3)
+    axes[0].set_ylim(0)  # panels share the axis; its top follows the highest curve of all
+    _label(figure, "key position j", "attention by position alone")
+    _query_legend(figure, bias.queries)
+    return figure
+
+
+def measured_beside_predicted(
+    bias: PositionBias, measured: MeasuredAttention, row: int, back: int = 30
+) -> Figure:
+    """Attention on text and by position alone, for one query, against the distance (Fig. 3E)."""
+    figure, axes = head_grid(bias.n_heads)
+    i = bias.queries[row]
+    start = max(0, i - back)
+    distance = i - np.arange(start, i + 1)
+    predicted = bias.attention()[:, row, start : i + 1]
+    for head, ax in enumerate(axes):
+        mean = measured.mean[head, row, start : i + 1]
+        error = 2 * measured.error[head, row, start : i + 1]
+        ax.fill_between(distance, mean - error, mean + error, color=VERMILION, alpha=0.3, lw=0)
+        ax.plot(distance, mean, color=VERMILION, label="measured on text")
+        ax.plot(distance, predicted[head], color=BLUE, linestyle="--", label="by position alone")
+    axes[0].set_ylim(0)
+    axes[0].invert_xaxis()  # shared: the query is at the right end, as in the other figures
+    _label(figure, f"distance i − j of the key from the query, i = {i}", "attention")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+def last_rows(last: LastRows, heads: Sequence[int]) -> Figure:
+    """p_i W_QK p_jᵀ of the last queries: the very last is flat if it was not trained (Fig. 7)."""
+    figure, axes = head_grid(len(heads), share_y=False, titles=[f"head {h}" for h in heads])
+    for head, ax in zip(heads, axes, strict=True):
+        for row, i in enumerate(last.queries):
+            is_last = row == len(last.queries) - 1
+            colour = BLACK if is_last else PALETTE[row]
+            width = 2.4 if is_last else 1.1
+            ax.plot(last.curves[head, row], color=colour, linewidth=width, label=f"i = {i}")
+    _label(figure, "key position j", r"$p_i W^{QK} p_j^\top$")
+    handles = axes[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="outside upper center", ncols=3)
+    return figure
+
+
+def assumptions(only: PositionOnly, row: int = 1) -> Figure:
+    """Near share of every head of a partial model, against the assumed variance of tokens."""
+    figure, ax = plt.subplots(figsize=SINGLE)
+    median = float(np.median(only.variance))
+    multiples = only.assumed / median
+    dashes = ("-", "--", ":")
+    for head in range(only.bias.n_heads):
+        colour, dash = PALETTE[head % 7], dashes[head // 7]
+        curve = only.near[:, head, row]
+        ax.plot(multiples, curve, color=colour, linestyle=dash, marker="o", label=f"{head}")
+    i = only.bias.queries[row]
+    ax.axhline(10 / (i + 1), color=GREY, linewidth=1, label="even")
+    ax.set_xscale("symlog", linthresh=0.25)
+    ax.set_xticks(multiples, [f"{m:g}" for m in multiples])
+    ax.set_ylim(0, 1.02)
+    ax.set_xlabel(r"assumed Var($e$), in units of the median Var($p_j$)")
+    ax.set_ylabel(f"share of the nearest ten, i = {i}")
+    ax.legend(title="head", ncols=2, loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def head_grid(
+    count: int, share_y: bool = True, titles: Sequence[str] | None = None
+) -> tuple[Figure, list[Axes]]:
+    """One small panel a head, two or three in a row; unused panels are removed."""
+    columns = 1 if count == 1 else 3 if count > 8 else 2
+    rows = -(-count // columns)
+    size = (WIDTH, 1.0 + 1.45 * rows)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=size, sharex=True, sharey=share_y, squeeze=False
+    )
+    axes = list(grid.flat)
+    for ax in axes[count:]:
+        ax.remove()
+    for number, ax in enumerate(axes[:count]):
+        ax.set_title(titles[number] if titles else f"head {number}", pad=3)
+        ax.locator_params(axis="x", nbins=4)
+        ax.locator_params(axis="y", nbins=4)
+    return figure, axes[:count]
+
+
+def _curve(ax: Axes, band: Band, index: tuple[int, ...], colour: str) -> None:
+    mean = band.mean[index]
+    place = np.arange(len(mean))
+    if band.lower is not None and band.upper is not None:
+        lower, upper = band.lower[index], band.upper[index]
+        ax.fill_between(place, lower, upper, color=colour, alpha=0.22, linewidth=0)
+    ax.plot(place, mean, color=colour, linewidth=1.3)
+
+
+def _by_query(ax: Axes, bias: PositionBias, band: Band, head: int) -> None:
+    for row, (i, (colour, dash)) in enumerate(zip(bias.queries, _QUERIES, strict=False)):
+        seen = i + 1 if bias.causal else bias.n_positions
+        mean = band.mean[head, row]
+        place = np.arange(len(mean))
+        if band.lower is not None and band.upper is not None:
+            lower, upper = band.lower[head, row, :seen], band.upper[head, row, :seen]
+            ax.fill_between(place[:seen], lower, upper, color=colour, alpha=0.18, linewidth=0)
+        ax.plot(place, mean, color=colour, linewidth=0.5, alpha=0.6)
+        ax.plot(place[:seen], mean[:seen], color=colour, linestyle=dash, linewidth=1.5)
+        ax.plot(i, mean[i], "o", color=colour, markersize=3.5)
+
+
+def _query_legend(figure: Figure, queries: Sequence[int]) -> None:
+    handles = [
+        plt.Line2D([], [], color=colour, linestyle=dash, label=f"query i = {i}")
+        for i, (colour, dash) in zip(queries, _QUERIES, strict=False)
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=3)
+
+
+def _label(figure: Figure, x: str, y: str) -> None:
+    figure.supxlabel(x, fontsize=11)
+    figure.supylabel(y, fontsize=11)
+
+
+def _named(bias: PositionBias, divided: str, bare: str) -> str:
+    """The term's name, or what is left of it where σ is unknown."""
+    if bias.has_sigma:
+        return f"${divided}$"
+    return f"${bare}$" if bare != "sum" else f"${divided}$, undivided by $\\sigma$"

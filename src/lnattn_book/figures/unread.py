@@ -1,0 +1,112 @@
+"""What models write along 1, and what arms of other norms do (chapter 14); rotary frequencies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from lnattn_book.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, WIDTH
+
+#: Mark and colour of what a matrix belongs to.
+_KINDS = {
+    "attention": ("o", BLUE),
+    "FFN": ("s", ORANGE),
+    "positions": ("^", BLACK),
+    "tokens": ("v", SKY),
+}
+#: The lines of the arms' figure: norm, direction (0: 1, 1: n), colour, style, words.
+_LINES = (
+    ("LayerNorm", 0, BLUE, "-", "LayerNorm, along 1"),
+    ("removes n", 1, ORANGE, "-", "removes n, along n"),
+    ("removes n", 0, ORANGE, ":", "removes n, along 1"),
+    ("RMSNorm", 0, VERMILION, ":", "RMSNorm, along 1"),
+)
+
+
+def along_1(tables: Mapping[str, pd.DataFrame]) -> Figure:
+    """A(W, 1) of every matrix that only writes, model by model, and chance where it is widest.
+
+    tables: columns kind, layer, only_writes, along, low, high, norm; one column of marks a model.
+    """
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.8))
+    for place, table in enumerate(tables.values()):
+        table = table[table["only_writes"]]
+        rest = table[table["kind"] != "positions"]
+        band = rest["low"].min(), rest["high"].max()
+        ax.fill_between([place - 0.4, place + 0.4], *band, color=GREY, alpha=0.25, linewidth=0)
+        for kind, (mark, colour) in _KINDS.items():
+            rows = table[table["kind"] == kind]
+            spread = np.linspace(-0.25, 0.25, len(rows)) if len(rows) > 1 else [0.0] * len(rows)
+            ax.plot(
+                place + np.asarray(spread),
+                rows["along"],
+                mark,
+                color=colour,
+                markersize=4,
+                label=kind if kind not in ax.get_legend_handles_labels()[1] and len(rows) else None,
+            )
+    ax.axhline(1, color=GREY, linewidth=0.8)
+    ax.set_yscale("log")
+    ax.set_yticks(
+        [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2], ["0.02", "0.05", "0.1", "0.2", "0.5", "1", "2"]
+    )
+    ax.minorticks_off()
+    names = [f"{name}\n{table['norm'].iloc[0]}" for name, table in tables.items()]
+    ax.set_xticks(range(len(tables)), names)
+    ax.set_ylabel("energy along 1 (chance: 1)")
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def arms(found: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str]) -> Figure:
+    """A over training, geometric mean over matrices, a thin line a seed; a panel an optimiser.
+
+    found: `weight` [norm optimiser seed mark writer direction] and `marks`.
+    """
+    figure, axes = plt.subplots(1, len(optimisers), figsize=(WIDTH * 1.25, 3.4), sharey=True)
+    marks, mean = found["marks"], np.exp(np.log(found["weight"]).mean(axis=4))
+    for column, (optimiser, ax) in enumerate(zip(optimisers, axes, strict=True)):
+        for norm, direction, colour, line, words in _LINES:
+            runs = mean[norms.index(norm), column, :, :, direction]
+            ax.plot(marks, runs.T, line, color=colour, linewidth=0.6, alpha=0.5)
+            middle = np.exp(np.log(runs).mean(axis=0))
+            ax.plot(marks, middle, line, color=colour, label=words)
+        ax.set_xscale("symlog", linthresh=5)
+        ax.set_yscale("log")
+        ax.set_yticks([0.1, 0.2, 0.5, 1], ["0.1", "0.2", "0.5", "1"])
+        ax.minorticks_off()
+        ax.set_xticks([0, 5, 50, 500], ["0", "5", "50", "500"])
+        ax.set_title(optimiser)
+        ax.set_xlabel("step")
+    axes[0].set_ylabel("energy along a direction\n(chance: 1)")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def frequencies(found: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
+    """'Distance alone' of some heads: the curve, and its cosines' phases at distance 1.
+
+    found: as frozen, `curve` [head distance], `theta`, `amplitude`, `phase`.
+    """
+    figure, axes = plt.subplots(
+        len(heads), 2, figsize=(WIDTH * 1.2, 1.9 * len(heads) + 0.6), squeeze=False
+    )
+    for (left, right), head in zip(axes, heads, strict=True):
+        left.plot(found["curve"][head], color=BLUE)
+        left.axvline(1, color=GREY, linewidth=0.8)
+        left.set_title(f"head {head}")
+        left.set_ylabel("score")
+        amplitude = found["amplitude"][head] / found["amplitude"][head].sum()
+        met = np.cos(found["theta"] + found["phase"][head])
+        right.vlines(range(len(met)), 0, met, color=GREY, linewidth=0.8)
+        right.scatter(range(len(met)), met, s=400 * amplitude, color=VERMILION, linewidth=0)
+        right.axhline(0, color=GREY, linewidth=0.8)
+        right.set_ylim(-1.1, 1.1)
+        right.set_ylabel("cosine at\ndistance 1")
+    axes[-1, 0].set_xlabel("distance Δ")
+    axes[-1, 1].set_xlabel("frequency, fastest first")
+    return figure

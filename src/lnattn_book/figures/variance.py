@@ -1,0 +1,140 @@
+"""Variances of embeddings, token frequency, and the first-token switch (chapter 09)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
+from matplotlib.figure import Figure
+
+from lnattn.position.first_token import FirstTokenSwitch
+from lnattn.position.variance import FrequencyStudy
+from lnattn_book.figures.position import head_grid
+from lnattn_book.style import BLACK, BLUE, PALETTE, SEQUENTIAL, SINGLE, VERMILION, WIDTH
+
+
+def position_variances(models: Mapping[str, Float[np.ndarray, "position"]]) -> Figure:
+    """Var(p_j) over the context, one panel a model, on a logarithmic scale (Fig. 6 right)."""
+    figure, axes = plt.subplots(
+        len(models), 1, figsize=(WIDTH, 1.2 + 1.9 * len(models)), squeeze=False
+    )
+    for ax, (name, variance) in zip(axes.flat, models.items(), strict=True):
+        ax.plot(np.arange(len(variance)), variance, color=BLUE, linewidth=1.3)
+        last = len(variance) - 1
+        ax.plot([0, last], variance[[0, last]], "o", color=VERMILION)
+        # Left of the last point, or above it where the curve runs on to it.
+        aside = (-8, -3) if variance[-1] < variance[-9:-1].min() / 2 else (2, 9)
+        for j, place in ((0, (7, -3)), (last, aside)):
+            ax.annotate(f"j = {j}", (j, variance[j]), place, textcoords="offset points")
+            ax.texts[-1].set_ha("left" if j == 0 else "right")
+        ax.set_yscale("log")
+        ax.set_title(name)
+    figure.supxlabel("position j", fontsize=11)
+    figure.supylabel(r"Var($p_j$)", fontsize=11)
+    return figure
+
+
+def token_variance(study: FrequencyStudy) -> Figure:
+    """Var(e_v) against the number of occurrences, with medians (Fig. 6 left)."""
+    figure, ax = plt.subplots(figsize=SINGLE)
+    drawn = _density(ax, study.counts, study.variance, log_y=True)
+    figure.colorbar(drawn, ax=ax, label="tokens in a cell")
+    ax.set_xlabel("occurrences in the counted text")
+    ax.set_ylabel(r"Var($e_v$)")
+    ax.legend(loc="upper right")
+    return figure
+
+
+def self_assertion(study: FrequencyStudy) -> Figure:
+    """T^e of every head against the number of occurrences (Fig. 5 and 11)."""
+    heads = len(study.asserted)
+    titles = [
+        f"head {head}:  ρ = {found.rho:.2f}".replace("-", "−")
+        for head, found in enumerate(study.head_correlations)
+    ]
+    figure, axes = head_grid(heads, share_y=False, titles=titles)
+    for head, ax in enumerate(axes):
+        _density(ax, study.counts, study.asserted[head], log_y=False)
+    figure.supxlabel("occurrences in the counted text", fontsize=11)
+    figure.supylabel(r"$T^e$ (token asserts itself)", fontsize=11)
+    return figure
+
+
+def norms(before: Float[np.ndarray, "vocab"], after: Float[np.ndarray, "vocab"]) -> Figure:
+    """Norms of token embeddings over their mean, before and after division by σ."""
+    figure, ax = plt.subplots(figsize=SINGLE)
+    bins = np.linspace(0, 2.2, 111)
+    for values, colour, fill, name in (
+        (before, BLUE, True, "before"),
+        (after, VERMILION, False, "after division by σ"),
+    ):
+        relative = values / values.mean()
+        kept = np.clip(relative, bins[0], bins[-1])  # outliers go to the outermost bins
+        sns.histplot(
+            kept, bins=bins, element="step", fill=fill, color=colour, lw=1.6, label=name, ax=ax
+        )
+    ax.set_yscale("log")
+    ax.set_xlabel("norm of the embedding, over the mean norm")
+    ax.set_ylabel("tokens")
+    ax.legend()
+    return figure
+
+
+def first_token(panels: Mapping[str, FirstTokenSwitch]) -> Figure:
+    """Mean attention on position 0, with its own σ and with the median σ, head by head."""
+    figure, axes = plt.subplots(
+        len(panels), 1, figsize=(WIDTH, 1.0 + 2.1 * len(panels)), sharex=True, squeeze=False
+    )
+    for ax, (name, switch) in zip(axes.flat, panels.items(), strict=True):
+        true, median = switch.true.mean(axis=-1), switch.median.mean(axis=-1)
+        heads = np.arange(len(true))
+        ax.vlines(heads, median, true, color=BLACK, linewidth=1)
+        ax.plot(heads, true, "o", color=VERMILION, label=r"its own $\sigma$")
+        ax.plot(heads, median, "s", color=BLUE, markerfacecolor="white", label=r"median $\sigma$")
+        ax.set_ylim(0)
+        ax.set_title(name)
+        ax.set_xticks(heads)
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    axes[-1, 0].set_xlabel("head")
+    figure.supylabel("mean attention on position 0", fontsize=11)
+    return figure
+
+
+def first_token_by_query(switch: FirstTokenSwitch, heads: tuple[int, ...]) -> Figure:
+    """Attention on position 0 against the query's position, both ways, for a few heads."""
+    figure, axes = head_grid(len(heads), titles=[f"head {head}" for head in heads])
+    for head, ax in zip(heads, axes, strict=True):
+        query = np.arange(1, switch.true.shape[-1] + 1)
+        ax.loglog(query, switch.true[head], color=VERMILION, label=r"its own $\sigma$")
+        ax.loglog(query, switch.median[head], color=BLUE, linestyle="--", label=r"median $\sigma$")
+    figure.supxlabel("position of the query", fontsize=11)
+    figure.supylabel("attention on position 0", fontsize=11)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    return figure
+
+
+def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> PolyCollection:
+    """A hexagonal histogram over log counts, with the median of each eighth of the tokens."""
+    drawn = ax.hexbin(
+        counts,
+        values,
+        gridsize=35,
+        xscale="log",
+        yscale="log" if log_y else "linear",
+        bins="log",
+        mincnt=1,
+        cmap=SEQUENTIAL,
+        linewidths=0,
+    )
+    edges = np.unique(np.quantile(counts, np.linspace(0, 1, 9)))
+    groups = np.clip(np.digitize(counts, edges[1:-1]), 0, len(edges) - 2)
+    present = np.unique(groups)
+    x = [np.median(counts[groups == group]) for group in present]
+    y = [np.median(values[groups == group]) for group in present]
+    ax.plot(x, y, "o-", color=PALETTE[1], markersize=3.5, linewidth=1.3, label="medians")
+    return drawn

@@ -1,0 +1,209 @@
+"""The book's studies among those that `lnattn.freezing` freezes and verifies.
+
+A frozen study lets the book show results of a model whose weights are elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lnattn.ablation.study import Ablations
+from lnattn.affinity.study import detokenization
+from lnattn.affinity.vectors import token_vectors
+from lnattn.attention.folding import fold
+from lnattn.contribution.study import contributions
+from lnattn.errors import ResultError
+from lnattn.freezing import CHECKS, STUDIES, Comparison, Study
+from lnattn.models.checkpoints import load_first_layer
+from lnattn.rotary.study import RotaryStudy, rotary_study
+from lnattn.rotary.weights import RelativeFirstLayer
+from lnattn.selectability import first_layers
+from lnattn.selectability.layers import LayerVerdicts
+from lnattn.storage import sha256_of_file
+from lnattn.text.corpora import describe_corpus
+from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer, require_absolute
+from lnattn_book import samples
+from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
+from lnattn_book.claims import survey
+from lnattn_book.claims.evidence import Evidence
+from lnattn_book.composition import study_checkpoint
+from lnattn_book.printed import differences_from_printed
+from lnattn_book.whole_models import ablation_study, layers_study
+
+
+def _learned(model: str) -> FirstLayer:
+    return require_absolute(load_first_layer(model))
+
+
+def _composition(model: str, folder: Path) -> Path:
+    return study_checkpoint(model).write(folder)
+
+
+def _detokenization(model: str, folder: Path) -> Path:
+    first = _learned(model)
+    vectors = token_vectors(fold(first.attention), first.embeddings)
+    return affinity_computed(vectors, first.embeddings, *counts_and_source(first)).write(folder)
+
+
+def _contribution(model: str, folder: Path) -> Path:
+    first, texts = _learned(model), samples.sample_file()
+    documents = samples.sample_framed(first)
+    source = {**first.provenance, "corpus": describe_corpus([texts])}
+    found = contributions(fold(first.attention), first.embeddings, documents, source=source)
+    return found.write(folder)
+
+
+def _survey(model: str, folder: Path) -> Path:
+    begun = time.perf_counter()
+    first = _learned(model)
+    seen = evidence(first, name=f"{folder.name} (frozen)" if first.is_partial else "")
+    found = survey.survey(seen)
+    return survey.write_survey(folder, found, seen.model, **_facts(begun))
+
+
+def _survey_of_null(model: str, folder: Path) -> Path:
+    begun, seeds = time.perf_counter(), list(range(5))
+    seen = evidence(_learned(model), with_study=False)
+    found = survey.survey_of_null(seen, seeds)
+    facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
+    return survey.write_survey(folder, found, seen.model, "survey-null", **facts)
+
+
+def _selectable_positions(model: str, folder: Path) -> Path:
+    return first_layers.positions_of(_learned(model)).write(folder, first_layers.POSITIONS)
+
+
+def _selectable_text(model: str, folder: Path) -> Path:
+    first = _learned(model)
+    samples.tokenizer_of(first)  # without one, the error says so
+    return first_layers.text_of(first, samples.sample_file()).write(folder, first_layers.TEXT)
+
+
+def _ablation(model: str, folder: Path) -> Path:
+    return ablation_study(load_first_layer(model), model, folder).write(folder)
+
+
+def _selectable_layers(model: str, folder: Path) -> Path:
+    return layers_study(load_first_layer(model), model).write(folder)
+
+
+def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
+    """files: counts of pairs 1, 2 and 3 apart, as `lnattn count --skip` writes them.
+
+    Without any, the sample that ships with the book is counted: little text, and the record says
+    how much.
+    """
+    first = load_first_layer(model)
+    if not isinstance(first, RelativeFirstLayer):
+        raise ResultError(f"{first.name} adds its positions to its input; it has no such study.")
+    sample = samples.sample_tokens(first)
+    source = {
+        "revision": first.provenance.get("revision"),
+        "metadata": first.provenance.get("metadata"),
+        "sample_sha256": sha256_of_file(samples.sample_file()),
+    }
+    if files:
+        counts = _counts_apart(first, files)
+        source["counts"] = [one.record for one in counts.values()]
+        source["counts_sha256"] = [sha256_of_file(path) for path in files]
+    else:
+        texts, vocab = [np.asarray(ids) for ids in sample], first.embeddings.vocab_size
+        counts = {
+            apart: Counts.from_documents(texts, vocab, skip=apart) for apart in RotaryStudy.COUNTED
+        }
+        source["counts"] = "the sample documents"
+    return rotary_study(first, counts, sample, source=source).write(folder)
+
+
+def _counts_apart(first: RelativeFirstLayer, files: Sequence[Path | str]) -> dict[int, Counts]:
+    """The counts in files, by how far their pairs stand apart; refuses those of another model."""
+    counts = {apart: Counts.load(path) for apart, path in enumerate(files, start=1)}
+    for apart, one in counts.items():
+        if one.vocab_size != first.embeddings.vocab_size or one.record.get("skip", 1) != apart:
+            raise ResultError(
+                f"{files[apart - 1]} holds no counts of pairs {apart} apart in the tokens of "
+                f"{first.name}; name the files of skip 1, 2 and 3 in this order."
+            )
+    return counts
+
+
+def _facts(begun: float) -> dict[str, Any]:
+    return {
+        "texts": "data/text/sample.jsonl",
+        "texts_sha256": sha256_of_file(samples.sample_file()),
+        "seconds": round(time.perf_counter() - begun, 1),
+    }
+
+
+def evidence(
+    model: FirstLayer, *, with_study: bool = True, name: str = "", counts: Counts | None = None
+) -> Evidence:
+    """What the claims about a first layer are asked with: the shipped texts, counts, its study.
+
+    with_study: take the affinity study of all query tokens (frozen, or computed: minutes for
+    GPT-2); without, a sample of query tokens must do. name: what verdicts call the model. counts:
+    in its tokens, in place of those that ship with the book; the study is then computed here.
+    """
+    if model.is_partial:
+        return Evidence(model, name=name)
+    source = study = None
+    if counts is None:
+        counts, source = counts_and_source(model)
+    if with_study:
+        vectors = token_vectors(fold(model.attention), model.embeddings)
+        if source is None:
+            study = detokenization(vectors, model.embeddings, counts)
+        else:
+            study, _ = affinity_study(vectors, model.embeddings, counts, source)
+    return Evidence(
+        model,
+        cut=lambda length: samples.sample_windows(model, length)[0],
+        framed=samples.sample_framed(model),
+        counts=counts,
+        study=study,
+        name=name,
+    )
+
+
+def verify_printed(model: str) -> Iterator[Comparison]:
+    """The scores that the paper's authors printed; nothing for a model without embeddings."""
+    first = load_first_layer(model)
+    if not first.is_partial:
+        yield Comparison("printed by the authors", tuple(differences_from_printed(first)))
+
+
+CHECKS["gpt2"] = verify_printed
+STUDIES.update(
+    (study.name, study)
+    for study in (
+        Study("composition", "composition scores of all layers, raw and folded", _composition),
+        Study("detokenization", "affinity of tokens and its AUROC (K3–K5)", _detokenization),
+        Study("contribution", "what each of the six terms does (K10)", _contribution),
+        Study(first_layers.POSITIONS, "positions that no query selects", _selectable_positions),
+        Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
+        Study("survey", "which of K3–K15 hold", _survey),
+        Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
+        Study(
+            LayerVerdicts.NAME,
+            "keys of all layers (U1–U3)",
+            _selectable_layers,
+            relative=None,
+            long=True,
+        ),
+        Study(
+            Ablations.NAME,
+            "losses without parts of scores (S7–S10)",
+            _ablation,
+            tolerance=0.01,
+            relative=None,
+            long=True,
+        ),
+        Study(RotaryStudy.NAME, "four terms by distance (D1–D7)", _rotary, 1e-3, relative=True),
+    )
+)

@@ -1,0 +1,169 @@
+"""What every chapter does first and last: name its model, and put its numbers into the prose."""
+
+from __future__ import annotations
+
+import html
+import inspect
+import os
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lnattn.errors import ResultError
+from lnattn.storage import package_versions, plain_scalar
+from lnattn_book import drawings
+from lnattn_book.style import use_style
+
+_SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
+
+
+@dataclass(frozen=True)
+class Banner:
+    """The facts at the head of a chapter: which model, why, its weights, versions and date."""
+
+    model: str
+    why: str
+    weights: str
+    versions: Mapping[str, str]
+    date: str
+
+    def __str__(self) -> str:
+        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
+        weights = f", weights sha256 {self.weights}…" if self.weights else ""
+        return f"Model: {self.model} ({self.why}){weights}\nRun with {versions} on {self.date}."
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        versions = ", ".join(
+            f"{html.escape(name)} {html.escape(number)}" for name, number in self.versions.items()
+        )
+        weights = f" Weights: <code>sha256 {self.weights}…</code>" if self.weights else ""
+        return (
+            '<details class="lnattn-banner"><summary>'
+            f"Model: <strong>{html.escape(self.model)}</strong> ({html.escape(self.why)})"
+            f"</summary>{weights} Run with {versions} on {self.date}.</details>"
+        )
+
+
+def start(model: Any = None, *, why: str | None = None) -> None:
+    """Set the figure style and show the chapter's banner.
+
+    `model` is a `FirstLayer` (or anything with a `provenance` mapping), a name, or None for a
+    chapter that needs no trained model. `why` says why this model was taken; without it, the
+    provenance's own reason is shown, else whether LNATTN_MODEL chose it.
+    """
+    use_style()
+    drawings.offer()
+    banner = describe(model, why=why)
+    try:
+        from IPython import get_ipython
+        from IPython.display import display
+    except ImportError:  # the package without the book's extra
+        print(banner)
+        return
+    if get_ipython() is None:
+        print(banner)
+    else:
+        display(banner)
+
+
+def describe(model: Any = None, *, why: str | None = None) -> Banner:
+    """The banner that `start` shows, as data."""
+    provenance: Mapping[str, Any] = getattr(model, "provenance", None) or {}
+    if model is None:
+        name, reason = "none", "this page needs no trained weights"
+    else:
+        name = str(model if isinstance(model, str) else provenance.get("name", "unnamed model"))
+        reason = str(provenance.get("why") or _reason(name))
+    digest = str(provenance.get("weights_sha256") or provenance.get("sha256") or "")
+    return Banner(
+        model=name,
+        why=why or reason,
+        weights=digest[:12],
+        versions={
+            "Python": platform.python_version(),
+            **package_versions(*_SHOWN_VERSIONS),
+        },
+        date=_date(),
+    )
+
+
+def glue(name: str, value: Any, spec: str = "") -> str:
+    """Keep `value`, formatted by `spec`, under `name`, for {glue:text}`name` in the prose.
+
+    Returns the text. NumPy and torch scalars are turned into plain Python numbers first: glued as
+    they are, they would show as `np.float64(0.5)`. Raises `ResultError` for a value that is not
+    finite or is not a number or text, because prose cannot say it.
+    """
+    text = formatted(value, spec, name)
+    try:
+        import myst_nb
+    except ImportError as error:
+        raise ResultError(
+            "glue needs the book's tools; install them with: pip install -e '.[book]'."
+        ) from error
+    # As text, not as a number: the role would read 0.50 as a number and print 0.5, or 8,192 as a
+    # pair. Text it shows as it is, without the quotation marks.
+    myst_nb.glue(name, text, display=False)
+    return text
+
+
+def say(text: str, when: bool = True) -> None:
+    """Show a paragraph of Markdown as the output of a cell, if `when`: what depends on the model.
+
+    Lines of the text may be indented with the code that makes them.
+    """
+    if when:
+        from IPython.display import Markdown, display
+
+        display(Markdown(inspect.cleandoc(text)))
+
+
+def holds(statement: str, condition: Any) -> None:
+    """Assert what a sentence of the page says, in a hidden cell beside it.
+
+    Raises `ResultError`, which stops the build, where the condition is false or not one truth
+    value.
+    """
+    try:
+        true = bool(condition)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ResultError(f"whether {statement!r} holds must be one truth value.") from error
+    if not true:
+        raise ResultError(f"the page says {statement!r}, but its numbers no longer do.")
+
+
+def glue_all(prefix: str, **numbers: Any) -> None:
+    """`glue` several values at once: `low=0.25` or `low=(0.25, ".0%")` under 'PREFIX-low'.
+
+    An underscore in a name becomes a hyphen.
+    """
+    for name, given in numbers.items():
+        value, spec = given if isinstance(given, tuple) else (given, "")
+        glue(f"{prefix}-{name.replace('_', '-')}", value, spec)
+
+
+def formatted(value: Any, spec: str = "", name: str = "value") -> str:
+    """`value` as the text that a sentence shows: `format(plain(value), spec)`."""
+    plain = plain_scalar(value, name)
+    try:
+        return format(plain, spec)
+    except ValueError as error:
+        raise ResultError(f"{name} = {plain!r} cannot be formatted as {spec!r}.") from error
+
+
+def _reason(name: str) -> str:
+    chosen = os.environ.get("LNATTN_MODEL")
+    if chosen and chosen == name:
+        return "chosen by LNATTN_MODEL"
+    return "named by this chapter"
+
+
+def _date() -> str:
+    """Today (UTC), or the day that SOURCE_DATE_EPOCH names, for reproducible builds."""
+    epoch = os.environ.get("SOURCE_DATE_EPOCH")
+    moment = datetime.fromtimestamp(int(epoch), UTC) if epoch else datetime.now(UTC)
+    return moment.strftime("%Y-%m-%d")

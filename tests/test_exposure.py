@@ -1,0 +1,96 @@
+"""How much more often deciding words are lost, and by how much one arm leads, on made-up data."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lnattn_book.exposure import exposure, lead
+from lnattn_book.words import Sentiment
+
+
+def made_up(extra: float, seed: int = 0) -> Sentiment:
+    """400 types, rare or frequent; deciding ones are rare, and rare words are lost more often.
+
+    extra: by how much more often deciding words are lost than neutral ones as frequent.
+    """
+    rng = np.random.default_rng(seed)
+    count = np.where(np.arange(400) < 200, 20, 300)
+    decides = rng.random(400) < np.where(count == 20, 0.5, 0.05)
+    positive = np.where(decides, count, count // 2)
+    occurrences = np.where(count == 20, 5, 30)
+    of_word = np.repeat(np.arange(400), occurrences)
+    chance = np.where(count == 20, 0.4, 0.1) + extra * decides
+    lost = rng.random((2, 5, len(of_word))) < chance[of_word]
+    right = rng.random((2, 5, 300)) < np.array([0.8, 0.7])[:, None, None]
+    return Sentiment(
+        right=right,
+        unselectable=lost,
+        by_layer=np.zeros((2, 5, 4)),
+        held_back=np.zeros((2, 3)),
+        sentence=np.arange(len(of_word)) // 10,
+        type=np.where(rng.random(len(of_word)) < 0.02, -1, of_word),
+        count=count,
+        positive=positive,
+        record={
+            "arms": ["none", "other"],
+            "positive_share": 0.45,
+            "positive_share_of_training": 0.5,
+            "examples": [],
+        },
+    )
+
+
+ASKED = {"least": 10, "decides": 3.0, "neutral": 1.0, "draws": 2000}
+
+
+def test_exposure_finds_what_was_put_in_and_nothing_else():
+    found = exposure(made_up(0.1), "none", **ASKED)
+    assert found.low < 0.1 < found.high
+    assert found.low > 0.05
+    assert found.p < 0.001
+    assert found.by_seed.mean() == pytest.approx(found.difference)
+    assert found.difference == pytest.approx(found.rates[0] - found.rates[1])
+    # Deciding words are rare and so lost more often, but not more often than others as rare.
+    data = made_up(0.0)
+    nothing = exposure(data, "none", **ASKED)
+    assert nothing.low < 0 < nothing.high
+    assert nothing.p > 0.05
+    known = data.type >= 0
+    decides = np.abs(data.weight()) >= 3
+    of_words = decides[data.type[known]]
+    lost = data.unselectable[0][:, known]
+    assert lost[:, of_words].mean() - lost[:, ~of_words].mean() > 0.05
+
+
+def test_exposure_by_hand():
+    data = made_up(0.0)
+    found = exposure(data, "none", **ASKED)
+    weight = np.abs(data.weight())
+    shares, sizes = [], []
+    for count in (20, 300):
+        rates = []
+        for kind in (weight >= 3, weight < 1):
+            of_kind = np.isin(data.type, np.flatnonzero(kind & (data.count == count)))
+            rates.append(data.unselectable[0][:, of_kind].mean())
+            if len(rates) == 1:
+                sizes.append(of_kind.sum())
+        shares.append(rates[0] - rates[1])
+    assert found.difference == pytest.approx(np.average(shares, weights=sizes))
+    assert found.occurrences[0] == sum(sizes)
+
+
+def test_lead_is_paired_by_sentence_and_seed():
+    data = made_up(0.0)
+    gain, low, high = lead(data, "none", "other")
+    assert gain == pytest.approx(data.right[0].mean() - data.right[1].mean())
+    assert low < gain < high
+    assert lead(data, "other", "none")[0] == pytest.approx(-gain)
+    # Where only few sentences differ, pairing makes the interval narrow.
+    near = replace(data, right=np.stack([data.right[0], data.right[0]]))
+    near.right[1, :, :10] = ~near.right[0, :, :10]
+    _, narrow, wide = lead(near, "none", "other")
+    assert wide - narrow < (high - low) / 2
+    assert data.majority == 0.55

@@ -1,0 +1,86 @@
+"""Rotary scores by frequency against the scores themselves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+import lnattn
+from lnattn.errors import ShapeError
+from lnattn.rotary.fold import MeanVectors, mean_vectors
+from lnattn.rotary.frequencies import spectrum
+from lnattn.rotary.weights import Rotation
+
+
+def tables(turned: int, interleaved: bool, stretch: float):
+    """Exact tables in float64: frequencies 1, 1/3, 1/9 …, in the layout of the rotation."""
+    theta = 3.0 ** -torch.arange(turned // 2, dtype=torch.float64)
+    columns = theta.repeat_interleave(2) if interleaved else theta.repeat(2)
+
+    def at(positions, dtype):
+        angle = positions[:, None].double() * columns
+        return (stretch * angle.cos()).to(dtype), (stretch * angle.sin()).to(dtype)
+
+    return at
+
+
+@pytest.fixture(scope="module")
+def llama():
+    model = lnattn.load_first_layer("book-llama")
+    return lnattn.fold_relative(model.attention.to(torch.float64)), model.embeddings.to(
+        torch.float64
+    )
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("unturned", [0, 4])
+def test_the_curve_of_a_spectrum_is_the_term(llama, interleaved, unturned):
+    """T^d of `distance_terms` at every distance, for random q₀ and k₀ and both layouts."""
+    folded, embeddings = llama
+    rotation = Rotation(tables(folded.d_head - unturned, interleaved, 1.2), interleaved)
+    folded = replace(folded, rotation=rotation)
+    generator = torch.Generator().manual_seed(7)
+    q0 = torch.randn(folded.b_Q.shape, generator=generator, dtype=torch.float64)
+    k0 = torch.randn(folded.b_K.shape, generator=generator, dtype=torch.float64)
+    n = 40
+    term = lnattn.distance_terms(
+        folded, embeddings, list(range(n)), constants=MeanVectors(q0, k0)
+    ).d
+    found = spectrum(folded, q0, k0)
+    expected = term[:, -1].flip(-1)  # the last query sees distances n − 1 … 0
+    torch.testing.assert_close(found.curve(torch.arange(n)), expected, atol=1e-10, rtol=1e-10)
+    assert bool(found.constant.abs().max() > 0.1) == bool(unturned)
+
+
+def test_a_real_layer(llama):
+    """With transformers' own tables, which are in single precision."""
+    folded, embeddings = llama
+    constants = mean_vectors(folded, embeddings)
+    term = lnattn.distance_terms(folded, embeddings, list(range(200)), constants=constants).d
+    found = spectrum(folded, constants.q0, constants.k0)
+    torch.testing.assert_close(
+        found.curve(torch.arange(200)), term[:, -1].flip(-1), atol=1e-4, rtol=1e-4
+    )
+
+
+def test_phases_that_meet_and_chance(llama):
+    folded, _ = llama
+    generator = torch.Generator().manual_seed(1)
+    key = torch.randn(folded.b_K.shape, generator=generator, dtype=torch.float64)
+    query = torch.randn(folded.b_Q.shape, generator=generator, dtype=torch.float64)
+    exact = spectrum(folded, query, key)
+    aligned = replace(exact, phase=(-exact.theta).expand_as(exact.phase))
+    torch.testing.assert_close(aligned.met(1), torch.ones(folded.n_heads).double())
+    assert bool((aligned.met(3) < 1 - 1e-3).all())
+    chance = aligned.met_by_chance()
+    assert abs(float(chance.mean())) < 0.02
+    spread = (aligned.amplitude.square().sum(1) / 2).sqrt() / aligned.amplitude.sum(1)
+    torch.testing.assert_close(chance.std(0), spread, rtol=0.05, atol=0)
+
+
+def test_a_layer_without_rotation_is_refused(llama):
+    folded, _ = llama
+    with pytest.raises(ShapeError, match="no coordinates"):
+        spectrum(replace(folded, rotation=None), folded.b_Q, folded.b_K)

@@ -1,0 +1,64 @@
+"""Keys of real first layers: against the attention block, each window, and what is frozen."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from random_models import attention_layer, embeddings_of, random_gpt2
+
+from lnattn import FirstLayer, load_first_layer
+from lnattn.attention.layernorm import layer_norm
+from lnattn.errors import CorpusError
+from lnattn.paths import repository
+from lnattn.selectability import first_layers
+from lnattn.selectability.decide import selectability
+
+
+@pytest.fixture(scope="module")
+def model() -> FirstLayer:
+    gpt2 = random_gpt2(seed=5, d_model=12, heads=3, vocab=40, context=64)
+    return FirstLayer(embeddings_of(gpt2), attention_layer(gpt2), provenance={"name": "random"})
+
+
+def test_keys_of_heads_are_those_of_the_attention_block(model):
+    ids = [3, 1, 4, 1, 5, 9, 2, 6]
+    found = first_layers.first_layer_keys(model, ids)
+    x = model.embeddings.W_E[ids] + model.embeddings.W_P[:8]
+    after = layer_norm(x, model.attention.ln)
+    np.testing.assert_allclose(found["before"], x)
+    np.testing.assert_allclose(found["after"], after, atol=1e-12)
+    for head in range(3):
+        k = after @ model.attention.W_K[head] + model.attention.b_K[head]
+        np.testing.assert_allclose(found["heads"][head], k, atol=1e-12)
+    alone = first_layers.position_keys(model)["after"]
+    np.testing.assert_allclose(alone, layer_norm(model.embeddings.W_P, model.attention.ln))
+
+
+def test_shares_are_those_of_each_window_and_length(model):
+    rng = np.random.default_rng(0)
+    documents = [rng.integers(40, size=n).tolist() for n in (50, 10, 64, 55)]
+    found = first_layers.study_text(model, documents, (8, 40), windows=2)
+    assert found.heads.shape == (2, 3, 2)
+    for w, ids in enumerate((documents[0], documents[2])):
+        for row, n in enumerate((8, 40)):
+            keys = first_layers.first_layer_keys(model, ids[:n])
+            assert found.before[row, w] == selectability(keys["before"]).unselectable
+            assert found.after[row, w] == selectability(keys["after"]).unselectable == 0
+            for head in range(3):
+                assert found.heads[row, head, w] == selectability(keys["heads"][head]).unselectable
+    assert found.by_head[1].max() > 0  # 40 keys in four dimensions
+    assert found.dims.tolist() == [2, 3, 4]
+    np.testing.assert_allclose(found.fewer[:, -1], found.heads[1, :, 0])
+    assert (np.diff(found.fewer, axis=1) <= 0).all()
+    assert found.normal[0] > 0
+    with pytest.raises(CorpusError, match="2 documents have 55"):
+        first_layers.study_text(model, documents, (55,), windows=3)
+
+
+def test_gpt2_position_keys_are_as_frozen(gpt2_attention_folder):
+    model = load_first_layer(gpt2_attention_folder)
+    frozen = first_layers.HeadShares.read(
+        repository() / "data" / "results" / "gpt2", first_layers.POSITIONS
+    )
+    found = first_layers.study_positions(model, (32, 64))
+    np.testing.assert_array_equal(found.heads, frozen.heads[:2])

@@ -1,0 +1,40 @@
+"""Bootstraps that share their draws, and blocks that make up a whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lnattn.errors import ResultError
+from lnattn.stats import blocks, bootstrap_means, resampled_counts
+
+
+def test_rows_of_a_bootstrap_share_their_draws():
+    """Rows that differ by a constant have intervals that differ by it."""
+    values = np.random.default_rng(0).normal(size=300)
+    one, other = bootstrap_means(np.stack([values, values + 0.25]), draws=200, seed=3)
+    np.testing.assert_allclose(other, one + 0.25, atol=1e-12)
+    error = values.std() / np.sqrt(300)
+    np.testing.assert_allclose(one, values.mean() + np.array([0, -1.96, 1.96]) * error, atol=0.02)
+
+
+def test_a_sample_has_as_many_things_as_there_are():
+    drawn = resampled_counts(7, 5000, seed=1)
+    assert (drawn.sum(axis=1) == 7).all()
+    np.testing.assert_allclose(drawn.mean(axis=0), 1, atol=0.1)
+    np.testing.assert_allclose(drawn.var(axis=0), 6 / 7, atol=0.1)
+    np.testing.assert_array_equal(drawn, resampled_counts(7, 5000, seed=1))
+
+
+@pytest.mark.parametrize(("n", "width", "most"), [(10, 3, 7), (1, 100, 7), (0, 3, 7), (8, 2, 4)])
+def test_blocks_make_up_the_whole(n, width, most):
+    found = list(blocks(n, width, most))
+    assert [i for some in found for i in range(n)[some]] == list(range(n))
+    assert all((some.stop - some.start) * width <= max(most, width) for some in found)
+
+
+def test_bad_numbers_are_refused():
+    with pytest.raises(ResultError, match="0 < level < 1"):
+        bootstrap_means(np.ones((1, 3)), level=1.0)
+    with pytest.raises(ResultError, match="not 0 and 5"):
+        resampled_counts(0, 5)

@@ -1,4 +1,4 @@
-"""The opening of a chapter: three paragraphs and the minutes that its page takes."""
+"""The opening of a chapter, the minutes that its page takes, and the panel of its own model."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def built(folder, content: str, rest: str = "") -> tuple[str, str]:
     return (out / "index.html").read_text(), warnings
 
 
-def test_three_paragraphs_become_four_terms(tmp_path):
+def test_three_paragraphs_become_a_question_and_three_terms(tmp_path):
     page, warnings = built(tmp_path, THREE)
     assert not warnings
-    question, answer, why, time = (f"<dt>{name}" for name in (*opening.PARTS, opening.TIME))
-    texts = [question, "What is it?", answer, "<em>thing</em>", why, "Things matter.", time]
+    answer, why, time = (f"<dt>{name}" for name in (*opening.PARTS[1:], opening.TIME))
+    texts = ["What is it?", answer, "<em>thing</em>", why, "Things matter.", time]
     places = [page.index(text) for text in texts]
     assert places == sorted(places)
     assert "about 1 minute to read" in page
@@ -45,9 +45,52 @@ def test_any_other_number_is_refused(tmp_path, content):
         ("word " * 10 * opening.WORDS, 10),
         ("word " * 4 * opening.WORDS + "\n\n$$a = b$$\n" * 8, 6),
         ("word " * 5 * opening.WORDS + "\n\n```python\n" + "code " * 900 + "\n```\n", 5),
+        ("```{raw} html\n<table></table>\n```\n\n" * 12, 3),
         (":::{dropdown} Solution\n" + "word " * 900 + "\n:::\n", 1),
     ],
 )
 def test_minutes_are_those_of_prose_and_of_what_one_looks_at(tmp_path, rest, minutes):
     page, _ = built(tmp_path, THREE, rest)
     assert f"about {minutes} minute{'s' if minutes > 1 else ''} to read" in page
+
+
+def with_model(name: str) -> str:
+    """A chapter with a picture, a section, and the panel of a model of this name."""
+    banner = f'<p class="lnattn-banner">Model: <strong>{name}</strong> (chosen).</p>'
+    picture = "![seen](https://example.org/a.png)\n"
+    return (
+        f"```{{raw}} html\n{banner}\n```\n\n:::{{figure-md}}\n{picture}\nCaption.\n:::\n\n"
+        f"## First\n\ntext\n\n## {opening.PANEL}\n\n" + "word " * 900 + "\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "is_open"),
+    [("openai-community/gpt2", "GPT-2", True), ("book-gpt2", "book-gpt2", False)],
+)
+def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name, shown, is_open):
+    page, _ = built(tmp_path, THREE, with_model(name))
+    panel = page.index(f"<h2>On {shown}<")
+    assert (panel < page.index("<h2>First<")) == is_open
+    assert f"about {5 if is_open else 1} minute" in page
+    assert "</details>" in page
+    assert ('<details class="on-model" open>' in page) == is_open
+
+
+def test_the_picture_stands_between_question_and_answer():
+    """As MyST-NB makes it: a cell with the banner, a cell with a figure, then prose."""
+    from docutils import nodes
+    from docutils.utils import new_document
+
+    page, section = new_document("page"), nodes.section()
+    made, drawn = (nodes.container(nb_element="cell_code") for _ in range(2))
+    made += nodes.raw("", '<p class="lnattn-banner"><strong>x</strong></p>', format="html")
+    drawn += nodes.figure()
+    answer = nodes.definition_list(classes=["chapter-opening"])
+    section += [nodes.paragraph(text="?"), answer, made, drawn, nodes.paragraph(text="prose")]
+    page += section
+    opening.arrange(page)
+    assert [section.index(one) for one in (made, drawn, answer)] == [1, 2, 3]
+    assert (made["hide_mode"], made["prompt_show"]) == ("all", opening.MADE)
+    opening.arrange(page)
+    assert section.index(answer) == 3, "a second time changes nothing"

@@ -19,7 +19,7 @@ PAGE = """<!DOCTYPE html><title>One</title><div class="bd-article">{links}
 <script src="reading.js"></script>"""
 OTHER = """<!DOCTYPE html><title>Other</title><article class="bd-article"><section id="six">
 <span id="ch-six"></span><h1>05 · Six<a class="headerlink">#</a></h1>
-<dl class="chapter-opening"><dt>Question</dt><dd><p>Which?</p></dd><dt>Short answer</dt>
+<p class="chapter-question">Which?</p><dl class="chapter-opening"><dt>Short answer</dt>
 <dd><p>Six <i>terms</i>.</p></dd></dl><figure id="fig-y"><img id="i" alt="" src="../y.png">
 <figcaption><span class="caption-text">Its caption</span></figcaption></figure>
 <div class="math" id="equation-y"><span>(2)<a class="headerlink">#</a></span>y = 2</div>

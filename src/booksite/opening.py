@@ -1,28 +1,43 @@
-"""How every chapter opens: its question, the short answer, why it matters, and the time it takes.
+"""How every chapter opens, how long it takes, and where it shows the reader's own model.
 
-`{opening}` is a directive of three paragraphs, in that order. The minutes are counted, not typed:
-words of prose at `WORDS` a minute, and `PAUSE` of a minute for whatever else one has to look at.
+`{opening}` is a directive of three paragraphs: the question, the answer, why it matters. On the
+page stand the question, one grey folded line (the cell that names model and versions), the
+chapter's first picture, and then the rest, with the minutes, which are counted, not typed: words of
+prose at `WORDS` a minute, and `PAUSE` of a minute for whatever else one has to look at.
+
+A section with the title `PANEL` holds what the chapter gives on the model of this build. Its title
+names that model. On GPT-2, which the papers are about, it is the chapter's first section and open;
+on any other model it stays where it is, folded, and takes no time.
 """
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
+from lnattn_book.style import model_name
+
 PARTS = ("Question", "Short answer", "Why it matters")
 TIME = "Time"
+PANEL = "On MODEL"
+#: What the one line before the picture is called.
+MADE = "How this page was made"
 #: Words that one reads in a minute of a text with mathematics in it.
 WORDS = 180
 #: Minutes for a figure, a table or a displayed equation.
 PAUSE = 0.25
-_MARK = "lnattn_minutes"
+#: Where the minutes of a page are kept in Sphinx's metadata.
+MINUTES = "lnattn_minutes"
+_BANNER = re.compile(r'class="lnattn-banner".*?<strong>(.*?)</strong>', re.DOTALL)
 
 
 class Opening(SphinxDirective):
-    """`{opening}`: three paragraphs, shown as a list of terms with the reading time as a fourth."""
+    """`{opening}`: three paragraphs; the question, and a list of the others and the time."""
 
     has_content = True
 
@@ -34,49 +49,126 @@ class Opening(SphinxDirective):
                 f"an opening is {len(PARTS)} paragraphs ({', '.join(PARTS).lower()}), with an "
                 "empty line between two of them."
             )
-        time = nodes.paragraph("", "", nodes.inline("", "", **{_MARK: True}))
+        question, *others = holder.children
+        question["classes"].append("chapter-question")
+        time = nodes.paragraph("", "", nodes.inline("", "", **{MINUTES: True}))
         items = [
             nodes.definition_list_item(
                 "", nodes.term("", "", nodes.Text(name)), nodes.definition("", part)
             )
-            for name, part in zip((*PARTS, TIME), (*holder.children, time), strict=True)
+            for name, part in zip((*PARTS[1:], TIME), (*others, time), strict=True)
         ]
-        return [nodes.definition_list("", *items, classes=["chapter-opening"])]
+        return [question, nodes.definition_list("", *items, classes=["chapter-opening"])]
+
+
+# ---- Order ---------------------------------------------------------------------------------------
+
+
+def model_of(doctree: nodes.document) -> str | None:
+    """The model that a chapter's banner names, as readers know it; None without a banner."""
+    for raw in doctree.findall(nodes.raw):
+        if found := _BANNER.search(raw.astext()):
+            return model_name(html.unescape(found[1]).rpartition("/")[2])
+    return None
+
+
+def arrange(doctree: nodes.document) -> None:
+    """Fold what the page was made with, and put the first picture before the answer."""
+    for cell in _cells(doctree):
+        if any(_BANNER.search(raw.astext()) for raw in cell.findall(nodes.raw)):
+            cell.update_all_atts(
+                {"hide_mode": "all", "prompt_show": MADE, "prompt_hide": MADE}, replace=True
+            )
+            cell["classes"].append("page-made")
+    for answer in list(doctree.findall(_is_opening)):
+        beside = answer.parent.children
+        for node in beside[beside.index(answer) + 1 :]:
+            if any(node.findall(nodes.figure)):
+                beside.remove(answer)
+                beside.insert(beside.index(node) + 1, answer)
+                break
+            if not isinstance(node, nodes.container | nodes.comment | nodes.target):
+                break  # prose: there is no picture right here
+
+
+def put_panel(doctree: nodes.document) -> None:
+    """Name the model in the panel's title; first and open on GPT-2, else folded."""
+    model = model_of(doctree) or "the model of this page"
+    for section in list(doctree.findall(nodes.section)):
+        title = section.next_node(nodes.title)
+        if title is None or title.astext() != PANEL or title.parent is not section:
+            continue
+        title.children = [nodes.Text(PANEL.replace("MODEL", model))]
+        is_open = model == "GPT-2"
+        section["classes"].append("on-model" if is_open else "on-model-folded")
+        summary = f"What this page gives on {html.escape(model)}, the model of this build"
+        begin = f'<details class="on-model"{" open" * is_open}><summary>{summary}</summary>'
+        section.insert(1, nodes.raw("", begin, format="html"))
+        section.append(nodes.raw("", "</details>", format="html"))
+        if is_open:
+            chapter = section.parent
+            chapter.remove(section)
+            first = next(i for i, n in enumerate(chapter) if isinstance(n, nodes.section))
+            chapter.insert(first, section)
+
+
+def _cells(doctree: nodes.document) -> list[nodes.container]:
+    found = doctree.findall(nodes.container)
+    return [node for node in found if node.get("nb_element") == "cell_code"]
+
+
+def _is_opening(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.definition_list) and "chapter-opening" in node["classes"]
+
+
+# ---- Time ----------------------------------------------------------------------------------------
 
 
 def minutes(doctree: nodes.document) -> int:
     """Minutes to read a page, at least one: prose and captions, and what one has to look at.
 
-    Neither code nor what it prints is counted, nor what lies folded: solutions of exercises.
+    Tables that code makes count like those of the text. Neither code nor what else it prints is
+    counted, nor what lies folded: solutions of exercises, the panel of another model than GPT-2.
     """
     prose = (nodes.paragraph, nodes.caption, nodes.title)
-    sights = (nodes.figure, nodes.table, nodes.math_block)
     shown = [node for node in doctree.findall(nodes.Element) if not _folded(node)]
     words = sum(len(node.astext().split()) for node in shown if isinstance(node, prose))
-    seen = sum(isinstance(node, sights) for node in shown)
-    return max(1, round(words / WORDS + seen * PAUSE))
+    return max(1, round(words / WORDS + sum(map(_is_sight, shown)) * PAUSE))
+
+
+def _is_sight(node: nodes.Element) -> bool:
+    """Whether one has to stop at it: a figure, an equation, or a table of either kind."""
+    if isinstance(node, nodes.raw):
+        return "<table" in node.astext()
+    return isinstance(node, nodes.figure | nodes.table | nodes.math_block)
 
 
 def _folded(node: nodes.Node | None) -> bool:
-    """Whether a node lies in a dropdown of sphinx-design, which marks it so."""
+    """Whether a node lies in a dropdown of sphinx-design, which marks it so, or a folded panel."""
     while node is not None:
-        if isinstance(node, nodes.Element) and node.get("design_component") == "dropdown":
+        if isinstance(node, nodes.Element) and (
+            node.get("design_component") == "dropdown" or "on-model-folded" in node["classes"]
+        ):
             return True
         node = node.parent
     return False
 
 
-def put_minutes(_app: Sphinx, doctree: nodes.document) -> None:
-    """Sphinx's event `doctree-read`: write the time where an opening left room for it."""
+def read(app: Sphinx, doctree: nodes.document) -> None:
+    """Sphinx's event `doctree-read`: order the page, and write its time where there is room."""
+    arrange(doctree)
+    put_panel(doctree)
+    count = minutes(doctree)
+    app.env.metadata[app.env.docname][MINUTES] = count
     for mark in list(
-        doctree.findall(lambda node: isinstance(node, nodes.inline) and _MARK in node)
+        doctree.findall(lambda node: isinstance(node, nodes.inline) and MINUTES in node)
     ):
-        count = minutes(doctree)
         mark.replace_self(nodes.Text(f"about {count} minute{'s' if count > 1 else ''} to read"))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive and the event above."""
     app.add_directive("opening", Opening)
-    app.connect("doctree-read", put_minutes)
+    # Before Sphinx collects titles and tables of contents, at the default priority, 500.
+    app.connect("doctree-read", read, priority=400)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

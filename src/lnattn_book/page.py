@@ -42,9 +42,9 @@ class Banner:
         )
         weights = f" Weights: <code>sha256 {self.weights}…</code>" if self.weights else ""
         return (
-            '<details class="lnattn-banner"><summary>'
-            f"Model: <strong>{html.escape(self.model)}</strong> ({html.escape(self.why)})"
-            f"</summary>{weights} Run with {versions} on {self.date}.</details>"
+            '<p class="lnattn-banner">'
+            f"Model: <strong>{html.escape(self.model)}</strong> ({html.escape(self.why)})."
+            f"{weights} Run with {versions} on {self.date}.</p>"
         )
 
 

@@ -87,7 +87,7 @@
     heading.querySelector(".headerlink")?.remove();
     const title = document.createElement("strong");
     title.textContent = `${heading.textContent.trim()}. `;
-    const opening = section.querySelector(":scope > dl.chapter-opening dd:nth-of-type(2)");
+    const opening = section.querySelector(":scope > dl.chapter-opening dd");
     const words = (opening ?? section.querySelector(":scope > p"))?.textContent.trim() ?? "";
     return [title, words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words];
   };

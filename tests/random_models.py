@@ -12,7 +12,7 @@ from transformers import GPT2LMHeadModel
 
 from lnattn import AttentionLayer, Embeddings, LayerNorm, identities, plain
 from lnattn.models.architectures import GPT2
-from lnattn.models.safetensors_files import Account
+from lnattn.models.files import Account
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.transformer import Transformer
 

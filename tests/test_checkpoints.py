@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from lnattn import fold, load_attention_layers, load_first_layer, six_terms
 from lnattn.errors import CheckpointError, ShapeError
-from lnattn.models import folders
+from lnattn.models import files
 from lnattn.storage import sha256_of_file
 from lnattn.weights import dtypes_of
 
@@ -317,5 +317,5 @@ def test_snapshot_of_a_running_training_says_so(good, tmp_path, monkeypatch):
 
 
 def test_minilm_package_absent(monkeypatch):
-    monkeypatch.setattr(folders, "find_spec", lambda _name: None)
+    monkeypatch.setattr(files, "find_spec", lambda _name: None)
     assert "lnattn[minilm]" in complaint("minilm")

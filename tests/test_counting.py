@@ -576,7 +576,7 @@ def _hub_folder(folder: Path, parts: list[list[str]]) -> str:
 
 def test_a_hub_corpus_of_documents(tmp_path, monkeypatch) -> None:
     parts = [make_documents(seed, 9) for seed in (1, 2, 3)]
-    corpus = HubCorpus(_hub_folder(tmp_path / "hub", parts), None, "train", "main", "none")
+    corpus = HubCorpus(_hub_folder(tmp_path / "hub", parts), None, "train", "main")
     monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
     record = count_corpus(["pretend"], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
     documents = [document for part in parts for document in part]
@@ -587,18 +587,15 @@ def test_a_hub_corpus_of_documents(tmp_path, monkeypatch) -> None:
 
 def test_articles_that_span_the_files_of_a_hub_corpus(tmp_path, monkeypatch) -> None:
     folder = _hub_folder(tmp_path / "hub", LINES)
-    monkeypatch.setitem(
-        HUB_CORPORA, "pretend", HubCorpus(folder, None, "train", "main", "none", lines=True)
-    )
-    shards = plan_shards(["pretend"])
+    corpus = HubCorpus(folder, None, "train", "main", lines=True)
+    monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
     lines = [line for part in LINES for line in part]
     expected = ["".join(lines[:6]), "".join(lines[6:8]), "".join(lines[8:])]
-    assert [list(shard.documents()) for shard in shards] == [expected[:1], [], expected[1:], []]
     assert list(read_documents(["pretend"])) == expected
 
 
 def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch) -> None:
-    corpus = HubCorpus(str(tmp_path / "absent"), None, "train", "main", "none")
+    corpus = HubCorpus(str(tmp_path / "absent"), None, "train", "main")
     monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
     with pytest.raises(CorpusError, match="could not be read from the hub"):
         count_corpus(["pretend"], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)

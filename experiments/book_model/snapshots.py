@@ -12,7 +12,7 @@ from experiments.book_model.plan import TrainingPlan
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import family_of
 from lnattn.models.checkpoints import joined
-from lnattn.models.safetensors_files import LocalWeights
+from lnattn.models.files import LocalWeights
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.tokenizers import load_tokenizer

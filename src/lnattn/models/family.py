@@ -32,9 +32,8 @@ class Family:
     configuration describes a variant whose attention the folding does not fit.
     """
 
-    #: What the names of a checkpoint may begin with: some are saved with a head, some without.
+    #: As in `find_prefix`.
     prefixes: ClassVar[tuple[str, ...]] = ("",)
-    #: A tensor that every checkpoint of the family has; it tells which prefix is in use.
     anchor: ClassVar[str]
     #: Where the configuration says (d_model, heads, layers); alternatives in order.
     sizes: ClassVar[tuple[tuple[str, ...], ...]] = (
@@ -43,22 +42,38 @@ class Family:
         ("num_hidden_layers",),
     )
 
+    prefix: str
+    d_model: int
+    n_heads: int
+    n_layers: int
+
     def __init__(self, config: Mapping[str, Any], weights: WeightSource) -> None:
         self.config, self.weights = config, weights
         self.check_variant()
-        prefix = next((p for p in self.prefixes if p + self.anchor in weights), None)
-        if prefix is None:
-            raise CheckpointError(
-                f"{weights.label} holds no tensor {self.anchor!r}, so it is no "
-                f"{config.get('model_type')} checkpoint as its config.json says; "
-                "give a folder whose weights and configuration belong together."
-            )
-        self.prefix = prefix
+        self.find_sizes()
+
+    def find_prefix(self, prefixes: tuple[str, ...], anchor: str) -> str:
+        """What the names of this checkpoint begin with: some are saved with a head, some without.
+
+        anchor: a tensor that every checkpoint of the family has.
+        """
+        for prefix in prefixes:
+            if prefix + anchor in self.weights:
+                return prefix
+        raise CheckpointError(
+            f"{self.weights.label} holds no tensor {anchor!r}, so it is no "
+            f"{self.config.get('model_type')} checkpoint as its config.json says; "
+            "give a folder whose weights and configuration belong together."
+        )
+
+    def find_sizes(self) -> None:
+        """Set the prefix and the sizes."""
+        self.prefix = self.find_prefix(self.prefixes, self.anchor)
         self.d_model, self.n_heads, self.n_layers = (self.setting(*names) for names in self.sizes)
         if self.d_model % self.n_heads:
             raise CheckpointError(
-                f"{weights.label}: its configuration asks for {self.n_heads} heads of a width of "
-                f"{self.d_model}, which does not divide evenly; mend config.json."
+                f"{self.weights.label}: config.json asks for {self.n_heads} heads of a width of "
+                f"{self.d_model}, which does not divide evenly; mend it."
             )
         self.d_head = self.d_model // self.n_heads
 
@@ -85,18 +100,16 @@ class Family:
 
     def setting(self, *names: str) -> int:
         """A positive whole number from the configuration, under the first name that is there."""
-        for name in names:
-            if name in self.config:
-                value = self.config[name]
-                if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-                    return value
-                raise CheckpointError(
-                    f"{self.weights.label}: {name} in config.json must be a whole number > 0, "
-                    f"not {value!r}."
-                )
+        label, name = self.weights.label, next((n for n in names if n in self.config), None)
+        if name is None:
+            raise CheckpointError(
+                f"{label}: config.json does not give {names[0]}; take the one of these weights."
+            )
+        value = self.config[name]
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
         raise CheckpointError(
-            f"{self.weights.label}: config.json does not give {names[0]}; "
-            "take the configuration that belongs to the weights."
+            f"{label}: {name} in config.json must be a whole number > 0, not {value!r}."
         )
 
     def number(self, name: str, default: float) -> float:
@@ -114,27 +127,23 @@ class Family:
 
     def read(self, name: str, *shape: int, widen: bool = True) -> Tensor:
         """One tensor by its name without prefix, checked; in float32 or wider, or as stored."""
-        full, label = self.prefix + name, self.weights.label
+        full, wrong = self.prefix + name, ""
         if full not in self.weights:
             raise CheckpointError(
-                f"{label} lacks the tensor {full!r}; the checkpoint is incomplete, fetch it again."
+                f"{self.weights.label} lacks the tensor {full!r}; it is incomplete, fetch it again."
             )
         tensor = self.weights.read(full)
         if not tensor.is_floating_point() or tensor.element_size() < 2:
-            raise CheckpointError(
-                f"{label}: {full!r} is stored as {tensor.dtype}, so the checkpoint is quantised "
-                "and the folding would not be exact; use the unquantised weights."
+            wrong = f"is stored as {tensor.dtype}, quantised; use the unquantised weights"
+        elif tuple(tensor.shape) != shape:
+            wrong = (
+                f"has shape {list(tensor.shape)} where config.json asks for {list(shape)}; weights "
+                "and configuration do not belong together"
             )
-        if tuple(tensor.shape) != shape:
-            raise CheckpointError(
-                f"{label}: {full!r} has shape {list(tensor.shape)} where config.json asks for "
-                f"{list(shape)}; weights and configuration do not belong together."
-            )
-        if not is_finite(tensor):
-            raise CheckpointError(
-                f"{label}: {full!r} holds NaN or infinite values; the checkpoint is damaged, "
-                "fetch it again."
-            )
+        elif not is_finite(tensor):
+            wrong = "holds NaN or infinite values; the checkpoint is damaged, fetch it again"
+        if wrong:
+            raise CheckpointError(f"{self.weights.label}: {full!r} {wrong}.")
         return tensor.float() if widen and tensor.element_size() < 4 else tensor
 
     def layer_norm(self, name: str, eps: float) -> LayerNorm:
@@ -155,39 +164,17 @@ class Family:
         weight = self.read(f"{name}.weight", d, d).T
         return weight, self.read(f"{name}.bias", d) if bias else weight.new_zeros(d)
 
-    def split_in(self, weight: Tensor) -> Tensor:
-        """[d_model d_model] used as x @ W → [head d_model d_head]: a head owns columns."""
-        heads = weight.reshape(self.d_model, self.n_heads, self.d_head)
-        return heads.transpose(0, 1).contiguous()
-
-    def split_out(self, weight: Tensor) -> Tensor:
-        """[d_model d_model] used as z @ W → [head d_head d_model]: a head owns rows."""
-        return weight.reshape(self.n_heads, self.d_head, self.d_model).contiguous()
-
-    def split_bias(self, bias: Tensor) -> Tensor:
-        """[d_model] → [head d_head]."""
-        return bias.reshape(self.n_heads, self.d_head).contiguous()
-
     def assemble(
-        self,
-        ln: LayerNorm,
-        *projections: tuple[Tensor, Tensor],
-        **settings: Any,
+        self, ln: LayerNorm, *projections: tuple[Tensor, Tensor], **settings: Any
     ) -> AttentionLayer:
         """An `AttentionLayer` from the (weight, bias) of queries, keys, values and output.
 
-        All of width d_model, used as x @ W; settings: its other fields.
+        All of width d_model, used as x @ W; settings: its other fields. Of the output a head owns
+        rows, of the others columns.
         """
-        (W_Q, b_Q), (W_K, b_K), (W_V, b_V), (W_O, b_O) = projections
-        return AttentionLayer(
-            ln=ln,
-            W_Q=self.split_in(W_Q),
-            W_K=self.split_in(W_K),
-            W_V=self.split_in(W_V),
-            W_O=self.split_out(W_O),
-            b_Q=self.split_bias(b_Q),
-            b_K=self.split_bias(b_K),
-            b_V=self.split_bias(b_V),
-            b_O=b_O,
-            **settings,
-        )
+        *inward, (W_O, b_O) = projections
+        d, heads, d_head = self.d_model, self.n_heads, self.d_head
+        weights = [W.reshape(d, heads, d_head).transpose(0, 1).contiguous() for W, _ in inward]
+        biases = [b.reshape(heads, d_head).contiguous() for _, b in inward]
+        out = W_O.reshape(heads, d_head, d).contiguous()
+        return AttentionLayer(ln, *weights, out, *biases, b_O, **settings)

@@ -22,7 +22,7 @@ from lnattn.errors import CheckpointError, HubError
 from lnattn.models.architectures import check_supported, needed_tensors, reads_one_block
 from lnattn.models.family import Family
 from lnattn.models.fetching import Repository, hub_errors
-from lnattn.models.safetensors_files import read_config
+from lnattn.models.files import read_config, shards_of
 from lnattn.paths import cache_folder
 from lnattn.progress import progress_bar
 from lnattn.storage import write_atomically
@@ -132,19 +132,6 @@ def missing_files(pin: Pin) -> tuple[str, ...]:
 
 def _has_tokenizer(files: Collection[str]) -> bool:
     return any(all(name in files for name in names) for names in _TOKENIZERS)
-
-
-def shards_of(index: Path) -> tuple[str, ...]:
-    """The files that an index of shards names, all beside it."""
-    try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"{index} is no index of shards ({type(error).__name__}); fetch it again."
-        ) from error
-    if any(Path(name).name != name for name in names):
-        raise CheckpointError(f"{index} points outside its folder; do not use this checkpoint.")
-    return tuple(names)
 
 
 @dataclass(frozen=True)

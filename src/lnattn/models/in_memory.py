@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnattn.errors import CheckpointError, TokenError
+from lnattn.errors import CheckpointError
 from lnattn.models import position_tables
 from lnattn.rotary.weights import (
     AnyFirstLayer,
@@ -22,22 +22,15 @@ from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
 _QUERIES_AND_KEYS = ("W_Q", "W_K", "b_Q", "b_K")
-#: Families whose bridge in TransformerLens 4 computes from the weights that it shows.
-_BRIDGED = ("llama", "gpt_neox")
-_WEIGHTS = (*_QUERIES_AND_KEYS, "W_V", "W_O", "b_V", "b_O")
 
 
 def from_transformer_lens(model: Any, layer: int = 0) -> AnyFirstLayer:
     """The weights of a TransformerLens model, as a `FirstLayer` or a `RelativeFirstLayer`.
 
     model: a `TransformerBridge` (TransformerLens 4) or a `HookedTransformer` (before), loaded with
-    or without its weight processing. Where TransformerLens has already folded γ and β into the
-    weights they count as 1 and 0, and folding again changes nothing. Of a model with rotary
-    positions layer 0 is taken, with the sines and cosines that TransformerLens turns by; keys that
-    heads share stay shared where it keeps them so. The weights are shared, not copied.
-    TransformerLens itself is not imported.
-
-    Raises `CheckpointError` for a normalisation or a kind of position that does not fit.
+    or without its weight processing: γ and β that it has folded count as 1 and 0. Of a model with
+    rotary positions layer 0 is taken, with the rotation and the shared keys that TransformerLens
+    has. Weights are shared, not copied. Raises `CheckpointError` for what does not fit.
 
         model = TransformerBridge.boot_transformers("EleutherAI/pythia-160m")
         first = from_transformer_lens(model)
@@ -45,48 +38,43 @@ def from_transformer_lens(model: Any, layer: int = 0) -> AnyFirstLayer:
         terms = lnattn.distance_terms(folded, first.embeddings, [510, 1711])
     """
     cfg = model.cfg
-    rotary = cfg.positional_embedding_type == "rotary"
-    _check(cfg, rotary)
     if not 0 <= layer < len(model.blocks):
         raise CheckpointError(f"{cfg.model_name} has {len(model.blocks)} layers, no layer {layer}.")
-    if rotary and layer:
-        raise CheckpointError(
-            f"{cfg.model_name} has rotary positions: only its layer 0 is read, not layer {layer}."
-        )
     block = model.blocks[layer]
-    names = _QUERIES_AND_KEYS if rotary else _WEIGHTS
-    absent = [name for name in names if getattr(block.attn, name, None) is None]
-    if absent:
-        # TransformerLens's configuration of such a model (GPT-Neo) also leaves out that its
-        # scores are not scaled and that half of its layers are local.
-        raise CheckpointError(
-            f"{cfg.model_name} has no {', '.join(absent)} in TransformerLens; load it with "
-            "load_first_layer instead."
-        )
-    weights = {name: getattr(block.attn, name).detach().cpu() for name in names}
+    kind, positions = cfg.normalization_type, cfg.positional_embedding_type
+    rotary = positions == "rotary"
+    names = _QUERIES_AND_KEYS if rotary else (*_QUERIES_AND_KEYS, "W_V", "W_O", "b_V", "b_O")
+    given = {name: getattr(block.attn, name, None) for name in names}
+    unfit = {
+        f"its norm is {kind!r}": kind not in ("LN", "LNPre") + ("RMS", "RMSPre") * rotary,
+        f"its positions are {positions!r}": positions not in ("standard", "rotary"),
+        "it normalises its queries and keys": getattr(cfg, "use_qk_norm", False),
+        "it is bidirectional and post-LN": cfg.attention_dir != "causal",
+        "of rotary positions only its layer 0 is read": rotary and layer,
+        # Its configuration then also hides that GPT-Neo's scores are not scaled.
+        f"it has no {', '.join(n for n in names if given[n] is None)}": None in given.values(),
+    }
+    if wrong := [why for why, holds in unfit.items() if holds]:
+        raise CheckpointError(f"{cfg.model_name}: {wrong[0]}; try load_first_layer instead.")
+    weights = {name: tensor.detach().cpu() for name, tensor in given.items()}
+    scale = float(cfg.attn_scale) if cfg.attn_scale > 0 else math.sqrt(cfg.d_head)
     local = bool(cfg.use_local_attn) and cfg.attn_types[layer] == "local"
     settings: dict[str, Any] = {
-        "causal": True,
-        "scale": _scale(cfg, layer),
+        "scale": (scale if cfg.use_attn_scale else 1.0)
+        * (layer + 1 if cfg.scale_attn_by_inverse_layer_idx else 1),
         "window": int(cfg.window_size) if local else None,
-        "ln": _norm(cfg, block),
+        "ln": _norm(cfg, block, weights["W_Q"]),
     }
-    about = {
-        "tokenizer": model.tokenizer,
-        "provenance": {
-            "name": str(cfg.model_name).rpartition("/")[2],
-            "source": "TransformerLens",
-            "revision": None,
-        },
-        "layer": layer,
-    }
+    name = str(cfg.model_name).rpartition("/")[2]
+    origin = {"name": name, "source": "TransformerLens", "revision": None}
+    about = {"tokenizer": model.tokenizer, "provenance": origin, "layer": layer}
     W_E = model.W_E.detach().cpu()
     if not rotary:
         embeddings = Embeddings(W_E, model.W_pos.detach().cpu())
         return FirstLayer(embeddings, AttentionLayer(**weights, **settings), **about)
-    for name in ("W_K", "b_K"):  # one for each key head; without the underscore they are repeated
-        shared = getattr(block.attn, f"_{name}", None)
-        weights[name] = weights[name] if shared is None else shared.detach().cpu()
+    for key in ("W_K", "b_K"):  # one for each key head; without the underscore they are repeated
+        shared = getattr(block.attn, f"_{key}", None)
+        weights[key] = weights[key] if shared is None else shared.detach().cpu()
     cap = getattr(cfg, "attn_scores_soft_cap", -1.0)
     attention = RelativeAttention(
         **weights,
@@ -97,47 +85,29 @@ def from_transformer_lens(model: Any, layer: int = 0) -> AnyFirstLayer:
     return RelativeFirstLayer(TokenEmbeddings(W_E), attention, **about, context=int(cfg.n_ctx))
 
 
-def _norm(cfg: Any, block: Any) -> LayerNorm | RMSNorm:
+def _norm(cfg: Any, block: Any, like: Tensor) -> LayerNorm | RMSNorm:
     """The norm before the attention; γ = 1 and β = 0 where TransformerLens has folded them."""
-    kind = cfg.normalization_type
-    centred, folded = kind.startswith("LN"), kind.endswith("Pre")
-    if folded:  # the module has no gain and bias any more
-        gamma = block.attn.W_Q.detach().cpu().new_ones(cfg.d_model)
-    else:
-        gamma = block.ln1.w.detach().cpu()
-    if not centred:
+    folded = cfg.normalization_type.endswith("Pre")
+    gamma = like.new_ones(cfg.d_model) if folded else block.ln1.w.detach().cpu()
+    if cfg.normalization_type.startswith("RMS"):
         return RMSNorm(gamma, float(cfg.eps))
     beta = torch.zeros_like(gamma) if folded else block.ln1.b.detach().cpu()
     return LayerNorm(gamma, beta, float(cfg.eps))
 
 
 def _rotation(model: Any, attention: Any) -> Rotation:
-    """The tables that TransformerLens keeps, for every position of its context, as it keeps them.
+    """Its tables as TransformerLens keeps them; a bridge has none, so transformers' code is asked.
 
-    A bridge keeps none and lets the model of transformers inside it turn; so its code is asked.
+    Only of two families: others scale embeddings or gains where a bridge does not show it.
     """
-    cfg = model.cfg
-    if not hasattr(attention, "rotary_cos"):
-        return _bridged_rotation(model)
-    cos, sin = (getattr(attention, f"rotary_{name}").detach().cpu() for name in ("cos", "sin"))
-
-    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        if int(positions.max()) >= len(cos):
-            raise TokenError(
-                f"position {int(positions.max())} is outside the context of {len(cos)}."
-            )
-        return cos[positions.cpu()].to(dtype), sin[positions.cpu()].to(dtype)
-
-    return Rotation(tables, interleaved=bool(cfg.rotary_adjacent_pairs))
-
-
-def _bridged_rotation(bridge: Any) -> Rotation:
-    whole = bridge.original_model
-    kind = whole.config.model_type
-    if kind not in _BRIDGED:  # others scale embeddings or gains where the bridge does not show it
+    if hasattr(attention, "rotary_cos"):
+        cos, sin = attention.rotary_cos.detach().cpu(), attention.rotary_sin.detach().cpu()
+        return Rotation(position_tables.rows_of(cos, sin), bool(model.cfg.rotary_adjacent_pairs))
+    whole = model.original_model
+    if whole.config.model_type not in ("llama", "gpt_neox"):
         raise CheckpointError(
-            f"{bridge.cfg.model_name} is a {kind}; of TransformerLens's bridges with rotary "
-            f"positions only {' and '.join(_BRIDGED)} are taken, so load it with load_first_layer."
+            f"{model.cfg.model_name}: of bridges with rotary positions only llama and gpt_neox are "
+            "taken; use load_first_layer."
         )
     turning = next(m for name, m in whole.named_modules() if name.endswith("rotary_emb"))
     return position_tables.rotary(type(turning.original_component), whole.config)
@@ -148,71 +118,17 @@ def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:
 
     Its two LayerNorms become those of the attention and of the FFN; the activation must be gelu.
     """
-    attention = layer.self_attn
+    attention, (first, second) = layer.self_attn, (layer.linear1, layer.linear2)
     d_model, heads = attention.embed_dim, attention.num_heads
-    W_Q, W_K, W_V = (
-        part.T.reshape(d_model, heads, -1).transpose(0, 1)
-        for part in attention.in_proj_weight.detach().chunk(3)
-    )
-    b_Q, b_K, b_V = attention.in_proj_bias.detach().reshape(3, heads, -1)
+    weights = attention.in_proj_weight.detach().chunk(3)
+    W_QKV = (part.T.reshape(d_model, heads, -1).transpose(0, 1) for part in weights)
+    b_QKV = attention.in_proj_bias.detach().reshape(3, heads, -1)
     W_O = attention.out_proj.weight.detach().T.reshape(heads, -1, d_model)
-
-    def norm(module: torch.nn.LayerNorm) -> LayerNorm:
-        return LayerNorm(module.weight.detach(), module.bias.detach(), module.eps)
-
+    both = layer.norm1, layer.norm2
+    norms = [LayerNorm(n.weight.detach(), n.bias.detach(), n.eps) for n in both]
+    maps = [part.detach() for part in (first.weight.T, first.bias, second.weight.T, second.bias)]
+    b_O = attention.out_proj.bias.detach()
     return Block(
-        AttentionLayer(
-            norm(layer.norm1),
-            W_Q,
-            W_K,
-            W_V,
-            W_O,
-            b_Q,
-            b_K,
-            b_V,
-            attention.out_proj.bias.detach(),
-            causal=False,
-        ),
-        FeedForward(
-            norm(layer.norm2),
-            layer.linear1.weight.detach().T,
-            layer.linear1.bias.detach(),
-            layer.linear2.weight.detach().T,
-            layer.linear2.bias.detach(),
-            "gelu",
-        ),
+        AttentionLayer(norms[0], *W_QKV, W_O, *b_QKV, b_O, causal=False),
+        FeedForward(norms[1], *maps, "gelu"),
     )
-
-
-def _check(cfg: Any, rotary: bool) -> None:
-    """Refuse what the folding does not fit."""
-    norms = ("LN", "LNPre", "RMS", "RMSPre") if rotary else ("LN", "LNPre")
-    if cfg.normalization_type not in norms:
-        raise CheckpointError(
-            f"{cfg.model_name} normalises with {cfg.normalization_type!r}; with "
-            f"{cfg.positional_embedding_type!r} positions the folding needs one of "
-            f"{', '.join(norms)}."
-        )
-    if cfg.positional_embedding_type not in ("standard", "rotary"):
-        raise CheckpointError(
-            f"{cfg.model_name} has {cfg.positional_embedding_type!r} positions; from "
-            "TransformerLens only 'standard' and 'rotary' ones are taken, so load it with "
-            "load_first_layer."
-        )
-    if getattr(cfg, "use_qk_norm", False):
-        raise CheckpointError(
-            f"{cfg.model_name} normalises its queries and keys; load it with load_first_layer."
-        )
-    if cfg.attention_dir != "causal":
-        raise CheckpointError(
-            f"{cfg.model_name} is bidirectional and post-LN, so its ln1 comes after the attention; "
-            "load it with load_first_layer instead."
-        )
-
-
-def _scale(cfg: Any, layer: int) -> float:
-    """What the scores are divided by; TransformerLens writes −1 for 'the square root of d_head'."""
-    scale = 1.0
-    if cfg.use_attn_scale:
-        scale = float(cfg.attn_scale) if cfg.attn_scale > 0 else math.sqrt(cfg.d_head)
-    return scale * (layer + 1) if cfg.scale_attn_by_inverse_layer_idx else scale

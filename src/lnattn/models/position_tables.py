@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from lnattn.errors import TokenError
-from lnattn.rotary.weights import DistanceBias, Rotation
+from lnattn.rotary.weights import DistanceBias, Rotation, Tables
 
 
 def modeling_of(model: torch.nn.Module | type[torch.nn.Module]) -> ModuleType:
@@ -39,44 +39,41 @@ def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = No
     return Rotation(tables)
 
 
+def rows_of(cos: Tensor, sin: Tensor) -> Tables:
+    """Tables for every position of a context, [position rotated], looked up."""
+
+    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        if (last := int(positions.max())) >= len(cos):
+            raise TokenError(f"position {last} is outside the context of {len(cos)}.")
+        return cos[positions.cpu()].to(dtype), sin[positions.cpu()].to(dtype)
+
+    return tables
+
+
 def gptj(model: torch.nn.Module, config: Any) -> Rotation:
     """GPT-J's rotation: sines and cosines side by side, one of each for a pair of neighbours."""
     make = modeling_of(model).create_sinusoidal_positions
     rows = make(config.max_position_embeddings, config.rotary_dim or config.hidden_size)
-
-    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        if int(positions.max()) >= len(rows):
-            raise TokenError(
-                f"position {int(positions.max())} is outside the context of {len(rows)}."
-            )
-        sin, cos = rows[positions.cpu()].to(dtype).repeat_interleave(2, dim=-1).chunk(2, dim=-1)
-        return cos, sin
-
-    return Rotation(tables, interleaved=True)
+    sin, cos = rows.repeat_interleave(2, dim=-1).chunk(2, dim=-1)
+    return Rotation(rows_of(cos, sin), interleaved=True)
 
 
-def alibi(slopes: Tensor, scale: float) -> DistanceBias:
+def alibi(model: torch.nn.Module, heads: int, scale: float, kind: str) -> DistanceBias:
     """−slope · Δ, in units of the scores before their division by `scale`.
 
-    The models add slope · j to a score, which differs from it by a constant for each query.
-    slopes: [head].
+    kind: 'bloom' or 'mpt', whose code makes the slopes. The models add slope · j to a score, which
+    differs from it by a constant for each query.
     """
+    if kind == "bloom":  # what a key at position 1 is given
+        mask = torch.ones(1, 2, dtype=torch.long)
+        slopes = modeling_of(model).build_alibi_tensor(mask, heads, torch.float64)[:, 0, 1]
+    else:  # what the key one before the last loses
+        slopes = -modeling_of(model).build_mpt_alibi_tensor(heads, 2)[:, 0, 0]
 
     def bias(distance: Tensor) -> Tensor:
         return -scale * slopes.view(-1, *[1] * distance.ndim).double() * distance
 
     return bias
-
-
-def bloom_slopes(model: torch.nn.Module, heads: int) -> Tensor:
-    """ALiBi's slopes as BLOOM makes them, [head]: what a key at position 1 is given."""
-    mask = torch.ones(1, 2, dtype=torch.long)
-    return modeling_of(model).build_alibi_tensor(mask, heads, torch.float64)[:, 0, 1]
-
-
-def mpt_slopes(model: torch.nn.Module, heads: int) -> Tensor:
-    """ALiBi's slopes as MPT makes them, [head]: what the key one before the last loses."""
-    return -modeling_of(model).build_mpt_alibi_tensor(heads, 2)[:, 0, 0].double()
 
 
 def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:

@@ -10,9 +10,6 @@ from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.choice import Choice
 from lnattn.transformer import ACTIVATIONS, Block, FeedForward, Transformer
 
-#: Of the families, only this one is read whole.
-_FAMILY = "GPT-2"
-
 
 def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
     """Load all weights of a GPT-2-shaped model; the names are those of `load_first_layer`.
@@ -23,26 +20,21 @@ def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
     >>> load_transformer("book-gpt2").n_layers
     2
     """
-    name = name_or_path.name if isinstance(name_or_path, Choice) else name_or_path
-    checkpoint = open_checkpoint(name)
+    checkpoint = open_checkpoint(name_or_path)
     if not isinstance(checkpoint.family, GPT2):
         raise CheckpointError(
-            f"{checkpoint.name} is no {_FAMILY}; only that family can be read as a whole, the "
-            "others by their attention blocks."
+            f"{checkpoint.name} is no GPT-2; other families are read by their attention blocks."
         )
     return assemble(checkpoint.family)
 
 
 def assemble(family: GPT2) -> Transformer:
     """A `Transformer` of what a reader of GPT-2's tensors finds; errors as `load_transformer`."""
-    config, d_model = family.config, family.d_model
-    label = family.weights.label
+    config, d_model, label = family.config, family.d_model, family.weights.label
     activation = config.get("activation_function", "gelu_new")
     if activation not in ACTIVATIONS:
-        raise CheckpointError(
-            f"{label}: the activation {activation!r} is not supported; "
-            f"these are: {', '.join(sorted(ACTIVATIONS))}."
-        )
+        known = ", ".join(sorted(ACTIVATIONS))
+        raise CheckpointError(f"{label}: activation {activation!r} is not supported, only {known}.")
     embeddings = family.embeddings()
     if embeddings.W_E is None:
         raise CheckpointError(
@@ -52,18 +44,13 @@ def assemble(family: GPT2) -> Transformer:
     eps = family.number("layer_norm_epsilon", 1e-5)
 
     def block(layer: int) -> Block:
-        at = f"h.{layer}."
-        return Block(
-            family.attention(layer),
-            FeedForward(
-                family.layer_norm(f"{at}ln_2", eps),
-                family.read(f"{at}mlp.c_fc.weight", d_model, d_mlp),
-                family.read(f"{at}mlp.c_fc.bias", d_mlp),
-                family.read(f"{at}mlp.c_proj.weight", d_mlp, d_model),
-                family.read(f"{at}mlp.c_proj.bias", d_model),
-                activation,
-            ),
-        )
+        at = f"h.{layer}.mlp."
+        W_in = family.read(f"{at}c_fc.weight", d_model, d_mlp)
+        W_out = family.read(f"{at}c_proj.weight", d_mlp, d_model)
+        b_in, b_out = family.read(f"{at}c_fc.bias", d_mlp), family.read(f"{at}c_proj.bias", d_model)
+        ln = family.layer_norm(f"h.{layer}.ln_2", eps)
+        mlp = FeedForward(ln, W_in, b_in, W_out, b_out, activation)
+        return Block(family.attention(layer), mlp)
 
     # Hugging Face keeps the unembedding outside 'transformer.', and saves it only if it is untied.
     separate = "lm_head.weight" in family.weights
@@ -73,9 +60,5 @@ def assemble(family: GPT2) -> Transformer:
             "'lm_head.weight'; fetch the model with its language-model head."
         )
     W_U = family.weights.read("lm_head.weight") if separate else embeddings.W_E
-    return Transformer(
-        embeddings,
-        tuple(block(layer) for layer in range(family.n_layers)),
-        family.layer_norm("ln_f", eps),
-        W_U.T,
-    )
+    blocks = tuple(block(layer) for layer in range(family.n_layers))
+    return Transformer(embeddings, blocks, family.layer_norm("ln_f", eps), W_U.T)

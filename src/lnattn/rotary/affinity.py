@@ -1,9 +1,8 @@
 """Token affinity where positions are rotary: T^ee at a distance, its curve, and AUROC with a null.
 
-At a fixed distance Δ the affinities are products of two vectors, q̃_b R_Δ and k̃_a, so whatever is
-done with T^ee of a model with learned positions (best partners, ranks, AUROC) is done with these
-`TokenVectors`. Beside each AUROC stands that of a wrong query: the same queries, given to other
-query tokens. The difference, `query_specific_auroc`, is what a head knows of this very query.
+At a distance Δ the affinities are products of two vectors, q̃_b R_Δ and k̃_a: `TokenVectors`, as of a
+model with learned positions. Beside each AUROC stands that of the same queries, given to other
+query tokens; the difference, `query_specific_auroc`, is what a head knows of this very query.
 """
 
 from __future__ import annotations
@@ -46,18 +45,17 @@ def vectors_at_distance(
     means = mean_vectors(folded, embeddings) if constants is None else constants
     tokens = None if query_ids is None else torch.unique(embeddings.checked(query_ids))
     every = torch.arange(embeddings.vocab_size)
-    asked = every if tokens is None else tokens
-    queries = folded.W_Q.new_empty(folded.n_heads, len(asked), folded.d_head)
-    keys = folded.W_K.new_empty(folded.n_key_heads, len(every), folded.d_head)
-    # The query stands at Δ and the key at 0, or, for a key that comes later, the other way round.
-    for side, ids, out, alone, place in (
-        (folded.queries, asked, queries, means.q0, max(distance, 0)),
-        (folded.keys, every, keys, means.k0, max(-distance, 0)),
-    ):
+
+    def side(of: str, ids: Tensor, alone: Tensor, place: int) -> Tensor:
+        found = alone.new_empty(len(alone), len(ids), folded.d_head)
         for some in folded.blocks(len(ids)):
-            vectors = side(embeddings.rows(ids[some])) - alone[:, None]
-            out[:, some] = folded.rotated(vectors, torch.full_like(ids[some], place))
-    return TokenVectors(queries, keys, tokens)
+            vectors = getattr(folded, of)(embeddings.rows(ids[some])) - alone[:, None]
+            found[:, some] = folded.rotated(vectors, torch.full_like(ids[some], place))
+        return found
+
+    # The query stands at Δ and the key at 0, or, for a key that comes later, the other way round.
+    queries = side("queries", every if tokens is None else tokens, means.q0, max(distance, 0))
+    return TokenVectors(queries, side("keys", every, means.k0, max(-distance, 0)), tokens)
 
 
 def curve_over_distance(
@@ -150,13 +148,11 @@ def best_head_difference(
 ) -> Float[np.ndarray, "3"]:
     """`query_specific_auroc` of one model's best head less another's: mean, low, high (95 %).
 
-    Both at their first offset and distance, on the same query tokens, drawn anew together. Each
+    Both at their first offset and distance, on the same query tokens, resampled together. Each
     model's best head is chosen on all of them, so both differences are flattered alike.
     """
     if not np.array_equal(one.queries, other.queries):
         raise ResultError("the two models were not asked about the same query tokens.")
-    best = []
-    for grid in (one, other):
-        values = grid.own[0, 0] - grid.wrong[0, 0]
-        best.append(values[values.mean(axis=1).argmax()])
+    values = [grid.own[0, 0] - grid.wrong[0, 0] for grid in (one, other)]
+    best = [value[value.mean(axis=1).argmax()] for value in values]
     return bootstrap_means((best[0] - best[1])[None], 0.95, draws, seed)[0]

@@ -1,18 +1,17 @@
 """What a head does by distance alone where positions are rotary or relative.
 
-There are no curves over positions to draw as for T^p and T^pp, but one over the distance Δ for
-each head: `d`, q₀ R_Δ k₀ᵀ and the bias. How much of a score is that? With q₀ and k₀ the means
-weighted by token counts, the four terms are uncorrelated over pairs of tokens drawn from text,
-independently of each other and of the distance: an analysis of variance, whose shares add up to 1.
-
-A query's mean over all keys and distances, q̃ R̄ k₀ᵀ with R̄ the mean of R_Δ, is the same for all of
-its keys: the softmax never sees it. It is taken from `ed`, and no part of the shares.
+In the place of T^p and T^pp each head has one curve over the distance Δ: `d`, q₀ R_Δ k₀ᵀ and the
+bias. With q₀ and k₀ the means weighted by token counts, the four terms are uncorrelated over pairs
+of tokens drawn from text, independently of each other and of the distance: an analysis of variance,
+whose shares add up to 1. A query's mean over all keys and distances is the same for all of its
+keys, so that the softmax never sees it: it is taken from `ed`, and no part of the shares.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,6 @@ from lnattn.errors import ShapeError
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative, mean_vectors
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
-from lnattn.stats import Correlation, spearman_rows
 
 #: The distances that curves of a study go over, and its longest text.
 CONTEXT = 256
@@ -33,13 +31,11 @@ CONTEXT = 256
 NULLS = 20
 
 
-@dataclass(frozen=True, eq=False)
-class DistanceVariance:
-    """The term `d` of every head over distances, and how the variance of scores divides.
+class DistanceVariance(NamedTuple):
+    """The term `d` over distances, [head distance], and the variance of scores, all unscaled.
 
-    curve: [head distance], before the scale; variance: [term head], in the order of
-    `DISTANCE_TERMS`, over tokens drawn by their counts and over the distances, of what differs
-    between the keys of a query; constant: [head], the variance of a query's mean score.
+    variance: [term head], of what differs between the keys of a query; constant: [head], of a
+    query's mean score.
     """
 
     curve: Float[np.ndarray, "head distance"]
@@ -79,20 +75,16 @@ def distance_variance(
         alone = alone + folded.bias(places).double()
     wanted = torch.einsum("hrnd,hod->hrn", queries, k0)
     constant = wanted.mean(dim=2, keepdim=True)
-    variance = torch.stack(
-        [
-            torch.einsum("hrnd,hsd->hnrs", queries, keys).square().sum((2, 3)).mean(1),
-            (wanted - constant).square().sum(1).mean(1),
-            torch.einsum("hnd,hsd->hns", q0, keys).square().sum(2).mean(1),
-            alone.var(dim=1, correction=0),
-        ]
-    )
+    ee = torch.einsum("hrnd,hsd->hnrs", queries, keys).square().sum((2, 3)).mean(1)
+    ed = (wanted - constant).square().sum(1).mean(1)
+    e = torch.einsum("hnd,hsd->hns", q0, keys).square().sum(2).mean(1)
+    variance = torch.stack([ee, ed, e, alone.var(dim=1, correction=0)])
     return DistanceVariance(alone.numpy(), variance.numpy(), constant.square().sum((1, 2)).numpy())
 
 
 def _covariance_factors(
     folded: FoldedRelative, embeddings: TokenEmbeddings, weights: Tensor, means: MeanVectors
-) -> tuple[Tensor, Tensor]:
+) -> list[Tensor]:
     """F with FᵀF the covariance of queries, [head d_head d_head], and of keys, in float64."""
     share = weights / weights.sum()
     used = torch.nonzero(share).squeeze(1)
@@ -105,21 +97,7 @@ def _covariance_factors(
             apart = (vectors - mean[:, None]).double()
             total += (apart * share[ids, None]).mT @ apart
     values = [torch.linalg.eigh(total) for total in sums]
-    factors_q, factors_k = (v.clamp_min(0).sqrt()[..., None] * axes.mT for v, axes in values)
-    return factors_q, factors_k
-
-
-@dataclass(frozen=True, eq=False)
-class SelfAssertion:
-    """`e` of the tokens that occur, at one distance, against how often they occur.
-
-    tokens: ids with at least the asked count; asserted: q₀ R_Δ k̃_vᵀ, [head token], before the
-    scale; correlations: Spearman of each head with the counts.
-    """
-
-    tokens: Int[np.ndarray, "token"]
-    asserted: Float[np.ndarray, "head token"]
-    correlations: tuple[Correlation, ...]
+    return [v.clamp_min(0).sqrt()[..., None] * axes.mT for v, axes in values]
 
 
 def self_assertion(
@@ -128,8 +106,8 @@ def self_assertion(
     counts: Int[np.ndarray, "vocab"],
     distance: int = 1,
     min_count: int = 1,
-) -> SelfAssertion:
-    """What each key asserts at a distance, whatever the query, and its rank correlation with use.
+) -> tuple[Int[np.ndarray, "token"], Float[np.ndarray, "head token"]]:
+    """Tokens with at least that count, and `e` of each as a key, q₀ R_Δ k̃ᵀ, before the scale.
 
     q₀ and k₀ are the means weighted by the counts: the query is the average one of the text.
     """
@@ -141,7 +119,7 @@ def self_assertion(
         ids = torch.from_numpy(tokens[some])
         keys = folded.at_origin(folded.keys(embeddings.rows(ids)) - means.k0[:, None])
         asserted[:, some] = (q0 @ keys.mT).squeeze(1).double().numpy()
-    return SelfAssertion(tokens, asserted, tuple(spearman_rows(asserted, counts[tokens])))
+    return tokens, asserted
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +190,6 @@ def by_distance(
 def permuted_heads(model: RelativeFirstLayer, seed: int = 0) -> Iterator[RelativeFirstLayer]:
     """`NULLS` models whose query and key weights have their entries in random order.
 
-    The embeddings stay, with whatever they know of a token's frequency: what is left of a head's
-    result in such a model was there before the head.
+    The embeddings stay: what is left of a head's result was there before the head.
     """
     return (permuted_weights(model, seed + null, heads_only=True) for null in range(NULLS))

@@ -25,10 +25,10 @@ from lnattn.rotary.affinity import (
     vectors_at_distance,
 )
 from lnattn.rotary.fold import fold_relative, mean_vectors
-from lnattn.rotary.kl import DistanceKL
 from lnattn.rotary.position import CONTEXT, ByDistance, by_distance, permuted_heads, self_assertion
-from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.terms import DISTANCE_TERMS, DistanceKL
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
+from lnattn.stats import spearman_rows
 from lnattn.storage import Result, provenance
 from lnattn.text.counts import Counts
 
@@ -160,11 +160,12 @@ def _frequency_and_removal(
     """
     folded, embeddings = fold_relative(model.attention), model.embeddings
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
-    asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10).correlations
+    tokens, asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10)
+    found = spearman_rows(asserted, unigrams[tokens])
     divergence_of, first = DistanceKL(folded, embeddings, means), int(folded.causal)
     rows = [divergence_of(list(ids[:CONTEXT]))[..., first:] for ids in documents]
     mean = np.concatenate(rows, axis=-1).mean(axis=-1, dtype=np.float64)
-    return np.array([(one.rho, one.low, one.high) for one in asserted]).T, mean
+    return np.array([(one.rho, one.low, one.high) for one in found]).T, mean
 
 
 def known_pairs(
@@ -192,30 +193,24 @@ def rank_pairs(
 
 
 def names_one_apart(model: RelativeFirstLayer, unigrams: Int[np.ndarray, "vocab"]) -> pd.DataFrame:
-    """Known names one token apart: where the first word ranks for the second, and what is liked.
+    """The first few known names, one token apart: the rank of the first word for the second.
 
-    The first few of `NAMES` whose words are tokens of the model, each in the head that ranks its
-    first word highest; beside it the best rank that the word gets from a wrong query. unigrams: how
-    often each token occurs, the weights of q₀ and k₀. Raises `ResultError` where no name is known.
+    Each in the head that ranks it highest, beside the best rank from a wrong query, and the keys
+    liked best there. unigrams: weights of q₀ and k₀. `ResultError` where no name is known.
     """
     folded, embeddings = fold_relative(model.attention), model.embeddings
-    words, ids = known_pairs(model)
-    ids = ids[:_NAMES]
+    words, ids = (found[:_NAMES] for found in known_pairs(model))
     queries = [query for query, _ in ids]
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
     vectors = vectors_at_distance(folded, embeddings, 1, means, queries)
     own, wrong = rank_pairs(vectors, ids)
-    liked = partners(vectors, queries, _KEYS).ids
-    rows = [
-        {
-            "name": " ".join(words[row]),
-            "head": head,
-            "rank": own[row, head],
-            "from a wrong query": wrong[row].min(),
-            "keys liked best there": ", ".join(
-                repr(model.tokenizer.decode([token])) for token in liked[head, row].tolist()
-            ),
-        }
-        for row, head in enumerate(own.argmin(axis=1).tolist())
-    ]
-    return pd.DataFrame(rows).set_index("name")
+    heads, liked = own.argmin(axis=1), partners(vectors, queries, _KEYS).ids
+    shown = [[repr(model.tokenizer.decode([token])) for token in liked[head, row].tolist()]
+             for row, head in enumerate(heads)]  # fmt: skip
+    columns = {
+        "head": heads,
+        "rank": own.min(axis=1),
+        "from a wrong query": wrong.min(axis=1),
+        "keys liked best there": [", ".join(keys) for keys in shown],
+    }
+    return pd.DataFrame(columns, pd.Index([" ".join(one) for one in words], name="name"))

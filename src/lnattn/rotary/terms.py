@@ -5,12 +5,10 @@ R_Δ that rotates a query against a key at distance Δ = i − j,
 
     s_ij = q̃_i R_Δ k̃_jᵀ + q̃_i R_Δ k₀ᵀ + q₀ R_Δ k̃_jᵀ + (q₀ R_Δ k₀ᵀ + bias_Δ),
 
-named as the six terms are: `ee`, token with token at a distance; `ed`, the distance that a query's
-token wants; `e`, the key asserts itself at a distance; `d`, distance alone, which takes the bias
-of ALiBi or T5. Learned positions are the case R = I with e + p in place of the token: with
-q₀ = b_Q and k₀ = b_K, `ee` is T^ee + T^ep + T^pe + T^pp and `e` is T^e + T^p, while `ed` and `d`
-are the same for all keys of a query, so that the softmax ignores them (K2). Stated before the
-division by the scale, and before a soft cap.
+named as the six terms are: `ee`, `ed`, `e`, and `d`, distance alone, which takes the bias of ALiBi
+or T5. Learned positions are the case R = I with e + p in place of the token: with q₀ = b_Q and
+k₀ = b_K, `ed` and `d` are the same for all keys of a query, so that the softmax ignores them (K2).
+Stated before the division by the scale, and before a soft cap.
 """
 
 from __future__ import annotations
@@ -18,11 +16,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.attention.folding import softmax_over_keys
+from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import ShapeError, TokenError
 from lnattn.ids import whole_ids
@@ -128,3 +128,46 @@ def distance_terms(
         )
     rows = embeddings.rows(ids)
     return DistanceTerms(folded, folded.queries(rows), folded.keys(rows), constants, places)
+
+
+class DistanceKL:
+    """Divergences of documents, one call each; the counterpart of `SixTermKL`.
+
+    constants: q₀ and k₀ (`mean_vectors` unless given); scale: what the scores are divided by before
+    the softmax (default: the model's own). Raises `ShapeError` for a scale that is not positive.
+    """
+
+    def __init__(
+        self,
+        folded: FoldedRelative,
+        embeddings: TokenEmbeddings,
+        constants: MeanVectors | None = None,
+        scale: float | None = None,
+    ) -> None:
+        if scale is not None and not scale > 0:
+            raise ShapeError(f"the softmax's scale must be a positive number, not {scale}.")
+        self._folded, self._embeddings = folded, embeddings
+        self._constants = mean_vectors(folded, embeddings) if constants is None else constants
+        self._factor = 1.0 if scale is None else folded.scale / scale
+
+    def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
+        """KL(α ‖ α without T) in nats for T in the order of `DISTANCE_TERMS`, float32.
+
+        Raises `TokenError` for an empty document or an unknown token.
+        """
+        folded = self._folded
+        terms = distance_terms(folded, self._embeddings, token_ids, constants=self._constants)
+        n = len(terms.positions)
+        hidden = ~causal_mask(n, n, folded.window) if folded.causal else torch.zeros(n, n).bool()
+        total = terms.scores()
+
+        def log_attention(scores: Tensor) -> Tensor:
+            scaled = folded.capped(scores) * self._factor
+            return scaled.masked_fill(hidden, -torch.inf).log_softmax(dim=-1)
+
+        before = log_attention(total)
+        alpha, found = before.exp(), []
+        for name in DISTANCE_TERMS:
+            change = (before - log_attention(total - terms[name])).masked_fill(hidden, 0.0)
+            found.append((alpha * change).sum(dim=-1).clamp_min(0))
+        return torch.stack(found).float().numpy()

@@ -1,8 +1,7 @@
 """Corpora as documents: JSON-lines, Parquet and text files, pinned hub datasets, and their shards.
 
 A *shard* is a part of a corpus that can be counted alone. Every document belongs to the shard in
-which it begins: where a cut falls inside a document, the shard before it reads on to the document's
-end, and the shard after it skips ahead to the next beginning.
+which it begins: where a cut falls inside a document, the shard before it reads on to its end.
 """
 
 from __future__ import annotations
@@ -31,32 +30,19 @@ class HubCorpus:
     name: str | None
     split: str
     revision: str
-    licence: str
     lines: bool = False
 
 
-_WIKITEXT = "b08601e04326c79dfdd32d625aee71d232d685c3"
+_WIKITEXT = ("Salesforce/wikitext", "wikitext-103-raw-v1")
+_COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
 #: Names that may be given instead of files. Revisions are commits of the dataset repositories, as
 #: several independent public projects pin them; OpenWebText's is the one whose files are Parquet
 #: (its older ones need a loading script, which `datasets` no longer runs).
 HUB_CORPORA = {
-    "wikitext-103": HubCorpus(
-        "Salesforce/wikitext", "wikitext-103-raw-v1", "train", _WIKITEXT, "CC BY-SA", lines=True
-    ),
-    "wikitext-103-validation": HubCorpus(
-        "Salesforce/wikitext",
-        "wikitext-103-raw-v1",
-        "validation",
-        _WIKITEXT,
-        "CC BY-SA",
-        lines=True,
-    ),
+    "wikitext-103": HubCorpus(*_WIKITEXT, "train", _COMMIT, lines=True),
+    "wikitext-103-validation": HubCorpus(*_WIKITEXT, "validation", _COMMIT, lines=True),
     "openwebtext": HubCorpus(
-        "Skylion007/openwebtext",
-        None,
-        "train",
-        "79d93d786212f7344586290adb811d4ae6a1762c",
-        "CC0 (packaging)",
+        "Skylion007/openwebtext", None, "train", "79d93d786212f7344586290adb811d4ae6a1762c"
     ),
 }
 
@@ -85,11 +71,8 @@ class Shard:
 
         Raises `CorpusError` for a missing or damaged file, or a hub that cannot be read.
         """
-        if isinstance(self.source, HubCorpus):
-            documents = _hub_documents(self.source, self.start)
-        else:
-            reader = {"lines": _lines, "text": _text, "parquet": _parquet}[self.kind]
-            documents = reader(Path(self.source), self.start, self.stop)
+        reader = {"lines": _lines, "text": _text, "parquet": _parquet, "hub": _hub}[self.kind]
+        documents = reader(self.source, self.start, self.stop)
         return (document for document in documents if document and not document.isspace())
 
 
@@ -161,8 +144,9 @@ def describe_corpus(sources: Sequence[str | Path]) -> list[dict[str, object]]:
 def _parts(source: str, shard_bytes: int) -> Iterator[tuple[str, str | HubCorpus, int, int, int]]:
     """(kind, source, start, stop, weight) of the shards of one source."""
     if corpus := HUB_CORPORA.get(source):
-        for i in range(_hub_stream(corpus).num_shards):
-            yield "hub", corpus, i, i + 1, 1
+        files = _hub_stream(corpus).num_shards
+        step = files if corpus.lines else 1  # an article may go on in the next file
+        yield from (("hub", corpus, i, i + step, step) for i in range(0, files, step))
         return
     path = Path(source).resolve()
     kind, size = _ENDINGS[path.suffix], path.stat().st_size
@@ -184,16 +168,16 @@ def _parts(source: str, shard_bytes: int) -> Iterator[tuple[str, str | HubCorpus
         yield kind, str(path), 0, size, size
 
 
-def _text(path: Path, start: int, stop: int) -> Iterator[str]:
+def _text(path: Any, start: int, stop: int) -> Iterator[str]:
     try:
-        yield path.read_text(encoding="utf-8-sig")  # a byte order mark is no text
+        yield Path(path).read_text(encoding="utf-8-sig")  # a byte order mark is no text
     except UnicodeDecodeError as error:
         raise CorpusError(f"{path} is not UTF-8 ({error.reason}); convert it first.") from error
 
 
-def _lines(path: Path, start: int, stop: int) -> Iterator[str]:
+def _lines(path: Any, start: int, stop: int) -> Iterator[str]:
     """The documents of the lines that begin in bytes `start` to `stop` of a file."""
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         if start:
             # The line that holds the byte before the cut belongs to the shard before.
             file.seek(start - 1)
@@ -204,18 +188,10 @@ def _lines(path: Path, start: int, stop: int) -> Iterator[str]:
                 try:
                     yield _document(line)
                 except CorpusError as error:
-                    number = _line_number(path, position)
+                    file.seek(0)
+                    number = 1 + file.read(position).count(b"\n")
                     raise CorpusError(f"{path}, line {number} {error}") from error
             position += len(line)
-
-
-def _line_number(path: Path, position: int) -> int:
-    with path.open("rb") as file:
-        number = 1
-        while file.tell() < position:
-            file.readline()
-            number += 1
-    return number
 
 
 def _document(line: bytes) -> str:
@@ -224,8 +200,7 @@ def _document(line: bytes) -> str:
         text = json.loads(line)["text"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CorpusError(
-            f"is not a JSON object with a 'text' field ({type(error).__name__}); mend or remove "
-            "the line."
+            f"is not a JSON object with a 'text' field ({type(error).__name__}); mend the line."
         ) from error
     if not isinstance(text, str):
         raise CorpusError(f"holds a 'text' of type {type(text).__name__}; it must be a string.")
@@ -236,7 +211,7 @@ def _document(line: bytes) -> str:
     return text
 
 
-def _open_parquet(path: Path) -> Any:
+def _open_parquet(path: Path | str) -> Any:
     """A `pyarrow.parquet.ParquetFile` with a string column `text`; `CorpusError` without one."""
     pyarrow, parquet = _optional("pyarrow"), _optional("pyarrow.parquet")
     try:
@@ -252,7 +227,7 @@ def _open_parquet(path: Path) -> Any:
     return file
 
 
-def _parquet(path: Path, start: int, stop: int) -> Iterator[str]:
+def _parquet(path: Any, start: int, stop: int) -> Iterator[str]:
     """The documents of some row groups of a Parquet file, read a little at a time."""
     import pyarrow
 
@@ -278,33 +253,26 @@ def _optional(module: str) -> Any:
 
 
 def _hub_stream(corpus: HubCorpus) -> Any:
-    datasets = _optional("datasets")
+    load, options = _optional("datasets").load_dataset, {"split": corpus.split, "streaming": True}
     try:
-        return datasets.load_dataset(
-            corpus.path,
-            corpus.name,
-            split=corpus.split,
-            revision=corpus.revision,
-            streaming=True,
-        )
+        return load(corpus.path, corpus.name, revision=corpus.revision, **options)
     except Exception as error:  # HTTP, offline mode, missing repositories: unrelated types
         raise _unreadable(corpus, error) from error
 
 
-def _hub_documents(corpus: HubCorpus, part: int) -> Iterator[str]:
-    """The documents that begin in one file of a hub corpus."""
+def _hub(corpus: Any, start: int, stop: int) -> Iterator[str]:
+    """The documents in some files of a hub corpus."""
     stream = _hub_stream(corpus)
 
-    def rows(part: int) -> Iterator[str]:
+    def rows() -> Iterator[str]:
         try:
-            for row in stream.shard(num_shards=stream.num_shards, index=part):
-                yield row["text"]
+            for part in range(start, stop):
+                for row in stream.shard(num_shards=stream.num_shards, index=part):
+                    yield row["text"]
         except Exception as error:  # the network, once `datasets` has retried
             raise _unreadable(corpus, error) from error
 
-    if not corpus.lines:
-        return rows(part)
-    return _articles(_own_lines(rows, part, stream.num_shards))
+    return _articles(rows()) if corpus.lines else rows()
 
 
 def _unreadable(corpus: HubCorpus, error: Exception) -> CorpusError:
@@ -314,31 +282,12 @@ def _unreadable(corpus: HubCorpus, error: Exception) -> CorpusError:
     )
 
 
-def _own_lines(rows: Any, part: int, parts: int) -> Iterator[str]:
-    """The lines of the articles that begin in a file; the last one may end in a later file."""
-    own = part == 0
-    for line in rows(part):
-        own = own or _starts_article(line)
-        if own:
-            yield line
-    for later in range(part + 1, parts if own else 0):
-        for line in rows(later):
-            if _starts_article(line):
-                return
-            yield line
-
-
-def _starts_article(line: str) -> bool:
-    """Whether a line of WikiText is a top-level heading, ` = Title = `."""
-    stripped = line.strip()
-    return stripped.startswith("= ") and not stripped.startswith("= =")
-
-
 def _articles(lines: Iterable[str]) -> Iterator[str]:
-    """Join WikiText's lines into articles."""
+    """Join WikiText's lines into articles, each of which begins with a heading ` = Title = `."""
     article: list[str] = []
     for line in lines:
-        if _starts_article(line) and article:
+        words = line.strip()
+        if words.startswith("= ") and not words.startswith("= =") and article:
             yield "".join(article)
             article = []
         article.append(line)

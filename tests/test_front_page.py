@@ -148,11 +148,10 @@ def test_the_books_front_page_names_what_the_chapters_glue_and_label() -> None:
 
 def test_every_figure_of_terms_takes_them_from_the_table(monkeypatch) -> None:
     """Other names and colours there, and they are everywhere in the figure."""
-    from lnattn_book.figures import contribution, terms
+    from lnattn_book.figures import terms
 
     monkeypatch.setitem(TERM_NAMES, "ee", "one → two")
     rng = np.random.default_rng(0)
     drawn = terms.term_sizes(rng.random((6, 3)))
     labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
     assert labels[TERMS.index("ee")] == "$T^{ee}$ one → two"
-    assert {term: colour for term, (colour, _) in contribution.STYLES.items()} == TERM_COLOURS

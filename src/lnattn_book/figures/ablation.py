@@ -1,4 +1,4 @@
-"""What models lose without parts of their first layer's scores, drawn (chapter 06)."""
+"""What models lose without parts of their first layer's scores, drawn (chapter 08)."""
 
 from __future__ import annotations
 
@@ -9,69 +9,91 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn.ablation.study import CLASSES, Ablations, interval
-from lnattn_book.style import BLACK, BLUE, GREY, VERMILION, WIDTH, model_name, term_symbol
+from lnattn.ablation.study import Ablations, interval
+from lnattn_book.style import (
+    BLACK,
+    BLUE,
+    DISTANCE_NAMES,
+    GREY,
+    SMALL,
+    TERM_NAMES,
+    VERMILION,
+    WIDTH,
+    model_name,
+)
 
-#: Colours of the two classes of tokens.
-_COLOURS = dict(zip(CLASSES, (BLUE, VERMILION), strict=True))
-_PARTS = {"place": "place", "pairs": "$T^{ee}$ of pairs"}
+_NAMES = {**DISTANCE_NAMES, **TERM_NAMES, "pairs": "counted pairs"}
+#: The two parts that the chapter compares; they are ringed.
+_COMPARED = ("place", "ee")
 
 
 def lost(models: Mapping[str, Ablations]) -> Figure:
-    """Loss without each part in all heads: at the classes beyond matched tokens, and at all."""
-    rows = {name: one.what[one.head < 0].tolist() for name, one in models.items()}
+    """Loss without each part in all heads: over all tokens, and after second pieces of words."""
+    rows = {name: _parts(one) for name, one in models.items()}
+    heights = [len(one) for one in rows.values()]
     figure, axes = plt.subplots(
-        1,
         len(models),
-        figsize=(WIDTH, 0.32 * max(map(len, rows.values())) + 1.6),
+        1,
+        figsize=(WIDTH, 0.27 * sum(heights) + 1.5),
         sharex=True,
+        height_ratios=heights,
         squeeze=False,
     )
-    for ax, (name, found) in zip(axes[0], models.items(), strict=True):
+    for ax, (name, found) in zip(axes[:, 0], models.items(), strict=True):
         for row, what in enumerate(rows[name]):
-            for shift, of in zip((-0.15, 0.15), CLASSES, strict=True):
-                mean, low, high = interval(found.excess(what, of=of))
-                ax.plot([low, high], [row + shift] * 2, color=_COLOURS[of], lw=1.5)
-                ax.plot(mean, row + shift, "o", color=_COLOURS[of], ms=4.5, label=f"after {of}")
-            mean = found.everywhere[0, found.of(what)]
-            ax.plot(mean, row, "x", color=BLACK, ms=5, label="all tokens, not compared")
+            low, high = interval(found.excess(what))[1:]
+            mean, joined = found.everywhere[0, found.of(what)], found.excess(what)[0]
+            ax.plot([low, high], [row] * 2, color=BLUE, lw=1.5)
+            ax.plot(joined, row, "o", color=BLUE, ms=4.5)
+            ax.plot(mean, row, "x", color=BLACK, ms=6, mew=1.8)
+            if what in _COMPARED:
+                ax.plot(mean, row, "o", mfc="none", mec=VERMILION, ms=13, mew=1.6)
         ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
         # Evenly within a hundredth of a nat, by factors beyond: place is worth many times the rest.
         ax.set_xscale("symlog", linthresh=0.01)
-        ax.set_xticks([-0.1, 0, 0.1, 1], ["−0.1", "0", "0.1", "1"])
-        ax.set_yticks(
-            range(len(rows[name])), [_PARTS.get(what) or term_symbol(what) for what in rows[name]]
-        )
-        ax.invert_yaxis()
+        ax.set_xticks([-0.1, -0.01, 0, 0.01, 0.1, 1], ["−0.1", "−0.01", "0", "0.01", "0.1", "1"])
+        ax.set_yticks(range(len(rows[name])), [_name(what, found) for what in rows[name]])
+        ax.set_ylim(len(rows[name]) - 0.4, -0.6)
         ax.set_title(model_name(name))
-    figure.supxlabel("loss without it, beyond matched tokens (nats)")
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    known = dict(zip(labels, handles, strict=True))
-    figure.legend(known.values(), known.keys(), loc="outside upper center", ncols=2)
+    handles = [
+        plt.Line2D([], [], color=BLACK, marker="x", mew=1.8, ls="", label="all tokens"),
+        plt.Line2D(
+            [], [], color=BLUE, marker="o", label="after pieces of words, beyond matched tokens"
+        ),
+    ]
+    figure.legend(handles=handles, loc="outside upper left", ncols=2)
+    figure.supxlabel("loss without it (nats a token)", fontsize=11)
     return figure
+
+
+def _name(what: str, found: Ablations) -> str:
+    """A part as readers know it; place is one term of a rotary model, two of the others."""
+    place = DISTANCE_NAMES["d"] if "d" in found.what else "place (both terms)"
+    return place if what == "place" else _NAMES[what]
+
+
+def _parts(found: Ablations) -> list[str]:
+    """What was left out of all heads, place first; a part that is place under another name, not."""
+    listed = found.what[found.head < 0].tolist()
+    losses = {what: found.everywhere[0, found.of(what)] for what in listed if what != "place"}
+    whole = found.everywhere[0, found.of("place")]
+    return ["place", *sorted((w for w in losses if losses[w] != whole), key=lambda w: -losses[w])]
 
 
 def foretold(models: Mapping[str, tuple[Ablations, pd.DataFrame]]) -> Figure:
     """Each head: what the weights tell of its T^ee beside the loss after second pieces without."""
-    columns = next(iter(models.values()))[1].columns
-    figure, axes = plt.subplots(
-        len(models),
-        len(columns),
-        figsize=(WIDTH, 1.9 * len(models) + 0.6),
-        sharey="row",
-        sharex="col",
-        squeeze=False,
-    )
-    for line, (name, (found, told)) in zip(axes, models.items(), strict=True):
-        by_head = found.by_head("ee")
+    figure, axes = plt.subplots(1, len(models), figsize=(WIDTH, 3.0), sharey=True, squeeze=False)
+    for ax, (name, (found, told)) in zip(axes[0], models.items(), strict=True):
+        by_head, known = found.by_head("ee"), told["specific auroc"]
         low, high = np.quantile(by_head[1:], [0.025, 0.975], axis=0)
-        for ax, column in zip(line, columns, strict=True):
-            ax.vlines(told[column], low, high, color=BLUE, lw=1)
-            ax.plot(told[column], by_head[0], "o", color=BLUE, ms=4)
-            for head, (x, y) in enumerate(zip(told[column], by_head[0], strict=True)):
-                ax.annotate(str(head), (x, y), (4, 3), textcoords="offset points", fontsize=8)
-            ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-        line[0].set_ylabel(name)
-    for ax, column in zip(axes[-1], columns, strict=True):
-        ax.set_xlabel(column.replace("auroc", "AUROC"))
+        ax.vlines(known, low, high, color=BLUE, lw=1)
+        ax.plot(known, by_head[0], "o", color=BLUE, ms=4)
+        for head, point in enumerate(zip(known, by_head[0], strict=True)):
+            ax.annotate(str(head), point, (4, 3), textcoords="offset points", fontsize=SMALL)
+        best = int(known.argmax())
+        ax.plot(known[best], by_head[0, best], "o", mfc="none", mec=VERMILION, ms=13, mew=1.6)
+        ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
+        ax.set_title(model_name(name))
+    figure.supxlabel("what the weights know of their query (specific AUROC)", fontsize=11)
+    figure.supylabel("lost after second pieces (nats)", fontsize=11)
     return figure

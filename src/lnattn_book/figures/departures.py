@@ -9,8 +9,15 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.figure import Figure
 
-from lnattn_book.figures.contribution import STYLES
-from lnattn_book.style import BLUE, GREY, VERMILION, WIDTH, model_name, term_symbol
+from lnattn_book.style import (
+    BLUE,
+    GREY,
+    TERM_COLOURS,
+    VERMILION,
+    WIDTH,
+    model_name,
+    term_symbol,
+)
 
 
 def two_rankings(means: Mapping[str, Float[np.ndarray, "term"]], names: Sequence[str]) -> Figure:
@@ -19,8 +26,8 @@ def two_rankings(means: Mapping[str, Float[np.ndarray, "term"]], names: Sequence
     places = np.arange(len(means))
     for number, name in enumerate(names):
         shares = [values[number] / values.sum() for values in means.values()]
-        colour, dashes = STYLES[name]
-        ax.plot(places, shares, "o", ls=dashes, color=colour, label=term_symbol(name))
+        dashes = "--" if name in ("ep", "pe") else "-"
+        ax.plot(places, shares, "o", ls=dashes, color=TERM_COLOURS[name], label=term_symbol(name))
     ax.set_xticks(places, [name.replace(" ", "\n", 1) for name in means])
     ax.set_ylim(0, None)
     ax.set_ylabel("share of the sum of six")

@@ -12,7 +12,7 @@ import argparse
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -30,11 +30,23 @@ _BPE = {
 }
 
 
-def narrow_gpt2(folder: Path, *, d_head: int = 4, layers: int = 2, seed: int = 1) -> Path:
-    """Write the checkpoint: config.json, model.safetensors and the files of the tokenizer."""
+def narrow_gpt2(
+    folder: Path,
+    *,
+    d_head: int = 4,
+    layers: int = 2,
+    seed: int = 1,
+    planted: Callable[[dict[str, Tensor], int, Path], None] | None = None,
+) -> Path:
+    """Write the checkpoint: config.json, model.safetensors and the files of the tokenizer.
+
+    planted: changes the weights; it is given them, the number of heads and the folder, in which
+    the tokenizer lies by then.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     d_model = HEADS * d_head
-    save_file(_weights(d_model, layers, seed), folder / "model.safetensors", {"format": "pt"})
+    _save_tokenizer(folder)
+    weights = _weights(d_model, layers, seed)
     _write(
         folder / "config.json",
         {
@@ -55,7 +67,9 @@ def narrow_gpt2(folder: Path, *, d_head: int = 4, layers: int = 2, seed: int = 1
             "eos_token_id": VOCAB - 1,
         },
     )
-    _save_tokenizer(folder)
+    if planted is not None:
+        planted(weights, HEADS, folder)
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
     return folder
 
 

@@ -1,7 +1,8 @@
 """Publish the book as `make publish` does, without a network: `make rehearsal`.
 
-GPT-2 is a narrow model made of noise behind a stand-in for the hub, to which the real clients talk;
-so is SmolLM2, while Pythia is missing there.
+GPT-2 is a narrow model behind a stand-in for the hub, to which the real clients talk: made of noise
+but for pairs that are planted in it, so that what says 'holds' is built and looked at (with --noise
+there are none). SmolLM2 is noise, and Pythia is missing there.
 What is made lies in `_build/rehearsal`; the embedded edition is that of `make book`. The caches are
 fresh, so everything is fetched and computed as on a new machine.
 """
@@ -17,6 +18,7 @@ from pathlib import Path
 from fake_hub import FakeHub, serving
 from narrow_gpt2 import narrow_gpt2
 from narrow_llama import narrow_llama
+from planted_pairs import plant
 
 from lnattn.models.hub import PINNED
 
@@ -31,7 +33,8 @@ def main() -> int:
         hub, other = (
             FakeHub(pin.repo, pin.revision) for pin in (PINNED["gpt2"], PINNED["smollm2-135m"])
         )
-        hub.add_folder(narrow_gpt2(place / "gpt2"))
+        planted = None if "--noise" in sys.argv[1:] else plant
+        hub.add_folder(narrow_gpt2(place / "gpt2", d_head=6, planted=planted))
         other.add_folder(narrow_llama(place / "llama"))
         unset = (
             "LNATTN_MODEL",

@@ -59,7 +59,7 @@ def data(runs, tmp_path, monkeypatch) -> Path:
 
 def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) -> None:
     for kind in ("gpt2", "llama"):
-        path = embed.main([str(runs[kind])])
+        path = embed.embed(runs[kind])
         assert path == data / f"book-{kind}"
         assert LICENCE in (path / "README.md").read_text()
     assert not (data / "book-llama" / "counts.npz").exists()  # book-gpt2 has the same ones

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
+from lnattn.majority.model import ARMS
 from lnattn.majority.results import Curves, Experiment, epochs_to, slowdown
+from lnattn.majority.train import MajorityPlan
 from lnattn_book.style import (
     BLACK,
     BLUE,
@@ -123,33 +125,63 @@ def ratio_curves(
     pairs: Mapping[str, tuple[str, str]],
     accuracies: Sequence[float],
     losses: Sequence[float],
+    ring: float,
 ) -> Figure:
     """How many times more epochs the slow arm of each pair needs, against the level to be reached.
 
-    pairs: title → (slow arm, fast arm). Bands: 95 % bootstrap intervals over seeds; where they or
-    the ratio itself are not bounded, because runs never arrive, the curve or band ends.
+    pairs: title → (slow arm, fast arm); ring: the accuracy at which the first is ringed. Bands:
+    95 % bootstrap intervals over seeds; where they or the ratio itself are not bounded, because
+    runs never arrive, the curve or band ends.
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.7), sharey=True)
-    looks = ((VERMILION, "-"), (BLUE, "-"), (ORANGE, "--"), (GREEN, ":"))
-    for (title, (slow, fast)), (colour, line) in zip(pairs.items(), looks, strict=False):
+    looks = ((BLACK, "-"), (BLACK, ":"), (GREY, "-"), (GREY, "--"))
+    for (title, (slow, fast)), (colour, line) in zip(pairs.items(), looks, strict=True):
         for ax, kind, levels in ((left, "accuracy", accuracies), (right, "loss", losses)):
             found = [slowdown(experiment, slow, fast, **{kind: level}) for level in levels]
             value, low, high = np.array(
                 [[np.nan] * 3 if one is None else [one.value, one.low, one.high] for one in found]
             ).T
             high = np.where(np.isinf(high), np.nan, high)
-            ax.fill_between(levels, low, high, color=colour, alpha=0.2, lw=0)
+            ax.fill_between(levels, low, high, color=colour, alpha=0.15, lw=0)
             ax.plot(levels, value, line, color=colour, lw=1.7, label=title)
+    at = slowdown(experiment, *next(iter(pairs.values())), accuracy=ring).value
+    left.plot(ring, at, "o", mfc="none", mec=VERMILION, ms=14, mew=1.6)
     for ax in (left, right):
-        ax.axhline(1, color=GREY, lw=1)
+        ax.axhline(1, color=GREY, lw=0.6, zorder=0)
         ax.set_yscale("log")
     left.set_yticks([0.7, 1, 2, 3, 5], labels=["0.7", "1", "2", "3", "5"])
     left.minorticks_off()
     right.invert_xaxis()
     left.set(xlabel="test accuracy to be reached", ylabel="epochs, slow arm over fast arm")
     right.set_xlabel("training loss to be reached")
-    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside upper left", ncols=2)
     return figure
+
+
+def endings(experiment: Experiment, ringed: Sequence[str] = ()) -> Figure:
+    """Accuracy at the end: a row of dots an arm, one a run, with a bar at the median.
+
+    Arms with a projection are filled; the medians of `ringed` are ringed.
+    """
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.9 + 0.34 * len(experiment.arms)))
+    ordered = sorted(experiment.arms, key=lambda name: -np.median(_end(experiment, name)))
+    for row, name in enumerate(ordered):
+        colour, _ = LOOKS[name]
+        end, middle = _end(experiment, name), np.median(_end(experiment, name))
+        fill = colour if ARMS[name].project or ARMS[name].direction != "none" else "white"
+        ax.plot(end, np.full(len(end), row), "o", color=colour, mfc=fill, alpha=0.75)
+        ax.plot([middle] * 2, [row - 0.3, row + 0.3], color=BLACK, lw=2)
+        if name in ringed:
+            ax.plot(middle, row, "o", mfc="none", mec=VERMILION, ms=17, mew=1.6)
+    ax.set_yticks(range(len(ordered)), [SHORT[name] for name in ordered])
+    ax.set_ylim(len(ordered) - 0.4, -0.6)
+    ax.set_xlabel("test accuracy at the end, % right")
+    ax.grid(axis="x")
+    return figure
+
+
+def _end(experiment: Experiment, name: str) -> np.ndarray:
+    return 100 * experiment.of(name).accuracy[:, -1]
 
 
 def keys_and_queries(
@@ -207,50 +239,42 @@ def _plane_and_ones(axes: Axes3D, size: float) -> None:
 
 def arrival(
     panels: Mapping[str, Sequence[Curves]],
-    *,
-    accuracy: float | Sequence[float],
-    columns: int = 2,
-    epochs: tuple[int, int] = (8, 500),
+    against: Callable[[MajorityPlan], float],
+    label: str,
+    accuracy: float,
 ) -> Figure:
-    """Epochs to a test accuracy: a row of dots for every arm, one dot a run, one panel a setting.
+    """Epochs to a test accuracy against a setting: a dot a run, a line through an arm's medians.
 
-    accuracy: one for all panels, or one for each; epochs: the ends of the axis. Runs that never
-    arrive are drawn as crosses at the right edge.
+    A cross at the top is a run that never arrives.
     """
-    columns = min(columns, len(panels))
-    rows = -(-len(panels) // columns)
-    longest = max(map(len, panels.values()))
-    figure, grid = plt.subplots(
-        rows,
-        columns,
-        figsize=(WIDTH, 0.9 + max(1.45, 0.3 * longest) * rows),
-        sharex=True,
-        sharey=True,
-        squeeze=False,
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(WIDTH, 3.4), sharey=True, squeeze=False, sharex=True
     )
-    for ax in grid.flat[len(panels) :]:
-        ax.set_visible(False)
-    levels = np.broadcast_to(accuracy, len(panels)).tolist()
-    for ax, (title, listed), level in zip(grid.flat, panels.items(), levels, strict=False):
-        for row, curves in enumerate(listed):
-            colour, _ = LOOKS[curves.arm]
-            found = epochs_to(curves, accuracy=level)
-            late = int(curves.epoch[-1]) * 1.35
-            arrived = np.isfinite(found)
-            ax.plot(found[arrived], np.full(arrived.sum(), row), "o", color=colour, alpha=0.75)
-            ax.plot(
-                np.full((~arrived).sum(), late), np.full((~arrived).sum(), row), "x", color=colour
-            )
-        ax.set_title(title, fontsize=SMALL)
-        ax.set_xscale("log")
-        ax.set_xlim(*epochs)
-        ticks = [tick for tick in (1, 3, 10, 30, 100, 300) if epochs[0] <= tick <= epochs[1]]
-        ax.set_xticks(ticks, [str(tick) for tick in ticks])
+    for ax, (title, listed) in zip(axes[0], panels.items(), strict=True):
+        for name in dict.fromkeys(curves.arm for curves in listed):
+            colour, line = LOOKS[name]
+            mine = sorted((c for c in listed if c.arm == name), key=lambda c: against(c.plan))
+            places = [against(curves.plan) for curves in mine]
+            found = [epochs_to(curves, accuracy=accuracy) for curves in mine]
+            late = max(int(curves.epoch[-1]) for curves in mine) * 1.35
+            for x, one in zip(places, found, strict=True):
+                arrived = one[np.isfinite(one)]
+                ax.plot([x] * len(arrived), arrived, "o", color=colour, ms=4, alpha=0.75)
+                missing = len(one) - len(arrived)
+                ax.plot([x] * missing, [late] * missing, "x", color=colour)
+            middle = [np.median(one) if np.isfinite(one).all() else np.nan for one in found]
+            ax.plot(places, middle, line, color=colour, lw=1.4, label=SHORT[name])
+        ax.set(title=title, xscale="log", yscale="log")
+        ticks = sorted({against(curves.plan) for curves in listed})
+        ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        ax.set_yticks([10, 30, 100, 300], ["10", "30", "100", "300"])
         ax.minorticks_off()
-        ax.set_yticks(range(len(listed)), [SHORT[curves.arm].split(" (")[0] for curves in listed])
-        ax.set_ylim(len(listed) - 0.5, -0.5)
-        ax.grid(axis="x")
-    different = len(set(levels)) > 1
-    what = "the test accuracy above" if different else f"{levels[0]:.0%} test accuracy"
-    figure.supxlabel(f"epochs to {what} (×: not reached)", fontsize=11)
+    figure.supxlabel(label, fontsize=11)
+    figure.supylabel(f"epochs to {accuracy:.0%} right", fontsize=11)
+    known = {
+        text: handle
+        for ax in axes[0]
+        for handle, text in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(known.values(), known.keys(), loc="outside upper left", ncols=2)
     return figure

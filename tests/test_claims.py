@@ -11,7 +11,6 @@ import re
 from collections import defaultdict
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -55,19 +54,19 @@ from lnattn_book.claims.verdicts import (
     UNDECIDED,
     Record,
     Rule,
-    filled,
     heads_where,
     listed_words,
     of_heads,
     rule,
     rule_of,
+    size,
     with_minus,
 )
 
 ROOT = paths.repository()
 #: Importing them enters their rules.
-MODULES = (ablation, brody, brody_keys, distance, kamoda, kamoda_variance, mathematics)
-MODULES += (normalisation, residual, subwords, unread, unselectable)
+MODULES = (ablation, brody, brody_keys, distance, kamoda, kamoda_position, kamoda_variance)
+MODULES += (mathematics, normalisation, residual, subwords, unread, unselectable)
 #: Tests that try rules on made-up results.
 TRIALS = (
     *(f"test_claims_{name}" for name in ("kamoda", "brody", "subwords", "distance")),
@@ -133,7 +132,10 @@ GOOD = {
     "section": "s",
     "statement": "t",
     "reported": "r",
+    "line": "l",
+    "kind": "number",
     "rule": {},
+    "words": "w",
     "tolerance": None,
     "function": "f.g",
     "model": "m",
@@ -147,13 +149,15 @@ GOOD = {
     [
         ({"a": 1}, "must hold a list"),
         ([GOOD, GOOD], "twice"),
-        ([GOOD | {"id": "Q1"}], "not an id"),
+        ([GOOD | {"id": "Q1"}], "id must be one of K"),
         ([GOOD | {"extra": 1}], "unknown \\['extra'\\]"),
         ([{"id": "K1"}], "missing"),
         (["K1"], "missing"),
         ([GOOD | {"statement": ""}], "must be text"),
         ([GOOD | {"tolerance": -1}], "tolerance"),
         ([GOOD | {"tolerance": True}], "tolerance"),
+        ([GOOD | {"kind": "guess"}], "kind must be one of derivation"),
+        ([GOOD | {"changed": {"date": "today"}}], "a date and a reason"),
         ([GOOD | {"test": "test_x"}], "test must be tests/FILE"),
         ([GOOD | {"test": None}], "test must be tests/FILE"),
     ],
@@ -174,7 +178,7 @@ def test_a_missing_list_of_claims_is_one_sentence(tmp_path):
 def test_parameters_are_numbers(parameters):
     item = {**vars(claim("K6")), "rule": parameters}
     with pytest.raises(ResultError, match="rule must map names to numbers"):
-        listed._claim(Path("f.yml"), 1, item)
+        listed._claim("f.yml", item)
 
 
 # --- rules --------------------------------------------------------------------------------------
@@ -189,11 +193,11 @@ def with_parameters(monkeypatch, claim_id: str, **parameters) -> None:
 @pytest.mark.parametrize("claim_id", RULES)
 def test_a_rule_states_every_parameter(claim_id):
     """A parameter that no reader sees would be a hidden threshold."""
-    stated = set(re.findall(r"{(\w+)", RULES[claim_id].words))
-    source = inspect.getsource(inspect.getmodule(RULES[claim_id].judge))
+    stated = set(re.findall(r"{(\w+)", claim(claim_id).words))
+    source = "".join(map(inspect.getsource, MODULES))
     used = set(re.findall(r"case\.(\w+)", source))
     assert stated <= set(claim(claim_id).rule) <= used | stated
-    changed = RULES[claim_id].changed is not None  # thresholds of the rule before, too
+    changed = RULES[claim_id].before is not None  # thresholds of the rule before, too
     assert changed or set(claim(claim_id).rule) - stated <= {"sensitivity"}
     words = rule_of(claim_id)
     assert words[0].isupper()
@@ -211,10 +215,21 @@ def test_words_follow_the_parameters(monkeypatch):
         rule_of("K6")
 
 
-def test_words_are_made_from_values():
-    values = {"the share": 0.25, "n": 1234, "low": -0.5}
-    text = "{the share:.0%} of {n:,} from {low} in $b_{QK}$ and {other}"
-    assert filled(text, values) == "25% of 1,234 from −0.5 in $b_{QK}$ and {other}"
+def test_an_effect_is_said_with_its_interval_chance_and_number():
+    one = Record(HOLDS, "w", **size((-0.5, -0.75, -0.25), "ρ", null=0, n=1234))
+    assert one.effect() == "−0.5 ρ [−0.75, −0.25], chance 0, n = 1,234"
+    assert Record(HOLDS, "w", **size(np.array([1.0, 0.5, np.inf]))).effect() == "1"
+    assert Record(HOLDS, "w", **size(np.inf)).effect() == Record(HOLDS, "w").effect() == ""
+
+
+def test_an_identity_wants_its_results_by_name():
+    with pytest.raises(ResultError, match="judges key query, not key"):
+        kamoda.k2(0.0, model="m")
+
+
+@pytest.mark.parametrize("one", claims().values(), ids=claims())
+def test_a_line_is_short(one: Claim):
+    assert len(one.line.split()) <= 12
 
 
 def test_absence_is_evidence_on_the_claims_own_model_only():
@@ -230,7 +245,7 @@ def test_rules_must_give_known_verdicts_and_say_what_would_decide(monkeypatch):
     monkeypatch.setattr(verdicts, "RULES", dict(RULES))
     for verdict, message in (("perhaps", "not a verdict"), (UNDECIDED, "what would decide")):
 
-        @rule("Never.")
+        @rule
         def k1(case, verdict=verdict):
             return Record(verdict, "words")
 
@@ -271,26 +286,38 @@ ONE_PAIR = {"N1": {HOLDS_IN_PART}}
 
 def can_give(claim_id: str) -> set[str]:
     """The verdicts that the source of a rule names, with those of the functions that it calls."""
-    module = inspect.getmodule(RULES[claim_id].judge)
-    defined = {
-        node.name: node
-        for node in ast.parse(inspect.getsource(module)).body
-        if isinstance(node, ast.FunctionDef)
-    }
-    named, todo, seen = set(), [claim_id.lower()], set()
+    judge = RULES[claim_id].judge
+    top = ast.parse(inspect.getsource(inspect.getmodule(judge))).body
+    defined = {node.name: node for node in top if isinstance(node, ast.FunctionDef)}
+    if "limits" in judge.__qualname__:
+        return {HOLDS, FAILS}
+    named, seen = set(), set()
+    todo = [judge.__name__ if judge.__name__ in defined else "_better"]
     while todo:
         seen.add(name := todo.pop())
         for node in ast.walk(defined[name]):
             if isinstance(node, ast.Name) and node.id in defined and node.id not in seen:
                 todo.append(node.id)
             elif isinstance(node, ast.Name):
-                named.add(getattr(verdicts, node.id, None) if node.id.isupper() else None)
-            elif isinstance(node, ast.Call) and getattr(node.func, "id", "") == "of_heads":
-                named |= {HOLDS, HOLDS_IN_PART}
-                named |= set() if any(word.arg == "none" for word in node.keywords) else {FAILS}
-    if NOT_SEEN in named and claim(claim_id).needs_checkpoint:
+                named.add(node.id)
+            elif isinstance(node, ast.Call):
+                named |= GIVES.get(getattr(node.func, "id", ""), set())
+                if getattr(node.func, "id", "") in ("of_heads", "graded"):
+                    named |= set() if any(w.arg == "none" for w in node.keywords) else {FAILS}
+    if {NOT_SEEN, "NOT_SEEN"} & named and claim(claim_id).needs_checkpoint:
         named.add(FAILS)
+    named |= {getattr(verdicts, one) for one in named & CONSTANTS}
     return named & set(verdicts.VERDICTS)
+
+
+#: The names of verdicts in the source of rules.
+CONSTANTS = {"HOLDS", "HOLDS_IN_PART", "FAILS", "NOT_SEEN", "UNDECIDED", "NOT_COMPUTABLE"}
+#: What the judges with a shape of their own can give, beside what is said at their call.
+GIVES = {
+    "of_heads": {HOLDS, HOLDS_IN_PART},
+    "graded": {HOLDS, HOLDS_IN_PART},
+    "by_interval": {HOLDS, FAILS, UNDECIDED},
+}
 
 
 _JUDGES = re.compile(r"\.verdict\b|\bverdict\(")

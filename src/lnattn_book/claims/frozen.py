@@ -7,7 +7,7 @@ in size is the rounding error of an identity, whose digits are chance: it may gr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,7 @@ def differences(
     """What is missing or differs, one sentence each.
 
     pages: those of the present build; what was frozen from others is passed over, so that a part of
-    the book can be built. Records that were never frozen are no difference (see `not_frozen`).
+    the book can be built. Records and values that were never frozen are no difference.
     """
     present, now = set(pages), {_key(one): one for one in found}
     for was in frozen:
@@ -93,8 +93,8 @@ def differences(
             yield f"{name}: the verdict was {was.verdict!r}, now it is {one.verdict!r}"
         else:
             tolerance = claims()[was.claim].tolerance
-            for key, (old, new) in _beside(was.values, one.values).items():
-                if not alike(old, new, tolerance):
+            for key, old in was.values.items():
+                if not alike(old, new := one.values.get(key), tolerance):
                     yield f"{name}: {key} was {old!r}, now it is {new!r}"
 
 
@@ -102,10 +102,6 @@ def not_frozen(frozen: Sequence[Record], found: Sequence[Record]) -> list[Record
     """The records that were registered but not frozen yet."""
     known = {_key(one) for one in frozen}
     return [one for one in found if _key(one) not in known]
-
-
-def _beside(was: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    return {key: (was.get(key), now.get(key)) for key in sorted(was.keys() | now.keys())}
 
 
 def _key(one: Record) -> tuple[str, str, str]:

@@ -6,93 +6,77 @@ As in `lnattn_book.claims.kamoda`, arguments are the results as plain arrays.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from lnattn.stats import Correlation
-from lnattn_book.claims.verdicts import (
+from lnattn_book.claims.verdicts import Case, Record, rule, size
+from lnattn_book.claims.words import (
     FAILS,
     HOLDS,
     HOLDS_IN_PART,
     NOT_SEEN,
     UNDECIDED,
-    Case,
-    Record,
+    graded,
     of_heads,
-    rule,
 )
 
 
-@rule(
-    "By Spearman's ρ of T^e with the count of a token, over the tokens that occur: holds if the 95 "
-    "% interval of |ρ| lies above {rho} in {heads} heads or more ('several'); in part if in fewer; "
-    "else not seen. Undecided for counts of fewer than {tokens:,.0f} tokens.",
-    measure="heads with |ρ| beyond the limit",
-)
+@rule
 def k11(case: Case, correlations: Sequence[Correlation], tokens: int) -> Record:
     """K11, T^e knows frequency. correlations: one a head; tokens: how many were counted."""
-    strong = np.array([min(abs(one.low), abs(one.high)) > case.rho for one in correlations])
-    strong &= np.array([one.low * one.high > 0 for one in correlations])
-    strongest = max(correlations, key=lambda one: abs(one.rho))
-    words = f"|ρ| above {case.rho} in {of_heads(strong)[1]}; strongest {strongest}"
-    values = {f"head {head}": one.rho for head, one in enumerate(correlations)}
-    short = of_heads(strong)[1]
-    if tokens < case.tokens:
-        return Record(UNDECIDED, words, values, _more_counts(tokens), short)
-    verdict = HOLDS if strong.sum() >= case.heads else HOLDS_IN_PART if strong.any() else NOT_SEEN
-    return Record(verdict, words, values, short=short)
+    beyond = [min(abs(one.low), abs(one.high)) > case.rho for one in correlations]
+    strong = np.array(beyond) & np.array([one.low * one.high > 0 for one in correlations])
+    strongest, heads = max(correlations, key=lambda one: abs(one.rho)), of_heads(strong)[1]
+    some = HOLDS if strong.sum() >= case.heads else HOLDS_IN_PART
+    return _counted(
+        case,
+        tokens,
+        Record(
+            some if strong.any() else NOT_SEEN,
+            f"|ρ| above {case.rho} in {heads}; strongest {strongest}",
+            {f"head {head}": one.rho for head, one in enumerate(correlations)},
+            short=heads,
+            **_rho(strongest),
+        ),
+    )
 
 
-@rule(
-    "Holds if the 95 % interval of Spearman's ρ of Var(e) with the count lies below {rho} and mean "
-    "Var(e) is more than {ratio} times mean |Cov(e, p)|; in part if only the first; else fails, "
-    "since over many tokens chance alone gives small ρ with intervals below 0. That division by σ "
-    "evens out the norms is algebra and is not judged. Undecided for counts of fewer than "
-    "{tokens:,.0f} tokens.",
-    measure="ρ(Var(e), count)",
-)
+@rule
 def k12(case: Case, correlation: Correlation, ratio: float, tokens: int) -> Record:
     """K12, rare tokens vary more. ratio: mean Var(e) over mean |Cov(e, p)|; tokens: counted."""
-    words = f"ρ = {correlation}; covariance {ratio:.1f} times smaller"
-    values = {"spearman": correlation.rho, "ratio": ratio}
-    short = f"{correlation.rho:.2f}"
-    if tokens < case.tokens:
-        return Record(UNDECIDED, words, values, _more_counts(tokens), short)
     rare = HOLDS if ratio > case.ratio else HOLDS_IN_PART
-    return Record(rare if correlation.high < case.rho else FAILS, words, values, short=short)
+    return _counted(
+        case,
+        tokens,
+        Record(
+            rare if correlation.high < case.rho else FAILS,
+            f"ρ = {correlation}; covariance {ratio:.1f} times smaller",
+            {"spearman": correlation.rho, "ratio": ratio},
+            short=f"{correlation.rho:.2f}",
+            **_rho(correlation),
+        ),
+    )
 
 
-def _more_counts(tokens: int) -> str:
-    return f"only {tokens:,} tokens were counted; the counts of a larger corpus would decide"
-
-
-@rule(
-    "Holds if the robust z-score of Var(p) exceeds {z} at the first position and, in logarithms, "
-    "lies below −{z} at the last, and the interquartile range between them is less than "
-    "{spread:.0%} of the median; in part if some of the three; else not seen.",
-    measure="z of the first position",
-)
+@rule
 def k13(case: Case, first: float, last_log: float, spread: float) -> Record:
     """K13, Var(p) is a step function. See `lnattn.position.variance.Outliers`."""
-    parts = (first > case.z, last_log < -case.z, spread < case.spread)
     return Record(
-        HOLDS if all(parts) else HOLDS_IN_PART if any(parts) else NOT_SEEN,
+        graded((first > case.z, last_log < -case.z, spread < case.spread), none=NOT_SEEN),
         f"z of the first {first:.1f}, of the last (in logarithms) {last_log:.1f}; interior spread "
         f"{spread:.0%}",
         {"first": first, "last": last_log, "spread": spread},
         short=f"{first:.0f}",
+        **size(first, "robust z of the first position", 0),
     )
 
 
-@rule(
-    "By the spread of the last row of p W_QK pᵀ over the median spread of the four rows before it: "
-    "holds if it is below {spread} in every head; in part if in some; else not seen, as in a model "
-    "that was trained at its last position.",
-    measure="heads with a flat last row",
-)
-def k14(case: Case, ratio: Float[np.ndarray, "head"]) -> Record:
-    """K14, the last row was not trained. ratio: of each head."""
+@rule
+def k14(case: Case, ratio: np.ndarray) -> Record:
+    """K14, the last row was not trained. ratio: [head]."""
     verdict, heads = of_heads(ratio < case.spread, none=NOT_SEEN)
     return Record(
         verdict,
@@ -100,19 +84,13 @@ def k14(case: Case, ratio: Float[np.ndarray, "head"]) -> Record:
         f"{case.spread:.0%} in {heads}",
         {"largest": ratio.max()},
         short=heads,
+        **size(np.median(ratio), "of the neighbours' spread (median head)", 1, len(ratio)),
     )
 
 
-@rule(
-    "A head has the switch if its score at position 0 is negative and attention there, over text, "
-    "is more than {gain} times what it would be with the median σ. Holds if all heads have it; in "
-    "part if some; else not seen.",
-    measure="heads with the switch",
-)
-def k15(
-    case: Case, score: Float[np.ndarray, "head"], amplification: Float[np.ndarray, "head"]
-) -> Record:
-    """K15, the 'if first token' switch. score: b_QK p_0ᵀ; amplification: on text."""
+@rule
+def k15(case: Case, score: np.ndarray, amplification: np.ndarray) -> Record:
+    """K15, the 'if first token' switch. score: b_QK p_0ᵀ; amplification: on text; both [head]."""
     negative = score < 0
     verdict, heads = of_heads(negative & (amplification > case.gain), none=NOT_SEEN)
     return Record(
@@ -121,4 +99,17 @@ def k15(
         f"multiplied by {amplification.min():.2f} to {amplification.max():.2f}",
         {"largest": amplification.max(), "smallest": amplification.min()},
         short=heads,
+        **size(np.median(amplification), "times (median head)", 1, len(score)),
     )
+
+
+def _rho(one: Correlation) -> dict[str, Any]:
+    return size((one.rho, one.low, one.high), "ρ", 0, one.n)
+
+
+def _counted(case: Case, tokens: int, found: Record) -> Record:
+    """The record; undecided where too few tokens were counted."""
+    if tokens >= case.tokens:
+        return found
+    note = f"only {tokens:,} tokens were counted; the counts of a larger corpus would decide"
+    return replace(found, verdict=UNDECIDED, note=note)

@@ -19,7 +19,8 @@ from typing import Any
 
 from lnattn.errors import ResultError
 from lnattn_book.claims.listed import Claim, claim, claims
-from lnattn_book.claims.verdicts import VERDICTS, Record
+from lnattn_book.claims.verdicts import Record
+from lnattn_book.claims.words import VERDICTS
 
 #: Marks a record among the data that MyST-NB keeps beside a notebook (see its `glue`).
 RECORD_PREFIX = "claim:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from lnattn.errors import ResultError
 from lnattn.paths import claims_file
 
 _ID = re.compile(r"[KBRMSDUN][1-9][0-9]*")
+KINDS = ("derivation", "number", "trend", "cause")
 _TEST = re.compile(r"(experiments/)?tests/\w+\.py::test_\w+")
 
 #: First letter of an id -> where its claims come from, in a few words.
@@ -28,8 +29,6 @@ SOURCES = {
     "U": "this book, on unselectable keys",
     "N": "this book, on normalisation",
 }
-
-
 #: The published checkpoints that claims are about, as `model` names them.
 CHECKPOINTS = ("gpt2",)
 
@@ -38,25 +37,31 @@ CHECKPOINTS = ("gpt2",)
 class Claim:
     """One claim, as `book/claims.yml` states it.
 
-    paper: BibTeX key; section: where the paper says it; reported: the paper's value or picture;
-    rule: the parameters of its rule (see `verdicts`), numbers by name; tolerance: the
-    largest difference from a frozen number that still counts as the same in a later build, or None;
-    function: dotted name of what computes it; model: what the claim is about; chapter: the notebook
-    that computes it; test: the test of that computation, as pytest names it
-    (`tests/FILE.py::test_NAME`).
+    paper: BibTeX key; section: where the paper says it; line: the claim in twelve words; reported:
+    the paper's value or picture; rule: the parameters of its rule (see `verdicts`), numbers by
+    name; words: the rule for readers; kind: one of `KINDS`; tolerance: the largest difference from
+    a frozen number that still counts as the same in a later build, or None; function: dotted name
+    of what computes it; model: what the claim is about; chapter: the notebook that computes it;
+    test: the test of that computation (`tests/FILE.py::test_NAME`); measure: what
+    `Record.short` is; changed: date and reason of a rule's change after its numbers.
     """
 
     id: str
     paper: str
     section: str
+    line: str
+    kind: str
     statement: str
     reported: str
     rule: Mapping[str, Any]
+    words: str
     tolerance: float | None
     function: str
     model: str
     chapter: str
     test: str
+    measure: str = ""
+    changed: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_ours(self) -> bool:
@@ -96,45 +101,48 @@ def _claims(source: Path, _changed: int) -> dict[str, Claim]:
         raise ResultError(f"{source} must hold a list of claims, not {type(listed).__name__}.")
     found: dict[str, Claim] = {}
     for number, item in enumerate(listed, start=1):
-        claim = _claim(source, number, item)
+        claim = _claim(f"{source}: claim number {number}", item)
         if claim.id in found:
             raise ResultError(f"{source} lists claim {claim.id} twice; ids are unique.")
         found[claim.id] = claim
     return found
 
 
-def _claim(source: Path, number: int, item: Any) -> Claim:
-    expected = {field.name for field in fields(Claim)}
-    if not isinstance(item, dict) or set(item) != expected:
-        got = set(item) if isinstance(item, dict) else set()
-        raise ResultError(
-            f"{source}: claim number {number} must have exactly the keys {sorted(expected)}; "
-            f"missing {sorted(expected - got)}, unknown {sorted(got - expected)}."
-        )
-    for key, value in item.items():
-        if key == "tolerance":
-            if value is not None and not (
-                isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-            ):
-                raise ResultError(f"{source}: claim {item['id']}: tolerance must be null or ≥ 0.")
-        elif key == "rule":
-            if not (isinstance(value, dict) and all(map(_is_parameter, value.values()))):
-                raise ResultError(
-                    f"{source}: claim {item['id']}: rule must map names to numbers or to lists."
-                )
-        elif key == "test":
-            if not (isinstance(value, str) and _TEST.fullmatch(value)):
-                raise ResultError(
-                    f"{source}: claim {item['id']}: test must be tests/FILE.py::test_NAME, "
-                    f"not {value!r}."
-                )
-        elif not isinstance(value, str) or not value.strip():
-            raise ResultError(f"{source}: claim number {number}: {key} must be text, not empty.")
-    if not _ID.fullmatch(item["id"]):
-        raise ResultError(
-            f"{source}: {item['id']!r} is not an id; use one of {', '.join(SOURCES)} and a number."
-        )
+def _claim(place: str, item: Any) -> Claim:
+    known = {one.name for one in fields(Claim)}
+    optional = {one.name for one in fields(Claim) if one.default is not MISSING} | {"changed"}
+    got = set(item) if isinstance(item, dict) else set()
+    if not known - optional <= got <= known:
+        missing, unknown = sorted(known - optional - got), sorted(got - known)
+        raise ResultError(f"{place}: missing {missing}, unknown {unknown}.")
+    wrong = next((key for key, value in item.items() if not _fits(key, value)), None)
+    if wrong:
+        raise ResultError(f"{place}: {wrong} {_WANTED.get(wrong, 'must be text, not empty')}.")
     return Claim(**item)
+
+
+#: What a key's value must be, where it is not just text.
+_WANTED = {
+    "id": f"must be one of {', '.join(SOURCES)} and a number",
+    "kind": f"must be one of {', '.join(KINDS)}",
+    "rule": "must map names to numbers or to lists",
+    "changed": "must have a date and a reason: why",
+    "tolerance": "must be null or ≥ 0",
+    "test": "must be tests/FILE.py::test_NAME",
+}
+
+
+def _fits(key: str, value: Any) -> bool:
+    if key == "tolerance":
+        return value is None or (_is_parameter(value) and value >= 0)
+    if key == "rule":
+        return isinstance(value, dict) and all(map(_is_parameter, value.values()))
+    if key == "changed":
+        return isinstance(value, dict) and set(value) == {"date", "why"}
+    if not isinstance(value, str) or not value.strip():
+        return False
+    pattern = {"id": _ID, "test": _TEST}.get(key)
+    return value in KINDS if key == "kind" else not pattern or bool(pattern.fullmatch(value))
 
 
 def _is_parameter(value: Any) -> bool:

@@ -14,17 +14,16 @@ from scipy.stats import spearmanr
 from lnattn.affinity.query_classes import CLASSES, KEYS, MEASURES, ClassAuroc
 from lnattn.affinity.subwords import PieceRule, Subwords, TokenClasses
 from lnattn_book.claims.listed import claim
-from lnattn_book.claims.verdicts import (
+from lnattn_book.claims.verdicts import Case, Record, rule, size
+from lnattn_book.claims.words import (
     FAILS,
     HOLDS,
     HOLDS_IN_PART,
     NOT_COMPUTABLE,
     NOT_SEEN,
     UNDECIDED,
-    Case,
-    Record,
+    graded,
     heads_where,
-    rule,
 )
 
 #: Stands for a piece's best head in the column 'head' of a table of looks.
@@ -43,14 +42,7 @@ def fewest_pieces() -> int:
     return int((claim("S1").rule or {})["pieces"])
 
 
-@rule(
-    "Pieces that continue a word, seen at least {wordpiece[0]} times ('##' pieces) or "
-    "{byte_level[0]} times (byte-level), whose most frequent predecessor makes up at least "
-    "{wordpiece[1]:.0%} or {byte_level[1]:.0%} of what stands before them. Chance: the pieces "
-    "change places. Holds if the share with that predecessor within rank {rank} of the best head "
-    "is {times} times mean chance or more and its 95 % interval lies above the band of chance; in "
-    "part if the share does; else not seen. Not computable with fewer than {pieces} pieces."
-)
+@rule
 def s1(case: Case, found: Subwords) -> Record:
     """S1, pieces find their predecessors."""
     n = len(found.pieces)
@@ -67,14 +59,11 @@ def s1(case: Case, found: Subwords) -> Record:
         f"head {int(heads.argmax())}",
         {"share": share, "chance": chance, "pieces": n},
         short=f"{share:.0%} (chance {chance:.0%})",
+        **size((share, best["low"], best["high"]), "of the pieces", chance, n),
     )
 
 
-@rule(
-    "For each head, AUROC among the keys of the right class minus that of a wrong query of the "
-    "same class. Holds if the 95 % interval of continuation queries lies above that of word "
-    "queries in more than half of the heads; in part if in {heads} or more; else fails."
-)
+@rule
 def s2(case: Case, found: ClassAuroc) -> Record:
     """S2, heads know more about continuation pieces than about words."""
     piece, word = (found.query_specific_auroc(name) for name in CLASSES)
@@ -90,14 +79,11 @@ def s2(case: Case, found: ClassAuroc) -> Record:
         f"{words}, below in {int(below.sum())}; most in head {top}: {piece[top, 0]:+.3f} for "
         f"continuation, {word[top, 0]:+.3f} for words",
         {"above": count, "below": int(below.sum()), "most": piece[top, 0]},
+        **size(piece[top], "AUROC (best head)", word[top, 0], heads),
     )
 
 
-@rule(
-    "Keys are ranked by how frequent they are, with no model. Holds if the mean AUROC of that lies "
-    "above the 95 % interval of every head, for continuation and for word queries; in part if for "
-    "one of the two; else fails."
-)
+@rule
 def s3(case: Case, found: ClassAuroc) -> Record:
     """S3, frequency alone beats every head."""
     highest = found.heads[:, KEYS.index("all keys"), MEASURES.index("auroc"), :, 2]
@@ -108,21 +94,14 @@ def s3(case: Case, found: ClassAuroc) -> Record:
         for i, name in enumerate(CLASSES)
     ]
     return Record(
-        HOLDS if beaten.all() else HOLDS_IN_PART if beaten.any() else FAILS,
+        graded(beaten),
         "; ".join(words),
         {f"{name} frequency": frequency[i] for i, name in enumerate(CLASSES)},
+        **size(frequency.min(), "AUROC", highest[frequency.argmin()].max()),
     )
 
 
-@rule(
-    "Excess: the share of S1 minus mean chance, at log-spaced checkpoints. Holds if (1) a "
-    "checkpoint before the last has the largest excess, above the band of chance, (2) the last "
-    "excess is less than {left:.0%} of it, and (3) by position alone some head puts {previous} or "
-    "more of its attention on the previous token at the end, and less than {before:.0%} of that at "
-    "the checkpoint of (1). In part: (1) and one of the others; fails: (1) alone; not seen if no "
-    "checkpoint is above chance, or the last has the largest excess. Undecided for a run of fewer "
-    "than {tokens:,.0f} tokens."
-)
+@rule
 def s4(case: Case, looks: pd.DataFrame) -> Record:
     """S4, pairs come early and a positional head displaces them. looks: one table, by step."""
     best = looks[looks["head"] == _BEST].sort_values("step")
@@ -139,23 +118,19 @@ def s4(case: Case, looks: pd.DataFrame) -> Record:
         f"token: {then:.2f}, then {end:.2f}"
     )
     values = {"peak": excess[early], "end": excess[-1], "previous": end, "previous at peak": then}
+    left = excess[-1] / excess[early] if above[early] else np.nan
+    effect = size(left, "of the largest excess is left", 1)
     if tokens[-1] < case.tokens:
-        return Record(UNDECIDED, words, values, "a longer run would decide")
+        return Record(UNDECIDED, words, values, "a longer run would decide", **effect)
     if not above[early] or early == len(best) - 1:
-        return Record(NOT_SEEN, words, values)
+        return Record(NOT_SEEN, words, values, **effect)
     displaced = bool(excess[-1] < case.left * excess[early])
     by_position = end >= case.previous and then < case.before * end
-    return Record((FAILS, HOLDS_IN_PART, HOLDS)[displaced + by_position], words, values)
+    verdict = (FAILS, HOLDS_IN_PART, HOLDS)[displaced + by_position]
+    return Record(verdict, words, values, **effect)
 
 
-@rule(
-    "Two parts. (1) Real GPT-2, from positions and weights, whatever σ is assumed: by position no "
-    "head puts more attention on the previous token than on the query's own, and none more than "
-    "{previous}. (2) Over the models of the grid, with learned or rotary positions, each after "
-    "{tokens:,.0f} tokens of training, Spearman's ρ of the largest attention on the previous token "
-    "by position (rotary: by distance) with the excess of S4 is below {rho} with p < {p}. Holds if "
-    "both, in part if one, fails if neither; undecided with fewer than {cells} models in the grid."
-)
+@rule
 def s5(
     case: Case,
     previous: Float[np.ndarray, "case head"],
@@ -187,15 +162,11 @@ def s5(
         (FAILS, HOLDS_IN_PART, HOLDS)[blunt + falls],
         f"{words}; over {len(pairs)} models ρ = {found.statistic:.2f} (p = {found.pvalue:.3f})",
         {"largest": previous.max(), "rho": float(found.statistic)},
+        **size(found.statistic, "ρ", 0, len(pairs)),
     )
 
 
-@rule(
-    "For every pair of models of the grid that differ in having 8 or 16 heads only, each after "
-    "{tokens:,.0f} tokens of training: the one with 16 has the larger excess (S4), and a head with "
-    "{previous} or more on the previous token by position alone. Holds if all pairs show it, in "
-    "part if half or more do, else fails; undecided with fewer than {pairs} pairs."
-)
+@rule
 def s6(case: Case, cells: pd.DataFrame) -> Record:
     """S6, more heads keep both. cells: tables of looks of the grid, as for `s5`."""
     pairs = _of_cells(cells, case.tokens)
@@ -212,11 +183,9 @@ def s6(case: Case, cells: pd.DataFrame) -> Record:
             note="train more models of the grid",
         )
     share = float(np.mean(shown))
-    return Record(
-        HOLDS if share == 1 else HOLDS_IN_PART if share >= 0.5 else FAILS,
-        f"{sum(shown)} of {len(shown)} pairs",
-        {"share": share},
-    )
+    verdict = HOLDS if share == 1 else HOLDS_IN_PART if share >= 0.5 else FAILS
+    effect = size(share, "of the pairs", n=len(shown))
+    return Record(verdict, f"{sum(shown)} of {len(shown)} pairs", {"share": share}, **effect)
 
 
 def _of_cells(cells: pd.DataFrame, tokens: float) -> pd.DataFrame:

@@ -31,17 +31,14 @@ from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn_book.claims import kamoda, kamoda_position, kamoda_variance
 from lnattn_book.claims.evidence import Evidence
-from lnattn_book.claims.verdicts import (
+from lnattn_book.claims.verdicts import Record, Rule, not_computable, rule_of
+from lnattn_book.claims.words import (
     FAILS,
     HOLDS,
     HOLDS_IN_PART,
     NOT_COMPUTABLE,
     NOT_SEEN,
     UNDECIDED,
-    Record,
-    Rule,
-    not_computable,
-    rule_of,
 )
 
 M = TypeVar("M", bound=AnyFirstLayer)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lnattn_book.claims.listed import CHECKPOINTS, Claim
-from lnattn_book.claims.verdicts import (
+from lnattn_book.claims.verdicts import Record
+from lnattn_book.claims.words import (
     FAILS,
     HOLDS,
     HOLDS_IN_PART,
@@ -19,7 +20,6 @@ from lnattn_book.claims.verdicts import (
     NOT_SEEN,
     UNDECIDED,
     VERDICTS,
-    Record,
     listed_words,
 )
 

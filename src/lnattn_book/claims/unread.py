@@ -13,40 +13,23 @@ import pandas as pd
 
 from lnattn.errors import ResultError
 from lnattn.stats import bootstrap_means
-from lnattn_book.claims.verdicts import (
-    FAILS,
-    HOLDS,
-    HOLDS_IN_PART,
-    NOT_SEEN,
-    UNDECIDED,
-    Case,
-    Record,
-    rule,
-)
+from lnattn_book.claims.verdicts import Case, Record, rule, size
+from lnattn_book.claims.words import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED, graded
 
 #: What chance has of the energy of Adam's first step along a direction that its gradient lacks.
 FIRST_STEP = 1 - 2 / np.pi
 
 
-@rule(
-    "A along 1 of each matrix that only writes, against {tail:.1%} of directions of random "
-    "signs. Holds if it lies below in every one; in part if in more than half; else fails.",
-    measure="matrices below chance",
-)
+@rule
 def n7(case: Case, found: pd.DataFrame) -> Record:
     """N7, do models that centre avoid 1? found: columns `along`, `low`; a row a matrix."""
     below = _below(found)
     share, words = below.mean(), f"{int(below.sum())} of {len(found)} matrices below chance"
     verdict = HOLDS if share == 1 else HOLDS_IN_PART if share > 0.5 else FAILS
-    return Record(verdict, f"{words}; {_spread(found)}", _values(found), short=words)
+    return _record(found, verdict, words)
 
 
-@rule(
-    "A along 1 of each matrix that only writes. Holds if the geometric mean lies within a factor "
-    "of {factor:g} of 1 and at most {share:.0%} of matrices lie below {tail:.1%} of directions "
-    "of random signs; in part if one of both; else fails.",
-    measure="matrices below chance",
-)
+@rule
 def n8(case: Case, found: pd.DataFrame) -> Record:
     """N8, are models with RMSNorm at chance? found: columns `along`, `low`; a row a matrix."""
     below = _below(found)
@@ -54,30 +37,21 @@ def n8(case: Case, found: pd.DataFrame) -> Record:
     met = int(size) + int(below.mean() <= case.share)
     words = f"{int(below.sum())} of {len(found)} matrices below chance"
     verdict = (FAILS, HOLDS_IN_PART, HOLDS)[met]
-    return Record(verdict, f"{words}; {_spread(found)}", _values(found), short=words)
+    return _record(found, verdict, words)
 
 
-@rule(
-    "A along 1 of the attention output of layers {layers}, against all but {level:.0%}, shared "
-    "among all layers, of directions of random signs. Holds if both lie above; in part if one; "
-    "else fails."
-)
+@rule
 def n9(case: Case, along: np.ndarray, top: np.ndarray) -> Record:
     """N9, do two layers of GPT-2 write more? along, top: [layer], top the quantile asked for."""
     layers = [int(layer) for layer in case.layers]
     above = [bool(along[layer] > top[layer]) for layer in layers]
-    verdict = HOLDS if all(above) else HOLDS_IN_PART if any(above) else FAILS
     shown = " and ".join(f"{along[layer]:.2f} (chance up to {top[layer]:.2f})" for layer in layers)
-    return Record(verdict, shown, {f"layer {layer}": along[layer] for layer in layers})
+    values = {f"layer {layer}": along[layer] for layer in layers}
+    least = min(layers, key=lambda layer: along[layer])
+    return Record(graded(above), shown, values, **size(along[least], "A", 1, len(layers)))
 
 
-@rule(
-    "In the arms whose norm removes n: A along n and along 1, geometric mean over the matrices "
-    "that write, then over seeds, with a 95 % bootstrap interval. With one optimiser it holds if "
-    "along n the interval lies below {avoided:g} and along 1 within a factor of {factor:g} of 1. "
-    "Holds if with every optimiser; in part if with some; else fails. Undecided with fewer than "
-    "{runs} seeds."
-)
+@rule
 def n10(case: Case, along_n: Mapping[str, np.ndarray], along_1: Mapping[str, np.ndarray]) -> Record:
     """N10, unseen or given up? By optimiser: A [seed], a geometric mean over matrices."""
     held, shown = [], []
@@ -86,18 +60,14 @@ def n10(case: Case, along_n: Mapping[str, np.ndarray], along_1: Mapping[str, np.
         held.append(removed[2] < case.avoided and one[1] > 1 / case.factor and one[2] < case.factor)
         shown.append(f"{optimiser} {_interval(removed)} along n, {_interval(one)} along 1")
     seeds, note = min(map(len, along_n.values())), ""
-    verdict = HOLDS if all(held) else HOLDS_IN_PART if any(held) else FAILS
+    verdict, first = graded(held), next(iter(along_n.values()))
     if seeds < case.runs:
         verdict, note = UNDECIDED, f"{case.runs} seeds would decide"
-    return Record(verdict, f"{'; '.join(shown)} ({seeds} seeds)", note=note)
+    effect = size(geometric(first), "A along n", 1, seeds)
+    return Record(verdict, f"{'; '.join(shown)} ({seeds} seeds)", note=note, **effect)
 
 
-@rule(
-    "A of Adam's first step along 1, mean over matrices and seeds with a 95 % bootstrap interval "
-    "over seeds. Holds if the mean is within {within:g} of 1 − 2/π and the interval excludes 0 "
-    "and 1; in part if only the interval does; else fails. Undecided with fewer than {runs} "
-    "seeds."
-)
+@rule
 def n11(case: Case, first: np.ndarray) -> Record:
     """N11, is Adam's first step what the signs of its gradient make it? first: [seed]."""
     mean, low, high = bootstrapped(first)
@@ -108,15 +78,11 @@ def n11(case: Case, first: np.ndarray) -> Record:
     if len(first) < case.runs:
         verdict, note = UNDECIDED, f"{case.runs} seeds would decide"
     words = f"{_interval((mean, low, high))}, predicted {FIRST_STEP:.3f} ({len(first)} seeds)"
-    return Record(verdict, words, {"first step": mean}, note)
+    effect = size((mean, low, high), "of chance", 1, len(first))
+    return Record(verdict, words, {"first step": mean}, note, **effect)
 
 
-@rule(
-    "AUROC of T^ee against bigrams with each token's mean σ, and with one divisor for all tokens, "
-    "in every head where either is {skill:g} or more from 0.5. Holds if it changes by {change:g} "
-    "at most in all of them; in part if in the head farthest from 0.5 with σ; else fails. Not seen "
-    "if there is no such head."
-)
+@rule
 def n12(case: Case, with_sigma: np.ndarray, without: np.ndarray) -> Record:
     """N12, does detokenization need the scaling? Both: AUROC [head]."""
     away = np.maximum(abs(with_sigma - 0.5), abs(without - 0.5)) >= case.skill
@@ -130,15 +96,11 @@ def n12(case: Case, with_sigma: np.ndarray, without: np.ndarray) -> Record:
         f"{int((small & away).sum())} of {int(away.sum())} heads within {case.change:g}, at most "
         f"{largest:+.3f}; in head {top} {with_sigma[top]:.3f} and {without[top]:.3f}"
     )
-    return Record(verdict, words, {"largest change": largest})
+    effect = size(largest, "AUROC", 0, int(away.sum()))
+    return Record(verdict, words, {"largest change": largest}, **effect)
 
 
-@rule(
-    "Of the sum of a head's amplitudes, the share that the frequencies reach together at distance "
-    "1 in 'distance alone'. Null: their phases drawn anew, each by itself. Holds if a head whose "
-    "curve is highest at 1 lies above all but {level:.0%}, shared among the heads, of the draws; "
-    "not seen if no curve is highest at 1; else fails."
-)
+@rule
 def d8(case: Case, share: np.ndarray, peak: np.ndarray, null: np.ndarray) -> Record:
     """D8, do phases meet at 1? share: [head]; peak: distance of the highest [head]; null: draws."""
     looking = peak == 1
@@ -152,7 +114,8 @@ def d8(case: Case, share: np.ndarray, peak: np.ndarray, null: np.ndarray) -> Rec
         f"{share[head]:.0%} of its amplitudes there (chance {null[:, head].mean():.0%}, "
         f"p = {p[head]:.2g})"
     )
-    return Record(verdict, words, {"share": share[head], "p": p[head]})
+    effect = size(share[head], "of the amplitudes", null[:, head].mean(), len(share))
+    return Record(verdict, words, {"share": share[head], "p": p[head]}, **effect)
 
 
 def bootstrapped(values: np.ndarray) -> tuple[float, float, float]:
@@ -173,18 +136,16 @@ def _below(found: pd.DataFrame) -> np.ndarray:
     return (found["along"] < found["low"]).to_numpy()
 
 
-def _spread(found: pd.DataFrame) -> str:
+def _record(found: pd.DataFrame, verdict: str, words: str) -> Record:
     along = found["along"]
-    return f"A from {along.min():.2f} to {along.max():.2f}, geometric mean {_mean(along):.2f}"
-
-
-def _values(found: pd.DataFrame) -> dict[str, float]:
-    along = found["along"]
-    return {"least": along.min(), "most": along.max(), "geometric mean": _mean(along)}
-
-
-def _mean(along: pd.Series) -> float:
-    return float(np.exp(np.log(along).mean()))
+    mean = float(np.exp(np.log(along).mean()))
+    return Record(
+        verdict,
+        f"{words}; A from {along.min():.2f} to {along.max():.2f}, geometric mean {mean:.2f}",
+        {"least": along.min(), "most": along.max(), "geometric mean": mean},
+        short=words,
+        **size(mean, "A (geometric mean)", 1, len(found)),
+    )
 
 
 def _interval(found: tuple[float, float, float]) -> str:

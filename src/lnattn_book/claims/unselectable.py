@@ -9,29 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from lnattn.selectability.layers import PROPERTIES, LayerVerdicts
-from lnattn_book.claims.verdicts import (
-    FAILS,
-    HOLDS,
-    HOLDS_IN_PART,
-    NOT_COMPUTABLE,
-    Case,
-    Change,
-    Record,
-    rule,
-)
+from lnattn_book.claims.verdicts import Case, Record, replacing, rule, size
+from lnattn_book.claims.words import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, graded
 
 #: On which side of one half U2 expects each property.
 _MORE = {"frequency": True, "position": True, "distance": False}
-_WHY = (
-    "keys inside the hull lie near its mean whatever they are of, so that a part of the verdict "
-    "could not come out otherwise; and differences of no size counted"
-)
 
 
-@rule(
-    "Share of unselectable keys in a head, over all windows. Holds if it is below {share:.0%} in "
-    "every head of every layer; in part if in more than half of the heads; else fails."
-)
+@rule
 def u1(case: Case, found: LayerVerdicts) -> Record:
     """U1, nearly every key can be selected."""
     shares = found.by_head()
@@ -43,35 +28,8 @@ def u1(case: Case, found: LayerVerdicts) -> Record:
         f"layer {layer}, and {shares.mean():.3%} of all {found.unselectable[0].size:,} keys",
         {"heads": int(few.sum()), "most": shares.max(), "share": shares.mean()},
         short=f"{shares.max():.2%}",
+        **size(shares.mean(), "of the keys", n=found.unselectable[0].size),
     )
-
-
-@rule(
-    "Probability that an unselectable key has more of a property than a selectable one of the same "
-    "head and window (AUROC), averaged over those that have both kinds. Holds if the 95 % interval "
-    "over windows lies above one half by {size} or more for the token's frequency and for its "
-    "position; in part if for one; else fails. That such keys lie near the mean is geometry, which "
-    "Gaussian keys show more strongly, and is not judged. Not computable for fewer than {keys} "
-    "unselectable keys.",
-    "",
-    Change("23 Nov 2026", _WHY, lambda case, found: _in_common_before(case, found, 0)),
-)
-def u2(case: Case, found: LayerVerdicts) -> Record:
-    """U2, what unselectable keys have in common."""
-    return _in_common(case, found, 0)
-
-
-@rule(
-    "As U2, for keys of which only the first quarter of a head's principal components is kept: "
-    "holds if the AUROC's 95 % interval over windows lies above one half by {size} or more for "
-    "frequency and for position; in part if for one; else fails. That such keys lie near the mean "
-    "is geometry and is not judged. Not computable for fewer than {keys} unselectable keys.",
-    "",
-    Change("23 Nov 2026", _WHY, lambda case, found: _in_common_before(case, found, 1)),
-)
-def u3(case: Case, found: LayerVerdicts) -> Record:
-    """U3, who would be lost first."""
-    return _in_common(case, found, 1)
 
 
 def _in_common_before(case: Case, found: LayerVerdicts, kept: int) -> str:
@@ -81,7 +39,19 @@ def _in_common_before(case: Case, found: LayerVerdicts, kept: int) -> str:
         low > 0.5 if _MORE[name] else high < 0.5
         for name, (_, low, high) in zip(PROPERTIES, found.common(kept), strict=True)
     ]
-    return HOLDS if all(as_said) else HOLDS_IN_PART if any(as_said) else FAILS
+    return graded(as_said)
+
+
+@replacing(lambda case, found: _in_common_before(case, found, 0))
+def u2(case: Case, found: LayerVerdicts) -> Record:
+    """U2, what unselectable keys have in common."""
+    return _in_common(case, found, 0)
+
+
+@replacing(lambda case, found: _in_common_before(case, found, 1))
+def u3(case: Case, found: LayerVerdicts) -> Record:
+    """U3, who would be lost first: unselectable in a quarter of the dimensions."""
+    return _in_common(case, found, 1)
 
 
 def _in_common(case: Case, found: LayerVerdicts, kept: int) -> Record:
@@ -96,8 +66,9 @@ def _in_common(case: Case, found: LayerVerdicts, kept: int) -> Record:
         words.append(f"{name} {mean:.2f} [{low:.2f}, {high:.2f}]")
         values[name] = mean
     return Record(
-        HOLDS if all(large) else HOLDS_IN_PART if any(large) else FAILS,
+        graded(large),
         f"AUROC of more of a property: {', '.join(words)}; {found.unselectable[kept].mean():.1%} "
         f"of the keys, {number:,}",
         {**values, "keys": number},
+        **size(found.common(kept)[0], "AUROC of frequency", 0.5, number),
     )

@@ -1,14 +1,14 @@
 """Records of what was found about a claim, and the rules that give their verdicts.
 
-A rule judges the results of a study: `k6(spearman, model="gpt2") -> Record`. Its thresholds stand
-in `book/claims.yml` and are put into the rule's own words; what was found is worded from the
-record's values, so that no number of a text stands in it alone.
+A rule judges the results of a study: `k6(spearman, model="gpt2") -> Record`. What it says to
+readers, and its thresholds, stand side by side in `book/claims.yml`; a judge has no number of its
+own. Most rules have one of three shapes: `limits` (all must be met), `graded` flags (all, some,
+none) and `by_interval` (on which side of 0).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -18,36 +18,36 @@ import numpy as np
 from lnattn.errors import ResultError
 from lnattn.storage import plain_scalar
 from lnattn_book.claims.listed import Claim, claim
+from lnattn_book.claims.words import (
+    FAILS,
+    HOLDS,
+    HOLDS_IN_PART,
+    NOT_COMPUTABLE,
+    NOT_SEEN,
+    UNDECIDED,
+    VERDICTS,
+    heads_where,
+    listed_words,
+    of_heads,
+    with_minus,
+)
 
-HOLDS = "holds"
-HOLDS_IN_PART = "holds in part"
-FAILS = "fails"
-NOT_SEEN = "not seen in this model"
-UNDECIDED = "undecided"
-NOT_COMPUTABLE = "not computable"
-
-#: The verdicts and the mark that stands before each in a table.
-VERDICTS: Mapping[str, str] = {
-    HOLDS: "✓",
-    HOLDS_IN_PART: "◐",
-    FAILS: "✗",
-    NOT_SEEN: "○",
-    UNDECIDED: "?",
-    NOT_COMPUTABLE: "–",
-}
+#: For chapters: what they need of `words` is here too.
+__all__ = ["FAILS", "HOLDS", "HOLDS_IN_PART", "NOT_COMPUTABLE", "NOT_SEEN", "RULES", "UNDECIDED"]
+__all__ += ["VERDICTS", "Case", "Record", "Rule", "heads_where", "limits", "listed_words"]
+__all__ += ["not_computable", "of_heads", "replacing", "rule", "rule_of", "size", "with_minus"]
 
 
 @dataclass(frozen=True)
 class Record:
     """What was found about a claim in one model.
 
-    verdict: one of `VERDICTS`; words: what was found, a format string over values and parameters
-    until a `Rule` has filled it; values: the numbers behind the words; note: what limits the
-    verdict, and for 'undecided' what would decide; short: the one number by which models are set
-    side by side. estimate, unit, interval, null (what chance or an untrained twin gives) and n: the
-    effect, where the rule has one; kind: derivation, number, trend or cause. claim, model, rule and
-    before (the verdict by the rule that this one replaced, if any) come from the `Rule`; function,
-    cell, counted, chapter and execution from the chapter that registers it.
+    verdict: one of `VERDICTS`; words: what was found; values: the numbers behind the words; note:
+    what limits the verdict, and for 'undecided' what would decide; short: the one number by which
+    models are set side by side. estimate, unit, interval (95 %), null (what chance or an untrained
+    twin gives) and n (how many were judged): see `size`. claim, model, rule, kind and before (the
+    verdict by the rule that this one replaced, if any) come from the `Rule`; function, cell,
+    counted, chapter and execution from the chapter that registers it.
     """
 
     verdict: str
@@ -79,6 +79,29 @@ class Record:
     def __str__(self) -> str:
         return f"{self.claim} {self.verdict} ({self.model}): {self.words}"
 
+    def effect(self) -> str:
+        """The estimate with unit, interval, chance and n, as far as they are known."""
+        if self.estimate is None:
+            return ""
+        ends = self.interval and f" [{self.interval[0]:.3g}, {self.interval[1]:.3g}]"
+        chance = "" if self.null is None else f", chance {self.null:.3g}"
+        number = "" if self.n is None else f", n = {self.n:,}"
+        unit = f" {self.unit}" if self.unit else ""
+        return with_minus(f"{self.estimate:.3g}{unit}{ends or ''}{chance}{number}")
+
+
+def size(value: Any, unit: str = "", null: Any = None, n: Any = None) -> dict[str, Any]:
+    """The fields of a record's effect; value: a number, or one with the ends of its interval.
+
+    What is not finite, such as a median that no run reached, is left out.
+    """
+    estimate, *ends = (float(one) for one in np.atleast_1d(value))
+    interval = (ends[0], ends[1]) if ends and np.isfinite(ends).all() else None
+    if not np.isfinite(estimate):
+        return {}
+    null, n = None if null is None else float(null), None if n is None else int(n)
+    return {"estimate": estimate, "unit": unit, "interval": interval, "null": null, "n": n}
+
 
 class Case(SimpleNamespace):
     """What a rule is given beside results: the claim's parameters by name, and `own`.
@@ -92,40 +115,26 @@ class Case(SimpleNamespace):
         raise ResultError(f"the rule wants a parameter {name!r} that book/claims.yml lacks.")
 
 
-@dataclass(frozen=True)
-class Change:
-    """A rule that replaced another one when its numbers had been seen; both verdicts are shown.
-
-    date: of the change; why: in words; before: the verdict by the rule that was replaced.
-    """
-
-    date: str
-    why: str
-    before: Callable[..., str]
-
-
 #: Every rule, by the claim's id.
 RULES: dict[str, Rule] = {}
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The rule of one claim. words: for readers; {name} stands for a parameter in claims.yml.
+    """The rule of one claim. judge: from a `Case` and results to a `Record`.
 
-    judge: from a `Case` and results to a `Record`; measure: what `Record.short` is; changed: the
-    rule before this one, where its numbers were known; kind: see `Record`.
+    before: the verdict by the rule that this one replaced when its numbers had been seen; both are
+    shown, with the date and the reason in claims.yml.
     """
 
     claim: str
-    words: str
     judge: Callable[..., Record]
-    measure: str = ""
-    changed: Change | None = None
-    kind: str = "number"
+    before: Callable[..., str] | None = None
 
     def in_words(self) -> str:
         """The rule for readers, with the claim's parameters."""
-        return with_minus(self.words.format(**_shown(claim(self.claim))))
+        about = claim(self.claim)
+        return with_minus(about.words.format(**_shown(about)))
 
     def __call__(self, *results: Any, model: str, **named: Any) -> Record:
         """The record of these results, which are of `model`.
@@ -135,46 +144,68 @@ class Rule:
         """
         about = claim(self.claim)
         case = Case(**about.rule, own=about.is_about(model))
-        found = self.judge(case, *results, **named)
+        found, before = self.judge(case, *results, **named), ""
         if found.verdict not in VERDICTS:
             raise ResultError(f"{self.claim}: {found.verdict!r} is not a verdict.")
         if found.verdict == UNDECIDED and not found.note:
             raise ResultError(f"{self.claim}: 'undecided' must say what would decide.")
-        values = {name: plain_scalar(value, name) for name, value in found.values.items()}
-        before, notes = "", [found.note]
-        if self.changed is not None:
-            before = self.changed.before(case, *results, **named)
+        notes = [found.note]
+        if self.before is not None:
+            before = self.before(case, *results, **named)
             notes.append(
-                f"rule changed after the numbers on {self.changed.date}: {self.changed.why}; by "
-                f"the rule before it: {before}"
+                "rule changed after the numbers on {date}: {why}".format(**about.changed)
+                + f"; by the rule before it: {before}"
             )
-        absent = found.verdict == NOT_SEEN and case.own
         return replace(
             found,
-            verdict=FAILS if absent else found.verdict,
-            words=filled(found.words, _shown(about) | values),
-            values=values,
-            note=filled("; ".join(filter(None, notes)), _shown(about) | values),
-            short=filled(found.short, _shown(about) | values),
+            verdict=FAILS if found.verdict == NOT_SEEN and case.own else found.verdict,
+            words=with_minus(found.words),
+            values={name: plain_scalar(value, name) for name, value in found.values.items()},
+            note=with_minus("; ".join(filter(None, notes))),
+            short=with_minus(found.short),
             claim=self.claim,
             model=str(model),
             rule=self.in_words(),
             before=before,
-            kind=found.kind or self.kind,
+            kind=about.kind,
         )
 
 
-def rule(
-    words: str, measure: str = "", changed: Change | None = None, kind: str = "number"
-) -> Callable[[Callable[..., Record]], Rule]:
+def rule(judge: Callable[..., Record], before: Callable[..., str] | None = None) -> Rule:
     """Make the `Rule` of the claim that a function is named after, k5 of K5, and enter it."""
+    one = Rule(judge.__name__.upper(), judge, before)
+    RULES[one.claim] = one
+    return one
 
-    def made(judge: Callable[..., Record]) -> Rule:
-        one = Rule(judge.__name__.upper(), words, judge, measure, changed, kind)
-        RULES[one.claim] = one
-        return one
 
-    return made
+def replacing(before: Callable[..., str]) -> Callable[[Callable[..., Record]], Rule]:
+    """`rule`, where another rule stood before it, which the verdict gives too."""
+    return lambda judge: rule(judge, before)
+
+
+def limits(
+    claim_id: str,
+    names: str,
+    met: Callable[[Case, SimpleNamespace], bool],
+    words: str,
+    note: str = "",
+    effect: Callable[[SimpleNamespace], Mapping[str, Any]] = lambda _got: {},
+) -> Rule:
+    """The rule of an identity: holds if all its limits are met, else fails.
+
+    names: of the results, in order; words and note: templates over the results.
+    """
+
+    def judge(case: Case, *results: Any, **named: Any) -> Record:
+        got = SimpleNamespace(**dict(zip(names.split(), results, strict=False)), **named)
+        if vars(got).keys() != set(names.split()):
+            raise ResultError(f"the rule of {claim_id} judges {names}, not {', '.join(vars(got))}.")
+        said = vars(got)
+        verdict = HOLDS if met(case, got) else FAILS
+        return Record(verdict, words.format(**said), note=note.format(**said), **effect(got))
+
+    RULES[claim_id] = Rule(claim_id, judge)
+    return RULES[claim_id]
 
 
 def rule_of(claim_id: str) -> str:
@@ -186,20 +217,10 @@ def rule_of(claim_id: str) -> str:
 
 def not_computable(claim_id: str, model: str, why: str) -> Record:
     """The record where a model lacks what the claim needs; `why` says what."""
-    return Record(NOT_COMPUTABLE, why, claim=claim_id, model=model, rule=rule_of(claim_id))
-
-
-_PLACE = re.compile(r"\{(\w[^{}:!]*)((?:![rs])?(?::[^{}]*)?)\}")
-
-
-def filled(text: str, values: Mapping[str, Any]) -> str:
-    """A text with {name:format} replaced by values; braces around no value's name stay (LaTeX)."""
-
-    def value(match: re.Match[str]) -> str:
-        known = match[1] in values
-        return f"{{0{match[2]}}}".format(values[match[1]]) if known else match[0]
-
-    return with_minus(_PLACE.sub(value, text))
+    kind = claim(claim_id).kind
+    return Record(
+        NOT_COMPUTABLE, why, claim=claim_id, model=model, rule=rule_of(claim_id), kind=kind
+    )
 
 
 def _shown(about: Claim) -> dict[str, Any]:
@@ -212,38 +233,3 @@ class _Listed(list[Any]):
 
     def __str__(self) -> str:
         return listed_words(map(str, self))
-
-
-def of_heads(flags: Iterable[Any], none: str = FAILS) -> tuple[str, str]:
-    """The verdict and a phrase such as '11 of 12 heads', from one flag for each head.
-
-    All heads: the claim holds; some: in part; none: `none`. flags may be [case head], where cases
-    are assumptions about what is not known: if they lead to different verdicts, it is undecided.
-    """
-    cases = np.atleast_2d(np.asarray(list(flags), dtype=bool))
-    if cases.size == 0:
-        raise ResultError("a verdict needs at least one head.")
-    heads = cases.shape[1]
-    sure, possible = int(cases.all(axis=0).sum()), int(cases.any(axis=0).sum())
-    found = [
-        HOLDS if count == heads else HOLDS_IN_PART if count else none for count in (sure, possible)
-    ]
-    words = f"{sure} of {heads} heads" if sure == possible else f"{sure} to {possible} of {heads}"
-    words = words if sure == possible else f"{words} heads"
-    return (found[0] if found[0] == found[1] else UNDECIDED), words
-
-
-def heads_where(flags: Iterable[Any]) -> str:
-    """The heads whose flag is set, for a sentence: '0, 2 and 3'; 'none' where there is none."""
-    return listed_words([str(head) for head, flag in enumerate(flags) if flag]) or "none"
-
-
-def listed_words(parts: Iterable[str]) -> str:
-    """'a', 'a and b', 'a, b and c'; '' for nothing."""
-    *others, last = list(parts) or [""]
-    return f"{', '.join(others)} and {last}" if others else last
-
-
-def with_minus(text: str) -> str:
-    """Text with the hyphen before a number replaced by a minus sign; 5e-15 keeps its own."""
-    return re.sub(r"(?<![\w.])-(?=\d)", "−", text)

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn_book.claims.verdicts import RULES, Record
+from lnattn_book.claims.listed import claim as claim_of
+from lnattn_book.claims.verdicts import Record
 from lnattn_book.style import DIVERGING, PALETTE, WIDTH, model_name
 
 
@@ -21,7 +22,7 @@ def claims_by_models(columns: Mapping[str, Mapping[str, Record]]) -> pd.DataFram
     claims = list(next(iter(columns.values())))
     rows = {
         claim: {
-            "measure": RULES[claim].measure,
+            "measure": claim_of(claim).measure,
             **{
                 name: f"{one[claim].mark} {one[claim].short}".strip()
                 for name, one in columns.items()

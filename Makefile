@@ -24,11 +24,17 @@ STAMP := $(ENVDIR)/.lnattn-installed
 EXTRAS := book,test,minilm
 PORT ?= 8000
 
+# Of torch, Linux gets a build with 4 GB of CUDA's libraries. Where no NVIDIA driver is found and
+# there is no torch yet, one without them is asked for first, and missed if its index does not
+# answer. CUDA=yes takes the larger one.
+CPU_INDEX := https://download.pytorch.org/whl/cpu
+NO_GPU := $(if $(CUDA),,$(shell [ "$$(uname -s)" != Linux ] || [ -e /proc/driver/nvidia ] || command -v nvidia-smi >/dev/null || echo yes))
+
 ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book publish rehearsal test test-experiments serve execute claims freeze-claims embed twice pdf links benchmark screenshots check lock clean
+.PHONY: help book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent embed twice pdf links benchmark screenshots check lock clean
 
 help:
 	@echo "make book                 build the book (only what changed) into _build/html"
@@ -41,6 +47,7 @@ help:
 	@echo "make rehearsal            the same without a network, with a stand-in for GPT-2, in _build/rehearsal"
 	@echo "make claims               print the papers' claims beside what the last build found"
 	@echo "make freeze-claims        take the claims of the last build as those to compare with"
+	@echo "make freeze-extent        take the pages, claims, figures and bytes of what is built as those to compare with"
 	@echo "make embed RUN=folder     take a finished training run into data, as book-gpt2 or book-llama"
 	@echo "make twice                build two copies from nothing and compare their numbers"
 	@echo "make pdf                  the book as one PDF (needs Chromium)"
@@ -68,6 +75,9 @@ claims: $(STAMP)
 
 freeze-claims: $(STAMP)
 	@$(PY) -m lnattn_book.claims --freeze
+
+freeze-extent: $(STAMP)
+	@$(PY) -m booksite.extent $(ARGS)
 
 embed: $(STAMP)
 	@test -n "$(RUN)" || { echo "give RUN=folder, of a finished training run" >&2; exit 2; }
@@ -134,6 +144,13 @@ $(STAMP): pyproject.toml constraints.txt $(if $(OWN),$(ENVDIR)/bin/python)
 	@$(PY) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"this project needs Python 3.11 or newer; the active environment has {v[0]}.{v[1]}.")'
 	@echo "[setup] installing packages into $(ENVDIR) (a few minutes the first time)"
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip --upgrade
+ifdef NO_GPU
+	@if ! $(PY) -c 'import torch' 2>/dev/null; then \
+	  echo "[setup] no NVIDIA driver found: asking for torch without CUDA (make CUDA=yes takes the other)"; \
+	  $(PY) -m pip install --quiet --timeout 10 --retries 0 --no-deps --index-url $(CPU_INDEX) \
+	    torch --constraint constraints.txt 2>/dev/null || \
+	  echo "[setup] $(CPU_INDEX) does not have it or does not answer: taking torch's default build"; fi
+endif
 	@$(PY) -m pip install --disable-pip-version-check --progress-bar on \
 	  --editable '.[$(EXTRAS)]' --constraint constraints.txt
 	@touch $@

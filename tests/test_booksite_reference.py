@@ -19,8 +19,6 @@ import lnattn
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from small_site import build
 
-from booksite.reference import SourceLinks
-
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "book").glob("api*.md"))
 
@@ -107,20 +105,3 @@ def test_everything_public_has_an_anchor(built) -> None:
         or home[name].node_id not in (name, f"module-{name}")
     ]
     assert not lost
-
-
-def test_functions_lead_to_their_source() -> None:
-    links = SourceLinks("https://example.org/a")
-    address = links("py", {"module": "lnattn.attention.folding", "fullname": "fold"})
-    lines = (ROOT / "src/lnattn/attention/folding.py").read_text("utf-8").splitlines()
-    page, _, line = address.partition("#L")
-    assert page == "https://example.org/a/blob/main/src/lnattn/attention/folding.py"
-    assert any("def fold(" in one for one in lines[int(line) - 1 : int(line) + 3])
-    method = {"module": "lnattn.errors", "fullname": "LnattnError.no_such"}
-    assert links("py", method) is None
-    assert SourceLinks("")("py", {"module": "lnattn.errors", "fullname": "LnattnError"}) is None
-
-
-def test_what_can_be_imported_from_lnattn_is_explained() -> None:
-    page = (ROOT / "book" / "api.md").read_text(encoding="utf-8")
-    assert not [name for name in lnattn.__all__ if f"`{name} <lnattn" not in page]

@@ -12,7 +12,6 @@ import accessibility
 import browser
 import pytest
 from site_pages import SEEN, SITE, SYSTEM_PAGES, each_page, needs_site, seen_before, served
-from test_search import found
 
 needs_browser = pytest.mark.skipif(
     browser.find() is None, reason="no Chromium is installed here; apt-get install chromium"
@@ -165,15 +164,6 @@ def test_the_checker_of_accessibility_runs(address, chromium):
         tab.close()
 
 
-def test_mathematics_is_there_at_all(address, chromium):
-    tab = chromium.open()
-    try:
-        tab.go(address + "book/notation.html")
-        assert tab.evaluate("document.querySelectorAll('mjx-container').length") > 20
-    finally:
-        tab.close()
-
-
 NOTE = """(() => {
   const note = document.getElementById('citation-note');
   return !note.hidden && note.style.visibility !== 'hidden'
@@ -238,17 +228,6 @@ def test_the_site_works_from_a_disk(page, chromium):
     assert "url=book/index.html" in (SITE / "index.html").read_text(encoding="utf-8")
 
 
-def test_the_explorers_data_are_small():
-    """Of the models that come with the book or its extras; with GPT-2's there are more."""
-    root = SITE / "_static" / "explorer"
-    ours = [
-        root.glob("*.js"),
-        *((root / name).glob("*.js") for name in ("book-gpt2", "book-llama", "minilm")),
-    ]
-    data = sum(path.stat().st_size for files in ours for path in files)
-    assert 9e6 < data < 30e6, f"all data of the explorer: {data / 1e6:.1f} MB"
-
-
 #: Every shift of the layout that no touch or key has caused, from the start.
 SHIFTS = """
 window.shifted = 0;
@@ -270,14 +249,3 @@ def test_a_page_does_not_jump_while_it_loads(page, address, chromium):
     finally:
         tab.close()
     assert shifted < 0.1
-
-
-def test_the_search_finds_chapters_before_the_reference(address, chromium):
-    results = found(chromium, address, "AUROC")
-    # Sphinx counts no occurrences: chapters that have a word are ordered by their numbers.
-    assert any(one["page"].startswith("notebooks/06-") for one in results[:3])
-    chapters = [one["page"].startswith("notebooks/") for one in results]
-    reference = ["book/api" in one["page"] for one in results]
-    assert any(reference)
-    assert not any(chapters[reference.index(True) :]), "the API reference comes before a chapter"
-    assert not [one for one in results if "\\" in one["title"] + one["shown"]]

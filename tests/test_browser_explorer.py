@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import accessibility
 import numpy as np
 import pytest
 import torch
@@ -33,14 +32,6 @@ PAGE = """<!doctype html>
 <html lang="en" data-theme="light">
 <head><meta charset="utf-8"><title>Explorer</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-  :root { --pst-color-text-base: #222832; --pst-color-background: #fff;
-    --pst-color-surface: #f3f4f5; --pst-color-text-muted: #48566b; --pst-color-border: #d1d5da;
-    --pst-font-family-monospace: monospace; }
-  html[data-theme="dark"] { --pst-color-text-base: #ced6dd; --pst-color-background: #14181e;
-    --pst-color-surface: #29313d; --pst-color-text-muted: #9ca4af; --pst-color-border: #48566b; }
-  body { background: var(--pst-color-background); color: var(--pst-color-text-base); margin: 8px; }
-</style>
 <link rel="stylesheet" href="explorer/explorer.css">
 </head>
 <body><main><h1>Explorer</h1>
@@ -64,7 +55,6 @@ READY = """new Promise((done, fail) => {
 PAGES = {
     "tokens": ("open", "heads", "pair", "curves"),
     "sentence": ("open", "sentence", "strongest", "heads"),
-    "widget": ("widget",),
 }
 
 
@@ -229,17 +219,6 @@ def test_choosing_a_token_with_keys_alone(tab, site) -> None:
     assert f"token={HOSTILE.index('city')}" in tab.evaluate("location.hash")
 
 
-def test_an_address_brings_others_to_the_same_view(tab, site) -> None:
-    show(tab, site, "#model=book-gpt2&token= York&key= New&at=pair")
-    assert text_of(tab, "[data-part=pair] caption .token") == "␣New"
-    top = tab.evaluate(
-        "document.querySelector('section:has([data-part=pair]) h2').getBoundingClientRect().top"
-    )
-    assert 0 <= top < 200, "the heading is in sight"
-    show(tab, site, "#model=not-here&token=3")
-    assert "names a model that is not here" in text_of(tab, "[data-part=open]")
-
-
 def test_the_rank_of_a_pair(tab, site, book_model) -> None:
     vectors = token_vectors(fold(book_model.attention), book_model.embeddings)
     query, key = (book_model.tokenizer.encode(text)[0] for text in (" York", " New"))
@@ -274,13 +253,6 @@ def test_a_pair_at_every_distance(tab, site) -> None:
     assert "Positions of book-llama are rotary" in text_of(tab, "[data-part=curves]")
 
 
-def test_position_curves_have_axes(tab, site) -> None:
-    show(tab, site, "#model=book-gpt2&place=100")
-    assert tab.evaluate("document.querySelectorAll('[data-part=curves] figure').length") == 8
-    assert text_of(tab, ".curves .places") == "050100"
-    assert tab.evaluate("document.querySelectorAll('.curves .levels span').length") == 16
-
-
 # ---- Sentences -----------------------------------------------------------------------------------
 
 TABLE = """[...document.querySelectorAll('[data-part=sentence] tbody tr')].map(row =>
@@ -304,55 +276,6 @@ def test_a_sentences_terms_are_those_of_the_package(tab, site, book_model, text)
         np.testing.assert_allclose(
             values, terms[name].expand(8, len(ids), len(ids))[3, 5, :6], atol=0.08
         )
-
-
-def test_an_emptied_box_keeps_no_old_sentence(tab, site) -> None:
-    show(tab, site, "#text=A dog saw a cat.", "sentence")
-    write(tab, "", "explorer-text")
-    visible = "document.querySelector('[data-part=sentence] .words').checkVisibility()"
-    assert not tab.evaluate(visible)
-    assert text_of(tab, "[data-part=sentence] .hint") == "Type a sentence, or choose an example."
-    write(tab, "York", "explorer-text")
-    tab.until("document.querySelector('[data-part=sentence] .words')?.textContent.includes('ork')")
-    assert tab.evaluate(visible)
-
-
-def test_a_long_text_is_cut_and_says_so(tab, site) -> None:
-    show(tab, site, "#text=" + "the " * 100, "sentence")
-    assert "64 tokens are shown; 37 more are left out" in text_of(tab, "[data-part=sentence] .hint")
-
-
-def test_the_front_pages_widget_follows_at_once(tab, site) -> None:
-    show(tab, site, "", "widget")
-    shares = "[...document.querySelectorAll('.share')].map(e => e.textContent).join()"
-    before = tab.evaluate(shares)
-    tab.evaluate("document.getElementById('widget-keep-pp').click()")
-    tab.until(f"{shares} !== {before!r}")
-    assert "moved by" in text_of(tab, ".moved")
-
-
-@pytest.mark.parametrize("page", ["sentence", "widget"])
-def test_nothing_jumps(tab, site, page) -> None:
-    tab.call("Page.addScriptToEvaluateOnNewDocument", source="""
-      window.shift = 0;
-      new PerformanceObserver((list) => list.getEntries().forEach((one) => {
-        if (!one.hadRecentInput) window.shift += one.value;
-      })).observe({ type: 'layout-shift', buffered: true });""")  # fmt: skip
-    tab.go(f"{site.as_uri()}/{page}.html")
-    tab.until("document.querySelectorAll('.token-explorer[data-state=ready]').length")
-    assert tab.evaluate("new Promise(done => setTimeout(() => done(window.shift), 2000))") < 0.1
-
-
-def test_a_phone_shows_numbers(tab, site) -> None:
-    """The first column of numbers is in sight without a scroll, and a hint says there are more."""
-    show(tab, site, "#head=3&query=5", "sentence")
-    for selector in ("td", "td:nth-of-type(2)"):
-        right = tab.evaluate(
-            f"document.querySelector('.numbers tbody {selector}').getBoundingClientRect().right"
-        )
-        assert right <= 360
-    hint = "getComputedStyle(document.querySelector('.numbers'), '::before').content"
-    assert "scroll" in tab.evaluate(hint)
 
 
 # ---- A reader's own checkpoint -------------------------------------------------------------------
@@ -516,43 +439,3 @@ def _resident(process: Path) -> int:
 
 
 # ---- All parts -----------------------------------------------------------------------------------
-
-
-def test_lost_data_are_reported_and_can_be_tried_again(chromium, site, tmp_path) -> None:
-    place = tmp_path / "site"
-    shutil.copytree(site, place)
-    rows = place / "explorer" / "tiny" / "rows.js"
-    text = rows.read_text()
-    rows.unlink()
-    tab = chromium.open(360, 740)
-    try:
-        show(tab, place, "#model=tiny&token=0")
-        problem = "document.querySelector('[role=alert]')?.textContent ?? null"
-        assert "tiny/rows.js could not be loaded" in tab.evaluate(problem)
-        rows.write_text(text)
-        tab.evaluate(
-            "document.querySelectorAll('.token-explorer:has([role=alert])')"
-            ".forEach(p => delete p.dataset.state);"
-            "document.querySelectorAll('[role=alert] button').forEach(b => b.click())"
-        )
-        tab.evaluate(READY)
-        assert tab.evaluate(problem) is None
-        assert text_of(tab, ".chosen") == seen(HOSTILE[0])
-    finally:
-        tab.close()
-
-
-# axe-core knows the guidelines by which pages are judged; a package of the extra `test` carries it.
-needs_axe = pytest.mark.skipif(
-    accessibility.find() is None, reason="axe-core absent: pip install .[test]"
-)
-
-
-@needs_axe
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("page", PAGES)
-def test_anyone_can_use_it(tab, site, page, theme) -> None:
-    show(tab, site, f"#model={'tiny' if page == 'tokens' else 'book-gpt2'}&token=7&query=4", page)
-    tab.evaluate(f"document.documentElement.dataset.theme = {theme!r}")
-    assert tab.evaluate("document.documentElement.scrollWidth") <= 360
-    assert accessibility.violations(tab) == []

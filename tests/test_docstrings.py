@@ -8,11 +8,9 @@ import io
 import pkgutil
 
 import docutils.core
-from hypothesis import given
-from hypothesis import strategies as st
 
 import lnattn
-from booksite.docstrings import _EMPHASIS, as_restructured_text
+from booksite.docstrings import as_restructured_text
 
 
 def render(lines: list[str]) -> tuple[str, str]:
@@ -59,11 +57,3 @@ def test_every_docstring_is_valid_and_keeps_its_words() -> None:
 def _words(text: str) -> str:
     """The text without spaces, backticks, asterisks and the dashes of lists."""
     return "".join(text.split()).replace("`", "").replace("*", "").replace("-", "")
-
-
-@given(st.text("ab *_|\\.", max_size=30))
-def test_plain_text_means_itself(text) -> None:
-    line = f"x {text} x"
-    found, complaints = render(as_restructured_text([line]))
-    assert complaints == ""
-    assert found.split() == _EMPHASIS.sub(r"\1", line).split()

@@ -91,17 +91,6 @@ def test_words_on_an_axis_and_a_histogram_in_steps() -> None:
     assert {("counts", "0.5", "2"), ("counts", "1.5", "2"), ("counts", "2.5", "1")} <= set(outline)
 
 
-@pytest.mark.parametrize("scale", ["linear", "log"])
-def test_a_histogram_of_hexagons_has_a_row_a_cell(scale) -> None:
-    drawn, ax = plt.subplots()
-    cells = ax.hexbin([1, 1, 100], [5, 5, 5], gridsize=4, xscale=scale, mincnt=1)
-    plt.close(drawn)
-    rows = rows_of(drawn)
-    assert [row[1] for row in rows] == ["map"] * len(cells.get_array())
-    assert sorted(row[5] for row in rows) == ["1", "2"]
-    assert sorted(float(row[3]) for row in rows) == pytest.approx([1, 100], rel=0.5)
-
-
 def test_a_drawing_is_text_small_and_always_the_same() -> None:
     text = drawings.svg_of(figure())
     assert text == drawings.svg_of(figure())
@@ -113,27 +102,6 @@ def test_a_drawing_is_text_small_and_always_the_same() -> None:
     assert len(text) < 40e3
 
 
-def test_many_points_become_a_picture() -> None:
-    with plt.rc_context(settings()):
-        drawn, ax = plt.subplots()
-        points = ax.scatter(*np.random.default_rng(0).normal(size=(2, 20_000)), s=1)
-    plt.close(drawn)
-    text = drawings.svg_of(drawn)
-    assert "<image" in text
-    assert len(text) < 300e3
-    assert not points.get_rasterized()
-    assert len(rows_of(drawn)) == 20_000
-
-
-def test_shaded_areas_go_where_there_are_too_many_rows() -> None:
-    drawn, ax = plt.subplots()
-    places = np.arange(drawings.MOST_ROWS / 2)
-    ax.plot(places, places)
-    ax.fill_between(places, places, places + 1)
-    plt.close(drawn)
-    assert {row[1] for row in rows_of(drawn)} == {"line"}
-
-
 # ---- The site ------------------------------------------------------------------------------------
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
@@ -142,7 +110,6 @@ import nbformat  # noqa: E402
 from small_site import build  # noqa: E402
 
 from booksite import execute  # noqa: E402
-from booksite.downloads import zipped  # noqa: E402
 
 CHAPTER = """---
 jupytext:
@@ -204,13 +171,3 @@ def test_a_page_offers_its_notebook_and_its_figures(outside, tmp_path, monkeypat
     offered = nbformat.read(out / "_sources" / "index.ipynb", 4).cells[1].outputs[-1]
     assert set(whole.metadata) == {drawings.PNG}
     assert (set(offered.data), offered.metadata) == ({"image/png", "text/plain"}, {})
-    assert len(offered.data[drawings.PNG]) < 0.7 * len(whole.data[drawings.PNG])
-
-
-def test_an_archive_is_always_the_same() -> None:
-    files = {"a.svg": ("é" * 9999).encode(), "b.csv": b"1"}
-    first = zipped(files)
-    assert first == zipped(files)
-    with zipfile.ZipFile(io.BytesIO(first)) as archive:
-        assert {name: archive.read(name) for name in files} == files
-    assert len(first) < 500

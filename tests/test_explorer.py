@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hostile import install, tiny, tiny_source
+from hostile import install, tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.numpy import load
@@ -46,12 +46,6 @@ def test_a_long_value_is_packed_and_found_again(letters: bytes) -> None:
         assert re.fullmatch(r"[ -~]*\n", written)
         assert not re.search("[<>&]", written)
         assert len(written) < 10_100  # what is not short is packed
-
-
-@pytest.mark.parametrize("text", ["", "alert(1);\n", 'lnattnExplorer.receive("a", 1);alert(1);\n'])
-def test_only_scripts_of_one_value_are_read(text) -> None:
-    with pytest.raises(ValueError, match=r"hands over one value|Extra data"):
-        texts.value_of(text)
 
 
 # ---- A model -------------------------------------------------------------------------------------
@@ -114,28 +108,6 @@ def test_the_first_sentence_is_that_of_the_package(book_values) -> None:
     assert len(data) < 60_000  # the front page loads it
 
 
-def test_embeddings_that_half_precision_would_spoil_are_bytes() -> None:
-    rows = np.random.default_rng(1).normal(size=(50, 24)).astype(np.float32)
-    rows[3] = 0
-    packed = layers.packed(rows)
-    assert packed["W_E"].dtype == np.int8
-    back = packed["W_E"] * packed["W_E.scale"][:, None]
-    assert np.all(np.abs(back - rows) <= np.abs(rows).max(axis=1, keepdims=True) / 254 + 1e-7)
-
-
-def test_facts_count_neighbours(monkeypatch) -> None:
-    install(monkeypatch)
-    model, counts = tiny()
-    found = layers.facts(model, counts, tiny_source(None)[1])
-    table = counts.bigrams.toarray()
-    for token in range(len(table)):
-        part = slice(*found["at"][token : token + 2])
-        listed = dict(zip(found["key"][part], found["times"][part], strict=True))
-        assert listed == {key: n for key, n in enumerate(table[:, token]) if n >= layers.LEAST}
-    assert found["count"] == counts.unigrams.tolist()
-    assert len(found["auroc"]) == 3
-
-
 def test_models_that_the_page_cannot_show_are_refused(monkeypatch) -> None:
     model = load_first_layer("book-llama")
     for more in ({"soft_cap": 3.0}, {"clip": 1.0}, {"rotation": None}):
@@ -187,18 +159,6 @@ def test_data_are_made_once_and_again_when_something_is_missing(cheap, tmp_path)
     assert files == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
 
 
-def test_a_model_that_is_no_longer_shown_leaves_no_data(cheap, tmp_path) -> None:
-    place = tmp_path / "explorer"
-    publishing.publish(tmp_path, place, wanted("one", "two"))
-    shown = {path.relative_to(place) for path in place.rglob("*") if path.parent.name != "one"}
-    (place / ".three.cut").mkdir()
-    (place / ".three.cut" / "rows.js").write_text("half of a build")
-    (place / "old.js").write_text("an asset with a former name")
-    publishing.publish(tmp_path, place, wanted("two"))
-    left = {path.relative_to(place) for path in place.rglob("*")}
-    assert left == shown - {(place / "one").relative_to(place)}
-
-
 def test_another_input_makes_them_anew(cheap, tmp_path, monkeypatch) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -221,14 +181,6 @@ def test_a_model_that_cannot_be_shown_is_named_with_the_reason(cheap, tmp_path) 
     assert "no token embeddings" in shared["absent"][0]["why"]
     assert set(shared["terms"]) == {"ee", "ep", "pe", "pp", "e", "p", "ed", "d"}
     assert shared["text"] in shared["examples"]
-
-
-def test_the_model_and_minilm_are_wanted(monkeypatch) -> None:
-    monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
-    monkeypatch.delenv("LNATTN_ROTARY", raising=False)
-    found = publishing.wanted_models()
-    assert [one.folder for one in found] == ["book-gpt2", "minilm", "book-llama"]
-    assert [one.opening for one in found] == [True, False, False]
 
 
 def test_scripts_never_make_markup_of_text() -> None:

@@ -125,41 +125,6 @@ def _partners_are_the_packages(found: dict[str, Any], model: Any) -> None:
     assert [(one["query"], one["id"]) for one in found["strongest"]] == pairs
 
 
-def test_a_quick_sigma_costs_no_partner(tmp_path) -> None:
-    """Positions that share much with some tokens: there the quick order is a wrong one."""
-    folder = checkpoint(tmp_path, "gpt2")
-    weights = {name: one.clone() for name, one in load_file(folder / FILES[0]).items()}
-    generator = torch.Generator().manual_seed(1)
-    axis = torch.randn(48, generator=generator)
-    weights["wpe.weight"] += torch.randn(40, 1, generator=generator) * axis
-    weights["wte.weight"] += 0.5 * torch.randn(8192, 1, generator=generator) * axis
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    _partners_are_the_packages(opened(folder), load_first_layer(str(folder)).to(torch.float64))
-
-
-@pytest.mark.parametrize("model", ["book-gpt2", "book-llama"])
-def test_head_and_query_of_the_first_view(model) -> None:
-    """The head and query in which taking out one term moves attention most."""
-    layer = load_first_layer(model).to(torch.float64)
-    compute = six_terms if isinstance(layer.embeddings, Embeddings) else distance_terms
-    ids = next(iter(encode_documents([TEXT], layer.tokenizer, 40)))
-    terms = compute(folded_of(layer), layer.embeddings, ids)
-    whole = terms.attention()
-    moved = []
-    for name in terms.names:
-        less = terms.attention(without=name)
-        ratio = torch.where(whole > 0, whole / less.clamp_min(1e-300), 1)
-        moved.append((whole * ratio.log()).sum(dim=-1))
-    place = int(torch.stack(moved).amax(dim=0).argmax())
-    found = in_node(
-        OPENED.replace("ids, looked", "first: lnattnFirstLayer.strongest(layer, terms)"),
-        {"files": [f"data/{model}/{name}" for name in FILES], "text": TEXT, "start": 0,
-         "tokens": TOKENS, "distance": 1},
-    )["first"]  # fmt: skip
-    assert (found["head"], found["query"]) == divmod(place, len(ids))
-    assert abs(found["most"] - float(torch.stack(moved).max())) < 1e-3
-
-
 # ---- Refusals ------------------------------------------------------------------------------------
 
 REFUSED = """lnattnModels.openFiles(await Promise.all(data.map(fileOf))).then(
@@ -326,26 +291,6 @@ def test_ids_are_those_of_the_tokenizers_library(name) -> None:
         right = next(iter(encode_documents([text], words, 10_000)), [])
         assert ids == right, repr(text)
     assert len(set(found["tokens"])) == len(words)  # two tokens stay two
-
-
-def test_a_tokens_text_is_its_bytes() -> None:
-    """What is no whole character stays, byte by byte, as Python's surrogates have it."""
-    from tokenizers.pre_tokenizers import ByteLevel
-
-    texts = [b"ab c", b"\xe2\x82", b"\xff\xc3", b"ok\xf0\x9f", b"\xed\xa0\x80", b"\xc0\xaf"]
-    texts += ["é日😀".encode(), "\ufffd\ufeff".encode()]
-    printing = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    letter = {byte: chr(byte) for byte in printing}
-    others = (byte for byte in range(256) if byte not in letter)
-    letter |= {byte: chr(0x100 + i) for i, byte in enumerate(others)}
-    assert sorted(letter.values()) == sorted(ByteLevel.alphabet())
-    pieces = {"".join(letter[byte] for byte in text): i for i, text in enumerate(texts)}
-    words = {"model": {"type": "BPE", "vocab": pieces, "merges": []}}
-    words["pre_tokenizer"] = {"type": "ByteLevel"}
-    data = {"json": words, "size": len(texts), "begin": None, "texts": []}
-    found = in_node(f"{ENCODED}.tokens.map((text) => [...text].map((c) => c.codePointAt(0)))", data)
-    right = [text.decode("utf-8", errors="surrogateescape") for text in texts]
-    assert found == [[ord(sign) for sign in text] for text in right]
 
 
 def test_gpt2s_own_vocabulary_comes_with_the_page(tmp_path) -> None:

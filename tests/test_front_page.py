@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
@@ -18,10 +16,7 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from PIL import Image
 from small_site import build
 
-from booksite import front_page, pdf
 from lnattn import paths
-from lnattn.attention.terms import TERMS
-from lnattn_book.style import TERM_COLOURS, TERM_NAMES
 
 ROOT = paths.repository()
 INDEX = """# Start
@@ -100,58 +95,7 @@ def test_what_is_not_there_is_a_warning(tmp_path) -> None:
     assert "?" in page
 
 
-def test_the_drawing_has_every_term_in_its_colour() -> None:
-    drawing = ElementTree.fromstring(front_page.term_grid())
-    words = ["".join(text.itertext()) for text in drawing.iter("text")]
-    assert set(TERM_NAMES.values()) | {f"T{term}" for term in TERM_NAMES} <= set(words)
-    boxes = [box.get("fill") for box in drawing.iter("rect")]
-    assert boxes == [TERM_COLOURS[term] for term in ("ee", "ep", "pe", "pp", "e", "p")]
-    assert all(name in drawing.get("aria-label") for name in TERM_NAMES.values())
-
-
-def test_links_of_this_build(built) -> None:
-    _, page, _ = built
-    assert "By Some &amp; one." in page
-    assert pdf.OFFER in page  # filled once the book is printed: see test_pdf
-    assert "repository" not in page
-
-
 def test_try_this_is_a_safe_link_to_a_view(built) -> None:
     _, page, _ = built
     link = 'href="book/token-explorer.html#text=A+%3Ccat%3E&head=1"'
     assert f'<a class="try-this" {link}>' in page
-
-
-def glued_by(chapter: str) -> list[str]:
-    """Patterns of the names that a chapter's source glues."""
-    plain = re.findall(r'page\.glue\(\s*"([^"]+)"', chapter)
-    made = re.findall(r'page\.glue\(\s*f"([^"]+)"', chapter)
-    groups = re.findall(r'page\.glue_all\(\s*"([^"]+)"', chapter)
-    parts = [re.split(r"\{.*?\}", name) for name in made]
-    joined = [".+".join(map(re.escape, names)) for names in parts]
-    return [*map(re.escape, plain), *joined, *(f"{re.escape(name)}-.+" for name in groups)]
-
-
-def test_the_books_front_page_names_what_the_chapters_glue_and_label() -> None:
-    """Long before the build would say so; the names may be made of parts: f"mj-ratio-{key}"."""
-    text = (ROOT / "book" / "index.md").read_text(encoding="utf-8")
-    chapters = {path.stem: path.read_text("utf-8") for path in (ROOT / "notebooks").glob("*.md")}
-    results = re.findall(r"\{result\}`(\S+) (\S+)`", text)
-    assert len(results) >= 8
-    for chapter, key in results:
-        assert any(re.fullmatch(name, key) for name in glued_by(chapters[chapter])), key
-    labels = re.findall(r"\{thumbnail\} (\S+)", text)
-    assert len(labels) == 4
-    for label in labels:
-        assert any(f"name: {label}\n" in chapter for chapter in chapters.values()), label
-
-
-def test_every_figure_of_terms_takes_them_from_the_table(monkeypatch) -> None:
-    """Other names and colours there, and they are everywhere in the figure."""
-    from lnattn_book.figures import terms
-
-    monkeypatch.setitem(TERM_NAMES, "ee", "one → two")
-    rng = np.random.default_rng(0)
-    drawn = terms.term_sizes(rng.random((6, 3)))
-    labels = [label.get_text() for label in drawn.axes[0].get_yticklabels()]
-    assert labels[TERMS.index("ee")] == "$T^{ee}$ one → two"

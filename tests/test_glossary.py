@@ -12,9 +12,7 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from small_site import build
 
 from booksite import glossary
-from lnattn.errors import ResultError
 from lnattn.paths import repository
-from lnattn_book.style import TERM_NAMES
 
 FILE = """
 - tex: ['T^{ee}', "d'"]
@@ -36,38 +34,6 @@ def test_every_symbol_of_the_glossary_is_defined_on_the_page_of_notation() -> No
     for symbol in notes:
         stem = re.split(r"_|\(|=|\+", symbol)[0]
         assert stem.removeprefix("1/") in defined, symbol
-
-
-def test_each_term_has_its_name_from_the_one_table() -> None:
-    notes = glossary.glossary(repository() / glossary.FILE)
-    for term, name in TERM_NAMES.items():
-        symbol = glossary.plain(f"T^{{{term}}}")
-        assert notes[symbol].startswith(f"{name}: ")
-    text = (repository() / glossary.FILE).read_text("utf-8")
-    assert not any(name in text for name in TERM_NAMES.values())
-
-
-def test_formulas_of_the_book_have_notes() -> None:
-    """Else a change of notation could leave the glossary without a reader."""
-    notes = glossary.glossary(repository() / glossary.FILE)
-    pages = (repository() / "notebooks").glob("*.md")
-    text = "".join(path.read_text("utf-8") for path in pages)
-    written = {glossary.plain(tex) for tex in re.findall(r"\$([^$\n]+)\$", text)}
-    unused = notes.keys() - written
-    assert len(unused) < len(notes) / 2, unused
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("- {tex: [a], term: xx, words: b}", "no term 'xx'"),
-        ("- {tex: [a, ' {a}'], words: b}", "two"),
-    ],
-)
-def test_a_wrong_glossary_is_one_sentence(tmp_path, text, said) -> None:
-    (tmp_path / "g.yml").write_text(text)
-    with pytest.raises(ResultError, match=said):
-        glossary.glossary(tmp_path / "g.yml")
 
 
 def test_notes_are_put_on_symbols_alone(tmp_path) -> None:

@@ -64,14 +64,6 @@ def site(tmp_path):
     return html
 
 
-def test_pages_in_reading_order():
-    contents = {
-        "root": "a",
-        "parts": [{"chapters": [{"file": "b", "sections": [{"file": "c"}]}]}, {}],
-    }
-    assert list(pdf.listed(contents)) == ["a", "b", "c"]
-
-
 def test_one_document_has_the_tables_and_its_links_stay_inside(site):
     folder = site.parent / "pdf"
     folder.mkdir()
@@ -144,20 +136,4 @@ def test_the_pdf_holds_the_numbers_and_the_front_page_offers_it(site):
         page = (site / "book" / "index.html").read_text()
         assert page.count(f'href="../{pdf.NAME}"') == 1
         assert "(0 MB)" in page
-        pdf.offer(site)
-
-
-def test_the_link_is_in_its_place_once(site):
-    (site / pdf.NAME).write_bytes(b"")
-    for _ in range(2):
-        pdf.offer(site)
-    soup = BeautifulSoup((site / "book" / "index.html").read_text(), "html.parser")
-    [place] = soup.select("#book-as-pdf")
-    assert place.a["href"] == f"../{pdf.NAME}"
-
-
-def test_a_front_page_without_a_place_is_told(site):
-    (site / pdf.NAME).write_bytes(b"")
-    (site / "book" / "index.html").write_text("<p>")
-    with pytest.raises(ResultError, match="no place for the link"):
         pdf.offer(site)

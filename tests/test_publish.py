@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import browser
 import pytest
-from site_pages import ROOT
 
-from booksite import editions, publish
+from booksite import publish
 from booksite.editions import Edition, assemble
+from booksite.inputs import PUBLISHED
 from booksite.settings import Folders
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
+from lnattn.storage import write_json
 
 PAGE = """<html><body><div class="article-header-buttons"></div>
 <article class="bd-article"><section id="{name}"><h1>{name} on {model}</h1></section></article>
@@ -28,6 +28,7 @@ def site(folder: Path, model: str, *pages: str) -> Path:
     (folder / "index.html").write_text('<meta http-equiv="refresh" content="book/index.html">')
     (folder / "_static").mkdir(exist_ok=True)
     (folder / "_static" / "style.css").write_text(model)
+    write_json(folder / "claims.json", {"claims": []})
     return folder
 
 
@@ -55,11 +56,6 @@ def test_each_page_leads_to_the_same_page_of_the_other_edition(two, tmp_path):
     assert ">on GPT-2</a>" in (root / "embedded/book/index.html").read_text()
     assert (root / "_static/style.css").read_text() == "GPT-2"
     assert (root / "embedded/_static/style.css").read_text() == "book-gpt2"
-
-
-def test_a_page_that_the_other_edition_lacks_leads_to_its_front(two, tmp_path):
-    root = assemble(tmp_path / "site", two)
-    assert link_of(root / "only-here.html") == root / "embedded/book/index.html"
 
 
 def test_the_built_sites_stay_as_they_are_and_the_old_one_goes(two, tmp_path):
@@ -127,33 +123,17 @@ def test_gpt2_is_verified_and_frozen_and_stands_at_the_root(press, tmp_path):
     assert "on book-gpt2" in (root / "embedded/notebooks/06-heads.html").read_text()
 
 
-def test_the_second_edition_finds_the_explorers_data_of_the_first(press, tmp_path, monkeypatch):
-    """What a build finds there it computes anew only where its inputs have changed."""
-    data, build = Path("_static", "explorer", "book-gpt2"), publish.build
-
-    def with_data(root, choice, output, folder=""):
-        there = Folders(output).html / data
-        if choice.name == "gpt2":
-            there.mkdir(parents=True)
-            (there / "manifest.json").write_text("made once")
-            there.with_name("gpt2").mkdir()
-        assert (there / "manifest.json").read_text() == "made once"
-        assert not (there / "old.js").exists()
-        assert there.with_name("gpt2").exists() is (choice.name == "gpt2")
-        return build(root, choice, output, folder)
-
-    monkeypatch.setattr(publish, "build", with_data)
-    old = Folders(tmp_path).html / data / "old.js"
-    old.parent.mkdir(parents=True)
-    old.touch()
-    assert publish.publish(tmp_path) == 0
-    assert len(press) == 4
-
-
 @pytest.mark.parametrize("failing", ["gpt2", "book-gpt2"])
 def test_nothing_is_put_together_when_one_edition_fails(press, tmp_path, monkeypatch, failing):
     monkeypatch.setattr(publish, "build", lambda root, choice, *_: 3 * (choice.name == failing))
     assert publish.publish(tmp_path) == 3
+    assert not (tmp_path / "_build" / "site").exists()
+
+
+def test_an_edition_that_has_lost_pages_replaces_nothing(press, tmp_path):
+    write_json(tmp_path / PUBLISHED, {"book-gpt2": {"pages": 3, "claims": 0}})
+    assert publish.publish(tmp_path) == 1
+    assert len(press) == 4
     assert not (tmp_path / "_build" / "site").exists()
 
 
@@ -197,26 +177,6 @@ def test_other_weights_pass_only_from_another_hub(tmp_path, monkeypatch, endpoin
     assert publish.unlike_gpt2() == ""
 
 
-def test_each_edition_knows_its_own_address(tmp_path, monkeypatch):
-    seen = []
-
-    def run(command, env, check):
-        seen.append((env["LNATTN_MODEL"], env["LNATTN_MODEL_WHY"], env["LNATTN_SITE_URL"]))
-        return type("Done", (), {"returncode": 0})
-
-    monkeypatch.setattr(publish.subprocess, "run", run)
-    monkeypatch.setenv("LNATTN_SITE_URL", "https://example.org/book/")
-    publish.build(tmp_path, Choice("gpt2", "cached"), tmp_path)
-    publish.build(tmp_path, Choice("book-gpt2", "embedded"), tmp_path, "embedded")
-    monkeypatch.delenv("LNATTN_SITE_URL")
-    publish.build(tmp_path, Choice("gpt2", "cached"), tmp_path)
-    assert seen == [
-        ("gpt2", "cached", "https://example.org/book"),
-        ("book-gpt2", "embedded", "https://example.org/book/embedded"),
-        ("gpt2", "cached", ""),
-    ]
-
-
 def test_an_edition_whose_pdf_fails_is_published_without_it(monkeypatch, tmp_path):
     asked, said = [], []
     monkeypatch.setattr(publish, "say", said.append)
@@ -234,51 +194,3 @@ def test_an_edition_whose_pdf_fails_is_published_without_it(monkeypatch, tmp_pat
     monkeypatch.setattr(publish, "find_chromium", lambda: None)
     assert publish.build(tmp_path, Choice("gpt2", "cached"), tmp_path) == 0
     assert asked == [False]
-
-
-def test_the_place_for_the_link_is_in_the_themes_pages():
-    """The marks that `editions` looks for are those of the theme that is installed."""
-    theme = pytest.importorskip(
-        "sphinx_book_theme", reason="the book's theme is absent: pip install .[book]"
-    )
-    folder = Path(theme.__file__).parent / "theme" / "sphinx_book_theme"
-    text = "".join(path.read_text() for path in folder.rglob("*.html"))
-    assert 'class="article-header-buttons"' in text
-    assert editions.FRONT == "book/index.html"
-
-
-LONG_PAGE = """<html><body><header>{buttons}</header><main id="main-content">
-<article class="bd-article"><section id="one" style="height: 3000px"><h1>1</h1>
-<section id="two" style="margin-top: 1500px"><h2>2</h2></section></section></article></main>
-<script src="{script}"></script></body></html>"""
-
-
-@pytest.mark.skipif(browser.find() is None, reason="no Chromium; apt-get install chromium")
-def test_the_link_leads_to_the_place_that_is_being_read(tmp_path, chromium):
-    script = ROOT / "src" / "booksite" / "assets" / "reading.js"
-    both = []
-    for name in ("one", "two"):
-        front = tmp_path / name / editions.FRONT
-        front.parent.mkdir(parents=True)
-        page = LONG_PAGE.format(
-            buttons='<div class="article-header-buttons"></div>', script="../reading.js"
-        )
-        front.write_text(page)
-        (tmp_path / name / "reading.js").write_text(script.read_text())
-        both.append(Edition(name, tmp_path / name, "" if name == "one" else "embedded"))
-    root = assemble(tmp_path / "site", both)
-    follow = """(() => {
-      const link = document.querySelector('a.edition-switch');
-      link.addEventListener('click', (event) => event.preventDefault());  // see where, but stay
-      link.click();
-      return link.href;
-    })()"""
-    for scroll, place in ((0, ""), (1600, "#two")):
-        tab = chromium.open(800, 600)
-        try:
-            tab.go((root / editions.FRONT).as_uri())
-            tab.evaluate(f"window.scrollTo(0, {scroll})")
-            expected = (root / "embedded" / editions.FRONT).as_uri() + place
-            assert tab.evaluate(follow) == expected
-        finally:
-            tab.close()

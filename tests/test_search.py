@@ -106,11 +106,3 @@ def test_mathematics_is_shown_as_words(small, chromium):
     assert " ".join(first["title"].split()) == "Does T^ee"
     assert "By σ_i T^ee its AUROC is √d' ≤ max_i 1." in " ".join(first["shown"].split())
     assert not set("\\{}") & set(first["shown"])
-
-
-def test_folded_code_and_buttons_are_not_shown(small, chromium):
-    with served(small) as address:
-        first = found(chromium, address, "auroc")[0]
-    assert "So high." in first["shown"]
-    assert "unread" not in first["shown"]
-    assert "Contents" not in first["shown"]  # the side bar's, repeated in the page's header

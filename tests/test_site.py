@@ -22,11 +22,6 @@ from booksite import pdf
 from lnattn_book.style import model_name
 
 
-@needs_site
-def test_the_front_door_leads_to_the_preface():
-    assert 'url=book/index.html"' in (SITE / "index.html").read_text(encoding="utf-8")
-
-
 class Anatomy(HTMLParser):
     """Ids, links and resources of one page."""
 
@@ -141,45 +136,12 @@ def test_a_downloaded_notebook_has_its_outputs_and_the_page_its_drawings(path):
 
 
 @needs_site
-def test_every_chapter_offers_its_notebook():
-    assert len(notebooks()) == len(list((ROOT / "notebooks").glob("*.md")))
-
-
-@needs_site
 @each_page
 def test_a_page_leads_to_the_other_edition(page):
     if not (SITE / EMBEDDED).is_dir():
         pytest.skip("one edition only: published sites have two (make publish)")
     text = (SITE / page).read_text(encoding="utf-8")
     assert text.count('class="btn btn-sm edition-switch"') == 1
-
-
-def test_lists_without_items_lose_their_role():
-    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
-    from booksite.roles import repaired
-
-    books = '<div role="list" class="citation-list"><div role="doc-biblioentry">A</div></div>'
-    assert repaired(books) == books.replace(' role="list"', "", 1)
-    rest = "<dd>what it does</dd></dl><dl><dt>a</dt><dd>b</dd></dl>"
-    signature = '<dl class="py"><dt class="sig x">f(<dl>\n<dd>a</dd>\n<dd>b</dd></dl>)</dt>'
-    none = '<dl class="py"><dt class="sig x">f(<dl role="none">\n<dd role="none">a</dd>\n'
-    assert repaired(signature + rest) == none + '<dd role="none">b</dd></dl>)</dt>' + rest
-
-
-#: Bytes of all that is in the site but the explorer, the other edition and the PDF. Nobody loads it
-#: at once; half of it are data and pictures to download.
-LARGEST_SITE = 40e6
-
-
-@needs_site
-def test_the_site_is_small():
-    files = [path for path in SITE.rglob("*") if path.is_file()]
-    other = SITE / EMBEDDED
-    explorer = SITE / "_static" / "explorer"  # has a bound of its own: test_explorer
-    own = [SITE / pdf.NAME, other / pdf.NAME]  # nobody loads it by reading
-    apart = [path for path in files if path not in own and not path.is_relative_to(other)]
-    total = sum(path.stat().st_size for path in apart if not path.is_relative_to(explorer))
-    assert total < LARGEST_SITE, f"{total / 1e6:.1f} MB"
 
 
 @needs_site
@@ -231,8 +193,3 @@ def test_the_claims_page_has_every_record_with_all_its_links():
     linked = {link.split("#")[1] for link in links if "api-modules.html#" in link}
     plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
     assert not plain, "functions that the API reference does not have"
-
-
-@needs_site
-def test_the_preface_says_what_the_claims_page_says():
-    assert claims()["summary"] in (SITE / "book" / "index.html").read_text(encoding="utf-8")

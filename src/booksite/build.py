@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from booksite import memory, pdf
+from booksite import pdf
 from booksite.inputs import execution_digest, site_digest
 from booksite.settings import Folders, addresses, environment, write_config
 from booksite.terminal import progress_shown, say
@@ -29,11 +30,14 @@ from lnattn.models.checkpoints import BOOK_MODELS, first_layer_part, open_checkp
 from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import repository
+from lnattn.storage import write_json
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3
 #: Numbers in the table of embeddings up to which two chapters' memory is no matter (GPT-2: 39e6).
 SMALL = 12_000_000
+#: GiB that no process of a build may exceed: on a small model, on others.
+SMALL_LIMIT, LARGE_LIMIT = 2.5, 3.5
 _EXECUTE = (sys.executable, "-m", "booksite.execute")
 
 
@@ -67,16 +71,13 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
     config = write_config(root, folders, cache)
     say("executing what changed and building the pages")
     status, small = 0, is_small(choice)
-    with memory.measured() as peaks:
-        if wanted := chapters(root):
-            # Not by Sphinx, which would hold its 0.8 GB beside the largest chapters' memory.
-            options = ["--cache", cache / "cells", "--jobs", chapters_at_a_time(choice), *wanted]
-            status = run([*_EXECUTE, *map(str, options)], root, folders, cache, choice)
-        pages = jupyter_book(root, config, folders.output)
-        status = status or run(pages, root, folders, cache, choice)
-    limit = memory.SMALL_LIMIT if small else memory.LARGE_LIMIT
-    for line in memory.report(peaks, limit, folders.build / "memory.json"):
-        say(line)
+    if wanted := chapters(root):
+        # Not by Sphinx, which would hold its 0.8 GB beside the largest chapters' memory.
+        options = ["--cache", cache / "cells", "--jobs", chapters_at_a_time(choice), *wanted]
+        status = run([*_EXECUTE, *map(str, options)], root, folders, cache, choice)
+    pages = jupyter_book(root, config, folders.output)
+    status = status or run(pages, root, folders, cache, choice)
+    tell_memory(folders.build / "memory.json", SMALL_LIMIT if small else LARGE_LIMIT)
     if status:
         # Pages that were read with a warning would pass in silence next time: read them again.
         shutil.rmtree(folders.doctrees, ignore_errors=True)
@@ -85,6 +86,20 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
     folders.stamp.write_text(fingerprint)
     say(f"built in {time.monotonic() - started:.0f} s: {folders.html / 'index.html'}")
     return 0
+
+
+def tell_memory(target: Path, limit: float) -> None:
+    """Say how large the largest process was, this one or any below it, and write it to `target`.
+
+    In GiB, of resident memory; a warning where it is more than `limit`.
+    """
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes of the unit that the system counts in
+    who = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    largest = max(resource.getrusage(one).ru_maxrss for one in who) * unit / 2**30
+    say(f"memory: the largest process of this build took {largest:.2f} GiB")
+    if largest > limit:
+        say(f"WARNING: no process is to take more than {limit} GiB of memory")
+    write_json(target, {"limit": limit, "largest_gib": round(largest, 2)})
 
 
 def prepared() -> Choice:

@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import io
 import zipfile
@@ -20,7 +19,6 @@ from typing import Any
 
 import nbformat
 from docutils import nodes
-from PIL import Image
 from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.osutil import relative_uri
@@ -100,35 +98,12 @@ def offer_notebook(
 
 
 def light_notebook(path: Path) -> str:
-    """A notebook as it is offered: small pictures, without the drawings, which are apart."""
+    """A notebook as it is offered: without the drawings, which are apart."""
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
-            picture = output.get("data", {}).get(PNG)
-            if picture:
-                output.metadata.pop(PNG, None)
-                small = small_png(base64.b64decode(picture))
-                output.data[PNG] = base64.b64encode(small).decode()
+            output.get("metadata", {}).pop(PNG, None)
     return nbformat.writes(notebook) + "\n"
-
-
-@lru_cache(maxsize=64)
-def small_png(data: bytes) -> bytes:
-    """An opaque picture with a palette of 256 colours, a third of the size; others as they are."""
-    with Image.open(io.BytesIO(data)) as picture:
-        opaque = "A" not in picture.getbands() or picture.getchannel("A").getextrema() == (255, 255)
-        if picture.mode == "P" or not opaque:
-            return data
-        palette = picture.convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    out = io.BytesIO()
-    palette.save(out, "PNG", optimize=True)
-    return min(data, out.getvalue(), key=len)
-
-
-def shrink_pictures(app: Sphinx, exception: Exception | None) -> None:
-    """Sphinx's event `build-finished`: the pages' pictures, as small as the notebooks'."""
-    for path in sorted(Path(app.outdir).glob("_images/*.png")) if exception is None else ():
-        path.write_bytes(small_png(path.read_bytes()))
 
 
 # ---- Data ----------------------------------------------------------------------------------------
@@ -229,5 +204,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     # The theme makes its buttons at the default priority, 500, from what the page context holds.
     app.connect("html-page-context", offer_notebook, priority=100)
     app.connect("html-page-context", offer_data, priority=900)
-    app.connect("build-finished", shrink_pictures)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,9 +1,8 @@
 """Put the editions of the book together: the same pages, each computed on another model.
 
 The first edition lies at the root of the site, every other one in a folder of its own. A link in
-the header of each page leads to the same page of the other edition, and with JavaScript
-(`assets/reading.js`) to the same place in it. The pages themselves were built one edition at a time
-(`booksite.build`).
+the header of each page leads to the same page of the other edition. The pages themselves were built
+one edition at a time (`booksite.build`).
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
 
-from booksite.memory import CHAPTER
 from lnattn.storage import write_atomically
 from lnattn_book.claims.ledger import RECORD_PREFIX, as_record
 
@@ -46,7 +45,6 @@ def read(chapter: Path) -> Any:
 
 def execute(chapter: Path) -> tuple[Any, float, str]:
     """The notebook with its outputs, the seconds it took, and '' or the traceback of its error."""
-    os.environ[CHAPTER] = chapter.stem  # its kernel inherits it
     result = single_nb_execution(
         read(chapter), cwd=str(chapter.parent), timeout=TIMEOUT, allow_errors=False
     )

@@ -19,6 +19,8 @@ from lnattn.models.choice import rotary_models
 from lnattn.paths import FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
 
+#: What published sites hold, see `booksite.extent`: no input either.
+PUBLISHED = Path("data", "published.json")
 #: What running programs leave behind, never an input.
 _LITTER = frozenset({"__pycache__", "checkpoint", ".ipynb_checkpoints", ".ruff_cache"})
 #: Environment variables that change what a chapter computes.
@@ -40,8 +42,8 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
     environment = os.environ if environment is None else environment
     packages = (root / "src" / name for name in ("lnattn", "lnattn_book"))
     places = (*packages, root / "data", root / "constraints.txt")
-    frozen = root / FROZEN_CLAIMS
-    files = [path for path in files_below(*places) if not path.is_relative_to(frozen)]
+    apart = (root / FROZEN_CLAIMS, root / PUBLISHED)
+    files = [path for path in files_below(*places) if not any(map(path.is_relative_to, apart))]
     facts = {
         "model": model,
         "rotary": " ".join(filter(_is_held, rotary_models())),

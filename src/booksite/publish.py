@@ -4,7 +4,8 @@ Two editions in one site, `_build/site`: GPT-2's at the root, the embedded model
 GPT-2 comes from the cache or the hub. Before its edition is built, GPT-2 must give the scores that
 the paper's authors printed (`lnattn verify gpt2`), and all its studies are frozen into
 `_build/frozen/gpt2`. Where GPT-2 cannot be had, the embedded edition is published alone, and its
-front page says why. Last, the rotary models that the build fetched are frozen beside GPT-2.
+front page says why. An edition that holds less than the last one (`booksite.extent`) is not
+published. Last, the rotary models that the build fetched are frozen beside GPT-2.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from booksite.editions import Edition, assemble
+from booksite.extent import is_whole
 from booksite.pdf import find_chromium
 from booksite.settings import Folders
 from booksite.terminal import say
@@ -69,6 +71,8 @@ def publish(root: Path, output: Path | None = None) -> int:
     if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
         return status
     editions.append(Edition(FALLBACK, Folders(root).html, folder))
+    if not all(is_whole(root, one.model, one.site) for one in editions):
+        return 1
     site = assemble(output / "site", editions, note)
     freeze_rotary(output / "frozen")
     names = " and ".join(one.model for one in editions)

@@ -1,10 +1,8 @@
-// Comforts for every page: a citation, a symbol and a reference show what they stand for when they
-// are pointed at, focused or tapped; an equation wider than the page is set smaller; columns of
-// numbers are set to the right; a printed page is light. Without this script all of it still works.
+// Comforts for every page: a citation and a symbol show what they stand for when they are pointed
+// at, focused or tapped; an equation wider than the page is set smaller; columns of numbers are set
+// to the right; a printed page is light. Without this script all of it still works.
 (() => {
   "use strict";
-  const LONGEST = 400; // characters of a chapter's beginning
-  const PAUSE = 200; // milliseconds that a pointer rests on a link before another page is read
   const all = (query, place = document) => [...place.querySelectorAll(query)];
 
   // Notes, one at a time. What they show is cloned from this site's pages.
@@ -13,10 +11,9 @@
   });
   document.body.append(note);
   let shown = null;
-  let wanted = null;
   const hide = () => {
     shown?.removeAttribute("aria-describedby");
-    shown = wanted = null;
+    shown = null;
     note.hidden = true;
   };
   const place = (link) => {
@@ -28,10 +25,10 @@
     const left = Math.max(8, Math.min(box.left, room - width - 8));
     Object.assign(note.style, { width: `${width}px`, left: `${left}px`, top: `${top}px` });
   };
-  const show = async (link, parts) => {
+  const show = async (link, words) => {
     hide();
     shown = link;
-    note.replaceChildren(...parts);
+    note.replaceChildren(words);
     note.hidden = false;
     link.setAttribute("aria-describedby", note.id);
     const isRaw = /\\[([]/.test(note.textContent);
@@ -43,14 +40,8 @@
     note.style.visibility = "";
     if (shown === link) place(link);
   };
-  // content: what the note holds, or a promise of it; by then the pointer may be elsewhere.
-  const offer = (link, content) => {
-    const open = async () => {
-      wanted = link;
-      const parts = await content();
-      if (parts && wanted === link) show(link, parts);
-    };
-    for (const event of ["pointerenter", "focusin"]) link.addEventListener(event, open);
+  const offer = (link, words) => {
+    for (const event of ["pointerenter", "focusin"]) link.addEventListener(event, () => show(link, words));
     for (const event of ["pointerleave", "focusout"]) link.addEventListener(event, hide);
   };
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
@@ -61,60 +52,14 @@
   for (const link of all('.bd-article a[href*="bibliography.html#"][title]')) {
     const words = link.title;
     link.removeAttribute("title");
-    offer(link, () => [words]);
+    offer(link, words);
   }
   // Symbols (see booksite.glossary).
   for (const symbol of all(".bd-article .symbol")) {
     symbol.tabIndex = 0;
-    offer(symbol, () => [symbol.dataset.note]);
-    symbol.addEventListener("click", () => shown === symbol || show(symbol, [symbol.dataset.note]));
+    offer(symbol, symbol.dataset.note);
+    symbol.addEventListener("click", () => shown === symbol || show(symbol, symbol.dataset.note));
   }
-  // Figures and equations, of this page and of others, and how other chapters begin.
-  const copied = (target, base) => {
-    const picture = target?.matches("figure") && target.querySelector("img");
-    const formula = target?.matches("div.math") && target;
-    if (!picture && !formula) return null;
-    const copy = (picture || formula.querySelector("mjx-container") || formula).cloneNode(true);
-    if (picture) copy.src = new URL(picture.getAttribute("src"), base).href;
-    for (const part of all(".headerlink", copy)) part.remove();
-    for (const part of [copy, ...all("[id]", copy)]) part.removeAttribute("id");
-    const caption = picture && target.querySelector(".caption-text");
-    return caption ? [copy, caption.textContent] : [copy];
-  };
-  const begun = (section) => {
-    const heading = section?.querySelector("h1, h2, h3, h4")?.cloneNode(true);
-    if (!heading) return null;
-    heading.querySelector(".headerlink")?.remove();
-    const title = document.createElement("strong");
-    title.textContent = `${heading.textContent.trim()}. `;
-    const opening = section.querySelector(":scope > dl.chapter-opening dd");
-    const words = (opening ?? section.querySelector(":scope > p"))?.textContent.trim() ?? "";
-    return [title, words.length > LONGEST ? `${words.slice(0, LONGEST)}…` : words];
-  };
-  const pages = new Map();
-  const read = (address) => {
-    if (!pages.has(address)) {
-      const text = fetch(address).then((answer) => (answer.ok ? answer.text() : ""));
-      const page = text.then((html) => new DOMParser().parseFromString(html, "text/html"));
-      pages.set(address, page.catch(() => null));
-    }
-    return pages.get(address);
-  };
-  for (const link of all(".bd-article a.reference.internal:not(:has(code, img))")) {
-    const name = decodeURIComponent(link.hash.slice(1));
-    if (link.getAttribute("href").startsWith("#")) {
-      const target = document.getElementById(name);
-      if (copied(target, location)) offer(link, () => copied(target, location));
-    } else if (location.protocol !== "file:") { // where a page may read no other
-      offer(link, async () => {
-        await new Promise((done) => setTimeout(done, PAUSE));
-        const page = wanted === link && (await read(link.href.split("#")[0]));
-        const target = page && (name ? page.getElementById(name) : page.querySelector("section"));
-        return target && (copied(target, link.href) ?? begun(target.closest("section")));
-      });
-    }
-  }
-
   // Equations, down to two thirds of the size that MathJax gave them; wider ones scroll.
   const fit = () => {
     for (const equation of all(".bd-article mjx-container[display]")) {
@@ -163,12 +108,4 @@
     for (const part of opened) part.open = false;
     document.documentElement.dataset.theme = theme;
   });
-
-  // The link to the other edition (see booksite.editions) leads to the part that is being read.
-  const other = document.querySelector("a.edition-switch");
-  const aim = () => {
-    const above = (part) => part.getBoundingClientRect().top < innerHeight / 3;
-    other.hash = scrollY > 40 ? all(".bd-article :is(section, figure)[id]").filter(above).pop()?.id ?? "" : "";
-  };
-  for (const event of ["pointerdown", "focus", "click"]) other?.addEventListener(event, aim);
 })();

@@ -1,0 +1,53 @@
+"""What a site holds is counted, and an edition that lost a part of itself is noticed."""
+
+from __future__ import annotations
+
+import pytest
+
+from booksite import extent
+from booksite.inputs import PUBLISHED
+from booksite.settings import Folders
+from lnattn.storage import read_json, write_json
+
+PAGE = '<article class="bd-article"><figure id="a"></figure><figure></figure>{}</article>'
+
+
+@pytest.fixture
+def built(tmp_path):
+    """A repository with a built edition: twenty pages, forty figures, three verdicts."""
+    html = Folders(tmp_path).html
+    (html / "_static").mkdir(parents=True)
+    (html / "_static" / "theme.html").write_text("no page")
+    (html / "book.pdf").write_bytes(b"x" * 9999)
+    for n in range(20):
+        (html / f"{n}.html").write_text(PAGE.format("text" * 50))
+    write_json(html / "claims.json", {"claims": [{"found": [1, 2]}, {"found": [3]}, {"found": []}]})
+    return tmp_path
+
+
+def test_an_edition_is_counted_and_compared_with_the_record(built, capsys):
+    html = Folders(built).html
+    assert extent.is_whole(built, "book-gpt2", html), "nothing is recorded yet"
+    extent.freeze(built, built / "none")
+    recorded = read_json(built / PUBLISHED)
+    assert list(recorded) == ["book-gpt2"]
+    found = recorded["book-gpt2"]
+    assert (found["pages"], found["claims"], found["figures"]) == (20, 3, 40)
+    assert 5_000 < found["bytes"] < 9_000, "the PDF is left out"
+    (html / "0.html").unlink()
+    assert extent.is_whole(built, "book-gpt2", html), "a twentieth less"
+    for n in range(1, 6):
+        (html / f"{n}.html").write_text(PAGE.replace("<figure", "<div").format("text" * 60))
+    capsys.readouterr()
+    assert not extent.is_whole(built, "book-gpt2", html)
+    said = capsys.readouterr().out
+    assert "figures: 28 where there were 40" in said
+    assert "pages" not in said
+
+
+def test_each_number_is_watched():
+    before = {"pages": 100, "claims": 50, "figures": 90, "bytes": 1000}
+    assert extent.shrunk(before, {name: n * 9 // 10 for name, n in before.items()}) == []
+    for name in before:
+        assert extent.shrunk(before, before | {name: before[name] * 89 // 100})[0].startswith(name)
+    assert len(extent.shrunk(before, {})) == 4

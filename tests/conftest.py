@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import browser
 import pytest
@@ -63,27 +62,6 @@ def shapes_unchecked() -> Iterator[None]:
 def gpt2() -> GPT2LMHeadModel:
     """A small random GPT-2 in float64 whose gains, biases and LayerNorm shifts are not 1 and 0."""
     return random_gpt2(seed=7, layers=2, d_model=24, heads=3, vocab=40, context=32)
-
-
-def _folder_from(variable: str, what: str) -> Path:
-    value = os.environ.get(variable)
-    if not value or not Path(value).is_dir():
-        # These tests are about the material itself, which is not part of the project: nothing made
-        # up here would take its place.
-        pytest.skip(f"{what} absent: set {variable} to its folder")
-    return Path(value)
-
-
-@pytest.fixture(scope="session")
-def gpt2_attention_folder() -> Path:
-    """GPT-2 small's attention weights (no token embeddings), where the user has them."""
-    return _folder_from("LNATTN_GPT2_ATTENTION", "GPT-2's attention weights")
-
-
-@pytest.fixture(scope="session")
-def corpora_folder() -> Path:
-    """The development corpora, where the user has them."""
-    return _folder_from("LNATTN_CORPORA", "the development corpora")
 
 
 @pytest.fixture(scope="session")

@@ -10,11 +10,9 @@ import pytest
 import torch
 import transformers as hf
 from random_families import CONTEXT, D_MODEL, HEADS, KINDS, VOCAB, make, run, save
-from random_models import randomise
 from random_relative import config_of
 from random_relative import make as make_rotary
 from safetensors.torch import load_file, save_file
-from tokenizers import Tokenizer, models
 
 from lnattn import (
     distance_terms,
@@ -25,9 +23,7 @@ from lnattn import (
     six_terms,
 )
 from lnattn.errors import CheckpointError, TokenError
-from lnattn.models.architectures import FAMILIES
 from lnattn.models.in_memory import from_transformer_lens
-from lnattn.models.relative_layouts import LAYOUTS
 from lnattn.weights import LayerNorm
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
@@ -95,13 +91,6 @@ def test_padding_is_masked_as_hugging_face_does(kind, tmp_path):
     # Tokens before the padding have the positions that they would have without it.
     x = first.embeddings.W_E[ids[0, :5]] + first.embeddings.W_P[:5]
     assert (x - seen.into_norm[0, :5]).abs().max() < 1e-12
-
-
-def test_local_layers_of_gpt_neo(tmp_path):
-    folder = save(make("gpt_neo", torch.float32), tmp_path)
-    assert "attention_window" not in load_first_layer(folder).provenance
-    assert [layer.window for layer in load_attention_layers(folder)] == [None, 8]
-    assert load_first_layer(folder, layer=1).provenance["attention_window"] == 8
 
 
 def test_scales(tmp_path):
@@ -176,12 +165,6 @@ def test_refusals_say_why(config, reason, tmp_path):
     assert "\n" not in str(error.value)
 
 
-def test_every_family_is_tested():
-    tested = {make(kind, torch.float32).config.model_type for kind in KINDS}
-    aliases = {"xlm-roberta", "camembert"}  # RoBERTa under other names
-    assert tested | aliases | set(LAYOUTS) == set(FAMILIES)  # those by test_relative_families
-
-
 # ---- real pretrained weights ---------------------------------------------------------------
 
 
@@ -207,17 +190,6 @@ def test_minilm_equals_hugging_face(minilm):
     assert (terms.attention() - expected[0][0]).abs().max() < 1e-6
     assert minilm.provenance["name"] == "minilm"
     assert not minilm.attention.causal
-
-
-def test_gpt2_partial_weights(gpt2_attention_folder):
-    first = load_first_layer(gpt2_attention_folder)
-    assert first.is_partial
-    assert "cannot" in first.provenance["analyses"]
-    assert first.embeddings.W_P.shape == (1024, 768)
-    assert first.tokenizer("Data visualization empowers users to")["input_ids"] == [
-        6601, 32704, 795, 30132, 2985, 284,
-    ]  # fmt: skip
-    assert len(load_attention_layers(gpt2_attention_folder)) == 12
 
 
 # ---- TransformerLens -----------------------------------------------------------------------
@@ -297,13 +269,6 @@ def test_transformer_lens_refusals(change, reason):
         from_transformer_lens(model)
 
 
-def test_transformer_lens_without_biases_is_refused():
-    model = lens_like(make("gpt2", torch.float64), layer_norm_folded=False)
-    model.blocks[0].attn.b_Q = None
-    with pytest.raises(CheckpointError, match="has no b_Q"):
-        from_transformer_lens(model)
-
-
 def rotary_lens(first, grouped: bool, folded: bool) -> SimpleNamespace:
     """A rotary first layer by the names of TransformerLens, its keys shared or repeated."""
     layer, n = first.attention, 40
@@ -356,76 +321,3 @@ def test_transformer_lens_with_rotary_positions(kind, grouped, folded, tmp_path)
     lens.blocks.append(lens.blocks[0])
     with pytest.raises(CheckpointError, match="only its layer 0"):
         from_transformer_lens(lens, layer=1)
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2-by-layer", "opt"])
-def test_real_transformer_lens(kind, tmp_path):
-    """Its own folded weights are ours, number by number; and it loads as the checkpoint does."""
-    bridge = pytest.importorskip(
-        "transformer_lens.model_bridge", reason="TransformerLens 4 is not installed"
-    )
-    model = make(kind, torch.float64)
-    folder = save(model, tmp_path)
-    lens = bridge.TransformerBridge.boot_transformers(
-        str(folder), hf_model=model, dtype=torch.float64
-    )
-    for layer in range(2):
-        assert_same_function(load_first_layer(folder, layer), from_transformer_lens(lens, layer))
-    folded = [fold(load_first_layer(folder, layer).attention) for layer in range(2)]
-    lens.enable_compatibility_mode(
-        disable_warnings=True, center_writing_weights=False, fold_value_biases=False
-    )
-    # TransformerLens folds in float32 whatever the model's dtype.
-    for layer in range(2):
-        theirs = from_transformer_lens(lens, layer)
-        for name in ("W_Q", "W_K", "W_V", "b_Q"):
-            ours = getattr(folded[layer], name)
-            assert (ours - getattr(theirs.attention, name)).abs().max() < 1e-5, name
-        again = fold(theirs.attention)
-        assert (again.W_Q - folded[layer].W_Q).abs().max() < 1e-5
-        assert (again.b_VO - folded[layer].b_VO).abs().max() < 1e-5
-
-
-@pytest.mark.parametrize("kind", ["llama-default", "gpt_neox"])
-def test_real_transformer_lens_with_rotary_positions(kind, tmp_path):
-    """A bridge keeps no tables; processed or not, its attention is the checkpoint's."""
-    bridge = pytest.importorskip(
-        "transformer_lens.model_bridge", reason="TransformerLens 4 is not installed"
-    )
-    model = randomise(hf.AutoModelForCausalLM.from_config(config_of(kind)).double(), seed=3).eval()
-    model.save_pretrained(tmp_path)
-    words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(50)}, unk_token="w0"))
-    hf.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="w0").save_pretrained(tmp_path)
-    ours = load_first_layer(tmp_path)
-    lens = bridge.TransformerBridge.boot_transformers(
-        str(tmp_path), hf_model=model, dtype=torch.float64
-    )
-    ids = torch.tensor([3, 9, 9, 1, 4])
-    expected = distance_terms(fold_relative(ours.attention), ours.embeddings, ids).attention()
-    for tolerance in (1e-10, 1e-5):  # TransformerLens folds in float32 whatever the model's dtype
-        theirs = from_transformer_lens(lens)
-        found = distance_terms(fold_relative(theirs.attention), theirs.embeddings, ids).attention()
-        assert (found - expected).abs().max() < tolerance
-        lens.enable_compatibility_mode(
-            disable_warnings=True, center_writing_weights=False, fold_value_biases=False
-        )
-
-
-@pytest.mark.parametrize("kind", ["llama", "gemma"])
-def test_a_bridge_has_its_models_rotation(kind, tmp_path):
-    """As TransformerLens 4 shows a model: no tables, but the module of transformers that turns."""
-    make_rotary(config_of("llama-default")).save_pretrained(tmp_path)
-    ours = load_first_layer(tmp_path)
-    lens = rotary_lens(ours, grouped=True, folded=False)
-    del lens.blocks[0].attn.rotary_cos, lens.blocks[0].attn.rotary_sin
-    inside = make_rotary(config_of("llama-default"))
-    object.__setattr__(inside.rotary_emb, "original_component", inside.rotary_emb)
-    inside.config.model_type = kind
-    lens.original_model = inside
-    if kind == "gemma":
-        with pytest.raises(CheckpointError, match="only llama and gpt_neox are taken"):
-            from_transformer_lens(lens)
-        return
-    theirs, ids = from_transformer_lens(lens), torch.tensor([3, 9, 9, 1, 4])
-    found = [distance_terms(fold_relative(m.attention), m.embeddings, ids) for m in (ours, theirs)]
-    torch.testing.assert_close(*(terms.attention() for terms in found), atol=1e-10, rtol=0)

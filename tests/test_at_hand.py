@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 from fake_hub import FakeHub, serving, talk_to
@@ -12,9 +11,7 @@ from random_families import save_tokenizer
 from random_relative import config_of
 from random_relative import make as make_rotary
 
-from booksite import build, inputs, publish
-from booksite.explorer import publishing
-from booksite.explorer.texts import value_of
+from booksite import build, inputs
 from lnattn import fold_relative, load_first_layer
 from lnattn.models import hub
 from lnattn.models.checkpoints import first_layer_part
@@ -22,9 +19,7 @@ from lnattn.models.choice import ROTARY
 from lnattn.models.hub import PINNED
 from lnattn.rotary.affinity import curve_over_distance
 from lnattn.rotary.fold import mean_vectors
-from lnattn.rotary.position import by_distance
 from lnattn.rotary.study import names_one_apart
-from lnattn_book.figures import rotary as figures
 from lnattn_book.samples import token_counts
 from lnattn_book.twins import available_rotary_models
 
@@ -98,26 +93,6 @@ def test_what_cannot_be_had_is_missed_in_words(hubs, monkeypatch, capsys):
     assert available_rotary_models() == ([], [])
 
 
-def test_without_a_network_nobody_is_asked(hubs, monkeypatch):
-    offline(monkeypatch)
-    build.prepared()
-    assert not any(fake.log for fake in hubs.values())
-
-
-def test_only_what_is_at_hand_is_frozen(hubs, tmp_path, monkeypatch, capsys):
-    """And a freezing that fails is one line, and no failure of what is published."""
-    smollm2, pythia = ROTARY
-    monkeypatch.setenv("LNATTN_ROTARY", smollm2)
-    build.prepared()
-    asked = []
-    monkeypatch.setattr(publish, "lnattn", lambda *words: asked.append(words) or 3)
-    publish.freeze_rotary(tmp_path)
-    assert asked == [("freeze", smollm2, "--only", "rotary", "--out", str(tmp_path / smollm2))]
-    said = capsys.readouterr().out
-    assert f"{smollm2} is not frozen: the reason is above" in said
-    assert f"{pythia} is not frozen: neither the cache nor the hub has it" in said
-
-
 def test_names_are_ranked_by_their_scores_one_apart(llama):
     model = load_first_layer(llama)
     unigrams = token_counts(model)[0].unigrams
@@ -135,33 +110,3 @@ def test_names_are_ranked_by_their_scores_one_apart(llama):
         liked = scores[:, row["head"]].argsort(descending=True)[:3].tolist()
         shown = ", ".join(repr(model.tokenizer.decode([token])) for token in liked)
         assert row["keys liked best there"] == shown
-
-
-def test_distance_alone_of_models_at_hand_is_drawn(llama, monkeypatch):
-    model = load_first_layer(llama)
-    monkeypatch.setattr("lnattn.rotary.position.NULLS", 2)
-    look = by_distance(model, token_counts(model)[0].unigrams)
-    assert look.null_share.shape == (2, 2)
-    np.testing.assert_array_equal(look.table()[["ee", "ed", "e", "d"]].to_numpy().T, look.share)
-    axes = figures.nearness({"one": look, "two": look}, far=5).axes
-    assert [ax.get_title() for ax in axes] == ["one", "two"]
-    share = np.exp(look.curve[1]) / np.exp(look.curve[1]).sum()
-    np.testing.assert_allclose(axes[0].lines[1].get_ydata(), share[:5])
-
-
-def test_a_named_rotary_model_comes_first_in_the_explorer(llama, tmp_path, monkeypatch):
-    monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
-    monkeypatch.setenv("LNATTN_ROTARY", str(llama))
-    monkeypatch.setattr(publishing, "execution_digest", lambda *_: "digest")
-    wanted = publishing.wanted_models()
-    assert [one.choice.name for one in wanted][-2:] == [str(llama), "book-llama"]
-    publishing.publish(tmp_path, tmp_path / "e", wanted[-2:-1])
-    _, value = value_of((tmp_path / "e" / "shared.js").read_text())
-    assert [one["name"] for one in value["models"]] == [str(llama)]
-    assert value["absent"] == []
-    monkeypatch.delenv("LNATTN_ROTARY")
-    assert [one.folder for one in publishing.wanted_models()] == [
-        "book-gpt2",
-        "minilm",
-        "book-llama",
-    ]

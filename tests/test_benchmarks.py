@@ -12,14 +12,10 @@ import matplotlib as mpl
 import pytest
 
 from lnattn.errors import ResultError
-from lnattn.storage import write_json
 from lnattn_book.benchmark_report import (
-    Benchmark,
-    Kind,
     Report,
     Summary,
     frozen,
-    overview,
 )
 from lnattn_book.figures import performance
 
@@ -64,14 +60,6 @@ def run(quick=False):
 """
 
 
-def test_methods_take_turns(common: ModuleType) -> None:
-    order: list[str] = []
-    methods = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
-    timings = common.time_side_by_side(methods, repeats=3, warm_up=1)
-    assert order == ["a", "b"] * 4
-    assert {name: len(timing.rounds) for name, timing in timings.items()} == {"a": 3, "b": 3}
-
-
 def test_ratio_is_the_median_of_paired_rounds(common: ModuleType) -> None:
     slow = common.Timing("slow", (10.0, 40.0, 12.0))
     fast = common.Timing("fast", (1.0, 2.0, 3.0))
@@ -80,23 +68,6 @@ def test_ratio_is_the_median_of_paired_rounds(common: ModuleType) -> None:
     unpaired = common.ratio(slow, common.Timing("fast", (1.0, 2.0)))
     assert unpaired["median"] == pytest.approx(12 / 1.5)
     assert (unpaired["low"], unpaired["high"]) == (5.0, 40.0)
-
-
-def test_slope_is_the_exponent(common: ModuleType) -> None:
-    sizes = [3, 10, 50]
-    assert common.fitted_slope(sizes, [0.2 * x**1.7 for x in sizes]) == pytest.approx(1.7)
-    with pytest.raises(ValueError, match="two or more"):
-        common.fitted_slope([1], [1.0])
-
-
-def test_growth_leaves_out_what_was_not_run(common: ModuleType) -> None:
-    def make(size: int) -> dict:
-        methods = {"both": lambda: None}
-        return methods if size > 1 else {**methods, "small only": lambda: None}
-
-    found = common.growth("n", "size", [1, 2, 4], make, repeats=1)
-    assert found["seconds"]["small only"][1:] == [None, None]
-    assert set(found["slopes"]) == {"both"}
 
 
 def test_a_benchmark_is_run_checked_and_frozen(
@@ -139,30 +110,6 @@ def test_quick_results_never_replace_the_frozen_ones(
     assert runner.main(["adding", "--quick", "--output", str(tmp_path)]) == 0
     with pytest.raises(ResultError, match="quick run"):
         frozen(tmp_path)
-
-
-def test_damaged_results_are_refused(tmp_path: Path) -> None:
-    write_json(tmp_path / "x.json", {"title": "x"})
-    with pytest.raises(ResultError, match="has no 'what'"):
-        frozen(tmp_path)
-    assert "No benchmark" in repr(Report([]))
-    with pytest.raises(ResultError, match="run_all"):
-        performance.scaling([])
-
-
-def test_ratios_are_counted_and_methods_told_apart() -> None:
-    rows = [{"method": name} for name in ("slow, a part", "fast", "matrix products only")]
-    ratios = [
-        {"of": "slow, a part", "to": "fast", "median": 1234.4, "floor": 2000.0},
-        {"of": "matrix products only", "to": "fast", "median": 0.4, "floor": 0.3},
-    ]
-    record = {"hardware": {"processor": "P", "threads": 2, "memory_gib": 8.0}, "date": "today"}
-    one = Benchmark("x", "Title: more", "", {}, rows, ratios, [], [], record)
-    found = overview([one])
-    assert (found["least"], found["asked"], found["reached"]) == ("1,230×", 2, 1)
-    assert [one.kind(row["method"]) for row in rows] == [Kind.THEIRS, Kind.OURS, Kind.BOUND]
-    both = [repr(Summary(frozen(), bounds=bounds)).splitlines() for bounds in (False, True)]
-    assert sum(len(lines) - 2 for lines in both) == sum(len(each.ratios) for each in frozen())
 
 
 def test_the_papers_algorithm_agrees_before_it_is_timed(common: ModuleType) -> None:

@@ -106,22 +106,6 @@ def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) ->
     assert twin.pair_ranks.shape == (2, 4)
 
 
-def test_a_model_that_is_not_there_is_said_to_be_absent(runs, data, capsys) -> None:
-    with pytest.raises(CheckpointError, match="book-llama is not at"):
-        load_first_layer("book-llama")
-    assert main(["models"]) == 0
-    assert "not in this edition" in capsys.readouterr().out
-
-
-def test_models_of_other_texts_do_not_share_counts(runs, data) -> None:
-    for kind in ("gpt2", "llama"):
-        embed.embed(runs[kind])
-    record = data / "book-llama" / "training.json"
-    write_json(record, {**read_json(record), "corpus": {"train": [], "held_out": []}})
-    _, words = token_counts(load_first_layer("book-llama"))
-    assert words.startswith("only the 1 sample documents")
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -143,12 +127,6 @@ def test_what_cannot_be_embedded(runs, data, tmp_path, change, words) -> None:
     assert not (data / "book-llama").exists()
 
 
-def test_weights_over_the_bound_are_refused(runs, data, monkeypatch) -> None:
-    monkeypatch.setattr(embed, "LARGEST", 1000)
-    with pytest.raises(CheckpointError, match="over 1,000"):
-        embed.embed(runs["llama"])
-
-
 def test_snapshots_of_a_rotary_run_are_rotary(runs) -> None:
     kept = runs["llama"] / "checkpoint" / "step-000004.safetensors"
     shutil.copy(runs["llama"] / "model.safetensors", kept)
@@ -157,17 +135,3 @@ def test_snapshots_of_a_rotary_run_are_rotary(runs) -> None:
     assert (early.step, last.step) == (4, TINY.steps)
     assert isinstance(last.model, RelativeFirstLayer)
     assert last.model.provenance["name"].startswith("llama at step")
-
-
-def test_streams_that_cannot_be_counted(runs, tmp_path, capsys) -> None:
-    np.save(tmp_path / "bad.npy", np.ones((2, 2)))
-    stream = str(runs["llama"] / "checkpoint" / "train_tokens.npy")
-    end = ["--tokenizer", str(runs["llama"]), "--out", str(tmp_path / "x.npz")]
-    for text, words in (
-        ([str(tmp_path / "bad.npy")], "holds no stream of token ids"),
-        ([str(tmp_path / "none.npy")], "cannot be read as an array"),
-        ([stream, stream], "name no other text"),
-        ([stream, "--boundary", "end"], "no --boundary"),
-    ):
-        assert main(["count", *text, *end]) == 1
-        assert words in capsys.readouterr().err

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import errno
 import json
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,26 +45,6 @@ def test_every_table_has_both_forms(command, capsys):
     assert ("--csv" in shown) == (command not in WITHOUT)
 
 
-def test_a_page_shows_what_is_typed_and_how_it_ends(capsys):
-    run("lnattn affinity 'no model' cat")
-    shown = capsys.readouterr()
-    assert "no model" in shown.out
-    assert shown.out.endswith("exit code 1\n")
-    run("lnattn models --csv --json")
-    assert "not allowed with" in capsys.readouterr().out
-    run("lnattn models --csv")
-    shown = capsys.readouterr()
-    assert "exit code" not in shown.out
-    assert not shown.err
-
-
-def test_the_forms_exclude_one_another(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main(["models", "--json", "--csv"])
-    assert stopped.value.code == 2
-    assert "not allowed with" in capsys.readouterr().err
-
-
 def test_models(printed):
     status, rows, record = printed("models")
     assert status == 0
@@ -104,12 +82,6 @@ def test_freezing_and_verifying(printed, tmp_path):
     assert {row["name"]: row["differences"] for row in rows} == {
         name: "; ".join(wrong) for name, wrong in record.items()
     }
-
-
-def test_python_runs_the_package():
-    command = [sys.executable, "-m", "lnattn", "--version"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert shown.startswith("lnattn ")
 
 
 def test_errors_of_the_system_say_what_to_do(monkeypatch, capsys):

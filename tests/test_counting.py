@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -27,11 +26,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError
 from lnattn.storage import read_json
-from lnattn.text import corpora, counting, tokenizers
+from lnattn.text import counting, tokenizers
 from lnattn.text.corpora import HUB_CORPORA, HubCorpus, plan_shards, read_documents
 from lnattn.text.counting import CountJob, count_corpus, count_shard
 from lnattn.text.counts import Boundary, Counts
-from lnattn.text.tokenizers import load_tokenizer
 
 WORDS = [f"w{i}" for i in range(60)]
 END = len(WORDS) + 1
@@ -182,33 +180,6 @@ def test_two_processes_through_the_command_line(corpus, tmp_path, capsys) -> Non
     assert str(tmp_path) not in captured.out
 
 
-@pytest.mark.parametrize(
-    ("words", "sources"),
-    [
-        ([], ["wikitext-103"]),
-        (["wikitext-103"], ["wikitext-103"]),
-        (["a.txt", "openwebtext"], ["a.txt", "openwebtext"]),
-    ],
-)
-def test_which_corpus_the_command_counts(words, sources, tmp_path, monkeypatch) -> None:
-    """WikiText-103 unless told otherwise; the two names are ones that can be read."""
-    assert set(sources) <= {"a.txt", *HUB_CORPORA}
-    make_tokenizer().save(str(tmp_path / "tokenizer.json"))
-    given = []
-    record = {"documents": 1, "tokens": 2, "pairs": 1, "distinct_pairs": 1}
-    monkeypatch.setattr(
-        counting, "count_corpus", lambda what, *_, **__: (given.append(what), record)[1]
-    )
-    arguments = ["--tokenizer", str(tmp_path / "tokenizer.json"), "--out", str(tmp_path / "x.npz")]
-    assert main(["count", *words, *arguments]) == 0
-    assert given == [sources]
-
-
-def test_progress_tells_the_shards_and_the_time_left(corpus, tmp_path, capsys) -> None:
-    count_corpus([corpus[0]], make_tokenizer(), tmp_path / "x.npz", **{**OPTIONS, "progress": True})
-    assert re.search(r"100%.*\d+:\d+<\d+:\d+.*shard", capsys.readouterr().err), "no time left"
-
-
 # --- kills ---------------------------------------------------------------------------------------
 
 _KILLED = """
@@ -285,12 +256,6 @@ def test_a_killed_worker_costs_nothing_but_time(corpus, tmp_path) -> None:
     records = list(counting._run(job, shards, 2, counting_workers.count_and_die_once))
     assert (tmp_path / "has-died").exists()
     assert as_dicts(_merged(job, shards, records)) == by_counter(documents)
-
-
-def test_workers_that_keep_dying_are_given_up(corpus, tmp_path) -> None:
-    job, shards = _job(tmp_path / "parts", corpus[0])
-    with pytest.raises(CorpusError, match="killed 3 times in a row"):
-        list(counting._run(job, shards[:2], 2, counting_workers.die))
 
 
 _PARENT = """
@@ -409,15 +374,6 @@ def test_a_count_that_failed_at_its_first_shard_does_not_block_the_next(tmp_path
     assert count_corpus([path], make_tokenizer(), out, **OPTIONS)["pairs"] == 1
 
 
-def test_a_killed_count_without_parts_does_not_block_the_next(corpus, tmp_path) -> None:
-    path, out = corpus[0], tmp_path / "x.npz"
-    script = _KILLED.format(function="counting.count_shard", call=1)
-    assert _run_script(script, path, out).wait(120) == -signal.SIGKILL
-    assert (tmp_path / "x.parts" / "plan.json").exists()
-    count_corpus([write_jsonl(path, ["w1 w2"])], make_tokenizer(), out, **OPTIONS)
-    assert not (tmp_path / "x.parts").exists()
-
-
 def test_a_second_count_of_the_same_file_is_refused(interrupted) -> None:
     path, out, documents = interrupted
     parts = out.with_suffix(".parts")
@@ -499,12 +455,6 @@ def test_a_strange_file_in_the_folder_of_parts_stays(interrupted) -> None:
     count_corpus([path], make_tokenizer(), out, **OPTIONS)
     left = [file.name for file in out.with_suffix(".parts").iterdir()]
     assert left == ["notes.txt"]
-
-
-def test_a_folder_that_cannot_be_written_is_one_sentence(count, corpus) -> None:
-    code, message = count(corpus[0], Path("/proc/x/counts.npz"))
-    assert code == 1
-    assert re.search(r"/proc/x/counts\.npz cannot be written \(.*\); give another --out", message)
 
 
 def test_a_changed_corpus_is_not_resumed(interrupted) -> None:
@@ -594,13 +544,6 @@ def test_articles_that_span_the_files_of_a_hub_corpus(tmp_path, monkeypatch) -> 
     assert list(read_documents(["pretend"])) == expected
 
 
-def test_a_hub_that_cannot_be_reached_is_one_sentence(tmp_path, monkeypatch) -> None:
-    corpus = HubCorpus(str(tmp_path / "absent"), None, "train", "main")
-    monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
-    with pytest.raises(CorpusError, match="could not be read from the hub"):
-        count_corpus(["pretend"], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
-
-
 # --- bad input -----------------------------------------------------------------------------------
 
 
@@ -629,29 +572,6 @@ def test_a_bad_line_is_named(line, pattern, shard_bytes, tmp_path) -> None:
     shards = plan_shards([path], max(shard_bytes, path.stat().st_size // 40))
     with pytest.raises(CorpusError, match=pattern):
         list(chain.from_iterable(shard.documents() for shard in shards))
-
-
-def test_a_long_document_is_warned_of(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.setattr(tokenizers, "LONG", 100)
-    path = write_jsonl(tmp_path / "c.jsonl", ["w1 " * 50, "w2"])
-    record = count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
-    assert capsys.readouterr().err.count("is tokenised whole") == 1
-    assert record["tokens"] == 51
-
-
-def test_a_folder_without_a_tokenizer_is_one_sentence(corpus, tmp_path, capsys) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(CorpusError, match=r"empty holds no tokenizer\.json"):
-        load_tokenizer(tmp_path / "empty")
-    arguments = ["count", str(corpus[0]), "--out", str(tmp_path / "x.npz")]
-    assert main([*arguments, "--tokenizer", str(tmp_path / "empty")]) == 1
-    assert "holds no tokenizer.json" in capsys.readouterr().err
-
-
-def test_an_absent_module_names_the_extra(monkeypatch) -> None:
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(CorpusError, match=r"needs pyarrow; install it with: pip install 'lnattn"):
-        corpora._optional("pyarrow")
 
 
 def test_bad_input_is_one_sentence(corpus, tmp_path, capsys) -> None:

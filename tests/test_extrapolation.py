@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.errors import ResultError
 from lnattn.text.corpora import LARGEST_SHARD
 from lnattn_book.extrapolation import METHOD, estimate, fit_heaps_law
 
@@ -45,10 +44,3 @@ def test_sizes_follow_the_law() -> None:
     assert one.parts == pytest.approx(one.distinct_pairs * 2.5 / 2**30)
     assert large.result == pytest.approx(large.distinct_pairs * 2.5 / 2**30)
     assert large.loaded == pytest.approx(large.distinct_pairs * 12 / 2**30)
-
-
-def test_refusals() -> None:
-    with pytest.raises(ResultError, match="two sizes"):
-        fit_heaps_law([10], [5])
-    with pytest.raises(ResultError, match="no row"):
-        estimate(WORKLOAD, ROWS[:1], 1e9, 2, 2.5)

@@ -18,7 +18,7 @@ from lnattn import load_first_layer, plain
 from lnattn.cli.main import main
 from lnattn.contribution.study import Contributions
 from lnattn.errors import LnattnError, ResultError, TokenError
-from lnattn.freezing import STUDIES, _differences, compare_arrays, freeze, verify
+from lnattn.freezing import STUDIES, _differences, freeze, verify
 from lnattn.storage import read_result, write_result
 from lnattn_book import freezing, samples
 from lnattn_book.printed import differences_from_printed
@@ -76,22 +76,6 @@ def test_other_weights_are_listed(frozen, tmp_path) -> None:
     assert any(text.startswith("variance differs") for text in differences)
 
 
-def test_arrays_within_and_beyond_the_tolerances() -> None:
-    one = np.array([1.0, -200.0, np.nan])
-    assert not list(compare_arrays("x", one, one + np.array([1e-3, 1e-3, 0])))
-    assert not list(compare_arrays("x", one, one + np.array([0.1, 0, 0]), 0.01))
-    assert "up to 0.1" in next(compare_arrays("x", one, one + np.array([0.1, 0, 0])))
-    assert "undefined" in next(compare_arrays("x", one, np.array([1.0, np.nan, np.nan])))
-    assert "shape" in next(compare_arrays("x", one, one[:2]))
-    many = np.arange(2000)
-    tie = many.copy()
-    tie[5] = 6
-    assert not list(compare_arrays("x", many, tie))
-    tie[:5] = 7
-    assert "0.30%" in next(compare_arrays("x", many, tie))
-    assert not list(compare_arrays("x", one[:0], one[:0]))
-
-
 def test_all_studies_of_a_model_and_those_it_does_not_support(
     model, tmp_path, monkeypatch, capsys
 ) -> None:
@@ -136,20 +120,6 @@ def test_contributions_are_frozen_from_the_sample(tmp_path, monkeypatch) -> None
     texts.write_text('{"text": "The city of York is old."}\n')
     (compared,) = verify("book-gpt2", tmp_path / "out")
     assert not compared.agrees
-
-
-def test_commands_freeze_and_verify(model, tmp_path, capsys) -> None:
-    out = ["--out", str(tmp_path)]
-    assert main(["freeze", str(model), *out, "--only", "position", "--json"]) == 0
-    assert list(json.loads(capsys.readouterr().out)) == ["position"]
-    assert main(["verify", str(model), "--folder", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "position: agrees\n"
-    _changed_record = read_result(tmp_path, "position")
-    arrays, record = _changed_record
-    arrays["variance"] *= 2
-    write_result(tmp_path, "position", arrays, record)
-    assert main(["verify", str(model), "--folder", str(tmp_path), "--json"]) == 1
-    assert "variance" in json.loads(capsys.readouterr().out)["position"][0]
 
 
 def test_refusals(model, tmp_path, capsys) -> None:
@@ -221,25 +191,6 @@ def test_affinity_command_shows_the_best_partners(with_words, monkeypatch, capsy
     table = list(csv.DictReader(capsys.readouterr().out.splitlines()))
     assert [int(one["id"]) for one in table] == np.argsort(-scores)[:3].tolist()
     assert [one["rank"] for one in table] == ["1", "2", "3"]
-
-
-def test_a_token_that_exists_with_a_space_only_is_suggested(capsys) -> None:
-    assert main(["affinity", "book-gpt2", "York"]) == 1
-    assert capsys.readouterr().err.endswith("did you mean ' York'?\n")
-    assert main(["affinity", "book-gpt2", "Yorkxyz"]) == 1
-    assert "did you mean" not in capsys.readouterr().err
-
-
-def test_the_models_and_the_claims_are_listed(capsys, tmp_path, monkeypatch) -> None:
-    assert main(["models", "--json"]) == 0
-    listed = json.loads(capsys.readouterr().out)
-    rows, families = listed["models"], listed["families"]
-    assert rows[0]["name"] == "book-gpt2"
-    assert "gpt2" in families["six terms"]
-    assert "llama" in families["four terms by distance"]
-    assert all(len(row["revision"]) == 40 for row in rows if row["source"].startswith("hub"))
-    assert main(["models"]) == 0
-    assert capsys.readouterr().out.count("\n") == len(rows) + len(families)
 
 
 def test_a_verdict_that_changed_is_listed() -> None:

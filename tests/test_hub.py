@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import resource
 import shutil
 import socket
@@ -11,7 +9,6 @@ import struct
 import sys
 import time
 
-import numpy as np
 import pytest
 import torch
 from fake_hub import FakeHub, serving, talk_to
@@ -21,7 +18,7 @@ from random_relative import config_of
 from random_relative import make as make_rotary
 from safetensors.torch import save_file
 
-from lnattn import default_model, load_attention_layers, load_first_layer, progress
+from lnattn import default_model, load_attention_layers, load_first_layer
 from lnattn.cli.main import main
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models import checkpoints, fetching, hub
@@ -30,7 +27,6 @@ from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
 from lnattn.rotary.weights import RelativeFirstLayer
-from lnattn.storage import read_result
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"someone/tiny@{COMMIT}"
@@ -96,25 +92,6 @@ def test_everything_is_fetched_once_and_serves_all(server, local):
     assert server.log == []
 
 
-def test_what_is_fetched_lies_where_transformers_looks(server, local):
-    from transformers import AutoModel, AutoTokenizer
-
-    load_first_layer(NAME)
-    server.log.clear()
-    AutoModel.from_pretrained("someone/tiny", revision=COMMIT)
-    assert len(AutoTokenizer.from_pretrained("someone/tiny", revision=COMMIT)) == VOCAB
-    assert server.fetched() == {}
-
-
-def test_a_snapshot_that_another_program_left_is_used(server, local, tmp_path, offline):
-    snapshot = tmp_path / "hf" / "models--someone--tiny" / "snapshots" / COMMIT
-    shutil.copytree(local, snapshot)
-    offline()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert server.log == []
-    assert hub.missing_files(pin_of(NAME)) == ()
-
-
 @pytest.mark.parametrize("missing", [TOKENIZER, WEIGHTS])
 def test_a_snapshot_without_one_part_is_completed(server, local, tmp_path, missing, offline):
     snapshot = tmp_path / "hf" / "models--someone--tiny" / "snapshots" / COMMIT
@@ -143,16 +120,6 @@ def test_offline_uses_the_cache_and_asks_nobody(server, local, offline):
     assert server.log == []
 
 
-def test_a_model_without_a_tokenizer_lacks_none(server, local, offline):
-    for name in (TOKENIZER, "tokenizer_config.json"):
-        del server.files[name]
-    assert load_first_layer(NAME).tokenizer is None
-    server.log.clear()
-    offline()
-    assert load_first_layer(NAME).tokenizer is None
-    assert server.log == []
-
-
 def test_an_unpinned_name_is_resolved_to_a_commit_and_remembered(server, offline):
     first = load_first_layer("someone/tiny")
     assert first.provenance["revision"] == COMMIT
@@ -175,24 +142,6 @@ def test_shards_are_fetched_together(server, local, tmp_path):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hub, "LARGE", 0)
         assert_is_the_local_one(load_first_layer(NAME), local)
-
-
-def test_a_model_of_the_hub_is_frozen_and_verified_by_one_command_each(server, local, tmp_path):
-    """Its results are those of the same weights in a folder, and name no place of this machine."""
-    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
-    studies = ["position", "composition"]
-    assert main(["freeze", NAME, "--out", str(ours), "--only", *studies]) == 0
-    assert main(["freeze", str(local), "--out", str(theirs), "--only", *studies]) == 0
-    for study in studies:
-        arrays, record = read_result(ours, study)
-        expected, _ = read_result(theirs, study)
-        assert arrays.keys() == expected.keys()
-        for name, value in arrays.items():
-            np.testing.assert_array_equal(value, expected[name], err_msg=f"{study}: {name}")
-        assert record["revision"] == COMMIT
-        assert str(tmp_path) not in json.dumps(record)
-    assert main(["verify", NAME, "--folder", str(ours)]) == 0
-    assert main(["freeze", "someone/else", "--out", str(ours)]) == 1
 
 
 # ---- checkpoints that are too large to be fetched whole ---------------------------------------
@@ -229,14 +178,6 @@ def test_of_a_large_checkpoint_only_the_needed_tensors_are_fetched(large, local,
     assert_is_the_local_one(load_first_layer(NAME), local)
     with pytest.raises(HubError, match="lacks the weights"):
         load_transformer(NAME)
-
-
-def test_a_large_checkpoint_is_fetched_whole_where_all_of_it_is_needed(large, local):
-    load_first_layer(NAME)
-    assert torch.equal(load_reference_model(NAME).wte.weight, load_first_layer(NAME).embeddings.W_E)
-    large.log.clear()
-    load_transformer(NAME)
-    assert large.log == []
 
 
 def test_a_cut_leaves_no_half_of_an_excerpt(large, local, tmp_path):
@@ -299,14 +240,6 @@ def test_too_long_a_pause_is_not_waited_for(server, pauses):
         assert pauses == []
 
 
-def test_a_listing_that_is_none_is_one_sentence(server):
-    """A proxy's page in place of the hub's answer, with status 200."""
-    server.faults[f"revision/{COMMIT}"] = [("status", 200, {})] * 9
-    with pytest.raises(HubError, match="is no list of its files; check HF_ENDPOINT") as error:
-        load_first_layer(NAME)
-    assert "\n" not in str(error.value)
-
-
 @pytest.mark.parametrize("name", ["config.json", f"revision/{COMMIT}", TOKENIZER, WEIGHTS])
 def test_backing_off_ends_and_is_announced_in_one_line(server, name, pauses, capsys):
     server.faults[name] = [("status", 503, {})] * 99
@@ -327,12 +260,6 @@ def test_a_stalled_hub_is_given_up(server, name, pauses, monkeypatch):
     with pytest.raises(HubError, match="connection to"):
         load_first_layer(NAME)
     assert sum(request.path.endswith(name) for request in server.log) == tries
-
-
-def test_a_listing_is_asked_for_again(server, local, pauses):
-    server.faults[f"revision/{COMMIT}"] = [("status", 500, {})]
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert pauses == [fetching.PAUSES[0]]
 
 
 @pytest.mark.parametrize(
@@ -369,15 +296,6 @@ def test_unreachable_hub(server, monkeypatch):
         load_first_layer(NAME)
     assert "book-gpt2" in str(error.value)
     assert not hub.reachable(pin_of(NAME), 1.0)
-
-
-def test_a_hub_that_is_slow_or_is_none_is_not_reachable(server):
-    pin = pin_of(NAME)
-    assert hub.reachable(pin)
-    server.faults[COMMIT] = [("slow", 0.5)]
-    assert not hub.reachable(pin, 0.05)
-    server.faults[COMMIT] = [("status", 200, {})]  # a login page of a hotel
-    assert not hub.reachable(pin)
 
 
 # ---- damage, and disks that are full --------------------------------------------------------
@@ -439,16 +357,6 @@ def test_a_commit_that_is_none_names_no_folder(server, tmp_path, commit):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stale_unfinished_file_is_not_believed(server, local, tmp_path):
-    oid = server.entry(WEIGHTS)["lfs"]["sha256"]
-    blobs = tmp_path / "hf" / "models--someone--tiny" / "blobs"
-    blobs.mkdir(parents=True)
-    (blobs / f"{oid}.incomplete").write_bytes(b"x" * (len(server.files[WEIGHTS]) + 1))
-    with pytest.raises(HubError, match="another checksum"):
-        load_first_layer(NAME)
-    assert_is_the_local_one(load_first_layer(NAME), local)
-
-
 @pytest.fixture
 def small_disk():
     """No file may become longer than 20 kB, as on a disk that is full."""
@@ -467,20 +375,6 @@ def test_a_full_disk_is_one_sentence_and_is_left_as_it_was(
     assert list((tmp_path / "hf").rglob("*.incomplete")) == []
 
 
-def test_a_disk_that_would_become_full_is_not_begun(server, monkeypatch):
-    usage = shutil.disk_usage("/")
-    monkeypatch.setattr(fetching.shutil, "disk_usage", lambda _: usage._replace(free=20_000))
-    with pytest.raises(HubError, match="disk of the cache is full"):
-        load_first_layer(NAME)
-    assert WEIGHTS not in server.fetched()
-
-
-def test_a_truncated_checkpoint_is_noticed(server):
-    server.files[WEIGHTS] = server.files[WEIGHTS][:-100]
-    with pytest.raises(CheckpointError, match="cut short"):
-        load_first_layer(NAME)
-
-
 @pytest.mark.parametrize("limit", [hub.LARGE, 0])
 def test_what_is_no_safetensors_file_is_refused(server, monkeypatch, limit):
     monkeypatch.setattr(hub, "LARGE", limit)
@@ -497,43 +391,7 @@ def test_a_pickle_only_model_is_refused_with_the_way_out(server):
     assert server.fetched().keys() == {"config.json"}
 
 
-def test_an_unsupported_model_costs_one_small_file(server):
-    server.files["config.json"] = b'{"model_type": "mamba"}'
-    with pytest.raises(CheckpointError, match="no attention scores"):
-        load_first_layer(NAME)
-    assert {request.path.rpartition("/")[2] for request in server.log} == {COMMIT, "config.json"}
-
-
 # ---- progress -----------------------------------------------------------------------------
-
-
-class Screen(io.StringIO):
-    """Where progress bars write: a terminal, or the output of a notebook or a log."""
-
-    def __init__(self, terminal: bool) -> None:
-        super().__init__()
-        self.terminal = terminal
-
-    def isatty(self) -> bool:
-        return self.terminal
-
-
-@pytest.mark.parametrize("terminal", [True, False])
-def test_a_bar_shows_how_much_has_arrived_on_a_terminal_only(
-    server, local, monkeypatch, blocks, terminal
-):
-    server.faults[WEIGHTS] = [("cut", 35_000)] * 99
-    with pytest.raises(HubError):
-        load_first_layer(NAME)
-    server.faults.clear()
-    screen, size = Screen(terminal), len(server.files[WEIGHTS])
-    monkeypatch.setattr(sys, "stderr", screen)
-    monkeypatch.setattr(progress, "DELAY", 0.0)
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    if terminal:
-        assert f"someone/tiny/model.safetensors:  {3_000_000 / size:.0f}%" in screen.getvalue()
-    else:
-        assert screen.getvalue() == ""
 
 
 # ---- a tokenizer that fits ----------------------------------------------------------------------
@@ -646,12 +504,6 @@ def test_default_model(gpt2_hub, monkeypatch, offline):
     assert default_model().why == "chosen by LNATTN_MODEL"
 
 
-def test_default_model_without_a_hub(server):
-    choice = default_model()  # this hub has no GPT-2: it answers 404
-    assert choice.name == "book-gpt2"
-    assert "does not answer" in choice.why
-
-
 def test_default_model_offline(gpt2_hub, local, tmp_path, offline):
     offline()
     choice = default_model()
@@ -676,16 +528,3 @@ def test_a_download_that_breaks_off_leaves_the_embedded_model(gpt2_hub, blocks):
     gpt2_hub.log.clear()
     assert default_model().name == "gpt2"
     assert gpt2_hub.spans(WEIGHTS)[0][0] == 30_000
-
-
-def test_a_damaged_download_leaves_the_embedded_model(gpt2_hub):
-    gpt2_hub.faults[WEIGHTS] = [("wrong", 5)]
-    assert "another checksum" in default_model().why
-    assert default_model().name == "gpt2"
-
-
-def test_a_full_disk_leaves_the_embedded_model(gpt2_hub, small_disk, blocks):
-    choice = default_model()
-    assert choice.name == "book-gpt2"
-    assert "full" in choice.why
-    assert load_first_layer(choice).tokenizer is not None

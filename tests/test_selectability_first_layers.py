@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-from lnattn import FirstLayer, load_first_layer
+from lnattn import FirstLayer
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CorpusError
-from lnattn.paths import repository
 from lnattn.selectability import first_layers
 from lnattn.selectability.decide import selectability
 
@@ -53,12 +52,3 @@ def test_shares_are_those_of_each_window_and_length(model):
     assert found.normal[0] > 0
     with pytest.raises(CorpusError, match="2 documents have 55"):
         first_layers.study_text(model, documents, (55,), windows=3)
-
-
-def test_gpt2_position_keys_are_as_frozen(gpt2_attention_folder):
-    model = load_first_layer(gpt2_attention_folder)
-    frozen = first_layers.HeadShares.read(
-        repository() / "data" / "results" / "gpt2", first_layers.POSITIONS
-    )
-    found = first_layers.study_positions(model, (32, 64))
-    np.testing.assert_array_equal(found.heads, frozen.heads[:2])

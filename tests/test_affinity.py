@@ -11,7 +11,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
+from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import Embeddings, fold, plain, six_terms
 from lnattn.affinity import scores as blocks
@@ -28,7 +28,6 @@ from lnattn.affinity.vectors import (
     token_vectors,
 )
 from lnattn.attention.layernorm import sigma
-from lnattn.errors import ShapeError, TokenError
 
 
 @pytest.fixture(scope="module")
@@ -54,17 +53,6 @@ def test_products_are_the_token_term_of_the_decomposition() -> None:
     found = token_vectors(folded, both)
     torch.testing.assert_close(heat_map(found, ids), term, atol=1e-10, rtol=0)
     torch.testing.assert_close(found.scores(ids)[:, :, ids], term, atol=1e-10, rtol=0)
-
-
-def test_given_sigma_is_used() -> None:
-    model = random_gpt2(seed=5, d_model=24, heads=3, vocab=40, context=8)
-    folded, both = fold(attention_layer(model)), embeddings_of(model)
-    divisor = torch.linspace(0.5, 2, 40, dtype=torch.float64)
-    found = heat_map(token_vectors(folded, both, divisor), [4, 9])
-    for h in range(3):
-        e = both.W_E[[4, 9]] / divisor[[4, 9], None]
-        expected = e @ folded.dense_W_QK(h) @ e.T
-        torch.testing.assert_close(found[h], expected, atol=1e-10, rtol=0)
 
 
 def test_partners_of_both_sides(vectors: TokenVectors) -> None:
@@ -135,24 +123,6 @@ def test_same_token_z_needs_no_rows(vectors: TokenVectors) -> None:
     mean, spread = table.mean(dim=2), table.std(dim=2, correction=0)
     expected = (table.diagonal(dim1=1, dim2=2) - mean) / spread
     torch.testing.assert_close(same_token_z(vectors), expected, atol=1e-10, rtol=0)
-
-
-def test_same_token_z_of_a_query_without_direction(vectors: TokenVectors) -> None:
-    queries = vectors.queries.clone()
-    queries[:, 3] = 0
-    found = same_token_z(TokenVectors(queries, vectors.keys))
-    assert found[:, 3].tolist() == [0, 0, 0]
-    assert bool(found[:, :3].abs().min() > 0)
-
-
-def test_a_same_token_head_stands_out() -> None:
-    generator = torch.Generator().manual_seed(0)
-    e = torch.randn(200, 16, generator=generator)
-    other = torch.randn(200, 16, generator=generator)
-    both = TokenVectors(torch.stack([e, e]), torch.stack([e, other]))
-    same, different = diagonal_z(heat_map(both, range(100))).tolist()
-    assert same > 3
-    assert abs(different) < 0.5
 
 
 def test_shuffled_keeps_pairs_but_moves_them(vectors: TokenVectors) -> None:
@@ -228,45 +198,3 @@ def test_streaming_equals_sorting(
         assert pairs.queries[h].tolist() == query.tolist()
         assert pairs.keys[h].tolist() == key.tolist()
         np.testing.assert_allclose(pairs.scores[h], table[query, key], atol=1e-12)
-
-
-def test_vocabulary_of_one() -> None:
-    one = TokenVectors(torch.ones(2, 1, 3), torch.ones(2, 1, 3))
-    assert partners(one, [0], k=1).ids.tolist() == [[[0]], [[0]]]
-    assert ranks(one, [0], [0]).tolist() == [[1, 1]]
-    assert partners(one, k=1).scores.tolist() == [[[3.0]], [[3.0]]]
-    with pytest.raises(TokenError, match="between 1 and 0"):
-        topk.strongest_pairs(one, 1)
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_bad_input_is_one_sentence(vectors: TokenVectors) -> None:
-    layer = fold(random_layer(1, d_model=6, heads=2, d_head=3))
-    with pytest.raises(TokenError, match="no token embeddings"):
-        token_vectors(layer, Embeddings(None, torch.ones(4, 6)))
-    with pytest.raises(TokenError, match="no token embeddings"):
-        cosine_vectors(Embeddings(None, torch.ones(4, 6)))
-    whole = Embeddings(torch.eye(6).double(), torch.ones(4, 6).double())
-    with pytest.raises(ShapeError, match="positive"):
-        token_vectors(layer, whole, torch.zeros(6))
-    with pytest.raises(TokenError, match="token id 40"):
-        partners(vectors, [40])
-    with pytest.raises(TokenError, match="non-empty"):
-        ranks(vectors, [], [])
-    with pytest.raises(TokenError, match="cannot be paired"):
-        ranks(vectors, [1, 2], [1])
-    with pytest.raises(TokenError, match="k must be"):
-        partners(vectors, [1], k=0)
-    with pytest.raises(TokenError, match="k must be"):
-        partners(vectors, k=40, same_token=False)
-    for outside in (-1, 40):
-        with pytest.raises(TokenError, match=f"token id {outside}"):
-            partners(vectors, [0, outside])
-    with pytest.raises(TokenError, match="side"):
-        partners(vectors, [1], side="both")
-    with pytest.raises(ShapeError, match="n ≥ 3"):
-        diagonal_z(torch.ones(1, 2, 2))
-    with pytest.raises(ShapeError, match="all equal"):
-        diagonal_z(torch.ones(1, 3, 3))
-    with pytest.raises(ShapeError, match="NaN"):
-        TokenVectors(torch.full((1, 2, 2), torch.nan), torch.ones(1, 2, 2))

@@ -11,7 +11,7 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import FirstLayer, fold
-from lnattn.affinity.auroc import HeadAuroc, Neighbours, head_auroc
+from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.study import (
     HEAD_BASELINES,
     Detokenization,
@@ -27,7 +27,7 @@ from lnattn.affinity.table1 import (
     token_of,
 )
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
-from lnattn.errors import CorpusError, ResultError
+from lnattn.errors import ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
@@ -131,16 +131,6 @@ def test_the_setting_says_of_how_many(monkeypatch) -> None:
             affinity_computed(*parts)
 
 
-def test_table_has_one_row_a_head(study: Detokenization) -> None:
-    table = study.table()
-    assert list(table.index) == [0, 1, 2]
-    assert ((table["low"] <= table["auroc"]) & (table["auroc"] <= table["high"])).all()
-    zeros = HeadAuroc(study.auroc.astype(float)).mean("zero")
-    np.testing.assert_allclose(table["auroc with zeros"], zeros)
-    assert (table["auroc with zeros"] < table["auroc"]).all()
-    np.testing.assert_allclose(table["same-token z"], study.same_token.mean(axis=1))
-
-
 def test_study_survives_the_file(study: Detokenization, tmp_path) -> None:
     study.write(tmp_path)
     again = Detokenization.read(tmp_path)
@@ -150,15 +140,6 @@ def test_study_survives_the_file(study: Detokenization, tmp_path) -> None:
     write_result(tmp_path, "other", {"x": np.zeros(2)}, {})
     with pytest.raises(ResultError, match="no frozen Detokenization"):
         Detokenization.read(tmp_path, "other")
-
-
-def test_study_refuses_other_counts(
-    model: FirstLayer, vectors: TokenVectors, counts: Counts
-) -> None:
-    with pytest.raises(CorpusError, match="over 4 tokens"):
-        detokenization(vectors, model.embeddings, Counts.from_stream(np.arange(4), 4))
-    with pytest.raises(CorpusError, match="too few to draw"):
-        detokenization(vectors, model.embeddings, counts, heat_tokens=49)
 
 
 class WordPiece:
@@ -220,15 +201,6 @@ def test_look_up() -> None:
     assert known["chance"].between(1, 5).all()
     few_heads = look_up(TokenVectors(vectors.queries[:5], vectors.keys[:5]), Bytes())
     assert few_heads.loc[few_heads["head"] == 7, "rank here"].isna().all()
-
-
-def test_look_up_without_any_pair() -> None:
-    class Empty(Bytes):
-        words = ("a", "b")
-
-    table = look_up(TokenVectors(torch.ones(1, 2, 1), torch.ones(1, 2, 1)), Empty())
-    assert len(table) == 34
-    assert table[["rank here", "best rank", "best head", "chance"]].isna().all(axis=None)
 
 
 def test_queries_to_show_are_those_with_most_pairs_in_their_best_head() -> None:

@@ -21,7 +21,6 @@ from lnattn.affinity.auroc import (
 )
 from lnattn.affinity.auroc_kernel import aurocs_of_rows
 from lnattn.affinity.vectors import TokenVectors, permuted_owners
-from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.text.counts import Counts
 
 
@@ -77,21 +76,6 @@ def test_large_rows_equal_the_definition(n: int, dtype: type) -> None:
         assert kernel(scores, positives, counts) == pytest.approx(
             oracle(scores, positives, counts), abs=1e-9
         )
-
-
-@pytest.mark.parametrize("vocab", [2047, 2048, 2049, 4096])
-def test_rows_that_end_beside_the_end_of_a_chunk(vocab: int) -> None:
-    """Scores are read by chunks of 2,048; here most weight is on the last ones."""
-    rng = np.random.default_rng(vocab)
-    scores = rng.normal(size=vocab).astype(np.float32)
-    scores[-40:] = np.round(scores[-40:], 0)  # ties across the edge
-    positives = np.append(
-        rng.choice(vocab - 20, size=30, replace=False), np.arange(vocab - 20, vocab, 3)
-    )
-    counts = np.append(np.ones(30, np.int64), np.full(7, 1000))
-    assert kernel(scores, positives, counts) == pytest.approx(
-        oracle(scores, positives, counts), abs=1e-9
-    )
 
 
 def test_heavy_weights_are_summed_exactly() -> None:
@@ -233,24 +217,3 @@ def test_frequency_baseline_ranks_by_frequency() -> None:
     of_ranks = head_auroc(frequency_vectors(counts), Neighbours.before(bigrams)).values
     of_counts = head_auroc(plain, Neighbours.before(bigrams)).values
     np.testing.assert_array_equal(of_ranks, of_counts)
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_bad_input_is_one_sentence() -> None:
-    vectors, bigrams = random_case()
-    with pytest.raises(CorpusError, match="over 60 tokens"):
-        head_auroc(vectors, Neighbours.before(bigrams[:60, :60]))
-    with pytest.raises(TokenError, match="between 0 and 69"):
-        head_auroc(vectors, Neighbours.before(bigrams), [70])
-    with pytest.raises(CorpusError, match="square"):
-        Neighbours.before(bigrams[:60])
-    with pytest.raises(CorpusError, match="whole numbers"):
-        Neighbours.before(-bigrams)
-    with pytest.raises(CorpusError, match="whole numbers"):
-        Neighbours.before(bigrams / 2)
-    with pytest.raises(TokenError, match="outside the vocabulary"):
-        Neighbours.before(bigrams).of(70)
-    with pytest.raises(ResultError, match="no query token"):
-        HeadAuroc(np.full((2, 3), np.nan)).mean()
-    with pytest.raises(ResultError, match="convention"):
-        HeadAuroc(np.zeros((2, 3))).mean("mean")

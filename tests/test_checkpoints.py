@@ -11,7 +11,7 @@ import torch
 from random_families import make, save
 from safetensors.torch import load_file, save_file
 
-from lnattn import fold, load_attention_layers, load_first_layer, six_terms
+from lnattn import fold, load_first_layer, six_terms
 from lnattn.errors import CheckpointError, ShapeError
 from lnattn.storage import sha256_of_file
 from lnattn.weights import dtypes_of
@@ -197,31 +197,6 @@ def test_index_of_shards(folder):
     assert "outside its folder" in complaint(folder)
     index.write_text("{}")
     assert "no index of shards" in complaint(folder)
-
-
-def test_partial_checkpoint(folder):
-    tensors = load_file(folder / WEIGHTS)
-    (folder / WEIGHTS).unlink()
-    kept = {n: t for n, t in tensors.items() if "mlp" not in n and "wte" not in n}
-    save_file(kept, folder / "attention.safetensors", metadata={"missing": "wte.weight"})
-    first = load_first_layer(folder)
-    assert first.is_partial
-    assert "position-only terms" in first.provenance["analyses"]
-    assert first.provenance["metadata"] == {"missing": "wte.weight"}
-    assert len(load_attention_layers(folder)) == 2
-
-
-def test_provenance_says_what_was_read(good):
-    first = load_first_layer(good)
-    record = first.provenance
-    assert record["name"] == good.name
-    assert record["files"] == [WEIGHTS]
-    assert record["analyses"] == "all"
-    assert len(record["tensors"]) == 8  # wte, wpe, and three pairs of weight and bias
-    tensors = load_file(good / WEIGHTS)
-    assert record["bytes"] == sum(tensors[name].nbytes for name in record["tensors"])
-    assert str(good.parent) not in json.dumps(dict(record))  # no path of this machine
-    assert "folding only" in load_first_layer(good, 1).provenance["analyses"]
 
 
 def test_checksum_sees_one_changed_bit(good, folder):

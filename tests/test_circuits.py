@@ -17,7 +17,6 @@ from lnattn.attention.circuits import (
     model_composition,
     ov_circuit,
     qk_circuit,
-    read_circuit,
 )
 from lnattn.attention.head_scores import (
     copying_eigenvalues,
@@ -142,35 +141,6 @@ def test_scores_do_not_depend_on_scale_and_a_zero_head_scores_zero():
         assert (ours[1] - exact[1]).abs().max() < 1e-12
 
 
-def test_one_layer_has_no_possible_pair():
-    ours = model_composition([random_layer(0, 8, 2, 3)])
-    assert torch.isnan(ours.scores).all()
-    assert not ours.possible().any()
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_bad_input_is_one_sentence():
-    one = random_layer(0, 8, 2, 3)
-    with pytest.raises(ShapeError, match="0 layers"):
-        model_composition([])
-    with pytest.raises(ShapeError, match="2 shapes"):
-        model_composition([one, random_layer(0, 9, 2, 3)])
-    with pytest.raises(ShapeError, match="writes 8 coordinates"):
-        composition_scores(one, random_layer(0, 9, 2, 3), "Q")
-    with pytest.raises(ShapeError, match="'Q', 'K' or 'V'"):
-        read_circuit(one, "X")
-    with pytest.raises(ShapeError, match="was not computed"):
-        model_composition([one, one], ("K",)).of("Q")
-    with pytest.raises(ShapeError, match="two positions"):
-        previous_token_score(fold(one), torch.ones(1, 8, dtype=torch.float64))
-    with pytest.raises(ShapeError, match="one positive number"):
-        position_attention(
-            fold(one), torch.randn(3, 8).double(), torch.tensor([1.0, 0.0, 1.0]).double()
-        )
-    with pytest.raises(ShapeError, match="d_model = 8"):
-        copying_score(one, torch.ones(5, 7).double(), torch.ones(7, 5).double())
-
-
 # --- null distributions -------------------------------------------------------------------------
 
 
@@ -200,13 +170,6 @@ def test_rotation_moments_equal_a_simulation_with_whole_rotations(p, q, d):
     error = ((centred**4).mean() - variance**2).sqrt() / len(draws) ** 0.5
     assert abs(centred.square().mean() - variance) < 5 * error
     assert variance > 0
-
-
-def test_rotation_of_two_full_rank_rotations_never_varies():
-    flat = torch.full((3,), 1 / 3, dtype=torch.float64)
-    mean, variance = rotation_moments(flat, flat, 3)
-    assert mean.item() == pytest.approx(1 / 3)
-    assert variance.item() == pytest.approx(0, abs=1e-16)
 
 
 def test_rotation_draws_have_the_closed_form_moments():
@@ -302,14 +265,6 @@ def test_a_head_that_shifts_positions_by_one_scores_one():
         b_Q=torch.zeros(1, n, dtype=torch.float64),
     )
     assert previous_token_score(fold(layer), W_P).item() == pytest.approx(1, abs=1e-6)
-
-
-def test_larger_sigma_flattens_the_pattern():
-    folded = fold(random_layer(4, 8, 2, 3))
-    W_P = torch.randn(9, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    flat = previous_token_score(folded, W_P, torch.full((9,), 1e6, dtype=torch.float64))
-    even = sum(1 / (i + 1) for i in range(1, 9)) / 8
-    assert (flat - even).abs().max() < 1e-4
 
 
 def test_induction_score_reads_the_token_after_the_last_occurrence():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,12 +19,10 @@ from lnattn.contribution.study import (
     LEVELS,
     PAPERS_CODE,
     TEXT,
-    Contributions,
     bootstrapped_means,
     contributions,
     kl_of_removal,
 )
-from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
 
 
 def random_embeddings(
@@ -210,53 +207,3 @@ def test_convention_of_the_papers_code() -> None:
     plain = contributions(folded, embeddings, [ids.tolist()], convention=TEXT)
     assert plain.rows.min() == 1
     assert not np.allclose(plain.mean[..., 1:11], result.mean[..., 1:11], rtol=0.1)
-
-
-def test_rows_at_the_floor_are_left_out() -> None:
-    folded = fold(random_layer(3, 16, heads=2, d_head=5))
-    floor = dataclasses.replace(TEXT, floor=0.05)
-    ids = random_ids(11, 30).tolist()
-    embeddings = random_embeddings(4)
-    result = contributions(folded, embeddings, [ids], convention=floor)
-    everything = contributions(folded, embeddings, [ids])
-    n = len(ids)
-    left_out = everything.mean[..., :n] <= 0.05
-    assert left_out.any()
-    assert not left_out.all()
-    np.testing.assert_array_equal(result.rows[..., :n] == 0, left_out)
-
-
-def test_freezing_and_reading(tmp_path: Path) -> None:
-    folded = fold(random_layer(3, 16, heads=2, d_head=5))
-    result = contributions(
-        folded, random_embeddings(4), [random_ids(1, 30).tolist()], source={"name": "random"}
-    )
-    result.write(tmp_path)
-    back = Contributions.read(tmp_path)
-    np.testing.assert_array_equal(back.mean, result.mean)
-    assert back.record["name"] == "random"
-    assert back.table().equals(result.table())
-    assert len(back.table()) == 6 * 3
-    with pytest.raises(ResultError, match="does not exist"):
-        Contributions.read(tmp_path, "other")
-
-
-def test_bad_input_is_one_sentence() -> None:
-    folded = fold(random_layer(3, 16, heads=2, d_head=5))
-    embeddings = random_embeddings(4, positions=20)
-    with pytest.raises(CorpusError, match="no document"):
-        contributions(folded, embeddings, [])
-    with pytest.raises(TokenError, match="token id 30"):
-        contributions(folded, embeddings, [[1, 30]])
-    with pytest.raises(TokenError, match="non-empty"):
-        SixTermKL(folded, embeddings)([])
-    with pytest.raises(TokenError, match="position 20"):
-        SixTermKL(folded, embeddings)([0] * 21)
-    with pytest.raises(TokenError, match="no token embeddings"):
-        SixTermKL(folded, Embeddings(None, embeddings.W_P))
-    with pytest.raises(ShapeError, match="the last 4"):
-        SixTermKL(dataclasses.replace(folded, window=4), embeddings)
-    with pytest.raises(ShapeError, match="positive"):
-        SixTermKL(folded, embeddings, scale=0.0)
-    with pytest.raises(ResultError, match="two keys"):
-        contributions(folded, embeddings, [[3]]).ranking()

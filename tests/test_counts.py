@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.errors import ResultError, TokenError
 from lnattn.storage import read_json, write_json
 from lnattn.text import counts as counts_module
 from lnattn.text.counts import Boundary, Counts
@@ -94,12 +93,6 @@ def test_rows_columns_and_pairs_agree_with_the_counter() -> None:
             assert counts.count(token, following) == pairs.get((token, following), 0)
 
 
-def test_a_row_is_a_view_and_not_a_search() -> None:
-    counts = Counts.from_stream(np.arange(100) % 13, 13)
-    assert np.shares_memory(counts.successors(4)[1], counts.bigrams.data)
-    assert np.shares_memory(counts.predecessors(4)[1], counts.by_next.data)
-
-
 def test_a_stream_equals_framed_documents_but_for_its_first_pair() -> None:
     end = 39
     documents = [d for d in zipf_documents(3, 30, 39) if len(d)]
@@ -134,57 +127,6 @@ def test_gaps_and_counts_beyond_a_byte_are_stored_exactly(tmp_path, vocab) -> No
     counts = Counts.from_documents([*documents, [2, vocab - 2]], vocab)
     read = Counts.load(counts.save(tmp_path / "x.npz"))
     assert as_dicts(read) == as_dicts(counts) == by_counter([*documents, [2, vocab - 2]])
-
-
-def test_the_compact_file_takes_a_byte_or_two_a_pair(tmp_path) -> None:
-    counts = Counts.from_documents(zipf_documents(4, 20_000, 3000), 3000)
-    path = counts.save(tmp_path / "x.npz")
-    assert path.stat().st_size < 2 * counts.bigrams.nnz + 3000
-
-
-def _saved(folder: Path, **changes) -> Path:
-    path = Counts.from_stream(np.array([0, 1, 0]), 2).save(folder / "x.npz")
-    path.with_suffix(".json").unlink()
-    with np.load(path) as file:
-        arrays = {**file, **changes}
-    np.savez(path, **{name: array for name, array in arrays.items() if array is not None})
-    return path
-
-
-def test_refusals(tmp_path) -> None:
-    counts = Counts.from_stream(np.array([0, 1, 2]), 3)
-    for token in (-1, 3):
-        with pytest.raises(TokenError, match=f"token id {token} is outside the vocabulary"):
-            counts.predecessors(token)
-    with pytest.raises(TokenError, match=r"token id 3 is outside .* use 0 to 2"):
-        Counts.from_stream(np.array([0, 3]), 3)
-    with pytest.raises(TokenError, match="token id -1 is outside"):
-        Counts.from_stream(np.array([0, -1]), 3)
-    with pytest.raises(TokenError, match="start token 3"):
-        Counts.from_documents([], 3, Boundary(start=3))
-    with pytest.raises(TokenError, match="vocabulary of 0"):
-        Counts.from_documents([], 0)
-    with pytest.raises(TokenError, match="1 or more apart"):
-        Counts.from_documents([], 3, skip=0)
-    with pytest.raises(TokenError, match="not shape"):
-        Counts.from_documents([np.zeros((2, 2), int)], 3)
-    with pytest.raises(CorpusError, match="do not fit"):
-        Counts(counts.unigrams[:2], counts.bigrams)
-    with pytest.raises(CorpusError, match="int64"):
-        Counts(counts.unigrams.astype(float), counts.bigrams)
-    with pytest.raises(CorpusError, match="negative"):
-        Counts(-counts.unigrams, counts.bigrams)
-    with pytest.raises(ResultError, match="does not exist"):
-        Counts.load(tmp_path / "none")
-    with pytest.raises(ResultError, match="'counts' is absent"):
-        Counts.load(_saved(tmp_path, counts=None))
-    with pytest.raises(ResultError, match="broken matrix"):
-        Counts.load(_saved(tmp_path, gaps=np.array([1, 7], dtype=np.uint8)))
-    with pytest.raises(ResultError, match="broken matrix"):
-        Counts.load(_saved(tmp_path, row_lengths=np.array([1, 2], dtype=np.uint8)))
-    (tmp_path / "x.npz").write_bytes(b"PK not a zip")
-    with pytest.raises(ResultError, match="cannot be read"):
-        Counts.load(tmp_path / "x.npz")
 
 
 @pytest.mark.parametrize("ids", [[1.5, 2.0], [True, False], np.array([1.0]), np.array([True])])

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_layer
 
-from lnattn import distance_terms, fold, fold_relative, six_terms
+from lnattn import distance_terms, fold, fold_relative
 from lnattn.attention.folding import softmax_over_keys
 from lnattn.attention.terms import six_terms_of_rows
 from lnattn.errors import ShapeError, TokenError
@@ -19,13 +19,12 @@ from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.rotary.weights import (
     HeadNorm,
     RelativeAttention,
-    RelativeFirstLayer,
     RMSNorm,
     Rotation,
     TokenEmbeddings,
     apply_rotary,
 )
-from lnattn.weights import Embeddings, LayerNorm, require_absolute
+from lnattn.weights import LayerNorm
 
 VOCAB, D_MODEL = 11, 10
 IDS = [3, 10, 3, 0, 7, 7, 8]
@@ -195,33 +194,3 @@ def test_bad_indices_are_one_sentence(shapes_unchecked, ids, positions, message)
     layer, embeddings = random_relative(8)
     with pytest.raises(TokenError, match=message):
         distance_terms(fold_relative(layer), embeddings, ids, positions)
-
-
-def test_containers_check_themselves(shapes_unchecked):
-    layer, embeddings = random_relative(9)
-    folded = fold_relative(layer)
-    for change, message in (
-        ({"W_K": layer.W_K[:, :, :5]}, "must have shape"),
-        ({"W_Q": layer.W_Q[:3], "b_Q": layer.b_Q[:3]}, "cannot share 2 key heads"),
-        ({"scale": 0.0}, "must be a positive number"),
-        ({"window": 0}, "window is 0"),
-        ({"ln": RMSNorm(torch.ones(3))}, "normalises 3"),
-    ):
-        with pytest.raises(ShapeError, match=message):
-            replace(layer, **change)
-    with pytest.raises(ShapeError, match="q0 and k0 must have the shapes"):
-        distance_terms(folded, embeddings, IDS, constants=MeanVectors(folded.b_Q[:1], folded.b_K))
-    with pytest.raises(ShapeError, match=r"have width 3 .* reads 10"):
-        RelativeFirstLayer(TokenEmbeddings(torch.ones(2, 3)), layer)
-
-
-def test_studies_of_position_embeddings_say_why_they_do_not_apply(shapes_unchecked):
-    layer, embeddings = random_relative(10)
-    learned = Embeddings(torch.ones(VOCAB, D_MODEL).double(), torch.ones(4, D_MODEL).double())
-    with pytest.raises(ShapeError, match=r"use lnattn\.fold_relative"):
-        fold(layer)
-    with pytest.raises(ShapeError, match=r"lnattn\.distance_terms"):
-        six_terms(fold(random_layer(1, D_MODEL, 2, 4)), embeddings, IDS)
-    with pytest.raises(ShapeError, match="a RelativeFirstLayer has rotary"):
-        require_absolute(RelativeFirstLayer(embeddings, layer))
-    assert require_absolute(learned) is learned

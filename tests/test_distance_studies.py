@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from random_models import random_layer
 from scipy import sparse
 from test_distance import VOCAB, random_relative
 
@@ -17,8 +14,7 @@ from lnattn import distance_terms, fold_relative, plain
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.topk import partners, strongest_pairs
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
-from lnattn.cli.main import main
-from lnattn.contribution.study import contributions, kl_of_removal
+from lnattn.contribution.study import kl_of_removal
 from lnattn.errors import ResultError, ShapeError, TokenError
 from lnattn.rotary.affinity import (
     best_head_difference,
@@ -32,7 +28,6 @@ from lnattn.rotary.position import distance_variance, self_assertion
 from lnattn.rotary.terms import DISTANCE_TERMS, DistanceKL
 from lnattn.rotary.weights import RelativeFirstLayer, apply_rotary
 from lnattn.selectability.first_layers import first_layer_keys, study_text
-from lnattn.weights import Embeddings, FirstLayer
 
 
 @pytest.fixture
@@ -142,27 +137,6 @@ def test_keys_after_the_query(parts):
         vectors_at_distance(replace(folded, window=3), embeddings, 3)
 
 
-def test_affinity_command_takes_a_distance(monkeypatch, capsys):
-    layer, embeddings = random_relative(21)
-    folded = fold_relative(layer)
-    tokenizer = SimpleNamespace(unk_token_id=None, eos_token_id=0, decode=lambda ids: f"t{ids[0]}")
-    models = [RelativeFirstLayer(embeddings, layer, tokenizer)]
-    monkeypatch.setattr("lnattn.models.checkpoints.load_first_layer", lambda _name: models[-1])
-    monkeypatch.setattr("lnattn.cli.affinity._single", lambda _tokenizer, text: int(text[1:]))
-    assert main(["affinity", "any", "t7", "--distance", "3", "--head", "2", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    scores = affinities(folded, embeddings, 3)[2, 7]
-    assert [one["id"] for one in row["partners"]] == scores.argsort(descending=True)[:5].tolist()
-    assert main(["affinity", "any", "t7", "--side", "queries", "--head", "0", "--json"]) == 0
-    (row,) = json.loads(capsys.readouterr().out)
-    scores = affinities(folded, embeddings, 1)[0, :, 7]
-    assert [one["id"] for one in row["partners"]] == scores.argsort(descending=True)[:5].tolist()
-    learned = Embeddings(torch.ones(8, 10).double(), torch.ones(4, 10).double())
-    models.append(FirstLayer(learned, random_layer(1, 10, 2, 4), tokenizer))
-    assert main(["affinity", "any", "t7", "--distance", "1"]) == 1
-    assert "the same at every distance" in capsys.readouterr().err
-
-
 # ---- distance alone, and shares of variance ------------------------------------------------
 
 
@@ -259,21 +233,6 @@ def test_divergences_of_removing_a_term(parts, biased):
         expected = kl_of_removal(scores, terms[name] / folded.scale).numpy()
         np.testing.assert_allclose(found[t], expected, atol=2e-5, rtol=2e-3)
         assert expected[:, 5:].max() > 0.1
-
-
-def test_contributions_of_the_four_terms(parts):
-    folded, embeddings = parts
-    texts = [[1, 2, 3, 4, 5], [7, 7, 8]]
-    found = contributions(folded, embeddings, texts, context=4, workers=1)
-    assert found.record["terms"] == list(DISTANCE_TERMS)
-    assert found.mean.shape == (4, 5, 4)
-    rows = [DistanceKL(folded, embeddings)(text[:4]) for text in texts]
-    expected = (rows[0][:, :, 2] + rows[1][:, :, 2]) / 2
-    np.testing.assert_allclose(found.mean[:, :4, 2], expected, rtol=1e-6)
-    assert set(found.ranking()) == set(DISTANCE_TERMS)
-    assert len(found.table()) == 4 * 5
-    with pytest.raises(ShapeError, match="how long a text may be"):
-        contributions(folded, embeddings, texts)
 
 
 @pytest.mark.parametrize("change", [{"soft_cap": 2.0}, {"window": 3}, {"causal": False}])

@@ -65,23 +65,6 @@ def test_exposure_finds_what_was_put_in_and_nothing_else():
     assert lost[:, of_words].mean() - lost[:, ~of_words].mean() > 0.05
 
 
-def test_exposure_by_hand():
-    data = made_up(0.0)
-    found = exposure(data, "none", **ASKED)
-    weight = np.abs(data.weight())
-    shares, sizes = [], []
-    for count in (20, 300):
-        rates = []
-        for kind in (weight >= 3, weight < 1):
-            of_kind = np.isin(data.type, np.flatnonzero(kind & (data.count == count)))
-            rates.append(data.unselectable[0][:, of_kind].mean())
-            if len(rates) == 1:
-                sizes.append(of_kind.sum())
-        shares.append(rates[0] - rates[1])
-    assert found.difference == pytest.approx(np.average(shares, weights=sizes))
-    assert found.occurrences[0] == sum(sizes)
-
-
 def test_lead_is_paired_by_sentence_and_seed():
     data = made_up(0.0)
     gain, low, high = lead(data, "none", "other")

@@ -90,24 +90,3 @@ def test_selecting_one_matrix_of_a_batch():
     assert torch.equal(factored[1].dense(), factored.left[1] @ factored.right[1])
     with pytest.raises(ShapeError, match="no batch axis"):
         factored[1][0]
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-@pytest.mark.parametrize(
-    ("left", "right", "message"),
-    [
-        (noise(0, 4, 2), noise(0, 3, 4), "rank"),
-        (noise(0, 2, 4, 2), noise(0, 3, 2, 4), "batch"),
-        (noise(0, 4), noise(0, 4), "rank"),
-        (noise(0, 4, 2), noise(0, 2, 4, dtype=torch.float32), "dtype"),
-        (torch.ones(4, 2, dtype=torch.long), torch.ones(2, 4, dtype=torch.long), "dtype"),
-    ],
-)
-def test_factors_that_do_not_fit_are_refused(left, right, message):
-    with pytest.raises(ShapeError, match=message):
-        FactoredMatrix(left, right)
-
-
-def test_only_square_matrices_have_eigenvalues():
-    with pytest.raises(ShapeError, match="square"):
-        matrix(0, (), 4, 2, 5).eigenvalues()

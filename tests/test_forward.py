@@ -10,7 +10,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_gpt2, random_layer, randomise, transformer_of
-from transformers import BertConfig, BertModel
 
 from lnattn import fold
 from lnattn.attention.forward import (
@@ -25,7 +24,6 @@ from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import CheckpointError, ShapeError
 from lnattn.models.in_memory import block_of_encoder_layer
 from lnattn.models.whole_gpt2 import load_transformer
-from lnattn.transformer import Block, FeedForward, Transformer
 from lnattn.weights import LayerNorm
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
@@ -209,36 +207,3 @@ def test_loading_from_a_folder_gives_the_same_model(tmp_path):
     assert torch.equal(loaded.W_U, exact.W_U)
     assert torch.equal(loaded.blocks[1].mlp.W_out, exact.blocks[1].mlp.W_out)
     assert torch.equal(loaded.blocks[1].attention.W_O, exact.blocks[1].attention.W_O)
-
-
-def test_another_family_cannot_be_read_whole(tmp_path):
-    config = BertConfig(
-        vocab_size=9,
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=1,
-        intermediate_size=8,
-        max_position_embeddings=8,
-    )
-    BertModel(config).save_pretrained(tmp_path)
-    with pytest.raises(CheckpointError, match="is no GPT-2"):
-        load_transformer(tmp_path)
-
-
-@pytest.mark.usefixtures("shapes_unchecked")
-def test_containers_refuse_what_does_not_fit():
-    whole = ours(random_gpt2(3, 1, 8, 1))
-    mlp = whole.blocks[0].mlp
-    norm = LayerNorm(torch.ones(9).double(), torch.ones(9).double())
-    with pytest.raises(ShapeError, match="normalises 9"):
-        FeedForward(norm, mlp.W_in, mlp.b_in, mlp.W_out, mlp.b_out)
-    with pytest.raises(ShapeError, match="'tanh'"):
-        FeedForward(mlp.ln, mlp.W_in, mlp.b_in, mlp.W_out, mlp.b_out, "tanh")
-    with pytest.raises(ShapeError, match="NaN"):
-        FeedForward(mlp.ln, mlp.W_in * torch.nan, mlp.b_in, mlp.W_out, mlp.b_out)
-    with pytest.raises(ShapeError, match="width 8"):
-        Block(random_layer(0, 9, 1, 2), mlp)
-    with pytest.raises(ShapeError, match="one block or more"):
-        Transformer(whole.embeddings, (), whole.ln_f, whole.W_U)
-    with pytest.raises(ShapeError, match=r"widths \[8, 9\]"):
-        Transformer(whole.embeddings, whole.blocks, norm, whole.W_U)

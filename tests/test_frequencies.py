@@ -8,7 +8,6 @@ import pytest
 import torch
 
 import lnattn
-from lnattn.errors import ShapeError
 from lnattn.rotary.fold import MeanVectors, mean_vectors
 from lnattn.rotary.frequencies import spectrum
 from lnattn.rotary.weights import Rotation
@@ -78,9 +77,3 @@ def test_phases_that_meet_and_chance(llama):
     assert abs(float(chance.mean())) < 0.02
     spread = (aligned.amplitude.square().sum(1) / 2).sqrt() / aligned.amplitude.sum(1)
     torch.testing.assert_close(chance.std(0), spread, rtol=0.05, atol=0)
-
-
-def test_a_layer_without_rotation_is_refused(llama):
-    folded, _ = llama
-    with pytest.raises(ShapeError, match="no coordinates"):
-        spectrum(replace(folded, rotation=None), folded.b_Q, folded.b_K)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
@@ -29,14 +28,6 @@ def test_a_wrong_fold_is_measured_as_wrong(monkeypatch):
     assert table[["attention", "output"]].to_numpy().min() > 1e-3
 
 
-@pytest.mark.parametrize("layer", [0, 1])
-def test_block_of_reads_the_right_weights(gpt2, layer):
-    read, by_hand = identities.block_of(gpt2, layer), attention_layer(gpt2, layer)
-    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"):
-        torch.testing.assert_close(getattr(read, name), getattr(by_hand, name))
-    torch.testing.assert_close(read.ln.beta, by_hand.ln.beta)
-
-
 def test_original_attention_is_the_models_own(gpt2):
     ids = torch.tensor([3, 1, 4, 1, 5])
     x = gpt2.transformer.wte.weight[ids] + gpt2.transformer.wpe.weight[:5]
@@ -53,11 +44,3 @@ def test_attention_error_sees_a_foreign_layer():
     foreign = FirstLayer(embeddings_of(one), attention_layer(other))
     assert identities.attention_error(one, first, ids, torch.float64) < 1e-10
     assert identities.attention_error(one, foreign, ids, torch.float64) > 1e-3
-
-
-def test_cost_table_counts_numbers(gpt2):
-    table = identities.cost_of_folding(attention_layer(gpt2), length=8, repeats=1)
-    stored = dict(zip(table["scores from"], table["numbers stored"], strict=True))
-    assert stored["folded, factored (W'_Q, W'_K, b'_Q)"] == 2 * 24 * 24 + 24
-    assert stored["folded, dense (W_QK, b_QK)"] == 3 * 24 * 24 + 3 * 24
-    assert (table["milliseconds"] > 0).all()

@@ -33,12 +33,6 @@ def test_three_paragraphs_become_a_question_and_three_terms(tmp_path):
     assert "about 1 minute to read" in page
 
 
-@pytest.mark.parametrize("content", ["Two?\n\nParagraphs.\n", f"{THREE}\nA fourth.\n", "- list\n"])
-def test_any_other_number_is_refused(tmp_path, content):
-    _, warnings = built(tmp_path, content)
-    assert "an opening is 3 paragraphs (question, short answer, why it matters)" in warnings
-
-
 @pytest.mark.parametrize(
     ("rest", "minutes"),
     [

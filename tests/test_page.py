@@ -42,11 +42,6 @@ def test_what_prose_cannot_say_is_refused(value):
         page.formatted(value, "", "my number")
 
 
-def test_a_wrong_format_is_refused():
-    with pytest.raises(ResultError, match="cannot be formatted"):
-        page.formatted("text", ".2f")
-
-
 @pytest.mark.parametrize(
     ("value", "spec", "text"),
     [

@@ -225,13 +225,6 @@ def test_rotation_is_that_of_transformers():
             close(q[i] @ plain.rotation(i - j, speeds, 6) @ k[j], expected[i, j])
 
 
-def test_bias_by_distance_goes_into_the_last_term():
-    q, k = np.random.default_rng(1).normal(size=(2, 2, 3, 4))
-    bias = np.arange(18.0).reshape(2, 3, 3)
-    R, nothing = np.tile(np.eye(4), (3, 3, 1, 1)), np.zeros((2, 4))
-    close(plain.distance_terms(q, k, nothing, nothing, R, bias)["d"], bias)
-
-
 # ---- affinity ------------------------------------------------------------------------------
 
 
@@ -257,19 +250,6 @@ def test_auroc_is_that_of_scikit_learn(rows):
     else:
         weight = np.where(counts > 0, counts, 1)
         close(found, roc_auc_score(counts > 0, row, sample_weight=weight))
-
-
-def test_tied_keys_share_the_better_rank():
-    row = np.array([2.0, 3, 2, 2, 1])
-    assert [plain.rank(row, key) for key in range(5)] == [2, 1, 2, 2, 5]
-    assert plain.rank(np.zeros(1), 0) == 1
-
-
-def test_composition_of_what_is_read_and_what_is_not():
-    axes = np.eye(4)
-    writes = np.outer(axes[0], axes[1])
-    assert plain.composition(writes, np.outer(axes[1], axes[2])) == pytest.approx(1)
-    assert plain.composition(writes, np.outer(axes[2], axes[1])) == 0
 
 
 # ---- selectability -------------------------------------------------------------------------
@@ -306,12 +286,6 @@ def test_proofs_prove(rows, strict):
             close(proof @ keys, keys[i], 1e-7)
             if not strict:
                 assert not proof[(keys == keys[i]).all(axis=1)].any()
-
-
-def test_copies_are_a_choice():
-    keys = np.array([[0.0], [1.0], [1.0], [0.5]])
-    assert plain.selectability(keys)[0].tolist() == [True, False, False, False]
-    assert plain.selectability(keys, strict=False)[0].tolist() == [True, True, True, False]
 
 
 def test_far_small_and_flat_keys_are_decided_like_others():

@@ -11,16 +11,15 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2, random_layer
 
-from lnattn import Embeddings, FirstLayer, fold, six_terms
-from lnattn.errors import CorpusError, ShapeError, TokenError
-from lnattn.position.bias import PositionBias, position_bias, share_of_context
+from lnattn import FirstLayer, fold, six_terms
+from lnattn.errors import CorpusError, ShapeError
+from lnattn.position.bias import PositionBias, position_bias
 from lnattn.position.curves import (
     NEAR,
     dominant_wave,
     last_rows,
     near_keys,
     nearness,
-    position_table,
     trend,
     wave_recurrence,
 )
@@ -103,12 +102,6 @@ def test_without_sigma_the_terms_are_bare_products(queries, folded, embeddings):
     np.testing.assert_allclose(bare.term_p().mean, folded.b_QK @ embeddings.W_P.T, atol=1e-10)
     assert bare.term_p().lower is None
     assert not bare.has_sigma
-
-
-def test_sigma_can_be_left_out_again(bias, folded, embeddings):
-    bare = position_bias(folded, embeddings.W_P, bias.queries)
-    assert not bias.without_sigma().has_sigma
-    np.testing.assert_array_equal(bias.without_sigma().term_pp().mean, bare.term_pp().mean)
 
 
 def test_bidirectional_model_sees_all_keys():
@@ -211,11 +204,6 @@ def test_local_attention_is_measured_but_has_no_position_study(embeddings):
         position_bias(folded, embeddings.W_P, [3])
 
 
-def test_one_window_has_no_standard_error(folded, embeddings):
-    found = measured_attention(folded, embeddings, np.zeros((1, 3), dtype=np.int64), [2])
-    assert np.isnan(found.error).all()
-
-
 def test_skill_of_single_texts(folded, embeddings):
     """By hand for each text; the skill of the mean over texts is another number."""
     ids = np.random.default_rng(3).integers(0, 11, size=(5, 10))
@@ -239,46 +227,6 @@ def test_windows_do_not_overlap_and_begin_as_asked():
         windows(documents, 9)
     with pytest.raises(CorpusError, match="no room"):
         windows(documents, 1, first=0)
-
-
-def test_table_names_every_head(bias, folded, embeddings):
-    near = nearness(folded, embeddings.W_P, bias.inverse_sigma)
-    table = position_table(bias, near)
-    assert list(table.index) == [0, 1, 2]
-    half = slice(bias.n_positions // 2, bias.n_positions - 1)
-    assert table.loc[1, "distance to highest T^pp"] == np.median(near.peak[1, half])
-    np.testing.assert_equal(
-        table.loc[1, "near T^pp percentile"], np.median(near.percentile[1, half])
-    )
-    alpha = bias.attention()
-    assert table.loc[1, "near share, i = 15"] == pytest.approx(alpha[1, 2, 6:16].sum())
-    assert table.loc[2, "T^p Spearman"] == trend(bias.term_p().mean[2]).spearman
-
-
-def test_share_of_context_is_the_papers_at_1024():
-    assert share_of_context(1024) == (50, 500, 1000)
-    assert share_of_context(256) == (12, 125, 250)
-    assert share_of_context(1) == (0, 0, 0)
-
-
-def test_bad_input_is_refused_in_one_sentence(folded, embeddings, bias):
-    with pytest.raises(TokenError, match="position 16"):
-        position_bias(folded, embeddings.W_P, [16])
-    with pytest.raises(ShapeError, match="at least one query"):
-        position_bias(folded, embeddings.W_P, [])
-    other = inverse_sigma_bands(Embeddings(embeddings.W_E, embeddings.W_P[:4]), 1e-5)
-    with pytest.raises(ShapeError, match="covers 4 positions"):
-        position_bias(folded, embeddings.W_P, [2], other)
-    with pytest.raises(ShapeError, match="fewer than 3"):
-        trend(np.arange(4.0))
-    with pytest.raises(ShapeError, match="constant"):
-        trend(np.ones(9))
-    with pytest.raises(ShapeError, match="straight line"):
-        dominant_wave(np.arange(30.0))
-    with pytest.raises(ShapeError, match="compare 2 to 16"):
-        last_rows(folded, embeddings.W_P, 1)
-    with pytest.raises(ShapeError, match="window"):
-        nearness(folded, embeddings.W_P, window=0)
 
 
 def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
@@ -321,11 +269,6 @@ def test_an_echo_is_as_loud_as_the_slope_lets_it_be():
     assert wave_recurrence(loud)[0, 0] == pytest.approx(1, abs=1e-3)
     assert wave_recurrence(quiet)[0, 0] == pytest.approx(np.exp(-60), rel=0.5)
     assert wave_recurrence(quiet)[0, 0] < wave_recurrence(waving(60, 0.01))[0, 0] < 1
-
-
-def test_no_echo_where_the_wave_does_not_fit_before_the_query():
-    short = replace(waving(60, 0.0), queries=(20,))
-    assert wave_recurrence(short)[0, 0] == 0
 
 
 def test_skill_is_against_even_attention():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 import torch
 from random_models import random_gpt2
-from transformers.utils import logging as transformers_logging
 
 import lnattn
 from lnattn.errors import CheckpointError
@@ -23,12 +22,6 @@ def test_reference_and_first_layer_agree(folder):
     model, first = load_reference_model(folder), lnattn.load_first_layer(folder)
     assert not model.training
     assert attention_error(model, first, torch.arange(20), torch.float64) < 1e-10
-
-
-def test_progress_bars_are_as_before(folder):
-    before = transformers_logging.is_progress_bar_enabled()
-    load_reference_model(folder)
-    assert transformers_logging.is_progress_bar_enabled() == before
 
 
 def test_partial_checkpoints_cannot_run(folder):

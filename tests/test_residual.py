@@ -13,8 +13,8 @@ import lnattn
 from lnattn import fold
 from lnattn.attention.layernorm import centring_matrix
 from lnattn.attention.paths import two_layer_paths, virtual_circuit
-from lnattn.attention.residual import decompose, unembedding
-from lnattn.errors import ShapeError, TokenError
+from lnattn.attention.residual import decompose
+from lnattn.errors import ShapeError
 from lnattn.transformer import Block
 
 CONFIGURATIONS = [
@@ -126,29 +126,6 @@ def test_logit_of_one_token_and_of_a_difference():
     assert np.abs(difference.sum().to_numpy() - gap).max() < 1e-9
 
 
-def test_unembedding_is_the_final_layernorm_folded():
-    whole = read(random_gpt2(5, 1, 24, 3))
-    W_U, bias = unembedding(whole.ln_f, whole.W_U)
-    exact = centring_matrix(24) @ torch.diag(whole.ln_f.gamma) @ whole.W_U
-    assert (W_U - exact).abs().max() < 1e-12
-    assert (bias - whole.ln_f.beta @ whole.W_U).abs().max() < 1e-12
-
-
-def test_bad_tokens_are_one_sentence():
-    whole = read(random_gpt2(5, 1, 24, 3))
-    with pytest.raises(TokenError, match="token id 40 is outside"):
-        decompose(whole, [3, 40])
-    with pytest.raises(TokenError, match="position 32 is outside"):
-        decompose(whole, [1] * 33)
-    with pytest.raises(TokenError, match="non-empty"):
-        decompose(whole, [])
-    ours = decompose(whole, [1, 2])
-    with pytest.raises(TokenError, match="one token id per query"):
-        ours.logit_of([1])
-    with pytest.raises(TokenError, match="token id -1"):
-        ours.logit_of([1, -1])
-
-
 # --- two layers, every path ---------------------------------------------------------------------
 
 
@@ -202,14 +179,6 @@ def test_each_path_equals_dense_matrices_with_hugging_faces_attention():
             assert (circuit - ov(0, a) @ ov(1, b)).abs().max() < 1e-10
 
 
-def test_the_direct_path_sees_its_own_token_only():
-    model = read(random_gpt2(8, 2, 24, 3))
-    one, other = [1, 2, 3, 4], [9, 8, 7, 4]
-    first, second = two_layer_paths(model, one), two_layer_paths(model, other)
-    assert torch.equal(first.direct[3], second.direct[3])
-    assert (first.second[:, 3] - second.second[:, 3]).abs().max() > 1e-3
-
-
 def test_loss_without_paths():
     """All groups: Hugging Face's loss. Fewer: that of the logits without these groups' part."""
     model = random_gpt2(3, 2, 24, 3)
@@ -226,12 +195,6 @@ def test_loss_without_paths():
     assert (found - exact).abs().max() > 1e-3
     with pytest.raises(ShapeError, match="'heads' is not one of: direct path"):
         paths.loss_without(ids, "heads")
-
-
-def test_other_depths_are_refused():
-    for layers in (1, 3):
-        with pytest.raises(ShapeError, match=f"two layers, not {layers}"):
-            two_layer_paths(read(random_gpt2(8, layers, 24, 3)), [1, 2])
 
 
 def test_another_dtype_keeps_a_tied_unembedding_tied() -> None:

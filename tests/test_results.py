@@ -6,12 +6,9 @@ import json
 import shutil
 from importlib.util import find_spec
 
-import pytest
-
 from lnattn.cli.main import COMMANDS, main
-from lnattn.errors import ResultError
 from lnattn.paths import data_folder
-from lnattn_book.results import command_of, kind_of, name_command, read_all
+from lnattn_book.results import command_of, name_command, read_all
 
 RESULTS = data_folder() / "results"
 
@@ -52,11 +49,3 @@ def test_stray_damaged_and_misnamed_files_are_told(tmp_path, capsys):
     assert "tiny/notes.txt: damaged" in shown
     assert "tiny/orphan.npz: damaged" in shown
     assert "tiny/detokenization.json: whole; lnattn freeze tiny --only detokenization" in shown
-
-
-def test_a_result_of_another_study_is_refused(tmp_path):
-    for suffix in (".npz", ".json"):
-        source = RESULTS / "gpt2" / f"selectability-positions{suffix}"
-        shutil.copy(source, tmp_path / f"position{suffix}")
-    with pytest.raises(ResultError, match="no frozen PositionOnly"):
-        kind_of(tmp_path / "position.json").read(tmp_path, "position")

@@ -14,7 +14,7 @@ from scipy.spatial import ConvexHull
 
 from lnattn import plain
 from lnattn.errors import ResultError, ShapeError
-from lnattn.selectability import decide, kernel
+from lnattn.selectability import kernel
 from lnattn.selectability.decide import (
     DUPLICATE,
     PROGRAM,
@@ -25,7 +25,7 @@ from lnattn.selectability.programs import (
     hull_weights,
     separating_direction,
 )
-from lnattn.selectability.verify import exactly_combined, verify
+from lnattn.selectability.verify import verify
 
 
 def normal(n: int, d: int, seed: int = 0) -> np.ndarray:
@@ -207,14 +207,6 @@ def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
     assert verify(keys, found).ok
 
 
-def test_a_key_that_no_method_can_decide_is_an_error(monkeypatch):
-    monkeypatch.setattr(decide, "separating_direction", lambda points, i: (points[i], 0.0))
-    monkeypatch.setattr(decide, "hull_weights", lambda points, i: (np.ones(len(points)), 0.5))
-    points = normal(8, 2)
-    with pytest.raises(ResultError, match="neither in nor out"):
-        decide._by_program(points, 3, np.zeros(2), np.full(4, -1), np.zeros(4))
-
-
 def test_both_linear_programs_know_a_square():
     square = np.array([[0.0, 0], [2, 0], [0, 2], [2, 2], [1, 1]])
     v, radius = separating_direction(square, 3)
@@ -244,11 +236,6 @@ def test_bad_keys_are_refused_in_a_sentence(name: str):
     keys, words = BAD[name]
     with pytest.raises(ShapeError, match=words):
         selectability(keys)
-
-
-def test_keys_of_another_shape_are_refused(shapes_unchecked):
-    with pytest.raises(ShapeError, match=r"\[n d\]"):
-        selectability(np.zeros(3))
 
 
 def broken(found: Selectability, **changes: object) -> Selectability:
@@ -293,15 +280,6 @@ def test_verification_sees_every_kind_of_false_proof():
     assert "no exact combination" in failures(exact=True, support=support, weights=weights)[0]
     with pytest.raises(ResultError, match="compute them again"):
         verify(keys[1:], found)
-
-
-def test_exact_combinations_have_no_negative_weights():
-    keys = np.array([[0.0, 0], [1, 0], [0, 1], [2, 2], [0.25, 0.5]])
-    corners = np.array([0, 1, 2, -1])
-    assert exactly_combined(keys, 4, corners)
-    assert not exactly_combined(keys, 3, corners)  # −3, 2 and 2
-    assert not exactly_combined(keys, 4, np.array([0, 1, -1, -1]))
-    assert not exactly_combined(keys, 4, np.array([0, 1, 2, 3]))  # no simplex
 
 
 def _halves(weights: np.ndarray, row: int) -> np.ndarray:

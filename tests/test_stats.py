@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.errors import ResultError
 from lnattn.stats import blocks, bootstrap_means, resampled_counts
 
 
@@ -31,10 +30,3 @@ def test_blocks_make_up_the_whole(n, width, most):
     found = list(blocks(n, width, most))
     assert [i for some in found for i in range(n)[some]] == list(range(n))
     assert all((some.stop - some.start) * width <= max(most, width) for some in found)
-
-
-def test_bad_numbers_are_refused():
-    with pytest.raises(ResultError, match="0 < level < 1"):
-        bootstrap_means(np.ones((1, 3)), level=1.0)
-    with pytest.raises(ResultError, match="not 0 and 5"):
-        resampled_counts(0, 5)

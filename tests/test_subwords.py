@@ -176,15 +176,6 @@ def test_a_head_that_joins_is_told_from_one_that_likes_its_keys_always() -> None
     assert found.heads_of(1).tolist() == [20, 0]
 
 
-def test_examples_are_the_best_ranks_with_one_for_each_predecessor() -> None:
-    vectors = TokenVectors(torch.eye(6).double()[None], torch.eye(6).double()[None])
-    pieces = pieces_of([1, 2, 3, 4], [1, 1, 0, 4])
-    found = subword_ranks(vectors, pieces, draws=2)
-    assert found.best_rank.tolist() == [1, 2, 2, 1]
-    # 4 before 1 by its larger share; of 1 and 2, which share a predecessor, the better rank.
-    assert found.examples(3).tolist() == [3, 0, 2]
-
-
 def random_case() -> tuple[TokenVectors, Counts, TokenClasses]:
     generator = torch.Generator().manual_seed(3)
     vectors = TokenVectors(*torch.randn(2, 2, 50, 4, generator=generator).double())
@@ -246,13 +237,3 @@ def test_keys_that_take_part() -> None:
     with pytest.raises(TokenError, match="keys must be between 0 and 49"):
         head_auroc(vectors, before, None, [50])
     assert np.isnan(head_auroc(vectors, before, None, []).values).all()
-
-
-def test_bad_input_is_one_sentence() -> None:
-    with pytest.raises(CorpusError, match="min_count ≥ 1"):
-        PieceRule(0, 0.5)
-    with pytest.raises(CorpusError, match="not 3 and"):
-        PieceRule(3, 1.5)
-    classes = TokenClasses(np.zeros(4, bool), np.ones(4, bool), True)
-    with pytest.raises(CorpusError, match="over 2 tokens"):
-        continuation_pieces(counts_of(np.eye(2, dtype=int)), classes, PieceRule(1, 0.5))

@@ -34,9 +34,10 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent embed twice pdf links benchmark screenshots check lock clean
+.PHONY: help setup book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent embed twice pdf links benchmark screenshots check lock clean
 
 help:
+	@echo "make setup                install what is needed, and do no more (every command does so first)"
 	@echo "make book                 build the book (only what changed) into _build/html"
 	@echo "make test                 run the tests"
 	@echo "make test-experiments     run the tests of experiments/, which made the frozen results"
@@ -57,6 +58,9 @@ help:
 	@echo "make check                ruff: style and formatting; mypy: types"
 	@echo "make lock                 pin the installed versions in constraints.txt"
 	@echo "make clean                delete what was built, but not .venv"
+
+setup: $(STAMP)
+	@:
 
 book: $(STAMP)
 	@$(PY) -m booksite.build

@@ -8,8 +8,6 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import xml.etree.ElementTree as ET
-import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,11 +15,9 @@ import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
-from docutils import nodes
-from docutils.utils import new_document
 from small_site import build
 
-from booksite import downloads, head, links
+from booksite import links
 from lnattn import paths
 from lnattn_book.claims import __main__ as command
 from lnattn_book.claims import frozen as frozen_claims
@@ -209,8 +205,8 @@ def test_a_second_build_writes_the_same_bytes(book, tmp_path):
     again = Book(tmp_path)
     again.leave(RECORDS)
     again.build()
-    for name in ("claims.json", "sitemap.xml"):
-        assert (again.out / name).read_bytes() == (book.out / name).read_bytes()
+    name = "claims.json"
+    assert (again.out / name).read_bytes() == (book.out / name).read_bytes()
 
 
 def test_a_chapter_that_forgets_a_claim_is_a_warning(book, tmp_path):
@@ -244,7 +240,7 @@ def test_a_number_that_differs_from_the_frozen_one_is_a_warning(tmp_path, monkey
     assert "make freeze-claims" in said
 
 
-# --- heads, sitemap, downloads -----------------------------------------------------------------
+# --- heads -----------------------------------------------------------------
 
 
 def tags(page: str) -> dict[str, str]:
@@ -271,47 +267,3 @@ def test_addresses_are_whole_where_the_site_knows_its_own(tmp_path):
     found = tags(one.page("book/claims"))
     assert found["og:url"] == "https://example.org/b&amp;c/book/claims.html"
     assert found["og:image"] == "https://example.org/b&amp;c/_static/preview.png"
-    locations = [
-        node.text for node in ET.parse(one.out / "sitemap.xml").iter() if node.tag[-3:] == "loc"
-    ]
-    assert locations == sorted(f"https://example.org/b&c/{name}.html" for name in [
-        *PAGES, "book/claims"])  # fmt: skip
-
-
-@pytest.mark.parametrize("text", ["", "short", "word " * 100, "x" * 300])
-def test_descriptions_are_short(text):
-    assert len(head.shortened(text)) <= head.LONGEST + 1
-    assert head.shortened("a b", 3) == "a b"
-    assert head.shortened("one, two", 6) == "one…"
-
-
-def test_a_page_without_prose_has_no_description():
-    document = new_document("")
-    document += nodes.container("", nodes.paragraph("", "a banner"))
-    assert head.description_of(document) == ""
-    assert head.description_of(None) == ""
-
-
-def test_the_data_that_pages_offer_are_there():
-    known = set((ROOT / "_toc.yml").read_text(encoding="utf-8").split())
-    for page in downloads.DATA:
-        if page in known and page != "book/claims":
-            files = downloads.files_of(page, ROOT)
-            assert files, f"{page} offers no file"
-            assert sum(path.stat().st_size for path in files) < 2e6
-
-
-def test_data_are_copied_and_offered(tmp_path):
-    (tmp_path / "data" / "text").mkdir(parents=True)
-    (tmp_path / "data" / "text" / "sample.jsonl").write_text("{}\n" * 600)
-    app = type("App", (), {"srcdir": tmp_path, "outdir": tmp_path / "out"})
-    group = {"label": "download-buttons", "buttons": []}
-    context = {
-        "header_buttons": [{"label": "other"}, group],
-        "pathto": lambda name, _: f"../{name}",
-    }
-    downloads.offer_data(app, "notebooks/08-contributions", "", context, None)
-    (button,) = group["buttons"]
-    assert button["url"] == "../_downloads/08-contributions-data.zip"
-    with zipfile.ZipFile(tmp_path / "out" / "_downloads" / "08-contributions-data.zip") as archive:
-        assert archive.read("data/text/sample.jsonl") == b"{}\n" * 600

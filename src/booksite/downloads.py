@@ -1,8 +1,7 @@
-"""What a page offers for download: its executed notebook, the data it read, and its figures.
+"""What a page offers for download: its executed notebook and its figures.
 
 - The notebook has its outputs. MyST-NB writes those of the chapters that it ran itself only; the
   others come from the execution cache.
-- The frozen data behind a chapter are one archive.
 - A figure that carries a drawing (SVG) and its numbers (CSV, see `DRAWINGS`) has a line under it
   that leads to an archive of both, and its picture leads to itself in full size.
 """
@@ -26,32 +25,7 @@ from sphinx.util.osutil import relative_uri
 from lnattn.storage import read_json, write_atomically
 from lnattn_book.drawings import KEY, PNG
 
-#: Page -> files below the repository's `data` that it reads and that are worth having.
-DATA: dict[str, tuple[str, ...]] = {
-    "notebooks/00-book-model": ("book-gpt2/training.json",),
-    "notebooks/04-circuits": ("results/gpt2/composition.*",),
-    "notebooks/06-detokenization-heads": (
-        "results/minilm/detokenization.*",
-        "results/book-gpt2/detokenization.*",
-    ),
-    "notebooks/07-position-bias": ("results/gpt2/position.*",),
-    "notebooks/08-contributions": ("text/sample.jsonl",),
-    "notebooks/09-variance": ("results/gpt2/position.*", "text/sample.jsonl"),
-    "notebooks/10-majority": ("results/majority/*",),
-    "notebooks/11-unselectable-keys": ("results/selectability/*",),
-    "notebooks/14-nobody-reads-1": (
-        "results/nobody-reads-one/*",
-        "results/*/writing.*",
-        "results/*/sigma.*",
-    ),
-    "notebooks/12-other-models": ("results/*/survey.json",),
-    "notebooks/13-rotary": ("results/*/rotary.json", "results/*/frequencies.*"),
-    "notebooks/performance": ("results/benchmarks/*.json",),
-    "book/claims": ("results/claims/*.json",),
-}
 FOLDER = "_downloads"
-#: Larger files stay in the repository: the whole site is to be small.
-LARGEST = 1_000_000
 
 
 def executed(app: Sphinx, page: str) -> Path:
@@ -106,34 +80,7 @@ def light_notebook(path: Path) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-# ---- Data ----------------------------------------------------------------------------------------
-
-
-def files_of(page: str, root: Path) -> list[Path]:
-    """The data files of a page, below `root/data`, by name; none above `LARGEST` bytes."""
-    found = {path for pattern in DATA.get(page, ()) for path in (root / "data").glob(pattern)}
-    return sorted(path for path in found if path.is_file() and path.stat().st_size <= LARGEST)
-
-
-def offer_data(app: Any, page: str, _template: str, context: dict[str, Any], _doctree: Any) -> None:
-    """Add an archive of the page's data to the theme's download button."""
-    root = Path(app.srcdir)
-    files = files_of(page, root)
-    for group in context.get("header_buttons", ()):
-        if group.get("label") == "download-buttons" and files:
-            data = zipped({str(path.relative_to(root)): path.read_bytes() for path in files})
-            name = f"{FOLDER}/{page.rpartition('/')[2]}-data.zip"
-            write_atomically(Path(app.outdir) / name, lambda file: file.write(data))  # noqa: B023
-            group["buttons"].append(
-                {
-                    "type": "link",
-                    "url": context["pathto"](name, 1),
-                    "text": f"data ({len(files)} file{'s' if len(files) > 1 else ''})",
-                    "tooltip": f"Download the data behind this page ({_size(data)})",
-                    "icon": "fas fa-table",
-                    "label": "download-data-button",
-                }
-            )
+# ---- Figures -------------------------------------------------------------------------------------
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:
@@ -149,9 +96,6 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
 
 def _size(data: bytes) -> str:
     return f"{len(data) / 1e6:.1f} MB" if len(data) >= 1e6 else f"{max(1, len(data) // 1000)} kB"
-
-
-# ---- Figures -------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=2)  # a page asks for each of its figures
@@ -203,5 +147,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", offer_drawings)
     # The theme makes its buttons at the default priority, 500, from what the page context holds.
     app.connect("html-page-context", offer_notebook, priority=100)
-    app.connect("html-page-context", offer_data, priority=900)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,8 @@
-"""What search engines and previews read: a description, Open Graph tags, and a sitemap.
+"""What search engines and previews read: a description and Open Graph tags.
 
 Addresses in them must be whole, and a book that is built on a laptop does not know its own: set
 LNATTN_SITE_URL to the address where it will be served (the workflow that publishes it does).
-Without it, the same files are written with addresses relative to the site, which do no harm.
+Without it, the addresses are relative to the site, which does no harm.
 (sphinxext-opengraph, tried on five pages, put raw TeX into descriptions.)
 """
 
@@ -10,9 +10,7 @@ from __future__ import annotations
 
 import html
 import re
-from pathlib import Path
 from typing import Any
-from xml.sax.saxutils import escape
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -71,31 +69,6 @@ def _tag(kind: str, name: str, value: str) -> str:
     return f'<meta {kind}="{name}" content="{html.escape(value, quote=True)}" />'
 
 
-def sitemap(pages: list[str], address: str = "") -> str:
-    """The sitemap of these pages, in the order of their names."""
-    base = f"{address.rstrip('/')}/" if address else ""
-    note = (
-        ""
-        if base
-        else "<!-- Built without LNATTN_SITE_URL: addresses are relative to the site. -->\n"
-    )
-    rows = "\n".join(
-        f"  <url><loc>{escape(base + page)}.html</loc></url>" for page in sorted(pages)
-    )
-    return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n{note}'
-        f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">\n{rows}\n</urlset>\n'
-    )
-
-
-def write_sitemap(app: Sphinx, exception: Exception | None) -> None:
-    """Write `sitemap.xml` next to the site's first page."""
-    if exception is None and app.builder.format == "html":
-        text = sitemap(sorted(app.env.found_docs), app.config.html_baseurl)
-        (Path(app.outdir) / "sitemap.xml").write_text(text, encoding="utf-8")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("html-page-context", add_tags)
-    app.connect("build-finished", write_sitemap)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -6,7 +6,6 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
@@ -14,37 +13,16 @@ import yaml
 from lnattn.models.choice import Choice
 
 
-@dataclass(frozen=True)
 class Folders:
     """Where a build puts things: all below `_build` in its output folder, the repository's own
     unless another is named.
     """
 
-    output: Path
-
-    @property
-    def build(self) -> Path:
-        return self.output / "_build"
-
-    @property
-    def html(self) -> Path:
-        return self.build / "html"
-
-    @property
-    def caches(self) -> Path:
-        return self.build / ".jupyter_cache"
-
-    @property
-    def doctrees(self) -> Path:
-        return self.build / ".doctrees"
-
-    @property
-    def progress(self) -> Path:
-        return self.build / "progress.log"
-
-    @property
-    def stamp(self) -> Path:
-        return self.build / ".built"
+    def __init__(self, output: Path) -> None:
+        self.output, self.build = output, output / "_build"
+        self.html, self.caches = self.build / "html", self.build / ".jupyter_cache"
+        self.doctrees, self.stamp = self.build / ".doctrees", self.build / ".built"
+        self.progress = self.build / "progress.log"
 
 
 def write_config(root: Path, folders: Folders, cache: Path) -> Path:

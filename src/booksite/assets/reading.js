@@ -1,5 +1,5 @@
-// Comforts for every page: a citation and a symbol show what they stand for when they are pointed
-// at, focused or tapped; an equation wider than the page is set smaller; columns of numbers are set
+// Comforts for every page: a citation, a symbol and a reference to an equation or a figure of the same
+// page show what they stand for when they are pointed at, focused or tapped; an equation wider than the page is set smaller; columns of numbers are set
 // to the right; a printed page is light. Without this script all of it still works.
 (() => {
   "use strict";
@@ -25,10 +25,10 @@
     const left = Math.max(8, Math.min(box.left, room - width - 8));
     Object.assign(note.style, { width: `${width}px`, left: `${left}px`, top: `${top}px` });
   };
-  const show = async (link, words) => {
+  const show = async (link, content) => {
     hide();
     shown = link;
-    note.replaceChildren(words);
+    note.replaceChildren(content);
     note.hidden = false;
     link.setAttribute("aria-describedby", note.id);
     const isRaw = /\\[([]/.test(note.textContent);
@@ -40,8 +40,8 @@
     note.style.visibility = "";
     if (shown === link) place(link);
   };
-  const offer = (link, words) => {
-    for (const event of ["pointerenter", "focusin"]) link.addEventListener(event, () => show(link, words));
+  const offer = (link, content) => {
+    for (const event of ["pointerenter", "focusin"]) link.addEventListener(event, () => show(link, content()));
     for (const event of ["pointerleave", "focusout"]) link.addEventListener(event, hide);
   };
   document.addEventListener("keydown", (event) => event.key === "Escape" && hide());
@@ -52,14 +52,21 @@
   for (const link of all('.bd-article a[href*="bibliography.html#"][title]')) {
     const words = link.title;
     link.removeAttribute("title");
-    offer(link, words);
+    offer(link, () => words);
   }
   // Symbols (see booksite.glossary).
   for (const symbol of all(".bd-article .symbol")) {
     symbol.tabIndex = 0;
-    offer(symbol, symbol.dataset.note);
+    offer(symbol, () => symbol.dataset.note);
     symbol.addEventListener("click", () => shown === symbol || show(symbol, symbol.dataset.note));
   }
+  // Equations and figures of this page.
+  for (const link of all('.bd-article a.reference.internal[href^="#"]:not(:has(code, img))')) {
+    const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
+    if (!target?.matches("div.math, figure")) continue;
+    offer(link, () => target.querySelector("mjx-container, img")?.cloneNode(true) ?? target.textContent);
+  }
+
   // Equations, down to two thirds of the size that MathJax gave them; wider ones scroll.
   const fit = () => {
     for (const equation of all(".bd-article mjx-container[display]")) {

@@ -1,18 +1,14 @@
 """A stand-in for the Hugging Face hub on this machine, which can be told to misbehave.
 
-`huggingface_hub` and `transformers` themselves talk to it (`talk_to`). As a command, until it is
-stopped: `python tests/fake_hub.py FOLDER owner/name COMMIT --port 8899`, with `--log FILE` for the
-requests and `--fault FILE KIND VALUE`; then start a program with HF_ENDPOINT=http://127.0.0.1:8899.
+`huggingface_hub` and `transformers` themselves talk to it (`talk_to`).
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,9 +20,6 @@ from huggingface_hub import constants
 if TYPE_CHECKING:
     import pytest
 
-#: Kinds of misbehaviour: of the connection, the answer, the content, the time.
-KINDS = ("cut", "status", "wrong", "slow", "whole")
-
 
 @dataclass(frozen=True)
 class Request:
@@ -35,10 +28,6 @@ class Request:
     method: str
     path: str
     span: tuple[int, int | None] | None
-
-    def __str__(self) -> str:
-        span = "" if self.span is None else f" {self.span[0]}-{self.span[1] or ''}"
-        return f"{self.method} {self.path}{span}"
 
 
 @dataclass
@@ -56,8 +45,6 @@ class FakeHub:
     files: dict[str, bytes] = field(default_factory=dict)
     faults: dict[str, list[tuple]] = field(default_factory=dict)
     log: list[Request] = field(default_factory=list)
-    #: Where requests are written as well, one a line.
-    journal: Path | None = None
     url: str = ""
     _entries: dict[str, tuple[bytes, dict[str, Any]]] = field(default_factory=dict)
 
@@ -115,9 +102,6 @@ class _Handler(BaseHTTPRequestHandler):
             start, stop = int(first), int(last) + 1 if last else None
         request = Request(self.command, path, (start, stop) if text else None)
         hub.log.append(request)
-        if hub.journal:
-            with hub.journal.open("a") as journal:
-                journal.write(f"{request}\n")
         fault = next((f for end, f in hub.faults.items() if f and path.endswith(end)), None)
         kind, *values = fault.pop(0) if fault else ("serve",)
         if kind == "whole":
@@ -209,34 +193,3 @@ def talk_to(hub: FakeHub, folder: Path, patch: pytest.MonkeyPatch) -> None:
     patch.setenv("LNATTN_CACHE", str(folder / "cache"))
     for name in ("LNATTN_MODEL", "LNATTN_MODEL_WHY", "HF_TOKEN"):
         patch.delenv(name, raising=False)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="the model's files")
-    parser.add_argument("repo", metavar="owner/name")
-    parser.add_argument("commit", help="the revision that they are served as, and as 'main'")
-    parser.add_argument("--port", type=int, default=8899)
-    parser.add_argument("--log", type=Path, help="write every request to this file")
-    parser.add_argument(
-        "--fault",
-        nargs=3,
-        action="append",
-        default=[],
-        metavar=("FILE", "KIND", "VALUE"),
-        help=f"misbehave at every request for a file; kinds: {', '.join(KINDS)}",
-    )
-    options = parser.parse_args(arguments)
-    hub = FakeHub(options.repo, options.commit, journal=options.log)
-    hub.add_folder(options.folder)
-    for name, kind, value in options.fault:
-        number = float(value) if kind == "slow" else int(value)
-        hub.faults[name] = [(kind, number, *([{}] if kind == "status" else []))] * 10_000
-    with serving(hub, port=options.port):
-        print(f"HF_ENDPOINT={hub.url}", flush=True)
-        while True:
-            time.sleep(3600)
-
-
-if __name__ == "__main__":
-    main()

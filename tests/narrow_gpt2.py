@@ -1,6 +1,6 @@
 """A checkpoint that looks like GPT-2 small to every program, but is narrow and made of noise.
 
-`python tests/narrow_gpt2.py FOLDER`: 12 heads, 1,024 positions, GPT-2's own 50,257 tokens, its
+It has 12 heads, 1,024 positions, GPT-2's own 50,257 tokens, its
 names and layout of tensors, and all its files; few columns and layers, so that a whole book is
 built on it in minutes. Served as openai-community/gpt2 by `fake_hub.py`, it shows that the book
 stands on GPT-2, where no number that it gives means anything.
@@ -8,11 +8,9 @@ stands on GPT-2, where no number that it gives means anything.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -131,18 +129,3 @@ def _save_tokenizer(folder: Path) -> None:
 
 def _write(path: Path, content: dict) -> None:
     path.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--d-head", type=int, default=4, help="columns of a head (default 4)")
-    parser.add_argument("--layers", type=int, default=2)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args(arguments)
-    sizes = {"d_head": options.d_head, "layers": options.layers, "seed": options.seed}
-    print(narrow_gpt2(options.folder, **sizes))
-
-
-if __name__ == "__main__":
-    main()

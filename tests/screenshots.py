@@ -7,8 +7,6 @@ installed Chromium, and writes small PNG files to book/images.
 from __future__ import annotations
 
 import sys
-import tempfile
-from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
@@ -18,61 +16,40 @@ from site_pages import ROOT, SITE, served
 
 FOLDER = ROOT / "book" / "images"
 COLOURS = 128
-THEMES = ("light", "dark")
-#: A reader on a slow line fetches one theme's pictures: bytes of one of them, at most.
-LARGEST = 80_000
 
 
-@dataclass(frozen=True)
-class Shot:
-    """One picture, in either theme: of an address, scrolled to `at` (a CSS selector)."""
-
-    name: str
-    address: str
-    at: str | None = None
-    width: int = 1000
-    height: int = 760
-
-    def path(self, theme: str) -> Path:
-        return FOLDER / f"{self.name}-{theme}.png"
-
-
+#: Name, address, the element to scroll to, width and height.
 SHOTS = (
-    Shot("preface", "book/index.html"),
-    Shot("chapter", "notebooks/06-detokenization-heads.html", "#fig-joined"),
-    Shot("claims", "book/claims.html", ".claims-all"),
-    Shot("explorer", "book/token-explorer.html#model=minilm", '[data-part="heads"] .chosen'),
-    Shot("phone", "book/token-explorer.html", '[data-part="sentence"]', 360, 740),
+    ("preface", "book/index.html", "", 1000, 760),
+    ("chapter", "notebooks/06-detokenization-heads.html", "#fig-joined", 1000, 760),
+    ("claims", "book/claims.html", ".claims-all", 1000, 760),
+    ("explorer", "book/token-explorer.html#model=minilm", '[data-part="heads"] .chosen', 1000, 760),
+    ("phone", "book/token-explorer.html", '[data-part="sentence"]', 360, 740),
 )
 
 
-def take(running: browser.Browser, base: str, shot: Shot, theme: str) -> Path:
-    """Write one picture; returns its path."""
-    tab = running.open(shot.width, shot.height)
+def take(
+    running: browser.Browser, address: str, at: str, size: tuple[int, int], path: Path
+) -> None:
+    """Write one picture, in the theme that the path's name ends with."""
+    theme = path.stem.rpartition("-")[2]
+    tab = running.open(*size)
     choose = f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')"
     try:
         tab.call("Page.addScriptToEvaluateOnNewDocument", source=choose)
-        tab.go(base + shot.address)
+        tab.go(address)
         tab.evaluate("new Promise(done => setTimeout(done, 1500))")
-        if tab.evaluate("document.documentElement.dataset.theme") != theme:
-            raise LookupError(f"{shot.address} does not show itself in {theme} colours")
-        if shot.at:
-            found = f"document.querySelector({shot.at!r})"
-            if not tab.evaluate(f"Boolean({found})"):
-                raise LookupError(f"{shot.address} has no {shot.at}; mend SHOTS in {__file__}")
-            tab.evaluate(f"window.scrollTo(0, {found}.getBoundingClientRect().top + scrollY - 90)")
+        if at:  # an error where the page has no such element
+            top = f"document.querySelector({at!r}).getBoundingClientRect().top"
+            tab.evaluate(f"window.scrollTo(0, {top} + scrollY - 90)")
             tab.evaluate("new Promise(done => setTimeout(done, 300))")
-        with tempfile.TemporaryDirectory() as place:
-            tab.screenshot(Path(place) / "shot.png")
-            with Image.open(Path(place) / "shot.png") as picture:
-                # By coverage, not by count: the terms have few pixels, and must keep their colours.
-                small = picture.convert("RGB").quantize(
-                    COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
-                )
-                small.save(shot.path(theme), optimize=True)
+        tab.screenshot(path)
     finally:
         tab.close()
-    return shot.path(theme)
+    with Image.open(path) as picture:
+        # By coverage, not by count: the terms have few pixels, and must keep their colours.
+        small = picture.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=0)
+    small.save(path, optimize=True)
 
 
 def main() -> int:
@@ -84,8 +61,9 @@ def main() -> int:
         print("the site is not built here; run: make book", file=sys.stderr)
         return 1
     with browser.Browser(executable) as running, served(SITE) as base:
-        for shot, theme in product(SHOTS, THEMES):
-            path = take(running, base, shot, theme)
+        for (name, address, at, *size), theme in product(SHOTS, ("light", "dark")):
+            path = FOLDER / f"{name}-{theme}.png"
+            take(running, base + address, at, tuple(size), path)
             print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e3:.0f} kB")
     return 0
 

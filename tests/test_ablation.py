@@ -14,12 +14,11 @@ from scipy import sparse
 from torch.nn.functional import cross_entropy
 
 from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
-from lnattn.ablation import study
 from lnattn.ablation.classes import Spelling, second_pieces, second_words_of_names
-from lnattn.ablation.matching import beside_matched, deciles_of, drawn_documents
+from lnattn.ablation.matching import beside_matched, drawn_documents
 from lnattn.ablation.removing import ablation_names, removals, without_parts
 from lnattn.ablation.study import Ablations, ablations, interval
-from lnattn.errors import CheckpointError, CorpusError, ResultError
+from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze
 from lnattn.models.attending import losses, patched
 from lnattn_book import whole_models
@@ -139,17 +138,6 @@ def test_place_and_pairs_are_taken_out_as_they_say():
     assert not parts["pairs"][:, 4].any()
 
 
-def test_a_model_with_attention_of_its_own_is_refused(tmp_path):
-    config = hf.GPTNeoConfig(
-        vocab_size=40, hidden_size=24, num_layers=1, num_heads=3,
-        attention_types=[[["global"], 1]], max_position_embeddings=32,
-    )  # fmt: skip
-    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
-    pattern = torch.ones(1, 3, len(IDS), len(IDS)).tril()
-    with pytest.raises(CheckpointError, match="code of its own"), patched(model):
-        losses(model, IDS, pattern)
-
-
 #: 0 'the', 1 ' the', 2 ' sap', 3 'iens', 4 ' New', 5 ' York', 6 '.', 7 'Al'.
 SPELLING = Spelling(
     continuation=np.array([1, 0, 0, 1, 0, 0, 0, 1], dtype=bool),
@@ -190,13 +178,6 @@ def test_matched_change_is_a_weighted_mean():
                 other.append(weight * np.average(change[row, its], weights=repeat[its]))
                 total = repeat[(kind == 0) & (cell < 4)].sum()
             assert means[draw, row] == pytest.approx([sum(own) / total, sum(other) / total])
-
-
-def test_tenths_are_those_of_the_chosen():
-    values = np.arange(100.0)
-    groups = deciles_of(values, values >= 50)
-    assert (groups[:50] == 0).all()
-    assert np.bincount(groups[50:]).tolist() == [5] * 10
 
 
 def texts(number=5, length=70):
@@ -252,30 +233,6 @@ def test_the_study_measures_where_it_says(tmp_path):
         found.of("xx")
     with pytest.raises(CorpusError, match="no document has 32"):
         ablations(model, make, [[1, 2]], spelling, bigrams)
-
-
-def test_a_stopped_study_goes_on(tmp_path, monkeypatch):
-    parts = parts_of_gpt2(tmp_path)
-    whole = ablations(*parts, window=32, draws=5)
-    monkeypatch.setattr(study, "_EVERY", 2)
-    measured, calls = study.without_parts, []
-
-    def stopping(*given):
-        calls.append(given)
-        if len(calls) == 6:
-            raise KeyboardInterrupt
-        return measured(*given)
-
-    monkeypatch.setattr(study, "without_parts", stopping)
-    with pytest.raises(KeyboardInterrupt):
-        ablations(*parts, window=32, draws=5, folder=tmp_path)
-    with pytest.raises(ResultError, match="belongs to another model or other texts"):
-        ablations(*parts, window=64, draws=5, folder=tmp_path)
-    again = ablations(*parts, window=32, draws=5, folder=tmp_path)
-    assert len(calls) == 6 + whole.record["windows"] - 4  # four windows had been saved
-    np.testing.assert_array_equal(again.at, whole.at)
-    np.testing.assert_array_equal(again.moved, whole.moved)
-    assert not list(tmp_path.glob("*partial*"))
 
 
 def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):

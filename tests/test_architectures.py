@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -91,17 +90,6 @@ def test_padding_is_masked_as_hugging_face_does(kind, tmp_path):
     # Tokens before the padding have the positions that they would have without it.
     x = first.embeddings.W_E[ids[0, :5]] + first.embeddings.W_P[:5]
     assert (x - seen.into_norm[0, :5]).abs().max() < 1e-12
-
-
-def test_scales(tmp_path):
-    for kind, scales in {
-        "gpt2": [math.sqrt(D_MODEL / HEADS)] * 2,
-        "gpt2-unscaled": [1, 1],
-        "gpt2-by-layer": [math.sqrt(D_MODEL / HEADS), 2 * math.sqrt(D_MODEL / HEADS)],
-        "gpt_neo": [1, 1],
-    }.items():
-        layers = load_attention_layers(save(make(kind, torch.float32), tmp_path / kind))
-        assert [layer.scale for layer in layers] == pytest.approx(scales)
 
 
 def test_norms_named_as_in_tensorflow(tmp_path):

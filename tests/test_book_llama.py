@@ -11,7 +11,6 @@ import pytest
 
 from experiments.book_model import embed
 from experiments.book_model.book_model import train_book_model
-from experiments.book_model.snapshots import snapshots
 from experiments.tests.test_training import TINY, _write_corpus
 from lnattn import load_first_layer, paths
 from lnattn.cli.main import main
@@ -125,13 +124,3 @@ def test_what_cannot_be_embedded(runs, data, tmp_path, change, words) -> None:
     with pytest.raises(CheckpointError, match=words):
         embed.embed(run)
     assert not (data / "book-llama").exists()
-
-
-def test_snapshots_of_a_rotary_run_are_rotary(runs) -> None:
-    kept = runs["llama"] / "checkpoint" / "step-000004.safetensors"
-    shutil.copy(runs["llama"] / "model.safetensors", kept)
-    early, last = snapshots(runs["llama"])
-    kept.unlink()
-    assert (early.step, last.step) == (4, TINY.steps)
-    assert isinstance(last.model, RelativeFirstLayer)
-    assert last.model.provenance["name"].startswith("llama at step")

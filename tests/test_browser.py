@@ -164,43 +164,6 @@ def test_the_checker_of_accessibility_runs(address, chromium):
         tab.close()
 
 
-NOTE = """(() => {
-  const note = document.getElementById('citation-note');
-  return !note.hidden && note.style.visibility !== 'hidden'
-    && Boolean(note.querySelector('mjx-container')) && !note.textContent.includes('\\\\(');
-})()"""
-
-
-# The explorer's formulas are text; MathJax comes with the first note that needs it.
-@pytest.mark.parametrize("page", ["notebooks/05-six-terms.html", "book/token-explorer.html"])
-def test_a_symbol_says_what_it_means(page, address, chromium):
-    tab = chromium.open()
-    try:
-        tab.go(address + page)
-        symbol = "document.querySelector('.bd-article .symbol')"
-        assert not tab.evaluate(NOTE)
-        for _ in range(100):  # what is loaded late may move the symbol away from the mouse
-            place = tab.evaluate(f"""(() => {{
-              {symbol}.scrollIntoView({{block: 'center', behavior: 'instant'}});
-              const {{left, top, width, height}} = {symbol}.getBoundingClientRect();
-              return [left + width / 2, top + height / 2];
-            }})()""")
-            for x, y in ((1, 1), place):
-                tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-            if tab.evaluate(f"new Promise((done) => setTimeout(() => done({NOTE}), 500))"):
-                break
-        else:
-            pytest.fail("the mouse on a symbol brings no note")
-        tab.call("Input.dispatchMouseEvent", type="mouseMoved", x=1, y=1)
-        tab.until(f"!{NOTE}")
-        reached = f'{symbol}.matches(\'[tabindex="0"], :has([tabindex="0"])\')'
-        assert tab.evaluate(reached), "the keyboard does not reach it"
-        tab.evaluate(f"({symbol}.querySelector('[tabindex]') ?? {symbol}).focus()")
-        tab.until(NOTE)
-    finally:
-        tab.close()
-
-
 PARTS = {"book/index.html": 1, "book/notation.html": 0, "book/token-explorer.html": 6}
 
 

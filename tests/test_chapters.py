@@ -86,25 +86,6 @@ def name(path) -> str:
     return path.stem
 
 
-def test_cells_are_read_as_the_book_reads_them():
-    text = (
-        "```{code-cell} ipython3\n:tags: [remove-cell]\na = 1\n```\n"
-        "```{code-cell}\n---\ntags: [hide-input]\nmystnb:\n  figure:\n    name: fig-a\n---\n"
-        "draw()\n```\n```python\nno_cell()\n```\n:name: fig-b\n"
-    )
-    assert cells(text) == [Cell("a = 1\n", None), Cell("draw()\n", "fig-a")]
-    assert figures(text) == ["fig-a", "fig-b"]
-
-
-def test_thresholds_are_found():
-    code = (
-        "a = [x > 0.5 for x in y]\nassert b < 1e-4\npage.holds('a', 2 < b < 3)\n"
-        "c = (d >= -2) | (e == 8) | (f[0] > 1) | (0 < g)"
-    )
-    assert thresholds(code) == {"x > 0.5", "d >= -2"}
-    assert thresholds("z = q > limit") == set()
-
-
 @pytest.mark.parametrize("path", CHAPTERS, ids=name)
 def test_a_chapter_judges_by_rules_alone(path):
     """No threshold of its own, and no verdict that a rule has not given."""

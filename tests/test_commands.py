@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import csv
-import errno
 import json
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -45,25 +42,6 @@ def test_every_table_has_both_forms(command, capsys):
     assert ("--csv" in shown) == (command not in WITHOUT)
 
 
-def test_models(printed):
-    status, rows, record = printed("models")
-    assert status == 0
-    assert [row["name"] for row in rows] == [row["name"] for row in record["models"]]
-    assert rows[0]["revision"] == ""
-    assert [row["frozen"].split("; ") for row in rows if row["frozen"]] == [
-        row["frozen"] for row in record["models"] if row["frozen"]
-    ]
-
-
-def test_verdicts_on_keys(printed, tmp_path):
-    np.save(tmp_path / "keys.npy", np.array([[0.0, 0], [1, 0], [0, 1], [0.2, 0.2]]))
-    status, rows, record = printed("keys", str(tmp_path / "keys.npy"))
-    assert status == 0
-    kept = [int(row["key"]) for row in rows if row["selectable"] == "0"]
-    assert kept == record["unselectable"] == [3]
-    assert all(row["method"] in record["methods"] for row in rows)
-
-
 def test_freezing_and_verifying(printed, tmp_path):
     folder = tmp_path / "model"
     random_gpt2(seed=3, vocab=20, context=16).float().save_pretrained(folder)
@@ -82,27 +60,6 @@ def test_freezing_and_verifying(printed, tmp_path):
     assert {row["name"]: row["differences"] for row in rows} == {
         name: "; ".join(wrong) for name, wrong in record.items()
     }
-
-
-def test_errors_of_the_system_say_what_to_do(monkeypatch, capsys):
-    from lnattn.cli import models
-
-    def fail(error: OSError) -> str:
-        def raising(_):
-            raise error
-
-        monkeypatch.setattr(models, "run", raising)
-        assert main(["models"]) == 1
-        return capsys.readouterr().err
-
-    full = OSError(errno.ENOSPC, "No space left on device", "/disk/x.npz")
-    assert "/disk/x.npz" in fail(full)
-    assert "make room there and give the same command again" in fail(full)
-    shown = fail(FileNotFoundError(errno.ENOENT, "No such file or directory", "/proc/x"))
-    assert shown == (
-        "lnattn models: /proc/x cannot be read or written (No such file or directory); "
-        "name another.\n"
-    )
 
 
 def test_an_installed_package_writes_no_results_into_itself(tmp_path, monkeypatch, capsys):
@@ -172,20 +129,3 @@ def test_a_study_is_computed_once_and_read_from_the_cache(tmp_path, monkeypatch)
     assert not list(tmp_path.rglob("*.npz"))
     monkeypatch.setenv("LNATTN_STUDIES", "/proc/nowhere")
     assert ask(10, weights="b") == 10
-
-
-def test_two_that_want_the_same_study_compute_it_once(tmp_path, monkeypatch):
-    monkeypatch.setenv("LNATTN_STUDIES", str(tmp_path))
-    made = []
-
-    def compute() -> Sums:
-        made.append(1)
-        time.sleep(0.3)
-        return Sums(np.array([len(made)]))
-
-    with ThreadPoolExecutor(2) as threads:
-        asked = [
-            threads.submit(freezing.computed_once, Sums, "m", {"weights": "a"}, compute)
-            for _ in range(2)
-        ]
-        assert [int(one.result().total[0]) for one in asked] == [1, 1]

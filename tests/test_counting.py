@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, pairwise
@@ -139,21 +138,6 @@ def test_counts_of_all_formats_equal_a_counter(tmp_path, boundary, start, end) -
     assert sorted(p.name for p in out.parent.iterdir()) == ["counts.json", "counts.npz"]
 
 
-def test_the_command_counts_pairs_at_a_distance(corpus, tmp_path) -> None:
-    path, documents = corpus
-    make_tokenizer().save(str(tmp_path / "tokenizer.json"))
-    out = tmp_path / "third.npz"
-    arguments = ["count", str(path), "--tokenizer", str(tmp_path / "tokenizer.json"), "--quiet"]
-    assert main([*arguments, "--out", str(out), "--skip", "3", "--workers", "1"]) == 0
-    encode = make_tokenizer().encode
-    ids = [np.array(encode(text, add_special_tokens=False).ids) for text in documents]
-    expected = Counts.from_documents(ids, len(WORDS) + 2, skip=3)
-    counts = Counts.load(out)
-    assert counts.record["skip"] == 3
-    assert (counts.bigrams != expected.bigrams).nnz == 0
-    assert np.array_equal(counts.unigrams, expected.unigrams)
-
-
 def test_truncation_and_padding_of_the_tokenizer_are_not_applied(corpus, tmp_path) -> None:
     path, documents = corpus
     tokenizer = make_tokenizer()
@@ -256,50 +240,6 @@ def test_a_killed_worker_costs_nothing_but_time(corpus, tmp_path) -> None:
     records = list(counting._run(job, shards, 2, counting_workers.count_and_die_once))
     assert (tmp_path / "has-died").exists()
     assert as_dicts(_merged(job, shards, records)) == by_counter(documents)
-
-
-_PARENT = """
-import sys
-from pathlib import Path
-import counting_workers
-from lnattn.text.counting import _run
-from test_counting import _job
-if __name__ == "__main__":
-    job, shards = _job(Path(sys.argv[2]), Path(sys.argv[1]))
-    list(_run(job, shards, 2, counting_workers.note_pid_and_wait))
-"""
-
-
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-# Whether a process is gone, or a zombie, is read there; other systems need an extension to tell.
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs Linux's /proc")
-def test_workers_end_when_their_parent_is_killed(corpus, tmp_path) -> None:
-    folder = tmp_path / "parts"
-    script = tmp_path / "parent.py"
-    script.write_text(_PARENT)
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    parent = subprocess.Popen(
-        [sys.executable, str(script), str(corpus[0]), str(folder)],
-        env={**os.environ, "PYTHONPATH": path},
-        stderr=subprocess.DEVNULL,
-    )
-    limit = time.monotonic() + 120
-    while len(pids := [int(p.stem) for p in folder.glob("*.pid")]) < 2:
-        assert time.monotonic() < limit, "the workers did not start"
-        assert parent.poll() is None, "the parent ended by itself"
-        time.sleep(0.1)
-    parent.kill()
-    parent.wait()
-    while any(map(_alive, pids)):
-        assert time.monotonic() < limit, "workers outlived their parent"
-        time.sleep(0.1)
 
 
 def test_any_executor_counts(corpus, tmp_path) -> None:
@@ -574,44 +514,23 @@ def test_a_bad_line_is_named(line, pattern, shard_bytes, tmp_path) -> None:
         list(chain.from_iterable(shard.documents() for shard in shards))
 
 
-def test_bad_input_is_one_sentence(corpus, tmp_path, capsys) -> None:
-    path, _ = corpus
-    tokenizer = make_tokenizer()
-
-    def refused(pattern: str, source: Path, out: str = "x.npz", **options) -> None:
-        with pytest.raises(CorpusError, match=pattern):
-            count_corpus([source], tokenizer, tmp_path / out, **{**OPTIONS, **options})
-
+def test_bad_input_is_one_sentence(count, corpus, tmp_path) -> None:
     (tmp_path / "c.csv").touch()
-    refused("no corpus file", tmp_path / "absent.jsonl")
-    refused(r"go to a \.npz file", path, "x.csv")
-    refused("ends in .csv; documents are read from", tmp_path / "c.csv")
-    blank = tmp_path / "blank.jsonl"
-    blank.write_text('\n{"text": "  "}\n')
-    refused("holds no text", blank, "c.npz")
-    blank.write_text("")
-    refused("holds no text", blank, "d.npz")
-    refused("a row without text", write_parquet(tmp_path / "n.parquet", ["w1", None]), "e.npz")
-    odd = tmp_path / "odd.parquet"
-    pyarrow.parquet.write_table(pyarrow.table({"body": ["w1"]}), odd)
-    refused("no column 'text' but body", odd, "f.npz")
-    pyarrow.parquet.write_table(pyarrow.table({"text": [1]}), odd)
-    refused("holds int64, not strings", odd, "g.npz")
-    odd.write_bytes(b"PAR1 nothing")
-    refused("cannot be read as Parquet", odd, "h.npz")
-    with pytest.raises(CorpusError, match="no fast tokenizer"):
-        count_corpus([path], object(), tmp_path / "j.npz", **OPTIONS)
-    with pytest.raises(CorpusError, match="no corpus was given"):
-        count_corpus([], tokenizer, tmp_path / "k.npz", **OPTIONS)
-    damaged = tmp_path / "tokenizer.json"
-    damaged.write_text("{}")
-    arguments = ["count", str(path), "--out", str(tmp_path / "l.npz"), "--tokenizer"]
-    assert main([*arguments, str(damaged)]) == 1
-    assert capsys.readouterr().err.startswith("lnattn count: ")
-    plain = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
-    plain.save(str(damaged))
-    assert main([*arguments, str(damaged), "--boundary", "end"]) == 1
-    assert "no end-of-text token" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as stopped:
-        main([*arguments, str(damaged), "--workers", "0"])
-    assert stopped.value.code == 2
+    (tmp_path / "blank.jsonl").write_text('\n{"text": "  "}\n')
+    write_parquet(tmp_path / "n.parquet", ["w1", None])
+    pyarrow.parquet.write_table(pyarrow.table({"body": ["w1"]}), tmp_path / "odd.parquet")
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
+    for source, words in {
+        "absent.jsonl": "no corpus file",
+        "c.csv": "ends in .csv; documents are read from",
+        "blank.jsonl": "holds no text",
+        "n.parquet": "a row without text",
+        "odd.parquet": "no column 'text' but body",
+        "bad.parquet": "cannot be read as Parquet",
+    }.items():
+        code, said = count(tmp_path / source, (tmp_path / source).with_suffix(".npz"))
+        assert (code, said.count("\n")) == (1, 1)
+        assert words in said
+    (tmp_path / "words.json").write_text("{}")
+    assert count(corpus[0], tmp_path / "x.npz")[0] == 1
+    assert not (tmp_path / "x.npz").exists()

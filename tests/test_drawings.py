@@ -67,30 +67,6 @@ def test_numbers_are_those_that_are_drawn() -> None:
     assert [row[3:5] for row in rows if row[1] == "segment"] == [("6", "0"), ("6", "1")]
 
 
-def test_a_figure_in_space_has_three_numbers_a_point() -> None:
-    drawn = plt.figure()
-    ax = drawn.add_subplot(projection="3d")
-    ax.plot([1, 2], [3, 4], [5, 6])
-    ax.scatter([7], [8], [9])
-    plt.close(drawn)
-    assert [row[3:] for row in rows_of(drawn)] == [
-        ("1", "3", "5"),
-        ("2", "4", "6"),
-        ("7", "8", "9"),
-    ]
-
-
-def test_words_on_an_axis_and_a_histogram_in_steps() -> None:
-    drawn, (left, right) = plt.subplots(1, 2)
-    left.bar(["one", "two"], [3, 4])
-    right.hist([1, 1, 2], bins=[0.5, 1.5, 2.5], histtype="step", label="counts")
-    plt.close(drawn)
-    rows = rows_of(drawn)
-    assert [row[3:5] for row in rows if row[1] == "bar"] == [("one", "3"), ("two", "4")]
-    outline = [row[2:5] for row in rows if row[1] == "outline"]
-    assert {("counts", "0.5", "2"), ("counts", "1.5", "2"), ("counts", "2.5", "1")} <= set(outline)
-
-
 def test_a_drawing_is_text_small_and_always_the_same() -> None:
     text = drawings.svg_of(figure())
     assert text == drawings.svg_of(figure())

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from hostile import install, tiny
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +20,6 @@ from lnattn import load_first_layer, six_terms
 from lnattn.attention.folding import fold
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
-from lnattn.rotary.fold import fold_relative, mean_vectors
 
 # ---- Scripts -------------------------------------------------------------------------------------
 
@@ -74,17 +72,6 @@ def test_the_embedded_models_weights_are_written_whole(book_values, name) -> Non
     for one in ("W_Q", "W_K"):
         heads = getattr(model.attention, one)
         np.testing.assert_array_equal(tensors[one], np.hstack(list(heads)))
-
-
-def test_a_rotary_layers_means_weigh_tokens_by_their_counts(book_values) -> None:
-    model = load_first_layer("book-llama")
-    counts, _ = layers.counts_and_source(model)
-    folded = fold_relative(model.attention)
-    means = mean_vectors(folded, model.embeddings, torch.as_tensor(counts.unigrams))
-    tensors = load(book_values["book-llama"]["layer.js"])
-    np.testing.assert_allclose(tensors["q0"], means.q0.flatten(), rtol=1e-3, atol=1e-5)
-    angles = 1e4 ** (-2 * np.arange(16) / 32)
-    np.testing.assert_allclose(tensors["frequencies"], angles, rtol=1e-3)
 
 
 def test_the_first_sentence_is_that_of_the_package(book_values) -> None:
@@ -157,19 +144,6 @@ def test_data_are_made_once_and_again_when_something_is_missing(cheap, tmp_path)
     publishing.publish(tmp_path, place, wanted("one", "Two/Name v2"))
     assert cheap == ["one", "Two/Name v2", "one"]
     assert files == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
-
-
-def test_another_input_makes_them_anew(cheap, tmp_path, monkeypatch) -> None:
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "model.safetensors").write_text("weights")
-    publishing.publish(tmp_path, tmp_path / "e", wanted(str(folder)))
-    (folder / "model.safetensors").write_text("other weights")
-    publishing.publish(tmp_path, tmp_path / "e", wanted(str(folder)))
-    assert len(cheap) == 2
-    monkeypatch.setattr(publishing, "execution_digest", lambda _root, model: f"other {model}")
-    publishing.publish(tmp_path, tmp_path / "e", wanted(str(folder)))
-    assert len(cheap) == 3
 
 
 def test_a_model_that_cannot_be_shown_is_named_with_the_reason(cheap, tmp_path) -> None:

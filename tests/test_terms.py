@@ -8,8 +8,8 @@ import torch
 from random_models import attention_layer, embeddings_of, plain_layer, plain_rows, random_gpt2
 
 from lnattn import Embeddings, fold, plain, sigma_of_pairs, six_terms
-from lnattn.attention.terms import TERMS, six_terms_of_rows
-from lnattn.errors import ShapeError, TokenError
+from lnattn.attention.terms import TERMS
+from lnattn.errors import TokenError
 
 IDS = [3, 39, 3, 0, 17, 17, 8]
 
@@ -105,8 +105,3 @@ def test_partial_checkpoint_says_what_it_cannot_do(parts):
         six_terms(folded, partial, [1, 2])
     with pytest.raises(TokenError, match="no token embeddings"):
         sigma_of_pairs(partial, [1], [1], 1e-5)
-
-
-def test_rows_of_another_width_are_refused(parts, shapes_unchecked):
-    with pytest.raises(ShapeError, match="must both have shape"):
-        six_terms_of_rows(parts[1], torch.zeros(2, 23), torch.zeros(2, 23))

@@ -29,9 +29,7 @@ LONGEST = (
     "build",
     "browser_explorer",
     "hub",
-    "first_command",
     "wheel",
-    "jobs",
     "search",
 )
 

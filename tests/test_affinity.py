@@ -198,3 +198,13 @@ def test_streaming_equals_sorting(
         assert pairs.queries[h].tolist() == query.tolist()
         assert pairs.keys[h].tolist() == key.tolist()
         np.testing.assert_allclose(pairs.scores[h], table[query, key], atol=1e-12)
+
+
+def test_a_same_token_head_stands_out() -> None:
+    generator = torch.Generator().manual_seed(0)
+    e = torch.randn(200, 16, generator=generator)
+    other = torch.randn(200, 16, generator=generator)
+    both = TokenVectors(torch.stack([e, e]), torch.stack([e, other]))
+    same, different = diagonal_z(heat_map(both, range(100))).tolist()
+    assert same > 3
+    assert abs(different) < 0.5

@@ -14,7 +14,7 @@ from lnattn import distance_terms, fold_relative, plain
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.topk import partners, strongest_pairs
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
-from lnattn.contribution.study import kl_of_removal
+from lnattn.contribution.study import contributions, kl_of_removal
 from lnattn.errors import ResultError, ShapeError, TokenError
 from lnattn.rotary.affinity import (
     best_head_difference,
@@ -344,3 +344,18 @@ def test_sampled_queries_occur():
     assert sample_queries(counts, 9).tolist() == [1, 3, 4, 5]
     assert len(sample_queries(counts, 2)) == 2
     assert sample_queries(counts, 2).tolist() == sample_queries(counts, 2).tolist()
+
+
+def test_contributions_of_the_four_terms(parts):
+    folded, embeddings = parts
+    texts = [[1, 2, 3, 4, 5], [7, 7, 8]]
+    found = contributions(folded, embeddings, texts, context=4, workers=1)
+    assert found.record["terms"] == list(DISTANCE_TERMS)
+    assert found.mean.shape == (4, 5, 4)
+    rows = [DistanceKL(folded, embeddings)(text[:4]) for text in texts]
+    expected = (rows[0][:, :, 2] + rows[1][:, :, 2]) / 2
+    np.testing.assert_allclose(found.mean[:, :4, 2], expected, rtol=1e-6)
+    assert set(found.ranking()) == set(DISTANCE_TERMS)
+    assert len(found.table()) == 4 * 5
+    with pytest.raises(ShapeError, match="how long a text may be"):
+        contributions(folded, embeddings, texts)

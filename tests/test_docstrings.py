@@ -1,4 +1,4 @@
-"""The API reference: every public docstring is valid for Sphinx, and says what it says."""
+"""The API reference: every public docstring is valid for Sphinx, and its examples run."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import importlib
 import inspect
 import io
 import pkgutil
+import re
 
 import docutils.core
+import pytest
 
 import lnattn
 from booksite.docstrings import as_restructured_text
+from lnattn.paths import repository
 
 
 def render(lines: list[str]) -> tuple[str, str]:
@@ -57,3 +60,13 @@ def test_every_docstring_is_valid_and_keeps_its_words() -> None:
 def _words(text: str) -> str:
     """The text without spaces, backticks, asterisks and the dashes of lists."""
     return "".join(text.split()).replace("`", "").replace("*", "").replace("-", "")
+
+
+_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES = _CODE.findall((repository() / "book" / "api.md").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["affinity", "position", "contribution", "keys"])
+def test_the_examples_of_the_reference_run(example, capsys) -> None:
+    exec(compile(example, "api.md", "exec"), {})  # trusted: our own file
+    assert capsys.readouterr().out.strip()

@@ -83,3 +83,13 @@ def test_fold_survives_a_checkpoint_without_layernorm(model, dtype):
     torch.testing.assert_close(folded.attention(x), expected.softmax(-1), atol=tight, rtol=tight)
     terms = lnattn.six_terms(folded, embeddings, TEXTS[0])
     torch.testing.assert_close(terms.attention(), expected.softmax(-1), atol=tight, rtol=tight)
+
+
+def test_one_divisor_for_all_tokens(model):
+    """Scores of T^ee without σ keep no trace of it: as raw embeddings would score."""
+    folded = lnattn.fold(model.attention)
+    flat = torch.full((model.embeddings.vocab_size,), 0.5, dtype=torch.float64)
+    found = lnattn.token_vectors(folded, model.embeddings, flat).scores([464])[:, 0]
+    e = model.embeddings.W_E
+    direct = torch.einsum("d,hdk,hek,ve->hv", e[464], folded.W_Q, folded.W_K, e) / 0.25
+    torch.testing.assert_close(found, direct)

@@ -253,17 +253,9 @@ globalThis.lnattnCheckpoint = (() => {
   };
   FAMILIES.mistral = FAMILIES.qwen2 = FAMILIES.llama;
 
-  /** What config.json says, or what GPT-2's own names and shapes say where there is none. */
-  function configured(file, config) {
-    if (config) return config;
-    const rows = file.tensors["wte.weight"] ?? file.tensors["transformer.wte.weight"];
-    if (rows?.shape.length !== 2 || rows.shape[1] % 64) refuse(`Give the config.json of ${file.name} with it.`);
-    return { model_type: "gpt2", n_embd: rows.shape[1], n_head: rows.shape[1] / 64, bos_token_id: rows.shape[0] - 1 };
-  }
-
   /** The first layer of an open file, folded, and its config; and what reads its embeddings. */
-  async function layerOf(file, given) {
-    const config = configured(file, given);
+  async function layerOf(file, config) {
+    if (!config) refuse(`Give the config.json of ${file.name} with it.`);
     const kind = Object.hasOwn(FAMILIES, config.model_type) ? FAMILIES[config.model_type] : null;
     if (!kind) {
       const known = Object.keys(FAMILIES).filter((name) => name !== "lnattn").join(", ");

@@ -131,7 +131,7 @@ window.lnattnExplorer = (() => {
   // ---- The address: #model=…&token=…&text=…&head=…&query=… ---------------------------------------
 
   const KEYS = [
-    "at", "model", "token", "key", "among", "apart", "text", "head", "query", "show", "without", "shift",
+    "at", "model", "token", "key", "among", "apart", "text", "head", "query", "show", "without",
     "place", "curve",
   ];
   let known = {};

@@ -376,22 +376,16 @@ globalThis.lnattnFirstLayer = (() => {
       });
     }
 
-    /** The mean of 1/σ over all tokens, at every position. */
+    /** The mean of 1/σ at every position, over all tokens, or some of a large vocabulary. */
     async function inverseSigma() {
       const found = new Float64Array(places.length);
       const every = Math.ceil((size * places.length * d) / LARGE);
       const some = Array.from({ length: Math.ceil(size / every) }, (_, i) => i * every);
-      // Of a large vocabulary, the covariances count as in some of the tokens.
-      for (let j = 0; j < found.length; j++) {
-        for (let id = 0; every > 1 && id < size; id++) found[j] += 1 / Math.sqrt(variance[id] + spread[j]) / size;
-        await rest();
-      }
       for (const id of some) {
         const token = row(id);
         const own = variance[id] - (2 * product(token, usual)) / d;
         for (let j = 0; j < found.length; j++) {
-          const full = 1 / Math.sqrt(own + spread[j] + (2 * product(token, places[j])) / d);
-          found[j] += (full - (every > 1 ? 1 / Math.sqrt(variance[id] + spread[j]) : 0)) / some.length;
+          found[j] += 1 / Math.sqrt(own + spread[j] + (2 * product(token, places[j])) / d) / some.length;
         }
         await rest();
       }

@@ -29,35 +29,22 @@
       partnerList(view, view.queries[head], view.own?.after));
   }
 
-  function neighbourList(view, title, pairs) {
-    const items = pairs.slice(0, 5).map(([id, count]) => make("li", {}, link(view.tokens[id], id), ` ${count}×`));
-    return make("div", {}, make("h4", {}, title), items.length ? make("ul", {}, ...items) : make("p", {}, "nothing"));
-  }
-
   function tokenView({ id, ...view }) {
     const { facts, own, tokens } = view;
     return [
       make("h3", { class: "chosen" }, tokenElement(tokens[id])),
-      ...(own ? [
-        make("p", {}, `Token ${id}. It occurs ${own.count.toLocaleString("en")} times in `
-          + `${facts.counted.toLocaleString("en")} tokens (${facts.source}).`),
-        make("div", { class: "neighbours" }, neighbourList(view, "Most often before it", own.before),
-          neighbourList(view, "Most often after it", own.after)),
-      ] : [make("p", {}, `Token ${id}.`)]),
+      make("p", {}, `Token ${id}.${own ? ` It occurs ${own.count.toLocaleString("en")} times in `
+        + `${facts.counted.toLocaleString("en")} tokens (${facts.source}).` : ""}`),
       make("div", { class: "heads" }, ...view.keys.map((_, head) => headCard(view, head))),
     ];
   }
 
   mount("heads", ["model", "token", "apart"], (place) => {
-    let shown = null;
     const box = tokenBox("explorer-token", "Token", (id) => go({ token: id, key: "" }, true));
-    const random = make("button", {
-      type: "button", click: () => go({ token: Math.floor(Math.random() * shown.vocab), key: "" }, true),
-    }, "A random token");
     const told = make("p", { class: "hint", role: "status" });
     const content = make("div", { class: "view" });
     place.replaceChildren(
-      make("div", { class: "controls" }, box.element, random),
+      make("div", { class: "controls" }, box.element),
       make("p", { class: "hint" }, "Type a part of a token (␣ is a space), or # and its number; choose with the arrow keys."),
       told, content);
 
@@ -70,7 +57,6 @@
       const keys = await all.best(id, KEYS, { distance });
       const queries = await all.best(id, QUERIES, { asQuery: false, distance });
       if (!isLatest()) return;
-      shown = model;
       const largest = Math.max(...[...keys, ...queries].flat().map(({ score }) => score), 1e-9);
       box.set(tokens[id]);
       content.replaceChildren(...tokenView({ id, facts, own: factsOf(facts, id), tokens, keys, queries, largest }));

@@ -146,7 +146,7 @@ globalThis.lnattnModels = (() => {
       (name[0] === "q" ? queries : keys)[name.slice(2)] = tokens.map((_, i) => flat.subarray(i * width, (i + 1) * width));
     }
     const terms = termsOfParts(layer, [queries, keys]);
-    return { all, one, layer, terms, text, tokens, first: strongest(layer, terms), cut: 0, start: 0 };
+    return { all, one, layer, terms, text, tokens, first: strongest(layer, terms), cut: 0 };
   }
   const first = once(opening);
 
@@ -155,8 +155,7 @@ globalThis.lnattnModels = (() => {
     const model = await current();
     const { all, layer, one } = model;
     const text = state().text ?? all.text;
-    const shift = Number(state().shift ?? 0);
-    if (one.opening && text === all.text && !shift) return { ...model, ...await first() };
+    if (one.opening && text === all.text) return { ...model, ...await first() };
     const { tokens, encode, ends } = await model.words();
     if (!encode) refuse(`The tokenizer of ${one.name} is neither byte-level BPE nor WordPiece, so no sentence can be read.`);
     const { rows } = await model.embeddings();
@@ -164,9 +163,8 @@ globalThis.lnattnModels = (() => {
     const ids = encode(text);
     const most = Math.min(all.longest, layer.places, layer.window || Infinity);
     const kept = ids.length > most ? [...ids.slice(0, most - ends[1]), ...ids.slice(ids.length - ends[1])] : ids;
-    const start = Number.isInteger(shift) ? Math.max(0, Math.min(shift, layer.places - kept.length)) : 0;
-    const terms = termsOf(layer, kept.map((id) => rows(id, 1)), start);
-    const view = { first: strongest(layer, terms), cut: ids.length - kept.length, start };
+    const terms = termsOf(layer, kept.map((id) => rows(id, 1)));
+    const view = { first: strongest(layer, terms), cut: ids.length - kept.length };
     return { ...model, ...view, text, ids: kept, tokens: kept.map((id) => tokens[id]), terms };
   }
 

@@ -21,7 +21,7 @@
 
   mount("open", ["model"], (place) => {
     const select = make("select", {
-      id: "explorer-model", change: () => go({ model: select.value, token: "", key: "", head: "", query: "", shift: "" }, true),
+      id: "explorer-model", change: () => go({ model: select.value, token: "", key: "", head: "", query: "" }, true),
     });
     const said = make("p", { class: "hint", role: "status" });
     const why = make("p", { class: "hint" });
@@ -32,7 +32,7 @@
       const tell = (share) => (said.textContent = `Reading the first layer … ${Math.round(100 * share)} %`);
       try {
         const model = await opening(tell);
-        go({ model: model.one.folder, token: "", key: "", head: "", query: "", shift: "" }, true);
+        go({ model: model.one.folder, token: "", key: "", head: "", query: "" }, true);
         said.textContent = await report(model);
       } catch (error) {
         said.className = "problem";

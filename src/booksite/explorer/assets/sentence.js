@@ -118,7 +118,7 @@
 
   // ---- The page --------------------------------------------------------------------------------
 
-  mount("sentence", ["model", "text", "head", "query", "show", "without", "shift"], (place) => {
+  mount("sentence", ["model", "text", "head", "query", "show", "without"], (place) => {
     let timer = null;
     let typed = null; // what the reader is typing
     const input = make("input", {
@@ -140,10 +140,6 @@
     const said = make("p", { class: "hint", role: "status" });
     const words = make("div", { class: "words", role: "group", "aria-label": "Query token" });
     const boxes = make("div", { class: "switches", role: "group", "aria-label": "Terms kept" });
-    const shift = make("input", {
-      id: "explorer-shift", type: "number", min: "0", value: "0",
-      change: () => go({ shift: Number(shift.value) > 0 ? shift.value : "" }),
-    });
     const shows = make("select", { id: "explorer-show", change: () => go({ show: shows.value }) });
     const hover = make("p", { class: "hint hover" });
     const heads = make("fieldset", { class: "maps" });
@@ -153,7 +149,7 @@
     const content = make("div", {},
       make("p", { class: "step" }, "The query:"), words,
       make("p", { class: "step" }, "The terms that count:"), boxes, attention, numbersOf,
-      make("div", { class: "controls settings" }, labelled("First position", shift), labelled("The maps show", shows)),
+      make("div", { class: "controls settings" }, labelled("The maps show", shows)),
       heads, hover);
     place.replaceChildren(
       make("div", { class: "controls" },
@@ -178,7 +174,6 @@
         : `${terms.n} tokens of ${one.name}.`;
       words.replaceChildren(...wordButtons(tokens, wanted.query));
       boxes.replaceChildren(...switches(all.terms, terms.names, wanted.without, "explorer"));
-      if (document.activeElement !== shift) shift.value = String(found.start);
       options(shows, [ATTENTION, ...terms.names].map((name) =>
         [name, name === ATTENTION ? name : all.terms[name].name]), show);
       heads.replaceChildren(

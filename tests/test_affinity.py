@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-from lnattn import Embeddings, fold, plain, six_terms
+from lnattn import Embeddings, fold, plain
 from lnattn.affinity import scores as blocks
 from lnattn.affinity import topk
 from lnattn.affinity.topk import partners
@@ -42,17 +42,6 @@ def test_mean_sigma_is_the_mean_over_positions(monkeypatch: pytest.MonkeyPatch) 
     both = embeddings_of(model)
     expected = sigma(both.W_E[:, None] + both.W_P, 1e-5).mean(dim=1)
     torch.testing.assert_close(mean_sigma(both, 1e-5), expected, atol=1e-12, rtol=0)
-
-
-def test_products_are_the_token_term_of_the_decomposition() -> None:
-    """With a single position the mean σ is σ itself, so the products must equal T^ee."""
-    model = random_gpt2(seed=5, d_model=24, heads=3, vocab=40, context=1)
-    folded, both = fold(attention_layer(model)), embeddings_of(model)
-    ids = [3, 17, 17, 0, 39]
-    term = six_terms(folded, both, ids, positions=[0] * 5).ee
-    found = token_vectors(folded, both)
-    torch.testing.assert_close(heat_map(found, ids), term, atol=1e-10, rtol=0)
-    torch.testing.assert_close(found.scores(ids)[:, :, ids], term, atol=1e-10, rtol=0)
 
 
 def test_partners_of_both_sides(vectors: TokenVectors) -> None:

@@ -56,10 +56,10 @@ STILL = {
     "book": 9_700,
     "claims": 3_200,
     "tests of claims": 2_800,
-    "site": 4_300,
-    "scripts and styles": 3_400,
+    "site": 3_150,
+    "scripts and styles": 3_000,
     "experiments": 5_600,
-    "tests": 21_300,
+    "tests": 17_000,
 }
 
 

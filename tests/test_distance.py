@@ -22,7 +22,6 @@ from lnattn.rotary.weights import (
     RMSNorm,
     Rotation,
     TokenEmbeddings,
-    apply_rotary,
 )
 from lnattn.weights import LayerNorm
 
@@ -157,26 +156,6 @@ def test_means_by_counts_hold_the_biases_and_centre_the_terms():
         torch.testing.assert_close(means.k0, weights @ folded.keys(everything))
     with pytest.raises(ShapeError, match="not all 0"):
         mean_vectors(folded, embeddings, torch.zeros(VOCAB))
-
-
-def test_rotation_by_hand():
-    x = torch.tensor([[1.0, 2.0, 3.0, 4.0, 5.0]]).double()
-    angle = torch.tensor([[0.3, 1.1]]).double()
-    cos, sin = angle.cos(), angle.sin()
-    half = apply_rotary(x, torch.cat([cos, cos], 1), torch.cat([sin, sin], 1))[0]
-    pairs = torch.view_as_complex(torch.tensor([[1.0, 3.0], [2.0, 4.0]]).double())
-    expected = pairs * torch.polar(torch.ones(2).double(), angle[0])
-    torch.testing.assert_close(half[[0, 1]], expected.real)
-    torch.testing.assert_close(half[[2, 3]], expected.imag)
-    assert half[4] == 5
-    other = apply_rotary(
-        x, cos.repeat_interleave(2, 1), sin.repeat_interleave(2, 1), interleaved=True
-    )[0]
-    pairs = torch.view_as_complex(x[0, :4].reshape(2, 2))
-    expected = pairs * torch.polar(torch.ones(2).double(), angle[0])
-    torch.testing.assert_close(other[:4], torch.view_as_real(expected).flatten())
-    with pytest.raises(ShapeError, match="cannot be rotated in pairs"):
-        apply_rotary(x, cos[:, :1], sin[:, :1])
 
 
 @pytest.mark.parametrize(

@@ -23,10 +23,11 @@ from hostile import HOSTILE, hostile_scripts, install, tiny
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import publishing
-from booksite.explorer.layers import scripts_of
+from booksite.explorer.layers import opening, scripts_of, weights
 from booksite.explorer.texts import script
 from lnattn import distance_terms, fold, load_first_layer, six_terms, token_vectors
 from lnattn.rotary.fold import fold_relative, mean_vectors
+from lnattn_book.samples import token_counts
 
 PAGE = """<!doctype html>
 <html lang="en" data-theme="light">
@@ -86,6 +87,9 @@ def site(tmp_path_factory) -> Path:
         name: dict(scripts_of(load_first_layer(name), name, first if name == "book-gpt2" else ""))
         for name in ("book-gpt2", "book-llama")
     }
+    about_minilm = {"name": "MiniLM", "folder": "minilm", "version": "abc", "why": "pretrained"}
+    minilm = load_first_layer("minilm")
+    said = opening(minilm, first, weights(minilm, token_counts(minilm)[0])[1])
     with pytest.MonkeyPatch.context() as patch:
         install(patch)
         written["tiny"] = dict(hostile_scripts("tiny"))
@@ -96,6 +100,12 @@ def site(tmp_path_factory) -> Path:
             (place / "explorer" / name / file).write_text(text, encoding="ascii")
         about = {"name": name, "folder": name, "version": "abc", "why": "for <b>tests</b>"}
         listed.append({**about, "opening": name == "book-gpt2"})
+    # Of MiniLM only the sentence of the front page's widget.
+    (place / "explorer" / "minilm").mkdir()
+    (place / "explorer" / "minilm" / "opening.js").write_text(
+        script("minilm/opening", said), encoding="ascii"
+    )
+    listed.append({**about_minilm, "opening": True})
     shared = {"models": listed, "absent": [], **publishing.shared_facts()}
     (place / "explorer" / "shared.js").write_text(script("shared", shared), encoding="ascii")
     merges = publishing.gpt2_merges()
@@ -276,6 +286,31 @@ def test_a_sentences_terms_are_those_of_the_package(tab, site, book_model, text)
         np.testing.assert_allclose(
             values, terms[name].expand(8, len(ids), len(ids))[3, 5, :6], atol=0.08
         )
+
+
+def test_the_front_pages_widget_answers_each_click(tab, site) -> None:
+    show(tab, site, "", "widget")
+    shares = "[...document.querySelectorAll('.share')].map(e => e.textContent).join()"
+
+    def click(name: str) -> str:
+        before = tab.evaluate(shares)
+        tab.evaluate(f"document.getElementById('widget-{name}').click()")
+        tab.until(f"{shares} !== {before!r}")
+        return text_of(tab, ".moved")
+
+    assert "the one before it" in text_of(tab, ".moved")
+    assert "no longer knows which token came just before" in click("keep-pp")
+    assert "Without 2 of the six terms: most" in click("keep-e")
+    assert "of which it is a part" in click("view-1")
+    assert "MiniLM, first layer, head 5" in text_of(tab, ".caption")
+    assert "belong together" in click("keep-ee")
+    assert "whoever asks" in click("view-2")
+    assert "book-gpt2" in text_of(tab, ".caption")
+    assert "hardly anything changes" in click("keep-ee")
+    titles = "[...document.querySelectorAll('.grid .title')].map(e => e.textContent).join('|')"
+    assert tab.evaluate(titles) == (
+        "|the key’s token|the key’s position|its token|its position|any query"
+    )
 
 
 # ---- A reader's own checkpoint -------------------------------------------------------------------

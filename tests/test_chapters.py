@@ -21,7 +21,6 @@ _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTIL
 #: What decides about a claim stands in `book/claims.yml`, and nowhere else.
 DESCRIBING = {
     "04-circuits": {"copying > 0.5"},
-    "06-detokenization-heads": {"previous.max(axis=0) > 0.1"},
     "07-position-bias": {
         "table['near T^pp percentile'] > 0.75",
         "overview['near T^pp percentile'] > 0.75",

@@ -1,32 +1,34 @@
-"""The front page: numbers and pictures of the chapters, the drawing, and links of this build.
+"""The front page: minutes and pictures of the chapters, links of this build, and what it says.
 
 Skipped, by name, where Sphinx (the extra `book`) is not installed.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
+import torch
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 from PIL import Image
 from small_site import build
 
-from lnattn import paths
+from booksite.explorer.publishing import sentences
+from booksite.opening import WORDS
+from lnattn import fold, load_first_layer, paths, six_terms
+from lnattn.text.tokenizers import encode_documents
 
 ROOT = paths.repository()
+#: The parts of the site that the front page needs.
+PARTS = ("front_page", "opening", "explorer.page")
 INDEX = """# Start
 
-Found: {result}`05-six-terms words` and {result}`05-six-terms plain`.
+Takes {minutes}`index notebooks/05-six-terms` minutes.
 
 ```{thumbnail} fig-x
-```
-
-```{term-grid}
 ```
 
 {try-this}`text=A <cat>&head=1`
@@ -38,10 +40,12 @@ Found: {result}`05-six-terms words` and {result}`05-six-terms plain`.
 notebooks/05-six-terms
 ```
 """
-CHAPTER = """# 05 · Six terms
+CHAPTER = f"""# 05 · Six terms
+
+{"word " * 3 * WORDS}
 
 (fig-x)=
-```{figure} figure.png
+```{{figure}} figure.png
 :alt: A "picture" & more
 
 Caption.
@@ -54,14 +58,15 @@ def page_of(folder: Path, index: str = INDEX, **settings: object) -> tuple[str, 
     (folder / "source" / "notebooks").mkdir(parents=True, exist_ok=True)
     noise = Image.effect_noise((1500, 900), 80).convert("RGB")
     noise.save(folder / "source" / "notebooks" / "figure.png")
-    glue = folder / "_build" / "jupyter_execute" / "notebooks" / "05-six-terms.glue.json"
-    glue.parent.mkdir(parents=True, exist_ok=True)
-    texts = {"words": "'3.1 <times>'", "plain": "12"}
-    glue.write_text(json.dumps({k: {"data": {"text/plain": v}} for k, v in texts.items()}))
     out, warnings, _ = build(
         folder,
         {"index.md": index, "notebooks/05-six-terms.md": CHAPTER},
-        extensions=["myst_parser", "booksite.front_page", "booksite.explorer.page"],
+        extensions=[
+            "myst_parser",
+            "booksite.front_page",
+            "booksite.opening",
+            "booksite.explorer.page",
+        ],
         author="Some & one",
         **settings,
     )
@@ -74,9 +79,9 @@ def built(tmp_path_factory) -> tuple[Path, str, str]:
     return folder, *page_of(folder)
 
 
-def test_numbers_of_a_chapter_are_shown_as_text(built) -> None:
+def test_minutes_of_pages_are_summed(built) -> None:
     _, page, warnings = built
-    assert "Found: 3.1 &lt;times&gt; and 12." in page
+    assert "Takes 4 minutes." in page
     assert not warnings
 
 
@@ -88,9 +93,9 @@ def test_a_thumbnail_is_the_figures_picture_with_its_words(built) -> None:
 
 
 def test_what_is_not_there_is_a_warning(tmp_path) -> None:
-    index = "# Start\n\n{result}`05-six-terms nothing`\n\n```{thumbnail} fig-nothing\n```\n"
+    index = "# Start\n\n{minutes}`index nowhere`\n\n```{thumbnail} fig-nothing\n```\n"
     page, warnings = page_of(tmp_path, index)
-    assert "glues no 'nothing'; name another result" in warnings
+    assert "nowhere is no page of the book; name another" in warnings
     assert "no figure is labelled 'fig-nothing'; name another one" in warnings
     assert "?" in page
 
@@ -99,3 +104,43 @@ def test_try_this_is_a_safe_link_to_a_view(built) -> None:
     _, page, _ = built
     link = 'href="book/token-explorer.html#text=A+%3Ccat%3E&head=1"'
     assert f'<a class="try-this" {link}>' in page
+
+
+def test_the_books_front_page_says_what_chapters_assert_and_label() -> None:
+    text = (ROOT / "book" / "index.md").read_text(encoding="utf-8")
+    chapters = {path.stem: path.read_text("utf-8") for path in (ROOT / "notebooks").glob("*.md")}
+    held = re.findall(r"^% held: (\S+): (.*)$", text, re.MULTILINE)
+    assert len(held) >= 6
+    for chapter, statement in held:
+        assert f'page.holds("{statement}"' in chapters[chapter], statement
+    labels = re.findall(r"\{thumbnail\} (\S+)", text)
+    assert len(labels) == 4
+    for label in labels:
+        assert any(f"name: {label}\n" in chapter for chapter in chapters.values()), label
+
+
+def attention_of(terms, head: int, query: int, without: str) -> np.ndarray:
+    return (terms.attention(without=without) if without else terms.attention())[head, query].numpy()
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "query", "key", "left"),
+    [  # of three heads: attention on the key with all terms, and without one; see widget.js
+        ("minilm", 2, 5, 4, {"": (0.99, 1), "pp": (0, 0.01)}),
+        ("minilm", 5, 5, 4, {"": (0.6, 0.7), "ee": (0, 0.05), "pp": (0, 0.2), "e": (0.9, 1)}),
+        ("book-gpt2", 0, 8, 0, {"": (0.2, 0.3), "p": (0, 1 / 9)}),
+    ],
+)
+def test_the_widgets_heads_do_what_it_says_of_them(name, head, query, key, left) -> None:
+    model = load_first_layer(name)
+    ids = next(iter(encode_documents([sentences()[0]], model.tokenizer, 64)))
+    words = [model.tokenizer.decode([token]).strip().lower() for token in ids]
+    assert (words[query], words[key]) in {("york", "new"), ("largest", "<|endoftext|>")}
+    terms = six_terms(fold(model.attention), model.embeddings, torch.as_tensor(ids))
+    for without, (low, high) in left.items():
+        assert low <= attention_of(terms, head, query, without)[key] <= high, without
+    if name != "book-gpt2" and head == 2:  # every token, not this one alone
+        before = terms.attention()[head].diagonal(-1)[1:]
+        assert before.min() > 0.9
+    if name == "book-gpt2":
+        assert attention_of(terms, head, query, "").argmax() == key

@@ -1,19 +1,17 @@
-"""What the front page shows of the chapters: their numbers and pictures, and the six terms drawn.
+"""What the front page shows of the chapters: their minutes and pictures.
 
-- `{result}` (a role): the text that a chapter glued, as `{result}`10-majority mj-level``;
+- `{minutes}` (a role): how long some pages take together, by the book's own clock;
 - `{thumbnail}`: a small picture of a chapter's figure, named by its label;
-- `{term-grid}`: the two-by-two grid of what meets what, and the two terms of a key alone;
 - `{book-links}`: authors, the repository where its address is known, and a place for the PDF.
 
-The chapters are read after the front page. So all four leave a mark that is filled when all pages
-are there. A number or a figure that is not there is a warning, which the build treats as an error.
+The chapters are read after the front page. So all three leave a mark that is filled when all pages
+are there. A page or a figure that is not there is a warning, which the build treats as an error.
 """
 
 from __future__ import annotations
 
-import ast
 import html
-from pathlib import Path
+from collections.abc import Iterable
 from typing import Any
 
 from docutils import nodes
@@ -23,21 +21,20 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
+from booksite.opening import MINUTES
 from booksite.pdf import OFFER
 from lnattn.errors import ResultError
-from lnattn.storage import read_json
-from lnattn_book.style import TERM_COLOURS, TERM_NAMES
 
 MARK = "lnattn_front_page"
 _log = logging.getLogger(__name__)
 
 
-class Result(SphinxRole):
-    """`{result}`CHAPTER KEY``: a text that the chapter glued."""
+class Minutes(SphinxRole):
+    """`{minutes}`PAGE PAGE``: the sum of the minutes that pages take to read."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         remember(self.env)
-        return [nodes.inline("", "", **{MARK: f"result {self.text}"})], []
+        return [nodes.inline("", "", **{MARK: f"minutes {self.text}"})], []
 
 
 class Mark(SphinxDirective):
@@ -68,12 +65,10 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     ):
         what, *names = mark[MARK].split()
         try:
-            if what == "result":
-                mark.replace_self(nodes.Text(glued(Path(app.outdir).parent, *names)))
+            if what == "minutes":
+                mark.replace_self(nodes.Text(str(minutes_of(app.env, names))))
             elif what == "thumbnail":
                 mark.replace_self(thumbnail(app, page, *names))
-            elif what == "term-grid":
-                mark.replace_self(nodes.raw("", term_grid(), format="html"))
             else:
                 mark.replace_self(book_links(app))
         except ResultError as error:
@@ -81,14 +76,12 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
             mark.replace_self(nodes.Text("?"))
 
 
-def glued(build: Path, chapter: str, key: str) -> str:
-    """The text that a chapter glued under a key; `ResultError` where there is none."""
-    path = build / "jupyter_execute" / "notebooks" / f"{chapter}.glue.json"
-    outputs = read_json(path) if path.is_file() else {}
-    if key not in outputs:
-        raise ResultError(f"chapter {chapter} glues no {key!r}; name another result.")
-    text = "".join(outputs[key]["data"]["text/plain"])
-    return str(ast.literal_eval(text)) if text[:1] in "'\"" else text
+def minutes_of(env: BuildEnvironment, pages: Iterable[str]) -> int:
+    """How long these pages take together; `ResultError` for one that is not in the book."""
+    counted = {page: env.metadata[page].get(MINUTES) for page in pages}
+    if absent := [page for page, count in counted.items() if count is None]:
+        raise ResultError(f"{absent[0]} is no page of the book; name another.")
+    return sum(counted.values())
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
@@ -118,34 +111,6 @@ def figure_of(env: BuildEnvironment, label: str) -> nodes.Element:
     raise ResultError(f"no figure is labelled {label!r}; name another one.")
 
 
-def term_grid() -> str:
-    """The six terms as an SVG drawing, with the colours and names that they have everywhere."""
-    rows = (("token", ("ee", "ep")), ("position", ("pe", "pp")), ("any query", ("e", "p")))
-    parts = []
-    for column, name in enumerate(("the key’s token", "the key’s position")):
-        parts.append(f'<text x="{190 + 150 * column}" y="22" text-anchor="middle">{name}</text>')
-    for row, (query, terms) in enumerate(rows):
-        top = 36 + 62 * row + (14 if row == 2 else 0)
-        label = query if row == 2 else f"its {query}"
-        parts.append(f'<text x="104" y="{top + 32}" text-anchor="end">{label}</text>')
-        for column, term in enumerate(terms):
-            left, colour = 116 + 150 * column, TERM_COLOURS[term]
-            middle = f'x="{left + 72}" text-anchor="middle"'
-            parts.append(
-                f'<rect x="{left}" y="{top}" width="144" height="54" rx="5" fill="{colour}" '
-                f'fill-opacity="0.2" stroke="{colour}" stroke-width="2"/>'
-                f'<text {middle} y="{top + 24}">{TERM_NAMES[term]}</text>'
-                f'<text {middle} y="{top + 44}" font-style="italic">T'
-                f'<tspan dy="-5" font-size="11">{term}</tspan></text>'
-            )
-    words = "; ".join(f"T {term}: {name}" for term, name in TERM_NAMES.items())
-    return (
-        '<svg class="term-grid" viewBox="0 0 420 242" role="img" '
-        f'aria-label="Six boxes, one for each term. {words}." fill="currentColor" font-size="14">'
-        f"{''.join(parts)}</svg>"
-    )
-
-
 # ---- Links ---------------------------------------------------------------------------------------
 
 
@@ -165,8 +130,8 @@ def _link(text: str, target: str) -> nodes.reference:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the role, the directives and the events above."""
-    app.add_role("result", Result())
-    for name in ("thumbnail", "term-grid", "book-links"):
+    app.add_role("minutes", Minutes())
+    for name in ("thumbnail", "book-links"):
         app.add_directive(name, Mark)
     app.connect("env-updated", marked)
     app.connect("doctree-resolved", fill)

@@ -9,7 +9,6 @@ rotary, T^ee is that of tokens side by side, and the term of the distance alone 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -90,31 +89,6 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
     millions = (table.pop("tokens") / 1e6).round(1)
     table.insert(len(shape) - 1, "million tokens", millions)
     return table
-
-
-def what_depth_shows(shapes: pd.DataFrame, context: int = 256) -> tuple[str, str]:
-    """Of `side_by_side`, each model's last look in two phrases.
-
-    Which model finds the most pieces over chance; and, of pairs of models with this context and
-    learned positions, in how many the one with less attention on the previous token by position
-    has the larger excess.
-    """
-    ends = shapes.groupby(["context", "layers", "heads", "positions"], sort=False).tail(1)
-    if ends.empty:
-        return ("no model of the grid has been looked at",) * 2
-    excess = ends["found"] - ends["chance"]
-    most = ends.loc[excess.idxmax()]
-    kin = ends[(ends["context"] == context) & (ends["positions"] == "learned")]
-    pairs = list(combinations(zip(kin["previous"], excess[kin.index], strict=True), 2))
-    larger = sum((one[0] - other[0]) * (one[1] - other[1]) < 0 for one, other in pairs)
-    return (
-        f"the model with {most['layers']} layers, {most['heads']} heads and a context of "
-        f"{most['context']} finds the most pieces, {most['found']:.1%} (chance "
-        f"{most['chance']:.1%}), and its sharpest head puts {most['previous']:.2f} on the previous "
-        "token by position alone",
-        f"the one with the blunter positions has the larger excess over chance in {larger} of "
-        f"{len(pairs)} pairs",
-    )
 
 
 def read_looks(folder: Path | str, name: str) -> tuple[pd.DataFrame, Mapping[str, Any]]:

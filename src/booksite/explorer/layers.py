@@ -42,9 +42,9 @@ START = ("jackson", " Angeles", "iens")
 def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[tuple[str, str]]:
     """The scripts of a model as (file name, text).
 
-    name: its folder; sentence: of the embedded model, the one that the page opens with, in
-    `opening.js`. Raises `TokenError` for a model without tokenizer or embeddings, `ResultError` for
-    one that the page cannot compute or whose embeddings are too large for it.
+    name: its folder; sentence: one whose queries and keys come with the page, in `opening.js`.
+    Raises `TokenError` for a model without tokenizer or embeddings, `ResultError` for one that the
+    page cannot compute or whose embeddings are too large for it.
     """
     if model.tokenizer is None:
         raise TokenError(f"{model.name} has no tokenizer, so no sentence can be typed; add one.")

@@ -55,7 +55,7 @@ _say = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Wanted:
-    """A model to explore: which one and why; opening: whether the page opens with its sentence."""
+    """A model to explore: which one and why; opening: whether a sentence of it comes at once."""
 
     choice: Choice
     opening: bool = False
@@ -79,7 +79,7 @@ def wanted_models() -> list[Wanted]:
         **{name: Choice(name, "named by LNATTN_ROTARY") for name in named},
         BOOK_LLAMA: Choice(BOOK_LLAMA, "book-gpt2's twin with rotary positions"),
     }
-    return [Wanted(choice, name == BOOK_MODEL) for name, choice in choices.items()]
+    return [Wanted(choice, name in (BOOK_MODEL, MINILM)) for name, choice in choices.items()]
 
 
 def publish(root: Path, folder: Path, models: Sequence[Wanted]) -> None:

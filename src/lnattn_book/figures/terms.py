@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
 from lnattn.attention.terms import TERMS, SixTerms
-from lnattn_book.style import DIVERGING, HIDDEN, SEQUENTIAL, TERM_COLOURS, WIDTH, term_label
+from lnattn_book.style import (
+    BLACK,
+    DIVERGING,
+    GREY,
+    HIDDEN,
+    SEQUENTIAL,
+    SMALL,
+    TERM_COLOURS,
+    WIDTH,
+    term_label,
+)
+
+_UNSEEN = "#c8c8c8"
 
 
-def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
+def six_heat_maps(
+    terms: SixTerms,
+    head: int,
+    labels: Sequence[str],
+    ring: tuple[int, int] | None = None,
+    causal: bool = True,
+) -> Figure:
     """The six terms of one head over a sentence, centred on each row, on one colour scale.
 
     A constant per query means nothing to the softmax, so every row is shown minus its mean over
-    the keys that the query can see: what remains is what the term does.
+    the keys that the query can see: what remains is what the term does. ring: query and key of the
+    cell that the text speaks of.
     """
-    panels = {name: centred_rows(terms[name][head].numpy()) for name in TERMS}
+    panels = {name: centred_rows(terms[name][head].numpy(), causal) for name in TERMS}
     limit = max(float(np.nanmax(np.abs(panel))) for panel in panels.values())
     figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.4), sharex=True, sharey=True)
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
@@ -26,6 +45,9 @@ def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
         ax.set_title(term_label(name))
         ax.set_facecolor(HIDDEN)
         plt.setp(ax.spines.values(), visible=True, color=TERM_COLOURS[name], lw=2)
+        if ring is not None:
+            query, key = ring
+            ax.plot(key, query, "o", mfc="none", mec=BLACK, mew=1.6, ms=13)
         _label(ax, labels)
     figure.supxlabel("key token")
     figure.supylabel("query token")
@@ -35,22 +57,41 @@ def six_heat_maps(terms: SixTerms, head: int, labels: Sequence[str]) -> Figure:
     return figure
 
 
-def sum_beside_model(
-    folded: np.ndarray, model: np.ndarray, labels: Sequence[str], head: int
+def one_pair(
+    lifts: Mapping[str, float], attention: np.ndarray, key: int, labels: Sequence[str]
 ) -> Figure:
-    """Attention of one head from the six terms, beside the attention that the model reports."""
-    top = float(model[1:].max()) if len(model) > 1 else 1.0  # the first token has no choice
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.6), sharey=True)
-    for ax, panel, title in zip(axes, (folded, model), ("six terms", "Hugging Face"), strict=True):
-        image = ax.imshow(without_hidden(panel), cmap=SEQUENTIAL, vmin=0, vmax=top)
-        ax.set_facecolor(HIDDEN)
-        ax.set_title(title)
-        _label(ax, labels)
-        ax.set_xlabel("key token")
-    axes[0].set_ylabel("query token")
-    figure.colorbar(
-        image, ax=axes, location="top", aspect=40, label=f"attention weight, head {head}"
+    """What each term adds to one pair's score, their sum, and the attention of the whole row.
+
+    lifts: term → its value at the key minus its mean over the row, over √d′; attention: [key].
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.6))
+    rows = {term_label(name): (value, TERM_COLOURS[name]) for name, value in lifts.items()}
+    rows["sum"] = (sum(lifts.values()), BLACK)
+    for place, (value, colour) in enumerate(rows.values()):
+        left.barh(place, value, color=colour, height=0.7)
+        beyond = 4 if value >= 0 else -4
+        left.annotate(
+            f"{value:+.1f}".replace("-", "−"),
+            (value, place),
+            (beyond, 0),
+            textcoords="offset points",
+            ha="left" if value >= 0 else "right",
+            va="center",
+            fontsize=SMALL,
+        )
+    left.axvline(0, color=GREY, lw=0.8)
+    left.set_yticks(range(len(rows)), list(rows), fontsize=SMALL)
+    left.invert_yaxis()
+    left.margins(x=0.25)
+    left.set(title="above its row’s mean", xlabel="in the softmax’s argument")
+    colours = [BLACK if place == key else _UNSEEN for place in range(len(attention))]
+    right.barh(range(len(attention)), attention, color=colours, height=0.8)
+    right.text(
+        attention[key], key, f" {attention[key]:.0%}", va="center", fontsize=SMALL, color=BLACK
     )
+    right.set_yticks(range(len(attention)), labels, fontsize=8)
+    right.invert_yaxis()
+    right.set(title="attention", xlim=(0, 1))
     return figure
 
 
@@ -65,10 +106,10 @@ def term_sizes(sizes: np.ndarray) -> Figure:
     return figure
 
 
-def centred_rows(panel: np.ndarray) -> np.ndarray:
-    """Rows minus their mean over the visible keys; NaN above the diagonal."""
+def centred_rows(panel: np.ndarray, causal: bool = True) -> np.ndarray:
+    """Rows minus their mean over the visible keys; NaN above the diagonal of a causal model."""
     hidden = np.triu(np.ones(panel.shape, dtype=bool), k=1)
-    visible = np.where(hidden, np.nan, panel)
+    visible = np.where(hidden & causal, np.nan, panel)
     return visible - np.nanmean(visible, axis=1, keepdims=True)
 
 

@@ -132,7 +132,7 @@ window.lnattnExplorer = (() => {
 
   const KEYS = [
     "at", "model", "token", "key", "among", "apart", "text", "head", "query", "show", "without",
-    "place", "curve",
+    "place", "curve", "view",
   ];
   let known = {};
 

@@ -131,11 +131,11 @@ globalThis.lnattnModels = (() => {
     return { ...model, all, listed, missing: asked && one.folder !== asked ? asked : null };
   }
 
-  /** The embedded model's first sentence, whose queries and keys come with the page. */
-  async function opening() {
+  /** The first sentence in a model that comes with its queries and keys; without a name, the first such. */
+  async function opening(folder) {
     const all = await load("shared");
-    const one = all.models.find((model) => model.opening);
-    if (!one) throw new Error("the embedded model is not in this build");
+    const one = all.models.find((model) => model.opening && (!folder || model.folder === folder));
+    if (!one) throw new Error(`${folder ?? "the embedded model"} is not in this build`);
     const file = await packed(partOf(one)("opening"), "opening");
     const { text, tokens, ...layer } = aboutOf(file);
     const [queries, keys] = [{}, {}];
@@ -148,14 +148,18 @@ globalThis.lnattnModels = (() => {
     const terms = termsOfParts(layer, [queries, keys]);
     return { all, one, layer, terms, text, tokens, first: strongest(layer, terms), cut: 0 };
   }
-  const first = once(opening);
+  const openings = new Map();
+  function first(folder) {
+    if (!openings.has(folder)) openings.set(folder, once(() => opening(folder)));
+    return openings.get(folder)();
+  }
 
   /** The sentence of the address in the model of the address: its tokens and its terms. */
   async function sentence() {
     const model = await current();
     const { all, layer, one } = model;
     const text = state().text ?? all.text;
-    if (one.opening && text === all.text) return { ...model, ...await first() };
+    if (one.opening && text === all.text) return { ...model, ...await first(one.folder) };
     const { tokens, encode, ends } = await model.words();
     if (!encode) refuse(`The tokenizer of ${one.name} is neither byte-level BPE nor WordPiece, so no sentence can be read.`);
     const { rows } = await model.embeddings();

@@ -1,34 +1,79 @@
-/* The front page's widget: one sentence, six switches, and where attention goes. */
+/* The front page's widget: one sentence, three heads, six switches laid out as query meets key, and where
+ * attention goes. Each click is answered by one sentence. */
 "use strict";
 
 (() => {
-  const { make, mount, number, tokenElement } = lnattnExplorer;
+  const { chosen, go, make, mount, plain, tokenElement } = lnattnExplorer;
   const { TERMS, look } = lnattnFirstLayer;
-  const { bars, settings, switches, wordButtons } = lnattnTerms;
+  const { bars, percent, settings, switches, wordButtons } = lnattnTerms;
 
-  mount("widget", ["query", "without"], (place) => {
+  // What is said of a head, and of it without the terms that it lives on (a test checks each sentence).
+  const VIEWS = [
+    {
+      name: "the token before", model: "minilm", head: 2, query: 5,
+      whole: "York looks at New, and so does every token at the one before it. Take a term out.",
+      says: { pp: "Without position → position the head no longer knows which token came just before." },
+    },
+    {
+      name: "two words, one name", model: "minilm", head: 5, query: 5,
+      whole: "York looks at New, of which it is a part. Take a term out.",
+      says: {
+        ee: "Without token → token the head no longer knows that New and York belong together.",
+        pp: "Without position → position it no longer knows that New stands near, and looks elsewhere.",
+        e: "Without any → token nothing holds New back: the head likes frequent words less, whoever asks.",
+      },
+    },
+    {
+      name: "the start of the text", model: "book-gpt2", head: 0, query: 8,
+      whole: "The start of the text gets more than any other key, whoever asks. Take a term out.",
+      says: { p: "Without any → position the start of the text is a key like the others." },
+    },
+  ];
+  const SMALL = 0.08; // nats: attention that moves by less looks the same
+
+  function answer({ says, whole }, terms, without, seen, tokens) {
+    if (!without.length) return whole;
+    const top = seen.weights.indexOf(Math.max(...seen.weights));
+    const most = `most, ${percent(seen.weights[top], 0)}, is now on ${plain(tokens[seen.keys[top]])}.`;
+    if (without.length > 1) return `Without ${without.length} of the six terms: ${most}`;
+    const [name] = without;
+    if (says[name]) return says[name];
+    const left = `Without ${terms[name].name}`;
+    return seen.shift < SMALL ? `${left} hardly anything changes: this head does not live on it.` : `${left}: ${most}`;
+  }
+
+  mount("widget", ["view", "query", "without"], (place) => {
+    const heads = make("div", { class: "words", role: "group", "aria-label": "Head" });
     const words = make("div", { class: "words", role: "group", "aria-label": "Query token" });
-    const boxes = make("div", { class: "switches", role: "group", "aria-label": "Terms kept" });
-    const shown = make("div", {});
-    const moved = make("p", { class: "moved", role: "status" });
-    place.replaceChildren(words, make("div", { class: "beside" }, boxes, shown), moved);
+    const boxes = make("div", { class: "grid", role: "group", "aria-label": "Terms kept" });
+    const shown = make("div", { class: "shown" });
+    const said = make("p", { class: "moved", role: "status" });
+    place.replaceChildren(heads, words, make("div", { class: "beside" }, boxes, shown), said);
 
     return async (isLatest) => {
-      const { all, first, layer, terms, tokens } = await lnattnModels.first();
+      const number = chosen("view", VIEWS.length, 0);
+      const view = VIEWS[number];
+      const { all, layer, one, terms, tokens } = await lnattnModels.first(view.model);
       if (!isLatest()) return;
-      const { query, without } = settings(terms, first);
-      const { head } = first;
-      const seen = look(layer, terms, head, query, { without });
+      const { query, without } = settings(terms, view);
+      const seen = look(layer, terms, view.head, query, { without });
       const focused = document.activeElement?.id;
+      heads.replaceChildren(...VIEWS.map(({ name }, i) => make("button", {
+        type: "button", id: `widget-view-${i}`, "aria-pressed": String(i === number),
+        click: () => go({ view: i, query: "", without: "" }),
+      }, name)));
       words.replaceChildren(...wordButtons(tokens, query));
-      boxes.replaceChildren(...switches(all.terms, TERMS, without, "widget"));
+      const [ee, ep, pe, pp, e, p] = switches(all.terms, TERMS, without, "widget");
+      const title = (text) => make("span", { class: "title" }, text);
+      boxes.replaceChildren(
+        title(""), title("the key’s token"), title("the key’s position"),
+        title("its token"), ee, ep, title("its position"), pe, pp, title("any query"), e, p);
       shown.replaceChildren(
         make("p", { class: "caption" }, "Where ", tokenElement(tokens[query]),
-          ` looks in head ${head}`),
+          ` looks: ${one.name}, first layer, head ${view.head}`),
         bars(tokens, seen));
-      moved.textContent = without.length
-        ? `Attention moved by ${number(seen.shift, 2)} nats (lines: with all six terms).`
-        : "Take a term out: attention follows at once.";
+      said.textContent = query === view.query || without.length
+        ? answer(view, all.terms, without, seen, tokens) : "Another query of the same head. Take a term out.";
       document.getElementById(focused)?.focus({ preventScroll: true }); // it was built anew
     };
   });

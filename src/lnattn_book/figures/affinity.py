@@ -1,4 +1,4 @@
-"""Figures of token affinity: partners, heat maps, recall curves, AUROC by head (chapter 06)."""
+"""Figures of token affinity: a token with itself, and AUROC by head (chapter 06)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,16 @@ def auroc_bars(study: Detokenization) -> Figure:
         ax.plot(heads, table[name], marker, color=colour, label=name, ms=6)
     for name, value in zip(COMMON_BASELINES, study.common_baselines, strict=True):
         dash, colour = _LINES[name]
-        ax.axhline(value, color=colour, ls=dash, label=name)
+        ax.axhline(value, color=colour, ls=dash)
+        ax.annotate(
+            name,
+            (1, value),
+            (0, 3),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            ha="right",
+            color=colour,
+        )
     ax.set_xticks(heads)
     ax.set(xlabel="head", ylabel="mean AUROC", ylim=(0, 1))
     handles, labels = ax.get_legend_handles_labels()

@@ -28,7 +28,9 @@ def where_the_parts_go() -> Figure:
     below = [0.0, 2.0, 4.0, 6.0]
     for place, (text, colour, part) in zip(above, _BEFORE, strict=True):
         _box(ax, place, 1, text, colour)
-        ax.plot([place, below[part]], [0.8, 0.2], color=colour, lw=1.2, alpha=0.6, zorder=0)
+        ax.plot([place, below[part]], [1, 0], color=colour, lw=1.2, alpha=0.6, zorder=0)
+    # β goes through the query map on its way into the bias.
+    ax.plot([5, below[3]], [1, 0], color=BLUE, lw=1.2, ls=":", zorder=0)
     for under, (text, colour) in zip(below, _AFTER, strict=True):
         _box(ax, under, 0, text, colour)
     ax.set(xlim=(-0.6, 6.6), ylim=(-0.35, 1.35))

@@ -82,7 +82,7 @@ def one_pair(
     left.axvline(0, color=GREY, lw=0.8)
     left.set_yticks(range(len(rows)), list(rows), fontsize=SMALL)
     left.invert_yaxis()
-    left.margins(x=0.25)
+    left.margins(x=0.42)
     left.set(title="above its row’s mean", xlabel="in the softmax’s argument")
     colours = [BLACK if place == key else _UNSEEN for place in range(len(attention))]
     right.barh(range(len(attention)), attention, color=colours, height=0.8)
@@ -96,13 +96,13 @@ def one_pair(
 
 
 def term_sizes(sizes: np.ndarray) -> Figure:
-    """How much each term varies over the keys of a query (standard deviation), per head."""
+    """How much each term varies over the keys of a query, as shares of what a head's terms do."""
     figure, ax = plt.subplots(figsize=(WIDTH, 3.2))
-    image = ax.imshow(sizes, cmap=SEQUENTIAL, aspect="auto")
+    image = ax.imshow(sizes / sizes.sum(axis=0), cmap=SEQUENTIAL, aspect="auto", vmin=0)
     ax.set_xticks(range(sizes.shape[1]))
     ax.set_yticks(range(len(TERMS)), [term_label(name) for name in TERMS])
     ax.set(xlabel="head")
-    figure.colorbar(image, label="spread over the keys / √d′")
+    figure.colorbar(image, label="share of the spread over keys")
     return figure
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,8 +23,9 @@ from lnattn.attention.folding import fold
 from lnattn.attention.head_scores import previous_token_score
 from lnattn.attention.nulls import random_baseline, rotation_z
 from lnattn.errors import ResultError
-from lnattn.storage import Result, provenance
-from lnattn.weights import AttentionLayer
+from lnattn.models.choice import Choice
+from lnattn.storage import Result, provenance, sha256_of_file
+from lnattn.weights import AttentionLayer, FirstLayer, require_absolute
 
 #: Tensors of a `Composition`.
 _PARTS = ("scores", "write_spectrum", "read_spectrum")
@@ -94,14 +96,33 @@ def study_composition(
     return CompositionStudy(raw_scores, folded_scores, previous, record)
 
 
+def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
+    """The study of a model by name; errors as of the loaders.
+
+    The record names the files that were read and, for a local folder, their checksums.
+    """
+    from lnattn.models.checkpoints import load_attention_layers, load_first_layer
+
+    first: FirstLayer = require_absolute(load_first_layer(name_or_path))
+    kept = ("name", "source", "revision", "model_type", "files", "metadata", "normalisation")
+    source = {key: first.provenance[key] for key in kept if key in first.provenance}
+    folder = Path(name_or_path) if isinstance(name_or_path, str | Path) else None
+    sums = {
+        name: sha256_of_file(folder / name)
+        for name in source.get("files", [])
+        if folder is not None and (folder / name).is_file()
+    }
+    source["file_sha256"] = sums or "not a local folder"
+    return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
+
+
 def pair_table(composition: Composition, kind: Kind) -> pd.DataFrame:
     """All computed pairs of one kind, one row each, largest score first.
 
-    writer, reader: 'layer.head'; score; excess: score − 1/√d_model, the random-weights baseline;
-    z: of the squared score under the random-rotation null; special: what is left of the score
-    after the means of writer and reader within their two layers are taken out (double centring);
-    impossible_share: share of the impossible pairs whose score is at least as high (NaN where
-    none were computed); possible: whether the reader's layer comes after the writer's.
+    writer, reader: 'layer.head'; score; excess: score − 1/√d_model, the random-weights baseline; z:
+    of the squared score under the random-rotation null; special: the score double centred within
+    its two layers; impossible_share: share of the impossible pairs whose score is at least as high
+    (NaN where none were computed); possible: whether the reader's layer comes after the writer's.
     """
     scores = composition.of(kind).double()
     layers, heads = scores.shape[:2]
@@ -128,8 +149,7 @@ def double_centred(
 ) -> Float[Tensor, "writer_layer writer_head reader_layer reader_head"]:
     """Scores minus the writer's and the reader's mean plus the layer pair's mean.
 
-    A head with a few strong directions scores high or low with everybody. What is left is what
-    the two heads of a pair have with each other.
+    What is left is what the two heads of a pair have with each other, not with everybody.
     """
     writer = scores.mean(3, keepdim=True)
     reader = scores.mean(1, keepdim=True)
@@ -158,8 +178,8 @@ def exceedances(
 ) -> pd.DataFrame:
     """How many usable pairs reach the `threshold`, against how many a share of them would be.
 
-    One row a kind of composition: threshold, pairs, above, expected (share · pairs), ratio.
-    A ratio near 1 means that usable pairs score no higher than pairs that cannot compose.
+    One row a kind: threshold, pairs, above, expected (share · pairs), ratio, near 1 where usable
+    pairs score no higher than pairs that cannot compose.
     """
     rows = []
     for kind in composition.kinds:

@@ -1,7 +1,7 @@
 """Freezing studies of a model, computing them again to compare, and keeping one for the user.
 
-The studies are those that the package computes by itself and, in a clone, those that the book adds:
-whoever imports `lnattn_book.freezing` finds them in `STUDIES` too.
+Here are the studies that weights alone suffice for. Those that also read the book's texts and
+counts are added by `lnattn_book.freezing`, which is looked for in a clone.
 """
 
 from __future__ import annotations
@@ -54,9 +54,8 @@ class Study:
 
     name: of its two files; about: one line for people; write: computes it for a model (anything
     that `load_first_layer` takes) and writes it to a folder; tolerance: by how much two runs may
-    differ, as a share of the largest value in an array; relative: whether it is about models with
-    rotary or relative positions, or about those that add them to their input; None: about both;
-    long: whether it takes hours for a model of GPT-2's size, so that it is made only if named.
+    differ; relative: whether it is about models with rotary or relative positions, or about the
+    others; None: about both; long: it takes hours for a model of GPT-2's size: made only if named.
     """
 
     name: str
@@ -73,13 +72,27 @@ def _position(model: str, folder: Path) -> Path:
     return position_only(require_absolute(load_first_layer(model))).write(folder)
 
 
+def _composition(model: str, folder: Path) -> Path:
+    from lnattn.composition import study_checkpoint
+
+    return study_checkpoint(model).write(folder)
+
+
+def _selectable_positions(model: str, folder: Path) -> Path:
+    from lnattn.selectability.first_layers import POSITIONS, positions_of
+
+    return positions_of(require_absolute(load_first_layer(model))).write(folder, POSITIONS)
+
+
 #: Every study that can be frozen, quick ones first; the book's are added when it is imported.
 STUDIES = {
-    "position": Study(
-        "position", "position-only terms of the first layer (K6–K8, K13, K14)", _position
+    study.name: study
+    for study in (
+        Study("position", "position-only terms of the first layer (K6–K8, K13, K14)", _position),
+        Study("composition", "composition scores of all layers, raw and folded", _composition),
+        Study("selectability-positions", "positions no query selects", _selectable_positions),
     )
 }
-
 
 #: Further checks of the results of one name, as (model) -> comparisons; the book has one of gpt2's.
 CHECKS: dict[str, Callable[[str], Iterator[Comparison]]] = {}
@@ -111,12 +124,8 @@ def writable_folder(name: str) -> Path:
 def summary(folder: Path | str) -> dict[str, str]:
     """Names and dates of the studies frozen in a folder."""
     studies()
-    paths = {name: Path(folder) / f"{name}.json" for name in STUDIES}
-    return {
-        name: read_json(path).get("date", "no date")
-        for name, path in paths.items()
-        if path.is_file()
-    }
+    paths = ((name, Path(folder) / f"{name}.json") for name in STUDIES)
+    return {k: read_json(path).get("date", "no date") for k, path in paths if path.is_file()}
 
 
 @dataclass(frozen=True)
@@ -136,11 +145,10 @@ def freeze(
 ) -> Iterator[Done]:
     """Compute studies of a model and write them; yields as each is done.
 
-    only: some studies, each of which must succeed; by default all but the long ones, and one that
-    this model does not support (a partial checkpoint has no tokens) is passed over, with the
-    reason. counts: files of pairs 1, 2 and 3 tokens apart, for the study of a rotary model.
-    Raises `ResultError` for an unknown study or a file that is not written over, and what the
-    loaders raise for a bad model.
+    only: some studies, each of which must succeed; by default all but the long ones, passing over,
+    with the reason, what this model does not support. counts: files of pairs 1, 2 and 3 tokens
+    apart, for the study of a rotary model. Raises `ResultError` for an unknown study or a file that
+    is not written over, and what the loaders raise for a bad model.
     """
     asked, own = studies(only), Path(model)
     read = [*map(Path, counts), *(own.iterdir() if own.is_dir() else ())]
@@ -154,10 +162,11 @@ def freeze(
                 kind = "not added to its input" if relative else "added to its input"
                 raise ResultError(f"this model's positions are {kind}.")
             path = _written(study, model, folder, counts)
-            command = f"lnattn freeze {path.parent.name} --only {study.name}"
-            if study.relative:
-                command = f"lnattn freeze MODEL --as {path.parent.name} --only {study.name}"
-                command += " --counts COUNTS COUNTS_2 COUNTS_3" if counts else ""
+            name = path.parent.name
+            whose = f"MODEL --as {name}" if study.relative else name
+            command = f"lnattn freeze {whose} --only {study.name}"
+            if study.relative and counts:
+                command += " --counts COUNTS COUNTS_2 COUNTS_3"
             write_json(path, {**read_json(path), "command": command})
             yield Done(study.name, path)
         except LnattnError as error:
@@ -205,7 +214,8 @@ def verify(
     whole = not load_first_layer(model).is_partial
     for study in studies(names):
         frozen = read_result(folder, study.name)
-        if whole and _of_a_part(frozen[1]):
+        verdicts = [one["verdict"] for one in frozen[1].get("verdicts", ())]
+        if whole and "not computable" in verdicts:
             why = "frozen from weights without tokens, which gave fewer claims"
             yield Comparison(study.name, (), why)
         elif study.relative and "counts_sha256" in frozen[1] and not counts:
@@ -215,14 +225,13 @@ def verify(
             with tempfile.TemporaryDirectory() as place, recomputing():
                 _written(study, model, place, counts)
                 again = read_result(place, study.name)
-            differences = tuple(_differences(frozen, again, study.tolerance))
-            yield Comparison(study.name, differences)
+            yield Comparison(study.name, tuple(_differences(frozen, again, study.tolerance)))
     if not only and folder.name in CHECKS:
         yield from CHECKS[folder.name](model)
 
 
 def _differences(frozen: Frozen, anew: Frozen, tolerance: float) -> Iterator[str]:
-    before, after = _weights(frozen[1]), _weights(anew[1])
+    before, after = (_entry(one[1], "weights_sha256", "file_sha256") for one in (frozen, anew))
     if before != after and _what_was_read(frozen[1]) == _what_was_read(anew[1]):
         yield f"made from other weights: {before}, now {after}"
     for name in sorted(frozen[0].keys() | anew[0].keys()):
@@ -247,19 +256,13 @@ def compare_arrays(
         share = float((frozen != anew).mean())
         if share > TIES:
             yield f"{name}: {share:.2%} of its entries differ"
-    elif not np.array_equal(np.isfinite(frozen), np.isfinite(anew)):
+    elif not np.array_equal(finite := np.isfinite(frozen), np.isfinite(anew)):
         yield f"{name} is undefined or infinite at other places than when it was frozen"
     else:
-        finite = np.isfinite(frozen)
         gap = np.abs(frozen[finite] - anew[finite]).max(initial=0)
         scale = np.abs(frozen[finite]).max(initial=0)
         if gap > tolerance * scale:
             yield f"{name} differs by up to {gap:.3g}, where its largest value is {scale:.3g}"
-
-
-def _weights(record: Mapping[str, Any]) -> Any:
-    """The checksum of the weights a record names, wherever the study keeps it."""
-    return _entry(record, "weights_sha256", "file_sha256")
 
 
 def _what_was_read(record: Mapping[str, Any]) -> Any:
@@ -271,15 +274,11 @@ def _what_was_read(record: Mapping[str, Any]) -> Any:
     return _entry(record, "tensors") or sorted(_entry(record, "file_sha256") or ())
 
 
-def _of_a_part(record: Mapping[str, Any]) -> bool:
-    """Whether a survey was made of a checkpoint without token embeddings."""
-    return any(one["verdict"] == "not computable" for one in record.get("verdicts", ()))
-
-
 def _entry(record: Mapping[str, Any], *keys: str) -> Any:
+    """What a record says under one of the keys, wherever the study keeps it."""
     places = (record, record.get("model"), record.get("source"))
-    found = [p[key] for p in places if isinstance(p, Mapping) for key in keys if p.get(key)]
-    return found[0] if found else None
+    found = (p[key] for p in places if isinstance(p, Mapping) for key in keys if p.get(key))
+    return next(found, None)
 
 
 def computed_once(kind: type[R], model: str, key: Mapping[str, Any], compute: Callable[[], R]) -> R:
@@ -294,12 +293,11 @@ def computed_once(kind: type[R], model: str, key: Mapping[str, Any], compute: Ca
         return compute()
     folder, facts = studies_folder() / Path(model).name, _digest({**key, "code": _code_digest()})
     with _turn(folder, f"{kind.NAME} of {Path(model).name}"):
-        try:
+        # Missing, damaged, or of an older form: computed again, and written over.
+        with contextlib.suppress(ResultError):
             found = kind.read(folder)
             if found.record.get("key") == facts:
                 return found
-        except ResultError:
-            pass  # missing, damaged, or of an older form: computed again, and written over
         result = compute()
         result = replace(result, record={**result.record, "key": facts})
         try:
@@ -369,8 +367,7 @@ def read_all(results: Path | str) -> Iterator[tuple[Path, str, str]]:
     Yields each record, what is wrong with it, or '', and the command that makes it again.
     """
     for path in sorted(p for p in Path(results).rglob("*") if p.is_file()):
-        record = path.with_suffix(".json")
-        if path.suffix == ".npz" and record.is_file():
+        if path.suffix == ".npz" and path.with_suffix(".json").is_file():
             continue
         try:
             if path.suffix != ".json":

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
@@ -19,13 +18,12 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
-from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
+from lnattn.attention.folding import fold, softmax_over_keys
 from lnattn.attention.forward import causal_mask, project
 from lnattn.weights import AttentionLayer, FirstLayer, LayerNorm
 
 
-@dataclass(frozen=True)
-class FoldingError:
+class FoldingError(NamedTuple):
     """Largest differences between a folded block and the original, on one input.
 
     attention: max |α' − α|, absolute, since α lies in [0, 1]; output: max |y' − y| / max |y|.
@@ -60,20 +58,13 @@ def random_gpt2(
 
 def block_of(model: GPT2LMHeadModel, layer: int = 0) -> AttentionLayer:
     """The attention block of a Hugging Face GPT-2 in memory, with the LayerNorm that feeds it."""
-    block, heads = model.transformer.h[layer], model.config.n_head
-    d = model.config.n_embd
-
-    def by_head(matrix: Tensor) -> Tensor:
-        return matrix.reshape(d, heads, d // heads).permute(1, 0, 2).contiguous()
-
-    weights = block.attn.c_attn.weight.detach().split(d, dim=1)
-    biases = block.attn.c_attn.bias.detach().reshape(3, heads, d // heads)
-    W_Q, W_K, W_V = (by_head(weight) for weight in weights)
-    b_Q, b_K, b_V = biases
-    W_O = block.attn.c_proj.weight.detach().reshape(heads, d // heads, d)
-    ln = LayerNorm(block.ln_1.weight.detach(), block.ln_1.bias.detach(), float(block.ln_1.eps))
-    b_O = block.attn.c_proj.bias.detach()
-    return AttentionLayer(ln, W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O)
+    block, heads, d = model.transformer.h[layer], model.config.n_head, model.config.n_embd
+    joint, out, ln = block.attn.c_attn, block.attn.c_proj, block.ln_1
+    W_QKV = joint.weight.detach().reshape(d, 3, heads, d // heads).permute(1, 2, 0, 3).contiguous()
+    b_QKV = joint.bias.detach().reshape(3, heads, d // heads)
+    W_O = out.weight.detach().reshape(heads, d // heads, d)
+    norm = LayerNorm(ln.weight.detach(), ln.bias.detach(), float(ln.eps))
+    return AttentionLayer(norm, *W_QKV, W_O, *b_QKV, out.bias.detach())
 
 
 @torch.no_grad()
@@ -105,15 +96,9 @@ def table_of_errors(
         x = 1 + torch.randn(length, d_model, generator=generator, dtype=torch.float64)
         for dtype in (torch.float32, torch.float64):
             error = block_error(random_gpt2(seed, d_model, heads, dtype), x.to(dtype))
-            rows.append(
-                {
-                    "model": f"random, d = {d_model}, H = {heads}",
-                    "dtype": str(dtype).removeprefix("torch."),
-                    "attention": error.attention,
-                    "output": error.output,
-                }
-            )
-    return pd.DataFrame(rows)
+            name = f"random, d = {d_model}, H = {heads}"
+            rows.append((name, str(dtype).removeprefix("torch."), *error))
+    return pd.DataFrame(rows, columns=["model", "dtype", "attention", "output"])
 
 
 @torch.no_grad()
@@ -139,21 +124,30 @@ def cost_of_folding(layer: AttentionLayer, length: int, repeats: int = 5) -> pd.
     x = x.to(layer.W_Q.dtype)
     dense = torch.stack([folded.dense_W_QK(head) for head in range(layer.n_heads)])
     h, d, k = layer.W_Q.shape
-    kinds = {
+
+    def dense_scores() -> Tensor:
+        u = folded.normalised(x)
+        return u @ dense @ u.T + (folded.b_QK @ u.T)[:, None, :]
+
+    kinds: dict[str, tuple[int, Callable[[], object]]] = {
         "original (W_Q, W_K, b_Q, b_K, γ, β)": (
             2 * h * d * k + 2 * h * k + 2 * d,
             lambda: _original_scores(layer, x),
         ),
         "folded, factored (W'_Q, W'_K, b'_Q)": (2 * h * d * k + h * k, lambda: folded.scores(x)),
-        "folded, dense (W_QK, b_QK)": (h * d * d + h * d, lambda: _dense_scores(folded, dense, x)),
+        "folded, dense (W_QK, b_QK)": (h * d * d + h * d, dense_scores),
         "folding itself, once": (0, lambda: fold(layer)),
     }
     rows = []
     for name, (stored, run) in kinds.items():
         run()
-        seconds = median(_timed(run) for _ in range(repeats))
-        rows.append({"scores from": name, "numbers stored": stored, "milliseconds": 1e3 * seconds})
-    return pd.DataFrame(rows)
+        seconds = []
+        for _ in range(repeats):
+            started = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - started)
+        rows.append((name, stored, 1e3 * median(seconds)))
+    return pd.DataFrame(rows, columns=["scores from", "numbers stored", "milliseconds"])
 
 
 def original_attention(
@@ -168,14 +162,3 @@ def _original_scores(layer: AttentionLayer, x: Tensor) -> Tensor:
     ln = layer.ln
     y = torch.nn.functional.layer_norm(x, (layer.d_model,), ln.gamma, ln.beta, ln.eps)
     return project(y, layer.W_Q, layer.b_Q) @ project(y, layer.W_K, layer.b_K).mT
-
-
-def _dense_scores(folded: FoldedAttention, dense: Tensor, x: Tensor) -> Tensor:
-    u = folded.normalised(x)
-    return u @ dense @ u.T + (folded.b_QK @ u.T)[:, None, :]
-
-
-def _timed(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started

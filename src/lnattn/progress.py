@@ -1,8 +1,7 @@
 """Progress of long jobs: on the terminal, and never in a page of the book.
 
-Whatever a chapter writes while the book is built becomes part of its page. The build therefore
-names a file in LNATTN_PROGRESS and shows on its own terminal what is appended there, by whichever
-process. Without that variable bars go to standard error, as everywhere.
+The book's build names a file in LNATTN_PROGRESS and shows on its own terminal what any process
+appends there; what a chapter writes itself becomes part of its page.
 """
 
 from __future__ import annotations

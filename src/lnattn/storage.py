@@ -62,9 +62,11 @@ def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = 
     read = [Path(path) for path in inputs]
     for path in map(Path, outputs):
         try:
-            if any(path.resolve() == one.resolve() or _are_one(path, one) for one in read):
+            here = path.exists()
+            if any(path.resolve() == one.resolve() or (here and one.exists() and path.samefile(one))
+                   for one in read):  # fmt: skip
                 wrong = "is read, and would be written over"
-            elif path.exists() and not (path.is_file() and _is_own(path)):
+            elif here and not (path.is_file() and _is_own(path)):
                 wrong = "is there and is no result of lnattn"
             else:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,10 +75,6 @@ def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = 
             wrong = f"cannot be written ({error.strerror})"
         if wrong:
             raise ResultError(f"{path} {wrong}; give another --out.")
-
-
-def _are_one(path: Path, other: Path) -> bool:
-    return path.exists() and other.exists() and path.samefile(other)
 
 
 def _is_own(path: Path) -> bool:
@@ -127,13 +125,13 @@ def sha256_of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
 
 def package_versions(*names: str) -> dict[str, str]:
     """Installed versions of the named distributions; 'absent' where one is not installed."""
-    versions = {}
+    found = {}
     for name in names:
         try:
-            versions[name] = version(name)
+            found[name] = version(name)
         except PackageNotFoundError:
-            versions[name] = "absent"
-    return versions
+            found[name] = "absent"
+    return found
 
 
 def provenance(**facts: Any) -> dict[str, Any]:
@@ -150,10 +148,7 @@ def provenance(**facts: Any) -> dict[str, Any]:
 
 
 def write_result(
-    folder: Path | str,
-    name: str,
-    arrays: Mapping[str, np.ndarray],
-    record: Mapping[str, Any],
+    folder: Path | str, name: str, arrays: Mapping[str, np.ndarray], record: Mapping[str, Any]
 ) -> Path:
     """Freeze `arrays` and their `record` as `folder/name.npz` and `folder/name.json`.
 
@@ -178,9 +173,7 @@ def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], d
     path = folder / f"{name}.npz"
     arrays = read_arrays(path)
     if sha256_of_arrays(arrays) != record.get("arrays_sha256"):
-        raise ResultError(
-            f"{path} does not match the checksum in {name}.json; recompute the result."
-        )
+        raise ResultError(f"{path} does not match the checksum in {name}.json; recompute it.")
     return arrays, record
 
 
@@ -237,18 +230,15 @@ class Result:
 
 def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:
     """A Python str, bool, int or finite float equal to `value`; arrays of one element count."""
-    if isinstance(value, str | bool):
-        return value
     if hasattr(value, "item"):
         try:
             value = value.item()
         except (ValueError, RuntimeError) as error:
             raise ResultError(f"{name} holds several numbers; a sentence can show one.") from error
-    if isinstance(value, str | bool | int):
-        return value
-    if isinstance(value, numbers.Real):
+    if isinstance(value, numbers.Real) and not isinstance(value, int):
         value = float(value)
         if not math.isfinite(value):
             raise ResultError(f"{name} is {value}; a sentence needs a finite number.")
+    if isinstance(value, str | int | float):
         return value
     raise ResultError(f"{name} must be a number or text, not {type(value).__name__}.")

@@ -48,10 +48,8 @@ class FeedForward(Weights):
                 f"FeedForward.ln normalises {self.ln.d_model} coordinates but W_in reads {d_model}."
             )
         if self.activation not in ACTIVATIONS:
-            raise ShapeError(
-                f"FeedForward.activation must be one of {sorted(ACTIVATIONS)}, "
-                f"not {self.activation!r}."
-            )
+            known = ", ".join(sorted(ACTIVATIONS))
+            raise ShapeError(f"FeedForward.activation must be one of {known}: {self.activation!r}.")
 
     @property
     def d_mlp(self) -> int:

@@ -63,24 +63,17 @@ class Weights:
 
     def to(self: W, dtype: torch.dtype) -> W:
         """The same weights in another floating-point dtype (float64 for identity checks)."""
-        changed = {}
-        for item in fields(self):
-            value = getattr(self, item.name)
-            if isinstance(value, Tensor | Weights):
-                changed[item.name] = value.to(dtype)
-        return replace(self, **changed)
+        values = ((item.name, getattr(self, item.name)) for item in fields(self))
+        return replace(
+            self, **{k: v.to(dtype) for k, v in values if isinstance(v, Tensor | Weights)}
+        )
 
 
 def dtypes_of(weights: Weights | None) -> set[torch.dtype]:
     """The dtypes of all tensors of a container, those of its norms among them."""
-    found: set[torch.dtype] = set()
-    for item in fields(weights) if weights is not None else ():
-        value = getattr(weights, item.name)
-        if isinstance(value, Tensor):
-            found.add(value.dtype)
-        elif isinstance(value, Weights):
-            found |= dtypes_of(value)
-    return found
+    values = [getattr(weights, item.name) for item in fields(weights)] if weights else []
+    found = {value.dtype for value in values if isinstance(value, Tensor)}
+    return found.union(*(dtypes_of(value) for value in values if isinstance(value, Weights)))
 
 
 class Norm(Weights):
@@ -150,16 +143,12 @@ class AttentionBlock(Weights, Heads):
         name = type(self).__name__
         if self.ln is not None and self.ln.d_model != self.d_model:
             raise ShapeError(
-                f"{name}.ln normalises {self.ln.d_model} coordinates but W_Q reads "
-                f"{self.d_model}; take both from the same layer."
+                f"{name}.ln normalises {self.ln.d_model} coordinates but W_Q reads {self.d_model}."
             )
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise ShapeError(f"{name}.scale must be a positive number, not {self.scale}.")
         if self.window is not None and (self.window < 1 or not self.causal):
-            raise ShapeError(
-                f"{name}.window is {self.window}; it must be at least 1, and only a causal layer "
-                "can have one."
-            )
+            raise ShapeError(f"{name}.window is {self.window}; it must be ≥ 1 in a causal layer.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,8 +207,7 @@ class Embeddings(Weights):
         """W_E; `TokenError` for a checkpoint that has none."""
         if self.W_E is None:
             raise TokenError(
-                "this checkpoint has no token embeddings, so only position terms can be computed; "
-                "load a complete model for what involves tokens."
+                "this checkpoint has no token embeddings, so only position terms can be computed."
             )
         return self.W_E
 

@@ -32,17 +32,12 @@ from lnattn_book import samples
 from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
 from lnattn_book.claims import survey
 from lnattn_book.claims.evidence import Evidence
-from lnattn_book.composition import study_checkpoint
 from lnattn_book.printed import differences_from_printed
 from lnattn_book.whole_models import ablation_study, layers_study
 
 
 def _learned(model: str) -> FirstLayer:
     return require_absolute(load_first_layer(model))
-
-
-def _composition(model: str, folder: Path) -> Path:
-    return study_checkpoint(model).write(folder)
 
 
 def _detokenization(model: str, folder: Path) -> Path:
@@ -73,10 +68,6 @@ def _survey_of_null(model: str, folder: Path) -> Path:
     found = survey.survey_of_null(seen, seeds)
     facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
     return survey.write_survey(folder, found, seen.model, "survey-null", **facts)
-
-
-def _selectable_positions(model: str, folder: Path) -> Path:
-    return first_layers.positions_of(_learned(model)).write(folder, first_layers.POSITIONS)
 
 
 def _selectable_text(model: str, folder: Path) -> Path:
@@ -182,10 +173,8 @@ CHECKS["gpt2"] = verify_printed
 STUDIES.update(
     (study.name, study)
     for study in (
-        Study("composition", "composition scores of all layers, raw and folded", _composition),
         Study("detokenization", "affinity of tokens and its AUROC (K3–K5)", _detokenization),
         Study("contribution", "what each of the six terms does (K10)", _contribution),
-        Study(first_layers.POSITIONS, "positions that no query selects", _selectable_positions),
         Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
         Study("survey", "which of K3–K15 hold", _survey),
         Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),

@@ -38,8 +38,7 @@ def second_pieces(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndar
 def second_words_of_names(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     """The second of two capitalised words, each one token, after letters without a capital.
 
-    What stands before keeps beginnings of sentences out, and all but the first two words of a long
-    name; what follows must not continue the second word.
+    That leaves out beginnings of sentences; what follows must not continue the second word.
     """
     whole = spelling.word & spelling.capital
     found = np.zeros(len(ids), dtype=bool)

@@ -32,9 +32,9 @@ def beside_matched(
 ) -> tuple[Float[np.ndarray, "draw row 2"], int]:
     """Mean change at the chosen tokens, and at others weighted to fall into cells as those do.
 
-    cell: what tokens are matched by; document: where they stand; taken: of
-    `drawn_documents`, the same for all rows, so that rows can be compared in pairs. A chosen token
-    in whose cell there is no other is left out; the number is of those that are kept in row 0.
+    cell: what tokens are matched by; document: where they stand; taken: of `drawn_documents`, the
+    same for all rows. A chosen token in whose cell there is no other is left out; the number is of
+    those that remain in row 0.
     """
     cells, documents = int(cell.max(initial=0)) + 1, taken.shape[1]
     place = document * cells + cell

@@ -27,8 +27,7 @@ def removals(
     """What is taken out of the scores, by name: every term, place, pairs.
 
     counted: which pairs count; seen: which keys a query may see. T^ee of a pair becomes the mean
-    over the query's other keys, which is neutral: a softmax knows no zero. For whole terms, which
-    become 0, that makes no difference. A query all of whose keys are in pairs keeps its T^ee.
+    over the query's other keys, which is neutral: a softmax knows no zero.
     """
     found = {name: terms[name] for name in terms.names}
     found[PLACE] = terms["p"] + terms["pp"] if "pp" in terms.names else terms["d"]
@@ -55,8 +54,7 @@ def without_parts(
     """Losses of one text, and how far attention moved.
 
     Row 0: the model as it is; row 1: told its own attention, no term left out; then an ablation a
-    row. Moved: mean over queries of KL(α ‖ α without) in nats, for the ablations of all heads. The
-    model is in `patched`.
+    row. Moved: mean over queries of KL(α ‖ α without) in nats, for the ablations of all heads.
     """
     scores = terms.scores()
     pattern = terms.softmax(scores)

@@ -1,10 +1,4 @@
-"""Is it used? What a model's predictions lose when a part of its first layer's scores is taken out.
-
-What a head could do is in its weights; whether the model needs it shows when it is taken away.
-Terms of the first layer's scores are left out, everything else of the model stays its own, and the
-loss is measured where the term should matter: after second pieces of split words and after second
-words of names, beside other tokens that are as frequent and as hard to continue.
-"""
+"""Is it used? What predictions lose when a part of the first layer's scores is taken out."""
 
 from __future__ import annotations
 
@@ -46,11 +40,10 @@ class Ablations(Result):
 
     what: [ablation], a term, 'place' (T^p and T^pp, or d) or 'pairs' (T^ee of a query with keys
     that stood right before it in the training text); head: [ablation], −1 for all. Changes of the
-    loss in nats: everywhere, [draw ablation], over all tokens; at, [draw ablation reading class
-    side], at the tokens of a class and at matched ones. Draw 0 is the text itself, the others are
-    its documents drawn anew. loss: [reading class side], of the whole model there, with one part
-    left out of none. tokens: [reading class 3], of the class, those of them with a match, and all
-    that may match. moved: [removal head], mean KL in nats, for the ablations of all heads.
+    loss in nats: everywhere, over all tokens; at, at the tokens of a class and at matched ones.
+    Draw 0 is the text itself, the others resample its documents. loss: of the whole model there.
+    tokens: of the class, those of them with a match, and all that may match. moved: mean KL in
+    nats, ablations of all heads.
     """
 
     NAME: ClassVar[str] = "ablation"
@@ -110,9 +103,9 @@ def ablations(
 
     model: with its language-model head; terms_of: the terms of a text, from the same weights;
     documents: token ids, cut into windows; first: a token before each window; bigrams: counts of
-    the training text, of which any counts as a pair. source: what the record shall say about model
-    and texts; folder: where a stopped run saves its losses and goes on. Raises `CorpusError` where
-    no document is long enough.
+    the training text, of which any counts as a pair. source: what the record shall say; folder:
+    where a stopped run saves its losses and goes on. Raises `CorpusError` where no document is long
+    enough.
     """
     begun = time.perf_counter()
     texts = _windows(documents, window, first)

@@ -1,12 +1,10 @@
 """Which heads reconstruct bigrams: the AUROC of T^ee against bigram counts, for every head.
 
 Kamoda et al. 2025, §4.2, Fig. 2D. For a query token b, a key token a is a *positive* if the corpus
-holds the bigram a b, and counts as often as the bigram occurs; every other token is a *negative*.
-The AUROC is the chance that a positive, drawn by its count, scores higher than a negative, ties
-counting one half. A head's score is the mean over query tokens.
-
-A token that never follows another has no positives and no AUROC. Such tokens are left out of the
-mean; the authors' code gives them 0.0 and averages these in (`convention="zero"`).
+holds the bigram a b, and counts as often as it occurs; every other token is a *negative*. The AUROC
+is the chance that a positive scores higher than a negative, ties counting one half. A token that
+never follows another has none: it is left out of a head's mean, where the authors' code takes 0.0
+(`convention="zero"`).
 """
 
 from __future__ import annotations
@@ -69,9 +67,9 @@ class Neighbours:
     def renamed(self, order: Int[np.ndarray, "vocab"], *, tokens: bool = True) -> Neighbours:
         """The same table for other names: row b becomes row order[b], and token a order[a].
 
-        tokens=False keeps the names inside the rows. Against this table, the AUROC of query token
-        order[b] is what b has against the original where vectors have changed owners
-        (`TokenVectors.shuffled` with the same order).
+        tokens=False keeps the names inside the rows: the AUROC of query token order[b] is then what
+        b has against the original where vectors are permuted (`TokenVectors.shuffled` with the same
+        order).
         """
         old = np.argsort(order)  # which row comes to each place
         lengths = self.n_distinct[old]
@@ -95,7 +93,7 @@ class Neighbours:
         return Neighbours(indptr, place[self.tokens[kept]], self.counts[kept])
 
     def labels(self, token: int) -> tuple[Bool[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
-        """The neighbours of one token as scikit-learn wants them: which keys are positive, weights.
+        """Which keys are positive for one token, and weights, as scikit-learn wants them.
 
         `roc_auc_score(positive, scores, sample_weight=weight)` is the AUROC of `head_auroc`, and
         `roc_curve` the recall curve of Fig. 2C: share of negatives passed, share of bigrams.
@@ -129,9 +127,9 @@ def _square(bigrams: sparse.sparray | sparse.spmatrix) -> sparse.sparray | spars
 
 @dataclass(frozen=True, eq=False)
 class HeadAuroc:
-    """AUROC of every head for every query token. values: float64 [head vocab], NaN where undefined.
+    """AUROC of every head for every query token, float64 [head vocab].
 
-    Undefined are query tokens without positives, and those without negatives.
+    NaN for query tokens without positives, or without negatives.
     """
 
     values: Float[np.ndarray, "head vocab"]
@@ -152,10 +150,7 @@ class HeadAuroc:
         seed: int = 0,
         convention: Convention = "exclude",
     ) -> Float[np.ndarray, "head 2"]:
-        """Bootstrap interval of the mean: query tokens drawn anew with replacement, percentiles.
-
-        All heads see the same draws. Query tokens are treated as independent.
-        """
+        """Percentile bootstrap interval of the mean over query tokens, the same draws for all."""
         return bootstrap_means(self._sample(convention), level, draws, seed)[:, 1:]
 
     def _sample(self, convention: Convention) -> Float[np.ndarray, "head n"]:
@@ -175,17 +170,13 @@ def head_auroc(
     key_ids: Sequence[int] | np.ndarray | None = None,
     device: str | torch.device | None = None,
 ) -> HeadAuroc:
-    """AUROC of T^ee against bigram counts for every head and query token.
+    """AUROC of T^ee against bigram counts for every head and query token; NaN for those not asked.
 
-    query_ids: which query tokens to do; all that the vectors have unless given. The others are
-    NaN. key_ids: which keys take part, as positives and as negatives; all unless given. device:
-    where the products are made (default: a GPU if torch finds one); the scores are looked at on
-    the CPU.
-    Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count or 1), to rounding.
-    Time: one V × V product for each head, and about as much again for looking at its scores.
-    Memory: the answer and a block of scores for each thread.
-
-    Raises `CorpusError` when counts and vectors have different vocabularies.
+    query_ids: which query tokens (default: all of the vectors); key_ids: which keys take part, as
+    positives and as negatives (default: all). device: where the products are made (default: a GPU
+    if torch finds one). Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count
+    or 1), to rounding. Time: about two V × V products for each head; memory: a block of scores for
+    each thread. Raises `CorpusError` when counts and vectors have different vocabularies.
     """
     return head_aurocs(vectors, [neighbours], query_ids, key_ids, device)[0]
 
@@ -241,10 +232,6 @@ def _ids(ids: Sequence[int] | np.ndarray | None, vocab: int, what: str) -> Int[n
 
 
 def frequency_vectors(unigrams: Int[np.ndarray, "vocab"]) -> TokenVectors:
-    """A 'head' that scores every key by how frequent it is, whatever the query: a baseline.
-
-    Its keys are the ranks of the counts, equal counts sharing their mean rank: AUROCs depend on
-    the order of scores only, and evenly spread ones are the quickest to compare.
-    """
+    """A 'head' that scores every key by the rank of its count, whatever the query: a baseline."""
     keys = torch.from_numpy(rankdata(unigrams))[None, :, None]
     return TokenVectors(torch.ones_like(keys), keys)

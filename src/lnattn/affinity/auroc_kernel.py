@@ -1,10 +1,9 @@
 """Weighted AUROC of rows of scores without sorting the rows: one exact kernel in two passes.
 
-A query token has some hundred positives and tens of thousands of negatives, so only the positives
-are sorted. Their range is cut into equal buckets. A first pass finds the bucket of every score; a
-second adds, from a table of the buckets, the weight of the positives above it. Scores that share a
-bucket with a positive, a few in a hundred, are compared with the positives there. Sums are of whole
-numbers, so ties count exactly one half and the order of summation does not matter.
+Only the positives, a few hundred, are sorted. Their range is cut into equal buckets. A first pass
+finds the bucket of every score; a second adds, from a table of the buckets, the weight of the
+positives above it. Scores that share a bucket with a positive are compared with the positives
+there. Sums are of whole numbers, so ties count exactly one half in any order of summation.
 """
 
 from __future__ import annotations

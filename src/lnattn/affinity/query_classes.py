@@ -1,8 +1,7 @@
 """AUROC of continuation pieces beside that of words, each class with baselines of its own.
 
-A mean AUROC over all query tokens (chapter 06) can be had without any detokenizing: by liking keys
-that are frequent, or keys that can stand before a query of this *kind* at all. So each class of
-queries is measured apart, and against what can be known without looking at the single query:
+A mean AUROC over all query tokens can be had without any detokenizing: by liking keys that are
+frequent, or keys that can stand before a query of this *kind* at all. So for each class:
 
     frequency    the key's unigram count in place of T^ee
     wrong query  T^ee of another query of the same class
@@ -36,10 +35,10 @@ _VALUES = ("mean", "low", "high")
 class ClassAuroc:
     """Mean AUROC of every head for each class of queries. Made by `class_auroc`.
 
-    heads: [class keys measure head value], frequency: [class keys value]; the values are mean and
-    95 % bootstrap limits over query tokens; classes, keys and measures in the order of `CLASSES`,
-    `KEYS` and `MEASURES` ('query-specific' is AUROC minus wrong query, query by query).
-    queries, right_keys: [class], how many query tokens were drawn, and keys of the right class.
+    heads: [class keys measure head value], frequency: [class keys value], in the order of
+    `CLASSES`, `KEYS` and `MEASURES`; the values are mean and 95 % bootstrap limits over query
+    tokens; 'query-specific' is AUROC minus wrong query. queries, right_keys: [class], how many
+    there are.
     """
 
     heads: Float[np.ndarray, "2 2 3 head 3"]
@@ -49,12 +48,11 @@ class ClassAuroc:
 
     def table(self) -> pd.DataFrame:
         """One row for each class, choice of keys, measure and head; mean, low and high."""
-        n_heads = self.heads.shape[3]
-        index = pd.MultiIndex.from_product(
-            [CLASSES, KEYS, MEASURES, range(n_heads)], names=["queries", "keys", "measure", "head"]
-        )
-        table = pd.DataFrame(self.heads.reshape(-1, 3), index=index, columns=list(_VALUES))
-        return table.reset_index()
+        names = ["queries", "keys", "measure", "head"]
+        places = [CLASSES, KEYS, MEASURES, range(self.heads.shape[3])]
+        index = pd.MultiIndex.from_product(places, names=names)
+        values = self.heads.reshape(-1, 3)
+        return pd.DataFrame(values, index=index, columns=list(_VALUES)).reset_index()
 
     def query_specific_auroc(self, queries: str) -> Float[np.ndarray, "head 3"]:
         """What each head knows about the single query of a class, among the right keys."""
@@ -77,8 +75,11 @@ def class_auroc(
     before = Neighbours.before(counts.bigrams)
     frequency = frequency_vectors(counts.unigrams)
     heads = np.empty((2, 2, 3, vectors.n_heads, 3))
-    of_frequency = np.empty((2, 2, 3))
-    n_queries, n_keys = np.empty((2, 2), dtype=np.int64)
+    of_frequency, sizes = np.empty((2, 2, 3)), np.empty((2, 2), dtype=np.int64)
+
+    def summary(found: HeadAuroc) -> Float[np.ndarray, "head 3"]:
+        return np.column_stack([found.mean(), found.interval(draws=draws, seed=seed)])
+
     for i, name in enumerate(CLASSES):
         members = np.flatnonzero(getattr(classes, name) & (before.n_distinct > 0))
         if len(members) < 2:
@@ -86,28 +87,14 @@ def class_auroc(
         right = np.flatnonzero(counts.by_next[:, members].sum(axis=1))
         rng = np.random.default_rng(seed)
         drawn = np.sort(rng.choice(members, min(queries, len(members)), replace=False))
-        wrong = _queries_exchanged(vectors, drawn, rng)
-        n_queries[i], n_keys[i] = len(drawn), len(right)
+        # These query tokens change places in one random cycle.
+        tokens = torch.from_numpy(drawn)
+        sent = tokens[torch.from_numpy(cycle(len(drawn), rng))]
+        moved = torch.stack([vectors.queries_of(head, sent) for head in range(vectors.n_heads)])
+        wrong = TokenVectors(moved, vectors.keys, tokens)
+        sizes[:, i] = len(drawn), len(right)
         for k, keys in enumerate((None, right)):
-            own = head_auroc(vectors, before, drawn, keys)
-            other = head_auroc(wrong, before, drawn, keys)
-            part = HeadAuroc(own.values - other.values)
-            for m, found in enumerate((own, other, part)):
-                heads[i, k, m] = _summary(found, draws, seed)
-            common = head_auroc(frequency, before, drawn, keys)
-            of_frequency[i, k] = _summary(common, draws, seed)[0]
-    return ClassAuroc(heads, of_frequency, n_queries, n_keys)
-
-
-def _queries_exchanged(
-    vectors: TokenVectors, ids: Int[np.ndarray, "query"], rng: np.random.Generator
-) -> TokenVectors:
-    """The vectors of these query tokens after they have changed places in one random cycle."""
-    tokens = torch.from_numpy(ids)
-    sent = tokens[torch.from_numpy(cycle(len(ids), rng))]
-    queries = torch.stack([vectors.queries_of(head, sent) for head in range(vectors.n_heads)])
-    return TokenVectors(queries, vectors.keys, tokens)
-
-
-def _summary(found: HeadAuroc, draws: int, seed: int) -> Float[np.ndarray, "head 3"]:
-    return np.column_stack([found.mean(), found.interval(draws=draws, seed=seed)])
+            own, other = (head_auroc(one, before, drawn, keys) for one in (vectors, wrong))
+            heads[i, k] = [summary(f) for f in (own, other, HeadAuroc(own.values - other.values))]
+            of_frequency[i, k] = summary(head_auroc(frequency, before, drawn, keys))[0]
+    return ClassAuroc(heads, of_frequency, *sizes)

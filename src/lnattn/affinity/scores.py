@@ -25,9 +25,8 @@ def for_each_score_block(
 ) -> None:
     """Call visit(first row, scores) for blocks [some vocab] that make up queries keysᵀ.
 
-    As many threads as torch has take a block each, multiply and visit it while it is in cache;
-    a block is written over once `visit` returns. device: where products are made (`product_device`
-    unless given); scores come back to the CPU.
+    As many threads as torch has take a block each, which is written over once `visit` returns.
+    device: where products are made (`product_device` unless given); scores come back to the CPU.
     """
     there = product_device(device)
     queries, keys = queries.to(there), keys.to(there).T.contiguous()

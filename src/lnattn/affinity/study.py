@@ -1,10 +1,9 @@
 """Which heads detokenize? The affinity study of one model, with what it must be compared with.
 
-Kamoda et al. 2025, §4: the AUROC of every head against bigram counts, the same-token heat map, the
-strongest pairs of the whole vocabulary squared, and the pairs of Table 1. An AUROC alone says
-little, so five others stand beside it:
+Kamoda et al. 2025, §4: the AUROC of every head against bigram counts, the same-token heat map, and
+the strongest pairs. An AUROC alone says little, so five others stand beside it:
 
-    shuffled     T^ee with tokens that changed places: what chance gives
+    shuffled     T^ee with the tokens permuted: chance
     wrong query  T^ee of another query token: what a head knows of keys that are popular anyway
     reversed     T^ee against count(b, a): does the head know which of the two comes first?
     frequency    the key's unigram count in place of T^ee: no attention at all
@@ -127,11 +126,9 @@ def detokenization(
     """The whole affinity study of a model's first layer: about three V × V products per head.
 
     vectors: of all its tokens; embeddings: for the baseline of cosines; counts: of a corpus in its
-    own tokens. queries: of how many query tokens, drawn at random, AUROCs are taken; of all unless
-    given. draws: bootstrap samples. source: what the record shall say about model and counts. The
-    same `seed` gives the same result.
-
-    Raises `CorpusError` where the vocabularies of counts and model differ.
+    own tokens. queries: how many random query tokens have an AUROC (default: all). draws: bootstrap
+    samples. source: what the record shall say about model and counts. The same `seed` gives the
+    same result. Raises `CorpusError` where the vocabularies of counts and model differ.
     """
     if counts.vocab_size != vectors.vocab_size:
         raise CorpusError(

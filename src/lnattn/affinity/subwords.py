@@ -1,9 +1,8 @@
 """Sub-words: does a head know, from the weights alone, which token a piece of a word continues?
 
-Kamoda et al. 2025, §4, name heads that put split words together again. So the queries to ask about
-are pieces that continue a word, and the key to look for is the token that mostly stands before
-them. Both are chosen by a rule, from a vocabulary's spelling and a corpus's counts; and every
-number stands beside what it would be if the pieces had changed places among themselves.
+Kamoda et al. 2025, §4. The queries are pieces that continue a word, and the key to look for is the
+token that mostly stands before them; both are chosen by a rule, from a vocabulary's spelling and a
+corpus's counts. Every number stands beside that of pieces permuted among themselves.
 """
 
 from __future__ import annotations
@@ -48,12 +47,11 @@ class TokenClasses:
 def token_classes(tokenizer: Any, vocab_size: int) -> TokenClasses:
     """The classes of a Hugging Face tokenizer's tokens; ids that it does not know are in none.
 
-    A byte-level token without a space may also begin a text or follow a quotation mark: which of
-    them continue words is then for the counts to say (`continuation_pieces`).
+    A byte-level token without a space may also begin a text: the counts tell
+    (`continuation_pieces`).
     """
-    vocabulary = tokenizer.get_vocab()
+    vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
     wordpiece = "##s" in vocabulary
-    special = set(tokenizer.all_special_ids)
     continuation, word = np.zeros((2, vocab_size), dtype=bool)
     for piece, token in vocabulary.items():
         if token in special or token >= vocab_size:
@@ -72,8 +70,7 @@ def token_classes(tokenizer: Any, vocab_size: int) -> TokenClasses:
 class PieceRule:
     """Which continuation pieces are asked about.
 
-    min_count: how often a piece must follow another token; min_share: how much of that its most
-    frequent predecessor must make up.
+    min_count: how often a piece must follow another token; min_share: its main predecessor's share.
     """
 
     min_count: int
@@ -81,10 +78,7 @@ class PieceRule:
 
     def __post_init__(self) -> None:
         if self.min_count < 1 or not 0 < self.min_share <= 1:
-            raise CorpusError(
-                f"the rule for pieces needs min_count ≥ 1 and 0 < min_share ≤ 1, "
-                f"not {self.min_count} and {self.min_share}."
-            )
+            raise CorpusError(f"{self} needs min_count ≥ 1 and 0 < min_share ≤ 1.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,8 +102,8 @@ def continuation_pieces(counts: Counts, classes: TokenClasses, rule: PieceRule) 
     """The pieces that fit a rule; there may be none.
 
     The main predecessor is the most frequent one, of equal ones the one with the smaller id, and
-    must be of letters itself: ' (' before 'the' makes no word.
-    Raises `CorpusError` where counts and classes have different vocabularies.
+    must be of letters itself. Raises `CorpusError` where counts and classes have different
+    vocabularies.
     """
     if counts.vocab_size != len(classes.word):
         raise CorpusError(
@@ -118,9 +112,8 @@ def continuation_pieces(counts: Counts, classes: TokenClasses, rule: PieceRule) 
         )
     before = counts.by_next
     total = np.asarray(before.sum(axis=0)).ravel()
-    most = before.max(axis=0).toarray().ravel()
     main = np.asarray(before.argmax(axis=0)).ravel()
-    share = most / np.maximum(total, 1)
+    share = before.max(axis=0).toarray().ravel() / np.maximum(total, 1)
     fits = classes.continuation & classes.letters[main]
     queries = np.flatnonzero(fits & (total >= rule.min_count) & (share >= rule.min_share))
     return Pieces(queries, main[queries], share[queries], total[queries])
@@ -131,9 +124,8 @@ class Subwords:
     """Where the main predecessors of pieces stand among all keys. Made by `subword_ranks`.
 
     ranks: int32 [head piece], 1 for the best key of the vocabulary, ties sharing the better rank.
-    chance: [top draw place], the share of pieces found within `TOPS` when the pieces have changed
-    places; the last place is the best head's, those before it the heads'. NaN for fewer than two
-    pieces, which cannot change places.
+    chance: [top draw place], the share of pieces found within `TOPS` when the pieces are permuted;
+    the last place is the best head's, those before it the heads'. NaN for fewer than two pieces.
     """
 
     pieces: Pieces
@@ -154,22 +146,20 @@ class Subwords:
         """One row a head, and 'best' for the best head of each piece; every column is a share.
 
         found, low, high: pieces whose predecessor is within rank `top`, with Wilson's interval;
-        chance, chance low, chance high: the same after the pieces changed places, mean and band.
-        Raises `CorpusError` where there is no piece at all.
+        chance, chance low, chance high: the same of permuted pieces. `CorpusError` without pieces.
         """
         n = len(self.pieces)
         if not n:
             raise CorpusError("no piece fits the rule; count more text or ask for less.")
-        places = [*range(len(self.ranks)), "best"]
-        rows = []
-        drawn = self.chance[TOPS.index(top)]
+        rows, drawn = [], self.chance[TOPS.index(top)]
         for ranks, draws in zip([*self.ranks, self.best_rank], drawn.T, strict=True):
             found = int((ranks <= top).sum())
             interval = binomtest(found, n).proportion_ci(level, method="wilson")
             band = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
             rows.append((found / n, interval.low, interval.high, draws.mean(), *band))
         columns = ["found", "low", "high", "chance", "chance low", "chance high"]
-        return pd.DataFrame(rows, columns=columns, index=pd.Index(places, name="head"))
+        places = pd.Index([*range(len(self.ranks)), "best"], name="head")
+        return pd.DataFrame(rows, columns=columns, index=places)
 
     def excess(self, top: int = 10) -> float:
         """Share found in the best head beyond mean chance."""
@@ -181,10 +171,7 @@ class Subwords:
         return np.bincount(self.best_head[self.best_rank <= top], minlength=len(self.ranks))
 
     def examples(self, n: int = 12) -> Int[np.ndarray, "example"]:
-        """Places of the n best examples: by rank in the best head, then by the predecessor's share.
-
-        Of pieces with one predecessor only the best is named.
-        """
+        """Places of the n best examples, by rank and then by share, one for each predecessor."""
         order = np.lexsort((-self.pieces.share, self.best_rank))
         _, first = np.unique(self.pieces.keys[order], return_index=True)
         return order[np.sort(first)[:n]]
@@ -195,27 +182,24 @@ def subword_ranks(
 ) -> Subwords:
     """Rank of every piece's main predecessor among all keys, in every head, beside chance.
 
-    draws: how often the pieces change places; each time along one random cycle, so that none keeps
-    its own. Keys stay what they are, so a key that is popular with all pieces gets no credit.
-    All ranks that any exchange needs are found at once: a head's scores of a piece are sorted, and
-    the keys of *all* pieces looked up in them.
+    draws: how often the pieces are permuted, each time along one random cycle, so that none keeps
+    its own; keys stay what they are. A head's scores of a piece are sorted once, and the keys of
+    *all* pieces looked up in them.
     """
     n, heads = len(pieces), vectors.n_heads
     ranks = np.empty((heads, n), dtype=np.int32)
     chance = np.full((len(TOPS), draws, heads + 1), np.nan)
-    if not n:
-        return Subwords(pieces, ranks, chance)
     rng = np.random.default_rng(seed)
-    cycles = np.stack([cycle(n, rng) for _ in range(draws)]) if n > 1 else None
+    cycles = [cycle(n, rng) for _ in range(draws)] if n > 1 else []
     best = np.full((n, n), np.iinfo(np.int32).max, dtype=np.int32)
-    for head in range(heads):
+    for head in range(heads if n else 0):
         table = _all_ranks(vectors, head, pieces)
         ranks[head] = table.diagonal()
         np.minimum(best, table, out=best)
-        if cycles is not None:
-            chance[:, :, head] = _shares(table, cycles)
-    if cycles is not None:
-        chance[:, :, -1] = _shares(best, cycles)
+        if cycles:
+            chance[:, :, head] = _shares(table, np.stack(cycles))
+    if cycles:
+        chance[:, :, -1] = _shares(best, np.stack(cycles))
     return Subwords(pieces, ranks, chance)
 
 
@@ -238,8 +222,7 @@ def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarr
 
 def cycle(n: int, rng: np.random.Generator) -> Int[np.ndarray, "n"]:
     """A random permutation without fixed points: every place is sent on to the next of a round."""
-    order = rng.permutation(n)
-    sent = np.empty(n, dtype=np.int64)
+    order, sent = rng.permutation(n), np.empty(n, dtype=np.int64)
     sent[order] = np.roll(order, -1)
     return sent
 

@@ -1,13 +1,9 @@
 """Token affinity: T^ee of tokens with tokens, for every head, from the weights alone.
 
-Kamoda et al. 2025, §4. The term T^ee_{b,a} = e_b W_QK e_aᵀ / (σ_b σ_a) says how much a query token
-b likes a key token a, wherever the two stand. Its W_QK has rank d_head, so a vector of d_head
-numbers for each token and side is all that is needed: T^ee_{b,a} = query_b · key_a. The table of
-all pairs, V × V for every head, is never built.
-
-σ depends on the position too. As in the paper, a token gets one σ: its mean over all positions of
-the context. (The authors round it to float16 first; here it keeps its precision.) The scores are
-stated before the division by √d_head.
+Kamoda et al. 2025, §4: T^ee_{b,a} = e_b W_QK e_aᵀ / (σ_b σ_a) says how much a query token b likes a
+key token a, wherever the two stand. As a product query_b · key_a of two vectors of d_head numbers
+it needs no V × V table. As in the paper, a token gets one σ, its mean over all positions of the
+context (not rounded to float16). Stated before the division by √d_head.
 """
 
 from __future__ import annotations
@@ -37,9 +33,8 @@ class TokenVectors:
     """One vector for each token, side and head; their dot products are the affinities.
 
     queries: [head row width], of all tokens in order, or of those in `tokens`, which ascend;
-    keys: [key_head vocab width], where key head g serves a group of query heads side by side
-    (grouped keys; without groups there are as many). T^ee of query token b and key token a in
-    head h is queries[h, b] · keys[g, a].
+    keys: [key_head vocab width], each key head serving a group of neighbouring query heads. T^ee of
+    query token b and key token a in head h is queries[h, b] · keys[g, a].
     """
 
     queries: Float[Tensor, "head row width"]
@@ -95,10 +90,9 @@ class TokenVectors:
         return TokenVectors(self.keys_per_head, self.queries)
 
     def shuffled(self, seed: int, *, keys: bool = True) -> TokenVectors:
-        """The same vectors dealt out to other tokens at random, the same for both sides.
+        """The same vectors given to other tokens at random, the same for both sides: a baseline.
 
-        Keeps every number of the weights and destroys only which token is which: a baseline.
-        With keys=False only the queries change owner, among those that there are: what a head then
+        With keys=False only the queries are permuted, among those that there are: what a head then
         still knows is which keys are popular with everyone.
         """
         if self.tokens is not None and keys:

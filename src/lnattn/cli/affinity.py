@@ -10,7 +10,7 @@ import argparse
 import json
 from typing import Any
 
-from lnattn.cli.table import add_forms, print_csv
+from lnattn.cli import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
@@ -21,22 +21,15 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a model's name, a hub id, or a folder")
-    parser.add_argument("token", nargs="+", help="texts of single tokens")
-    parser.add_argument("--head", type=int, metavar="N", help="one head only (counted from 0)")
-    parser.add_argument("--top", type=int, default=5, metavar="K", help="partners (default: 5)")
-    parser.add_argument(
-        "--side",
-        choices=["keys", "queries"],
-        default="keys",
-        help="look for the keys that the token likes as a query (default), or the reverse",
-    )
-    parser.add_argument(
-        "--distance",
-        type=int,
-        metavar="N",
-        help="of the key before the query, for rotary and relative positions (default: 1)",
-    )
+    add = parser.add_argument
+    add("model", help="a model's name, a hub id, or a folder")
+    add("token", nargs="+", help="texts of single tokens")
+    add("--head", type=int, metavar="N", help="one head only (counted from 0)")
+    add("--top", type=int, default=5, metavar="K", help="partners (default: 5)")
+    sides = "look for the keys that the token likes as a query (default), or the reverse"
+    add("--side", choices=["keys", "queries"], default="keys", help=sides)
+    far = "of the key before the query, for rotary and relative positions (default: 1)"
+    add("--distance", type=int, metavar="N", help=far)
     add_forms(parser, csv="it as CSV, a row a partner")
 
 
@@ -69,35 +62,26 @@ def run(args: argparse.Namespace) -> None:
     if args.head is not None and not 0 <= args.head < vectors.n_heads:
         raise TokenError(f"{model.name} has heads 0 to {vectors.n_heads - 1}; {args.head} is none.")
     best = partners(vectors, ids, args.top, args.side)
-    heads = range(vectors.n_heads) if args.head is None else [args.head]
-    rows = [
-        {
-            "token": text,
-            "head": head,
-            "partners": [
-                {"token": model.tokenizer.decode([token]), "id": token, "score": score}
-                for token, score in zip(
-                    best.ids[head, i].tolist(), best.scores[head, i].tolist(), strict=True
-                )
-            ],
-        }
-        for i, text in enumerate(args.token)
-        for head in heads
-    ]
+    rows: list[dict[str, Any]] = []
+    for i, text in enumerate(args.token):
+        for head in range(vectors.n_heads) if args.head is None else [args.head]:
+            found = zip(best.ids[head, i].tolist(), best.scores[head, i].tolist(), strict=True)
+            named = [(model.tokenizer.decode([token]), token, score) for token, score in found]
+            keys = [dict(zip(("token", "id", "score"), one, strict=True)) for one in named]
+            rows.append({"token": text, "head": head, "partners": keys})
     if args.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
-        return
-    if args.csv:
+    elif args.csv:
         partners_of = (
             {**row, **partner, "token": row["token"], "rank": rank, "partner": partner["token"]}
             for row in rows
             for rank, partner in enumerate(row["partners"], start=1)
         )
         print_csv(("token", "head", "rank", "partner", "id", "score"), partners_of)
-        return
-    for row in rows:
-        shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])
-        print(f"{row['token']!r} head {row['head']}: {shown}")
+    else:
+        for row in rows:
+            shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])
+            print(f"{row['token']!r} head {row['head']}: {shown}")
 
 
 def _single(tokenizer: Any, text: str) -> int:

@@ -32,37 +32,20 @@ One .npy file, the token ids that a training run keeps, is counted as that strea
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "text",
-        nargs="*",
-        default=["wikitext-103"],
-        help="files, or wikitext-103 (default) or openwebtext, pinned and streamed from the "
-        "Hugging Face hub",
-    )
-    parser.add_argument(
-        "--tokenizer",
-        required=True,
-        metavar="NAME",
-        help="a tokenizer.json, a folder with one, or the name of a model",
-    )
-    parser.add_argument("--out", required=True, metavar="FILE", help="the .npz to write")
-    parser.add_argument(
-        "--boundary",
-        choices=["none", "end", "both"],
-        default="none",
-        help="where the end-of-text token is counted at a document's ends (default: none)",
-    )
-    parser.add_argument(
-        "--skip",
-        type=positive,
-        default=1,
-        metavar="N",
-        help="count pairs of tokens that stand N apart (default: 1, neighbours)",
-    )
-    parser.add_argument("--workers", type=positive, metavar="N", help="processes (default: cores)")
-    parser.add_argument("--restart", action="store_true", help="discard an interrupted count")
-    parser.add_argument("--quiet", action="store_true", help="no progress bar")
-    parser.add_argument("--json", action="store_true", help="print the full record as JSON")
+    add = parser.add_argument
+    corpora = "wikitext-103 (default) or openwebtext, pinned and streamed from the Hugging Face hub"
+    add("text", nargs="*", default=["wikitext-103"], help=f"files, or {corpora}")
+    words = "a tokenizer.json, a folder with one, or the name of a model"
+    add("--tokenizer", required=True, metavar="NAME", help=words)
+    add("--out", required=True, metavar="FILE", help="the .npz to write")
+    ends = "where the end-of-text token is counted at a document's ends (default: none)"
+    add("--boundary", choices=["none", "end", "both"], default="none", help=ends)
+    apart = "count pairs of tokens that stand N apart (default: 1, neighbours)"
+    add("--skip", type=positive, default=1, metavar="N", help=apart)
+    add("--workers", type=positive, metavar="N", help="processes (default: cores)")
+    add("--restart", action="store_true", help="discard an interrupted count")
+    add("--quiet", action="store_true", help="no progress bar")
+    add("--json", action="store_true", help="print the full record as JSON")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -78,17 +61,10 @@ def run(args: argparse.Namespace) -> None:
     if any(source.endswith(".npy") for source in args.text):
         record = _count_stream(args.text, tokenizer, args, name)
     else:
-        record = count_corpus(
-            args.text,
-            tokenizer,
-            out,
-            boundary=_boundary(args.boundary, tokenizer),
-            skip=args.skip,
-            workers=args.workers,
-            restart=args.restart,
-            name=name,
-            progress=not args.quiet,
-        )
+        boundary = _boundary(args.boundary, tokenizer)
+        options = {"skip": args.skip, "workers": args.workers, "restart": args.restart}
+        options |= {"name": name, "progress": not args.quiet}
+        record = count_corpus(args.text, tokenizer, out, boundary=boundary, **options)
     if args.json:
         print(json.dumps(record, indent=2, ensure_ascii=False))
         return
@@ -105,7 +81,8 @@ def _count_stream(
     import numpy as np
 
     from lnattn.errors import CorpusError
-    from lnattn.storage import provenance, sha256_of_file
+    from lnattn.storage import sha256_of_file
+    from lnattn.text.counting import record_of
     from lnattn.text.counts import Counts
 
     (path, *others), out = map(Path, sources), Path(args.out)
@@ -122,16 +99,13 @@ def _count_stream(
         raise CorpusError(f"{path} holds no stream of token ids: whole numbers, one after another.")
     vocab = len(tokenizer) if hasattr(tokenizer, "__len__") else tokenizer.get_vocab_size()
     counts = Counts.from_stream(tokens, vocab, skip=args.skip)
-    record = provenance(
-        what="unigram and bigram counts" if args.skip == 1 else "unigram and skip-bigram counts",
+    record = record_of(
+        counts,
         corpus=[{"file": path.name, "sha256": sha256_of_file(path)}],
         tokenizer={"name": name, "vocab_size": vocab},
         boundary="one stream, as a training run reads it",
         skip=args.skip,
         documents=1,
-        tokens=counts.tokens,
-        pairs=counts.pairs,
-        distinct_pairs=counts.bigrams.nnz,
     )
     Counts(counts.unigrams, counts.bigrams, record).save(out)
     return record
@@ -165,7 +139,5 @@ def _boundary(kind: str, tokenizer: Any) -> Any:
     if end is None and hasattr(tokenizer, "token_to_id"):
         end = tokenizer.token_to_id("<|endoftext|>")
     if end is None:
-        raise CorpusError(
-            f"this tokenizer has no end-of-text token, so --boundary {kind} has no meaning."
-        )
+        raise CorpusError(f"this tokenizer has no end-of-text token for --boundary {kind}.")
     return Boundary(end=end, start=end if kind == "both" else None)

@@ -11,7 +11,7 @@ import json
 import sys
 from collections.abc import Iterator
 
-from lnattn.cli.table import add_forms, print_csv
+from lnattn.cli import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn freeze gpt2                            from the hub, into data/results/gpt2
@@ -24,20 +24,14 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="a model's name, a hub id, or a folder")
-    parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
-    parser.add_argument("--out", metavar="FOLDER", help="another folder than data/results/NAME")
-    parser.add_argument(
-        "--only", nargs="+", metavar="STUDY", help="some studies (default: all but long ones)"
-    )
-    parser.add_argument(
-        "--counts",
-        nargs=3,
-        default=[],
-        metavar="FILE",
-        help="counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose "
-        "positions are rotary or relative (default: count the few texts that ship with the book)",
-    )
+    add = parser.add_argument
+    add("model", help="a model's name, a hub id, or a folder")
+    add("--as", dest="name", metavar="NAME", help="the results' name")
+    add("--out", metavar="FOLDER", help="another folder than data/results/NAME")
+    add("--only", nargs="+", metavar="STUDY", help="some studies (default: all but long ones)")
+    apart = "counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose"
+    shipped = "positions are rotary or relative (default: count the texts that ship with the book)"
+    add("--counts", nargs=3, default=[], metavar="FILE", help=f"{apart} {shipped}")
     add_forms(parser, json="{study: file or null} as JSON", csv="study, file and reason as CSV")
 
 

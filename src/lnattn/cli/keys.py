@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 
-from lnattn.cli.table import add_forms, print_csv
+from lnattn.cli import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn keys my-keys.npy
@@ -36,13 +36,15 @@ def run(args: argparse.Namespace) -> None:
     if not checked.ok:
         raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
     if args.csv:
-        columns = ("key", "selectable", "method", "margin", "residual")
-        methods = [METHODS[method] for method in result.method]
-        selectable = result.selectable.astype(int)
-        rows = zip(
-            range(len(keys)), selectable, methods, result.margin, result.residual, strict=True
-        )
-        print_csv(columns, (dict(zip(columns, row, strict=True)) for row in rows))
+        columns = {
+            "key": range(len(keys)),
+            "selectable": result.selectable.astype(int),
+            "method": [METHODS[method] for method in result.method],
+            "margin": result.margin,
+            "residual": result.residual,
+        }
+        rows = zip(*columns.values(), strict=True)
+        print_csv(list(columns), (dict(zip(columns, row, strict=True)) for row in rows))
     elif args.json:
         record = {
             "keys": len(result.selectable),

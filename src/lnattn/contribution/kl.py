@@ -5,9 +5,8 @@ t = T/scale. No second softmax is needed (Kamoda et al. 2025, Eq. 18–21, with 
 
     KL(p ‖ q) = log E_p[e^{−u}] = log1p(E_p[e^{−u} − 1 + u]),   u = t − E_p[t].
 
-All summands are ≥ 0, and small u go through a series, so that a divergence of 1e-12 nats is as
-good, relative to the scores, as one of 10. Scores are made a block of queries at a time; no
-[query key] matrix of a whole document is held, and each head runs on a thread of its own.
+All summands are ≥ 0, and small u go through a series, so that tiny divergences keep their digits.
+Scores are made a block of queries at a time, each head on a thread of its own.
 """
 
 from __future__ import annotations
@@ -38,10 +37,9 @@ _LARGE = 30.0
 class SixTermKL:
     """Computes the divergences of documents, one call each, for one model and one scale.
 
-    scale: what the scores are divided by before the softmax (default: the model's own). workers:
-    threads, one head each at a time (default: torch's number). Weights are taken to single
-    precision. Raises `TokenError` for a checkpoint without token embeddings, and `ShapeError` for
-    a scale that is not positive or a layer with a local window.
+    scale: what the scores are divided by before the softmax (default: the model's own); workers:
+    threads (default: torch's). Single precision. Raises `TokenError` for a checkpoint without token
+    embeddings, and `ShapeError` for a scale that is not positive or a layer with a local window.
     """
 
     def __init__(
@@ -70,10 +68,9 @@ class SixTermKL:
         self._pool = ThreadPoolExecutor(min(workers or torch.get_num_threads(), folded.n_heads))
 
     def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
-        """KL(α ‖ α without T) in nats for T in the order of `TERMS`; positions are 0 … n − 1.
+        """KL(α ‖ α without T) in nats for T in the order of `TERMS`, float32.
 
-        Float32. The first query of a causal model sees one key, so its six numbers are 0. Raises
-        `TokenError` for an empty document, one longer than the context, or an unknown token.
+        Raises `TokenError` for an empty document, one longer than the context, or an unknown token.
         """
         with one_thread_a_call():
             tokens, positions = look_up(self._embeddings, token_ids)
@@ -103,8 +100,8 @@ def divergences_of_heads(
     """The divergences of all heads, a head a thread, float32, in the order of `TERMS`.
 
     parts_of: for a head and each of two parts of its inputs (token and position) the queries,
-    divided by the softmax's scale, beside the keys. alone: what each part of a key asserts whatever
-    the query. bias: [head query key], added to the product of the second parts.
+    divided by the scale, beside the keys. alone: what each part of a key asserts whatever the
+    query. bias: added to the product of the second parts.
     """
     heads, _, n = alone.shape
     found = np.empty((len(TERMS), heads, n), dtype=np.float32)

@@ -63,8 +63,8 @@ def kl_of_removal(
 ) -> Float[Tensor, "*rows"]:
     """KL(softmax(scores) ‖ softmax(scores − term)) = E_p[term] + log E_p[e^{−term}], in nats.
 
-    Both already divided by the softmax's scale; −∞ in `scores` masks a key. The plain formula, in
-    the precision of its input: good to see what is computed, and exact to rounding in float64.
+    Both already divided by the softmax's scale; −∞ in `scores` masks a key. In the inputs'
+    precision.
     """
     log_p = scores.log_softmax(dim=-1)
     masked = log_p == -torch.inf
@@ -77,10 +77,9 @@ class Contributions(Result):
     """Contributions of all terms over a corpus, in nats (divided by i + 1 in the papers' code).
 
     mean, standard_error, rows: [term slot position], over documents; rows counts them. A slot is a
-    head, and the last slot is the mean of all heads of each document. overall: [level term slot],
-    quantiles over all positions where a query has two or more keys. document_sums, document_rows:
-    [document term], for each document the sum of the mean over heads at those positions, and how
-    many positions they are. record: what was computed from what.
+    head, the last one the mean of all heads of each document. overall: [level term slot], quantiles
+    over all positions where a query has two or more keys. document_sums, document_rows: [document
+    term], each document's sum of the mean over heads at those positions, and their number.
     """
 
     NAME: ClassVar[str] = "contribution"
@@ -143,10 +142,7 @@ def bootstrapped_means(
     draws: int,
     seed: int = 0,
 ) -> Float[np.ndarray, "draw term"]:
-    """Means of the terms over documents drawn anew with replacement, the same for all terms.
-
-    Terms of one draw share their documents, so that differences of two columns are paired.
-    """
+    """Means of the terms over resampled documents, the same for all terms."""
     drawn = resampled_counts(len(sums), draws, seed)
     return (drawn @ sums) / (drawn @ rows)
 
@@ -164,13 +160,11 @@ def contributions(
 ) -> Contributions:
     """Contributions of all terms at every position and head, over documents.
 
-    The six terms, or the four by distance with the `constants` of `mean_vectors`.
-    documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
-    the context here. context: at most the model's, which is the default; a model with rotary or
-    relative positions must be told one. source: provenance to keep (model, weights, corpus).
-    workers: threads. Single precision; memory: 4 bytes for each term, head and token read.
-    Raises `CorpusError` where there is no document, `TokenError` for unknown tokens or a partial
-    checkpoint.
+    The six terms, or the four by distance with the `constants` of `mean_vectors`. documents: token
+    ids of each, with whatever beginning-of-text token the model expects, cut to the context here.
+    context: at most the model's (default); must be given for rotary or relative positions. source:
+    provenance to keep. workers: threads. Single precision. Raises `CorpusError` where there is no
+    document, `TokenError` for unknown tokens or a partial checkpoint.
     """
     begin = time.perf_counter()
     scale = None if convention.scaled else 1.0

@@ -45,18 +45,18 @@ def product_costs(size: LayerSize) -> pd.DataFrame:
     """
     N, M, D = size.queries, size.keys, size.d_model
     H, F = size.heads, size.d_mlp
-    rows = [
-        *(_row(name, "2 N D²", 2 * N * D * D, D * D, 2 * N * D) for name in ("W_Q", "W_K", "W_V")),
-        _row("scores", "2 N M D", 2 * N * M * D, 0, N * D + M * D + H * N * M),
-        _row("values", "2 N M D", 2 * N * M * D, 0, N * D + M * D + H * N * M),
-        _row("W_O", "2 N D²", 2 * N * D * D, D * D, 2 * N * D),
-        _row("W_in", "2 N D F", 2 * N * D * F, D * F, N * D + N * F),
-        _row("W_out", "2 N D F", 2 * N * D * F, D * F, N * D + N * F),
+    rows = [  # part, formula, operations, weights, activations
+        *((name, "2 N D²", 2 * N * D * D, D * D, 2 * N * D) for name in ("W_Q", "W_K", "W_V")),
+        ("scores", "2 N M D", 2 * N * M * D, 0, N * D + M * D + H * N * M),
+        ("values", "2 N M D", 2 * N * M * D, 0, N * D + M * D + H * N * M),
+        ("W_O", "2 N D²", 2 * N * D * D, D * D, 2 * N * D),
+        ("W_in", "2 N D F", 2 * N * D * F, D * F, N * D + N * F),
+        ("W_out", "2 N D F", 2 * N * D * F, D * F, N * D + N * F),
     ]
-    table = pd.DataFrame(rows).set_index("part")
-    numbers = ["weight_bytes", "bytes"]
-    table[numbers] = table[numbers] * size.bytes_per_number
-    return table
+    columns = ["part", "formula", "operations", "weight_bytes", "bytes"]
+    table = pd.DataFrame(rows, columns=columns).set_index("part")
+    table["bytes"] += table["weight_bytes"]
+    return table.assign(**{c: table[c] * size.bytes_per_number for c in columns[3:]})
 
 
 def layer_parameters(d_model: int, d_mlp: int, *, attentions: int = 1, norms: int = 2) -> int:
@@ -103,15 +103,3 @@ def roofline_seconds(
     peak: operations per second; bandwidth: bytes per second.
     """
     return max(operations / peak, moved / bandwidth)
-
-
-def _row(
-    part: str, formula: str, operations: int, weights: int, activations: int
-) -> dict[str, str | int]:
-    return {
-        "part": part,
-        "formula": formula,
-        "operations": operations,
-        "weight_bytes": weights,
-        "bytes": weights + activations,
-    }

@@ -25,10 +25,7 @@ from lnattn.weights import AttentionLayer, LayerNorm
 
 @dataclass
 class OperatorCount(TorchDispatchMode):
-    """Log of all operators executed inside `with OperatorCount() as log:`.
-
-    rows: one dict an operator: its name, operations, bytes.
-    """
+    """Log of all operators executed inside `with OperatorCount() as log:`, a dict a row."""
 
     rows: list[dict[str, Any]] = field(default_factory=list)
 
@@ -37,33 +34,20 @@ class OperatorCount(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        result = func(*args, **kwargs)
+        result, packet = func(*args, **kwargs), func.overloadpacket
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-        packet = func.overloadpacket
+        # A view looks at its input differently and moves no number.
+        writes = any(one.alias_info and one.alias_info.is_write for one in func._schema.returns)
+        known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+        view = not writes and all(one.untyped_storage().data_ptr() in known for one in outputs)
+        moved = sum(tensor.numel() * tensor.element_size() for tensor in inputs + outputs)
         counter = flop_registry.get(packet)
-        self.rows.append(
-            {
-                "operator": str(packet).removeprefix("aten."),
-                "operations": counter(*args, **kwargs, out_val=result) if counter else 0,
-                "bytes": 0 if _only_views(func, inputs, outputs) else _nbytes(inputs + outputs),
-            }
-        )
+        operations = counter(*args, **kwargs, out_val=result) if counter else 0
+        name = str(packet).removeprefix("aten.")
+        row = {"operator": name, "operations": operations, "bytes": 0 if view else moved}
+        self.rows.append(row)
         return result
-
-
-def _only_views(func: Any, inputs: list[Tensor], outputs: list[Tensor]) -> bool:
-    """True where an operator only looks at its input differently and moves no number."""
-    if any(
-        item.alias_info is not None and item.alias_info.is_write for item in func._schema.returns
-    ):
-        return False
-    known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
-    return all(tensor.untyped_storage().data_ptr() in known for tensor in outputs)
-
-
-def _nbytes(tensors: list[Tensor]) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 def profile_layer(block: Block, x: Tensor, past: KeyValueCache | None = None) -> pd.DataFrame:
@@ -77,18 +61,15 @@ def profile_layer(block: Block, x: Tensor, past: KeyValueCache | None = None) ->
         pre_ln_layer(x, block, past)
     products = [index for index, row in enumerate(log.rows) if row["operations"]]
     if len(products) != len(PRODUCTS):
-        raise RuntimeError(
-            f"a layer has {len(PRODUCTS)} matrix products, but {len(products)} were executed."
-        )
+        raise RuntimeError(f"{len(products)} matrix products were executed, not {len(PRODUCTS)}.")
     place = dict(zip(products, PRODUCTS, strict=True))
     between = {"scores": "masking and softmax", "W_in": "activation"}
-    last = "W_V"
+    last, others = "W_V", "LayerNorms, biases, residuals, copies"
     for index, row in enumerate(log.rows):
         last = place.get(index, last)
-        rest = between.get(last, "LayerNorms, biases, residuals, copies")
-        row["part"] = place.get(index, rest)
+        row["part"] = place.get(index, between.get(last, others))
     table = pd.DataFrame(log.rows).groupby("part")[["operations", "bytes"]].sum()
-    return table.reindex([*PRODUCTS, *between.values(), "LayerNorms, biases, residuals, copies"])
+    return table.reindex([*PRODUCTS, *between.values(), others])
 
 
 def random_block(
@@ -105,22 +86,10 @@ def random_block(
 
     d_head = d_model // heads
     q, k, v = (noise(d_model, heads, d_head).transpose(0, 1) for _ in range(3))
-    return Block(
-        AttentionLayer(
-            norm(),
-            q,
-            k,
-            v,
-            noise(heads, d_head, d_model),
-            noise(heads, d_head),
-            noise(heads, d_head),
-            noise(heads, d_head),
-            noise(d_model),
-        ),
-        FeedForward(
-            norm(), noise(d_model, d_mlp), noise(d_mlp), noise(d_mlp, d_model), noise(d_model)
-        ),
-    )
+    first, W_O = norm(), noise(heads, d_head, d_model)
+    biases = (*(noise(heads, d_head) for _ in range(3)), noise(d_model))
+    second = norm(), noise(d_model, d_mlp), noise(d_mlp), noise(d_mlp, d_model), noise(d_model)
+    return Block(AttentionLayer(first, q, k, v, W_O, *biases), FeedForward(*second))
 
 
 def random_cache(size: LayerSize, dtype: torch.dtype = torch.float32) -> KeyValueCache | None:

@@ -48,32 +48,24 @@ def measure_roof(seconds: float = 0.7, size: int = 1024, mib: int = 256) -> Roof
     size: side of the matrices; mib: MiB summed or copied at once, to be chosen larger than the
     last cache.
     """
-    a, b = torch.rand(size, size), torch.rand(size, size)
-    c = torch.empty(size, size)
+    a, b, c = torch.rand(3, size, size)
     source = torch.ones(mib * _MIB // 4)
     target = torch.empty_like(source)
     product = min(_rounds(lambda: torch.mm(a, b, out=c), seconds))
-    read = min(_rounds(source.sum, seconds))
-    copy = min(_rounds(lambda: target.copy_(source), seconds))
-    return Roof(
-        2 * size**3 / product, mib * _MIB / read, 2 * mib * _MIB / copy, torch.get_num_threads()
-    )
+    read = min(_rounds(source.sum, seconds)) / (mib * _MIB)
+    copy = min(_rounds(lambda: target.copy_(source), seconds)) / (2 * mib * _MIB)
+    return Roof(2 * size**3 / product, 1 / read, 1 / copy, torch.get_num_threads())
 
 
 def measure_layers(
-    roof: Roof,
-    sizes: list[LayerSize],
-    *,
-    layers: int = 4,
-    seconds: float = 0.4,
+    roof: Roof, sizes: list[LayerSize], *, layers: int = 4, seconds: float = 0.4
 ) -> pd.DataFrame:
     """Seconds per layer of a stack of `layers` different layers, beside what the roof allows.
 
-    A stack, because one layer's weights may fit into a cache, where no real model's do. All sizes
-    share d_model, heads and d_mlp. One row a size: queries, keys, operations, least_bytes,
-    intensity (operations per byte), measured (median seconds), fastest, roofline (seconds from
-    the larger of operations/peak and least bytes/bandwidth) and unfused (the same for every part as
-    it is executed, each with all its reads and writes from memory, added up).
+    A stack, because one layer's weights may fit into a cache. All sizes share d_model, heads and
+    d_mlp. One row a size: queries, keys, operations, least_bytes, intensity (operations per byte),
+    measured (median seconds), fastest, roofline (seconds from the larger of operations/peak and
+    least bytes/bandwidth) and unfused (the same for every part as it is executed, added up).
     """
     first = sizes[0]
     blocks = [
@@ -90,23 +82,15 @@ def measure_layers(
 
         times = [t / layers for t in _rounds(run, seconds)]
         operations, moved = int(product_costs(size)["operations"].sum()), least_bytes(size)
-        executed = profile_layer(blocks[0], x, pasts[0])
-        rows.append(
-            {
-                "queries": size.queries,
-                "keys": size.keys,
-                "operations": operations,
-                "least_bytes": moved,
-                "intensity": operations / moved,
-                "measured": statistics.median(times),
-                "fastest": min(times),
-                "roofline": roofline_seconds(operations, moved, roof.operations, roof.read),
-                "unfused": sum(
-                    roofline_seconds(row.operations, row.bytes, roof.operations, roof.read)
-                    for row in executed.itertuples()
-                ),
-            }
-        )
+        executed = profile_layer(blocks[0], x, pasts[0]).itertuples()
+        parts = [(operations, moved), *((row.operations, row.bytes) for row in executed)]
+        least, *unfused = (roofline_seconds(*part, roof.operations, roof.read) for part in parts)
+        rows.append({
+            "queries": size.queries, "keys": size.keys, "operations": operations,
+            "least_bytes": moved, "intensity": operations / moved,
+            "measured": statistics.median(times), "fastest": min(times),
+            "roofline": least, "unfused": sum(unfused),
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -1,9 +1,9 @@
 """The one-layer encoder of the majority task, and the ways to normalise what it attends to.
 
-Brody et al. (2023, §4.1, App. E.1): embedding → `nn.TransformerEncoderLayer` (norm first, one
-head, no positions, feed-forward of width d, ReLU) → the transposed embedding. The norm before
-attention has no gain or bias and attention's input projections have no bias, which makes 584
-parameters for d = 8 and 20 classes. The norm before attention is what the experiment varies.
+Brody et al. (2023, §4.1, App. E.1): embedding → `nn.TransformerEncoderLayer` (norm first, one head,
+no positions, feed-forward of width d, ReLU) → the transposed embedding. The norm before attention
+has no gain or bias and attention's input projections no bias: 584 parameters for d = 8 and 20
+classes.
 """
 
 from __future__ import annotations
@@ -25,13 +25,11 @@ from lnattn.errors import ShapeError
 class Arm:
     """One way to normalise the input of attention.
 
-    project: subtract the mean first. norm: 'sqrt' scales to norm √d, 'inverse' to norm 1/√d,
-    'sigma' divides by the standard deviation σ of Eq. 2, which centres even when the numerator
-    does not; 'none' scales nothing. small: which of attention's inputs are d times smaller than
-    `norm` makes them: 'none', 'scores' (queries and keys) or 'values'. others: how many vectors
-    beside 1, orthogonal to it and to each other, are projected along besides. direction: a vector
-    of each run's own that is projected along: 'random' stays as it was drawn, 'learnt' is trained
-    from there. uniform: attention weighs all tokens alike, whatever queries and keys. title: its
+    project: subtract the mean first. norm: 'sqrt' scales to norm √d, 'inverse' to 1/√d, 'sigma'
+    divides by σ of Eq. 2, 'none' scales nothing. small: which of attention's inputs are d times
+    smaller than `norm` makes them: 'none', 'scores' (queries and keys) or 'values'. others: how
+    many vectors beside 1 are projected along besides. direction: a vector of each run's own that is
+    projected along, 'random' or 'learnt'. uniform: attention weighs all tokens alike. title: its
     name in tables and figures.
     """
 
@@ -147,8 +145,8 @@ class UniformAttention(nn.MultiheadAttention):
 class MajorityTransformer(nn.Module):
     """The obvious model: one embedded sequence after the other through an encoder layer.
 
-    Slow, and what the fast trainer is tested and timed against. It stays in training mode (there
-    is no dropout), because torch's fused inference path needs a bias that this model does not have.
+    What the fast trainer is tested and timed against. It stays in training mode (there is no
+    dropout), because torch's fused inference path needs a bias that this model does not have.
     """
 
     def __init__(self, arm: Arm, d_model: int = 8, classes: int = 20) -> None:
@@ -178,33 +176,20 @@ class MajorityTransformer(nn.Module):
 
 
 def _encoder_layer(d_model: int) -> nn.TransformerEncoderLayer:
-    layer = nn.TransformerEncoderLayer(
-        d_model,
-        nhead=1,
-        dim_feedforward=d_model,
-        dropout=0.0,
-        layer_norm_eps=0.0,
-        batch_first=True,
-        norm_first=True,
-    )
+    options = {"dropout": 0.0, "layer_norm_eps": 0.0, "batch_first": True, "norm_first": True}
+    layer = nn.TransformerEncoderLayer(d_model, 1, dim_feedforward=d_model, **options)
     layer.self_attn.register_parameter("in_proj_bias", None)
     return layer
 
 
 def initial_parameters(
-    seed: int,
-    d_model: int = 8,
-    classes: int = 20,
-    scale: float = 1.0,
-    *,
-    direction: bool = False,
+    seed: int, d_model: int = 8, classes: int = 20, scale: float = 1.0, *, direction: bool = False
 ) -> dict[str, Tensor]:
     """The model's parameters at the start, by name, float32; the same for every arm.
 
-    torch's defaults: standard normal embeddings, Xavier-uniform input projections, Kaiming-uniform
-    linear layers. scale multiplies the input projections W_Q, W_K and W_V: at scale d, norm 1/√d
-    starts out with the scores and values that norm √d has at scale 1. The caller's random state
-    is left alone.
+    torch's defaults. scale multiplies the input projections W_Q, W_K and W_V: at scale d, norm 1/√d
+    starts out with the scores and values that norm √d has at scale 1. The caller's random state is
+    left alone.
     """
     if d_model < 2 or classes < 2:
         raise ShapeError(f"d_model = {d_model} and classes = {classes} must both be at least 2.")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -27,8 +27,7 @@ class Curves:
 
     loss: training loss, nats a position; accuracy: share of test positions; angle: mean over
     classes of the angle between the query and the line through 1, degrees; spread: standard
-    deviation of a query's scores over the classes, mean over queries. queries and keys: after the
-    last step.
+    deviation of a query's scores, mean over queries. queries and keys: after the last step.
     """
 
     arm: str
@@ -53,15 +52,21 @@ class Experiment(Result):
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> Experiment:
         """Jobs of one arm and plan are joined."""
-        joined: dict[tuple[str, MajorityPlan], list[tuple[tuple[int, ...], dict]]] = {}
+        joined: dict[tuple[str, MajorityPlan], list[dict[str, Any]]] = {}
         for job in record["jobs"]:
             prefix = f"{job['name']}/"
             own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
             if not own:
                 raise ValueError(f"there are no arrays of job {job['name']!r}")
             key = (job["arm"], MajorityPlan(**job["plan"]))
-            joined.setdefault(key, []).append((tuple(job["seeds"]), own))
-        return cls(tuple(_join(*key, parts) for key, parts in joined.items()), record)
+            joined.setdefault(key, []).append({**own, "seeds": job["seeds"]})
+        curves = []
+        for key, parts in joined.items():
+            seeds = tuple(seed for own in parts for seed in own["seeds"])
+            names = ("loss", "accuracy", "angle", "spread", "queries", "keys")
+            runs = (np.concatenate([own[name] for own in parts]) for name in names)
+            curves.append(Curves(*key, seeds, parts[0]["epoch"], *runs))
+        return cls(tuple(curves), record)
 
     def of(self, arm: str, **plan: object) -> Curves:
         """The curves of an arm, whose plan has these values; there must be exactly one."""
@@ -71,8 +76,7 @@ class Experiment(Result):
             if curves.arm == arm and all(getattr(curves.plan, k) == v for k, v in plan.items())
         ]
         if len(found) != 1:
-            what = ", ".join([arm, *(f"{k} = {v}" for k, v in plan.items())])
-            raise ResultError(f"{len(found)} of the frozen curves are of {what}; one was expected.")
+            raise ResultError(f"{len(found)} frozen curves are of {arm}, {plan}; expected one.")
         return found[0]
 
     @property
@@ -81,17 +85,7 @@ class Experiment(Result):
         return tuple(dict.fromkeys(curves.arm for curves in self.curves))
 
 
-def _join(arm: str, plan: MajorityPlan, parts: Sequence[tuple[tuple[int, ...], dict]]) -> Curves:
-    runs = {
-        name: np.concatenate([own[name] for _, own in parts])
-        for name in ("loss", "accuracy", "angle", "spread", "queries", "keys")
-    }
-    seeds = tuple(seed for own, _ in parts for seed in own)
-    return Curves(arm=arm, plan=plan, seeds=seeds, epoch=parts[0][1]["epoch"], **runs)
-
-
-@dataclass(frozen=True)
-class Estimate:
+class Estimate(NamedTuple):
     """A number with a 95 % bootstrap interval over seeds; infinite where runs never arrived."""
 
     value: float
@@ -99,17 +93,16 @@ class Estimate:
     high: float
 
     def __str__(self) -> str:
-        if np.isinf(self.low):
-            return words(self.value)
-        return f"{words(self.value)} ({words(self.low)} to {words(self.high)})"
+        value, low, high = map(words, self)
+        return value if np.isinf(self.low) else f"{value} ({low} to {high})"
 
 
 def epochs_to(
     curves: Curves, *, accuracy: float | None = None, loss: float | None = None
 ) -> Float[np.ndarray, "run"]:
-    """The first measured epoch at which a run has this test accuracy, or a loss this low.
+    """The first measured epoch at which a run has this accuracy, or a loss this low; else inf.
 
-    Exactly one of the two thresholds. Infinite for a run that never gets there.
+    Exactly one of the two thresholds.
     """
     if (accuracy is None) == (loss is None):
         raise ResultError("give one threshold: accuracy= or loss=.")
@@ -129,8 +122,8 @@ def ratio_of_medians(
 ) -> Estimate:
     """The ratio of two arms' medians; seeds are resampled in pairs, as they share data and start.
 
-    Raises `ResultError` where the arms have different numbers of runs, or a median of `fast` is 0
-    or infinite: then there is no ratio.
+    Raises `ResultError` for different numbers of runs, or where a median of `fast` is 0 or
+    infinite.
     """
     if len(slow) != len(fast):
         raise ResultError(f"arms of {len(slow)} and {len(fast)} runs cannot be paired by seed.")
@@ -153,8 +146,7 @@ def slowdown(
 ) -> Estimate | None:
     """How many times more epochs arm `slow` needs than arm `fast`, to this accuracy or this loss.
 
-    None where the median run of `fast` never has it. Runs are paired by seed; seeds that only one
-    of the arms has are left out.
+    Paired by the seeds that both arms have. None where the median run of `fast` never arrives.
     """
     one, other = experiment.of(slow), experiment.of(fast)
     common = [seed for seed in one.seeds if seed in other.seeds]
@@ -168,10 +160,7 @@ def slowdown(
 
 
 def lag(experiment: Experiment, slow: str, fast: str, **level: float) -> Estimate | None:
-    """As `slowdown`, but 0 where arm `slow` alone has it; None only where neither has.
-
-    For verdicts: that the arm which should be slower is the only one to arrive must not be lost.
-    """
+    """As `slowdown`, but 0 where arm `slow` alone arrives; None only where neither does."""
     found = slowdown(experiment, slow, fast, **level)
     if found is None and slowdown(experiment, fast, slow, **level) is not None:
         return Estimate(0.0, 0.0, 0.0)
@@ -179,11 +168,7 @@ def lag(experiment: Experiment, slow: str, fast: str, **level: float) -> Estimat
 
 
 def best_in_sweep(sweep: Experiment, arm: str) -> Curves:
-    """The curves of an arm at the plan whose test accuracy is highest on the way.
-
-    By its mean over seeds and over the measured epochs after the start: high where a run learns
-    soon and much, and tied to no level. Of equal plans the first.
-    """
+    """The curves of an arm at the plan with the highest mean test accuracy on the way."""
     found = [curves for curves in sweep.curves if curves.arm == arm]
     if not found:
         raise ResultError(f"the sweep has no arm {arm!r}; it has {', '.join(sweep.arms)}.")
@@ -198,18 +183,16 @@ def threshold_table(
     losses: Sequence[float] = (0.1,),
 ) -> pd.DataFrame:
     """Median epochs to each threshold by arm, as text with intervals, and how many runs arrive."""
-    columns = [("accuracy", x) for x in accuracies] + [("loss", x) for x in losses]
+    levels = {f"{x:.0%} right": {"accuracy": x} for x in accuracies}
+    levels |= {f"loss {x:g}": {"loss": x} for x in losses}
     rows = {}
     for curves in experiment.curves:
-        row: dict[str, str] = {}
-        for kind, threshold in columns:
-            found = epochs_to(curves, **{kind: threshold})
-            word = f"{threshold:.0%} right" if kind == "accuracy" else f"loss {threshold:g}"
+        row = rows[titles[curves.arm]] = {}
+        for word, level in levels.items():
+            found = epochs_to(curves, **level)
             arrived = int(np.isfinite(found).sum())
-            row[word] = str(median(found)) + (
-                "" if arrived == len(found) else f", {arrived} of {len(found)} runs"
-            )
-        rows[titles[curves.arm]] = row
+            runs = "" if arrived == len(found) else f", {arrived} of {len(found)} runs"
+            row[word] = f"{median(found)}{runs}"
     return pd.DataFrame(rows).T.rename_axis("arm")
 
 

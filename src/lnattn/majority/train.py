@@ -29,12 +29,11 @@ from lnattn.majority.task import UNIFORM, MajorityData, majority_data
 
 @dataclass(frozen=True)
 class MajorityPlan:
-    """Everything that decides the outcome of a run, besides its arm and seed.
+    """Everything that decides a run, besides its arm and seed; by default the paper's.
 
     Sizes in examples; learning rate: linear decay from `learning_rate` to 0 at `decay_epochs`
-    (default: at `epochs`; the authors' code decays over ten times as many epochs as it runs).
-    initial_scale multiplies the initial W_Q, W_K and W_V. evaluate_every: epochs between two
-    measurements of the test accuracy. The defaults are the paper's.
+    (default: at `epochs`). initial_scale multiplies the initial W_Q, W_K and W_V. evaluate_every:
+    epochs between two measurements of the test accuracy.
     """
 
     d_model: int = 8
@@ -144,10 +143,9 @@ def train(arm: Arm, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
     """Train one run; the same arm, plan and seed give the same run.
 
     Returns `epoch` [point]; `loss` (training, mean over the epoch before; at epoch 0 of the first
-    batch), `accuracy` (share of test positions), `angle` (mean over classes of the angle between
-    query and the line through 1, degrees) and `spread` (of a query's scores, mean over queries),
-    all [1, point]; `queries` and `keys` [1, class, d] at the end. Raises `ResultError` when the
-    loss is no longer a number.
+    batch), `accuracy` (share of test positions), `angle` (between query and the line through 1,
+    mean over classes, degrees) and `spread` (of a query's scores), all [1, point]; `queries` and
+    `keys` [1, class, d] at the end. Raises `ResultError` when the loss is no longer a number.
     """
     data = plan.data(seed)
     rows, held_out = (torch.from_numpy(part.astype(np.int64)) for part in (data.train, data.test))

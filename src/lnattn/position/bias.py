@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,12 +21,8 @@ from lnattn.errors import ShapeError
 from lnattn.position.sigma import InverseSigma
 
 
-@dataclass(frozen=True)
-class Band:
-    """A curve for each head: its mean over all tokens and, where σ is known, its band.
-
-    mean, lower, upper: [head … position]; lower and upper are None where no band is known.
-    """
+class Band(NamedTuple):
+    """A curve for each head, [head … position]: mean over tokens and, where σ is known, a band."""
 
     mean: np.ndarray
     lower: np.ndarray | None
@@ -36,10 +33,9 @@ class Band:
 class PositionBias:
     """Position terms of every head, for some queries. Made by `position_bias`.
 
-    queries: the positions i of the queries. self_assertion: b_QK p_jᵀ, [head position];
-    comparison: p_i W_QK p_jᵀ, [head query position]; both before division by σ and by √d_head.
-    inverse_sigma: 1/σ over all tokens, or None where the token embeddings are unknown.
-    scale: √d_head; causal: whether a query sees later keys.
+    queries: positions i; self_assertion: b_QK p_jᵀ, [head position]; comparison: p_i W_QK p_jᵀ,
+    [head query position]; both before division by σ and by √d_head. inverse_sigma: 1/σ over all
+    tokens, or None where it is unknown; scale: √d_head; causal: whether a query sees no later keys.
     """
 
     queries: tuple[int, ...]
@@ -76,20 +72,17 @@ class PositionBias:
     def term_pp(self) -> Band:
         """T^pp_ij = p_i W_QK p_jᵀ / (σ_i σ_j): [head query position].
 
-        The band is over the token of the key. The query's token is a different one, and its 1/σ_i
-        is one factor for the whole curve: its mean stands for it, so that the middle is the mean
-        over both tokens, drawn independently.
+        The band is over the token of the key; the mean of 1/σ_i stands for the query's.
         """
-        return self._divided(self._comparison_divided_by_query())
+        return self._divided(self._divided_by_query())
 
     def total(self) -> Band:
         """T^p + T^pp: [head query position], the band over the token of the key."""
-        return self._divided(self.self_assertion[:, None, :] + self._comparison_divided_by_query())
+        return self._divided(self.self_assertion[:, None, :] + self._divided_by_query())
 
     def attention(self) -> Float[np.ndarray, "head query position"]:
         """softmax_j of the mean of (T^p + T^pp) over √d_head; zero for keys that i cannot see."""
-        total = torch.from_numpy(self.total().mean)
-        rows = []
+        total, rows = torch.from_numpy(self.total().mean), []
         for row, i in enumerate(self.queries):
             seen = total[:, row : row + 1, : i + 1 if self.causal else None]
             alpha = softmax_over_keys(seen, self.scale, causal=False)
@@ -97,21 +90,17 @@ class PositionBias:
             rows.append(torch.nn.functional.pad(alpha, (0, unseen)))
         return torch.cat(rows, dim=1).numpy()
 
-    def _comparison_divided_by_query(self) -> np.ndarray:
-        if self.inverse_sigma is None:
-            return self.comparison
-        return self.comparison * self.inverse_sigma.mean[list(self.queries), None]
+    def _divided_by_query(self) -> np.ndarray:
+        sigma = self.inverse_sigma
+        return self.comparison * (1.0 if sigma is None else sigma.mean[list(self.queries), None])
 
     def _divided(self, values: np.ndarray) -> Band:
         """`values` / σ_j: mean and band, lower below upper whatever the sign of the value."""
         sigma = self.inverse_sigma
-        if sigma is None:
-            return Band(values, None, None)
-        mean = values * sigma.mean
-        if sigma.lower is None or sigma.upper is None:
-            return Band(mean, None, None)
+        if sigma is None or sigma.lower is None or sigma.upper is None:
+            return Band(values if sigma is None else values * sigma.mean, None, None)
         ends = values * sigma.lower, values * sigma.upper
-        return Band(mean, np.minimum(*ends), np.maximum(*ends))
+        return Band(values * sigma.mean, np.minimum(*ends), np.maximum(*ends))
 
 
 def position_bias(
@@ -120,12 +109,11 @@ def position_bias(
     queries: Sequence[int],
     inverse_sigma: InverseSigma | None = None,
 ) -> PositionBias:
-    """Position terms of all heads for the given queries, from weights alone.
+    """Position terms of all heads for the given queries, from weights alone, in float64.
 
-    inverse_sigma: from `inverse_sigma_bands`; without it the terms are not divided by σ, which is
-    all that a checkpoint without token embeddings allows. Computed in float64.
+    inverse_sigma: from `inverse_sigma_bands`; without it the terms are not divided by σ.
     Raises `TokenError` for a query outside the context; `ShapeError` for σ of another model, or a
-    layer with local attention (later layers of GPT-Neo, which read no embeddings anyway).
+    layer with local attention.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -146,21 +134,16 @@ def position_bias(
         raise ShapeError(
             f"1/σ covers {len(inverse_sigma.mean)} positions but the model has {len(W_P)}."
         )
-    positions = W_P.double()
-    W_K = folded.W_K.double()
+    positions, W_K = W_P.double(), folded.W_K.double()
     asserted = (W_K @ folded.b_Q.double()[:, :, None]).squeeze(-1) @ positions.T
     compared = positions[places] @ folded.W_Q.double()
     if len(places) < folded.d_head:  # few queries: no key is projected
         compared = compared @ W_K.mT @ positions.T
     else:
         compared = compared @ (positions @ W_K).mT
+    numbers = asserted.numpy(), compared.numpy()
     return PositionBias(
-        tuple(places.tolist()),
-        asserted.numpy(),
-        compared.numpy(),
-        inverse_sigma,
-        folded.scale,
-        folded.causal,
+        tuple(places.tolist()), *numbers, inverse_sigma, folded.scale, folded.causal
     )
 
 

@@ -7,6 +7,7 @@ stays near, the last row is flat. Here each is a number for each head.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,13 +25,8 @@ from lnattn.position.sigma import InverseSigma
 NEAR = 10
 
 
-@dataclass(frozen=True)
-class Trend:
-    """How a curve moves with position.
-
-    spearman: rank correlation with position; rising: share of steps j → j+1 that go up;
-    straight: share of its variance that the best straight line explains (R²).
-    """
+class Trend(NamedTuple):
+    """How a curve moves with position: rank correlation, share of rising steps, R² of a line."""
 
     spearman: float
     rising: float
@@ -38,29 +34,23 @@ class Trend:
 
 
 def trend(curve: Float[np.ndarray, "position"], margin: int = 1) -> Trend:
-    """The trend of a curve over its interior: without `margin` positions at either end.
+    """The trend of a curve without `margin` positions at either end, set apart in §6.4.
 
-    The paper sets the first and the last positions apart (§6.4), so they are left out by default.
     Raises `ShapeError` for fewer than three interior positions or a constant curve.
     """
     inner = _interior(curve, margin)
     if np.ptp(inner) == 0:
         raise ShapeError("a constant curve has no trend; the term is the same at all positions.")
     place = np.arange(len(inner))
-    return Trend(
-        spearman=float(spearmanr(place, inner).statistic),
-        rising=float((np.diff(inner) > 0).mean()),
-        straight=float(np.corrcoef(place, inner)[0, 1] ** 2),
-    )
+    rising, straight = (np.diff(inner) > 0).mean(), np.corrcoef(place, inner)[0, 1] ** 2
+    return Trend(float(spearmanr(place, inner).statistic), float(rising), float(straight))
 
 
-@dataclass(frozen=True)
-class Wave:
-    """The strongest oscillation of a curve.
+class Wave(NamedTuple):
+    """The strongest oscillation of a curve; fewer than two cycles are a bend rather than a wave.
 
     wavelength: in positions; cycles: how many of them fit into the curve; share: the part of the
-    variance left by a straight line that a sine of this wavelength, with a line, explains. Fewer
-    than two cycles are a bend rather than a wave.
+    variance left by a straight line that a sine of this wavelength, with a line, explains.
     """
 
     wavelength: float
@@ -72,33 +62,30 @@ def dominant_wave(curve: Float[np.ndarray, "position"], margin: int = 1) -> Wave
     """The dominant wavelength of a curve that may also have a straight trend.
 
     The highest peak of the detrended curve's Fourier spectrum (Hann window, zero padded) tells
-    where to look; a sine and a line are then fitted together around it. A spectrum alone misplaces
-    a wave that fits only once or twice into the curve, because the line takes part of it away.
+    where to look; a sine and a line are fitted together around it, since a spectrum misplaces a
+    wave that fits only once or twice into the curve.
     """
     inner = _interior(curve, margin)
     n, place = len(inner), np.arange(len(inner))
     line = np.stack([np.ones(n), place], axis=1)
-    straight = _residual(line, inner)
+
+    def rest(columns: np.ndarray) -> np.ndarray:
+        return inner - columns @ np.linalg.lstsq(columns, inner, rcond=None)[0]
+
+    straight = float(np.square(rest(line)).sum())
     if straight <= (1e-12 * max(1.0, np.abs(inner).max())) ** 2 * n:
         raise ShapeError("the curve is a straight line; it has no wave.")
     finer = 8
-    rest = inner - line @ np.linalg.lstsq(line, inner, rcond=None)[0]
-    power = np.abs(np.fft.rfft(rest * np.hanning(n), finer * n))
+    power = np.abs(np.fft.rfft(rest(line) * np.hanning(n), finer * n))
     peak = (int(power[1:].argmax()) + 1) / (finer * n)
 
     def unexplained(frequency: float) -> float:
         phase = 2 * np.pi * frequency * place
-        return _residual(np.column_stack([line, np.sin(phase), np.cos(phase)]), inner)
+        return float(np.square(rest(np.column_stack([line, np.sin(phase), np.cos(phase)]))).sum())
 
     around = (max(0.5 / n, peak - 1 / n), min(0.5, peak + 1 / n))
     best = minimize_scalar(unexplained, bounds=around, method="bounded", options={"xatol": 1e-7})
     return Wave(1 / best.x, n * best.x, 1 - best.fun / straight)
-
-
-def _residual(columns: np.ndarray, curve: np.ndarray) -> float:
-    """Sum of squares that the best combination of the columns leaves of a curve."""
-    fitted = columns @ np.linalg.lstsq(columns, curve, rcond=None)[0]
-    return float(np.square(curve - fitted).sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,9 +93,8 @@ class Nearness:
     """How strongly each head's position terms favour near keys, for every query.
 
     share: attention by position alone on the nearest `window` keys; uniform: what even attention
-    would give; peak: distance from the query to the key with the highest T^pp that it sees;
-    percentile: share of the other keys it sees whose T^pp is below the mean over the nearest.
-    share, peak, percentile: [head query]; percentile is NaN while all keys seen are near.
+    would give; peak: distance to the key with the highest T^pp; percentile: share of the other keys
+    whose T^pp is below the mean over the nearest, NaN while all keys seen are near.
     """
 
     share: Float[np.ndarray, "head query"]
@@ -134,8 +120,7 @@ def nearness(
         raise ShapeError(f"the window must hold at least one position, not {window}.")
     n = len(W_P)
     share, percentile = np.empty((2, folded.n_heads, n))
-    peak = np.empty((folded.n_heads, n), dtype=np.int64)
-    uniform = np.empty(n)
+    peak, uniform = np.empty((folded.n_heads, n), dtype=np.int64), np.empty(n)
     for begin in range(0, n, block):
         queries = range(begin, min(n, begin + block))
         bias = position_bias(folded, W_P, queries, inverse_sigma)
@@ -164,8 +149,7 @@ def near_keys(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Which keys count as near query i, and which it sees at all: two boolean arrays [position].
 
-    With `window` 10 these are i and the nine before it; in a model that is not causal, the nine
-    after it too.
+    Near are i and the `window` − 1 before it; in a model that is not causal, those after it too.
     """
     distance = i - np.arange(n_positions)
     seen = distance >= 0 if causal else np.ones(n_positions, dtype=bool)
@@ -175,9 +159,9 @@ def near_keys(
 def wave_recurrence(bias: PositionBias, window: int = NEAR) -> Float[np.ndarray, "head query"]:
     """What is left of T^pp's wave in attention by position alone, for every query of `bias`.
 
-    The most attention on a key about one wavelength from the query over the most on a near key.
-    About: within a quarter of the wavelength, near keys left out. Close to 1 where a head cannot
-    tell *here* from *one wave ago*; 0 where no key is that far.
+    The most attention on a key one wavelength (± a quarter) from the query, near keys left out,
+    over the most on a near key: close to 1 where a head cannot tell *here* from *one wave ago*; 0
+    where no key is that far.
     """
     attention, longest = bias.attention(), int(np.argmax(bias.queries))
     waves = [dominant_wave(curve).wavelength for curve in bias.term_pp().mean[:, longest]]
@@ -187,29 +171,26 @@ def wave_recurrence(bias: PositionBias, window: int = NEAR) -> Float[np.ndarray,
         near = distance < window
         for head, wavelength in enumerate(waves):
             away = (np.abs(distance - wavelength) <= wavelength / 4) & ~near
-            if away.any():
-                row = attention[head, column]
-                found[head, column] = row[away].max() / row[near].max()
+            row = attention[head, column]
+            found[head, column] = row[away].max() / row[near].max() if away.any() else 0.0
     return found
 
 
 @dataclass(frozen=True, eq=False)
 class LastRows:
-    """p_i W_QK p_jᵀ, not divided by σ, for the last few queries (Fig. 7).
-
-    queries: positions i; curves: [head query position]; spread: [head query], standard deviation
-    of each curve over the keys; ratio: [head], the last spread over the median of the others.
-    """
+    """p_i W_QK p_jᵀ, not divided by σ, for the last few queries (Fig. 7): [head query position]."""
 
     queries: tuple[int, ...]
     curves: Float[np.ndarray, "head query position"]
 
     @property
     def spread(self) -> Float[np.ndarray, "head query"]:
+        """Standard deviation of each curve over the keys."""
         return self.curves.std(axis=-1)
 
     @property
     def ratio(self) -> Float[np.ndarray, "head"]:
+        """The last spread over the median of the others."""
         return self.spread[:, -1] / np.median(self.spread[:, :-1], axis=-1)
 
 
@@ -227,11 +208,9 @@ def last_rows(
 def position_table(bias: PositionBias, near: Nearness, margin: int = 1) -> pd.DataFrame:
     """One row a head: trend of T^p, wave and nearness of T^pp, attention on near keys by position.
 
-    The wave is that of the last query's curve, which has all keys before it; distance and
-    percentile are `Nearness.usual`; shares are named by the position of their query.
+    The wave is that of the last query's curve; distance and percentile are `Nearness.usual`.
     """
-    longest = int(np.argmax(bias.queries))
-    compared = bias.term_pp().mean[:, longest]
+    compared = bias.term_pp().mean[:, int(np.argmax(bias.queries))]
     table = terms_table(bias.term_p().mean, compared, *near.usual(), margin=margin)
     shares, n = bias.attention(), bias.n_positions
     for column, i in enumerate(bias.queries):
@@ -248,18 +227,12 @@ def terms_table(
     margin: int = 1,
 ) -> pd.DataFrame:
     """One row a head: the trend of T^p, the wave of one curve of T^pp, and its `usual_nearness`."""
-    rising = [trend(curve, margin) for curve in asserted]
-    waves = [dominant_wave(curve, margin) for curve in compared]
-    columns = {
-        "T^p Spearman": [one.spearman for one in rising],
-        "T^p rising steps": [one.rising for one in rising],
-        "T^p straight line R²": [one.straight for one in rising],
-        "T^pp wavelength": [one.wavelength for one in waves],
-        "T^pp cycles": [one.cycles for one in waves],
-        "T^pp wave share": [one.share for one in waves],
-        "distance to highest T^pp": distance,
-        "near T^pp percentile": percentile,
-    }
+    rising = np.array([trend(curve, margin) for curve in asserted])
+    waves = np.array([dominant_wave(curve, margin) for curve in compared])
+    names = ("T^p Spearman", "T^p rising steps", "T^p straight line R²")
+    shapes = ("T^pp wavelength", "T^pp cycles", "T^pp wave share")
+    columns = dict(zip((*names, *shapes), np.hstack([rising, waves]).T, strict=True))
+    columns |= {"distance to highest T^pp": distance, "near T^pp percentile": percentile}
     return pd.DataFrame(columns, index=pd.RangeIndex(len(asserted), name="head"))
 
 

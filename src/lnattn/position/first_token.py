@@ -27,9 +27,8 @@ from lnattn.weights import Embeddings
 class FirstTokenSwitch:
     """Attention on position 0, as it is and with an ordinary σ there.
 
-    true, median: [head query], attention on key 0 with its own σ and with the median σ; query 0,
-    which sees only itself, is left out: column q is position q + 1. score: [head], b_QK p_0ᵀ,
-    undivided; sigma_ratio: σ_0 over the median (a mean over windows, for text).
+    true, median: [head query], attention on key 0 with its own σ and with the median σ, queries 1
+    …; score: [head], b_QK p_0ᵀ, undivided; sigma_ratio: σ_0 over the median (a mean over windows).
     """
 
     true: Float[np.ndarray, "head query"]
@@ -66,10 +65,7 @@ def first_token_switch(
 def first_token_switch_on_text(
     folded: FoldedAttention, embeddings: Embeddings, token_windows: Int[np.ndarray, "window token"]
 ) -> FirstTokenSwitch:
-    """The counterfactual for real attention on windows of text, averaged over the windows.
-
-    In each window σ of the first input, as a key, is replaced by the median σ of the others.
-    """
+    """The counterfactual, as keys alone, for attention on windows of text; mean over windows."""
     count, n = token_windows.shape
     _check_length(n)
     both = torch.zeros(2, folded.n_heads, n - 1, dtype=torch.float64)

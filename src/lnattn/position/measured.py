@@ -1,13 +1,8 @@
 """Attention of the first layer on real text, averaged at fixed query positions (K9).
 
-Kamoda et al. 2025, §5.4, compare what position terms predict with attention measured on documents.
-The first layer reads embeddings only, so its attention on a text follows from the folded weights;
-only the rows of the asked queries are computed.
-
-The beginning of a text matters, because position 0 may be an attention sink: `windows` either
-keeps texts as they are or puts one given token (a document separator) before each; a window is
-counted in tokens *with* that token. The authors' code measures without it but selects documents by
-their length with it.
+Kamoda et al. 2025, §5.4. The first layer reads embeddings only, so its attention on a text follows
+from the folded weights; only the rows of the asked queries are computed. Position 0 may be an
+attention sink: `windows` keeps texts as they are, or puts one given token before each.
 """
 
 from __future__ import annotations
@@ -34,9 +29,8 @@ from lnattn.weights import Embeddings
 class MeasuredAttention:
     """Mean attention over windows of text, for some queries.
 
-    queries: positions i; mean, error: [head query position], the mean over windows and its
-    standard error (NaN for a single window); windows: how many; text_skill: the skill of
-    attention by position for each text by itself (see `beside_position`), None unless asked for.
+    queries: positions i; mean, error: the mean over windows and its standard error (NaN for a
+    single window); windows: how many; text_skill: of each text by itself (see `beside_position`).
     """
 
     queries: tuple[int, ...]
@@ -58,23 +52,17 @@ def near_share(
     window: int = NEAR,
 ) -> Float[np.ndarray, "head query"]:
     """The share of attention that falls on the nearest `window` keys of each query."""
-    n = attention.shape[-1]
-    rows = [
-        attention[:, row, near_keys(i, n, causal, window)[0]].sum(axis=-1)
-        for row, i in enumerate(queries)
-    ]
-    return np.stack(rows, axis=-1)
+    near = [near_keys(i, attention.shape[-1], causal, window)[0] for i in queries]
+    return np.stack([attention[:, row, one].sum(axis=-1) for row, one in enumerate(near)], axis=-1)
 
 
 def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = -1) -> pd.DataFrame:
     """Measured attention of one query beside attention by position alone, one row a head.
 
     Columns: 'near' and 'itself', attention on the nearest ten keys and on the query's own position,
-    by position and measured; 'total variation', half the sum of absolute differences of the two;
-    'even', the same for measured against even attention, which knows nothing; 'skill', 1 − total
-    variation over even: 0 for a prediction no better than that, 1 for a perfect one; and 'skill,
-    one text', the mean over texts of the same taken of each by itself, if the measurement has it.
-    The first is about the average over texts, in which what single words do cancels.
+    by position and measured; 'total variation', half the sum of absolute differences; 'even', the
+    same for measured against even attention; 'skill', 1 − total variation over even; 'skill, one
+    text', the mean of the skills of single texts, in which what single words do does not cancel.
     row: which of the queries, the same for both. Raises `ShapeError` where they differ.
     """
     if measured.queries != bias.queries:
@@ -103,18 +91,18 @@ def windows(
 ) -> Int[np.ndarray, "window token"]:
     """Cut tokenised documents into windows of `length` tokens that do not overlap.
 
-    first: a token id put before every window (it counts towards its length), or None to leave
-    texts as they are. What is left of a document is dropped. Raises `CorpusError` when no document
-    is long enough.
+    first: a token id put before every window (it counts towards its length), or None. What is left
+    of a document is dropped. Raises `CorpusError` when no document is long enough.
     """
-    body = length - (first is not None)
+    before = [] if first is None else [first]
+    body = length - len(before)
     if body < 1:
         raise CorpusError(f"a window of {length} tokens has no room for text.")
-    cut = []
-    for document in documents:
-        for begin in range(0, len(document) - body + 1, body):
-            text = list(document[begin : begin + body])
-            cut.append(text if first is None else [first, *text])
+    cut = [
+        [*before, *document[begin : begin + body]]
+        for document in documents
+        for begin in range(0, len(document) - body + 1, body)
+    ]
     if not cut:
         raise CorpusError(f"no document has {body} tokens; give longer texts or a shorter window.")
     return np.array(cut, dtype=np.int64)
@@ -129,20 +117,18 @@ def measured_attention(
 ) -> MeasuredAttention:
     """Mean attention of the asked queries over windows of text, exact for the first layer.
 
-    bias: position terms of the same queries, whose skill is then taken for each text by itself.
-    Raises `TokenError` for a token outside the vocabulary, a window longer than the context, or a
-    query outside the window.
+    bias: position terms of the same queries, for the skill of each text by itself. Raises
+    `TokenError` for an unknown token, a window longer than the context, or a query outside it.
     """
     count, length = token_windows.shape
     places = torch.as_tensor(list(queries), dtype=torch.long)
     check_indices(places, length, "query position", "the window")
-    total = torch.zeros(folded.n_heads, len(places), length, dtype=torch.float64)
-    squares = torch.zeros_like(total)
+    total, squares = torch.zeros(2, folded.n_heads, len(places), length, dtype=torch.float64)
     skills = []
     if bias is not None:
         alone = torch.from_numpy(bias.attention()[..., :length])
-        seen = [near_keys(int(i), length, folded.causal)[1] for i in places]
-        even = torch.tensor(np.array([row / row.sum() for row in seen]))
+        seen = np.array([near_keys(int(i), length, folded.causal)[1] for i in places])
+        even = torch.tensor(seen / seen.sum(axis=1, keepdims=True))
     for ids in torch.from_numpy(token_windows):
         alpha = _rows(folded, *look_up(embeddings, ids), places).double()
         total += alpha
@@ -152,22 +138,16 @@ def measured_attention(
     mean = total / count
     spread = (squares / count - mean.square()).clamp_min(0)
     error = (spread / (count - 1)).sqrt() if count > 1 else torch.full_like(mean, torch.nan)
-    return MeasuredAttention(
-        tuple(places.tolist()),
-        mean.numpy(),
-        error.numpy(),
-        count,
-        folded.causal,
-        torch.stack(skills).numpy() if skills else None,
-    )
+    skill = torch.stack(skills).numpy() if skills else None
+    numbers = mean.numpy(), error.numpy(), count
+    return MeasuredAttention(tuple(places.tolist()), *numbers, folded.causal, skill)
 
 
 def _rows(folded: FoldedAttention, tokens: Tensor, positions: Tensor, places: Tensor) -> Tensor:
     """Attention of some queries of one text: [head query key]."""
     inputs = divide_by_sigma(tokens + positions, folded.eps)
-    keys = inputs @ folded.W_K
     queries = inputs[places] @ folded.W_Q + folded.b_Q[:, None, :]
-    scores = queries @ keys.transpose(-1, -2)
+    scores = queries @ (inputs @ folded.W_K).transpose(-1, -2)
     distance = places[:, None] - torch.arange(len(inputs))
     if folded.causal:
         scores = scores.masked_fill(distance < 0, -torch.inf)

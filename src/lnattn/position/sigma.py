@@ -1,16 +1,12 @@
 """1/σ of every token at every position, summarised position by position without storing it.
 
-A position term of Kamoda et al. 2025 (§3.5) is a number that depends on positions only, divided by
-σ(e_v + p_j), which depends on the token v as well. So the mean and the percentile band over all
-tokens of *every* position term, in every head, follow from the mean and two quantiles of 1/σ at
-each position: they are computed once, and a head costs a multiplication.
-
-The variances come from one matrix product, since with centred p_j
+A position term of Kamoda et al. 2025 (§3.5) depends on positions only but for its divisor
+σ(e_v + p_j): its mean and band over all tokens follow from the mean and two quantiles of 1/σ at
+each position. The variances come from one matrix product, since with centred p_j
 
     σ²(e_v + p_j) = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε,   Cov(e_v, p_j) = e_v · p_j / d,
 
-taken a block of positions at a time: memory grows with the vocabulary, never with vocabulary ×
-positions. Quantiles are read off sorted rows.
+taken a block of positions at a time; quantiles are read off sorted rows.
 """
 
 from __future__ import annotations
@@ -60,10 +56,9 @@ def inverse_sigma_bands(
 ) -> InverseSigma:
     """Mean and two quantiles of 1/σ(e_v + p_j) over all tokens, for every position.
 
-    Quantiles interpolate linearly between order statistics, as `numpy.quantile` does. eps: that of
-    the LayerNorm; block: positions held at one time, at most. Works in the dtype of the embeddings.
-    Raises `TokenError` without token embeddings, `ShapeError` for quantiles outside 0 … 1 or out of
-    order, or when ε = 0 and a token and a position cancel exactly.
+    Quantiles interpolate linearly, as `numpy.quantile` does. eps: that of the LayerNorm; block:
+    positions held at one time, at most. Works in the dtype of the embeddings. Raises `TokenError`
+    without token embeddings, `ShapeError` for bad quantiles, or where a σ is zero.
     """
     low, high = quantiles
     if not 0 <= low <= high <= 1:
@@ -115,10 +110,9 @@ def _mean_and_quantiles(
 def assumed_inverse_sigma(
     W_P: Float[Tensor, "position d_model"], token_variance: float, eps: float
 ) -> InverseSigma:
-    """1/σ if every token had the same variance and no covariance with any position.
+    """1/σ if every token had the same variance and no covariance with any position, without band.
 
-    For a partial checkpoint whose token embeddings are missing: it shows how far a conclusion
-    depends on them. No band, because nothing varies over tokens.
+    For a partial checkpoint: it shows how far a conclusion depends on the missing token embeddings.
     """
     if not (math.isfinite(token_variance) and token_variance >= 0):
         raise ShapeError(f"the assumed variance must be a number ≥ 0, not {token_variance}.")
@@ -138,7 +132,7 @@ def covariance_blocks(
 ) -> Iterator[tuple[slice, Float[Tensor, "rows vocab"]]]:
     """Cov(p_j, e_v) for all tokens, a block of at most `block` positions at a time.
 
-    Yields the slice of positions and a matrix that the next step overwrites.
+    Yields the slice of positions and a matrix [rows vocab] that the next step overwrites.
     """
     if block < 1:
         raise ShapeError(f"a block must hold at least one position, not {block}.")

@@ -1,8 +1,7 @@
 """Variances of token and position embeddings, and what they do to attention through σ.
 
 Kamoda et al. 2025, §6.2–6.4. LayerNorm divides an input e_v + p_j by σ, whose square is
-Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε. Which tokens and which positions have large variances
-therefore decides who is turned down.
+Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε: large variances are turned down.
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ class VarianceOfInputs:
     """Everything that σ² of an input is made of.
 
     token: Var(e_v), [vocab]; position: Var(p_j), [position]; covariance: mean |Cov(e_v, p_j)| over
-    all pairs; mean_sigma: mean of σ(e_v + p_j) over positions, [vocab], by which the paper divides
-    a token's score.
+    all pairs; mean_sigma: mean of σ(e_v + p_j) over positions, [vocab].
     """
 
     token: Float[np.ndarray, "vocab"]
@@ -55,13 +53,9 @@ def variance_of_inputs(embeddings: Embeddings, eps: float) -> VarianceOfInputs:
         total += float(covariance.abs().sum(dtype=torch.float64))
         squared = covariance.mul_(2).add_(token).add_(position[rows, None])
         sigma_sum += squared.clamp_(min=0).add_(eps).sqrt_().sum(dim=0, dtype=torch.float64)
-    pairs = len(token) * len(position)
-    return VarianceOfInputs(
-        token.double().numpy(),
-        position.double().numpy(),
-        total / pairs,
-        (sigma_sum / len(position)).numpy(),
-    )
+    mean = (sigma_sum / len(position)).numpy()
+    share = total / (len(token) * len(position))
+    return VarianceOfInputs(token.double().numpy(), position.double().numpy(), share, mean)
 
 
 @dataclass(frozen=True)
@@ -69,8 +63,8 @@ class Outliers:
     """How far the first and last position's variance lie from the rest.
 
     first, last: robust z-scores, (Var(p_j) − median) / (1.4826 × median absolute deviation);
-    first_log, last_log: the same for log Var(p_j), where a vanishing variance counts as much as a
-    huge one; interior_spread: interquartile range over median of the positions between.
+    first_log, last_log: the same for log Var(p_j); interior_spread: interquartile range over median
+    of the positions between.
     """
 
     first: float
@@ -115,9 +109,8 @@ def _ends_as_z(values: np.ndarray) -> tuple[float, float]:
 class Norms:
     """Spread of the token embeddings' norms, before and after each is divided by its own σ.
 
-    variance_before, variance_after: as the paper gives them; they depend on the unit, so the
-    coefficients of variation (standard deviation over mean) are given beside them.
-    centred_after: largest relative departure of ‖e_v C / σ‖ from √d, zero but for ε.
+    Variances depend on the unit, so coefficients of variation (cv) are beside them; centred_after:
+    largest relative departure of ‖e_v C / σ‖ from √d, zero but for ε.
     """
 
     variance_before: float
@@ -133,16 +126,11 @@ def token_norms(W_E: Float[Tensor, "vocab d_model"], eps: float) -> Norms:
     divisor = sigma(W_E, eps)
     if not bool((divisor > 0).all()):
         raise ShapeError("a token embedding is constant and ε is 0; its σ is zero.")
-    before = W_E.norm(dim=-1)
-    after = before / divisor
+    before, after = W_E.norm(dim=-1), W_E.norm(dim=-1) / divisor
     centred = (variances(W_E) * W_E.shape[-1]).sqrt() / divisor / math.sqrt(W_E.shape[-1])
-    return Norms(
-        float(before.var(correction=0)),
-        float(after.var(correction=0)),
-        float(before.std(correction=0) / before.mean()),
-        float(after.std(correction=0) / after.mean()),
-        float((centred - 1).abs().max()),
-    )
+    spread = [float(norms.var(correction=0)) for norms in (before, after)]
+    relative = [float(norms.std(correction=0) / norms.mean()) for norms in (before, after)]
+    return Norms(*spread, *relative, float((centred - 1).abs().max()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,12 +151,9 @@ class FrequencyStudy:
 
     def table(self) -> pd.DataFrame:
         """One row a head: Spearman of T^e with the count, and its interval."""
-        return pd.DataFrame(
-            [
-                {"head": head, "Spearman": found.rho, "low": found.low, "high": found.high}
-                for head, found in enumerate(self.head_correlations)
-            ]
-        ).set_index("head")
+        rows = [(one.rho, one.low, one.high) for one in self.head_correlations]
+        index = pd.RangeIndex(len(rows), name="head")
+        return pd.DataFrame(rows, columns=["Spearman", "low", "high"], index=index)
 
 
 def frequency_study(
@@ -180,27 +165,20 @@ def frequency_study(
 ) -> FrequencyStudy:
     """Relate T^e of every head, and Var(e), to token counts (K11, K12).
 
-    counts: occurrences of each token id in a corpus. Tokens below `min_count` are left out: they
-    tie at zero, and their embeddings were hardly trained. Raises `ShapeError` for counts of
-    another vocabulary.
+    counts: occurrences of each token id in a corpus; those below `min_count` are left out. Raises
+    `ShapeError` for counts of another vocabulary.
     """
     every = embeddings.tokens()
-    if len(counts) != embeddings.vocab_size:
+    if len(counts) != len(every):
         raise ShapeError(
-            f"there are counts of {len(counts)} tokens for a vocabulary of "
-            f"{embeddings.vocab_size}; count with this model's tokenizer."
+            f"there are counts of {len(counts)} tokens for a vocabulary of {len(every)}; count "
+            "with this model's tokenizer."
         )
     tokens = np.flatnonzero(counts >= min_count)
     asserted = (folded.b_QK @ every.T).double().numpy() / inputs.mean_sigma
     asserted, counts, variance = asserted[:, tokens], counts[tokens], inputs.token[tokens]
-    return FrequencyStudy(
-        tokens,
-        counts,
-        variance,
-        asserted,
-        spearman(variance, counts),
-        tuple(spearman_rows(asserted, counts)),
-    )
+    found = spearman(variance, counts), tuple(spearman_rows(asserted, counts))
+    return FrequencyStudy(tokens, counts, variance, asserted, *found)
 
 
 #: Pairs that are sorted at a time.
@@ -210,9 +188,8 @@ _PAIRS = 1 << 22
 def information_gain(bigrams: sparse.csr_array, seed: int = 0) -> Float[np.ndarray, "vocab"]:
     """How much a token tells about its successor: KL(P(next | token) ‖ P(next)), in nats (§6.3).
 
-    bigrams: counts [previous next]. A divergence that is read off few pairs is too large, so the
-    same is computed with all successors dealt out anew and subtracted, as Oyama et al. 2023 do.
-    NaN for a token without a successor.
+    bigrams: counts [previous next]. Read off few pairs it is too large, so the same with all
+    successors permuted is subtracted, as Oyama et al. 2023 do. NaN for a token without a successor.
     """
     rows = sparse.csr_array(bigrams)
     totals = rows.sum(axis=0)
@@ -226,10 +203,10 @@ def information_gain(bigrams: sparse.csr_array, seed: int = 0) -> Float[np.ndarr
     parts = []
     for start, stop in pairwise(edges):
         own = np.diff(ends[start : stop + 1])
-        successors = shuffled[ends[start] : ends[stop]]
         row = np.repeat(np.arange(stop - start, dtype=np.int32), own)
-        ones, shape = np.ones(len(row), np.int32), (stop - start, len(totals))
-        dealt = sparse.coo_array((ones, (row, successors)), shape=shape).tocsr()
+        places = (row, shuffled[ends[start] : ends[stop]])
+        shape = (stop - start, len(totals))
+        dealt = sparse.coo_array((np.ones(len(row), np.int32), places), shape=shape).tocsr()
         seen = _divergence_of_rows(rows[start:stop], totals)
         parts.append(seen - _divergence_of_rows(dealt, totals))
     return np.concatenate(parts)

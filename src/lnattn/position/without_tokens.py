@@ -1,9 +1,8 @@
 """What a checkpoint without token embeddings still tells about position (K6, K7, K13, K14).
 
-GPT-2's position embeddings, first LayerNorm and attention weights fix b_QK p_jᵀ, p_i W_QK p_jᵀ and
-Var(p_j) exactly. σ(e_v + p_j) needs the token embeddings too. It is left out here, and in its place
-every conclusion about trend and nearness is repeated for assumed variances of the tokens: one that
-holds for all of them does not hang on what is missing.
+Position embeddings, first LayerNorm and attention weights fix b_QK p_jᵀ, p_i W_QK p_jᵀ and Var(p_j)
+exactly; σ(e_v + p_j) needs the tokens. It is left out, and conclusions are repeated for assumed
+variances of the tokens: one that holds for all of them does not hang on what is missing.
 """
 
 from __future__ import annotations
@@ -34,19 +33,18 @@ from lnattn.weights import FirstLayer
 
 #: Assumed Var(e), as multiples of the median Var(p_j).
 ASSUMED = (0.0, 0.25, 1.0, 4.0, 16.0)
+_AS_THEY_ARE = ("variance", "assumed", "spearman", "near", "echo")
+_FROM_WEIGHTS = ("source", "revision", "weights_sha256", "tensors", "metadata")
 
 
 @dataclass(frozen=True, eq=False)
 class PositionOnly(Result):
     """Position terms without σ, and what would follow under assumed variances of the tokens.
 
-    bias: the terms, undivided, at `share_of_context` queries; variance: Var(p_j), [position];
-    last: the last rows of p_i W_QK p_jᵀ; peak: distance from each query to the highest undivided
-    T^pp that it sees, and percentile: share of its far keys below the mean of the nearest ten,
-    [head position] (see `Nearness`); assumed: variances of tokens, [case]; spearman: of T^p with
-    position, [case head]; near: share of attention on the nearest ten keys, and echo:
-    what is left of the wave in it (see `wave_recurrence`), [case head query].
-    record: what made it.
+    bias: the terms, undivided, at `share_of_context` queries; variance: Var(p_j), [position]; last:
+    the last rows of p_i W_QK p_jᵀ; peak, percentile: [head position], of the undivided T^pp (see
+    `Nearness`); assumed: variances of tokens, [case]; spearman: of T^p with position, [case head];
+    near: attention on the nearest ten keys, and echo: `wave_recurrence`, [case head query].
     """
 
     NAME: ClassVar[str] = "position"
@@ -63,10 +61,7 @@ class PositionOnly(Result):
     record: Mapping[str, Any]
 
     def table(self) -> pd.DataFrame:
-        """One row a head: trend of T^p, with its range over the assumptions, and T^pp's shape.
-
-        The percentile and the distance are medians over the queries of the second half.
-        """
+        """One row a head: trend of T^p, with its range over the assumptions, and T^pp's shape."""
         table = terms_table(
             self.bias.self_assertion,
             self.bias.comparison[:, -1],
@@ -78,36 +73,31 @@ class PositionOnly(Result):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Curves in single precision."""
+        single = {
+            "self_assertion": self.bias.self_assertion,
+            "comparison": self.bias.comparison,
+            "last_rows": self.last.curves,
+            "percentile": self.percentile,
+        }
         return {
+            **{name: array.astype(np.float32) for name, array in single.items()},
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
             "queries": np.array(self.bias.queries),
-            "self_assertion": self.bias.self_assertion.astype(np.float32),
-            "comparison": self.bias.comparison.astype(np.float32),
-            "variance": self.variance,
             "last_queries": np.array(self.last.queries),
-            "last_rows": self.last.curves.astype(np.float32),
             "peak": self.peak.astype(np.int32),
-            "percentile": self.percentile.astype(np.float32),
-            "assumed": self.assumed,
-            "spearman": self.spearman,
-            "near": self.near,
-            "echo": self.echo,
         }
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> PositionOnly:
-        bias = PositionBias(
-            tuple(int(i) for i in arrays["queries"]),
-            arrays["self_assertion"].astype(np.float64),
-            arrays["comparison"].astype(np.float64),
-            None,
-            float(record["scale"]),
-            bool(record["causal"]),
+        queries, last = (
+            tuple(int(i) for i in arrays[name]) for name in ("queries", "last_queries")
         )
-        last = LastRows(
-            tuple(int(i) for i in arrays["last_queries"]), arrays["last_rows"].astype(np.float64)
-        )
-        kept = ("variance", "peak", "percentile", "assumed", "spearman", "near", "echo")
-        return cls(bias=bias, last=last, record=record, **{name: arrays[name] for name in kept})
+        terms = [arrays[name].astype(np.float64) for name in ("self_assertion", "comparison")]
+        scale, causal = float(record["scale"]), bool(record["causal"])
+        bias = PositionBias(queries, *terms, None, scale, causal)
+        rows = LastRows(last, arrays["last_rows"].astype(np.float64))
+        kept = {name: arrays[name] for name in (*_AS_THEY_ARE, "peak", "percentile")}
+        return cls(bias=bias, last=rows, record=record, **kept)
 
 
 def position_only(layer: FirstLayer) -> PositionOnly:
@@ -142,9 +132,6 @@ def position_only(layer: FirstLayer) -> PositionOnly:
             model=layer.name,
             layer=layer.layer,
             function=f"{position_only.__module__}.{position_only.__qualname__}",
-            **{
-                key: layer.provenance.get(key)
-                for key in ("source", "revision", "weights_sha256", "tensors", "metadata")
-            },
+            **{key: layer.provenance.get(key) for key in _FROM_WEIGHTS},
         ),
     )

@@ -1,7 +1,7 @@
 """Token affinity where positions are rotary: T^ee at a distance, its curve, and AUROC with a null.
 
-At a distance Δ the affinities are products of two vectors, q̃_b R_Δ and k̃_a: `TokenVectors`, as of a
-model with learned positions. Beside each AUROC stands that of the same queries, given to other
+At a distance Δ the affinities are products of two vectors, q̃_b R_Δ and k̃_a: `TokenVectors`, as of
+a model with learned positions. Beside each AUROC stands that of the same queries, given to other
 query tokens; the difference, `query_specific_auroc`, is what a head knows of this very query.
 """
 

@@ -2,10 +2,8 @@
 
 Wolfe (1976) calls them a corral. With the points as the rows of X, the weights μ with Σμ = 1 that
 minimise |Σ μ_k x_k| are proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1. A point more is a row
-more of that matrix and of its Cholesky factor L, and an entry more of L⁻¹ 1; only where a point is
-dropped, the rows after it are factored again.
-
-`no_type_check` keeps the tests' shape checker away from functions that numba compiles.
+more of that matrix, of its Cholesky factor L, and of L⁻¹ 1; only where a point is dropped, the rows
+after it are factored again. `no_type_check`: numba compiles these functions.
 """
 
 from __future__ import annotations
@@ -56,10 +54,7 @@ def append(points, gram, m):
 @nb.njit(cache=True, nogil=True)
 @no_type_check
 def affine_minimiser(factor, solved, m, weights):
-    """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, from the factor of their Gram matrix.
-
-    The minimiser is proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1.
-    """
+    """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, from their Gram matrix's factor."""
     total = 0.0
     for i in range(m - 1, -1, -1):
         weight = solved[i]

@@ -1,10 +1,9 @@
 """Unselectable keys: which keys can no query give the highest attention score? (B3, B7–B11)
 
-For a query, the score of key h_j is v·h_j, with everything else collected in v. Some v makes h_i
-the only key with the highest score if and only if h_i is a corner of the convex hull of all keys
-(Brody et al. 2023, Theorem 1). `selectability` decides this for every key and keeps a proof of
-each verdict: a direction in which the key wins, or the convex combination of other keys that it
-is. `lnattn.selectability.verify` checks the proofs, by other means.
+For a query, the score of key h_j is v·h_j. Some v makes h_i the only key with the highest score if
+and only if h_i is a corner of the convex hull of all keys (Brody et al. 2023, Theorem 1).
+`selectability` decides this for every key and gives a proof of each verdict: a direction in which
+the key wins, or the convex combination of other keys that it is.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ class AffineHull:
 
     points: [n rank]; back: [d rank], so that back @ v is the direction in the original coordinates
     that scores keys as v scores points, up to a constant; noise: the largest length of what was
-    dropped from any key; rank: of the affine hull (d − 1 at most for LayerNormed keys).
+    dropped from any key; rank: of the affine hull.
     """
 
     points: Float[np.ndarray, "n rank"]
@@ -80,15 +79,13 @@ class AffineHull:
 class Selectability:
     """A verdict on each of n keys in R^d, with its proof.
 
-    selectable: some query gives this key the highest score, and no other key as high a one.
-    strict: whether a key with an exact duplicate counts as unselectable.
-    direction: a query of length 1 under which a selectable key wins; zeros for the others.
-    margin: by how much it wins there over the next key (not the largest possible margin); +inf for
-        a key alone, NaN for an unselectable key.
-    support, weights: for an unselectable key, the other keys whose combination it is (−1: unused).
-    residual: the distance between the key and that combination; NaN for a selectable key.
-    method: index into `METHODS`; rank: of the affine hull; noise: the largest part of a key outside
-    that hull, which residuals may reach.
+    selectable: some query gives this key the highest score, and no other key as high a one. strict:
+    whether a key with an exact duplicate counts as unselectable. direction: a query of length 1
+    under which a selectable key wins; zeros for the others. margin: by how much it wins there; +inf
+    for a key alone, NaN for an unselectable key. support, weights: the other keys whose combination
+    an unselectable key is (−1: unused). residual: the distance between the two; NaN for a
+    selectable key. method: index into `METHODS`; rank: of the affine hull; noise: the largest part
+    of a key outside it.
     """
 
     selectable: Bool[np.ndarray, "n"]
@@ -131,13 +128,11 @@ def selectability(
 ) -> Selectability:
     """Decide for every key whether some query selects it, with a certificate for each verdict.
 
-    keys: [n d], float32 or float64, n ≥ 1. strict: a key that occurs twice ties with its copy under
-    every query, so neither can be the only one at the top; with strict=False copies count as one
-    key. rank_tolerance: singular values below this share of the largest count as rounding (the
-    default suits float32 inputs). hull_tolerance: a key nearer to the hull of the others than
-    this, in standard deviations of the keys, counts as inside.
-    Raises `ShapeError` for an empty or non-finite array or one of another shape, and `ResultError`
-    where neither the walk nor the linear programs come to a verdict.
+    keys: [n d], real, n ≥ 1. strict: of equal keys none can be the only one at the top; with
+    strict=False copies count as one key. rank_tolerance: singular values below this share of the
+    largest count as rounding. hull_tolerance: a key nearer to the hull of the others than this, in
+    standard deviations of the keys, counts as inside. Raises `ShapeError` for an array that is
+    empty, not finite or of another shape, and `ResultError` where there is no verdict.
 
     >>> square = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1], [0, 0]])  # and its centre
     >>> selectability(square).selectable.tolist()

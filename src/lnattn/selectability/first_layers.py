@@ -1,8 +1,8 @@
 """Are keys of real first layers unselectable? In the width of the model, and in that of a head.
 
-Theorem 1 is about keys in R^d, after LayerNorm. A head does not see these: it sees k = x W_K + b_K
-in R^{d_head}, a linear image, and a linear image of a sphere's points has an inside again. So each
-text is decided three times: before LayerNorm, after it, and in every head.
+Theorem 1 is about keys in R^d, after LayerNorm. A head sees k = x W_K + b_K in R^{d_head}, a linear
+image, and a linear image of a sphere's points has an inside again. So each text is decided three
+times: before LayerNorm, after it, and in every head.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float, Int
 
 from lnattn.attention.layernorm import layer_norm
-from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.errors import CorpusError, TokenError
 from lnattn.rotary.fold import fold_relative
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
-from lnattn.selectability.decide import AffineHull, selectability
-from lnattn.selectability.verify import verify
+from lnattn.selectability.decide import AffineHull
+from lnattn.selectability.verify import decided
 from lnattn.storage import Result, provenance, sha256_of_file
 from lnattn.text.corpora import read_documents
 from lnattn.weights import FirstLayer, LayerNorm
@@ -45,14 +45,10 @@ def first_layer_keys(
     """
     if isinstance(model, RelativeFirstLayer):
         return _turned_keys(model.to(torch.float64), token_ids)
-    tokens = model.embeddings.tokens()
-    if not 0 < len(token_ids) <= model.embeddings.n_positions:
-        raise TokenError(
-            f"a text of {len(token_ids)} tokens does not fit into {model.embeddings.n_positions} "
-            "positions."
-        )
-    x = tokens[list(token_ids)] + model.embeddings.W_P[: len(token_ids)]
-    return _keys(model, x)
+    tokens, most = model.embeddings.tokens(), model.embeddings.n_positions
+    if not 0 < len(token_ids) <= most:
+        raise TokenError(f"a text of {len(token_ids)} tokens does not fit into {most} positions.")
+    return _keys(model, tokens[list(token_ids)] + model.embeddings.W_P[: len(token_ids)])
 
 
 def position_keys(model: FirstLayer) -> dict[str, Float[np.ndarray, "..."]]:
@@ -86,8 +82,8 @@ class HeadShares(Result):
 
     lengths: [n], keys in a window; before, after: [n window]; heads: [n head window]; rank:
     [n head window], of each head's keys. dims: [dim]; fewer: [head dim], the shares when only the
-    first so many principal components of a head's keys are kept, in the longest first window;
-    normal: [dim], the same for as many standard normal keys; record: what made it.
+    first so many principal components of a head's keys are left, in the longest first window;
+    normal: [dim], the same for as many standard normal keys.
     """
 
     lengths: Int[np.ndarray, "n"]
@@ -114,9 +110,9 @@ def study_text(
 ) -> HeadShares:
     """Decide the keys of windows of text, with every certificate verified.
 
-    The same windows, cut shorter, serve all lengths: of documents with at least the largest of
-    `lengths` tokens, the first `windows`. Raises `CorpusError` where there are too few, and
-    `ResultError` if a certificate does not hold.
+    The same windows, cut shorter, serve all lengths: the first `windows` documents with at least
+    the largest of `lengths` tokens. Raises `CorpusError` where there are too few, and `ResultError`
+    if a certificate does not hold.
     """
     longest = max(lengths)
     texts = [list(ids[:longest]) for ids in documents if len(ids) >= longest][:windows]
@@ -138,34 +134,25 @@ def _study(found: Sequence[dict[str, np.ndarray]], lengths: Sequence[int]) -> He
     heads, rank = np.zeros(shape), np.zeros(shape, np.int64)
     for w, window in enumerate(found):
         for row, n in enumerate(lengths):
-            before[row, w], _ = _decide(window["before"][:n])
-            after[row, w], _ = _decide(window["after"][:n])
+            before[row, w] = decided(window["before"][:n]).unselectable
+            after[row, w] = decided(window["after"][:n]).unselectable
             for head, keys in enumerate(window["heads"]):
-                heads[row, head, w], rank[row, head, w] = _decide(keys[:n])
+                verdict = decided(keys[:n])
+                heads[row, head, w], rank[row, head, w] = verdict.unselectable, verdict.rank
     dims = np.array([dim for dim in DIMENSIONS if dim <= d_head])
     longest = found[0]["heads"][:, : max(lengths)]
     normal = np.random.default_rng(0).normal(size=longest.shape[1:])
-    return HeadShares(
-        np.array(lengths), before, after, heads, rank, dims,
-        np.array([in_fewer_dimensions(keys, dims) for keys in longest]),
-        in_fewer_dimensions(normal, dims), {},
-    )  # fmt: skip
+    fewer = np.array([in_fewer_dimensions(keys, dims) for keys in longest])
+    normal = in_fewer_dimensions(normal, dims)
+    return HeadShares(np.array(lengths), before, after, heads, rank, dims, fewer, normal, {})
 
 
 def in_fewer_dimensions(
     keys: Float[np.ndarray, "n d"], dims: Sequence[int] | Int[np.ndarray, "dim"]
 ) -> Float[np.ndarray, "dim"]:
-    """Share of unselectable keys when only their first so many principal components are kept."""
+    """Share of unselectable keys when only their first so many principal components are left."""
     points = AffineHull.of(keys).points  # the components, by falling size
-    return np.array([_decide(points[:, :dim])[0] for dim in dims])
-
-
-def _decide(keys: np.ndarray) -> tuple[float, int]:
-    verdict = selectability(keys)
-    checked = verify(keys, verdict)
-    if not checked.ok:
-        raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
-    return verdict.unselectable, verdict.rank
+    return np.array([decided(points[:, :dim]).unselectable for dim in dims])
 
 
 def positions_of(model: FirstLayer) -> HeadShares:
@@ -191,13 +178,9 @@ def text_of(model: FirstLayer, texts: Path | str, windows: int = 8) -> HeadShare
 
 
 def _record(model: FirstLayer, **facts: Any) -> dict[str, Any]:
-    return provenance(
-        model=model.name,
-        weights_sha256=model.provenance.get("weights_sha256"),
-        d_model=model.attention.d_model,
-        d_head=model.attention.d_head,
-        **facts,
-    )
+    sizes = {"d_model": model.attention.d_model, "d_head": model.attention.d_head}
+    weights = model.provenance.get("weights_sha256")
+    return provenance(model=model.name, weights_sha256=weights, **sizes, **facts)
 
 
 def _doubling(most: int) -> list[int]:

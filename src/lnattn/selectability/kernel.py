@@ -1,19 +1,14 @@
 """Which keys are corners of the convex hull: Wolfe's minimum-norm point, compiled.
 
-A key p can win for some query if and only if it is no convex combination of the other keys. Move p
-to the origin: the question is then whether the origin lies in the hull of z_j − p, and Wolfe's
-algorithm (1976) walks to the point x of that hull which is nearest to the origin. Each step needs
-one pass over the keys, for the j with the smallest x·z_j:
+Move key p to the origin: it is a convex combination of the other keys if and only if the origin
+lies in the hull of z_j − p. Wolfe's algorithm (1976) walks to the point x of that hull which is
+nearest to the origin; each step needs one pass over the keys, for the j with the smallest x·z_j:
 
-* x·(z_j − p) > 0 for all j: the direction −x gives p the highest score. No need to go on to the
-  nearest point: any such x will do, and most searches end here after a few passes.
-* x = 0: the weights of the walk are the convex combination.
+* x·(z_j − p) > 0 for all j: the direction −x gives p the highest score, and the walk can end. * x =
+0: the weights of the walk are the convex combination.
 
-Two passes over the set. In the first, every key is tried in its own direction; whichever key wins
-there is thereby known to be a corner. In the second, the undecided keys search among these corners
-first, which are few, and look at all keys only to confirm.
-
-`no_type_check` keeps the tests' shape checker away from functions that numba compiles.
+First every key is tried in its own direction; whichever key wins there is a corner. Then the
+undecided keys search among these corners first, and look at all keys only to confirm.
 """
 
 from __future__ import annotations
@@ -67,8 +62,8 @@ def scores_of(columns, x, scores):
 def smallest(bits, n):
     """Index of the smallest of n scores, the first if several; bits: the scores' bits as int64.
 
-    Numbers that are not negative are in the order of their bits; in negative ones all bits but the
-    sign are turned over. Smallest integers are found by vector instructions, smallest floats not.
+    Numbers ≥ 0 are in the order of their bits; in negative ones all bits but the sign are turned
+    over. Smallest integers are found by vector instructions, smallest floats not.
     """
     low = _LARGEST
     for j in range(n):
@@ -169,8 +164,8 @@ def walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direct
 def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
     """First pass: whoever wins in direction trials[t, i], strictly, is a corner. [trial n rank].
 
-    A later trial is made only for the keys that no earlier one has decided. Threads write only
-    what belongs to their own keys; winners are noted and settled afterwards, in order.
+    A later trial is made only for keys that are not decided. Winners are settled afterwards, in
+    order.
     """
     n = len(z)
     winner = np.empty(n, np.int64)

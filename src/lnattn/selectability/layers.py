@@ -1,9 +1,9 @@
 """Are keys unselectable inside the heads of deeper layers, and what have those that are in common?
 
 Keys are decided as queries meet them: with their bias, after whatever earlier layers did to their
-tokens, and turned as at their own positions. A rotary query is turned, too, but any query can be
-had, so that one verdict holds for queries at all positions that see the whole window. To see who
-would be lost first, they are decided again in the first quarter of their principal components.
+tokens, and turned as at their own positions. Any query can be had, so that one verdict holds for
+queries at all positions that see the whole window. To see who would be lost first, they are decided
+again in the first quarter of their principal components.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.stats import rankdata
 
-from lnattn.errors import CorpusError, ResultError
+from lnattn.errors import CorpusError
 from lnattn.progress import progress_bar
-from lnattn.selectability.decide import AffineHull, selectability
-from lnattn.selectability.verify import verify
+from lnattn.selectability.decide import AffineHull
+from lnattn.selectability.verify import decided
 from lnattn.stats import resampled_counts
 from lnattn.storage import Result, provenance
 
@@ -39,10 +39,9 @@ KeysOf = Callable[[Int[np.ndarray, "n"]], list[np.ndarray]]
 class LayerVerdicts(Result):
     """Verdicts on the keys of all heads of all layers. Made by `decide_layers`.
 
-    unselectable: [kept layer head window position], for the keys and for a quarter of their
-    dimensions (`KEPT`); rank: [layer head window], of each head's keys; auroc: [kept property layer
-    head window], the probability that an unselectable key has more of a property (of `PROPERTIES`)
-    than a selectable one beside it, NaN where all keys are of one kind; record: what made it.
+    unselectable: for the keys and for a quarter of their dimensions (`KEPT`); rank: of each head's
+    keys; auroc: the probability that an unselectable key has more of a property (of `PROPERTIES`)
+    than a selectable one beside it, NaN where all keys are of one kind.
     """
 
     NAME: ClassVar[str] = "selectability-layers"
@@ -64,7 +63,7 @@ class LayerVerdicts(Result):
     def common(
         self, kept: int = 0, draws: int = 1000, seed: int = 0
     ) -> Float[np.ndarray, "property 3"]:
-        """Mean AUROC of each property, and its 95 % interval over windows drawn anew."""
+        """Mean AUROC of each property, and its 95 % interval over resampled windows."""
         auroc = self.auroc[kept]
         windows = auroc.shape[-1]
         taken = np.concatenate([np.ones((1, windows)), resampled_counts(windows, draws, seed)])
@@ -94,27 +93,23 @@ def decide_layers(
     if not len(windows):
         raise CorpusError("there is no window of text to decide; give longer texts.")
     begun = time.perf_counter()
-    unselectable: list[Any] = []
-    rank: list[Any] = []
-    auroc: list[Any] = []
+    every: tuple[list[Any], ...] = [], [], []  # unselectable, rank, auroc
     for ids in progress_bar(windows, "windows"):
         found = [
             [_decide(keys, unigrams[ids]) for keys in heads.astype(np.float64)]
             for heads in keys_of(ids)
         ]
-        for place, kept in enumerate((unselectable, rank, auroc)):
+        for place, kept in enumerate(every):
             kept.append([[head[place] for head in layer] for layer in found])
+    unselectable, rank, auroc = map(np.array, every)
+    seconds = round(time.perf_counter() - begun, 1)
+    facts = {"windows": len(windows), "keys": windows.shape[1], "seconds": seconds}
     return LayerVerdicts(
         # From [window layer head kept …] and [window layer head].
-        unselectable=np.moveaxis(np.array(unselectable), (3, 0), (0, 3)),
-        rank=np.moveaxis(np.array(rank), 0, 2),
-        auroc=np.moveaxis(np.array(auroc), (3, 4, 0), (0, 1, 4)),
-        record=provenance(
-            **(source or {}),
-            windows=len(windows),
-            keys=windows.shape[1],
-            seconds=round(time.perf_counter() - begun, 1),
-        ),
+        unselectable=np.moveaxis(unselectable, (3, 0), (0, 3)),
+        rank=np.moveaxis(rank, 0, 2),
+        auroc=np.moveaxis(auroc, (3, 4, 0), (0, 1, 4)),
+        record=provenance(**(source or {}), **facts),
     )
 
 
@@ -127,13 +122,7 @@ def _decide(
     few = hull.points[:, : max(1, keys.shape[1] // KEPT[1])]
     distance = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
     properties = (counts, np.arange(len(keys)), distance)
-    lost = []
-    for points in (keys, few):
-        verdict = selectability(points)
-        checked = verify(points, verdict)
-        if not checked.ok:
-            raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
-        lost.append(~verdict.selectable)
+    lost = [~decided(points).selectable for points in (keys, few)]
     return lost, hull.rank, [[_auroc(flags, one) for one in properties] for flags in lost]
 
 

@@ -1,15 +1,12 @@
 """The search that Brody et al. use, with its bounds: what their tables count as unselectable.
 
-Their code adapts that of Grivas et al. 2022. For each key it first tries to find a winning query by
+For each key their code (after Grivas et al. 2022) first tries to find a winning query by
 reflections: start from the key itself; while another key wins, reflect the query in the plane on
 which the two tie. What is left goes to a linear program for the Chebyshev centre of the winning
-queries, which must lie in the box |v_k| ≤ 100 and hold a ball of radius 1e-8 or more. Gurobi is
-their solver; here it is HiGHS, with the same bounds and the same feasibility tolerance.
-
-Two things make this search differ from the geometry. The box and the smallest radius, in units
-that do not follow the keys' scale: a corner that is only just one is missed. And the dimension:
-keys in float32 that lie in a plane (as after LayerNorm's projection) leave it by their rounding,
-and a query of length 100 across the plane turns that rounding into a score.
+queries, which must lie in the box |v_k| ≤ 100 and hold a ball of radius 1e-8 or more; HiGHS stands
+here for Gurobi. It differs from the geometry in that the box and the radius do not follow the keys'
+scale, so that a corner that is only just one is missed, and in that float32 keys in a plane leave
+it by their rounding, which a query of length 100 turns into a score.
 """
 
 from __future__ import annotations
@@ -36,10 +33,9 @@ class BoundedSearch:
     """What the papers' search says about each of n keys.
 
     selectable: a winning query was found; query: [n d], the query found, or zeros; rank: of the
-    keys by the search's own measure, which their code asserts to be min(n, d); genuine: the winning
-    query gives the key the highest score in float64 as well, alone or as the first of equals;
-    programs: how many linear programs were solved; unsolved: how many of them ended without a
-    verdict, which count as unselectable, as in the original.
+    keys by the search's own measure; genuine: the winning query gives the key the highest score in
+    float64 as well; programs: how many linear programs were solved; unsolved: how many of them
+    ended without a verdict, which count as unselectable, as in the original.
     """
 
     selectable: Bool[np.ndarray, "n"]
@@ -103,13 +99,13 @@ def search_finds(
 ) -> Bool[np.ndarray, "n"]:
     """Which keys the papers' search finds selectable, with few of its linear programs.
 
-    The verdicts of `bounded_search`, but where HiGHS errs, such as on keys so small that it drops
-    what is left of them from a program (entries below 1e-9). A program asks whether some query in
-    the box leaves room for a ball of the radius. The proofs of `selectability` mostly answer that:
-    a direction in which the key wins, made as long as the box allows, leaves some room; and a
-    combination λ of other keys at a distance ε from the key leaves no query more than
-    (bound √d ε + t) / Σ λ_j |k_j − k|, by averaging the program's rows, each of which may be missed
-    by the tolerance t. Only where neither is decisive by a factor of two is the program solved.
+    The verdicts of `bounded_search`, but where HiGHS errs (it drops entries below 1e-9). A program
+    asks whether some query in the box leaves room for a ball of the radius. The proofs of
+    `selectability` mostly answer that: a direction in which the key wins, made as long as the box
+    allows, leaves some room; and a combination λ of other keys at a distance ε from the key leaves
+    no query more than (bound √d ε + t) / Σ λ_j |k_j − k|, each row of the program being missed by
+    the tolerance t at most. Only where neither is decisive by a factor of two is the program
+    solved.
     """
     points = checked_keys(keys)
     n, d = points.shape

@@ -1,10 +1,8 @@
 """Random keys over a whole grid of n and d (Brody et al. 2023, Fig. 1c and 1d).
 
 The figure's caption speaks of the *average fraction* of unselectable keys over 100 draws; the
-released code counts the draws in which *any* key is unselectable. Both come from the same draws.
-
-The sets are small and many, so all draws of a cell are decided in one call of a compiled loop;
-normal keys need no whitening, and LayerNormed keys are written in d − 1 coordinates beforehand.
+released code counts the draws in which *any* key is unselectable. Both come from the same draws,
+all of a cell decided in one call of a compiled loop.
 """
 
 from __future__ import annotations
@@ -22,9 +20,7 @@ from lnattn.selectability import kernel
 from lnattn.selectability.decide import HULL_TOLERANCE, selectability
 
 #: The grid of the released code: 13 widths, 58 numbers of keys, 100 draws each.
-WIDTHS = tuple(range(3, 16))
-COUNTS = tuple(range(3, 61))
-DRAWS = 100
+WIDTHS, COUNTS, DRAWS = tuple(range(3, 16)), tuple(range(3, 61)), 100
 
 
 @dataclass(frozen=True)
@@ -76,10 +72,8 @@ def random_grid(
     left_over = 0
     for column, d in enumerate(widths):
         for row, n in enumerate(counts):
-            generator = np.random.default_rng([seed, n, d])
-            keys = generator.normal(size=(draws, n, d))
-            if layer_norm:
-                keys = standardised(keys)
+            keys = np.random.default_rng([seed, n, d]).normal(size=(draws, n, d))
+            keys = standardised(keys) if layer_norm else keys
             threads = min(nb.get_num_threads(), draws)
             found[row, column] = _unselectable_in_sets(keys, HULL_TOLERANCE, threads)
             for draw in np.flatnonzero(found[row, column] < 0):
@@ -106,19 +100,20 @@ def standardised(
 @nb.njit(cache=True, parallel=True)
 @no_type_check
 def _unselectable_in_sets(sets, tolerance, threads):
-    """How many keys of each set [draw n rank] are unselectable; −1 where the walk cannot tell."""
+    """How many keys of each set [draw n rank] are unselectable; −1 where the walk cannot tell.
+
+    Normal keys need no whitening.
+    """
     draws, n, rank = sets.shape
     count = np.zeros(draws, np.int64)
     for thread in nb.prange(threads):
-        columns, scores = np.empty((rank, n)), np.empty(n)
-        bits, direction = scores.view(np.int64), np.empty(rank)
+        columns, scores, direction = np.empty((rank, n)), np.empty(n), np.empty(rank)
+        bits, most = scores.view(np.int64), 200 + 20 * rank
         support, lam = np.empty(rank + 2, np.int64), np.empty(rank + 2)
-        no_corners, no_columns = np.empty(0, np.int64), np.empty((rank, 0))
+        corners, corner_columns = np.empty(0, np.int64), np.empty((rank, 0))  # none is known
         for draw in range(thread, draws, threads):
             z = sets[draw]
-            for i in range(n):
-                for k in range(rank):
-                    columns[k, i] = z[i, k]
+            columns[:] = z.T
             for i in range(n):
                 kernel.scores_of(columns, -z[i], scores)
                 own = scores[i]
@@ -126,18 +121,9 @@ def _unselectable_in_sets(sets, tolerance, threads):
                 if scores[kernel.smallest(bits, n)] - own > tolerance * (1.0 - own):
                     continue  # it wins in its own direction
                 verdict, _ = kernel.walk(
-                    z,
-                    columns,
-                    no_corners,
-                    no_columns,
-                    i,
-                    tolerance,
-                    200 + 20 * rank,
-                    scores,
-                    direction,
-                    support,
-                    lam,
-                )
+                    z, columns, corners, corner_columns, i, tolerance, most,
+                    scores, direction, support, lam,
+                )  # fmt: skip
                 if verdict == kernel.UNDECIDED:
                     count[draw] = -1
                     break

@@ -1,9 +1,8 @@
 """Checking the proofs of `selectability`, one key at a time and by nothing but arithmetic.
 
-Nothing of the search is used here: no centring, no singular vectors, no tolerance of the walk. A
-direction is a proof if its margin exceeds what float64 can have rounded; where it does not, the
-margin is computed again in rational numbers, which do not round. A combination of floating-point
-numbers hits its key up to a residual; in rational numbers its weights can be solved for exactly.
+A direction is a proof if its margin exceeds what float64 can have rounded; where it does not, the
+margin is computed again in rational numbers. A combination of floating-point numbers hits its key
+up to a residual; in rational numbers its weights can be solved for exactly.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from lnattn.errors import ResultError
-from lnattn.selectability.decide import Selectability
+from lnattn.selectability.decide import Selectability, selectability
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -24,10 +23,9 @@ _EPS = float(np.finfo(np.float64).eps)
 class Verification:
     """What a check of all certificates found.
 
-    directions, combinations: how many certificates of each kind held; exact: how many of them were
-    proved in rational numbers; smallest_margin: over all directions, in units of the keys;
-    largest_residual: over all combinations, over the spread of the keys; failures: one sentence
-    for each certificate that proves nothing.
+    directions, combinations: how many of each kind held; exact: how many were proved in rational
+    numbers; smallest_margin: over all directions, in units of the keys; largest_residual: over all
+    combinations, over the spread of the keys; failures: one sentence for each that proves nothing.
     """
 
     directions: int
@@ -55,9 +53,8 @@ def verify(
     A direction must put its key above every other key (above every different one, unless
     `found.strict`). A combination must have non-negative weights of sum 1 on other keys, and a
     residual of at most `tolerance` times the largest distance of a key from the mean, plus twice
-    `found.noise`, which the study set aside as rounding. exact: prove in rational numbers; for
-    small sets, and with combinations that are exact ones (a key inside a simplex of d + 1 others,
-    or keys on a lattice). Raises `ResultError` where `found` is about other keys.
+    `found.noise`. exact: prove in rational numbers, for small sets whose combinations are exact
+    ones. Raises `ResultError` where `found` is about other keys.
     """
     points = np.asarray(keys, dtype=np.float64)
     if points.shape != found.direction.shape:
@@ -96,6 +93,15 @@ def verify(
         largest_residual=max(residuals, default=0.0) / (spread or 1.0),
         failures=tuple(failures),
     )
+
+
+def decided(keys: Shaped[np.ndarray, "n d"]) -> Selectability:
+    """`selectability` of keys, every certificate checked; `ResultError` where one does not hold."""
+    found = selectability(keys)
+    checked = verify(keys, found)
+    if not checked.ok:
+        raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
+    return found
 
 
 def _margin(

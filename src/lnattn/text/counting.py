@@ -111,20 +111,17 @@ def count_corpus(
         )
         if _stamps(files) != stamps:
             raise CorpusError("the corpus files changed while they were counted; count again.")
-        totals = {
-            key: sum(record[key] for record in records) for key in ("documents", "tokens", "pairs")
-        }
-        if not totals["documents"]:
+        documents = sum(record["documents"] for record in records)
+        if not documents:
             raise CorpusError(f"the corpus {', '.join(map(str, sources))} holds no text.")
         counts = _sum(Counts.load(job.part(shard)) for shard in shards)
-        record = provenance(
-            what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
+        record = record_of(
+            counts,
             corpus=inputs,
             tokenizer={"name": name, "sha256": job.tokenizer_sha256, "vocab_size": job.vocab_size},
             boundary=asdict(job.boundary),
             skip=skip,
-            **totals,
-            distinct_pairs=counts.bigrams.nnz,
+            documents=documents,
             shards=len(shards),
             resumed_with=resumed,
             seconds_of_last_session=round(time.perf_counter() - begun, 1),
@@ -132,6 +129,18 @@ def count_corpus(
         Counts(counts.unigrams, counts.bigrams, record).save(out)
         _remove_files(Path(job.folder))
     return read_json(out.with_suffix(".json"))
+
+
+def record_of(counts: Counts, *, skip: int, **facts: Any) -> dict[str, Any]:
+    """The record of finished counts, with further facts."""
+    return provenance(
+        what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
+        **facts,
+        skip=skip,
+        tokens=counts.tokens,
+        pairs=counts.pairs,
+        distinct_pairs=counts.bigrams.nnz,
+    )
 
 
 def count_shard(job: CountJob, shard: Shard) -> dict[str, Any]:

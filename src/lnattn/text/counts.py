@@ -137,11 +137,9 @@ class Counts:
         outside the vocabulary.
         """
         boundary = boundary or Boundary()
-        if not 1 <= vocab_size < 2**31:
-            raise TokenError(f"a vocabulary of {vocab_size} tokens cannot be counted.")
-        if skip < 1:
-            raise TokenError(f"the tokens of a pair stand 1 or more apart, not {skip}.")
-        for name, token in (("start", boundary.start), ("end", boundary.end)):
+        if not 1 <= vocab_size < 2**31 or skip < 1:
+            raise TokenError(f"{vocab_size} tokens or pairs {skip} apart: both must be 1 or more.")
+        for name, token in vars(boundary).items():
             if token is not None and not 0 <= token < vocab_size:
                 raise TokenError(f"the {name} token {token} is not one of {vocab_size} tokens.")
         counts, batch, size, number = _counted([], vocab_size, skip), [], 0, 0
@@ -157,11 +155,7 @@ class Counts:
 
     @classmethod
     def from_stream(
-        cls,
-        tokens: np.ndarray,
-        vocab_size: int,
-        record: Mapping[str, Any] | None = None,
-        skip: int = 1,
+        cls, tokens: Any, vocab_size: int, record: Mapping[str, Any] | None = None, skip: int = 1
     ) -> Counts:
         """Count one stream of token ids, every pair of it that stands `skip` apart."""
         counted = cls.from_documents([tokens], vocab_size, skip=skip)
@@ -193,8 +187,7 @@ class Counts:
         An npz without a record beside it is read too, unverified, with an empty `record`.
         Raises `ResultError` when the file is missing, damaged, or holds something else.
         """
-        path = _npz(path)
-        record: dict[str, Any] = {}
+        path, record = _npz(path), {}
         if path.with_suffix(".json").is_file():
             arrays, record = read_result(path.parent, path.stem)
         else:

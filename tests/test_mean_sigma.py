@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import lnattn
+from experiments.nobody_reads_one.beside import attention_with, mean_sigma_study
 from lnattn.attention.layernorm import layer_norm, sigma
 from lnattn.contribution.mean_sigma import GivenSigma, mean_sigma_study
 from lnattn.weights import Embeddings, LayerNorm
@@ -56,10 +57,10 @@ def test_one_divisor_for_all_inputs(model):
 def test_true_divisors_change_nothing(model):
     folded = lnattn.fold(model.attention)
     terms = lnattn.six_terms(folded, model.embeddings, TEXTS[0])
-    same = GivenSigma(folded, terms.tokens, terms.positions, terms.sigma)
-    torch.testing.assert_close(same.attention(), terms.attention())
-    other = GivenSigma(folded, terms.tokens, terms.positions, 2 * terms.sigma)
-    assert float((other.attention() - terms.attention()).abs().max()) > 1e-3
+    x = terms.tokens + terms.positions
+    same, other = (attention_with(folded, x, k * terms.sigma) for k in (1, 2))
+    torch.testing.assert_close(same, terms.attention())
+    assert float((other - terms.attention()).abs().max()) > 1e-3
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])

@@ -2,20 +2,79 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import torch
+from jaxtyping import Float
+from torch import Tensor
 
 import lnattn
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.vectors import mean_sigma
-from lnattn.contribution.mean_sigma import mean_sigma_study
+from lnattn.attention.folding import FoldedAttention, softmax_over_keys
+from lnattn.attention.layernorm import sigma
+from lnattn.attention.terms import look_up
+from lnattn.errors import CorpusError
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.frequencies import spectrum
+from lnattn.weights import Embeddings
 from lnattn_book.samples import sample_framed, token_counts
 
 #: Tokens of a text, query tokens of the AUROC (evenly spaced among those that follow any), and
 #: distances among which a curve is asked for its highest.
 LENGTH, QUERIES, NEAR = 256, 500, 64
+
+
+class MeanSigma(NamedTuple):
+    """What constant divisors do to attention. KL in nats, mean over queries that see two keys.
+
+    sigma: σ̄, the mean over the inputs of all texts but the first of each; first: the mean of the
+    first; kl: [head], one σ̄ for all; kl_but_first: [head], where the first input of each text
+    has its own mean; total: [head], KL(α ‖ uniform over the keys seen), for comparison.
+    """
+
+    sigma: float
+    first: float
+    kl: Float[np.ndarray, "head"]
+    kl_but_first: Float[np.ndarray, "head"]
+    total: Float[np.ndarray, "head"]
+
+
+def attention_with(
+    folded: FoldedAttention, x: Float[Tensor, "n d_model"], divisor: Float[Tensor, "n"]
+) -> Float[Tensor, "head n n"]:
+    """Attention of a folded block with any divisors in the place of σ(x_i)."""
+    u = x / divisor[:, None]
+    scores = (u @ folded.W_Q + folded.b_Q[:, None]) @ (u @ folded.W_K).mT
+    return softmax_over_keys(scores, folded.scale, folded.causal, window=folded.window)
+
+
+def mean_sigma_study(
+    folded: FoldedAttention, embeddings: Embeddings, texts: Sequence[Sequence[int]]
+) -> MeanSigma:
+    """KL(α ‖ α_σ̄) of a first layer over texts of token ids; `CorpusError` if all are too short."""
+    inputs = [sum(look_up(embeddings, list(ids))) for ids in texts if len(ids) > 1]
+    if not inputs:
+        raise CorpusError("no text of two tokens or more was given; attention needs two keys.")
+    divisors = [sigma(x, folded.eps) for x in inputs]
+    bar = float(torch.cat([one[1:] for one in divisors]).mean())
+    first = float(torch.stack([one[0] for one in divisors]).mean())
+    sums, queries = np.zeros((3, folded.n_heads)), 0
+    for x, true in zip(inputs, divisors, strict=True):
+        alpha = attention_with(folded, x, true)
+        flat = torch.full_like(true, bar)
+        but_first = torch.cat([true.new_tensor([first]), flat[1:]])
+        others = [attention_with(folded, x, given) for given in (flat, but_first)]
+        zero = torch.zeros_like(alpha)
+        others.append(softmax_over_keys(zero, 1.0, folded.causal, window=folded.window))
+        for place, other in enumerate(others):
+            ratio = alpha.clamp_min(1e-30).log() - other.clamp_min(1e-30).log()
+            kl = torch.where(alpha > 0, alpha * ratio, 0.0).sum(-1)[:, int(folded.causal) :]
+            sums[place] += kl.double().sum(-1).numpy()
+        queries += kl.shape[1]
+    return MeanSigma(bar, first, *(sums / queries))
 
 
 def constant_sigma(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]:

@@ -8,11 +8,11 @@ import pandas as pd
 import torch
 from safetensors import safe_open
 
+from experiments.nobody_reads_one.writing import along, chance, writing_matrices
 from lnattn.errors import CheckpointError
 from lnattn.models.hub import pin_of
 from lnattn.paths import data_folder
 from lnattn.storage import read_json, sha256_of_file
-from lnattn.writing import along, chance, writing_matrices
 
 #: Architectures whose norms scale without centring; others centre.
 RMS = ("llama", "mistral", "qwen2", "qwen3", "gemma", "gemma2", "olmo2", "phi3")

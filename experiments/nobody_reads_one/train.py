@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from experiments.nobody_reads_one.model import CONTEXT, WIDTH, Model, rows
+from experiments.nobody_reads_one.writing import along
 from lnattn.errors import CorpusError
-from lnattn.writing import along
 
 NORMS = ("LayerNorm", "RMSNorm", "removes n")
 OPTIMISERS = {

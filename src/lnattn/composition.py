@@ -168,7 +168,7 @@ def threshold(
     scores = scores[~scores.isnan()]
     if len(scores) == 0:
         raise ResultError(
-            "the impossible pairs were not computed; call model_composition(impossible=True)."
+            "impossible pairs were not computed: use model_composition(impossible=True)."
         )
     return float(scores.quantile(1 - share))
 
@@ -188,16 +188,10 @@ def exceedances(
         above = int((scores >= level).sum())
         expected = share * len(scores)
         rows.append(
-            {
-                "kind": kind,
-                "threshold": level,
-                "pairs": len(scores),
-                "above": above,
-                "expected": expected,
-                "ratio": above / expected if expected else float("nan"),
-            }
+            (kind, level, len(scores), above, expected, above / expected if expected else np.nan)
         )
-    return pd.DataFrame(rows).set_index("kind")
+    columns = ["kind", "threshold", "pairs", "above", "expected", "ratio"]
+    return pd.DataFrame(rows, columns=columns).set_index("kind")
 
 
 def _scores(composition: Composition, kind: Kind, special: bool) -> Tensor:

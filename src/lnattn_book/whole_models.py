@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lnattn.ablation.classes import Spelling
+from lnattn.ablation.parts import Spelling
 from lnattn.ablation.study import Ablations, ablations
 from lnattn.affinity.study import Detokenization, query_specific_auroc
 from lnattn.affinity.subwords import token_classes

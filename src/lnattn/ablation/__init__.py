@@ -7,7 +7,7 @@ whether what Kamoda et al. 2025 read (§4, §5) is used. `ablations` is the stud
 result, with intervals by `interval`; `Spelling` is what it is told of a vocabulary.
 """
 
-from lnattn.ablation.classes import Spelling
+from lnattn.ablation.parts import Spelling
 from lnattn.ablation.study import Ablations, ablations, interval
 
 __all__ = ["Ablations", "Spelling", "ablations", "interval"]

@@ -15,9 +15,16 @@ from scipy import sparse
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lnattn.ablation.classes import Spelling, second_pieces, second_words_of_names
-from lnattn.ablation.matching import beside_matched, deciles_of, drawn_documents
-from lnattn.ablation.removing import ablation_names, without_parts
+from lnattn.ablation.parts import (
+    Spelling,
+    ablation_names,
+    beside_matched,
+    deciles_of,
+    drawn_documents,
+    second_pieces,
+    second_words_of_names,
+    without_parts,
+)
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import CorpusError, ResultError
 from lnattn.models.attending import patched
@@ -81,7 +88,7 @@ class Ablations(Result):
 
 
 def interval(draws: Float[np.ndarray, "draw"]) -> tuple[float, float, float]:
-    """The value of the text itself, and its 95 % interval over documents drawn anew."""
+    """The value of the text itself, and its 95 % interval over resampled documents."""
     low, high = np.quantile(draws[1:], [0.025, 0.975]).tolist()
     return float(draws[0]), low, high
 
@@ -104,7 +111,7 @@ def ablations(
     model: with its language-model head; terms_of: the terms of a text, from the same weights;
     documents: token ids, cut into windows; first: a token before each window; bigrams: counts of
     the training text, of which any counts as a pair. source: what the record shall say; folder:
-    where a stopped run saves its losses and goes on. Raises `CorpusError` where no document is long
+    where a stopped run saves its losses and goes on. `CorpusError` where no document is long
     enough.
     """
     begun = time.perf_counter()
@@ -119,19 +126,17 @@ def ablations(
             if number < len(moved):
                 continue
             counted = torch.from_numpy(bigrams[ids.numpy()][:, ids.numpy()].toarray().T > 0)
-            found = without_parts(model, terms, ids, counted)
-            rows.append(found[0].numpy())
-            moved.append(found[1].numpy())
+            losses, shift = without_parts(model, terms, ids, counted)
+            rows.append(losses.numpy())
+            moved.append(shift.numpy())
             if folder is not None and len(moved) % _EVERY == 0:
                 state = {"rows": np.concatenate(rows, axis=1), "moved": np.array(moved)}
                 write_result(folder, _STATE, state, {"about": about})
-    losses = np.concatenate(rows, axis=1).astype(np.float64)
-    mean_moved = np.mean(moved, axis=0)
+    found, mean_moved = np.concatenate(rows, axis=1).astype(np.float64), np.mean(moved, axis=0)
     listed = ablation_names(names, mean_moved.shape[1])
-    read = _read(losses, texts, spelling, np.asarray(bigrams.sum(axis=0)).ravel(), draws)
-    if folder is not None:
-        for kind in ("json", "npz"):
-            (folder / f"{_STATE}.{kind}").unlink(missing_ok=True)
+    read = _read(found, texts, spelling, np.asarray(bigrams.sum(axis=0)).ravel(), draws)
+    for kind in ("json", "npz") if folder is not None else ():
+        (folder / f"{_STATE}.{kind}").unlink(missing_ok=True)
     return Ablations(
         what=np.array([what for what, _ in listed]),
         head=np.array([head for _, head in listed]),
@@ -139,10 +144,10 @@ def ablations(
         **read,
         record=provenance(
             **about,
-            predictions=losses.shape[1],
+            predictions=found.shape[1],
             draws=draws,
             # What telling the model its own attention changes in any loss: rounding.
-            largest_change_by_nothing=float(np.abs(losses[1] - losses[0]).max()),
+            largest_change_by_nothing=float(np.abs(found[1] - found[0]).max()),
             seconds=round(time.perf_counter() - begun, 1),
         ),
     )
@@ -172,18 +177,13 @@ def _read(
             if not mine.any():
                 continue
             cell = 10 * deciles_of(unigrams[token], mine) + deciles_of(base, mine)
-            means, tokens[r, c, 1] = beside_matched(
-                np.concatenate([changes, base[None]]), mine, others, cell, document, taken
-            )
+            rows = np.concatenate([changes, base[None]])
+            means, tokens[r, c, 1] = beside_matched(rows, mine, others, cell, document, taken)
             at[:, :, r, c], loss[r, c] = means[:, :-1], means[0, -1]
     every = np.ones(len(base), dtype=bool)
     means, _ = beside_matched(changes, every, every, np.zeros_like(document), document, taken)
-    return {
-        "everywhere": means[..., 0].astype(np.float32),
-        "at": at.astype(np.float32),
-        "loss": loss,
-        "tokens": tokens,
-    }
+    everywhere = means[..., 0].astype(np.float32)
+    return {"everywhere": everywhere, "at": at.astype(np.float32), "loss": loss, "tokens": tokens}
 
 
 def _windows(
@@ -209,8 +209,5 @@ def _resumed(folder: Path | None, about: Mapping[str, Any]) -> tuple[list, list]
         return [], []
     state, record = read_result(folder, _STATE)
     if record.get("about") != about:
-        raise ResultError(
-            f"{folder}/{_STATE}.json belongs to another model or other texts; delete it, or save "
-            "this study elsewhere."
-        )
+        raise ResultError(f"{folder}/{_STATE}.json belongs to another model or texts; delete it.")
     return [state["rows"]], list(state["moved"])

@@ -58,11 +58,8 @@ class Neighbours:
         matrix.eliminate_zeros()
         if len(matrix.data) and (matrix.data.min() < 0 or matrix.data.dtype.kind not in "iu"):
             raise CorpusError("bigram counts must be whole numbers ≥ 0; count the corpus again.")
-        return cls(
-            matrix.indptr.astype(np.int64),
-            matrix.indices.astype(np.int32),
-            matrix.data.astype(np.int64),
-        )
+        arrays = (matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.int64)
+        return cls(*(array.astype(dtype) for array, dtype in arrays))
 
     def renamed(self, order: Int[np.ndarray, "vocab"], *, tokens: bool = True) -> Neighbours:
         """The same table for other names: row b becomes row order[b], and token a order[a].
@@ -75,10 +72,8 @@ class Neighbours:
         lengths = self.n_distinct[old]
         indptr = np.append(0, np.cumsum(lengths))
         entry = np.arange(len(self.tokens)) + np.repeat(self.indptr[old] - indptr[:-1], lengths)
-        inside = self.tokens[entry]
-        return Neighbours(
-            indptr, order[inside].astype(np.int32) if tokens else inside, self.counts[entry]
-        )
+        inside = order[self.tokens[entry]] if tokens else self.tokens[entry]
+        return Neighbours(indptr, inside.astype(np.int32), self.counts[entry])
 
     @property
     def vocab_size(self) -> int:
@@ -194,7 +189,7 @@ def head_aurocs(
         if neighbours.vocab_size != vocab:
             raise CorpusError(
                 f"the counts are over {neighbours.vocab_size} tokens but the model has {vocab}; "
-                "count the corpus with the model's own tokenizer."
+                "count the corpus with its own tokenizer."
             )
     if query_ids is None and vectors.tokens is not None:
         query_ids = vectors.tokens.numpy()

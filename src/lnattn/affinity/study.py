@@ -21,13 +21,7 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
-from lnattn.affinity.auroc import (
-    HeadAuroc,
-    Neighbours,
-    frequency_vectors,
-    head_auroc,
-    head_aurocs,
-)
+from lnattn.affinity.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc, head_aurocs
 from lnattn.affinity.topk import strongest_pairs
 from lnattn.affinity.vectors import (
     TokenVectors,
@@ -98,12 +92,12 @@ class Detokenization(Result):
 
     def table(self) -> pd.DataFrame:
         """One row a head: AUROC with its interval, the authors' average, baselines, z-scores."""
-        scores = HeadAuroc(self.auroc.astype(np.float64))
+        mean = self.mean_auroc()
         columns = {
-            "auroc": scores.mean(),
+            "auroc": mean,
             "low": self.interval[:, 0],
             "high": self.interval[:, 1],
-            "auroc with zeros": scores.mean() * self.share_defined,
+            "auroc with zeros": mean * self.share_defined,
             **dict(zip(HEAD_BASELINES, self.head_baselines, strict=True)),
             "diagonal z": self.diagonal_z(),
             "same-token z": self.same_token.mean(axis=1),
@@ -130,21 +124,19 @@ def detokenization(
     samples. source: what the record shall say about model and counts. The same `seed` gives the
     same result. Raises `CorpusError` where the vocabularies of counts and model differ.
     """
-    if counts.vocab_size != vectors.vocab_size:
+    if counts.vocab_size != (vocab := vectors.vocab_size):
         raise CorpusError(
-            f"the counts are over {counts.vocab_size} tokens but the model has "
-            f"{vectors.vocab_size}; count the corpus with the model's own tokenizer."
+            f"the counts are over {counts.vocab_size} tokens but the model has {vocab}; count the "
+            "corpus with the model's own tokenizer."
         )
     before, after = Neighbours.before(counts.bigrams), Neighbours.after(counts.bigrams)
     # Vectors that change owners are the same scores with other names: one look serves for all.
-    order = permuted_owners(vectors.vocab_size, seed).numpy()
+    order = permuted_owners(vocab, seed).numpy()
     tables = [before, before.renamed(order), before.renamed(order, tokens=False), after]
     asked = None
     if queries is not None:
-        vocab = vectors.vocab_size
         asked = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
-    auroc, *baselines = head_aurocs(vectors, tables, asked)
-    of_heads = dict(zip(HEAD_BASELINES, baselines, strict=True))
+    auroc, *baselines = head_aurocs(vectors, tables, asked)  # in the order of `HEAD_BASELINES`
     common = {
         "frequency": head_auroc(frequency_vectors(counts.unigrams), before, asked),
         "cosine": head_auroc(cosine_vectors(embeddings), before, asked),
@@ -154,7 +146,7 @@ def detokenization(
     return Detokenization(
         auroc=auroc.values.astype(np.float32),
         interval=auroc.interval(draws=draws, seed=seed),
-        head_baselines=np.stack([of_heads[name].mean() for name in HEAD_BASELINES]),
+        head_baselines=np.stack([one.mean() for one in baselines]),
         common_baselines=np.array([common[name].mean()[0] for name in COMMON_BASELINES]),
         heat_tokens=drawn,
         heat=heat_map(vectors, torch.from_numpy(drawn)).numpy().astype(np.float32),
@@ -165,7 +157,7 @@ def detokenization(
         record=provenance(
             what="affinity study: T^ee, its AUROC against bigrams, and baselines",
             query_tokens=int(auroc.defined.sum()),
-            queries=vectors.vocab_size if asked is None else len(asked),
+            queries=vocab if asked is None else len(asked),
             bigrams={"distinct": len(before.tokens), "all": int(before.counts.sum())},
             seed=seed,
             bootstrap_draws=draws,

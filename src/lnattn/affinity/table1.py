@@ -90,23 +90,13 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
     }
     table = []
     for pair in TABLE_1:
-        row: dict[str, Any] = {
-            "head": pair.head,
-            "query": pair.query,
-            "key": pair.key,
-            "rank": pair.rank,
-        }
+        row: list[Any] = [pair.head, pair.query, pair.key, pair.rank]
         if pair in found:
             of_heads = found[pair].tolist()
-            row |= {
-                "query id": ids[pair.query],
-                "key id": ids[pair.key],
-                "rank here": of_heads[pair.head] if pair.head < len(of_heads) else None,
-                "best rank": min(of_heads),
-                "best head": of_heads.index(min(of_heads)),
-                "chance": int(chance[ids[pair.key]]),
-            }
-        table.append(row)
+            row += [ids[pair.query], ids[pair.key]]
+            row += [of_heads[pair.head] if pair.head < len(of_heads) else None, min(of_heads)]
+            row += [of_heads.index(min(of_heads)), int(chance[ids[pair.key]])]
+        table.append(row + [None] * (10 - len(row)))
     numbers = ["rank here", "best rank", "best head", "chance"]
     columns = ["head", "query", "key", "rank", "query id", "key id", *numbers]
     numbers += ["head", "rank", "query id", "key id"]

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Lock
-from typing import no_type_check
+from typing import NamedTuple, no_type_check
 
 import numba as nb
 import numpy as np
@@ -47,12 +46,8 @@ def _best_of_rows(scores, skip, values, ids):
                     values[r, k], ids[r, k] = some[v], begin + v
 
 
-@dataclass(frozen=True, eq=False)
-class Partners:
-    """The best partners of some tokens in every head, best first.
-
-    tokens: whose partners they are, [token]; ids: int32, scores: float, both [head token rank].
-    """
+class Partners(NamedTuple):
+    """The best partners of some `tokens` in every head, best first: their ids and scores."""
 
     tokens: Int[np.ndarray, "token"]
     ids: Int[np.ndarray, "head token rank"]
@@ -71,12 +66,9 @@ def partners(
     """The k tokens with the highest T^ee for each given token, in every head.
 
     token_ids: in this order; all tokens where None. side "keys": the given tokens are queries, and
-    their favourite keys are returned; "queries": they are keys, and the queries that like them
-    best are returned. same_token: False leaves out the token itself. Among equal scores the
-    smaller id comes first. Memory: the answer and a block of scores for each thread. device: as
-    for `for_each_score_block`.
-
-    Raises `TokenError` for a k or a token outside the vocabulary.
+    their favourite keys are returned; "queries": the reverse. same_token: False leaves out the
+    token itself. Among equal scores the smaller id comes first. device: as for
+    `for_each_score_block`. Raises `TokenError` for a k or a token outside the vocabulary.
     """
     vocab = vectors.vocab_size
     _check_k(k, vocab - (not same_token))
@@ -102,12 +94,8 @@ def partners(
     return Partners(tokens, ids, best)
 
 
-@dataclass(frozen=True, eq=False)
-class StrongestPairs:
-    """The pairs with the highest T^ee of all V² pairs of a head, best first.
-
-    queries, keys: token ids, [head rank]; scores: [head rank].
-    """
+class StrongestPairs(NamedTuple):
+    """The pairs with the highest T^ee of all V² pairs of a head, best first: ids and scores."""
 
     queries: Int[np.ndarray, "head rank"]
     keys: Int[np.ndarray, "head rank"]
@@ -125,12 +113,9 @@ def strongest_pairs(
     _check_k(k, vectors.vocab_size - (not same_token))
     if vectors.tokens is not None:
         raise TokenError("the queries of all tokens are needed to find the strongest pairs.")
-    found = [
-        _strongest_of_head(vectors, head, k, same_token)
-        for head in progress_bar(range(vectors.n_heads), "strongest pairs", unit=" heads")
-    ]
-    queries, keys, scores = (np.stack(part) for part in zip(*found, strict=True))
-    return StrongestPairs(queries, keys, scores)
+    bar = progress_bar(range(vectors.n_heads), "strongest pairs", unit=" heads")
+    found = [_strongest_of_head(vectors, head, k, same_token) for head in bar]
+    return StrongestPairs(*(np.stack(part) for part in zip(*found, strict=True)))
 
 
 def _strongest_of_head(

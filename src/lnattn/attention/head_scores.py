@@ -72,10 +72,7 @@ def position_attention(
         raise ShapeError(f"W_P must have shape [n {folded.d_model}], not {list(W_P.shape)}.")
     divisor = layernorm.sigma(W_P, folded.eps) if sigma is None else sigma
     if divisor.shape != W_P.shape[:1] or not bool((divisor > 0).all()):
-        raise ShapeError(
-            f"sigma must hold one positive number for each of the {len(W_P)} positions, "
-            f"not shape {list(divisor.shape)} with smallest value {float(divisor.min())}."
-        )
+        raise ShapeError(f"sigma must hold one positive number for each of {len(W_P)} positions.")
     u = W_P / divisor[:, None]
     queries = u @ folded.W_Q + folded.b_Q[:, None, :]
     scores = queries @ (u @ folded.W_K).mT

@@ -11,7 +11,7 @@ Scores are made a block of queries at a time, each head on a thread of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -72,62 +72,39 @@ class SixTermKL:
 
         Raises `TokenError` for an empty document, one longer than the context, or an unknown token.
         """
+        tokens, positions = look_up(self._embeddings, token_ids)
+        n, heads = len(tokens), len(self._projection)
+        found = np.empty((len(TERMS), heads, n), dtype=np.float32)
+        # A text repeats its words: each distinct token is projected once.
+        ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
+        distinct = self._embeddings.tokens()[ids]
+
+        def one_head(head: int) -> None:
+            of_tokens = (distinct @ self._projection[head])[inverse]
+            of_positions = self._projected_positions[head, :n]
+            queries, keys = (torch.stack([of_tokens, of_positions]) * over_sigma).chunk(2, dim=2)
+            queries = queries.flatten(0, 1)
+            buffer = torch.empty(2, 2 * _BLOCK * n)  # fresh memory would be zeroed for every block
+            for first in range(0, n, _BLOCK):
+                last = min(first + _BLOCK, n)
+                seen = last if self._causal else n
+                rows = torch.cat([queries[first:last], queries[n + first : n + last]])
+                products: list[Tensor] = []
+                for part in range(2):  # of the keys
+                    out = buffer[part, : len(rows) * seen].view(len(rows), seen)
+                    products += multiply(rows, keys[part, :seen].T, out=out).chunk(2)
+                ee, pe, ep, pp = (product.numpy() for product in products)
+                terms = [ee, ep, pe, pp]
+                terms += [np.broadcast_to(row[:seen], ee.shape) for row in alone[:, :, head]]
+                begin = first if self._causal else None
+                found[:, head, first:last] = divergences(terms, begin)
+
         with one_thread_a_call():
-            tokens, positions = look_up(self._embeddings, token_ids)
             over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
             alone = torch.stack([tokens @ self._alone, positions @ self._alone]) * over_sigma
-            # A text repeats its words: each distinct token is projected once.
-            ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
-            distinct = self._embeddings.tokens()[ids]
-
-            def parts_of(head: int) -> Float[Tensor, "part n column"]:
-                of_tokens = (distinct @ self._projection[head])[inverse]
-                of_positions = self._projected_positions[head, : len(tokens)]
-                return torch.stack([of_tokens, of_positions]) * over_sigma
-
-            return divergences_of_heads(
-                parts_of, alone.permute(2, 0, 1).numpy(), self._causal, self._pool
-            )
-
-
-def divergences_of_heads(
-    parts_of: Callable[[int], Float[Tensor, "part n column"]],
-    alone: Float[np.ndarray, "head part n"],
-    causal: bool,
-    pool: ThreadPoolExecutor,
-    bias: Float[Tensor, "head n n"] | None = None,
-) -> Float[np.ndarray, "term head n"]:
-    """The divergences of all heads, a head a thread, float32, in the order of `TERMS`.
-
-    parts_of: for a head and each of two parts of its inputs (token and position) the queries,
-    divided by the scale, beside the keys. alone: what each part of a key asserts whatever the
-    query. bias: added to the product of the second parts.
-    """
-    heads, _, n = alone.shape
-    found = np.empty((len(TERMS), heads, n), dtype=np.float32)
-
-    def one_head(head: int) -> None:
-        parts = parts_of(head)
-        width = parts.shape[2] // 2
-        queries, keys = parts[..., :width].flatten(0, 1), parts[..., width:]
-        buffer = torch.empty(2, 2 * _BLOCK * n)  # fresh memory would be zeroed for every block
-        for first in range(0, n, _BLOCK):
-            last = min(first + _BLOCK, n)
-            seen = last if causal else n
-            rows = torch.cat([queries[first:last], queries[n + first : n + last]])
-            products: list[torch.Tensor] = []
-            for part in range(2):  # of the keys
-                out = buffer[part, : len(rows) * seen].view(len(rows), seen)
-                products += multiply(rows, keys[part, :seen].T, out=out).chunk(2)
-            ee, pe, ep, pp = products
-            if bias is not None:
-                pp += bias[head, first:last, :seen]
-            terms = [t.numpy() for t in (ee, ep, pe, pp)]
-            terms += [np.broadcast_to(row[:seen], ee.shape) for row in alone[head]]
-            found[:, head, first:last] = divergences(terms, first if causal else None)
-
-    list(pool.map(one_head, range(heads)))
-    return found
+            alone = alone.numpy()
+            list(self._pool.map(one_head, range(heads)))
+        return found
 
 
 def divergences(

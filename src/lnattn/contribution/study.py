@@ -105,9 +105,7 @@ class Contributions(Result):
         first = 1 if self.record["causal"] else 0
         rows = self.rows[..., first:]
         if not rows.any():
-            raise ResultError(
-                "no document has a query with two keys, so no term can contribute; give more text."
-            )
+            raise ResultError("no document has a query with two keys: no term can contribute.")
         total = np.where(rows > 0, self.mean[..., first:] * rows, 0.0).sum(axis=-1)
         counted = rows.sum(axis=-1)
         return np.divide(total, counted, out=np.full(total.shape, np.nan), where=counted > 0)
@@ -122,18 +120,13 @@ class Contributions(Result):
         """One row for each term and head ('all' is the mean of heads): mean and quantiles."""
         means = self.grand_mean()
         heads: list[int | str] = [*range(self.n_heads), "all"]
-        return pd.DataFrame(
-            [
-                {
-                    "term": term,
-                    "head": head,
-                    "mean": means[t, h],
-                    **{f"q{level:g}": self.overall[k, t, h] for k, level in enumerate(LEVELS)},
-                }
-                for t, term in enumerate(self.record["terms"])
-                for h, head in enumerate(heads)
-            ]
-        )
+        rows = [
+            (term, head, means[t, h], *self.overall[:, t, h])
+            for t, term in enumerate(self.record["terms"])
+            for h, head in enumerate(heads)
+        ]
+        levels = (f"q{level:g}" for level in LEVELS)
+        return pd.DataFrame(rows, columns=["term", "head", "mean", *levels])
 
 
 def bootstrapped_means(
@@ -190,7 +183,7 @@ def contributions(
     first = int(folded.causal)  # before it, a query has one key, and no choice
     chosen = [one[..., first:] for one in counted]
     overall = np.concatenate(chosen, axis=-1)
-    missing = not overall.size
+    quantiles = np.full((len(LEVELS), *overall.shape[:2]), np.nan)
     record = provenance(
         **(source or {}),
         convention=vars(convention),
@@ -202,14 +195,9 @@ def contributions(
         tokens=sum(one.shape[-1] for one in counted),
         seconds=round(time.perf_counter() - begin, 2),
     )
-    mean, error, rows = _moments(counted, context)
     return Contributions(
-        mean=mean,
-        standard_error=error,
-        rows=rows,
-        overall=np.full((len(LEVELS), *overall.shape[:2]), np.nan)
-        if missing
-        else np.nanquantile(overall, LEVELS, axis=-1),
+        *_moments(counted, context),
+        overall=np.nanquantile(overall, LEVELS, axis=-1) if overall.size else quantiles,
         document_sums=np.array([np.nansum(one[:, -1], axis=-1, dtype=float) for one in chosen]),
         document_rows=np.array([np.isfinite(one[:, -1]).sum(axis=-1) for one in chosen], float),
         record=record,

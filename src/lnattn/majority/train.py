@@ -54,12 +54,10 @@ class MajorityPlan:
             if getattr(self, name) < 1:
                 raise ShapeError(f"{name} = {getattr(self, name)} must be at least 1.")
         for name in ("learning_rate", "initial_scale"):
-            if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
+            if not 0 < getattr(self, name) < math.inf:
                 raise ShapeError(f"{name} = {getattr(self, name)} must be a positive number.")
-        if self.decay_epochs is not None and self.decay_epochs < self.epochs:
-            raise ShapeError(
-                f"decay_epochs = {self.decay_epochs} must be at least epochs = {self.epochs}."
-            )
+        if (decay := self.decay_epochs) is not None and decay < self.epochs:
+            raise ShapeError(f"decay_epochs = {decay} must be at least epochs = {self.epochs}.")
 
     def data(self, seed: int) -> MajorityData:
         """The data of the run with this seed."""
@@ -128,10 +126,10 @@ def evaluate(
     x = E[query] + mixed[:, :d] / mixed[:, d:] + parameters["layer.self_attn.out_proj.bias"]
     gain, bias = parameters["layer.norm2.weight"], parameters["layer.norm2.bias"]
     z = functional.layer_norm(x, (d,), gain, bias, eps=0.0)
-    linear = [
-        (parameters[f"layer.linear{i}.weight"], parameters[f"layer.linear{i}.bias"]) for i in (1, 2)
-    ]
-    x = x + functional.linear(functional.linear(z, *linear[0]).relu(), *linear[1])
+    (W_1, b_1), (W_2, b_2) = (
+        [parameters[f"layer.linear{i}.{part}"] for part in ("weight", "bias")] for i in (1, 2)
+    )
+    x = x + functional.linear(functional.linear(z, W_1, b_1).relu(), W_2, b_2)
     logits, labels = x @ E.T, counts.argmax(dim=1)[sequence]
     times = n[sequence, query]
     loss = (functional.cross_entropy(logits, labels, reduction="none") * times).sum()

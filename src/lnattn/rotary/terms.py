@@ -115,9 +115,7 @@ def distance_terms(
     given = torch.arange(len(ids)) if positions is None else positions
     places = torch.from_numpy(whole_ids(given, what="position", of="every text"))
     if places.shape != ids.shape or bool((places.diff() < 1).any()):
-        raise TokenError(
-            f"positions must be {len(ids)} ascending whole numbers ≥ 0, one for each token."
-        )
+        raise TokenError(f"positions must be {len(ids)} ascending whole numbers, one a token.")
     if constants is None:
         constants = mean_vectors(folded, embeddings)
     elif constants.q0.shape != folded.b_Q.shape or constants.k0.shape != folded.b_K.shape:

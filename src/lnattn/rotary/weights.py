@@ -130,13 +130,9 @@ class RelativeAttention(AttentionBlock):
     causal: bool = True
 
     def __post_init__(self) -> None:
-        sizes = check_tensors(
-            self,
-            W_Q="head d_model d_head",
-            W_K="key_head d_model d_head",
-            b_Q="head d_head",
-            b_K="key_head d_head",
-        )
+        queries, keys = "head d_model d_head", "key_head d_model d_head"
+        of_bias = {"b_Q": "head d_head", "b_K": "key_head d_head"}
+        sizes = check_tensors(self, W_Q=queries, W_K=keys, **of_bias)
         heads, key_heads = sizes["head"], sizes["key_head"]
         if heads % key_heads:
             raise ShapeError(f"{heads} query heads cannot share {key_heads} key heads evenly.")
@@ -178,9 +174,8 @@ class TokenEmbeddings(Weights):
         some = some if self.factor == 1 else some * self.factor
         if self.ln is None:
             return some
-        return torch.nn.functional.layer_norm(
-            some, some.shape[-1:], self.ln.gamma, self.ln.beta, self.ln.eps
-        )
+        ln, norm = self.ln, torch.nn.functional.layer_norm
+        return norm(some, some.shape[-1:], ln.gamma, ln.beta, ln.eps)
 
     def checked(self, token_ids: Any) -> Int[Tensor, "n"]:
         """The ids as a tensor; `TokenError` unless they are whole numbers of the vocabulary."""

@@ -110,10 +110,8 @@ class Selectability:
         return int((self.method == PROGRAM).sum())
 
     def __repr__(self) -> str:
-        n, d = self.direction.shape
-        words = (
-            f"{n} keys in R^{d}, rank {self.rank}: {n - int(self.selectable.sum())} unselectable"
-        )
+        (n, d), lost = self.direction.shape, int((~self.selectable).sum())
+        words = f"{n} keys in R^{d}, rank {self.rank}: {lost} unselectable"
         if self.by_linear_program:
             words += f" ({self.by_linear_program} verdicts by linear program)"
         return f"Selectability({words})"
@@ -163,10 +161,7 @@ def checked_keys(keys: np.ndarray) -> np.ndarray:
     """Keys in float64; `ShapeError` unless they are [n d], real and finite, and not empty."""
     array = np.asarray(keys)
     if array.ndim != 2 or array.size == 0:
-        raise ShapeError(
-            f"keys must be [n d] with at least one key and one coordinate, not of shape "
-            f"{list(array.shape)}."
-        )
+        raise ShapeError(f"keys must be [n d] with n ≥ 1 and d ≥ 1, not {list(array.shape)}.")
     if array.dtype.kind not in "fiu":
         raise ShapeError(f"keys must be real numbers, not {array.dtype}.")
     given = array.astype(np.float64)
@@ -181,9 +176,7 @@ def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.
     here = np.arange(len(keys))
     if len(np.unique(keys[:, 0])) == len(keys):  # most sets: no need to compare whole keys
         return keys, here, here, np.ones_like(here)
-    distinct, first, place, copies = np.unique(
-        keys, axis=0, return_index=True, return_inverse=True, return_counts=True
-    )
+    distinct, first, place, copies = np.unique(keys, True, True, True, axis=0)
     return distinct, first, place.reshape(-1), copies
 
 
@@ -246,20 +239,17 @@ def _by_program(
     if distance > SMALLEST_RADIUS or len(used) > len(support):
         raise ResultError(
             f"key {i} of the distinct keys is neither in nor out of the hull: a ball of radius "
-            f"{radius:.1e} fits, and the nearest combination is {distance:.1e} away; "
-            "scale the keys or raise hull_tolerance."
+            f"{radius:.1e} fits, and the nearest combination is {distance:.1e} away; raise "
+            "hull_tolerance."
         )
     support[: len(used)], weights[: len(used)] = used, lam[used] / lam[used].sum()
     return kernel.INSIDE
 
 
 def _measure(
-    keys: np.ndarray,
-    selectable: np.ndarray,
-    direction: np.ndarray,
-    support: np.ndarray,
-    weights: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+    keys: np.ndarray, selectable: np.ndarray, direction: np.ndarray,
+    support: np.ndarray, weights: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Margins of the directions and residuals of the combinations, in the original coordinates."""
     n = len(keys)
     margin, residual = np.full(n, np.nan), np.full(n, np.nan)

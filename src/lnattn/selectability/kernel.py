@@ -19,13 +19,7 @@ from typing import no_type_check
 import numba as nb
 import numpy as np
 
-from lnattn.selectability.corral import (
-    NO_WEIGHT,
-    affine_minimiser,
-    append,
-    factor_row,
-    shrink,
-)
+from lnattn.selectability.corral import NO_WEIGHT, affine_minimiser, append, factor_row, shrink
 
 #: Verdicts of the kernel.
 OUTSIDE, INSIDE, UNDECIDED = 1, 0, -1
@@ -209,18 +203,9 @@ def walk_all(
         for t in range(thread, len(todo), threads):
             i = todo[t]
             verdict[i], passes[i] = walk(
-                z,
-                columns,
-                corners,
-                corner_columns,
-                i,
-                tolerance,
-                most,
-                scores,
-                directions[i],
-                support[i],
-                lam[i],
-            )
+                z, columns, corners, corner_columns, i, tolerance, most, scores,
+                directions[i], support[i], lam[i],
+            )  # fmt: skip
 
 
 @nb.njit(cache=True, parallel=True)

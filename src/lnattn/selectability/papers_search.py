@@ -19,9 +19,8 @@ from scipy.optimize import linprog
 
 from lnattn.selectability.decide import checked_keys, selectability
 
-BOUND = 100.0
-RADIUS = 1e-8
-PATIENCE = 100
+#: The box, the smallest radius, and the number of reflections.
+BOUND, RADIUS, PATIENCE = 100.0, 1e-8, 100
 #: By how much a row of a program may be missed, as a share of the smallest radius.
 TOLERANCE = 0.1
 #: HiGHS: solved, or proved to have no solution; anything else is no verdict.

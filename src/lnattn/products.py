@@ -1,8 +1,7 @@
 """Large matrix products: which library makes them, on which device, with how many threads.
 
-torch and NumPy bring a linear algebra library each, and on some processors one takes half the
-time of the other. The environment variable LNATTN_PRODUCTS says which multiplies on the CPU in
-float32: `numpy` (the default) or `torch`. It moves results by rounding only.
+The environment variable LNATTN_PRODUCTS says which library multiplies on the CPU in float32:
+`numpy` (the default) or `torch`; on some processors one takes half the time of the other.
 """
 
 from __future__ import annotations

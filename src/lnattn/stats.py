@@ -35,8 +35,8 @@ def bootstrap_means(
 ) -> Float[np.ndarray, "row 3"]:
     """Mean of each row over n things, and its percentile interval: mean, low, high.
 
-    All rows see the same draws, so that differences of rows are paired. Things are drawn one
-    sample after another: n may be a vocabulary. Raises `ResultError` for a level outside 0 … 1.
+    All rows see the same draws, so that differences of rows are paired. Raises `ResultError` for a
+    level outside 0 … 1, or nothing to draw.
     """
     n = values.shape[1]
     if not 0 < level < 1 or draws < 1 or n < 1:
@@ -70,9 +70,8 @@ def spearman(
 ) -> Correlation:
     """Spearman's ρ, ties sharing their mean rank; the interval is that of Bonett and Wright (2000).
 
-    They correct the variance of Fisher's z for ranks: (1 + ρ²/2) / (n − 3). Pairs are taken as
-    independent draws. Raises `ShapeError` for fewer than four pairs, unequal lengths, values that
-    are not finite, or a constant.
+    Pairs are taken as independent draws. Raises `ShapeError` for fewer than four pairs, unequal
+    lengths, values that are not finite, or a constant.
     """
     x, y, n = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), len(y)
     if len(x) != n or n < 4:

@@ -155,11 +155,9 @@ class AttentionBlock(Weights, Heads):
 class AttentionLayer(AttentionBlock):
     """One multi-head attention block together with the LayerNorm that feeds it.
 
-    W_Q, W_K, W_V: [head d_model d_head], used as x @ W; W_O: [head d_head d_model];
-    b_Q, b_K, b_V: [head d_head]; b_O: [d_model]. `causal`: a query sees keys j ≤ i only.
-    `scale`: what the scores are divided by before the softmax, √d_head unless given (1 for
-    GPT-Neo). `window`: how many keys a causal query sees at most, itself included (local layers of
-    GPT-Neo), or None for all. Weights that a model does not have (a bias) are zeros.
+    `causal`: a query sees keys j ≤ i only. `scale`: what the scores are divided by before the
+    softmax, √d_head unless given (1 for GPT-Neo). `window`: how many keys a causal query sees at
+    most, itself included, or None for all. Weights that a model does not have (a bias) are zeros.
     """
 
     ln: LayerNorm
@@ -228,9 +226,8 @@ class Embeddings(Weights):
 class FirstLayer(Weights):
     """The first layer of a model which adds position embeddings to its input.
 
-    tokenizer: a Hugging Face tokenizer or None; provenance: where the weights are from (name,
-    revision, file, sha256); layer: the index of the attention block. Any block can be folded; the
-    six terms are defined for layer 0 only, since later layers do not read embeddings.
+    tokenizer: a Hugging Face tokenizer or None; provenance: where the weights are from; layer: the
+    index of the attention block. The six terms are defined for layer 0 only.
     """
 
     embeddings: Embeddings

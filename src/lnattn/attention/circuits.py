@@ -5,16 +5,14 @@ Ferrando et al. 2024, §2). Of a head only two products matter,
 
     W_QK = W_Q W_Kᵀ  (where to attend)      W_OV = W_V W_O  (what to move),
 
-so a later head can use what an earlier one wrote in three ways, each a matrix product whose size
-is compared with the sizes of its factors, always as ‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F):
+so a later head can use what an earlier one wrote in three ways, always as ‖W_OV M‖_F / (‖W_OV‖_F
+‖M‖_F):
 
     V-composition  M = W_OV of the later head   its values carry what the earlier head wrote,
     Q-composition  M = W_QK                     its queries do,
     K-composition  M = W_QKᵀ                    its keys do.
 
-Every function takes any object with W_Q, W_K, W_V, W_O: an `AttentionLayer` gives the scores of
-the *raw* weights, a `FoldedAttention` those of the weights with the LayerNorm folded in,
-C diag(γ) W. The published scores use either; the book says which it shows.
+Every function takes an `AttentionLayer` (raw weights) or a `FoldedAttention` (C diag(γ) W).
 """
 
 from __future__ import annotations
@@ -109,8 +107,7 @@ def composition_scores(
 ) -> Float[Tensor, "earlier_head later_head"]:
     """‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F) for every head of `earlier` and every head of `later`.
 
-    kind: "Q", "K" or "V" (see the module's head for M). Between 0 and 1; a head whose weights are
-    all zero scores 0. Computed in the dtype of the weights at d_model · d_head² operations a pair.
+    kind: "Q", "K" or "V" (see the module's head for M). Between 0 and 1; heads of zeros score 0.
     """
     return _pair_norms(write_factor(earlier), read_factor(later, kind))
 
@@ -154,13 +151,10 @@ def model_composition(
     *,
     impossible: bool = False,
 ) -> Composition:
-    """Composition scores between all heads of all layers.
+    """Composition scores between all heads of all layers, a layer pair after another.
 
     Only pairs with the reader in a later layer, unless `impossible` asks for the others too: no
-    computation can use those, so they show how large scores get without any composing.
-    Memory stays near the size of the weights: layer pairs are done one after another.
-
-    Raises `ShapeError` for an empty list, or layers of different shapes.
+    computation can use those. Raises `ShapeError` for an empty list, or layers of different shapes.
     """
     layers, kinds = list(layers), tuple(kinds)
     shapes = {(tuple(layer.W_Q.shape), tuple(layer.W_O.shape)) for layer in layers}

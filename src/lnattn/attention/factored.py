@@ -1,9 +1,7 @@
 """Matrices kept as a product of two thin factors.
 
-A head's circuits W_QK = W_Q W_Kᵀ and W_OV = W_V W_O are d_model × d_model but have rank d_head at
-most. Everything asked of them here (norms, singular values, eigenvalues, traces, products) is
-computed from the factors, at a cost of d_model · d_head² where the dense matrix would need
-d_model³. The dense matrix is formed only by `dense()`.
+A head's circuits are d_model × d_model but have rank d_head at most. Everything asked of them here
+(norms, eigenvalues, products) is computed from the factors, at a cost of d_model · d_head².
 """
 
 from __future__ import annotations
@@ -93,9 +91,7 @@ class FactoredMatrix:
     def core(self) -> Float[Tensor, "*batch small small2"]:
         """R_A R_Bᵀ, where left = Q_A R_A and rightᵀ = Q_B R_B with orthonormal columns in Q.
 
-        M = Q_A · core · Q_Bᵀ, so the core has M's norm and M's non-zero singular values. This is
-        as accurate as the dense computation; Gram matrices would be a little cheaper but lose
-        half the digits of small singular values.
+        M = Q_A · core · Q_Bᵀ, so the core has M's norm and M's non-zero singular values.
         """
         return triangle(self.left) @ triangle(self.right.mT).mT
 
@@ -106,8 +102,7 @@ class FactoredMatrix:
     def eigenvalues(self) -> Complex[Tensor, "*batch value"]:
         """The min(row, rank) eigenvalues that can differ from zero, by falling modulus.
 
-        AB and BA have the same non-zero eigenvalues with the same multiplicities, so those of the
-        small rank × rank matrix right @ left are all there is.
+        AB and BA have the same non-zero eigenvalues, so those of right @ left are all there is.
         """
         self._need_square("eigenvalues")
         small = self.right @ self.left if self.inner <= self.shape[-1] else self.dense()

@@ -1,8 +1,8 @@
 """Folding LayerNorm into attention: Kamoda et al. 2025, §3.4 and App. B, as an exact identity.
 
-LN(x) = (x/σ(x)) C diag(γ) + β, so C diag(γ) moves into the weights, β into the biases, and only
-the division by σ is left: q(x) = (x/σ) W'_Q + b'_Q. The score matrix W_QK = W'_Q W'_Kᵀ and the
-value–output matrix W_VO = W'_V W_O have rank at most d_head; they are kept as their factors.
+LN(x) = (x/σ(x)) C diag(γ) + β, so C diag(γ) moves into the weights, β into the biases, and only the
+division by σ is left: q(x) = (x/σ) W'_Q + b'_Q. W_QK = W'_Q W'_Kᵀ and W_VO = W'_V W_O have rank at
+most d_head; they are kept as their factors.
 """
 
 from __future__ import annotations
@@ -106,9 +106,8 @@ def absorb(
 def fold(layer: AttentionLayer) -> FoldedAttention:
     """Fold γ, β and the centring matrix of a block's norm into its attention weights.
 
-    Exact for every input; tested in float64 to 1e-10 against the unfolded block. Works for any
-    layer of a model, pre-LN or post-LN, as long as the LayerNorm feeds the attention directly.
-    Raises `ShapeError` for a block with rotary or relative positions, which `fold_relative` takes.
+    Exact for every input, for any layer whose LayerNorm feeds the attention directly. Raises
+    `ShapeError` for a block with rotary or relative positions, which `fold_relative` takes.
 
     >>> import lnattn
     >>> folded = fold(lnattn.load_first_layer("book-gpt2").attention)
@@ -142,8 +141,8 @@ def softmax_over_keys(
     """softmax_j(scores / scale) over the keys that each query may see.
 
     With `causal`, queries are the last positions of the keys (query i sees keys up to i), and with
-    a `window` only the last so many of these. A query that may see no key at all, as a padded one
-    before every real token, gets zero attention.
+    a `window` only the last so many of these. A query that may see no key at all gets zero
+    attention.
     """
     queries, keys = scores.shape[-2:]
     every = torch.ones(queries, keys, dtype=torch.bool)

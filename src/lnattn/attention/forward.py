@@ -1,8 +1,7 @@
 """A transformer layer, one function per equation, its axes named in the signatures.
 
 The notation of chapter 01: N tokens (`query`, `key`), D features (`d_model`), H heads (`head`) of
-`d_head` features each, an FFN of `d_mlp` features. Written to be read and to be measured; the
-heads of one layer are computed side by side, and nothing is fused.
+`d_head` features each, an FFN of `d_mlp` features. Written to be read and to be measured.
 """
 
 from __future__ import annotations
@@ -76,8 +75,8 @@ def multi_head_attention(
 ) -> tuple[Float[Tensor, "query d_model"], KeyValueCache]:
     """Σ_h α_h (x W_V + b_V) W_O + b_O, and the keys and values for the next call.
 
-    x is what the LayerNorm gives out. With `past`, x holds the new tokens only, which see the
-    cached ones and each other causally. Without mask or cache for a model that is not causal.
+    x is what the LayerNorm gives out; with `past` the new tokens only, which see the cached ones
+    too.
     """
     q = project(x, layer.W_Q, layer.b_Q)
     now = KeyValueCache(project(x, layer.W_K, layer.b_K), project(x, layer.W_V, layer.b_V))

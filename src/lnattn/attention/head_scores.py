@@ -1,8 +1,7 @@
 """What a single head does: does it copy, does it look one step back, does it continue a repeat?
 
-The first two scores go back to Elhage et al. 2021 and need no text. They describe a head's
-*tendency*: the copying score ignores where the head looks, the previous-token score ignores every
-token. The third looks at attention that really occurred, to compare such readings with.
+The first two scores go back to Elhage et al. 2021, need no text, and describe a *tendency*: copying
+ignores where the head looks, previous-token every token. The third looks at real attention.
 """
 
 from __future__ import annotations
@@ -25,11 +24,9 @@ def copying_eigenvalues(
 ) -> Complex[Tensor, "head value"]:
     """The non-zero eigenvalues of W_E W_OV W_U, the vocab × vocab matrix 'token in → logit out'.
 
-    They are those of the d_head × d_head matrix W_O (W_U W_E) W_V, so the vocabulary is summed
-    over once for all heads. Pass a `FoldedAttention` to read tokens through the layer's
-    LayerNorm, and W_U with the final LayerNorm folded in (`unembedding` in `residual`).
-
-    Raises `ShapeError` where the three do not fit together.
+    They are those of the d_head × d_head matrix W_O (W_U W_E) W_V. Pass a `FoldedAttention` to read
+    tokens through the layer's LayerNorm, and W_U with the final one folded in (`unembedding` in
+    `residual`). Raises `ShapeError` where the three do not fit together.
     """
     if W_E.shape != W_U.mT.shape or W_E.shape[-1] != layer.W_V.shape[1]:
         raise ShapeError(
@@ -61,12 +58,9 @@ def position_attention(
 ) -> Float[Tensor, "head n n"]:
     """softmax_j((T^pp + T^p)/√d_head): where a head looks when it sees positions only.
 
-    W_P: the embeddings of n consecutive positions. sigma: the divisor σ_j of each position, the
-    mean over tokens of σ(e_v + p_j) where token embeddings are known; by default σ(p_j) of the
-    position embedding alone, which overstates the scores, since it leaves the token's variance out.
-
-    Exact for layer 0. In a later layer it is the *direct path* from the position embeddings only:
-    what earlier layers made of the positions is not in it.
+    W_P: the embeddings of n consecutive positions. sigma: the divisor of each position, the mean
+    over tokens of σ(e_v + p_j) where known; by default σ(p_j), which overstates the scores. Exact
+    for layer 0; in a later layer the *direct path* from the position embeddings only.
     """
     if W_P.ndim != 2 or W_P.shape[0] < 1 or W_P.shape[1] != folded.d_model:
         raise ShapeError(f"W_P must have shape [n {folded.d_model}], not {list(W_P.shape)}.")
@@ -86,8 +80,7 @@ def previous_token_score(
 ) -> Float[Tensor, "head"]:
     """Mean over queries i = 1 … n−1 of the attention on key i − 1, from position terms alone.
 
-    Between 0 and 1; arguments as in `position_attention`. A head that spreads evenly over what it
-    may see scores mean(1/(i + 1)) for a causal model.
+    Between 0 and 1; arguments as in `position_attention`.
     """
     if len(W_P) < 2:
         raise ShapeError("a previous-token score needs two positions or more.")

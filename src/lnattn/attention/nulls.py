@@ -1,13 +1,11 @@
 """How large composition scores are when nothing composes: three yardsticks.
 
-1. *Random weights.* Heads with Gaussian weights of the same shape (`gaussian_scores`).
-2. *Random rotation.* Keep every head's own singular values but turn the writer against the reader
-   by a random rotation U of the residual stream. With p, q the squared singular values of writer
-   and reader divided by their sums, the squared score is S = Σ_ij p_i q_j U_ij², whose mean is
-   1/d_model *exactly, for any p and q*, and whose variance has a closed form
-   (`rotation_moments`); `rotation_draws` samples it.
-3. *Impossible pairs.* Scores of heads that write after, or beside, the head that reads: the same
-   anisotropic residual stream, but no path to compose along (`Composition.possible`).
+1. *Random weights.* Heads with Gaussian weights of the same shape (`gaussian_scores`). 2. *Random
+rotation.* Keep every head's own singular values but turn the writer against the reader by a random
+rotation U. With p, q the squared singular values of writer and reader divided by their sums, the
+squared score is S = Σ_ij p_i q_j U_ij², whose mean is 1/d_model *exactly*, and whose variance has a
+closed form (`rotation_moments`); `rotation_draws` samples it. 3. *Impossible pairs.* Scores of
+heads that write after, or beside, the head that reads.
 
 The second tests against 'no relation at all', which real models fail everywhere; the third tests
 against 'no more relation than any two heads have'.

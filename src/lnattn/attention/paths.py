@@ -36,11 +36,9 @@ from lnattn.transformer import Transformer
 class TwoLayerPaths:
     """Every path through two layers of one sequence, as summands of the final residual stream.
 
-    direct: [query d_model]; first, second: [head query d_model], full OV circuits of layers 0
-    and 1; virtual: [first_head second_head query d_model]; mlp: [query d_model], what the FFNs
-    add directly; mlp_second: [head query d_model], the first FFN through the heads of layer 1;
-    bias: [query d_model], all attention biases, directly and through layer 1.
-    moves: the two [head query key] matrices A = α/σ that were held fixed.
+    first, second: full OV circuits of layers 0 and 1; mlp: what the FFNs add directly; mlp_second:
+    the first FFN through the heads of layer 1; bias: all attention biases, directly and through
+    layer 1. moves: the two matrices A = α/σ that were held fixed.
     """
 
     direct: Float[Tensor, "query d_model"]
@@ -92,8 +90,8 @@ def two_layer_paths(
 ) -> TwoLayerPaths:
     """Expand a two-layer model's computation on one sequence into all its paths.
 
-    Memory is head² · query · d_model numbers. Raises `ShapeError` for a model that does not have
-    exactly two layers and `TokenError` for ids that the model does not know.
+    Memory is head² · query · d_model numbers. Raises `ShapeError` unless the model has two layers
+    and `TokenError` for ids that the model does not know.
     """
     if model.n_layers != 2:
         raise ShapeError(f"the expansion into paths is for two layers, not {model.n_layers}.")

@@ -62,9 +62,8 @@ def unembedding(
 class LogitDecomposition:
     """The summands of the final residual stream of one sequence, made by `decompose`.
 
-    direct: [query d_model], e + p; heads: [layer head query d_model] without biases; biases:
-    [layer d_model], the attention blocks' b_VO; mlps: [layer query d_model], zero where a block
-    has no FFN; attention: [layer head query key], the patterns that occurred.
+    direct: e + p; heads: without biases; biases: the attention blocks' b_VO; mlps: zero where a
+    block has no FFN; attention: the patterns that occurred.
     """
 
     direct: Float[Tensor, "query d_model"]
@@ -100,8 +99,8 @@ class LogitDecomposition:
         """Each part's summand in the logit of one token per query.
 
         One row a part (the last row is 'final bias', β W_U), one column a query. With `against`,
-        the difference from the logit of a second token per query: what of a part only moves all
-        logits together, which the softmax ignores, cancels there.
+        the difference from the logit of a second token per query, in which what the softmax ignores
+        cancels.
         """
         rows = self._rows(tokens)
         if against is not None:

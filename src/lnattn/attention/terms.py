@@ -30,9 +30,9 @@ TERMS = ("ee", "ep", "pe", "pp", "e", "p")
 class PairTerms:
     """A score as a sum of terms: every part of the query with every part of the key.
 
-    A query is a sum of parts, and so is a key; a term is named by the query's part and then the
-    key's. The part named '' is what all queries of a head have in common. Learned positions give
-    six terms (`SixTerms`), rotary and relative ones four (`lnattn.rotary.terms`).
+    A term is named by the query's part and then the key's. The part named '' is what all queries of
+    a head have in common. Learned positions give six terms (`SixTerms`), others four
+    (`lnattn.rotary`).
     """
 
     #: Names of the terms, in order.
@@ -82,11 +82,11 @@ class PairTerms:
 
 @dataclass(frozen=True, eq=False)
 class SixTerms(PairTerms):
-    """The six terms of one sequence; each is computed when first asked for, then kept.
+    """The six terms of one sequence; each is computed when first asked for, then held.
 
-    folded: the block; tokens, positions: [n d_model], the two summands of every input vector.
-    ee, ep, pe, pp, e, p: [head query key], divided by σ but not by √d_head. Entries above the
-    diagonal of a causal model are defined, but no query ever uses them.
+    folded: the block; tokens, positions: the two summands of every input vector. ee, ep, pe, pp, e,
+    p: [head query key], divided by σ but not by √d_head; no causal query uses those above the
+    diagonal.
     """
 
     folded: FoldedAttention
@@ -223,8 +223,7 @@ def sigma_of_pairs(
     """σ(e_v + p_j) of every given token at every given position, without adding the vectors.
 
     σ² = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε: one matrix product for the covariances. Where
-    the variances nearly cancel (e_v ≈ −p_j) rounding could make the sum negative; it is clamped
-    to ε, which is then also the exact value to working precision.
+    rounding would make the variance negative, it is 0.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")

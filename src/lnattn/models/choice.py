@@ -31,9 +31,8 @@ class Choice:
 def default_model(*, patience: float = 3.0) -> Choice:
     """The model that LNATTN_MODEL names; else GPT-2 if it can be had; else the embedded one.
 
-    GPT-2 is taken where everything that the book reads of it is cached. If not, and the hub answers
-    within `patience` seconds, it is fetched here and now; a download that breaks off leaves the
-    embedded model for this time, and goes on at the next. The reason is meant to be shown.
+    GPT-2 is taken where everything that the book reads of it is cached, or fetched where the hub
+    answers within `patience` seconds. The reason is meant to be shown.
     """
     if name := os.environ.get("LNATTN_MODEL", "").strip():
         # The book's build asks once for all chapters, and passes on the reason it was given.

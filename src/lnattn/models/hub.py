@@ -1,10 +1,9 @@
 """Models on the Hugging Face hub: pinned revisions, and what of them is on this machine.
 
-Configuration, tokenizer and weights of one commit lie in the cache that transformers shares
-(HF_HOME), fetched by huggingface_hub (`fetching`). Of a checkpoint over `LARGE` bytes (GPT-2 XL has
-6.4 GB), and of a model whose first block alone is read, only the tensors that are asked for are
-fetched; they are kept below LNATTN_CACHE (default ~/.cache/lnattn). HF_ENDPOINT names another hub;
-with HF_HUB_OFFLINE nobody is asked.
+One commit lies in the cache that transformers shares (HF_HOME). Of a checkpoint over `LARGE` bytes,
+and of a model whose first block alone is read, only the tensors that are asked for are fetched;
+they are kept below LNATTN_CACHE (default ~/.cache/lnattn). HF_ENDPOINT names another hub; with
+HF_HUB_OFFLINE nobody is asked.
 """
 
 from __future__ import annotations
@@ -155,9 +154,8 @@ def cached_path(pin: Pin, part: Part | None = None) -> tuple[Path, Path] | None:
 def download(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
     """Download a model, or a part of it, unless this machine has it.
 
-    Returns the snapshot's folder, which holds the configuration and the tokenizer, and the
-    weights: the same folder, or a file with the part's tensors alone (of a checkpoint over `LARGE`
-    bytes, or of a model of which no other block is ever read). Raises `HubError` where the model
+    Returns the snapshot's folder, which holds the configuration and the tokenizer, and the weights:
+    the same folder, or a file with the part's tensors alone. Raises `HubError` where the model
     cannot be had, `CheckpointError` where it cannot be used or its weights are only a pickle.
     """
     if found := cached_path(pin, part):

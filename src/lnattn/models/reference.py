@@ -16,10 +16,8 @@ from lnattn.models.checkpoints import open_checkpoint
 def load_reference_model(name_or_path: str | Path, head: bool = False) -> PreTrainedModel:
     """Load the complete model that `load_first_layer(name_or_path)` reads its first layer from.
 
-    In evaluation mode, with the *eager* attention, which computes the softmax as it is written and
-    can report attention weights. A model of the hub is loaded from the very files that the first
-    layer is read from. head: with its language-model head, so that it predicts. Raises
-    `CheckpointError` for a partial checkpoint, which is not a model that can run.
+    In evaluation mode, with the *eager* attention, which can report attention weights. head: with
+    its language-model head. Raises `CheckpointError` for a partial checkpoint, which cannot run.
     """
     checkpoint = open_checkpoint(name_or_path)
     names = ("model.safetensors", "model.safetensors.index.json")

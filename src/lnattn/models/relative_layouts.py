@@ -10,14 +10,12 @@ from typing import Literal
 class Layout:
     """Where a family keeps the tensors of its first block, and what it does besides.
 
-    tokens, tokens_norm: the embeddings and a norm of their own; block: the module of the first
-    block; norm, attention, query, key, norms: modules inside, '' where there is none. joined: how
-    the rows of `query` are shared between queries, keys and values: all queries, all keys, all
+    block: the module of the first block; norm, attention, query, key, norms: modules inside, ''
+    where there is none. joined: how the rows of `query` are shared: all queries, all keys, all
     values (`blocks`), or the queries of a group, its key, its value, and so on (`groups`). centred:
-    LayerNorm and not RMSNorm; one_plus: the gain is stored less 1; joint_norms: one norm over the
-    queries, or keys, of all heads; factor: the setting that multiplies embeddings, or 'root' for
-    √d_model; window: the window is that of the configuration, whatever the layer; soft_cap: scores
-    are capped.
+    LayerNorm and not RMSNorm; one_plus: the gain is stored less 1; joint_norms: one norm over all
+    heads; factor: the setting that multiplies embeddings, or 'root' for √d_model; window: the
+    window is that of the configuration, whatever the layer; soft_cap: scores are capped.
     """
 
     prefixes: tuple[str, ...] = ("model.", "")

@@ -41,8 +41,8 @@ _FOLDED = ("W_", "b_", "ln")
 class FoldedRelative(Heads):
     """A block with relative positions whose norm is folded into its weights (`fold_relative`).
 
-    W_Q: [head d_model d_head], W_K: [key_head d_model d_head], C diag(γ) W with C = I for an
-    RMSNorm; b_Q, b_K: β W + b. The other fields are those of `RelativeAttention`.
+    W_Q, W_K: C diag(γ) W with C = I for an RMSNorm; b_Q, b_K: β W + b. The other fields are those
+    of `RelativeAttention`.
     """
 
     W_Q: Float[Tensor, "head d_model d_head"]
@@ -174,9 +174,9 @@ def mean_vectors(
 ) -> MeanVectors:
     """The mean query and key over the vocabulary, weighted by `counts` where they are given.
 
-    They hold the biases. Goes through the vocabulary in blocks; where nothing normalises or clips
-    queries and keys, they are the query and the key of the mean x/ρ(x). Raises `ShapeError` for
-    counts of another vocabulary, negative ones, or none that is positive.
+    They hold the biases. Where nothing normalises or clips queries and keys, they are the query and
+    the key of the mean x/ρ(x). Raises `ShapeError` for counts that are no weights of this
+    vocabulary.
     """
     vocab = embeddings.vocab_size
     weights = torch.ones(vocab) if counts is None else torch.as_tensor(counts)

@@ -52,12 +52,11 @@ class RotaryStudy(ByDistance, Result):
     """What chapter 13 says of one model. Made by `rotary_study`.
 
     queries, own, wrong: as in `DistanceGrid`, offsets and pairs 1, 2 and 3 apart; rho,
-    asserted_low, asserted_high: [head], Spearman of what keys assert with their counts, and its
-    interval; divergence: [term head], mean nats; null_rho: [null head] and null_divergence:
-    [null term], the mean over heads: the same for permuted heads; pairs: [pair 2], words of known
-    names; pair_curves: [pair head distance], T^ee of the second word for the first as key, divided
-    by the scale; pair_ranks, chance_ranks: [pair head], one token apart, of the pair and of a wrong
-    query.
+    asserted_low, asserted_high: Spearman of what keys assert with their counts, and its interval;
+    divergence: mean nats; null_rho, null_divergence: the same for permuted heads; pairs: [pair 2],
+    words of known names; pair_curves: [pair head distance], T^ee of the second word for the first
+    as key, over the scale; pair_ranks, chance_ranks: [pair head], one token apart, of the pair and
+    of a wrong query.
     """
 
     NAME: ClassVar[str] = "rotary"

@@ -1,8 +1,7 @@
 """The weights of a first layer whose positions stand between query and key.
 
-Rotary positions, ALiBi and T5's buckets are not added to the input. At the first layer a query
-therefore depends on its token alone, and so does a key; positions rotate one against the other, or
-add a number for their distance. Conventions as in `lnattn.weights`.
+Rotary positions, ALiBi and T5's buckets are not added to the input: at the first layer a query
+depends on its token alone, and so does a key. Conventions as in `lnattn.weights`.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ class RMSNorm(Norm):
 class HeadNorm(Weights):
     """A norm of queries or of keys, after their projection and before any rotation.
 
-    gamma, beta: [head d_head]; centred: whether the mean is subtracted; joint: whether all heads
-    of a token are normalised as one vector (OLMo-2), and not each by itself (Qwen3, Gemma 3).
+    centred: whether the mean is subtracted; joint: whether all heads of a token are normalised as
+    one vector (OLMo-2), and not each by itself (Qwen3, Gemma 3).
     """
 
     gamma: Float[Tensor, "head d_head"]
@@ -74,10 +73,9 @@ class HeadNorm(Weights):
 class Rotation:
     """The angle by which each pair of coordinates of a query or key is rotated at a position.
 
-    tables: from transformers' own code; cos and sin hold one column for each rotated coordinate
-    (the first of a head; the rest is left alone). They depend on the whole list of positions where
-    a model stretches its angles for long texts. interleaved: coordinates 2 m and 2 m + 1 rotate
-    together (GPT-J), not m and m + rotated/2.
+    tables: from transformers' own code, a column for each rotated coordinate (the first of a head).
+    They depend on the whole list of positions where a model stretches its angles for long texts.
+    interleaved: coordinates 2 m and 2 m + 1 rotate together (GPT-J), not m and m + rotated/2.
     """
 
     tables: Tables
@@ -106,12 +104,10 @@ def apply_rotary(
 class RelativeAttention(AttentionBlock):
     """What queries and keys of one such block are made of.
 
-    W_Q: [head d_model d_head], b_Q: [head d_head]; W_K: [key_head d_model d_head], b_K:
-    [key_head d_head]: key head g serves the query heads g·n, …, (g + 1)·n − 1 of its group of n.
-    ln: the norm that feeds them, None where there is none (OLMo-2). norm_Q, norm_K: norms of
-    queries and keys. clip: bound of their coordinates. bias: by distance, in units of the scores
-    before the division by `scale`. soft_cap: c in c·tanh(s/(c·scale)), applied before the softmax.
-    window: how many keys a causal query sees at most.
+    Key head g serves the query heads g·n, …, (g + 1)·n − 1 of its group of n. ln: the norm that
+    feeds them, None where there is none (OLMo-2). norm_Q, norm_K: norms of queries and keys. clip:
+    bound of their coordinates. bias: by distance, in units of the scores before the division by
+    `scale`. soft_cap: c in c·tanh(s/(c·scale)). window: how many keys a causal query sees at most.
     """
 
     ln: LayerNorm | RMSNorm | None
@@ -145,11 +141,10 @@ class RelativeAttention(AttentionBlock):
 
 @dataclass(frozen=True, eq=False)
 class TokenEmbeddings(Weights):
-    """Token embeddings of a model without position embeddings.
+    """Token embeddings of a model without position embeddings, in the checkpoint's own dtype.
 
-    W_E: [vocab d_model], in the dtype of the checkpoint, which may be half precision. factor: what
-    every embedding is multiplied by (√d_model in Gemma). ln: a LayerNorm of the embeddings
-    themselves (BLOOM).
+    factor: what every embedding is multiplied by (√d_model in Gemma); ln: a LayerNorm of the
+    embeddings themselves (BLOOM).
     """
 
     W_E: Float[Tensor, "vocab d_model"]
@@ -186,8 +181,8 @@ class TokenEmbeddings(Weights):
 class RelativeFirstLayer(Weights):
     """The first layer of a model whose positions stand between query and key.
 
-    Fields as in `FirstLayer`; `layer` is always 0, since a later block's queries do not depend on
-    a token alone. context: the longest text that the model was made for, or None.
+    Fields as in `FirstLayer`; `layer` is always 0. context: the longest text that the model was
+    made for, or None.
     """
 
     embeddings: TokenEmbeddings

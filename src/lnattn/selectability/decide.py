@@ -161,7 +161,7 @@ def checked_keys(keys: np.ndarray) -> np.ndarray:
     """Keys in float64; `ShapeError` unless they are [n d], real and finite, and not empty."""
     array = np.asarray(keys)
     if array.ndim != 2 or array.size == 0:
-        raise ShapeError(f"keys must be [n d] with n ≥ 1 and d ≥ 1, not {list(array.shape)}.")
+        raise ShapeError(f"keys must be [n d], at least one key, not {list(array.shape)}.")
     if array.dtype.kind not in "fiu":
         raise ShapeError(f"keys must be real numbers, not {array.dtype}.")
     given = array.astype(np.float64)

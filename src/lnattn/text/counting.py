@@ -82,52 +82,37 @@ def count_corpus(
     files = corpus_files(sources)
     check_outputs([out, out.with_suffix(".json")], files)
     shards, stamps = plan_shards(sources, shard_bytes), _stamps(files)
-    inputs = describe_corpus(sources)
-    text = plain_tokenizer(tokenizer)
-    job = CountJob(
-        folder=str(out.with_suffix(".parts").resolve()),
-        tokenizer_sha256=hashlib.sha256(text.encode()).hexdigest(),
-        vocab_size=vocabulary_size(text),
-        boundary=boundary or Boundary(),
-        skip=skip,
-    )
-    Counts.from_documents([], job.vocab_size, boundary, skip)  # refuses what cannot be counted
-    with _locked(Path(job.folder)):
+    inputs, text = describe_corpus(sources), plain_tokenizer(tokenizer)
+    digest, vocab = hashlib.sha256(text.encode()).hexdigest(), vocabulary_size(text)
+    folder = out.with_suffix(".parts").resolve()
+    job = CountJob(str(folder), digest, vocab, boundary or Boundary(), skip)
+    Counts.from_documents([], vocab, boundary, skip)  # refuses what cannot be counted
+    with _locked(folder):
         _prepare(job, shards, inputs, text, restart)
-        records = [record for shard in shards if (record := _finished(job, shard))]
-        resumed = len(records)
-        done = {record["shard"] for record in records}
-        waiting = [shard for shard in shards if shard.index not in done]
-        counted = _run(job, waiting, workers)
-        records += progress_bar(
-            counted,
-            what="counting",
-            initial=resumed,
-            total=len(shards),
-            unit="shard",
-            delay=0,
-            leave=True,
-            disable=not progress,
-        )
+        finished = {shard.index: record for shard in shards if (record := _finished(job, shard))}
+        waiting = [shard for shard in shards if shard.index not in finished]
+        shown = {"unit": "shard", "delay": 0, "leave": True, "disable": not progress}
+        place = {"initial": len(finished), "total": len(shards)}
+        counted = progress_bar(_run(job, waiting, workers), "counting", **place, **shown)
+        documents = sum(one["documents"] for one in [*finished.values(), *counted])
         if _stamps(files) != stamps:
             raise CorpusError("the corpus files changed while they were counted; count again.")
-        documents = sum(record["documents"] for record in records)
         if not documents:
             raise CorpusError(f"the corpus {', '.join(map(str, sources))} holds no text.")
         counts = _sum(Counts.load(job.part(shard)) for shard in shards)
         record = record_of(
             counts,
             corpus=inputs,
-            tokenizer={"name": name, "sha256": job.tokenizer_sha256, "vocab_size": job.vocab_size},
+            tokenizer={"name": name, "sha256": digest, "vocab_size": vocab},
             boundary=asdict(job.boundary),
             skip=skip,
             documents=documents,
             shards=len(shards),
-            resumed_with=resumed,
+            resumed_with=len(finished),
             seconds_of_last_session=round(time.perf_counter() - begun, 1),
         )
         Counts(counts.unigrams, counts.bigrams, record).save(out)
-        _remove_files(Path(job.folder))
+        _remove_files(folder)
     return read_json(out.with_suffix(".json"))
 
 
@@ -197,8 +182,7 @@ def _submitted(
 ) -> Iterator[dict[str, Any]]:
     futures = [executor.submit(work, job, shard) for shard in shards]
     try:
-        for future in as_completed(futures):
-            yield future.result()
+        yield from (future.result() for future in as_completed(futures))
     finally:
         for future in futures:
             future.cancel()
@@ -298,10 +282,9 @@ def _remove_files(folder: Path) -> None:
 
 def _finished(job: CountJob, shard: Shard) -> dict[str, Any] | None:
     """The record of a shard's part, if that is complete and unharmed."""
-    try:
+    with contextlib.suppress(ResultError):
         return dict(Counts.load(job.part(shard)).record) or None
-    except ResultError:
-        return None
+    return None
 
 
 def _stamps(files: Sequence[Path]) -> list[tuple[int, int]]:

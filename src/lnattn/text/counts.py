@@ -41,10 +41,9 @@ class Boundary:
 class Counts:
     """How often each token, and each pair of neighbours, occurs in a corpus.
 
-    unigrams: int64 [vocab]; bigrams: int64 CSR array [vocab vocab], rows are the previous token,
-    columns the next (or the one `skip` places on, as the record says), no stored zeros; record:
-    provenance (corpus, tokenizer, boundary convention), empty for counts made in memory.
-    Raises `CorpusError` for arrays that contradict each other.
+    unigrams: int64 [vocab]; bigrams: int64 CSR array [previous next] without stored zeros (next: or
+    the one `skip` places on); record: provenance, empty for counts made in memory. Raises
+    `CorpusError` for arrays that contradict each other.
     """
 
     unigrams: np.ndarray
@@ -138,7 +137,7 @@ class Counts:
         """
         boundary = boundary or Boundary()
         if not 1 <= vocab_size < 2**31 or skip < 1:
-            raise TokenError(f"{vocab_size} tokens or pairs {skip} apart: both must be 1 or more.")
+            raise TokenError(f"a vocabulary of {vocab_size}, pairs {skip} apart: both 1 or more.")
         for name, token in vars(boundary).items():
             if token is not None and not 0 <= token < vocab_size:
                 raise TokenError(f"the {name} token {token} is not one of {vocab_size} tokens.")
@@ -165,8 +164,8 @@ class Counts:
         """Write `path` (.npz, compressed) and its record (.json beside it), atomically.
 
         A row is stored as its length and the differences of its ascending columns (the first from
-        0), in the smallest types. Most differences and counts fit a byte; 255 there means that
-        the number is the next one in the array NAME_large.
+        0), most of which fit a byte; 255 there means that the number is the next one in the array
+        NAME_large.
         """
         path, matrix = _npz(path), self.bigrams
         lengths = np.diff(matrix.indptr)

@@ -79,9 +79,9 @@ def encode_documents(
 ) -> Iterator[list[int]]:
     """Token ids of each document, cut to `context`, as the model expects to read them.
 
-    A tokenizer that frames texts by itself (BERT's [CLS] … [SEP]) does so. Where it does not, as
-    GPT-2's, and `beginning` is true, its beginning-of-text token is put first. With `beginning`
-    false no special token is added at all. Documents without any token are left out.
+    Where a tokenizer does not frame texts by itself and `beginning` is true, its beginning-of-text
+    token is put first; with `beginning` false no special token is added. Empty documents are left
+    out.
     """
     for text in documents:
         encoded = tokenizer(

@@ -14,9 +14,16 @@ from scipy import sparse
 from torch.nn.functional import cross_entropy
 
 from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
-from lnattn.ablation.classes import Spelling, second_pieces, second_words_of_names
-from lnattn.ablation.matching import beside_matched, drawn_documents
-from lnattn.ablation.removing import ablation_names, removals, without_parts
+from lnattn.ablation.parts import (
+    Spelling,
+    ablation_names,
+    beside_matched,
+    drawn_documents,
+    removals,
+    second_pieces,
+    second_words_of_names,
+    without_parts,
+)
 from lnattn.ablation.study import Ablations, ablations, interval
 from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze

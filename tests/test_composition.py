@@ -14,7 +14,6 @@ from lnattn.composition import (
     double_centred,
     exceedances,
     pair_table,
-    study_checkpoint,
     study_composition,
 )
 from lnattn_book.composition import study_of_gpt2

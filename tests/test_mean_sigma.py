@@ -11,7 +11,6 @@ import torch
 import lnattn
 from experiments.nobody_reads_one.beside import attention_with, mean_sigma_study
 from lnattn.attention.layernorm import layer_norm, sigma
-from lnattn.contribution.mean_sigma import GivenSigma, mean_sigma_study
 from lnattn.weights import Embeddings, LayerNorm
 
 TEXTS = [[5, 17, 300, 41, 8, 8, 90], [1023, 77, 2000, 11], [6]]

@@ -10,8 +10,8 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
+from experiments.nobody_reads_one.writing import along, chance, writing_matrices
 from lnattn.errors import ShapeError
-from lnattn.writing import along, chance, writing_matrices
 
 D = 12
 

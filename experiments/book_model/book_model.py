@@ -19,13 +19,7 @@ from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.state import stored_weights
 from experiments.tokens import encode_stream, train_bpe
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.storage import (
-    provenance,
-    read_json,
-    sha256_of_file,
-    write_atomically,
-    write_json,
-)
+from lnattn.storage import provenance, read_json, sha256_of_file, write_atomically, write_json
 from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import load_tokenizer
@@ -73,16 +67,9 @@ def train_book_model(
         for role, texts in (("train", sources), ("held_out", held_out))
     )
     started = time.perf_counter()
-    model, log = train(
-        train_tokens,
-        held_tokens,
-        plan,
-        folder,
-        tokenizer.eos_token_id,
-        device=device,
-        compiled=compiled,
-        progress=progress,
-    )
+    options = {"device": device, "compiled": compiled, "progress": progress}
+    end = tokenizer.eos_token_id
+    model, log = train(train_tokens, held_tokens, plan, folder, end, **options)
     seconds = time.perf_counter() - started
     # Stored in half precision, computed with in float32, and evaluated as it will be loaded.
     model.half().float()
@@ -131,13 +118,8 @@ def beside_twin(folder: Path | str, twin: Path | str) -> dict[str, int | float]:
     folders = Path(folder), Path(twin)
     runs = [read_json(f / "checkpoint" / "progress.json") for f in folders]
     plan, other = (TrainingPlan(**run["plan"]) for run in runs)
-    alike = replace(
-        other,
-        attention=plan.attention,
-        steps=plan.steps,
-        patience=plan.patience,
-        evaluate_every=plan.evaluate_every,
-    )
+    free = ("attention", "steps", "patience", "evaluate_every")
+    alike = replace(other, **{name: getattr(plan, name) for name in free})
     files = ("checkpoint/corpus.json", "tokenizer.json")
     same_text = all((folders[0] / f).read_bytes() == (folders[1] / f).read_bytes() for f in files)
     if alike != plan or other.attention != "diagonal" or not same_text:

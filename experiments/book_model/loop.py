@@ -112,15 +112,12 @@ def train(
 ) -> tuple[PreTrainedModel, list[dict[str, int | float]]]:
     """Train a model and return the model of the best held-out loss, with the log of evaluations.
 
-    `folder/checkpoint/` keeps the state of the run, after every evaluation and every five
-    minutes; calling again with the
-    same plan goes on from there. Stops at `plan.steps`, or when the held-out loss has not fallen
-    for `plan.patience` evaluations. Uses a GPU if there is one. `compiled` runs the step through
+    `folder/checkpoint/` keeps the state of the run, after every evaluation and every five minutes;
+    calling again with the same plan goes on from there. Stops at `plan.steps`, or when the held-out
+    loss has not fallen for `plan.patience` evaluations. `compiled` runs the step through
     torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
     `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
-    from there on, and the log says so.
-    until: stop after this step of the plan, as if interrupted there; called again without it, or
-    with a later one, the run goes on.
+    from there on, and the log says so. until: stop after this step, as if interrupted there.
     prepare: changes the new model in place before anything else, say to replace a module.
     Raises `CheckpointError` when the folder holds a run with another plan.
     """
@@ -156,15 +153,11 @@ def train(
         kept = _FIRST_SNAPSHOT <= run["step"] == 1 << (run["step"].bit_length() - 1)
         if kept or run["step"] % plan.evaluate_every == 0 or run["step"] == end:
             held_loss = held_out_loss(model, held_out, plan.context, plan.precision)
-            run["log"].append(
-                {
-                    "step": run["step"],
-                    "train_loss": float(np.mean(recent)),
-                    "held_out_loss": held_loss,
-                    "tokens": run["step"] * plan.batch * plan.context,
-                    "tokens_per_second": seen / (time.perf_counter() - since),
-                }
-            )
+            speed = seen / (time.perf_counter() - since)
+            entry = {"step": run["step"], "train_loss": float(np.mean(recent))}
+            tokens = run["step"] * plan.batch * plan.context
+            entry |= {"held_out_loss": held_loss, "tokens": tokens, "tokens_per_second": speed}
+            run["log"].append(entry)
             improved = held_loss < run["best"]
             run["stale"] = 0 if improved else run["stale"] + 1
             run["best"] = min(run["best"], held_loss)

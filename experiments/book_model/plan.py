@@ -5,13 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from transformers import (
-    GPT2Config,
-    GPT2LMHeadModel,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedModel,
-)
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from experiments.book_model.forward import ATTENTION, PRECISIONS
 from lnattn.errors import CheckpointError
@@ -69,19 +63,15 @@ class TrainingPlan:
             if getattr(self, name) < 1:
                 raise CheckpointError(f"{name} = {getattr(self, name)} must be at least 1.")
         for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise CheckpointError(
-                    f"{name} = {getattr(self, name)!r} is not one of {', '.join(known)}."
-                )
+            if (value := getattr(self, name)) not in known:
+                raise CheckpointError(f"{name} = {value!r} is not one of {', '.join(known)}.")
         if self.d_model % self.heads:
             raise CheckpointError(
                 f"d_model = {self.d_model} does not divide into {self.heads} heads of equal width."
             )
-
         if self.architecture == "llama" and self.heads % _GROUP:
             raise CheckpointError(
-                f"heads = {self.heads} is no multiple of {_GROUP}, the query heads that share a "
-                "key head in a Llama."
+                f"heads = {self.heads} is no multiple of {_GROUP}, the query heads of a key head."
             )
 
     def new_model(self, end_of_text: int) -> PreTrainedModel:

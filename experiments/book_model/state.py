@@ -108,11 +108,7 @@ def resume_run(
     if changed:
         # A longer or shorter run is the same run with its schedule stretched from here on. The
         # change is kept, since it is part of what made the weights.
-        history = {
-            "step": run["step"],
-            "steps_before": run["plan"]["steps"],
-            "steps": plan.steps,
-        }
+        history = {"step": run["step"], "steps_before": run["plan"]["steps"], "steps": plan.steps}
         run["plan_changes"] = [*run.get("plan_changes", []), history]
     run["plan"] = wanted
     tensors = load_file(path)

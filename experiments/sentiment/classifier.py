@@ -102,20 +102,19 @@ def new_classifier(
     """An untrained model of an arm; it draws from torch's random state, the same in all arms."""
     if arm not in ARMS:
         raise CheckpointError(f"there is no arm {arm!r}; there are {', '.join(ARMS)}.")
-    model = BertForSequenceClassification(
-        BertConfig(
-            vocab_size=vocabulary,
-            hidden_size=plan.d_model,
-            num_hidden_layers=plan.layers,
-            num_attention_heads=plan.heads,
-            intermediate_size=plan.d_mlp,
-            max_position_embeddings=positions,
-            hidden_dropout_prob=plan.dropout,
-            attention_probs_dropout_prob=plan.dropout,
-            pad_token_id=_PAD,
-            attn_implementation="eager",
-        )
+    config = BertConfig(
+        vocab_size=vocabulary,
+        hidden_size=plan.d_model,
+        num_hidden_layers=plan.layers,
+        num_attention_heads=plan.heads,
+        intermediate_size=plan.d_mlp,
+        max_position_embeddings=positions,
+        hidden_dropout_prob=plan.dropout,
+        attention_probs_dropout_prob=plan.dropout,
+        pad_token_id=_PAD,
+        attn_implementation="eager",
     )
+    model = BertForSequenceClassification(config)
     instead = ARMS[arm]
     if instead is not None:
         for name, module in list(model.named_modules()):

@@ -25,7 +25,7 @@ from experiments.unselectable_lm.evaluation import (
 from experiments.unselectable_lm.long_runs import freeze_long, train_long
 from experiments.unselectable_lm.small_models import train_arm
 from experiments.unselectable_lm.words import freeze_words
-from lnattn_book.language_models import ARMS, LONG, PAPER_SHAPE, LongRuns
+from lnattn_book.language_models import ARMS, LONG, PAPER_SHAPE
 
 
 def train(args: argparse.Namespace) -> None:
@@ -35,9 +35,8 @@ def train(args: argparse.Namespace) -> None:
 
 
 def long(args: argparse.Namespace) -> None:
-    known = LongRuns.read(args.known) if args.known else None
     texts = args.text, args.held_out
-    for record in train_long(*texts, args.out, tokenizer(), args.steps, known):
+    for record in train_long(*texts, args.out, tokenizer(), args.steps):
         loss, plan = record["log"][-1]["held_out_loss"], record["plan"]
         print(f"{record['arm']}, seed {plan['seed']}: held-out loss {loss:.3f} nats a token")
 
@@ -86,7 +85,6 @@ def parser() -> argparse.ArgumentParser:
             add_plan(own, TrainingPlan)
         else:
             own.add_argument("--steps", type=int, default=LONG)
-            own.add_argument("--known", metavar="FOLDER", help="leave out what is frozen there")
     for name, run, count, windows in (
         ("freeze-long", freeze_runs, "", 8),
         ("evaluate", evaluate, "+", 24),

@@ -22,7 +22,7 @@ from experiments.unselectable_lm.small_models import load_arm, snapshots_of, tra
 from lnattn.errors import ResultError
 from lnattn.progress import progress_bar
 from lnattn.storage import provenance, read_json, sha256_of_file
-from lnattn.text.corpora import describe_corpus, read_documents
+from lnattn.text.corpora import read_documents
 from lnattn.text.tokenizers import load_tokenizer
 from lnattn_book.language_models import (
     ARMS,
@@ -46,24 +46,16 @@ def train_long(
     folder: Path | str,
     tokenizer: Path | str,
     steps: int = LONG,
-    known: LongRuns | None = None,
     progress: bool = True,
 ) -> Iterator[dict[str, Any]]:
     """Train every arm as `RATES` says, and yield the record of each long run.
 
     Each has a folder of its own (`sweep_name`, `long_name`). Called again, it goes on where it
     was interrupted. The short runs come first, then the arms seed by seed, so that what is there
-    early can be compared. steps: of the long runs. known: what is frozen; its runs are not made
-    again, so that some days, or machines, can share them. Raises `ResultError` where an arm has no
-    rate at which the loss is a number, and where `known` is of other texts or another length.
+    early can be compared. steps: of the long runs. Raises `ResultError` where an arm has no rate at
+    which the loss is a number.
     """
-    corpus = {"train": describe_corpus(sources), "held_out": describe_corpus(held_out)}
-    if known and known.record["corpus"] != corpus:
-        raise ResultError("the frozen runs are of other texts; leave them out, or train on theirs.")
-    short = max(1, steps // 10)
-    if known and known.record["plan"]["steps"] != (steps if known.are_long else short):
-        raise ResultError(f"the frozen runs do not go with {steps} steps; leave them out.")
-    bpe = load_tokenizer(tokenizer)
+    bpe, short = load_tokenizer(tokenizer), max(1, steps // 10)
     texts = [encode_stream(read_documents(one), bpe) for one in (sources, held_out)]
 
     def trained(name: str, arm: str, steps_: int, rate: float, seed: int = 0) -> dict[str, Any]:
@@ -76,16 +68,13 @@ def train_long(
         )
 
     def short_loss(arm: str, rate: float) -> float:
-        if known and np.isfinite(found := known.sweep[known.arm(arm), RATES.index(rate), 1]):
-            return float(found)
         log = trained(sweep_name(arm, rate), arm, short, rate)["log"]
         return float(log[-1]["held_out_loss"])
 
     best = {arm: best_rate({rate: short_loss(arm, rate) for rate in RATES}, arm) for arm in ARMS}
     for seed in SEEDS:
         for arm in ARMS:
-            if known is None or long_name(arm, seed) not in known.record["runs"]:
-                yield trained(long_name(arm, seed), arm, steps, best[arm], seed)
+            yield trained(long_name(arm, seed), arm, steps, best[arm], seed)
 
 
 def best_rate(losses: Mapping[float, float], arm: str) -> float:
@@ -107,12 +96,10 @@ def freeze_long(
     """Freeze the runs of `train_long` that are finished, and the keys of their snapshots.
 
     Of the short runs only those of the best rates are followed, and only while no long run is
-    finished. What `out` holds already and the folder lacks is kept. source: the text whose windows
-    are decided. Raises `ResultError` where an arm's short runs are not finished either, and where
-    `out` holds runs of other texts or of another plan.
+    finished. source: the text whose windows are decided. Raises `ResultError` where an arm's short
+    runs are not finished either.
     """
     folder, texts = Path(folder), text_windows(source, tokenizer, windows)
-    known = LongRuns.read(out) if (Path(out) / f"{LongRuns.NAME}.json").is_file() else None
     sweep = _sweep(folder)
     names = {(arm, seed): long_name(arm, seed) for arm in ARMS for seed in SEEDS}
     done = {key: name for key, name in names.items() if _finished(folder / name)}
@@ -159,7 +146,7 @@ def freeze_long(
         text_sha256=sha256_of_file(source),
         windows=windows,
     )
-    result = LongRuns(
+    return LongRuns(
         rates=np.array(RATES),
         sweep=sweep,
         tokens=np.array([entry["step"] for entry in one["log"]]) * per_step,
@@ -167,8 +154,7 @@ def freeze_long(
         kept=np.array(steps) * per_step,
         unselectable=found,
         record=record,
-    )
-    return (result.joined(known) if known else result).write(out)
+    ).write(out)
 
 
 def _finished(run: Path) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -162,33 +162,6 @@ class LongRuns(Result):
     unselectable: Float[np.ndarray, "arm seed snapshot layer place window"]
     record: Mapping[str, Any]
 
-    def joined(self, known: LongRuns) -> LongRuns:
-        """These runs, and those of `known` that are not among them.
-
-        Long runs are joined with long ones; of short ones only the sweep is kept beside them.
-        Raises `ResultError` where the runs cannot be compared.
-        """
-        for name in ("corpus", "text_sha256", "windows", "plan"):
-            if _but_steps(self.record[name]) != _but_steps(known.record[name]):
-                raise ResultError(
-                    f"the frozen runs have another {name} than these; freeze into another folder."
-                )
-        sweep = np.where(np.isfinite(self.sweep), self.sweep, known.sweep)
-        if known.are_long != self.are_long:
-            long = self if self.are_long else known
-            return replace(long, sweep=sweep)
-        if known.record["plan"] != self.record["plan"]:
-            raise ResultError("the frozen runs have other steps; freeze into another folder.")
-        return replace(
-            self,
-            sweep=sweep,
-            losses=np.where(np.isnan(self.losses), known.losses, self.losses),
-            unselectable=np.where(
-                np.isnan(self.unselectable), known.unselectable, self.unselectable
-            ),
-            record={**self.record, "runs": {**known.record["runs"], **self.record["runs"]}},
-        )
-
     def arm(self, name: str) -> int:
         """The place of an arm."""
         return list(ARMS).index(name)
@@ -229,8 +202,3 @@ def mean_and_interval(
         return mean, -math.inf, math.inf
     half = float(student.ppf((1 + level) / 2, n - 1) * np.std(differences, ddof=1) / n**0.5)
     return mean, mean - half, mean + half
-
-
-def _but_steps(of_record: Any) -> Any:
-    """A part of a record; of a plan, what short and long runs share."""
-    return {**of_record, "steps": None} if isinstance(of_record, dict) else of_record

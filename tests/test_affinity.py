@@ -148,7 +148,7 @@ def slow_best(
     return ids, np.array(scores).reshape(len(ids), -1, k)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     heads=st.integers(1, 2),
     vocab=st.integers(2, 150),

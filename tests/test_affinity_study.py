@@ -28,10 +28,8 @@ from lnattn.affinity.table1 import (
 )
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
 from lnattn.errors import ResultError
-from lnattn.models.checkpoints import load_first_layer
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
-from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
 
 
 @pytest.fixture(scope="module")
@@ -116,19 +114,6 @@ def test_some_query_tokens_are_asked_as_all_are(
     assert not np.array_equal(some.head_baselines, study.head_baselines)
     every = asks(queries=99, heat_tokens=10, pairs=3, draws=50, seed=2)
     np.testing.assert_array_equal(every.auroc, study.auroc)
-
-
-def test_the_setting_says_of_how_many(monkeypatch) -> None:
-    monkeypatch.setenv("LNATTN_QUERIES", "40")
-    model = load_first_layer("book-gpt2")
-    vectors = token_vectors(fold(model.attention), model.embeddings)
-    parts = vectors, model.embeddings, *counts_and_source(model)
-    assert affinity_computed(*parts).record["queries"] == 40
-    assert affinity_study(*parts)[0].record["query_tokens"] > 4000, "the frozen one is of all"
-    for bad in ("many", "0", "-3"):
-        monkeypatch.setenv("LNATTN_QUERIES", bad)
-        with pytest.raises(ResultError, match="LNATTN_QUERIES"):
-            affinity_computed(*parts)
 
 
 def test_study_survives_the_file(study: Detokenization, tmp_path) -> None:

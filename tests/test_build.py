@@ -305,11 +305,6 @@ def test_two_chapters_run_at_a_time_and_one_that_measures_time_alone(book, monke
     assert said.count("Executed notebook in") == 1  # by the build: c
     assert "a met b" in (book / "_build/html/notebooks/a.html").read_text()
     assert "measured" in (book / "_build/html/notebooks/c.html").read_text()
-    (book / "notebooks" / "b.md").write_text(CHAPTER.format(code="print('changed')"))
-    assert build.build(book) == 0
-    said = capfd.readouterr().out
-    assert re.findall(r"\[book\] (\d of \d): (\S+),", said) == [("1 of 1", "b")]
-    assert "Executed notebook in" not in said
 
 
 def test_the_book_is_refused_to_a_model_whose_scores_have_four_terms(book, monkeypatch, capsys):
@@ -325,17 +320,10 @@ def test_the_book_is_refused_to_a_model_whose_scores_have_four_terms(book, monke
 
 def test_of_two_chapters_the_one_that_fails_ends_the_build(book, monkeypatch, capfd):
     monkeypatch.setattr(build, "chapters_at_a_time", lambda choice: 2)
-    write_chapters(book, a="print('fine')", b="1 / 0")
+    write_chapters(book, a="print('fine')", b="tokens = 3\n1 / (tokens - 3)")
     assert build.build(book) == 1
-    assert "ZeroDivisionError" in capfd.readouterr().err
-    assert not (book / "_build" / "html").exists()
-    assert not (book / "_build" / ".built").exists()
-
-
-def test_a_failing_cell_fails_the_build_and_shows_its_traceback(book, capfd):
-    write_chapters(book, heads="tokens = 3\n1 / (tokens - 3)")
-    assert build.build(book) != 0
-    said = "".join(capfd.readouterr())
+    said = capfd.readouterr().err
     assert "ZeroDivisionError" in said
     assert "tokens - " in said
+    assert not (book / "_build" / "html").exists()
     assert not (book / "_build" / ".built").exists()

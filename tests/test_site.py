@@ -102,6 +102,7 @@ def test_downloads_hold_no_error_output_and_no_path_of_the_machine():
             if MACHINE.search(text) or (path.suffix == ".ipynb" and '"name": "stderr"' in text):
                 found.append(path.relative_to(SITE).as_posix())
     assert not found
+    assert len(notebooks()) == len(list((ROOT / "notebooks").glob("*.md"))), "each has its own"
 
 
 def notebooks() -> list[Path]:

@@ -56,6 +56,7 @@ READY = """new Promise((done, fail) => {
 PAGES = {
     "tokens": ("open", "heads", "pair", "curves"),
     "sentence": ("open", "sentence", "strongest", "heads"),
+    "widget": ("widget",),
 }
 
 

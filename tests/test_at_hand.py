@@ -12,15 +12,10 @@ from random_relative import config_of
 from random_relative import make as make_rotary
 
 from booksite import build, inputs
-from lnattn import fold_relative, load_first_layer
 from lnattn.models import hub
 from lnattn.models.checkpoints import first_layer_part
 from lnattn.models.choice import ROTARY
 from lnattn.models.hub import PINNED
-from lnattn.rotary.affinity import curve_over_distance
-from lnattn.rotary.fold import mean_vectors
-from lnattn.rotary.study import names_one_apart
-from lnattn_book.samples import token_counts
 from lnattn_book.twins import available_rotary_models
 
 
@@ -91,22 +86,3 @@ def test_what_cannot_be_had_is_missed_in_words(hubs, monkeypatch, capsys):
     assert "there is no model 'no-such-model'" in second
     monkeypatch.setenv("LNATTN_ROTARY", "")
     assert available_rotary_models() == ([], [])
-
-
-def test_names_are_ranked_by_their_scores_one_apart(llama):
-    model = load_first_layer(llama)
-    unigrams = token_counts(model)[0].unigrams
-    table = names_one_apart(model, unigrams)
-    folded = fold_relative(model.attention)
-    means = mean_vectors(folded, model.embeddings, torch.from_numpy(unigrams))
-    assert len(table) == 6
-    every = range(model.embeddings.vocab_size)
-    for name, row in table.iterrows():
-        key, query = (model.tokenizer(f" {word}")["input_ids"][0] for word in name.split())
-        pairs = [(query, other) for other in every]
-        scores = curve_over_distance(folded, model.embeddings, pairs, [1], means)[:, :, 0]
-        rank = 1 + (scores > scores[key]).sum(dim=0)  # [head]
-        assert row["rank"] == rank.min() == rank[row["head"]]
-        liked = scores[:, row["head"]].argsort(descending=True)[:3].tolist()
-        shown = ", ".join(repr(model.tokenizer.decode([token])) for token in liked)
-        assert row["keys liked best there"] == shown

@@ -8,18 +8,14 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-import matplotlib as mpl
 import pytest
 
 from lnattn.errors import ResultError
 from lnattn_book.benchmark_report import (
-    Report,
     Summary,
     frozen,
 )
-from lnattn_book.figures import performance
 
-mpl.use("Agg")
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
@@ -81,8 +77,6 @@ def test_a_benchmark_is_run_checked_and_frozen(
     assert "seconds ~ n^" in capsys.readouterr().out
     [one] = frozen(out)
     assert one.record["hardware"]["cores"] >= 1
-    assert "A note." in repr(Report([one]))
-    mpl.pyplot.close(performance.scaling([one]))
     assert one.title in repr(Summary([one]))
     assert runner.main(["poor", "--output", str(out)]) == 1
     assert "returned no what" in capsys.readouterr().err

@@ -20,7 +20,7 @@ from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.storage import read_json, write_json
 from lnattn.text.counts import Counts
 from lnattn_book.samples import token_counts
-from lnattn_book.twins import not_alike, side_by_side, twin_of
+from lnattn_book.twins import not_alike, twin_of
 
 LICENCE = "made up by a test, in the public domain"
 
@@ -94,15 +94,13 @@ def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) ->
     assert study.record["command"] == command
     assert main(["verify", "book-llama", "--counts", *files]) == 0
     assert "rotary: agrees" in capsys.readouterr().out
-    twin = twin_of(study, book := load_first_layer("book-gpt2"), token_counts(book)[0], far=4)
+    twin = twin_of(study, book := load_first_layer("book-gpt2"), token_counts(book)[0])
     assert np.isfinite(twin.difference(study)).all()
     records = [read_json(data / f"book-{kind}" / "training.json") for kind in ("gpt2", "llama")]
-    assert side_by_side(records).columns.tolist() == ["book-gpt2", "book-llama"]
     assert not_alike(*records) == []
     longer = {**records[0], "plan": {**records[0]["plan"], "steps": 18}}
     assert not_alike(longer, records[1]) == [f"steps (18 and {TINY.steps})"]
     assert study.pairs.tolist() == [["cat", "sat"], ["old", "grey"]]
-    assert twin.pair_ranks.shape == (2, 4)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,6 @@ _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTIL
 #: Comparisons of a chapter with a number that only describe what they count, in words beside it.
 #: What decides about a claim stands in `book/claims.yml`, and nowhere else.
 DESCRIBING = {
-    "04-circuits": {"copying > 0.5"},
     "07-position-bias": {
         "table['near T^pp percentile'] > 0.75",
         "overview['near T^pp percentile'] > 0.75",
@@ -50,7 +49,7 @@ DESCRIBING = {
         "steps[-1] < 0.9",
     },
     "09-variance": {"study.counts >= 100", "np.abs(v / middle - 1) < 0.1"},
-    "13-rotary": {"best <= 10", "chance <= 10", "one['theta'] < 0.1"},
+    "13-rotary": {"study.alone > 0.2", "one['theta'] < 0.1"},
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 import pytest
 import torch
@@ -11,12 +9,8 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 
 import lnattn
 from lnattn import FirstLayer
-from lnattn.majority.train import MajorityPlan
-from lnattn.storage import write_result
 from lnattn.text.counts import Counts
 from lnattn_book import departures
-from lnattn_book import language_models as evaluation
-from lnattn_book.departures import effects_on_training
 
 
 @pytest.fixture(scope="module")
@@ -80,61 +74,3 @@ def test_search_and_proof_agree_on_corners_with_a_point_inside():
 def test_keys_lose_a_dimension_in_layer_norm_and_rounding_hides_it():
     keys = np.random.default_rng(0).standard_normal((60, 4))
     assert departures.ranks_after_layer_norm(keys) == (3, 4)
-
-
-def test_what_is_not_measured_says_so(tmp_path):
-    effects = effects_on_training(tmp_path)
-    assert len(effects) == 5
-    assert all("not measured" in effect for effect in effects.values())
-    write_result(
-        tmp_path / "selectability", "lengths", {"lengths": np.array([5, 800])}, {"shortest": 768}
-    )
-    assert effects_on_training(tmp_path)["samples"] == "long enough: 1 of 2 contexts"
-
-
-def freeze_runs(folder, name: str, arrivals: dict[str, int]) -> None:
-    """An experiment whose arms arrive at these epochs; of layernorm there is one run less."""
-    epoch = np.arange(0, 100, 2)
-    plan = asdict(MajorityPlan(learning_rate=1e-3, initial_scale=1.0))
-    jobs, arrays = [], {}
-    for arm, arrival in arrivals.items():
-        runs = 2 if arm == "layernorm" else 3
-        reached = np.stack([np.where(epoch >= arrival, 1.0, 0.0)] * runs)
-        arrays |= {f"{arm}/{key}": reached for key in ("accuracy", "angle", "spread")}
-        arrays |= {f"{arm}/{key}": np.zeros((runs, 20, 8)) for key in ("queries", "keys")}
-        arrays |= {f"{arm}/epoch": epoch, f"{arm}/loss": 1 - reached}
-        jobs.append({"name": arm, "arm": arm, "plan": plan, "seeds": list(range(runs))})
-    write_result(folder, name, arrays, {"jobs": jobs})
-
-
-def test_frozen_training_runs_are_compared(tmp_path):
-    """Without projection 8 times slower by the code's norms, 2 times at equal norm."""
-    folder, arrivals = tmp_path / "majority", {"authors": 80, "rms": 20}
-    for name in ("main", "sweep", "authors"):
-        freeze_runs(folder, name, {"layernorm": 10, **arrivals})
-    effects = effects_on_training(tmp_path)
-    assert "8 (8 to 8) by the code, 2 (2 to 2) at equal norm" in effects["norm"]
-    assert "8 by the text, 8 by the code" in effects["schedule"]
-    for name in ("main", "sweep", "authors"):
-        freeze_runs(folder, name, {"layernorm": 1000, **arrivals})
-    effects = effects_on_training(tmp_path)
-    assert "(not reached) by the code" in effects["norm"]
-    assert "(not reached) by the text" in effects["schedule"]
-
-
-def test_the_search_is_compared_on_the_windows_it_was_run_on(tmp_path):
-    """Two runs of an arm, one without any search; the second window would change the share."""
-    exact = np.zeros((4, 6, 2))
-    exact[:, evaluation.KEYS] = 0.5, 0.1
-    exact[:, evaluation.BEFORE] = 0.3
-    folder = tmp_path / "selectability"
-    for searched in (1, 0):
-        plan = {"d_model": 8, "seed": searched, "steps": 9}
-        arrays = {"exact": exact, "search": np.full((4, 2, searched), 0.4)}
-        write_result(folder, f"lm-{searched}", arrays, {"arm": "full", "plan": plan})
-    effects = effects_on_training(tmp_path)
-    assert effects["search"] == "mean over layers of full: 50.0% exactly, 40.0% by the search"
-    assert effects["before"] == "unselectable before LayerNorm, mean over layers: full: 30.0%"
-    for path in folder.glob("lm-1.*"):
-        path.unlink()
-    assert "was not run" in effects_on_training(tmp_path)["search"]

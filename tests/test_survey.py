@@ -19,13 +19,13 @@ from lnattn.position.measured import windows
 from lnattn.text.counts import Counts
 from lnattn_book.claims import survey
 from lnattn_book.claims.evidence import Evidence
+from lnattn_book.claims.listed import claim as claim_of
 from lnattn_book.claims.survey import ASKED
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
     NOT_COMPUTABLE,
     NOT_SEEN,
-    RULES,
     UNDECIDED,
     VERDICTS,
     Record,
@@ -79,7 +79,7 @@ def test_every_claim_gets_a_verdict_by_its_rule(found, model):
         assert (one.claim, one.model) == (claim, model.name)
         assert one.verdict in set(VERDICTS) - {NOT_COMPUTABLE}, claim
         assert one.short, claim
-        assert RULES[claim].measure, claim
+        assert claim_of(claim).measure, claim
 
 
 def test_few_counts_leave_it_undecided(found):

@@ -1,6 +1,6 @@
 """Train the arms, and freeze what they and real models show.
 
-    python -m experiments.nobody_reads_one train OUT [--text FILE] [--seeds 5] [--part 1/1]
+    python -m experiments.nobody_reads_one train OUT [--text FILE] [--seeds 5]
     python -m experiments.nobody_reads_one freeze OUT [--to data/results/nobody-reads-one]
     python -m experiments.nobody_reads_one real [LABEL=]NAME … --to data/results/MODEL
     python -m experiments.nobody_reads_one sigma NAME --to data/results/MODEL
@@ -22,17 +22,10 @@ import numpy as np
 import pandas as pd
 import torch
 
+from experiments.nobody_reads_one import train as one_arm
 from experiments.nobody_reads_one.beside import constant_sigma, frequencies
 from experiments.nobody_reads_one.real import folder_of, written
-from experiments.nobody_reads_one.train import (
-    NORMS,
-    OPTIMISERS,
-    STEPS,
-    Arm,
-    characters,
-    first_steps,
-    train,
-)
+from experiments.nobody_reads_one.train import NORMS, OPTIMISERS, STEPS, Arm, characters
 from lnattn.errors import ResultError
 from lnattn.paths import data_folder
 from lnattn.storage import provenance, read_json, read_result, sha256_of_file, write_result
@@ -45,27 +38,20 @@ def arms(seeds: int) -> list[Arm]:
     return [Arm(n, o, seed) for seed, n, o in product(range(seeds), NORMS, OPTIMISERS)]
 
 
-def train_all(
-    out: Path,
-    text: Path,
-    seeds: int,
-    first: int,
-    steps: int = STEPS,
-    part: tuple[int, int] = (1, 1),
-) -> None:
-    """Train what OUT does not have yet, or a part of it; a run says on which text, and how long."""
+def train_all(out: Path, text: Path, seeds: int, first: int, steps: int = STEPS) -> None:
+    """Train what OUT does not have yet; a run says on which text, and how long."""
     torch.set_num_threads(1)
     data, about = characters(text), {"text_sha256": sha256_of_file(text), "steps": steps}
-    for arm in arms(seeds)[part[0] - 1 :: part[1]]:
+    for arm in arms(seeds):
         if done(out, arm.name, about):
             continue
         began = time.perf_counter()
-        arrays = train(arm, data, steps)
+        arrays = one_arm.train(arm, data, steps)
         seconds = round(time.perf_counter() - began, 1)
         write_result(out, arm.name, arrays, provenance(**about, seconds=seconds))
         print(f"{arm.name}: loss {arrays['loss'][-50:].mean():.3f}, {seconds} s", flush=True)
-    if part[0] == part[1] and not done(out, "first-steps", about | {"first": first}):
-        found = {"along": first_steps(data, first)}
+    if not done(out, "first-steps", about | {"first": first}):
+        found = {"along": one_arm.first_steps(data, first)}
         write_result(out, "first-steps", found, provenance(**about, first=first))
 
 
@@ -126,7 +112,6 @@ def main() -> None:
         "--text", type=Path, default=data_folder() / "text" / "sample.jsonl"
     )
     verbs.choices["train"].add_argument("--first", type=int, default=100)
-    verbs.choices["train"].add_argument("--part", default="1/1", help="K/N: every N-th run from K")
     verbs.choices["freeze"].add_argument(
         "--to", type=Path, default=data_folder() / "results" / NAME
     )
@@ -139,8 +124,7 @@ def main() -> None:
         one.add_argument("--to", type=Path, required=True)
     given = parser.parse_args()
     if given.verb == "train":
-        one, of = map(int, given.part.split("/"))
-        train_all(given.out, given.text, given.seeds, given.first, part=(one, of))
+        train_all(given.out, given.text, given.seeds, given.first)
     elif given.verb in ("sigma", "frequencies"):
         study = {"sigma": constant_sigma, "frequencies": frequencies}[given.verb]
         arrays, facts = study(given.name)

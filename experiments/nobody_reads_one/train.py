@@ -25,7 +25,7 @@ OPTIMISERS = {
 SGD_DECAY = (torch.optim.SGD, {"lr": 0.3, "momentum": 0.9, "weight_decay": 5e-4})
 STEPS, BATCH = 500, 8
 MARKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)
-DIRECTIONS = ("1", "n")
+MEASURED = ("weight", "moved", "kept", "step", "predicted")
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def train(arm: Arm, data: Tensor, steps: int = STEPS) -> dict[str, np.ndarray]:
     optimiser = kind(model.parameters(), **settings, fused=True)
     generator = torch.Generator().manual_seed(arm.seed)
     drawn = {name: W.detach().clone() for name, W in model.writers().items()}
-    losses, found = [], {key: [] for key in ("weight", "moved", "kept", "step", "predicted")}
+    losses, found = [], {key: [] for key in MEASURED}
     marks = [mark for mark in MARKS if mark <= steps]
     for step in range(steps + 1):
         if step in marks:
@@ -109,9 +109,7 @@ def measured(
     model: Model, drawn: dict[str, Tensor], u: Tensor, optimiser: torch.optim.Optimizer
 ) -> dict[str, list[list[float]]]:
     """The numbers of `train` at one mark, each [writer 2]; NaN for what there is not."""
-    table: dict[str, list[list[float]]] = {
-        key: [] for key in ("weight", "moved", "kept", "step", "predicted")
-    }
+    table: dict[str, list[list[float]]] = {key: [] for key in MEASURED}
     for name, W in model.writers().items():
         now, then = rows(name, W), rows(name, drawn[name])
         moved = now - then

@@ -39,7 +39,8 @@ def of_claim(app: Sphinx, page: str, claim: Claim, entry: Record | None) -> list
 
 def to_cell(app: Sphinx, page: str, entry: Record) -> nodes.Node:
     """The figure that a record names; else the cell it ran in, or the next one that is shown."""
-    title = f"chapter {entry.chapter.split('/')[-1].split('-')[0]}"
+    number = entry.chapter.split("/")[-1].split("-")[0]
+    title = f"chapter {number}" if number.isdigit() else "appendix"
     labels = app.env.get_domain("std").data["anonlabels"]
     if entry.cell in labels:
         chapter, anchor = labels[entry.cell]

@@ -81,11 +81,7 @@ def read(path: Path) -> Benchmark:
 
 
 def overview(benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
-    """What the page says of all benchmarks, for `page.glue_all`.
-
-    The least and the largest ratio to another algorithm, how many ratios had a goal and how many
-    reached it, and the machines.
-    """
+    """Of all benchmarks: the least and the largest ratio to another algorithm, goals, machines."""
     ratios = [(one, entry) for one in benchmarks for entry in one.ratios]
     others = [
         entry["median"]
@@ -96,7 +92,7 @@ def overview(benchmarks: Sequence[Benchmark]) -> dict[str, Any]:
     return {
         "least": _times_as(min(others)),
         "most": _times_as(max(others)),
-        "asked": len(goals),
+        "goals": len(goals),
         "reached": sum(goals),
         "machine": "; ".join(sorted({one.machine for one in benchmarks})),
     }
@@ -138,88 +134,19 @@ class Summary:
                 ratio, low, high = 1 / ratio, 1 / high, 1 / low
                 goal = 1 / goal if goal else None
         reached = goal is None or (ratio <= goal if self.bounds else ratio >= goal)
-        asked = "–" if goal is None else _times_as(goal) + ("" if reached else ", missed")
+        aim = "–" if goal is None else _times_as(goal) + ("" if reached else ", missed")
         time = one.seconds_of(ours)
         theirs = time and (time / ratio if self.bounds else time * ratio)
         times = [seconds(value) if value else "–" for value in (time, theirs)]
         name = f"**{one.title.split(':')[0]}**: {ours}; *{other}*"
         spread = f"{_times_as(low)} – {_times_as(high)}"
-        return f"| {name} | {' | '.join(times)} | **{_times_as(ratio)}** | {spread} | {asked} |"
+        return f"| {name} | {' | '.join(times)} | **{_times_as(ratio)}** | {spread} | {aim} |"
 
 
 def _times_as(ratio: float | int) -> str:
     """A ratio with two or three digits that count: '0.42×', '1.4×', '46×', '1,270×'."""
     digits = 2 if ratio < 1 else 1 if ratio < 10 else 0
     return f"{float(f'{ratio:.3g}'):,.{digits}f}×"
-
-
-class Report:
-    """Benchmarks as Markdown: what was timed, a table of times and a table of ratios for each."""
-
-    def __init__(self, benchmarks: Sequence[Benchmark]) -> None:
-        self.benchmarks = list(benchmarks)
-
-    def __repr__(self) -> str:
-        return self._repr_markdown_()
-
-    def _repr_markdown_(self) -> str:
-        if not self.benchmarks:
-            return "No benchmark has been frozen yet: run `make benchmark`."
-        return "\n\n".join(_section(benchmark) for benchmark in self.benchmarks)
-
-
-def _section(benchmark: Benchmark) -> str:
-    sizes = ", ".join(
-        f"{name.replace('_', ' ')} = {_amount(value)}"
-        for name, value in benchmark.workload.items()
-        if not isinstance(value, Mapping)
-    )
-    load = benchmark.record["hardware"]["load_at_start"][0]
-    parts = [
-        f"**{benchmark.title}.** {benchmark.what}",
-        f"Sizes: {sizes}. Machine: {benchmark.machine}; load before the run {load:g}.",
-        _times(benchmark.rows),
-    ]
-    if benchmark.ratios:
-        parts.append(_ratios(benchmark.ratios))
-    parts += [f"*{note}*" for note in benchmark.notes]
-    return "\n\n".join(parts)
-
-
-def _amount(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def _times(rows: Sequence[Mapping[str, Any]]) -> str:
-    lines = [
-        "| Method | Median | Fastest – slowest | Rounds | Memory above the start |",
-        "|:--|--:|--:|--:|--:|",
-    ]
-    for row in rows:
-        peak = "not measured" if row["peak_mib"] is None else f"{round(row['peak_mib']):,} MiB"
-        lines.append(
-            f"| {row['method']} | {seconds(row['seconds'])} "
-            f"| {seconds(row['fastest'])} – {seconds(row['slowest'])} "
-            f"| {row['repeats']} | {peak} |"
-        )
-    return "\n".join(lines)
-
-
-def _ratios(ratios: Sequence[Mapping[str, Any]]) -> str:
-    lines = ["| Ratio | Median | Range | Asked for |", "|:--|--:|--:|:--|"]
-    for entry in ratios:
-        if entry["floor"] is None:
-            asked = "no number"
-        else:
-            reached = "reached" if entry["median"] >= entry["floor"] else "**not reached**"
-            asked = f"{entry['floor']:g}×, {reached}"
-        lines.append(
-            f"| {entry['of']} / {entry['to']} | {_times_as(entry['median'])} "
-            f"| {_times_as(entry['low'])} – {_times_as(entry['high'])} | {asked} |"
-        )
-    return "\n".join(lines)
 
 
 def seconds(value: float) -> str:

@@ -1,14 +1,12 @@
 """How much it changes that the papers' code differs from their text, one departure at a time.
 
-The page 'Where papers and code differ' states the departures and shows these effects. An effect
-that needs results which are not at hand says so.
+The page 'Where papers and code differ' states the departures and shows these effects.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -22,13 +20,11 @@ from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import standardise
 from lnattn.attention.terms import sigma_of_pairs
 from lnattn.contribution.study import PAPERS_CODE, TEXT, Convention
-from lnattn.majority.results import Experiment, slowdown, words
 from lnattn.position.measured import measured_attention, windows
 from lnattn.selectability.decide import selectability
 from lnattn.selectability.papers_search import bounded_search
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings, FirstLayer
-from lnattn_book.language_models import BEFORE, KEYS, frozen_arms, read_lengths
 
 #: Ways to count a contribution (K10): the text's, each departure of the code alone, all together.
 CONVENTIONS: Mapping[str, Convention] = {
@@ -41,11 +37,6 @@ CONVENTIONS: Mapping[str, Convention] = {
 }
 #: By which keys are multiplied; whether a query can select a key does not depend on it.
 SCALES = (1e-8, 1e-4, 1.0, 1e4)
-
-_ABSENT = "not measured here: data/results/{} does not hold it yet"
-_NEVER = "no ratio (not reached)"
-#: Test accuracies at which arms are compared: of chapter 10's verdict, and within the short runs.
-_LEVEL, _EARLY = 0.85, 0.7
 
 
 def half_precision_sigma(embeddings: Embeddings, eps: float) -> Float[Tensor, "vocab"]:
@@ -134,82 +125,3 @@ def ranks_after_layer_norm(keys: Float[np.ndarray, "n d"], eps: float = 1e-5) ->
     exact = standardise(torch.from_numpy(keys), eps).numpy()
     rounded = standardise(torch.from_numpy(keys).float(), eps).double().numpy()
     return int(np.linalg.matrix_rank(exact)), int(np.linalg.matrix_rank(rounded))
-
-
-# --- departures whose effect needs trained models: read from what chapters 10 and 11 froze ---
-
-
-def effects_on_training(results: Path) -> dict[str, str]:
-    """Effects of Brody et al.'s training code in words, from `data/results`.
-
-    norm, schedule: on the majority task (B4, B5); samples, search, before: on the language models
-    (B8, B9), of how samples are drawn, of the bounded search, and keys before LayerNorm.
-    """
-    majority, models = results / "majority", results / "selectability"
-    norm = (majority / "main.json").is_file()
-    schedule = all((majority / f"{name}.json").is_file() for name in ("sweep", "authors"))
-    absent = _ABSENT.format("majority"), _ABSENT.format("selectability")
-    search, before = absent[1], absent[1]
-    if any(models.glob("lm-*.json")):
-        search, before = _small_models(models)
-    return {
-        "norm": _effect_of_the_norm(majority) if norm else absent[0],
-        "schedule": _effect_of_the_schedule(majority) if schedule else absent[0],
-        "samples": (
-            _effect_of_the_samples(models) if (models / "lengths.json").is_file() else absent[1]
-        ),
-        "search": search,
-        "before": before,
-    }
-
-
-def _effect_of_the_norm(folder: Path) -> str:
-    main = Experiment.read(folder, "main")
-    code, text = (slowdown(main, arm, "layernorm", accuracy=_LEVEL) for arm in ("authors", "rms"))
-    return (
-        f"epochs to {_LEVEL:.0%} without projection, over those with it: "
-        f"{code or _NEVER} by the code, {text or _NEVER} at equal norm"
-    )
-
-
-def _effect_of_the_schedule(folder: Path) -> str:
-    # The short runs with the rate and the scale of the paper, beside as short ones of the authors'.
-    paper = {"learning_rate": 1e-3, "initial_scale": 1.0}
-    sweep = Experiment.read(folder, "sweep")
-    ours = Experiment(tuple(sweep.of(arm, **paper) for arm in ("authors", "layernorm")), {})
-    theirs = Experiment.read(folder, "authors")
-    text, code = (
-        slowdown(runs, "authors", "layernorm", accuracy=_EARLY) for runs in (ours, theirs)
-    )
-    shown = [words(found.value) if found else _NEVER for found in (text, code)]
-    return (
-        f"by the code's norms, epochs to {_EARLY:.0%} without projection over those with it: "
-        f"{shown[0]} by the text, {shown[1]} by the code"
-    )
-
-
-def _effect_of_the_samples(folder: Path) -> str:
-    lengths, shortest = read_lengths(folder)
-    return f"long enough: {int((lengths >= shortest).sum())} of {len(lengths):,} contexts"
-
-
-def _small_models(folder: Path) -> tuple[str, str]:
-    """Exact shares beside those of the search, and shares before LayerNorm, by arm at d = 8."""
-    arms: dict[str, list] = {}
-    for one in frozen_arms(folder):
-        if one.d == 8:
-            arms.setdefault(one.arm, []).append(one)
-    counted, before = [], []
-    for arm, runs in arms.items():
-        # The search was run on the first few windows of some runs: compare on these.
-        tried = [(one, one.arrays["search"].shape[-1]) for one in runs]
-        tried = [(one, windows) for one, windows in tried if windows]
-        if tried:
-            exact = np.mean([one.arrays["exact"][:, KEYS, :n].mean() for one, n in tried])
-            search = np.mean([one.searched(KEYS).mean() for one, _ in tried])
-            counted.append(f"{arm}: {exact:.1%} exactly, {search:.1%} by the search")
-        before.append(f"{arm}: {np.mean([one.share(BEFORE).mean() for one in runs]):.1%}")
-    return (
-        f"mean over layers of {'; '.join(counted) or 'no run: the search was not run'}",
-        f"unselectable before LayerNorm, mean over layers: {'; '.join(before)}",
-    )

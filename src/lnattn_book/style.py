@@ -7,6 +7,7 @@ All colours come from the Okabe–Ito set or from maps that stay ordered for col
 from __future__ import annotations
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.rcsetup import cycler
 
@@ -152,3 +153,8 @@ def settings() -> dict[str, object]:
 def use_style() -> None:
     """Make every later figure of this process follow the book's style (idempotent)."""
     mpl.rcParams.update(settings())
+
+
+def ring(ax: Axes, x: int | float, y: int | float) -> None:
+    """An open circle around the point of a figure that its text speaks of, in data coordinates."""
+    ax.plot(x, y, "o", ms=13, mfc="none", mec=BLACK, mew=1.4, zorder=5, clip_on=False)

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.table1 import token_of
-from lnattn.affinity.topk import partners
 from lnattn.affinity.vectors import TokenVectors, ranks
 from lnattn.errors import ResultError
 from lnattn.rotary.affinity import (
@@ -34,8 +32,6 @@ from lnattn.text.counts import Counts
 
 #: Query tokens whose AUROC is taken; curves of pairs go to this distance.
 QUERIES, FAR = 2000, 33
-#: Names that `names_one_apart` shows of a model, and the keys that it shows of each.
-_NAMES, _KEYS = 6, 3
 
 #: Common names; a model is asked about those whose two words are tokens of its own.
 NAMES = (
@@ -189,27 +185,3 @@ def rank_pairs(
     queries, keys = zip(*pairs, strict=True)
     wrong = np.roll(queries, 1).tolist()
     return ranks(vectors, queries, keys).numpy(), ranks(vectors, wrong, keys).numpy()
-
-
-def names_one_apart(model: RelativeFirstLayer, unigrams: Int[np.ndarray, "vocab"]) -> pd.DataFrame:
-    """The first few known names, one token apart: the rank of the first word for the second.
-
-    Each in the head that ranks it highest, beside the best rank from a wrong query, and the keys
-    liked best there. unigrams: weights of q₀ and k₀. `ResultError` where no name is known.
-    """
-    folded, embeddings = fold_relative(model.attention), model.embeddings
-    words, ids = (found[:_NAMES] for found in known_pairs(model))
-    queries = [query for query, _ in ids]
-    means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
-    vectors = vectors_at_distance(folded, embeddings, 1, means, queries)
-    own, wrong = rank_pairs(vectors, ids)
-    heads, liked = own.argmin(axis=1), partners(vectors, queries, _KEYS).ids
-    shown = [[repr(model.tokenizer.decode([token])) for token in liked[head, row].tolist()]
-             for row, head in enumerate(heads)]  # fmt: skip
-    columns = {
-        "head": heads,
-        "rank": own.min(axis=1),
-        "from a wrong query": wrong.min(axis=1),
-        "keys liked best there": [", ".join(keys) for keys in shown],
-    }
-    return pd.DataFrame(columns, pd.Index([" ".join(one) for one in words], name="name"))

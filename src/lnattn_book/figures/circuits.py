@@ -1,4 +1,4 @@
-"""Composition scores, the graph of heads, and predictions taken apart (chapter 04)."""
+"""Composition scores, heads, and predictions taken apart (chapter 04)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 import pandas as pd
 import seaborn as sns
 from matplotlib.figure import Figure
-from matplotlib.patches import FancyArrowPatch
 
 from lnattn_book.style import (
     BLACK,
     BLUE,
-    DIVERGING,
     GREEN,
     GREY,
     ORANGE,
@@ -23,8 +21,6 @@ from lnattn_book.style import (
     VERMILION,
     WIDTH,
 )
-
-_KIND_STYLE = {"K": (BLUE, "-"), "Q": (VERMILION, "--"), "V": (GREEN, ":")}
 
 
 def score_distributions(
@@ -97,51 +93,6 @@ def readers_of(scores: np.ndarray, writer: str, first_layer: int, marks: Sequenc
     return figure
 
 
-def head_graph(edges: pd.DataFrame, layers: int, heads: int) -> Figure:
-    """Heads as points, one column a layer, and arrows from writers to the heads that read them.
-
-    edges: columns writer, reader ('layer.head'), kind ('Q', 'K' or 'V') and weight (line width).
-    """
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.9))
-    x, y = np.meshgrid(np.arange(layers), np.arange(heads))
-    ax.scatter(x, y, s=14, color="#c8c8c8", zorder=2)
-    largest = edges["weight"].max()
-    for edge in edges.itertuples():
-        colour, line = _KIND_STYLE[edge.kind]
-        ax.add_patch(
-            FancyArrowPatch(
-                _place(edge.writer), _place(edge.reader), arrowstyle="-|>", mutation_scale=9,
-                connectionstyle="arc3,rad=-0.13", shrinkA=4, shrinkB=4, color=colour, ls=line,
-                lw=0.8 + 1.8 * edge.weight / largest, zorder=3,
-            )
-        )  # fmt: skip
-    for name in sorted({*edges["writer"], *edges["reader"]}):
-        at = _place(name)
-        ax.scatter(*at, s=34, color=BLACK, zorder=4)
-        ax.annotate(
-            name, at, xytext=(5, 3), textcoords="offset points", fontsize=8.5, zorder=5,
-            bbox={"boxstyle": "round,pad=0.02", "fc": "white", "ec": "none", "alpha": 0.6},
-        )  # fmt: skip
-    present = [kind for kind in _KIND_STYLE if (edges["kind"] == kind).any()]
-    handles = [
-        plt.Line2D([], [], color=_KIND_STYLE[k][0], ls=_KIND_STYLE[k][1], label=f"{k}-composition")
-        for k in present
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3)
-    ax.set(
-        xlabel="layer",
-        ylabel="head",
-        xticks=range(layers),
-        yticks=range(heads),
-        xlim=(-0.5, layers - 0.2),
-        ylim=(-0.6, heads - 0.1),
-    )
-    ax.tick_params(length=0)
-    for side in ("left", "bottom"):
-        ax.spines[side].set_visible(False)
-    return figure
-
-
 def head_scores(previous: np.ndarray, copying: np.ndarray, even: float) -> Figure:
     """Each head by its previous-token score (along) and its copying score (up), by layer.
 
@@ -185,29 +136,6 @@ def logit_parts(parts: pd.Series, title: str, most: int = 14) -> Figure:
     return figure
 
 
-def path_groups(groups: Mapping[str, float], virtual: np.ndarray, title: str) -> Figure:
-    """Logit of one token by kinds of paths, and the virtual heads' share by pair of heads.
-
-    virtual: [first_head second_head], the summands of every virtual head.
-    """
-    figure, (left, right) = plt.subplots(
-        2, 1, figsize=(WIDTH, 6.4), height_ratios=(1, 1.35), layout="constrained"
-    )
-    _bars(left, pd.Series(groups), title)
-    limit = float(np.abs(virtual).max()) or 1.0
-    image = right.imshow(virtual, cmap=DIVERGING, vmin=-limit, vmax=limit)
-    first, second = virtual.shape
-    right.set(
-        xlabel="head of layer 1",
-        ylabel="head of layer 0",
-        xticks=range(second),
-        yticks=range(first),
-        title="virtual heads",
-    )
-    figure.colorbar(image, ax=right, label="summand of the logit", shrink=0.9)
-    return figure
-
-
 def _bars(ax: plt.Axes, values: pd.Series, title: str) -> None:
     colours = [BLUE if value >= 0 else VERMILION for value in values]
     ax.barh(range(len(values)), values, color=colours)
@@ -225,8 +153,3 @@ def _bars(ax: plt.Axes, values: pd.Series, title: str) -> None:
     ax.set_xlim(
         min(0, float(values.min())) - 0.35 * reach, max(0, float(values.max())) + 0.2 * reach
     )
-
-
-def _place(name: str) -> tuple[int, int]:
-    layer, head = name.split(".")
-    return int(layer), int(head)

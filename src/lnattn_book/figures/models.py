@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from lnattn_book.claims.listed import claim as claim_of
 from lnattn_book.claims.verdicts import Record
-from lnattn_book.style import DIVERGING, PALETTE, WIDTH, model_name
+from lnattn_book.style import DIVERGING, SMALL, WIDTH, model_name
 
 
 def claims_by_models(columns: Mapping[str, Mapping[str, Record]]) -> pd.DataFrame:
@@ -60,20 +60,56 @@ def affinity_maps(
     return figure
 
 
-def position_variances(curves: Mapping[str, np.ndarray]) -> Figure:
-    """Var(p_j) over its median, against position + 1, both on logarithmic axes."""
-    figure, ax = plt.subplots()
-    for number, (name, variance) in enumerate(curves.items()):
-        ax.plot(
-            np.arange(1, len(variance) + 1),
-            variance / np.median(variance),
-            label=model_name(name),
-            color=PALETTE[number % len(PALETTE)],
-            marker="osD^"[number % 4],
-            markevery=[0, -1],
-            linewidth=1.4,
-            zorder=len(curves) - number,
-        )
-    ax.set(xscale="log", yscale="log", xlabel="position $j$ + 1", ylabel="Var($p_j$) / median")
-    ax.legend()
+#: The claims that are asked of every model, in a few words.
+_SHORT = {
+    "K3": "a name's words find each other",
+    "K4": "heads for the same token",
+    "K5": "heads that detokenize",
+    "K6": "$T^{p}$ rises",
+    "K7": "$T^{pp}$ is a wave",
+    "K8": "near keys win",
+    "K9": "attention follows position",
+    "K10": "four terms count",
+    "K11": "$T^{e}$ knows frequency",
+    "K12": "rare tokens vary more",
+    "K13": "the first position stands apart",
+    "K14": "the last row is flat",
+    "K15": "a switch at the first token",
+}
+_FILL = {"holds": "#0072B2", "holds in part": "#a9cfe4", "fails": "#f3c19d"}
+
+
+def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
+    """One row a claim, one column a model, coloured by verdict; a ring where no null gets as far.
+
+    columns: model name → its survey; that of its null under the same name with ', null'.
+    """
+    names, claims = list(columns), list(next(iter(columns.values())))
+    figure, ax = plt.subplots(figsize=(WIDTH, 6.2))
+    for x, name in enumerate(names):
+        width = 0.5 if name.endswith("null") else 0.94
+        for y, claim in enumerate(claims):
+            found = columns[name][claim]
+            fill = _FILL.get(found.verdict, "#f2f2f2")
+            ax.add_patch(plt.Rectangle((x - width / 2, y - 0.45), width, 0.9, fc=fill, ec="none"))
+            colour = "white" if found.verdict == "holds" else "black"
+            ax.text(x, y, found.mark, ha="center", va="center", color=colour)
+    trained = [name for name in names if not name.endswith("null")]
+    for y, claim in enumerate(claims):
+        good = {n: columns[n][claim].verdict in ("holds", "holds in part") for n in names}
+        if all(good[n] for n in trained) and not any(good[n] for n in names if n not in trained):
+            edge = (-0.62, y - 0.5), len(names) + 0.05, 1.0
+            ax.add_patch(plt.Rectangle(*edge, fill=False, lw=1.8, ec="black", clip_on=False))
+    labels = ["null" if n.endswith("null") else model_name(n) for n in names]
+    ax.set_xticks(range(len(names)), labels, fontsize=SMALL)
+    ax.xaxis.tick_top()
+    ax.set_yticks(range(len(claims)), [f"{_SHORT[one]}  {one}" for one in claims])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set(xlim=(-0.65, len(names) - 0.5), ylim=(len(claims) - 0.45, -0.55))
+    keys = [("✓ holds", "holds"), ("◐ in part", "holds in part"), ("✗ fails", "fails")]
+    handles = [plt.Rectangle((0, 0), 1, 1, fc=_FILL[key]) for _, key in keys]
+    handles.append(plt.Rectangle((0, 0), 1, 1, fc="#f2f2f2"))
+    words = [*(one for one, _ in keys), "○ not seen, ? open, – unknown"]
+    figure.legend(handles, words, loc="outside lower center", ncols=4, handlelength=1)
     return figure

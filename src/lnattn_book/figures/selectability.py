@@ -28,6 +28,7 @@ from lnattn_book.style import (
     VERMILION,
     WIDTH,
     model_name,
+    ring,
 )
 
 #: One colour and mark for each arm, the same in all figures.
@@ -109,32 +110,6 @@ def grids(found: Mapping[str, RandomGrid]) -> Figure:
     return figure
 
 
-def losses(arms: Sequence[FrozenArm]) -> Figure:
-    """Training and held-out loss of each run against the step (Fig. 4)."""
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)
-    for key, title, ax in (
-        ("train_loss", "training", axes[0]),
-        ("held_out_loss", "held out", axes[1]),
-    ):
-        for one in arms:
-            colour, mark, label = ARM_STYLE[one.arm]
-            shown = label if ax is axes[0] and label not in _labels(ax) else None
-            ax.plot(
-                one.arrays["step"],
-                one.arrays[key],
-                color=colour,
-                marker=mark,
-                markersize=4,
-                alpha=0.85,
-                label=shown,
-            )
-        ax.set_title(title)
-        ax.set_xlabel("step")
-    axes[0].set_ylabel("loss (nats per token)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
-    return figure
-
-
 def _labels(ax: Axes) -> list[str]:
     return ax.get_legend_handles_labels()[1]
 
@@ -165,40 +140,22 @@ def long_runs(found: LongRuns) -> Figure:
     return figure
 
 
-def shares_by_layer(
-    arms: Sequence[FrozenArm], reported: Mapping[str, Sequence[float]], place: int = KEYS
-) -> Figure:
-    """Unselectable keys of each layer: reported, exact for each seed, and as searched (Table 1)."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.4))
-    layers = np.arange(1, 1 + len(arms[0].share(place)))
-    for one in arms:
-        colour, mark, label = ARM_STYLE[one.arm]
-        seen = f"{label}, exact"
-        ax.plot(
-            layers,
-            100 * one.share(place),
-            color=colour,
-            marker=mark,
-            label=None if seen in _labels(ax) else seen,
-        )
-        if one.arrays["search"].size:
-            seen = f"{label}, as searched"
-            ax.plot(
-                layers,
-                100 * one.searched(place),
-                color=colour,
-                marker=mark,
-                markerfacecolor="white",
-                linestyle=":",
-                label=None if seen in _labels(ax) else seen,
-            )
+def shares_by_layer(arms: Sequence[FrozenArm], reported: Mapping[str, Sequence[float]]) -> Figure:
+    """Unselectable keys of each layer, a line a seed, and what is reported (Table 1)."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 4.0))
+    layers = np.arange(1, 1 + len(arms[0].share(KEYS)))
+    for arm, (colour, mark, label) in ARM_STYLE.items():
+        runs = [100 * one.share(KEYS) for one in arms if one.arm == arm]
+        ax.plot(layers, np.array(runs).T, color=colour, marker=mark, linewidth=1)
+        height = np.mean(runs) + (5 if arm == "full" else -6 if arm == "no-projection" else 8)
+        ax.annotate(label, (layers[-2] + 0.5, height), color=colour, ha="center", va="center")
     for name, values in reported.items():
-        ax.plot(layers, values, color=BLACK, marker="D", linestyle="--", label=name)
+        ax.plot(layers, values, color=BLACK, marker="D", linestyle="--")
+        ax.annotate(name, (layers[1], values[1] - 6), ha="center", va="center")
     ax.set_xticks(layers)
-    ax.set_ylim(-3, 103)
+    ax.set_ylim(-12, 70)
     ax.set_xlabel("layer")
     ax.set_ylabel("unselectable keys (%)")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
 
@@ -210,19 +167,24 @@ def shares_by_width(arms: Sequence[FrozenArm]) -> Figure:
         ("in a head, $R^{d/4}$", slice(KEYS + 1, None)),
     )
     for ax, (title, place) in zip(axes, places, strict=True):
-        for arm, (colour, mark, label) in ARM_STYLE.items():
+        for arm in ("full", "no-scaling"):
+            colour, mark, _ = ARM_STYLE[arm]
             runs = [one for one in arms if one.arm == arm]
             widths = sorted({one.d for one in runs})
-            means = [np.mean([one.share(place) for one in runs if one.d == d]) for d in widths]
-            if widths:
-                ax.plot(widths, 100 * np.array(means), color=colour, marker=mark, label=label)
+            means = [100 * np.mean([o.share(place) for o in runs if o.d == d]) for d in widths]
+            ax.plot(widths, means, color=colour, marker=mark)
+            if arm == "full" and place != KEYS:
+                ring(ax, widths[0], means[0])
         ax.set_xscale("log", base=2)
         ax.set_xticks(sorted({one.d for one in arms}))
         ax.get_xaxis().set_major_formatter("{x:g}")
         ax.set_xlabel("width d")
         ax.set_title(title)
+    for arm, where in (("no-scaling", (10, 38)), ("full", (8, 4))):
+        axes[0].annotate(ARM_STYLE[arm][2], where, color=ARM_STYLE[arm][0])
+    axes[1].annotate("without scaling", (26, 55), color=ARM_STYLE["no-scaling"][0])
+    axes[1].annotate("LayerNorm", (11, 40), color=ARM_STYLE["full"][0])
     axes[0].set_ylabel("unselectable keys (%)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
     return figure
 
 
@@ -249,18 +211,13 @@ def in_fewer_dimensions(models: Mapping[str, HeadShares]) -> Figure:
 
 
 def in_all_layers(models: Mapping[str, LayerVerdicts]) -> Figure:
-    """Unselectable keys in every head, whole and in a quarter of its dimensions.
-
-    Shares by layer and by position, and what the keys lost in a quarter of the dimensions share.
-    """
-    figure, (layers, places, common) = plt.subplots(1, 3, figsize=(WIDTH * 1.5, 3.4))
+    """Keys that a quarter of a head's dimensions loses: by layer, by position, what they share."""
+    figure, (layers, places, common) = plt.subplots(3, 1, figsize=(WIDTH, 9.0))
     step = 0.7 / len(models)
     for number, (name, one) in enumerate(models.items()):
         colour, shift = PALETTE[number], (number - (len(models) - 1) / 2) * step
-        for kept, (mark, fill) in enumerate((("o", "none"), (".", "full"))):
-            for layer, heads in enumerate(100 * one.by_head(kept)):
-                where = np.full(len(heads), layer + shift)
-                layers.plot(where, heads, mark, color=colour, fillstyle=fill, alpha=0.7)
+        for layer, heads in enumerate(100 * one.by_head(1)):
+            layers.plot(np.full(len(heads), layer + shift), heads, ".", color=colour, alpha=0.7)
         by_position = 100 * one.by_position(1).mean(axis=0)
         middles = (np.arange(len(by_position)) + 0.5) / len(by_position)
         places.plot(middles, by_position, marker=".", color=colour, label=model_name(name))

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, WIDTH
+from lnattn_book.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, WIDTH, ring
 
 #: Mark and colour of what a matrix belongs to.
 _KINDS = {
@@ -49,6 +49,9 @@ def along_1(tables: Mapping[str, pd.DataFrame]) -> Figure:
                 markersize=4,
                 label=kind if kind not in ax.get_legend_handles_labels()[1] and len(rows) else None,
             )
+            for x, y in zip(place + np.asarray(spread), rows["along"], strict=True):
+                if kind == "attention" and y > band[1]:
+                    ring(ax, x, y)
     ax.axhline(1, color=GREY, linewidth=0.8)
     ax.set_yscale("log")
     ax.set_yticks(
@@ -84,29 +87,4 @@ def arms(found: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str
         ax.set_xlabel("step")
     axes[0].set_ylabel("energy along a direction\n(chance: 1)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return figure
-
-
-def frequencies(found: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
-    """'Distance alone' of some heads: the curve, and its cosines' phases at distance 1.
-
-    found: as frozen, `curve` [head distance], `theta`, `amplitude`, `phase`.
-    """
-    figure, axes = plt.subplots(
-        len(heads), 2, figsize=(WIDTH * 1.2, 1.9 * len(heads) + 0.6), squeeze=False
-    )
-    for (left, right), head in zip(axes, heads, strict=True):
-        left.plot(found["curve"][head], color=BLUE)
-        left.axvline(1, color=GREY, linewidth=0.8)
-        left.set_title(f"head {head}")
-        left.set_ylabel("score")
-        amplitude = found["amplitude"][head] / found["amplitude"][head].sum()
-        met = np.cos(found["theta"] + found["phase"][head])
-        right.vlines(range(len(met)), 0, met, color=GREY, linewidth=0.8)
-        right.scatter(range(len(met)), met, s=400 * amplitude, color=VERMILION, linewidth=0)
-        right.axhline(0, color=GREY, linewidth=0.8)
-        right.set_ylim(-1.1, 1.1)
-        right.set_ylabel("cosine at\ndistance 1")
-    axes[-1, 0].set_xlabel("distance Δ")
-    axes[-1, 1].set_xlabel("frequency, fastest first")
     return figure

@@ -90,23 +90,20 @@ def _hull(ax: Axes, keys: np.ndarray, found: Selectability) -> None:
     ax.margins(0.16)
 
 
-def grids(found: Mapping[str, RandomGrid]) -> Figure:
-    """Both readings of Fig. 1c and 1d: rows are readings, columns are grids."""
-    figure, axes = plt.subplots(
-        2, len(found), figsize=(WIDTH * 1.15, 6.4), sharex=True, sharey=True, squeeze=False
-    )
-    for column, (title, grid) in enumerate(found.items()):
-        for ax, values in zip(axes[:, column], (grid.fraction, grid.probability), strict=True):
-            mesh = ax.pcolormesh(
-                grid.widths, grid.counts, values, cmap=SEQUENTIAL, vmin=0, vmax=1, rasterized=True
-            )
-        axes[0, column].set_title(title)
-        axes[1, column].set_xlabel("width d")
-        axes[1, column].set_xticks(grid.widths[::3])
-    labels = ("mean share of\nunselectable keys", "probability that\nany is unselectable")
-    for row, label in enumerate(labels):
-        axes[row, 0].set_ylabel("number of keys n")
-        figure.colorbar(mesh, ax=axes[row], label=label)
+def grids(grid: RandomGrid) -> Figure:
+    """Both readings of Fig. 1c, side by side."""
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)
+    titles = ("mean share of\nunselectable keys", "probability that\nany is unselectable")
+    for ax, title, values in zip(axes, titles, (grid.fraction, grid.probability), strict=True):
+        mesh = ax.pcolormesh(
+            grid.widths, grid.counts, values, cmap=SEQUENTIAL, vmin=0, vmax=1, rasterized=True
+        )
+        ax.set_title(title)
+        ax.set_xlabel("width d")
+        ax.set_xticks(grid.widths[::3])
+        ring(ax, 8, grid.counts[-1])
+    axes[0].set_ylabel("number of keys n")
+    figure.colorbar(mesh, ax=axes)
     return figure
 
 

@@ -21,12 +21,8 @@ STILL = {
     "07-position-bias",
     "09-variance",
     "10-majority",
-    "11-unselectable-keys",
-    "12-other-models",
-    "13-rotary",
-    "14-nobody-reads-1",
 }
-COMPANIONS = {"00-book-model", "01-transformer-layer", "04-circuits"}
+COMPANIONS = {"00-book-model"}
 TOLD = [path for path in CHAPTERS if path.stem not in STILL | COMPANIONS]
 #: Of a chapter: figures, tables, and numbers that code puts into its sentences.
 MOST = {"figures": 8, "tables": 4, "glued": 25}

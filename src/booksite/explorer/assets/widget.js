@@ -48,7 +48,7 @@
     const boxes = make("div", { class: "grid", role: "group", "aria-label": "Terms kept" });
     const shown = make("div", { class: "shown" });
     const said = make("p", { class: "moved", role: "status" });
-    place.replaceChildren(heads, words, make("div", { class: "beside" }, boxes, shown), said);
+    place.replaceChildren(heads, words, make("div", { class: "beside" }, make("div", {}, boxes, said), shown));
 
     return async (isLatest) => {
       const number = chosen("view", VIEWS.length, 0);

@@ -16,14 +16,9 @@ NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.md"))
 CHAPTERS = [path for path in NOTEBOOKS if path.name[0].isdigit()]
 PAGES = [*NOTEBOOKS, *sorted((ROOT / "book").glob("*.md"))]
 
-#: Chapters of the main path that are not told by hand yet: none may be added.
-STILL = {
-    "07-position-bias",
-    "09-variance",
-    "10-majority",
-}
+#: Chapters that are not told by hand.
 COMPANIONS = {"00-book-model"}
-TOLD = [path for path in CHAPTERS if path.stem not in STILL | COMPANIONS]
+TOLD = [path for path in CHAPTERS if path.stem not in COMPANIONS]
 #: Of a chapter: figures, tables, and numbers that code puts into its sentences.
 MOST = {"figures": 8, "tables": 4, "glued": 25}
 #: Of the answer that it opens with, and of a paragraph.
@@ -37,14 +32,6 @@ _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTIL
 #: Comparisons of a chapter with a number that only describe what they count, in words beside it.
 #: What decides about a claim stands in `book/claims.yml`, and nowhere else.
 DESCRIBING = {
-    "07-position-bias": {
-        "table['near T^pp percentile'] > 0.75",
-        "overview['near T^pp percentile'] > 0.75",
-        "near_500 <= 0.03",
-        "np.abs(v / middle - 1) < 0.1",
-        "steps[-1] < 0.9",
-    },
-    "09-variance": {"study.counts >= 100", "np.abs(v / middle - 1) < 0.1"},
     "13-rotary": {"study.alone > 0.2", "one['theta'] < 0.1"},
 }
 

@@ -1,4 +1,4 @@
-"""Position terms of all heads, drawn as small multiples (chapter 07)."""
+"""Position terms of heads, drawn as small multiples (chapter 07)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from lnattn_book.style import (
     GREY,
     PALETTE,
     SINGLE,
-    TERM_COLOURS,
     VERMILION,
     WIDTH,
 )
@@ -29,32 +28,35 @@ from lnattn_book.style import (
 _QUERIES = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."))
 
 
-def self_assertion(bias: PositionBias) -> Figure:
-    """T^p of every head with its band (Fig. 3A and 8 of Kamoda et al. 2025)."""
-    figure, axes = head_grid(bias.n_heads, share_y=False)
+def self_assertion(bias: PositionBias, heads: Sequence[int] | None = None) -> Figure:
+    """T^p of heads (default: all) with its band (Fig. 3A and 8 of Kamoda et al. 2025).
+
+    A head whose curve falls is drawn in vermilion.
+    """
+    chosen = range(bias.n_heads) if heads is None else heads
+    figure, axes = head_grid(len(chosen), share_y=False, titles=[f"head {h}" for h in chosen])
     band = bias.term_p()
-    for head, ax in enumerate(axes):
-        _curve(ax, band, (head,), TERM_COLOURS["p"])
+    for head, ax in zip(chosen, axes, strict=True):
+        falls = band.mean[head, -len(band.mean[head]) // 4] < band.mean[head, 1]
+        _curve(ax, band, (head,), VERMILION if falls else BLUE)
         ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
     _label(figure, "key position j", _named(bias, "T^p", "b^{QK}p_j^\\top"))
     return figure
 
 
-def comparison(bias: PositionBias) -> Figure:
-    """T^pp of every head for each query, keys it cannot see drawn thin (Fig. 3B and 9)."""
-    return _of_queries(bias, bias.term_pp(), _named(bias, "T^{pp}", "p_i W^{QK} p_j^\\top"))
+def comparison(bias: PositionBias, heads: Sequence[int] | None = None) -> Figure:
+    """T^pp of heads (default: all) for each query, keys it cannot see drawn thin (Fig. 3B and 9).
 
-
-def total(bias: PositionBias) -> Figure:
-    """T^p + T^pp of every head for each query (Fig. 3C)."""
-    return _of_queries(bias, bias.total(), _named(bias, "T^p + T^{pp}", "sum"))
-
-
-def _of_queries(bias: PositionBias, band: Band, name: str) -> Figure:
-    figure, axes = head_grid(bias.n_heads, share_y=False)
-    for head, ax in enumerate(axes):
+    Ringed: the highest value that the last query sees.
+    """
+    chosen = range(bias.n_heads) if heads is None else heads
+    figure, axes = head_grid(len(chosen), share_y=False, titles=[f"head {h}" for h in chosen])
+    band, last = bias.term_pp(), bias.queries[-1]
+    for head, ax in zip(chosen, axes, strict=True):
         _by_query(ax, bias, band, head)
-    _label(figure, "key position j", name)
+        seen = band.mean[head, -1, : last + 1] if bias.causal else band.mean[head, -1]
+        ax.plot(seen.argmax(), seen.max(), "o", mfc="none", mec=BLACK, ms=11, mew=1.4)
+    _label(figure, "key position j", _named(bias, "T^{pp}", "p_i W^{QK} p_j^\\top"))
     _query_legend(figure, bias.queries)
     return figure
 
@@ -75,15 +77,19 @@ def attention(bias: PositionBias) -> Figure:
 
 
 def measured_beside_predicted(
-    bias: PositionBias, measured: MeasuredAttention, row: int, back: int = 30
+    bias: PositionBias,
+    measured: MeasuredAttention,
+    heads: Sequence[int],
+    row: int = -1,
+    back: int = 30,
 ) -> Figure:
     """Attention on text and by position alone, for one query, against the distance (Fig. 3E)."""
-    figure, axes = head_grid(bias.n_heads)
+    figure, axes = head_grid(len(heads), titles=[f"head {head}" for head in heads])
     i = bias.queries[row]
     start = max(0, i - back)
     distance = i - np.arange(start, i + 1)
     predicted = bias.attention()[:, row, start : i + 1]
-    for head, ax in enumerate(axes):
+    for head, ax in zip(heads, axes, strict=True):
         mean = measured.mean[head, row, start : i + 1]
         error = 2 * measured.error[head, row, start : i + 1]
         ax.fill_between(distance, mean - error, mean + error, color=VERMILION, alpha=0.3, lw=0)
@@ -111,24 +117,36 @@ def last_rows(last: LastRows, heads: Sequence[int]) -> Figure:
     return figure
 
 
-def assumptions(only: PositionOnly, row: int = 1) -> Figure:
-    """Near share of every head of a partial model, against the assumed variance of tokens."""
+def assumptions(only: PositionOnly, named: Sequence[int], row: int = 1) -> Figure:
+    """Near share of every head of a partial model, against the assumed variance of tokens.
+
+    named: the heads that are coloured and labelled; the others are grey.
+    """
     figure, ax = plt.subplots(figsize=SINGLE)
-    median = float(np.median(only.variance))
-    multiples = only.assumed / median
-    dashes = ("-", "--", ":")
+    multiples = only.assumed / float(np.median(only.variance))
+    colours = dict(zip(named, PALETTE, strict=False))
     for head in range(only.bias.n_heads):
-        colour, dash = PALETTE[head % 7], dashes[head // 7]
-        curve = only.near[:, head, row]
-        ax.plot(multiples, curve, color=colour, linestyle=dash, marker="o", label=f"{head}")
+        curve, colour = only.near[:, head, row], colours.get(head, GREY)
+        ax.plot(multiples, curve, color=colour, lw=1.8 if head in colours else 0.9, zorder=2)
+        if head in colours:
+            ax.annotate(
+                f"head {head}",
+                (multiples[-1], curve[-1]),
+                (6, -4),
+                textcoords="offset points",
+                color=colour,
+            )
+    others = [head for head in range(only.bias.n_heads) if head not in colours]
+    middle = float(np.median(only.near[0, others, row]))
+    ax.annotate("others", (0, middle), (-8, -4), ha="right", textcoords="offset points", color=GREY)
     i = only.bias.queries[row]
-    ax.axhline(10 / (i + 1), color=GREY, linewidth=1, label="even")
+    ax.axhline(10 / (i + 1), color=BLACK, linewidth=0.8, linestyle=":")
+    ax.annotate("even", (0, 10 / (i + 1)), (-8, 3), ha="right", textcoords="offset points")
     ax.set_xscale("symlog", linthresh=0.25)
     ax.set_xticks(multiples, [f"{m:g}" for m in multiples])
-    ax.set_ylim(0, 1.02)
+    ax.set(xlim=(-0.12, 60), ylim=(0, 1.02))
     ax.set_xlabel(r"assumed Var($e$), in units of the median Var($p_j$)")
     ax.set_ylabel(f"share of the nearest ten, i = {i}")
-    ax.legend(title="head", ncols=2, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 

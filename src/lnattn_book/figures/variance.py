@@ -39,14 +39,15 @@ def position_variances(models: Mapping[str, Float[np.ndarray, "position"]]) -> F
     return figure
 
 
-def token_variance(study: FrequencyStudy) -> Figure:
-    """Var(e_v) against the number of occurrences, with medians (Fig. 6 left)."""
-    figure, ax = plt.subplots(figsize=SINGLE)
-    drawn = _density(ax, study.counts, study.variance, log_y=True)
-    figure.colorbar(drawn, ax=ax, label="tokens in a cell")
-    ax.set_xlabel("occurrences in the counted text")
-    ax.set_ylabel(r"Var($e_v$)")
-    ax.legend(loc="upper right")
+def token_variance(studies: Mapping[str, FrequencyStudy]) -> Figure:
+    """Var(e_v) against the number of occurrences, a panel a model, with medians (Fig. 6 left)."""
+    figure, axes = plt.subplots(1, len(studies), figsize=(WIDTH, 3.2), squeeze=False)
+    for ax, (name, study) in zip(axes[0], studies.items(), strict=True):
+        _density(ax, study.counts, study.variance, log_y=True)
+        rho = f"{study.variance_correlation.rho:+.2f}".replace("-", "−")
+        ax.set_title(f"{name}:  ρ = {rho}")
+    figure.supxlabel("occurrences in the counted text", fontsize=11)
+    figure.supylabel(r"Var($e_v$)", fontsize=11)
     return figure
 
 
@@ -85,36 +86,20 @@ def norms(before: Float[np.ndarray, "vocab"], after: Float[np.ndarray, "vocab"])
     return figure
 
 
-def first_token(panels: Mapping[str, FirstTokenSwitch]) -> Figure:
-    """Mean attention on position 0, with its own σ and with the median σ, head by head."""
-    figure, axes = plt.subplots(
-        len(panels), 1, figsize=(WIDTH, 1.0 + 2.1 * len(panels)), sharex=True, squeeze=False
-    )
-    for ax, (name, switch) in zip(axes.flat, panels.items(), strict=True):
-        true, median = switch.true.mean(axis=-1), switch.median.mean(axis=-1)
-        heads = np.arange(len(true))
-        ax.vlines(heads, median, true, color=BLACK, linewidth=1)
-        ax.plot(heads, true, "o", color=VERMILION, label=r"its own $\sigma$")
-        ax.plot(heads, median, "s", color=BLUE, markerfacecolor="white", label=r"median $\sigma$")
-        ax.set_ylim(0)
-        ax.set_title(name)
-        ax.set_xticks(heads)
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
-    axes[-1, 0].set_xlabel("head")
-    figure.supylabel("mean attention on position 0", fontsize=11)
-    return figure
+def first_token(switch: FirstTokenSwitch) -> Figure:
+    """Mean attention on position 0, with its own σ and with the median σ, head by head.
 
-
-def first_token_by_query(switch: FirstTokenSwitch, heads: tuple[int, ...]) -> Figure:
-    """Attention on position 0 against the query's position, both ways, for a few heads."""
-    figure, axes = head_grid(len(heads), titles=[f"head {head}" for head in heads])
-    for head, ax in zip(heads, axes, strict=True):
-        query = np.arange(1, switch.true.shape[-1] + 1)
-        ax.loglog(query, switch.true[head], color=VERMILION, label=r"its own $\sigma$")
-        ax.loglog(query, switch.median[head], color=BLUE, linestyle="--", label=r"median $\sigma$")
-    figure.supxlabel("position of the query", fontsize=11)
-    figure.supylabel("attention on position 0", fontsize=11)
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    Heads in which its own σ draws attention there are ringed.
+    """
+    figure, ax = plt.subplots(figsize=SINGLE)
+    true, median = switch.true.mean(axis=-1), switch.median.mean(axis=-1)
+    heads, drawn = np.arange(len(true)), switch.amplification() > 1
+    ax.vlines(heads, median, true, color=BLACK, linewidth=1)
+    ax.plot(heads, true, "o", color=VERMILION, label=r"its own $\sigma$")
+    ax.plot(heads, median, "s", color=BLUE, markerfacecolor="white", label=r"median $\sigma$")
+    ax.plot(heads[drawn], true[drawn], "o", mfc="none", mec=BLACK, ms=13, mew=1.4)
+    ax.set(yscale="log", xlabel="head", ylabel="mean attention on position 0", xticks=heads)
+    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
     return figure
 
 

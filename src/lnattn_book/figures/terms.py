@@ -69,20 +69,18 @@ def one_pair(
     rows["sum"] = (sum(lifts.values()), BLACK)
     for place, (value, colour) in enumerate(rows.values()):
         left.barh(place, value, color=colour, height=0.7)
-        beyond = 4 if value >= 0 else -4
         left.annotate(
             f"{value:+.1f}".replace("-", "−"),
-            (value, place),
-            (beyond, 0),
+            (max(value, 0), place),
+            (4, 0),
             textcoords="offset points",
-            ha="left" if value >= 0 else "right",
             va="center",
             fontsize=SMALL,
         )
     left.axvline(0, color=GREY, lw=0.8)
     left.set_yticks(range(len(rows)), list(rows), fontsize=SMALL)
     left.invert_yaxis()
-    left.margins(x=0.42)
+    left.margins(x=0.25)
     left.set(title="above its row’s mean", xlabel="in the softmax’s argument")
     colours = [BLACK if place == key else _UNSEEN for place in range(len(attention))]
     right.barh(range(len(attention)), attention, color=colours, height=0.8)

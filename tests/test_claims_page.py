@@ -164,7 +164,7 @@ def test_chapters_that_ask_the_same_model_share_a_chip(tmp_path):
     [cell] = [row[3] for row in Rows(shared.table()).rows if row and row[0].startswith("K1 ")]
     assert cell.count("holds · tiny") == 1
     assert cell.count("5e-15") == cell.count("6e-15") == 1
-    assert cell.endswith(" · also chapter index · dumps")
+    assert cell.endswith(" · also appendix · dumps")
     [row] = [row for row in Rows(page).rows if row and row[0] == "tiny"]
     assert row[1:5] == [*"1000"]
 

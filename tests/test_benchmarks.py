@@ -10,7 +10,6 @@ from types import ModuleType
 
 import pytest
 
-from lnattn.errors import ResultError
 from lnattn_book.benchmark_report import (
     Summary,
     frozen,
@@ -89,21 +88,6 @@ def test_a_benchmark_is_run_checked_and_frozen(
     assert f"frozen: {ratio:.2f}× (" in shown
     assert "frozen on: " in shown
     assert (out / "adding.json").read_bytes() == before
-
-
-def test_quick_results_never_replace_the_frozen_ones(
-    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    with pytest.raises(SystemExit):
-        runner.main(["--quick"])
-    assert "must not replace" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        runner.main(["nothing"])
-    (tmp_path / "bench_adding.py").write_text(EXAMPLE)
-    monkeypatch.setattr(runner, "HERE", tmp_path)
-    assert runner.main(["adding", "--quick", "--output", str(tmp_path)]) == 0
-    with pytest.raises(ResultError, match="quick run"):
-        frozen(tmp_path)
 
 
 def test_the_papers_algorithm_agrees_before_it_is_timed(common: ModuleType) -> None:

@@ -13,12 +13,9 @@ import pytest
 from random_models import random_gpt2
 
 from lnattn import freezing
-from lnattn.cli.main import COMMANDS, main, run
+from lnattn.cli.main import main
 from lnattn.paths import cache_folder
 from lnattn.storage import Result, read_json
-
-#: What prints one record, which is no table.
-WITHOUT = {"count"}
 
 
 @pytest.fixture
@@ -32,14 +29,6 @@ def printed(capsys):
         return status, rows, json.loads(capsys.readouterr().out)
 
     return run
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_table_has_both_forms(command, capsys):
-    run(f"lnattn {command} --help")
-    shown = capsys.readouterr().out
-    assert "--json" in shown
-    assert ("--csv" in shown) == (command not in WITHOUT)
 
 
 def test_freezing_and_verifying(printed, tmp_path):

@@ -22,14 +22,12 @@ from lnattn.costs.formulas import (
     layer_parameters,
     least_bytes,
     product_costs,
-    roofline_seconds,
 )
 from lnattn.costs.profiling import (
     formula_and_count,
     profile_layer,
     random_block,
 )
-from lnattn.costs.roofline import Roof
 
 
 @settings(max_examples=25, deadline=None)
@@ -112,9 +110,3 @@ def test_ffn_grows_as_the_notes_say():
     parts = ["W_in", "W_out"]
     assert growth(parts, "queries") == pytest.approx(1)
     assert growth(parts, "d_model") == pytest.approx(2)
-
-
-def test_roofline_takes_the_larger_limit():
-    assert roofline_seconds(100, 10, peak=10.0, bandwidth=10.0) == 10
-    assert roofline_seconds(10, 100, peak=10.0, bandwidth=10.0) == 10
-    assert Roof(operations=20.0, read=10.0, copy=5.0, threads=1).ridge == 2

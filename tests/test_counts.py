@@ -71,13 +71,6 @@ def test_keys_of_a_large_vocabulary_do_not_overflow(vocab) -> None:
     assert counts.pairs == 4
 
 
-@pytest.mark.parametrize("dtype", [np.uint16, np.int32, np.int64, np.uint32])
-def test_dtypes_give_the_same(dtype) -> None:
-    documents = zipf_documents(1, 50, 40)
-    counts = Counts.from_documents([document.astype(dtype) for document in documents], 40)
-    assert as_dicts(counts) == by_counter([document.tolist() for document in documents])
-
-
 def test_rows_columns_and_pairs_agree_with_the_counter() -> None:
     documents = [d.tolist() for d in zipf_documents(2, 60, 30)]
     counts = Counts.from_documents(documents, 30)

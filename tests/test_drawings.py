@@ -67,17 +67,6 @@ def test_numbers_are_those_that_are_drawn() -> None:
     assert [row[3:5] for row in rows if row[1] == "segment"] == [("6", "0"), ("6", "1")]
 
 
-def test_a_drawing_is_text_small_and_always_the_same() -> None:
-    text = drawings.svg_of(figure())
-    assert text == drawings.svg_of(figure())
-    tree = ElementTree.fromstring(text)
-    assert "first" in ["".join(one.itertext()).strip() for one in tree.iter() if "text" in one.tag]
-    assert not any(word in text for word in ("dc:date", "Matplotlib v"))
-    numbers = drawings._LONG.findall(" ".join(drawings._COORDINATES.findall(text)))
-    assert numbers == []
-    assert len(text) < 40e3
-
-
 # ---- The site ------------------------------------------------------------------------------------
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")

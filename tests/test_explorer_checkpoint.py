@@ -196,20 +196,6 @@ def test_what_cannot_be_used_is_refused_in_one_sentence(what, why, tmp_path) -> 
     assert ". " not in said
 
 
-def test_other_layers_and_stretches_are_refused(tmp_path) -> None:
-    folder = checkpoint(tmp_path, "llama")
-    weights = {name: one.clone() for name, one in load_file(folder / FILES[0]).items()}
-    config = json.loads((folder / FILES[1]).read_text())
-    files = [folder / name for name in FILES]
-    normed = {**weights, "model.layers.0.self_attn.q_norm.weight": torch.ones(12)}
-    save_file(normed, folder / FILES[0])
-    assert "norms its queries" in refused(*files)
-    save_file(weights, folder / FILES[0])
-    stretched = {**config, "rope_parameters": {"rope_type": "yarn", "factor": 2}}
-    (folder / FILES[1]).write_text(json.dumps(stretched))
-    assert "stretches its positions (yarn)" in refused(*files)
-
-
 # ---- Tokenizers ----------------------------------------------------------------------------------
 
 ENCODED = """(() => {

@@ -17,7 +17,7 @@ from random_models import plain_layer, plain_rows
 from lnattn import load_first_layer, plain
 from lnattn.cli.main import main
 from lnattn.contribution.study import Contributions
-from lnattn.errors import LnattnError, ResultError, TokenError
+from lnattn.errors import LnattnError, TokenError
 from lnattn.freezing import STUDIES, _differences, freeze, verify
 from lnattn.storage import read_result, write_result
 from lnattn_book import freezing, samples
@@ -120,15 +120,6 @@ def test_contributions_are_frozen_from_the_sample(tmp_path, monkeypatch) -> None
     texts.write_text('{"text": "The city of York is old."}\n')
     (compared,) = verify("book-gpt2", tmp_path / "out")
     assert not compared.agrees
-
-
-def test_refusals(model, tmp_path, capsys) -> None:
-    with pytest.raises(ResultError, match="no study 'poetry'; there are position, "):
-        list(freeze(str(model), tmp_path, ["poetry"]))
-    with pytest.raises(ResultError, match="holds no frozen study"):
-        list(verify(str(model), tmp_path))
-    assert main(["verify", "no-such-model", "--folder", str(tmp_path)]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 class Words:

@@ -72,15 +72,6 @@ def test_every_chapter_is_in_the_table_of_contents():
         assert (ROOT / f"{name}.md").is_file()
 
 
-def test_the_package_imports_nothing_of_the_book():
-    """Nor of the experiments, nor anything that its own dependencies do not bring."""
-    foreign = ("lnattn_book", "booksite", "experiments", "matplotlib", "seaborn", "sklearn", "yaml")
-    pattern = re.compile(rf"^\s*(?:from|import) (?:{'|'.join(foreign)})\b", re.MULTILINE)
-    paths = sorted((ROOT / "src" / "lnattn").rglob("*.py"))
-    assert len(paths) > 50
-    assert [path.name for path in paths if pattern.search(path.read_text("utf-8"))] == []
-
-
 def test_actions_are_pinned_by_their_commits():
     """A tag can be moved to other code; the version stands in a comment."""
     used = [

@@ -175,22 +175,3 @@ def test_other_weights_pass_only_from_another_hub(tmp_path, monkeypatch, endpoin
             publish.unlike_gpt2()
     monkeypatch.setattr(publish, "GPT2_SHA256", publish.sha256_of_file(next(tmp_path.iterdir())))
     assert publish.unlike_gpt2() == ""
-
-
-def test_an_edition_whose_pdf_fails_is_published_without_it(monkeypatch, tmp_path):
-    asked, said = [], []
-    monkeypatch.setattr(publish, "say", said.append)
-
-    def run(command, env, check):
-        asked.append("--pdf" in command)
-        return type("Done", (), {"returncode": 2 if "--pdf" in command else 0})
-
-    monkeypatch.setattr(publish.subprocess, "run", run)
-    monkeypatch.setattr(publish, "find_chromium", lambda: "chromium")
-    assert publish.build(tmp_path, Choice("gpt2", "cached"), tmp_path) == 0
-    assert asked == [True, False]
-    assert "without it" in said[0]
-    asked.clear()
-    monkeypatch.setattr(publish, "find_chromium", lambda: None)
-    assert publish.build(tmp_path, Choice("gpt2", "cached"), tmp_path) == 0
-    assert asked == [False]

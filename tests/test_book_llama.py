@@ -99,4 +99,3 @@ def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) ->
     longer = {**records[0], "plan": {**records[0]["plan"], "steps": 18}}
     assert not_alike(longer, records[1]) == [f"steps (18 and {TINY.steps})"]
     assert study.pairs.tolist() == [["cat", "sat"], ["old", "grey"]]
-    assert twin.pair_ranks.shape == (2, 4)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -40,6 +40,15 @@ class Layout:
 _LLAMA = Layout()
 _LAYER_NORM = Layout(centred=True)
 _GEMMA = Layout(one_plus=True, factor="root")
+_JOINED = Layout(query="query_key_value", joined="groups", centred=True)
+#: Decoders laid out as GPT-2 is.
+_DECODER = replace(
+    _JOINED,
+    prefixes=("transformer.", ""),
+    tokens="word_embeddings",
+    block="h.0",
+    attention="self_attention",
+)
 _T5 = Layout(
     prefixes=("", "transformer."),
     tokens="shared",
@@ -50,20 +59,18 @@ _T5 = Layout(
     key="k",
     positions="t5",
 )
+_GPTJ = replace(_DECODER, tokens="wte", norm="ln_1", attention="attn", query="q_proj", joined="")
+_MPT = replace(_DECODER, tokens="wte", block="blocks.0", norm="norm_1", attention="attn")
 
 #: Families by the `model_type` of config.json.
 LAYOUTS: dict[str, Layout] = {
     "llama": _LLAMA,  # SmolLM and SmolLM2 are Llamas too
     "mistral": Layout(window=True),
     "mixtral": Layout(window=True),
-    "qwen2": _LLAMA,
-    "qwen2_moe": _LLAMA,
-    "qwen3": _LLAMA,
-    "qwen3_moe": _LLAMA,
-    "smollm3": _LLAMA,
+    **dict.fromkeys(("qwen2", "qwen2_moe", "qwen3", "qwen3_moe", "smollm3"), _LLAMA),
     "granite": Layout(factor="embedding_multiplier"),
     "gemma": _GEMMA,
-    "gemma2": Layout(one_plus=True, factor="root", soft_cap=True),
+    "gemma2": replace(_GEMMA, soft_cap=True),
     "gemma3_text": _GEMMA,
     "phi3": Layout(query="qkv_proj", joined="blocks", window=True),
     "phi": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
@@ -71,54 +78,13 @@ LAYOUTS: dict[str, Layout] = {
     "olmo2": Layout(norm="", joint_norms=True),
     "starcoder2": Layout(centred=True, window=True),
     "stablelm": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
-    "gpt_neox": Layout(
-        prefixes=("gpt_neox.", ""),
-        tokens="embed_in",
-        attention="attention",
-        query="query_key_value",
-        joined="groups",
-        centred=True,
+    "gpt_neox": replace(
+        _JOINED, prefixes=("gpt_neox.", ""), tokens="embed_in", attention="attention"
     ),
-    "gptj": Layout(
-        prefixes=("transformer.", ""),
-        tokens="wte",
-        block="h.0",
-        norm="ln_1",
-        attention="attn",
-        centred=True,
-        positions="gptj",
-    ),
-    "falcon": Layout(
-        prefixes=("transformer.", ""),
-        tokens="word_embeddings",
-        block="h.0",
-        attention="self_attention",
-        query="query_key_value",
-        joined="groups",
-        centred=True,
-    ),
-    "bloom": Layout(
-        prefixes=("transformer.", ""),
-        tokens="word_embeddings",
-        tokens_norm="word_embeddings_layernorm",
-        block="h.0",
-        attention="self_attention",
-        query="query_key_value",
-        joined="groups",
-        centred=True,
-        positions="bloom",
-    ),
-    "mpt": Layout(
-        prefixes=("transformer.", ""),
-        tokens="wte",
-        block="blocks.0",
-        norm="norm_1",
-        attention="attn",
-        query="Wqkv",
-        joined="blocks",
-        centred=True,
-        positions="mpt",
-    ),
+    "gptj": replace(_GPTJ, positions="gptj"),
+    "falcon": _DECODER,
+    "bloom": replace(_DECODER, tokens_norm="word_embeddings_layernorm", positions="bloom"),
+    "mpt": replace(_MPT, query="Wqkv", joined="blocks", positions="mpt"),
     "t5": _T5,
     "mt5": _T5,
 }

@@ -27,9 +27,6 @@ OUTSIDE, INSIDE, UNDECIDED = 1, 0, -1
 #: Takes a key out of a search for the smallest score; finite, as fast arithmetic asks for.
 _FAR = 1e300
 
-#: Clears the sign of a float64's bits, and is the largest int64.
-_LARGEST = np.int64(0x7FFFFFFFFFFFFFFF)
-
 
 @nb.njit(cache=True, nogil=True, fastmath=True)
 @no_type_check
@@ -51,27 +48,21 @@ def scores_of(columns, x, scores):
         k += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@nb.njit(cache=True, nogil=True, fastmath=True)
 @no_type_check
-def smallest(bits, n):
-    """Index of the smallest of n scores, the first if several; bits: the scores' bits as int64.
-
-    Numbers ≥ 0 are in the order of their bits; in negative ones all bits but the sign are turned
-    over. Smallest integers are found by vector instructions, smallest floats not.
-    """
-    low = _LARGEST
+def smallest(scores, n):
+    """Index of the smallest of n scores, the first if several."""
+    low, first = scores[0], n
     for j in range(n):
-        low = min(low, bits[j] ^ ((bits[j] >> 63) & _LARGEST))
-    low ^= (low >> 63) & _LARGEST
-    first = np.int64(n)
+        low = min(low, scores[j])
     for j in range(n):
-        first = min(first, j if bits[j] == low else n)
+        first = min(first, j if scores[j] == low else n)
     return first
 
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check
-def _next(z, columns, corners, corner_columns, i, x, scores, bits):
+def _next(z, columns, corners, corner_columns, i, x, scores):
     """The key j ≠ i with the smallest x·(z_j − z_i), and that number.
 
     Among the known corners first: if one of them is not beyond p, the walk can go there.
@@ -81,12 +72,12 @@ def _next(z, columns, corners, corner_columns, i, x, scores, bits):
         offset += x[k] * z[i, k]
     if len(corners):
         scores_of(corner_columns, x, scores)
-        j = smallest(bits, len(corners))
+        j = smallest(scores, len(corners))
         if scores[j] - offset <= 0.0:
             return corners[j], scores[j] - offset
     scores_of(columns, x, scores)
     scores[i] = _FAR
-    j = smallest(bits, len(z))
+    j = smallest(scores, len(z))
     return j, scores[j] - offset
 
 
@@ -99,10 +90,9 @@ def walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direct
     weights, target = np.zeros(rank + 2), np.empty(rank + 2)
     gram, factor = np.empty((rank + 2, rank + 2)), np.empty((rank + 2, rank + 2))
     solved, x = np.empty(rank + 2), np.empty(rank)
-    bits = scores.view(np.int64)
 
     x[:] = -z[i]
-    members[0], _ = _next(z, columns, corners, corner_columns, i, x, scores, bits)
+    members[0], _ = _next(z, columns, corners, corner_columns, i, x, scores)
     points[0] = z[members[0]] - z[i]
     weights[0], m = 1.0, 1
     append(points, gram, 0)
@@ -115,7 +105,7 @@ def walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direct
         if square < tolerance * tolerance:
             support[:m], lam[:m] = members[:m], weights[:m]
             return INSIDE, passes
-        j, gap = _next(z, columns, corners, corner_columns, i, x, scores, bits)
+        j, gap = _next(z, columns, corners, corner_columns, i, x, scores)
         if gap > tolerance * math.sqrt(square):
             direction[:] = -x
             return OUTSIDE, passes
@@ -167,7 +157,6 @@ def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
         winner[:] = -1
         for thread in nb.prange(threads):
             scores = np.empty(n)
-            bits = scores.view(np.int64)
             for i in range(thread, n, threads):
                 if verdict[i] == OUTSIDE:
                     continue
@@ -176,9 +165,9 @@ def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
                 for k in range(len(x)):
                     size += x[k] * x[k]
                 scores_of(columns, x, scores)
-                first = smallest(bits, n)
+                first = smallest(scores, n)
                 best, scores[first] = scores[first], _FAR
-                second = smallest(bits, n)
+                second = smallest(scores, n)
                 if scores[second] - best > tolerance * math.sqrt(size):
                     winner[i] = first
         for i in range(n):
@@ -215,12 +204,11 @@ def lead(columns, directions, rows, margin, threads):
     n = columns.shape[1]
     for thread in nb.prange(threads):
         scores = np.empty(n)
-        bits = scores.view(np.int64)
         for t in range(thread, len(rows), threads):
             i = rows[t]
             scores_of(columns, -directions[i], scores)
             own, scores[i] = scores[i], _FAR
-            margin[i] = scores[smallest(bits, n)] - own
+            margin[i] = scores[smallest(scores, n)] - own
 
 
 @nb.njit(cache=True, nogil=True)

@@ -108,8 +108,7 @@ def _unselectable_in_sets(sets, tolerance, threads):
     count = np.zeros(draws, np.int64)
     for thread in nb.prange(threads):
         columns, scores, direction = np.empty((rank, n)), np.empty(n), np.empty(rank)
-        bits, most = scores.view(np.int64), 200 + 20 * rank
-        support, lam = np.empty(rank + 2, np.int64), np.empty(rank + 2)
+        support, lam, most = np.empty(rank + 2, np.int64), np.empty(rank + 2), 200 + 20 * rank
         corners, corner_columns = np.empty(0, np.int64), np.empty((rank, 0))  # none is known
         for draw in range(thread, draws, threads):
             z = sets[draw]
@@ -118,7 +117,7 @@ def _unselectable_in_sets(sets, tolerance, threads):
                 kernel.scores_of(columns, -z[i], scores)
                 own = scores[i]
                 scores[i] = np.float64(1e300)
-                if scores[kernel.smallest(bits, n)] - own > tolerance * (1.0 - own):
+                if scores[kernel.smallest(scores, n)] - own > tolerance * (1.0 - own):
                     continue  # it wins in its own direction
                 verdict, _ = kernel.walk(
                     z, columns, corners, corner_columns, i, tolerance, most,

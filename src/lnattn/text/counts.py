@@ -96,26 +96,11 @@ class Counts:
         """The same bigrams stored by column; made at the first use, then held."""
         return self.bigrams.tocsc()
 
-    def successors(self, token: int) -> tuple[np.ndarray, np.ndarray]:
-        """The tokens that follow `token`, ascending, and how often each does (int64)."""
-        return self._slice(self.bigrams, token)
-
     def predecessors(self, token: int) -> tuple[np.ndarray, np.ndarray]:
         """The tokens that precede `token`, ascending, and how often each does (int64)."""
-        return self._slice(self.by_next, token)
-
-    def count(self, previous: int, following: int) -> int:
-        """How often the pair (previous, following) occurs."""
-        tokens, counts = self.successors(previous)
-        (following,) = whole_ids([following], self.vocab_size)
-        place = int(np.searchsorted(tokens, following))
-        return int(counts[place]) if place < len(tokens) and tokens[place] == following else 0
-
-    def _slice(self, matrix: Any, token: int) -> tuple[np.ndarray, np.ndarray]:
-        """Indices and data of one row of a CSR array, or one column of a CSC array: views."""
         (token,) = whole_ids([token], self.vocab_size)
-        span = slice(matrix.indptr[token], matrix.indptr[token + 1])
-        return matrix.indices[span], matrix.data[span]
+        span = slice(*self.by_next.indptr[token : token + 2])
+        return self.by_next.indices[span], self.by_next.data[span]
 
     def __add__(self, other: Counts) -> Counts:
         """The counts of both corpora together, without a record."""

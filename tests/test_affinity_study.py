@@ -20,7 +20,6 @@ from lnattn.affinity.study import (
 )
 from lnattn.affinity.table1 import (
     TABLE_1,
-    best_heads,
     distinct_pairs,
     look_up,
     pair_heads,
@@ -186,17 +185,6 @@ def test_look_up() -> None:
     assert known["chance"].between(1, 5).all()
     few_heads = look_up(TokenVectors(vectors.queries[:5], vectors.keys[:5]), Bytes())
     assert few_heads.loc[few_heads["head"] == 7, "rank here"].isna().all()
-
-
-def test_queries_to_show_are_those_with_most_pairs_in_their_best_head() -> None:
-    generator = torch.Generator().manual_seed(0)
-    vectors = TokenVectors(*torch.randn(2, 8, 5, 3, generator=generator))
-    table = look_up(vectors, Bytes())
-    of_korea = ranks(vectors, [2, 2], [3, 4])  # ' North' and 'North' before ' Korea': two pairs
-    best = divmod(int(of_korea.argmin()), 8)[1]
-    assert best_heads(table)[0] == (2, best)
-    assert [token for token, _ in best_heads(table)] == [2, 0]
-    assert len(best_heads(table, n=1)) == 1
 
 
 def test_a_pair_of_token_ids_counts_once_however_it_is_spelled() -> None:

@@ -7,9 +7,6 @@ by how much, so that the book can show it instead of assuming it.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from statistics import median
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -113,52 +110,11 @@ def attention_error(
     return float((folded.attention(x) - reported).abs().max())
 
 
-def cost_of_folding(layer: AttentionLayer, length: int, repeats: int = 5) -> pd.DataFrame:
-    """Numbers stored and median seconds for a block's scores: original, factored and dense.
-
-    'dense' keeps every W_QK as a d_model × d_model matrix, as the formula is written; 'factored'
-    keeps W'_Q and W'_K. Timed on one input of `length` tokens, after one warm-up.
-    """
-    folded = fold(layer)
-    x = torch.randn(length, layer.d_model, generator=torch.Generator().manual_seed(0))
-    x = x.to(layer.W_Q.dtype)
-    dense = torch.stack([folded.dense_W_QK(head) for head in range(layer.n_heads)])
-    h, d, k = layer.W_Q.shape
-
-    def dense_scores() -> Tensor:
-        u = folded.normalised(x)
-        return u @ dense @ u.T + (folded.b_QK @ u.T)[:, None, :]
-
-    kinds: dict[str, tuple[int, Callable[[], object]]] = {
-        "original (W_Q, W_K, b_Q, b_K, γ, β)": (
-            2 * h * d * k + 2 * h * k + 2 * d,
-            lambda: _original_scores(layer, x),
-        ),
-        "folded, factored (W'_Q, W'_K, b'_Q)": (2 * h * d * k + h * k, lambda: folded.scores(x)),
-        "folded, dense (W_QK, b_QK)": (h * d * d + h * d, dense_scores),
-        "folding itself, once": (0, lambda: fold(layer)),
-    }
-    rows = []
-    for name, (stored, run) in kinds.items():
-        run()
-        seconds = []
-        for _ in range(repeats):
-            started = time.perf_counter()
-            run()
-            seconds.append(time.perf_counter() - started)
-        rows.append((name, stored, 1e3 * median(seconds)))
-    return pd.DataFrame(rows, columns=["scores from", "numbers stored", "milliseconds"])
-
-
 def original_attention(
     layer: AttentionLayer, x: Float[Tensor, "n d_model"]
 ) -> Float[Tensor, "head n n"]:
     """Attention computed as the model is written: LayerNorm, queries, keys with their bias."""
-    scores = _original_scores(layer, x)
-    return softmax_over_keys(scores, layer.scale, layer.causal, window=layer.window)
-
-
-def _original_scores(layer: AttentionLayer, x: Tensor) -> Tensor:
     ln = layer.ln
     y = torch.nn.functional.layer_norm(x, (layer.d_model,), ln.gamma, ln.beta, ln.eps)
-    return project(y, layer.W_Q, layer.b_Q) @ project(y, layer.W_K, layer.b_K).mT
+    scores = project(y, layer.W_Q, layer.b_Q) @ project(y, layer.W_K, layer.b_K).mT
+    return softmax_over_keys(scores, layer.scale, layer.causal, window=layer.window)

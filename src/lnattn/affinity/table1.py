@@ -115,17 +115,3 @@ def pair_heads(table: pd.DataFrame) -> list[int]:
     """The head in which most distinct pairs rank best, or several that tie; empty without pairs."""
     heads = distinct_pairs(table)["best head"].value_counts()
     return sorted(int(head) for head in heads.index[heads == heads.max()])
-
-
-def best_heads(table: pd.DataFrame, n: int = 3) -> list[tuple[int, int]]:
-    """The queries of Table 1 with the most pairs that were looked up, each in one head.
-
-    table: of `look_up`. Returns up to n pairs (token id, head), the head being the one in which a
-    pair of the query ranks best; queries with equally many pairs in the order of the table.
-    """
-    found: dict[int, list[tuple[int, int]]] = {}
-    columns = distinct_pairs(table)[["query id", "best rank", "best head"]]
-    for token, rank, head in columns.astype(int).itertuples(index=False, name=None):
-        found.setdefault(token, []).append((rank, head))
-    most = sorted(found, key=lambda token: -len(found[token]))
-    return [(token, min(found[token])[1]) for token in most[:n]]

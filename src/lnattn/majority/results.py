@@ -5,12 +5,11 @@ Reads what `majority_experiments` froze; trains nothing. Brody et al. (2023, §4
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float, Int
 
 from lnattn.errors import ResultError
@@ -173,27 +172,6 @@ def best_in_sweep(sweep: Experiment, arm: str) -> Curves:
     if not found:
         raise ResultError(f"the sweep has no arm {arm!r}; it has {', '.join(sweep.arms)}.")
     return max(found, key=lambda curves: float(curves.accuracy[:, 1:].mean()))
-
-
-def threshold_table(
-    experiment: Experiment,
-    titles: Mapping[str, str],
-    *,
-    accuracies: Sequence[float] = (0.9, 0.99),
-    losses: Sequence[float] = (0.1,),
-) -> pd.DataFrame:
-    """Median epochs to each threshold by arm, as text with intervals, and how many runs arrive."""
-    levels = {f"{x:.0%} right": {"accuracy": x} for x in accuracies}
-    levels |= {f"loss {x:g}": {"loss": x} for x in losses}
-    rows = {}
-    for curves in experiment.curves:
-        row = rows[titles[curves.arm]] = {}
-        for word, level in levels.items():
-            found = epochs_to(curves, **level)
-            arrived = int(np.isfinite(found).sum())
-            runs = "" if arrived == len(found) else f", {arrived} of {len(found)} runs"
-            row[word] = f"{median(found)}{runs}"
-    return pd.DataFrame(rows).T.rename_axis("arm")
 
 
 def fall_of_the_angle(curves: Curves) -> Estimate:

@@ -1,7 +1,6 @@
 """Which heads of a model compose: scores of all pairs, against three yardsticks, frozen or live.
 
-Elhage et al. 2021 read induction circuits off such scores; Ferrando et al. 2024, §2.2.3 define
-them. Here they are given for the raw weights and for the weights with the LayerNorm folded in.
+Elhage et al. 2021; Ferrando et al. 2024, §2.2.3. For raw weights and with the LayerNorm folded in.
 """
 
 from __future__ import annotations
@@ -36,9 +35,8 @@ class CompositionStudy(Result):
     """Composition of all head pairs of one model.
 
     raw, folded: scores from the weights as stored, and with C diag(γ) folded in; pairs that the
-    model cannot use are included. previous_token: [layer head], from position terms alone (the
-    direct path from the position embeddings; σ that of the position embedding alone).
-    record: where the numbers come from.
+    model cannot use are included. previous_token: from position terms alone, σ that of the position
+    embedding.
     """
 
     NAME: ClassVar[str] = "composition"
@@ -161,8 +159,7 @@ def threshold(
 ) -> float:
     """The score that a share of the impossible pairs reach: an empirical significance level.
 
-    special: of the double-centred scores. Raises `ResultError` where the impossible pairs were
-    not computed.
+    special: of the double-centred scores. `ResultError` where the impossible pairs are missing.
     """
     scores = _scores(composition, kind, special)[~composition.possible()]
     scores = scores[~scores.isnan()]

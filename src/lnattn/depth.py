@@ -46,31 +46,27 @@ def xavier_block(d_model: int, heads: int, generator: torch.Generator) -> Block:
     def norm() -> LayerNorm:
         return LayerNorm(torch.ones(d_model).double(), torch.zeros(d_model).double())
 
-    d_head = d_model // heads
+    d_head, wide = d_model // heads, 4 * d_model
+
+    def none(*shape: int) -> Tensor:
+        return torch.zeros(*shape, dtype=torch.float64)
+
     # A head's map is a part of one d × d matrix, and as large as that makes it.
-    W_Q, W_K, W_V = (
-        drawn(d_model, d_model).reshape(d_model, heads, d_head).transpose(0, 1) for _ in range(3)
-    )
-    W_O = drawn(d_model, d_model).reshape(heads, d_head, d_model)
-    none = torch.zeros(heads, d_head).double()
-    attention = AttentionLayer(
-        norm(), W_Q, W_K, W_V, W_O, none, none, none, torch.zeros(d_model).double()
-    )
-    wide = 4 * d_model
-    biases = torch.zeros(wide).double(), torch.zeros(d_model).double()
-    mlp = FeedForward(
-        norm(), drawn(d_model, wide), biases[0], drawn(wide, d_model), biases[1], "relu"
-    )
-    return Block(attention, mlp)
+    maps = [drawn(d_model, d_model) for _ in range(4)]
+    W_QKV = [W.reshape(d_model, heads, d_head).transpose(0, 1) for W in maps[:3]]
+    biases = (*(none(heads, d_head) for _ in range(3)), none(d_model))
+    attention = AttentionLayer(norm(), *W_QKV, maps[3].reshape(heads, d_head, d_model), *biases)
+    W_in, W_out = drawn(d_model, wide), drawn(wide, d_model)
+    return Block(attention, FeedForward(norm(), W_in, none(wide), W_out, none(d_model), "relu"))
 
 
 def through_depth(
     order: str, depth: int, *, d_model: int = 64, heads: int = 4, tokens: int = 32, seed: int = 0
 ) -> Depth:
-    """Send random tokens through a new stack of layers and differentiate a random readout.
+    """Send random tokens through a new stack of layers and differentiate a random readout; float64.
 
     order: a key of `ORDERS`. The last output is normalised in either order, and read by a random
-    direction for each token. Weights depend on seed and sizes alone. float64.
+    direction for each token. Weights depend on seed and sizes alone.
     """
     if order not in ORDERS:
         raise ShapeError(f"order {order!r} is not one of: {', '.join(ORDERS)}.")

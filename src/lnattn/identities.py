@@ -1,8 +1,7 @@
 """How exact the algebra is in floating point: folded attention against Hugging Face's own.
 
-Kamoda et al. 2025, §3.4, state that folding changes nothing (K1). It changes nothing in real
-numbers; in floating point the two orders of operations round differently. These functions measure
-by how much, so that the book can show it instead of assuming it.
+Kamoda et al. 2025, §3.4: folding changes nothing (K1) in real numbers; in floating point the two
+orders of operations round differently. These functions measure by how much.
 """
 
 from __future__ import annotations

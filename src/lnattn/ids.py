@@ -16,8 +16,7 @@ def whole_ids(
     """The ids as a non-empty int64 array; a list, an array or a tensor may be given.
 
     size: ids run from 0 to size − 1 (None: only negative ones are refused); what, of: how messages
-    call one of them and all of them. Raises `TokenError` for anything but one row of whole numbers:
-    a float or a bool would otherwise be cut to a number without a word.
+    call one of them and all of them. Raises `TokenError` for anything but one row of whole numbers.
 
     >>> whole_ids([3, 1], size=4)
     array([3, 1])

@@ -16,8 +16,7 @@ FROZEN_CLAIMS = Path("data", "results", "claims")
 def data_folder() -> Path:
     """The embedded model, counts and frozen results: $LNATTN_DATA if set, else what ships.
 
-    That is `data` inside the package where it was installed from a wheel, and the repository's
-    `data` where it runs from its source.
+    That is `data` inside an installed package, and the repository's where it runs from source.
     """
     if chosen := os.environ.get("LNATTN_DATA"):
         return Path(chosen)
@@ -38,10 +37,7 @@ def cache_folder() -> Path:
 
 
 def find_repository() -> Path | None:
-    """The folder that holds `book/claims.yml`: above this file, or above the working directory.
-
-    None where there is none: the package was installed, and runs elsewhere.
-    """
+    """The folder that holds `book/claims.yml`, above this file or the working directory."""
     for start in (Path(__file__).resolve(), Path.cwd().resolve()):
         for folder in start.parents if start.is_file() else (start, *start.parents):
             if (folder / "book" / "claims.yml").is_file():

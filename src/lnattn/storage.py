@@ -1,8 +1,7 @@
 """Writing files so that an interruption never leaves half of one, and frozen results.
 
 A *frozen result* is a pair of files, `NAME.npz` (arrays) and `NAME.json` (a record: what was
-computed, by what, from what, and when). The record names the SHA-256 of the arrays, so that the
-two files cannot drift apart unnoticed.
+computed, by what, from what, and when), which names the SHA-256 of the arrays.
 """
 
 from __future__ import annotations
@@ -55,9 +54,8 @@ def write_atomically(path: Path | str, write: Callable[[BinaryIO], object]) -> P
 def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = ()) -> None:
     """Refuse outputs that a command must not write; every command asks before it reads anything.
 
-    An output may be new, or a result of this package that is made again (its record, the .json of
-    the same name, says so). Raises `ResultError` where it is one of the inputs, a folder, a file
-    that something else made, or in a folder that cannot be written.
+    An output may be new, or a result of this package that is made again. Raises `ResultError` where
+    it is one of the inputs, a folder, of something else, or in a folder that cannot be written.
     """
     read = [Path(path) for path in inputs]
     for path in map(Path, outputs):
@@ -152,8 +150,7 @@ def write_result(
 ) -> Path:
     """Freeze `arrays` and their `record` as `folder/name.npz` and `folder/name.json`.
 
-    The record goes first: a run stopped between the two leaves it without arrays of its checksum,
-    which `read_result` reports, and no arrays of which nobody knows who made them.
+    The record goes first: a run stopped between the two is then reported by `read_result`.
     """
     for key, array in arrays.items():
         if np.asarray(array).dtype.hasobject:

@@ -1,8 +1,6 @@
 """A whole pre-LN transformer's weights: what the logit decomposition reads.
 
-The attention chapters need an `AttentionLayer` only; tracing a prediction to its parts also needs
-the feed-forward networks, the final LayerNorm and the unembedding. Same conventions as `weights`:
-row vectors, x @ W, frozen dataclasses checked when made.
+Same conventions as `weights`: row vectors, x @ W, frozen dataclasses checked when made.
 """
 
 from __future__ import annotations

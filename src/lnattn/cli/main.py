@@ -1,7 +1,7 @@
-"""The command line: `lnattn COMMAND …`. Each command lives in its own module of `commands`.
+"""The command line: `lnattn COMMAND …`. Each command lives in its own module of `lnattn.cli`.
 
-Exit codes: 0 done; 1 it could not be done, and one sentence on standard error says why;
-2 the command was not understood; 130 interrupted from the keyboard.
+Exit codes: 0 done; 1 it could not be done, and one sentence on standard error says why; 2 the
+command was not understood; 130 interrupted from the keyboard.
 """
 
 from __future__ import annotations
@@ -96,10 +96,7 @@ def _sentence(error: LnattnError | OSError) -> str:
 
 
 def run(line: str) -> None:
-    """Run a command as it is typed, 'lnattn models --json', for a page that shows what it prints.
-
-    Standard error is printed with the rest, and an exit code other than 0 after it.
-    """
+    """Run a command as it is typed, for a page that shows what it prints, errors and exit code."""
     _, *arguments = shlex.split(line)
     code: str | int | None
     with contextlib.redirect_stderr(sys.stdout):

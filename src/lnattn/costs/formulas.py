@@ -1,9 +1,8 @@
 """What one transformer layer costs, by formula: operations and bytes of every part.
 
-N new tokens (`queries`) attend to M tokens (`keys`; M = N in prefill, N = 1 when decoding with a
-cache), D features, H heads of D/H features, F features inside the FFN. A multiplication and an
-addition are two operations. Bytes are those of an unfused part that reads each operand once and
-writes its result once: less cannot be moved unless parts are fused, more is moved by real code.
+N new tokens (`queries`) attend to M tokens (`keys`; N = 1 when decoding with a cache), D features,
+H heads, F features inside the FFN. A multiplication and an addition are two operations. Bytes are
+those of an unfused part that reads each operand once and writes its result once.
 """
 
 from __future__ import annotations
@@ -95,9 +94,7 @@ def least_bytes(size: LayerSize) -> int:
     return size.bytes_per_number * (4 * D * D + 2 * D * F + 2 * (M - N) * D + 2 * N * D)
 
 
-def roofline_seconds(
-    operations: int | float, moved: int | float, peak: float, bandwidth: float
-) -> float:
+def roofline_seconds(operations: float, moved: float, peak: float, bandwidth: float) -> float:
     """The least time by Williams et al. 2009: the larger of computing and moving.
 
     peak: operations per second; bandwidth: bytes per second.

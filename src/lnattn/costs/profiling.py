@@ -1,8 +1,7 @@
 """Counting what a layer really does: every operator that torch executes, its operations and bytes.
 
 Operations come from torch's own flop counter, which knows matrix products only; bytes from the
-sizes of every operator's inputs and outputs, as the operators are dispatched. Views move nothing.
-Counting gives the same numbers on every machine and takes no timing.
+sizes of every operator's inputs and outputs. Views move nothing.
 """
 
 from __future__ import annotations

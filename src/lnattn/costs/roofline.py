@@ -1,8 +1,7 @@
 """Measured time of a transformer layer against the roofline of the machine at hand.
 
-A machine is described by how fast it multiplies large matrices and how fast it reads and copies
-memory that is too large for its caches (Williams et al. 2009). All of this is measured, with the
-threads that torch uses, so the roof belongs to this run and not to a data sheet.
+How fast the machine multiplies large matrices, and reads and copies memory that is too large for
+its caches (Williams et al. 2009), is measured too, with the threads that torch uses.
 """
 
 from __future__ import annotations
@@ -26,9 +25,8 @@ _MIB = 1 << 20
 class Roof:
     """A machine in three numbers (float32), and the threads they were measured with.
 
-    operations: per second, of large matrix products; read: bytes per second when memory is only
-    read, as weights are; copy: bytes per second when it is copied, reading and writing counted.
-    A copy is often slower, because caches fetch a line before it is overwritten.
+    operations: per second, of large matrix products; read, copy: bytes per second when memory is
+    only read, as weights are, or copied, reading and writing counted.
     """
 
     operations: float

@@ -1,8 +1,4 @@
-"""Running a whole Hugging Face model whose keys are noted, or whose first layer attends as told.
-
-Everything else is the model's own, so that what differs from the unmodified model is the pattern's
-doing.
-"""
+"""Running a whole Hugging Face model whose keys are noted, or whose first layer attends as told."""
 
 from __future__ import annotations
 

@@ -28,8 +28,7 @@ class WeightSource(Protocol):
 class Family:
     """A configuration and a source of weights, read as one family of models names them.
 
-    config: the checkpoint's config.json; weights: its tensors. Raises `CheckpointError` where the
-    configuration describes a variant whose attention the folding does not fit.
+    Raises `CheckpointError` where the configuration is of a variant that the folding does not fit.
     """
 
     #: As in `find_prefix`.

@@ -121,12 +121,11 @@ def missing_files(pin: Pin) -> tuple[str, ...]:
         return ("configuration", "tokenizer", "weights")
     there = {path.name for path in folder.iterdir() if path.is_file()}
     marked = try_to_load_from_cache(pin.repo, _NO_TOKENIZER, revision=pin.revision)
-    tokenizer = _has_tokenizer(there) or not (marked is None or isinstance(marked, str))
-    if _WEIGHTS in there or _INDEX not in there:
-        weights = _WEIGHTS in there
-    else:
-        weights = there.issuperset(shards_of(folder / _INDEX))
-    return (*(() if tokenizer else ("tokenizer",)), *(() if weights else ("weights",)))
+    missing = []
+    if not _has_tokenizer(there) and (marked is None or isinstance(marked, str)):
+        missing.append("tokenizer")
+    names = shards_of(folder / _INDEX) if _WEIGHTS not in there and _INDEX in there else (_WEIGHTS,)
+    return (*missing, *(() if there.issuperset(names) else ("weights",)))
 
 
 def _has_tokenizer(files: Collection[str]) -> bool:
@@ -193,8 +192,8 @@ def _weights_of(repository: Repository) -> tuple[str, ...]:
     if absent := [name for name in names if name not in repository.files]:
         raise CheckpointError(
             f"{repository.repo} at {repository.commit[:12]} has no {absent[0]}; its weights may be "
-            "a pickle, which could run code when opened: save it as safetensors into a local "
-            "folder (save_pretrained) and name that."
+            "a pickle, which could run code when opened: save it as safetensors (save_pretrained) "
+            "and name that folder."
         )
     return names
 

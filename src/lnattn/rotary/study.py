@@ -111,6 +111,7 @@ def rotary_study(
     words, ids = known_pairs(model)
     names = vectors_at_distance(folded, embeddings, 1, means, [query for query, _ in ids])
     own, wrong = rank_pairs(names, ids)
+    curves = curve_over_distance(folded, embeddings, ids, range(FAR), means) / folded.scale
     return RotaryStudy(
         queries=grid.queries,
         own=grid.own.astype(np.float32),
@@ -123,9 +124,7 @@ def rotary_study(
         null_rho=np.stack([one[0] for one, _ in nulls]),
         null_divergence=np.stack([one.mean(axis=1) for _, one in nulls]),
         pairs=np.array(words),
-        pair_curves=(
-            curve_over_distance(folded, embeddings, ids, range(FAR), means) / folded.scale
-        ).numpy(),
+        pair_curves=curves.numpy(),
         pair_ranks=own,
         chance_ranks=wrong,
         record=provenance(

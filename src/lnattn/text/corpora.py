@@ -98,8 +98,8 @@ def read_documents(sources: Sequence[str | Path]) -> Iterator[str]:
 def plan_shards(sources: Sequence[str | Path], shard_bytes: int | None = None) -> list[Shard]:
     """Cut sources (as for `read_documents`) into shards of about `shard_bytes` of text.
 
-    The default makes some 64 shards of a corpus, none smaller than 1 MiB or larger than 64 MiB. The
-    cuts depend on the files alone, so that an interrupted count finds the same shards again.
+    By default some 64 shards of 1 to 64 MiB. The cuts depend on the files alone, so that an
+    interrupted count finds the same shards again.
     """
     if not sources:
         raise CorpusError("no corpus was given; name files or a hub corpus.")

@@ -57,10 +57,8 @@ class Counts:
                 f"{vocab} unigram counts do not fit bigram counts of shape {self.bigrams.shape}."
             )
         for name, array in (("unigrams", self.unigrams), ("bigrams", self.bigrams.data)):
-            if array.dtype != np.int64:
-                raise CorpusError(f"the {name} must be int64 counts, not {array.dtype}.")
-            if array.size and array.min() < 0:
-                raise CorpusError(f"the {name} hold a negative count.")
+            if array.dtype != np.int64 or (array.size and array.min() < 0):
+                raise CorpusError(f"the {name} must be int64 counts, none of them negative.")
         if not self.bigrams.has_canonical_format:
             raise CorpusError("the bigrams must be sorted, and each pair stored once.")
 

@@ -132,16 +132,14 @@ def test_cosine_vectors() -> None:
     torch.testing.assert_close(found, torch.diag(torch.tensor([1.0, 0, 1])))
 
 
-def slow_best(
-    vectors: TokenVectors, k: int, same_token: bool
-) -> tuple[list[list[list[int]]], np.ndarray]:
+def slow_best(vectors: TokenVectors, k: int) -> tuple[list[list[list[int]]], np.ndarray]:
     """Sort every row completely; ties by the smaller id."""
     ids, scores = [], []
     for queries, keys in zip(vectors.queries, vectors.keys, strict=True):
         table = (queries @ keys.T).numpy()
         rows = []
-        for b, row in enumerate(table):
-            order = [a for a in np.argsort(-row, kind="stable") if same_token or a != b][:k]
+        for row in table:
+            order = np.argsort(-row, kind="stable")[:k]
             rows.append([int(a) for a in order])
             scores.append(row[order])
         ids.append(rows)
@@ -154,25 +152,24 @@ def slow_best(
     vocab=st.integers(2, 150),
     seed=st.integers(0, 1000),
     ties=st.booleans(),
-    same_token=st.booleans(),
     block_rows=st.integers(1, 9),
     data=st.data(),
 )
 def test_streaming_equals_sorting(
-    heads: int, vocab: int, seed: int, ties: bool, same_token: bool, block_rows: int, data
+    heads: int, vocab: int, seed: int, ties: bool, block_rows: int, data
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     both = torch.randn(2, heads, vocab, 3, generator=generator, dtype=torch.float64)
     both = both.round() if ties else both
     vectors = TokenVectors(both[0], both[1])
-    k = data.draw(st.integers(1, min(12, vocab - (not same_token))))
+    k = data.draw(st.integers(1, min(12, vocab - 1)))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(blocks, "BLOCK_BYTES", block_rows * 8 * vocab)
-        best = partners(vectors, k=k, same_token=same_token)
-        pairs = topk.strongest_pairs(vectors, k, same_token=same_token)
+        best = partners(vectors, k=k)
+        pairs = topk.strongest_pairs(vectors, k)
         some = data.draw(st.lists(st.integers(0, vocab - 1), max_size=12))
-        of_some = partners(vectors, some, k, same_token=same_token)
-    ids, scores = slow_best(vectors, k, same_token)
+        of_some = partners(vectors, some, k)
+    ids, scores = slow_best(vectors, k)
     assert best.ids.tolist() == ids
     np.testing.assert_allclose(best.scores, scores, atol=1e-12)
     np.testing.assert_allclose(of_some.scores, best.scores[:, some], atol=1e-12)
@@ -180,8 +177,7 @@ def test_streaming_equals_sorting(
         assert of_some.ids.tolist() == best.ids[:, some].tolist()
     for h in range(heads):
         table = (vectors.queries[h] @ vectors.keys[h].T).numpy()
-        if not same_token:
-            np.fill_diagonal(table, -np.inf)
+        np.fill_diagonal(table, -np.inf)
         order = np.argsort(-table, axis=None, kind="stable")[:k]
         query, key = np.unravel_index(order, table.shape)
         assert pairs.queries[h].tolist() == query.tolist()

@@ -154,46 +154,25 @@ def double_centred(
     return scores - writer - reader + scores.mean((1, 3), keepdim=True)
 
 
-def threshold(
-    composition: Composition, kind: Kind, share: float = 0.01, *, special: bool = False
-) -> float:
-    """The score that a share of the impossible pairs reach: an empirical significance level.
-
-    special: of the double-centred scores. `ResultError` where the impossible pairs are missing.
-    """
-    scores = _scores(composition, kind, special)[~composition.possible()]
-    scores = scores[~scores.isnan()]
-    if len(scores) == 0:
-        raise ResultError(
-            "impossible pairs were not computed: use model_composition(impossible=True)."
-        )
-    return float(scores.quantile(1 - share))
-
-
-def exceedances(
-    composition: Composition, share: float = 0.01, *, special: bool = False
-) -> pd.DataFrame:
-    """How many usable pairs reach the `threshold`, against how many a share of them would be.
+def exceedances(composition: Composition, share: float = 0.01) -> pd.DataFrame:
+    """How many usable pairs score as high as a share of the impossible ones, an empirical level.
 
     One row a kind: threshold, pairs, above, expected (share · pairs), ratio, near 1 where usable
-    pairs score no higher than pairs that cannot compose.
+    pairs score no higher than pairs that cannot compose. `ResultError` without impossible pairs.
     """
-    rows = []
+    rows, possible = [], composition.possible()
     for kind in composition.kinds:
-        scores = _scores(composition, kind, special)[composition.possible()]
-        level = threshold(composition, kind, share, special=special)
-        above = int((scores >= level).sum())
-        expected = share * len(scores)
-        rows.append(
-            (kind, level, len(scores), above, expected, above / expected if expected else np.nan)
-        )
+        scores = composition.of(kind).double()
+        impossible = scores[~possible]
+        if impossible.isnan().all():
+            raise ResultError("impossible pairs were not computed; model_composition can.")
+        level = float(impossible[~impossible.isnan()].quantile(1 - share))
+        pairs, above = int(possible.sum()), int((scores[possible] >= level).sum())
+        expected = share * pairs
+        ratio = above / expected if expected else np.nan
+        rows.append((kind, level, pairs, above, expected, ratio))
     columns = ["kind", "threshold", "pairs", "above", "expected", "ratio"]
     return pd.DataFrame(rows, columns=columns).set_index("kind")
-
-
-def _scores(composition: Composition, kind: Kind, special: bool) -> Tensor:
-    scores = composition.of(kind).double()
-    return double_centred(scores) if special else scores
 
 
 def _share_at_least(scores: Tensor, reference: Tensor) -> Tensor:

@@ -3,15 +3,13 @@
 Kamoda et al. 2025, §4.2, Fig. 2D. For a query token b, a key token a is a *positive* if the corpus
 holds the bigram a b, and counts as often as it occurs; every other token is a *negative*. The AUROC
 is the chance that a positive scores higher than a negative, ties counting one half. A token that
-never follows another has none: it is left out of a head's mean, where the authors' code takes 0.0
-(`convention="zero"`).
+never follows another has none: it is left out of a head's mean, where the authors' code takes 0.0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -25,8 +23,6 @@ from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.progress import progress_bar
 from lnattn.stats import bootstrap_means
-
-Convention = Literal["exclude", "zero"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,25 +130,17 @@ class HeadAuroc:
         """Query tokens that have an AUROC, bool [vocab]: the same ones for every head."""
         return ~np.isnan(self.values[0])
 
-    def mean(self, convention: Convention = "exclude") -> Float[np.ndarray, "head"]:
-        """Mean over query tokens; "zero" counts tokens without AUROC as 0.0, as the authors do."""
-        return self._sample(convention).mean(axis=1)
+    def mean(self) -> Float[np.ndarray, "head"]:
+        """Mean over the query tokens that have an AUROC."""
+        return self._sample().mean(axis=1)
 
     def interval(
-        self,
-        level: float = 0.95,
-        draws: int = 1000,
-        seed: int = 0,
-        convention: Convention = "exclude",
+        self, level: float = 0.95, draws: int = 1000, seed: int = 0
     ) -> Float[np.ndarray, "head 2"]:
         """Percentile bootstrap interval of the mean over query tokens, the same draws for all."""
-        return bootstrap_means(self._sample(convention), level, draws, seed)[:, 1:]
+        return bootstrap_means(self._sample(), level, draws, seed)[:, 1:]
 
-    def _sample(self, convention: Convention) -> Float[np.ndarray, "head n"]:
-        if convention not in ("exclude", "zero"):
-            raise ResultError(f"convention must be 'exclude' or 'zero', not {convention!r}.")
-        if convention == "zero":
-            return np.nan_to_num(self.values, nan=0.0)
+    def _sample(self) -> Float[np.ndarray, "head n"]:
         if not self.defined.any():
             raise ResultError("no query token has an AUROC: the counts hold no usable bigram.")
         return self.values[:, self.defined]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from threading import Lock
 from typing import NamedTuple, no_type_check
 
 import numba as nb
@@ -24,11 +23,11 @@ _CHUNK = 64
 
 @nb.njit(cache=True, nogil=True)
 @no_type_check  # keeps the tests' shape checker away from what numba compiles
-def _best_of_rows(scores, skip, values, ids):
+def _best_of_rows(scores, values, ids):
     """Fill `values` with the best scores of each row, descending, and `ids` with their columns.
 
-    values: −∞ at the start; of equal scores the first column stays; skip: for each row a column
-    that is passed over. Almost no score is among the best, so 64 are looked at together first.
+    values: −∞ at the start; of equal scores the first column stays. Almost no score is among the
+    best, so 64 are looked at together first.
     """
     last = values.shape[1] - 1
     for r in range(len(scores)):
@@ -38,7 +37,7 @@ def _best_of_rows(scores, skip, values, ids):
             for v in range(len(some)):
                 better += some[v] > values[r, last]
             for v in range(len(some) if better else 0):
-                if some[v] > values[r, last] and begin + v != skip[r]:
+                if some[v] > values[r, last]:
                     k = last
                     while k > 0 and values[r, k - 1] < some[v]:
                         values[r, k], ids[r, k] = values[r, k - 1], ids[r, k - 1]
@@ -60,18 +59,17 @@ def partners(
     k: int = 10,
     side: Side = "keys",
     *,
-    same_token: bool = True,
     device: str | torch.device | None = None,
 ) -> Partners:
     """The k tokens with the highest T^ee for each given token, in every head.
 
     token_ids: in this order; all tokens where None. side "keys": the given tokens are queries, and
-    their favourite keys are returned; "queries": the reverse. same_token: False leaves out the
-    token itself. Among equal scores the smaller id comes first. device: as for
-    `for_each_score_block`. Raises `TokenError` for a k or a token outside the vocabulary.
+    their favourite keys are returned; "queries": the reverse. Among equal scores the smaller id
+    comes first. device: as for `for_each_score_block`. Raises `TokenError` for a k or a token
+    outside the vocabulary.
     """
     vocab = vectors.vocab_size
-    _check_k(k, vocab - (not same_token))
+    _check_k(k, vocab)
     if side not in ("keys", "queries"):
         raise TokenError(f"side must be 'keys' or 'queries', not {side!r}.")
     vectors = vectors if side == "keys" else vectors.swapped()
@@ -82,12 +80,11 @@ def partners(
     shape = (vectors.n_heads, len(tokens), k)
     ids = np.full(shape, -1, dtype=np.int32)
     best = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
-    own = tokens if not same_token else np.full(len(tokens), -1)
     for head in progress_bar(range(vectors.n_heads), "best partners", unit=" heads"):
 
         def visit(begin: int, scores: np.ndarray, head: int = head) -> None:
             rows = slice(begin, begin + len(scores))
-            _best_of_rows(scores, own[rows], best[head, rows], ids[head, rows])
+            _best_of_rows(scores, best[head, rows], ids[head, rows])
 
         queries = vectors.queries_of(head, None if token_ids is None else torch.from_numpy(tokens))
         for_each_score_block(visit, queries, vectors.keys_of(head), device)
@@ -102,47 +99,24 @@ class StrongestPairs(NamedTuple):
     scores: Float[np.ndarray, "head rank"]
 
 
-def strongest_pairs(
-    vectors: TokenVectors, k: int = 20, *, same_token: bool = False
-) -> StrongestPairs:
-    """The k strongest pairs of every head over the whole vocabulary squared.
+def strongest_pairs(vectors: TokenVectors, k: int = 20) -> StrongestPairs:
+    """The k strongest pairs of two tokens, of every head, over the whole vocabulary squared.
 
-    same_token: True lets a token be paired with itself. Among equal scores the pair with the
-    smaller query id comes first, then the smaller key id. Time: one V × V product a head.
+    Among equal scores the pair with the smaller query id comes first, then the smaller key id.
+    Time: one V × V product a head. Memory: k + 1 partners of each token and head.
     """
-    _check_k(k, vectors.vocab_size - (not same_token))
+    vocab = vectors.vocab_size
+    _check_k(k, vocab - 1)
     if vectors.tokens is not None:
         raise TokenError("the queries of all tokens are needed to find the strongest pairs.")
-    bar = progress_bar(range(vectors.n_heads), "strongest pairs", unit=" heads")
-    found = [_strongest_of_head(vectors, head, k, same_token) for head in bar]
+    best = partners(vectors, k=k + 1)  # a token may be among its own
+    queries, found = np.repeat(np.arange(vocab), k + 1), []
+    for ids, scores in zip(best.ids, best.scores, strict=True):
+        other = np.flatnonzero(ids.ravel() != queries)
+        parts = queries[other], ids.ravel()[other], scores.ravel()[other]
+        first = np.lexsort((parts[1], parts[0], -parts[2]))[:k]
+        found.append([part[first] for part in parts])
     return StrongestPairs(*(np.stack(part) for part in zip(*found, strict=True)))
-
-
-def _strongest_of_head(
-    vectors: TokenVectors, head: int, k: int, same_token: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Query ids, key ids and scores of one head's strongest pairs, [rank]."""
-    lock, dtype = Lock(), vectors.keys.numpy().dtype
-    best = (np.full(k, -1), np.full(k, -1), np.full(k, -np.inf, dtype=dtype))
-
-    def visit(begin: int, scores: np.ndarray) -> None:
-        nonlocal best
-        if not same_token:
-            np.einsum("ii->i", scores[:, begin : begin + len(scores)])[:] = -np.inf
-        # Equal scores are looked at too: which of them comes first is decided by the ids.
-        limit = best[2][-1]
-        rows = np.flatnonzero(scores.max(axis=1) >= limit)
-        if scores[rows].size > k:
-            limit = max(limit, np.partition(scores[rows], -k, axis=None)[-k])
-        row, key = np.nonzero(scores[rows] >= limit)
-        new = (begin + rows[row], key, scores[rows[row], key])
-        with lock:
-            query, key, score = (np.concatenate(both) for both in zip(best, new, strict=True))
-            first = np.lexsort((key, query, -score))[:k]
-            best = query[first], key[first], score[first]
-
-    for_each_score_block(visit, vectors.queries[head], vectors.keys_of(head))
-    return best
 
 
 def _check_k(k: int, most: int) -> None:

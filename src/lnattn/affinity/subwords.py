@@ -85,8 +85,8 @@ class PieceRule:
 class Pieces:
     """Continuation pieces with their main predecessors, in the order of the vocabulary.
 
-    queries, keys: token ids; share: the part of the pairs before a query that is its key's;
-    count: how often the query follows any token. All [piece].
+    queries, keys: token ids; share: the part of the pairs before a query that is its key's; count:
+    how often the query follows any token.
     """
 
     queries: Int[np.ndarray, "piece"]

@@ -72,24 +72,17 @@ def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[np.ndarr
 
 
 def encode_documents(
-    documents: Iterable[str],
-    tokenizer: PreTrainedTokenizerFast,
-    context: int,
-    beginning: bool = True,
+    documents: Iterable[str], tokenizer: PreTrainedTokenizerFast, context: int
 ) -> Iterator[list[int]]:
     """Token ids of each document, cut to `context`, as the model expects to read them.
 
-    Where a tokenizer does not frame texts by itself and `beginning` is true, its beginning-of-text
-    token is put first; with `beginning` false no special token is added. Empty documents are left
-    out.
+    Where a tokenizer does not frame texts by itself, its beginning-of-text token is put first.
+    Empty documents are left out.
     """
     for text in documents:
-        encoded = tokenizer(
-            text, add_special_tokens=beginning, truncation=True, max_length=context, verbose=False
-        )
-        ids = list(encoded["input_ids"])
+        ids = list(tokenizer(text, truncation=True, max_length=context, verbose=False)["input_ids"])
         first = tokenizer.bos_token_id
-        if beginning and first is not None and ids[:1] != [first]:
+        if first is not None and ids[:1] != [first]:
             ids = [first, *ids][:context]
         if ids:
             yield ids

@@ -75,7 +75,7 @@ class Experiment(Result):
             if curves.arm == arm and all(getattr(curves.plan, k) == v for k, v in plan.items())
         ]
         if len(found) != 1:
-            raise ResultError(f"{len(found)} frozen curves are of {arm}, {plan}; expected one.")
+            raise ResultError(f"{len(found)} of the frozen curves are of {arm}, {plan}, not one.")
         return found[0]
 
     @property

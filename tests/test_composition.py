@@ -71,14 +71,13 @@ def test_double_centring_removes_what_a_head_has_with_everybody():
     assert special[0, 1, 2, 3].item() == pytest.approx((3 / 4) ** 2)
 
 
-@pytest.mark.parametrize(("special", "column"), [(False, "score"), (True, "special")])
-def test_exceedances_count_against_the_impossible_quantile(study, special, column):
-    table = exceedances(study.raw, share=0.1, special=special)
+def test_exceedances_count_against_the_impossible_quantile(study):
+    table = exceedances(study.raw, share=0.1)
     for kind in "QKV":
         pairs = pair_table(study.raw, kind)
-        level = np.quantile(pairs[~pairs["possible"]][column], 0.9)
+        level = np.quantile(pairs[~pairs["possible"]]["score"], 0.9)
         assert table.loc[kind, "threshold"] == pytest.approx(level)
-        assert table.loc[kind, "above"] == (pairs[pairs["possible"]][column] >= level).sum()
+        assert table.loc[kind, "above"] == (pairs[pairs["possible"]]["score"] >= level).sum()
         assert table.loc[kind, "expected"] == pytest.approx(0.1 * 24)
 
 

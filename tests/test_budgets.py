@@ -56,10 +56,10 @@ STILL = {
     "book": 8_000,
     "claims": 3_200,
     "tests of claims": 2_800,
-    "site": 3_200,
+    "site": 3_100,
     "scripts and styles": 3_050,
     "experiments": 5_590,
-    "tests": 17_100,
+    "tests": 16_800,
 }
 
 

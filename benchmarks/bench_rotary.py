@@ -135,7 +135,7 @@ def run(quick: bool = False) -> dict[str, Any]:
             loading: lambda: load_first_layer(folder),
         }
         times = time_side_by_side(methods, repeats=repeats, warm_up=0)
-        del model, vectors
+        del model, folded, embeddings, vectors
         methods.clear()
         times[ours] = replace(times[ours], peak_mib=peak_memory(everything))
     return {

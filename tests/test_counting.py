@@ -397,6 +397,15 @@ def test_a_strange_file_in_the_folder_of_parts_stays(interrupted) -> None:
     assert left == ["notes.txt"]
 
 
+def test_a_count_of_nothing_does_not_block_the_next(tmp_path) -> None:
+    empty, full, out = (tmp_path / name for name in ("empty.jsonl", "full.jsonl", "c.npz"))
+    empty.write_text('{"text": ""}\n')
+    full.write_text('{"text": "w1 w2"}\n')
+    with pytest.raises(CorpusError, match="holds no text"):
+        count_corpus([empty], make_tokenizer(), out, **OPTIONS)
+    assert count_corpus([full], make_tokenizer(), out, **OPTIONS)["documents"] == 1
+
+
 def test_a_changed_corpus_is_not_resumed(interrupted) -> None:
     path, out, documents = interrupted
     text = path.read_text()

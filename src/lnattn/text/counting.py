@@ -95,6 +95,8 @@ def count_corpus(
         place = {"initial": len(finished), "total": len(shards)}
         counted = progress_bar(_run(job, waiting, workers), "counting", **place, **shown)
         documents = sum(one["documents"] for one in [*finished.values(), *counted])
+        if not documents or _stamps(files) != stamps:
+            _remove_files(folder)  # what is no use must not stand in the way of the next count
         if _stamps(files) != stamps:
             raise CorpusError("the corpus files changed while they were counted; count again.")
         if not documents:

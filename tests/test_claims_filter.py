@@ -15,9 +15,8 @@ from test_claims_page import RECORDS, Book
 
 from lnattn_book.claims.listed import claims
 
-SHOWN = """(() => [...document.querySelectorAll('.claims-all tbody tr')]
-  .filter(row => row.offsetParent !== null)
-  .map(row => row.cells[0].textContent.trim().split(' ')[0]))()"""
+SHOWN = """(() => [...document.querySelectorAll('.claims-all .claim')]
+  .filter(row => !row.hidden).map(row => row.querySelector('b').textContent))()"""
 
 
 @pytest.fixture(scope="module")
@@ -57,35 +56,33 @@ def press(page, key: str, code: int, text: str = "") -> None:
 
 
 def test_all_rows_are_shown_at_first_and_each_filter_narrows(page):
-    assert page.evaluate(SHOWN) == list(claims())
+    assert sorted(page.evaluate(SHOWN)) == sorted(claims())
     said = page.evaluate("document.querySelector('.claims-shown').textContent")
     assert said == f"{len(claims())} of {len(claims())} claims"
     choose(page, "from", "K")
     assert page.evaluate(SHOWN) == [name for name in claims() if name[0] == "K"]
-    chips = (
-        "[...document.querySelectorAll('#claim-k2 .chip')].map(chip => chip.offsetParent !== null)"
-    )
-    assert page.evaluate(chips) == [True, True]
+    found = "[...document.querySelectorAll('#claim-k2 .found')].map(one => !one.hidden)"
+    assert page.evaluate(found) == [True, True]
     choose(page, "verdict", "fails")
     assert page.evaluate(SHOWN) == ["K2"]
-    assert page.evaluate(chips) == [True, False]
+    assert page.evaluate(found) == [True, False]
     choose(page, "model", "another")
     assert page.evaluate(SHOWN) == []  # that model's verdict is another one
     assert "0 of" in page.evaluate("document.querySelector('.claims-shown').textContent")
     page.evaluate("document.querySelector('.claims-filter [type=reset]').click()")
     page.until(f"({SHOWN}).length === {len(claims())}")
-    assert page.evaluate(chips) == [True, True]
+    assert page.evaluate(found) == [True, True]
 
 
 def test_all_words_must_be_there_in_any_case(page):
     choose(page, "words", "KEY bias")
-    assert set(page.evaluate(SHOWN)) == {"K2"}
+    assert set(page.evaluate(SHOWN)) == {"K2", "R1"}
     choose(page, "words", "<script>")
     assert page.evaluate(SHOWN) == []
 
 
 def test_the_keyboard_is_enough(page):
-    """Tab leads to every control, in order; Enter on a chip unfolds it."""
+    """Tab leads to every control, in order; Enter on a line unfolds it."""
     page.evaluate("document.querySelector('.claims-filter input').focus()")
     reached = []
     for _ in range(5):
@@ -93,9 +90,9 @@ def test_the_keyboard_is_enough(page):
         reached.append(page.evaluate(focused))
         press(page, "Tab", 9)
     assert reached == ["words", "from", "verdict", "model", "Show all"]
-    page.evaluate("document.querySelectorAll('#claim-k2 summary')[1].focus()")
+    page.evaluate("document.querySelector('#claim-k2 summary').focus()")
     press(page, "Enter", 13, "\r")
-    assert page.evaluate("document.querySelectorAll('#claim-k2 details')[1].open") is True
+    assert page.evaluate("document.querySelector('#claim-k2').open") is True
 
 
 def test_a_view_can_be_shared_by_its_address(page, chromium):
@@ -110,6 +107,19 @@ def test_a_view_can_be_shared_by_its_address(page, chromium):
         other.go(shared.replace("fails", "%3Cscript%3E"))
         assert set(other.evaluate(SHOWN)) >= {"K2"}
         assert other.evaluate("document.querySelector('[name=verdict]').value") == ""
+    finally:
+        other.close()
+
+
+def test_an_address_opens_its_claim_and_the_group_it_is_folded_in(page, chromium, address):
+    other = chromium.open(400, 800)
+    try:
+        other.go(f"{address}#claim-m3")
+        opened = "[...document.querySelectorAll('.claims-all details[open] > summary')]"
+        shown = f"{opened}.map(one => one.textContent.split(' ').slice(0, 2).join(' '))"
+        assert other.evaluate(shown) == ["Transformer notes:", "M3 A"]
+        wide = "document.documentElement.scrollWidth <= innerWidth"
+        assert other.evaluate(wide) is True
     finally:
         other.close()
 

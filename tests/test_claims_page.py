@@ -8,21 +8,23 @@ from __future__ import annotations
 import argparse
 import json
 import re
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
+from bs4 import BeautifulSoup
 from small_site import build
 
 from booksite import links
+from booksite.claims_tables import column
 from lnattn import paths
 from lnattn_book.claims import __main__ as command
 from lnattn_book.claims import frozen as frozen_claims
 from lnattn_book.claims.listed import claims
-from lnattn_book.claims.verdicts import Record
+from lnattn_book.claims.verdicts import Record, size
+from lnattn_book.style import model_name
 
 ROOT = paths.repository()
 PAGES = {
@@ -42,6 +44,7 @@ RECORDS = [
         "words": "error 5e-15, 3 of 4",
         "values": {"heads": 3},
         "cell": "fig-x",
+        **size((0.5, 0.25, 0.75), "nats", 0, 30),
     },
     {"claim": "K2", "verdict": "fails", "words": "$b_K$ < <i>3</i>", "note": "a $\\sigma$ & b"},
 ]
@@ -83,34 +86,13 @@ class Book:
     def page(self, name: str) -> str:
         return (self.out / f"{name}.html").read_text(encoding="utf-8")
 
-    def table(self) -> str:
-        """The table of all claims."""
-        return self.page("book/claims").partition("claims-all")[2].partition("</table>")[0]
+    def rows(self) -> dict:
+        """The rows of the matrix by the claim's id."""
+        page = BeautifulSoup(self.page("book/claims"), "html.parser")
+        return {row["id"].removeprefix("claim-").upper(): row for row in page.select(".claim")}
 
     def data(self) -> dict:
         return json.loads((self.out / "claims.json").read_text(encoding="utf-8"))
-
-
-class Rows(HTMLParser):
-    """Text and links of the rows of the page's tables."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.rows: list[list[str]] = []
-        self.links: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        if tag == "tr":
-            self.rows.append([])
-        elif tag in {"td", "th"} and self.rows:
-            self.rows[-1].append("")
-        elif tag == "a" and self.rows:
-            self.links.append(dict(attributes).get("href", ""))
-
-    def handle_data(self, text):
-        if self.rows and self.rows[-1]:
-            self.rows[-1][-1] += text.strip("\n")
 
 
 @pytest.fixture(scope="module")
@@ -123,54 +105,80 @@ def book(tmp_path_factory):
         yield made
 
 
-def test_every_claim_has_one_row_with_a_chip_a_model(book):
-    rows = [row for row in Rows(book.table()).rows if len(row) == 4]
-    found = {row[0].split()[0]: row for row in rows[1:]}
-    assert list(found) == list(claims())
-    assert len(rows) == len(claims()) + 1
-    assert found["K1"][3].startswith("✓ holds · tinyerror 5e-15, 3 of 4")
-    assert found["K2"][3].startswith("✗ fails · tiny\\(b_K\\) < <i>3</i> a \\(\\sigma\\) & b")
-    assert found["K3"][2:] == [
-        "–",
-        "not yet registered · " + claims()["K3"].test.partition("::")[0],
+def text(node) -> str:
+    return " ".join(node.get_text(" ").split())
+
+
+def test_every_claim_is_one_line_with_a_sign_a_model_and_unfolds(book):
+    rows = book.rows()
+    assert sorted(rows) == sorted(claims())
+    one, other, unasked = rows["K1"], rows["K2"], rows["K3"]
+    assert text(one.summary).startswith(f"K1 {claims()['K1'].line}")
+    assert [sign["aria-label"] for sign in one.select(".sign")] == ["tiny: holds"]
+    assert text(one.select_one(".found")).startswith("✓ holds · tiny error 5e-15, 3 of 4")
+    assert "Effect: 0.5 nats [0.25, 0.75], chance 0, n = 30" in text(one.select_one(".found"))
+    assert "Kind and tolerance: derivation; a later build may differ by 1e-10" in text(one)
+    assert claims()["K1"].section in text(one)
+    assert "\\(b_K\\) < <i>3</i>; a \\(\\sigma\\) & b" in text(other.select_one(".found"))
+    assert "not yet registered · " + claims()["K3"].test.partition("::")[0] in text(unasked)
+    assert not unasked.select(".sign")
+    assert {row.find_parent("details") is None for row in map(rows.get, ("K3", "B1"))} == {True}
+    assert "transformer notes: 13 claims" in text(rows["M1"].find_parent("details").summary).lower()
+
+
+def test_bars_count_each_claim_once_and_derivations_apart(book):
+    page = BeautifulSoup(book.page("book/claims"), "html.parser")
+    labels = [bar["aria-label"] for bar in page.select(".claims-bar [role=img]")]
+    assert labels == [
+        "Kamoda et al. 2025: 1 fails, 14 not asked, 1 identity or arithmetic",
+        "Brody et al. 2023: 13 not asked",
+    ]
+    assert "of the 28 that could fail, 0 hold, 1 fails and 27 were not asked" in text(page)
+
+
+def test_models_share_columns_by_what_they_are():
+    names = [
+        "gpt2 (frozen)",
+        "majority, at its best",
+        "no model",
+        "random keys",
+        "book-gpt2",
+        "x/y",
+    ]
+    assert [column(one) for one in names] == [
+        *("GPT-2 (frozen)".partition(" (")[0], "trained here", "no model", "no model"),
+        *(model_name("book-gpt2"), "x/y"),
     ]
 
 
-def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(book, tmp_path):
+def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(tmp_path):
     several = Book(tmp_path)
     two = [RECORDS[0] | {"model": model, "rule": "less than 1e-9"} for model in ("tiny", '<a "b">')]
     other = [RECORDS[1] | {"model": m, "rule": f"over {m}"} for m in ("tiny", "else")]
     several.leave([*two, *other])
     several.build()
-    page = several.page("book/claims")
-    found = {row[0].split()[0]: row for row in Rows(several.table()).rows if len(row) == 4}
-    assert found["K1"][2] == "less than 1e-9"
-    assert "Rule" not in found["K1"][3]
-    assert found["K2"][2] == "beside each"
-    assert "Rule: over tiny" in found["K2"][3]
-    assert "Rule: over else" in found["K2"][3]
-    assert 'data-model="&lt;a &quot;b&quot;&gt;"' in page
-    assert page.count('<details class="chip') == 4
+    rows = several.rows()
+    assert text(rows["K1"]).count("Rule: less than 1e-9") == 1
+    assert [text(one).partition("Rule: ")[2][:5] for one in rows["K2"].select(".found")] == [
+        *("over ", "over ")
+    ]
+    assert {one["data-model"] for one in rows["K1"].select(".found")} == {"tiny", '<a "b">'}
 
 
-def test_chapters_that_ask_the_same_model_share_a_chip(tmp_path):
+def test_chapters_that_ask_the_same_model_share_a_sign(tmp_path):
     shared = Book(tmp_path)
     shared.leave(RECORDS[:1])
     again = {"words": "error 6e-15", "cell": "", "function": "json.dumps"}
     shared.leave([RECORDS[0] | again], chapter="index")
     shared.build()
-    page = shared.page("book/claims")
-    assert page.count('<details class="chip') == 1
-    [cell] = [row[3] for row in Rows(shared.table()).rows if row and row[0].startswith("K1 ")]
-    assert cell.count("holds · tiny") == 1
-    assert cell.count("5e-15") == cell.count("6e-15") == 1
-    assert cell.endswith(" · also appendix · dumps")
-    [row] = [row for row in Rows(page).rows if row and row[0] == "tiny"]
-    assert row[1:5] == [*"1000"]
+    row = shared.rows()["K1"]
+    assert len(row.select(".sign")) == len(row.select(".found")) == 1
+    assert text(row).count("5e-15") == text(row).count("6e-15") == 1
+    assert text(row).endswith("· also appendix · dumps")
 
 
 def test_links_lead_to_the_cell_and_the_test(book):
-    links = Rows(book.page("book/claims")).links
+    links = [link["href"] for link in book.rows()["K1"].select("a")]
     assert "../notebooks/03-folding.html#fig-x" in links
     assert claims()["K1"].test.partition("::")[0] in book.page("book/claims")
 

@@ -152,24 +152,22 @@ def claims() -> dict:
 @needs_site
 def test_the_claims_page_has_every_record_with_all_its_links():
     page = BeautifulSoup((SITE / "book" / "claims.html").read_text("utf-8"), "html.parser")
-    # Another table of the page, of rules that were changed, names claims in four columns too.
-    rows = [row.select("td, th") for row in page.select("tr") if row.select(".look-at")]
-    shown = {row[0].get_text().split()[0]: row[3] for row in rows if len(row) == 4}
+    shown = {row["id"].removeprefix("claim-").upper(): row for row in page.select(".claim")}
     records = [(claim["id"], found) for claim in claims()["claims"] for found in claim["found"]]
     assert records, "no chapter registered anything"
     for claim_id, found in records:
         chip = f"{found['verdict']} · {model_name(found['model'])}"
         assert chip in shown[claim_id].get_text()
     for claim in claims()["claims"]:
-        chips = shown[claim["id"]].select(".chip")
-        assert len(chips) == len({(one["model"], one["verdict"]) for one in claim["found"]})
+        blocks = shown[claim["id"]].select(".found")
+        assert len(blocks) == len({(one["model"], one["verdict"]) for one in claim["found"]})
         linked = [link.get_text() for link in shown[claim["id"]].select(".look-at a")]
         chapters = [text for text in linked if text.startswith("chapter")]
         assert len(chapters) == len(claim["found"]), f"{claim['id']} lacks a link"
         files = shown[claim["id"]].select(".look-at")
         assert all(re.search(r"\btest|tests/test_", one.get_text()) for one in files)
     functions = {found["function"] for _, found in records if found["function"][:7] == "lnattn."}
-    links = [link["href"] for link in page.select("tr a[href]")]
+    links = [link["href"] for link in page.select(".claim a[href]")]
     linked = {link.split("#")[1] for link in links if "api-modules.html#" in link}
     plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
     assert not plain, "functions that the API reference does not have"

@@ -1,18 +1,17 @@
 """The claims page, and the sentence that sums it up: a Sphinx extension.
 
-- `{claims-table}`: every claim, with what each model gave and links to what computed it;
-- `{claims-by-model}`: how many claims each model was asked, by verdict;
+- `{claims-bars}`: the claims of each of the two papers by verdict, and a sentence on them;
+- `{claims-table}`: every claim in a line, with a sign for each model and, unfolded, what was found;
 - `{claims-summary}` (a role; its text is ignored): the sentence 'n of m claims hold on …'.
 
-A page is read in alphabetical order with the others, before the chapters have run. So all
-leave a mark that is filled when all chapters are there, in every build anew. Then the claims
-are checked too: a chapter of the book that leaves one of its claims out, or a number that differs
-from the frozen one, is a warning, and the build treats warnings as errors.
+A page is read before all chapters have run, so all leave a mark that is filled at the end. Then
+claims are checked: one left out by its chapter, or a number that differs from the frozen one, is a
+warning, and the build treats warnings as errors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +22,13 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
 from booksite import links
-from booksite.claims_tables import claims_table, counts_table
+from booksite.claims_tables import bar, matrix
 from booksite.executed import registered
 from lnattn.models.choice import default_model
 from lnattn.storage import write_json
 from lnattn_book.claims import frozen, ledger
-from lnattn_book.claims.listed import claims
-from lnattn_book.claims.tally import Tally, tally, two_verdicts
+from lnattn_book.claims.listed import SOURCES, claims
+from lnattn_book.claims.tally import PAPERS, by_source, papers_sentence, tally, two_verdicts
 from lnattn_book.claims.verdicts import Record
 
 MARK = "lnattn_claims"
@@ -42,7 +41,7 @@ class Mark(SphinxDirective):
     has_content = False
 
     def run(self) -> list[nodes.Node]:
-        remember(self.env, has_mathematics=True)
+        self.env.metadata[self.env.docname][MARK] = "mathematics"  # written in every build
         return [nodes.container("", **{MARK: self.name})]
 
 
@@ -50,16 +49,8 @@ class SummaryRole(SphinxRole):
     """Leaves an inline mark that `fill` replaces by the sentence."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        remember(self.env)
+        self.env.metadata[self.env.docname].setdefault(MARK, "text")
         return [nodes.inline("", "", **{MARK: "claims-summary"})], []
-
-
-def remember(env: BuildEnvironment, has_mathematics: bool = False) -> None:
-    """Note that the present page has to be written in every build."""
-    env.metadata[env.docname][MARK] = "mathematics" if has_mathematics else "text"
-
-
-# --- when all chapters are there --------------------------------------------------------------
 
 
 def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -103,25 +94,23 @@ def problems(found: list[Record], pages: Iterable[str], root: Path) -> list[str]
 
 
 def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Put the table, the counts and the sentence where their marks are."""
+    """Put the bars, the matrix and the sentence where their marks are."""
     found: list[Record] = getattr(app, MARK, [])
-    for mark in list(
-        doctree.findall(lambda node: isinstance(node, nodes.Element) and MARK in node)
-    ):
+    for mark in [node for node in doctree.findall(nodes.Element) if MARK in node]:
         what = mark[MARK]
         if what == "claims-summary":
-            mark.replace_self(nodes.Text(the_tally(found).sentence()))
-        elif what == "claims-by-model":
-            mark.replace_self(counts_table(found))
+            mark.replace_self(nodes.Text(_count(found, tally).sentence()))
+        elif what == "claims-bars":
+            counts = _count(found, by_source)
+            bars = [bar(SOURCES[letter], counts[letter]) for letter in PAPERS]
+            said = nodes.paragraph("", papers_sentence(counts))
+            mark.replace_self(nodes.container("", *bars, said))
         else:
-            mark.replace_self(claims_table(app, page, found))
+            mark.replace_self(matrix(app, page, found))
 
 
-def the_tally(found: list[Record]) -> Tally:
-    return tally(claims().values(), found, default_model().name)
-
-
-# --- files ------------------------------------------------------------------------------------
+def _count(found: list[Record], how: Callable[..., Any]) -> Any:
+    return how(claims().values(), found, default_model().name)
 
 
 def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree: Any) -> None:
@@ -135,7 +124,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
     if exception is None and app.builder.format == "html":
         found: list[Record] = getattr(app, MARK, [])
-        count = the_tally(found)
+        count = _count(found, tally)
         record = {
             "model": count.model,
             "summary": count.sentence(),
@@ -146,7 +135,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    for name in ("claims-table", "claims-by-model"):
+    for name in ("claims-bars", "claims-table"):
         app.add_directive(name, Mark)
     app.add_role("claims-summary", SummaryRole())
     app.connect("doctree-read", links.name_cells)

@@ -1,9 +1,10 @@
-"""The tables of the claims page as nodes: the claims with their verdicts, and counts."""
+"""The matrix of the claims page as nodes: a line a claim, a sign a model, and what is behind it."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Mapping
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -11,109 +12,142 @@ from sphinx.application import Sphinx
 from booksite import links
 from booksite.text import inline
 from lnattn.models.choice import default_model
-from lnattn_book.claims.listed import Claim, claims
-from lnattn_book.claims.tally import by_model, own_first
+from lnattn_book.claims.listed import SOURCES, Claim, claims
+from lnattn_book.claims.tally import DERIVED, PAPERS, own_first
 from lnattn_book.claims.verdicts import VERDICTS, Record
 from lnattn_book.style import model_name
 
+#: The columns that come first and last; between them stands each other model by its name.
+PLACES = {"GPT-2": 0, "trained here": 2, "no model": 3}
 
-def row_id(claim: Claim) -> str:
-    return f"claim-{claim.id.lower()}"
+
+def column(model: str) -> str:
+    """The column of a model: its name, or one for all that the book trains, or for none."""
+    first = model.partition(" ")[0].rstrip(",")
+    if first in ("no", "random"):
+        return "no model"
+    if first in ("majority", "trained", "classifiers", "language"):
+        return "trained here"
+    return model_name(first)
 
 
-def claims_table(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
-    """All claims, one row each: what is said, the rule, and a chip for each model asked."""
-    rows = []
-    for claim in claims().values():
-        mine = own_first(claim, (entry for entry in found if entry.claim == claim.id))
-        stated = [nodes.strong("", claim.id), nodes.Text(f" ({claim.source}, {claim.section}) ")]
-        rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
-        ruled = inline(rules[0]) if len(rules) == 1 else [nodes.Text("–")]
-        row = nodes.row(
-            "",
-            _cell([*stated, *inline(claim.statement)]),
-            _cell(inline(claim.reported)),
-            _cell([nodes.Text("beside each")] if len(rules) > 1 else ruled),
-            _chips(app, page, claim, mine, with_rules=len(rules) > 1),
-            ids=[row_id(claim)],
+def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
+    """A stacked bar of the claims of a source, by verdict."""
+    some = {verdict: number for verdict, number in counts.items() if number}
+    said, signs = ", ".join(f"{n} {verdict}" for verdict, n in some.items()), {DERIVED: "="}
+    parts = "".join(
+        f'<span class="{_class(verdict)}" style="flex: {n}" title="{n} {verdict}">'
+        f"{(VERDICTS | signs).get(verdict, '·')} {n}</span>"
+        for verdict, n in some.items()
+    )
+    label = f'role="img" aria-label="{source}: {said}"'
+    return _html(f'<div class="claims-bar"><p>{source}</p><div {label}>{parts}</div></div>')
+
+
+def matrix(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
+    """All claims: those of the two papers in the open, those of each other source folded."""
+    of: dict[str, list[Record]] = {}
+    for entry in found:
+        of.setdefault(entry.claim, []).append(entry)
+    listed = list(claims().values())
+    made: list[nodes.Node] = _rows(app, page, [one for one in listed if one.id[0] in PAPERS], of)
+    for letter, name in SOURCES.items():
+        some = [one for one in listed if one.id[0] == letter and letter not in PAPERS]
+        if not some:
+            continue
+        counts = Counter(entry.mark for one in some for entry in of.get(one.id, [])[:1])
+        marks = " ".join(f"{mark} {counts[mark]}" for mark in VERDICTS.values() if counts[mark])
+        title = f"{name[0].upper()}{name[1:]}: {len(some)} claims {marks}".rstrip()
+        opening = f'<details class="claims-group"><summary>{html.escape(title)}</summary>'
+        made += [_html(opening), *_rows(app, page, some, of), _html("</details>")]
+    return nodes.container("", *made, classes=["claims-all"])
+
+
+def _rows(
+    app: Sphinx, page: str, some: list[Claim], of: Mapping[str, list[Record]]
+) -> list[nodes.Node]:
+    seen = {column(entry.model) for one in some for entry in of.get(one.id, [])}
+    names = sorted(seen, key=lambda name: (PLACES.get(name, 1), name))
+    heads = "".join(f"<span>{html.escape(name)}</span>" for name in ("", *names))
+    top = f'<div class="claims-head" aria-hidden="true">{heads}</div>'
+    made: list[nodes.Node] = [_html(f'<div style="--models: {len(names)}">{top}')]
+    for claim in some:
+        mine = own_first(claim, of.get(claim.id, []))
+        signs = "".join(_signs(name, mine) for name in names)
+        opening = (
+            f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
+            f'data-source="{html.escape(claim.source, quote=True)}"><summary>'
+            f"<span><b>{claim.id}</b> {html.escape(claim.line)}</span>{signs}</summary>"
         )
-        row["classes"] = [f"from-{claim.id[0]}"]
-        rows.append(row)
-    head = ("Claim", "Reported", "Holds if", "Found here")
-    return nodes.container("", table(head, (30, 17, 18, 35), rows), classes=["claims-all"])
+        made += [_html(opening), *_behind(app, page, claim, mine), _html("</details>")]
+    return [*made, _html("</div>")]
 
 
-def _chips(
-    app: Sphinx, page: str, claim: Claim, mine: list[Record], *, with_rules: bool
-) -> nodes.entry:
-    """A chip for each verdict on a model; unfolded, its number, its note and its links.
+def _signs(name: str, mine: list[Record]) -> str:
+    """The signs of a claim in one column, each verdict once, those that count first."""
+    asked = sorted((e for e in mine if column(e.model) == name), key=lambda one: not one.counted)
+    signs = ""
+    for verdict in dict.fromkeys(entry.verdict for entry in asked):
+        label = html.escape(f"{name}: {verdict}", quote=True)
+        signs += f'<span class="sign {_class(verdict)}" role="img" aria-label="{label}" '
+        signs += f'title="{label}">{VERDICTS[verdict]}</span>'
+    return f"<span>{signs}</span>"
 
-    The first is of the model that the claim is about, else of the one that this copy was built on.
-    Chapters that ask the same of the same model share a chip.
-    """
+
+def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[nodes.Node]:
+    """What a click opens: the statement, what the source says, each record, and the rule."""
+    where = nodes.emphasis("", f" ({claim.source}, {claim.section})")
+    parts: list[nodes.Node] = [nodes.paragraph("", "", *inline(claim.statement), where)]
+    rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
+    tolerance = "a thousandth" if claim.tolerance is None else f"{claim.tolerance:g}"
+    labelled = {
+        "Reported: ": claim.reported,
+        "Rule: ": rules[0] if len(rules) == 1 else "",
+        "Kind and tolerance: ": f"{claim.kind}; a later build may differ by {tolerance}",
+    }
+    for label, text in labelled.items():
+        if text:
+            parts.append(nodes.paragraph("", "", nodes.strong("", label), *inline(text)))
     if not mine:
         look = links.of_claim(app, page, claim, None)
-        return _cell([nodes.Text("not yet registered · "), *look])
-    parts: list[nodes.Node] = []
-    built_on = default_model().name
+        parts.append(nodes.paragraph("", "", nodes.Text("not yet registered · "), *look))
     alike: dict[tuple[str, str], list[Record]] = {}
-    for entry in sorted(mine, key=lambda one: (one.model != claim.model, one.model != built_on)):
+    own = default_model().name
+    for entry in sorted(mine, key=lambda one: (not claim.is_about(one.model), one.model != own)):
         alike.setdefault((entry.model, entry.verdict), []).append(entry)
     for (name, verdict), asked in alike.items():
-        model, shown = (html.escape(one, quote=True) for one in (name, model_name(name)))
-        opening = (
-            f'<details class="chip {_verdict_class(asked[0])}" data-model="{model}">'
-            f"<summary>{VERDICTS[verdict]} {verdict} · {shown}</summary>"
-        )
+        model = html.escape(name, quote=True)
+        opening = f'<div class="found" data-model="{model}" data-verdict="{verdict}">'
+        shown = f"{VERDICTS[verdict]} {verdict} · {model_name(name)}"
         look = links.of_claim(app, page, claim, asked[0])
         for other in asked[1:]:
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
             if other.function != asked[0].function:
                 look += [nodes.Text(" · "), links.to_function(app, page, other.function)]
-        said = dict.fromkeys((one.words, one.note, one.rule if with_rules else "") for one in asked)
+        different = {(one.words, one.note, one.rule): one for one in asked}
         parts += [
-            nodes.raw("", opening, format="html"),
-            *(_found(*words) for words in said),
+            _html(opening),
+            nodes.paragraph("", "", nodes.strong("", shown), classes=["verdict", _class(verdict)]),
+            *(_found(one, with_rule=len(rules) > 1) for one in different.values()),
             nodes.paragraph("", "", *look, classes=["look-at"]),
-            nodes.raw("", "</details>", format="html"),
+            _html("</div>"),
         ]
-    return nodes.entry("", *parts)
+    return parts
 
 
-def _found(reproduced: str, note: str, rule: str) -> nodes.paragraph:
-    """What was found, the note on it, and the rule where it is not said elsewhere."""
-    noted = [nodes.Text(" "), *inline(note)] if note else []
-    ruled = [nodes.Text(" Rule: "), *inline(rule)] if rule else []
-    return nodes.paragraph("", "", nodes.strong("", "", *inline(reproduced)), *noted, *ruled)
+def _found(one: Record, *, with_rule: bool) -> nodes.paragraph:
+    """What was found, its effect, the note on it, and the rule where it is not said elsewhere."""
+    parts = inline(one.words)
+    if effect := one.effect():
+        parts += [nodes.Text(". "), nodes.strong("", "Effect: "), *inline(effect)]
+    parts += [nodes.Text("; "), *inline(one.note)] if one.note else []
+    parts += [nodes.Text(" Rule: "), *inline(one.rule)] if with_rule and one.rule else []
+    return nodes.paragraph("", "", *parts)
 
 
-def _verdict_class(entry: Record) -> str:
-    return f"verdict-{entry.verdict.replace(' ', '-')}"
+def _html(text: str) -> nodes.raw:
+    return nodes.raw("", text, format="html")
 
 
-def counts_table(found: list[Record]) -> nodes.table:
-    """Claims by model and verdict."""
-    rows = [
-        nodes.row(
-            "",
-            *(
-                _cell([nodes.Text(text)])
-                for text in (model_name(model), *map(str, counts.values()))
-            ),
-        )
-        for model, counts in by_model(found).items()
-    ]
-    head = ("Model", *(f"{mark} {verdict}" for verdict, mark in VERDICTS.items()))
-    return table(head, (40, *(60 // len(VERDICTS) for _ in VERDICTS)), rows)
-
-
-def table(head: Iterable[str], widths: Iterable[int], rows: list[nodes.row]) -> nodes.table:
-    top = nodes.row("", *(_cell([nodes.Text(text)]) for text in head))
-    group = nodes.tgroup("", *(nodes.colspec(colwidth=width) for width in widths), cols=len(top))
-    group += nodes.thead("", top)
-    group += nodes.tbody("", *rows)
-    return nodes.table("", group)
-
-
-def _cell(content: list[nodes.Node]) -> nodes.entry:
-    return nodes.entry("", nodes.paragraph("", "", *content))
+def _class(verdict: str) -> str:
+    return f"verdict-{verdict.replace(' ', '-')}"

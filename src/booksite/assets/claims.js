@@ -1,22 +1,23 @@
-// Filters the table of claims by words, source, verdict and model. What is chosen goes into the
-// address, so that a view can be shared. Without this script the table is all there.
+// Filters the claims by words, source, verdict and model, and opens the one that the address names.
+// What is chosen goes into the address, so that a view can be shared. Without this script the
+// matrix is all there, and its rows unfold.
 (() => {
   "use strict";
   const place = document.querySelector(".claims-all");
   if (!place) return;
-  const rows = [...place.querySelector("tbody").rows].map((row) => ({
+  const rows = [...place.querySelectorAll(".claim")].map((row) => ({
     row,
     words: row.textContent.toLowerCase(),
     from: row.className.match(/from-(\w)/)[1],
-    source: row.textContent.match(/\(([^,)]+)/)?.[1] ?? "",
-    chips: [...row.querySelectorAll(".chip")].map((chip) => ({
-      chip,
-      model: chip.dataset.model,
-      verdict: chip.className.match(/verdict-([\w-]+)/)[1],
-      called: chip.querySelector("summary").textContent.split(" · "),
+    found: [...row.querySelectorAll(".found")].map((one) => ({
+      one,
+      model: one.dataset.model,
+      verdict: one.dataset.verdict,
+      called: one.querySelector(".verdict").textContent.split(" · ").at(-1),
     })),
   }));
-  const chips = rows.flatMap((one) => one.chips);
+  const found = rows.flatMap((one) => one.found);
+  const groups = [...place.querySelectorAll(".claims-group")];
   const once = (pairs) => [...new Map(pairs)].sort(([, a], [, b]) => a.localeCompare(b));
 
   // The form: made here, because without the script it would do nothing.
@@ -30,11 +31,12 @@
     const shown = [["", "all"], ...options].map(([value, text]) => new Option(text, value));
     return field(label, element("select", { name }, ...shown));
   };
+  const sources = rows.map(({ from, row }) => [from, `${from}: ${row.dataset.source}`]);
   const fields = [
     field("Words", element("input", { type: "search", name: "words" })),
-    choice("from", "Source", once(rows.map((one) => [one.from, `${one.from}: ${one.source}`]))),
-    choice("verdict", "Verdict", once(chips.map((c) => [c.verdict, c.called[0].slice(2)]))),
-    choice("model", "Model", once(chips.map((c) => [c.model, c.called.at(-1)]))),
+    choice("from", "Source", once(sources)),
+    choice("verdict", "Verdict", once(found.map((one) => [one.verdict, one.verdict]))),
+    choice("model", "Model", once(found.map((one) => [one.model, one.called]))),
   ];
   const [words, from, verdict, model] = fields.map(([control]) => control);
   const said = element("output", { className: "claims-shown", ariaLive: "polite" });
@@ -48,17 +50,21 @@
     const wanted = words.value.toLowerCase().split(/\s+/);
     let count = 0;
     for (const one of rows) {
-      for (const { chip, ...is } of one.chips) {
-        chip.hidden = [verdict, model].some((c) => c.value && is[c.name] !== c.value);
+      for (const { one: part, ...is } of one.found) {
+        part.hidden = [verdict, model].some((c) => c.value && is[c.name] !== c.value);
       }
       const asked = verdict.value || model.value;
-      const fits = (!asked || one.chips.some(({ chip }) => !chip.hidden)) &&
+      const fits = (!asked || one.found.some(({ one: part }) => !part.hidden)) &&
         (!from.value || one.from === from.value) && wanted.every((word) => one.words.includes(word));
       one.row.hidden = !fits;
       count += fits;
     }
-    said.textContent = `${count} of ${rows.length} claims`;
     const chosen = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+    for (const group of groups) {
+      group.hidden = !group.querySelector(".claim:not([hidden])");
+      if (chosen.size) group.open = true;
+    }
+    said.textContent = `${count} of ${rows.length} claims`;
     const query = chosen.size ? `?${chosen}` : location.pathname;
     try {
       history.replaceState(null, "", query + location.hash);
@@ -71,8 +77,17 @@
     const known = control === words || [...(control?.options ?? [])].some((o) => o.value === value);
     if (known) control.value = value;
   }
+  const unfold = () => {
+    const named = rows.find(({ row }) => `#${row.id}` === location.hash)?.row;
+    if (!named) return;
+    named.open = true;
+    named.closest(".claims-group")?.setAttribute("open", "");
+    named.scrollIntoView();
+  };
   form.addEventListener("submit", (event) => event.preventDefault());
   form.addEventListener("input", show);
   form.addEventListener("reset", () => setTimeout(show));
+  addEventListener("hashchange", unfold);
   show();
+  unfold();
 })();

@@ -89,8 +89,9 @@ def _shell() -> Any:
 def as_record(data: Mapping[str, Any], origin: str) -> Record:
     """Data as a `Record`; what is none, or names an unknown claim, is a `ResultError`."""
     try:
-        record = Record(**data)
-    except TypeError as error:
+        interval = data.get("interval")  # JSON has no tuples
+        record = Record(**{**data, "interval": tuple(interval) if interval else None})
+    except (TypeError, AttributeError) as error:
         raise ResultError(f"{origin} is not a ledger record ({error}); rebuild.") from error
     if record.verdict not in VERDICTS or record.claim not in claims():
         what = json.dumps([record.claim, record.verdict])

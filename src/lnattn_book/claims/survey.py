@@ -31,6 +31,7 @@ from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.storage import provenance, read_result, write_result
 from lnattn_book.claims import kamoda, kamoda_position, kamoda_variance
 from lnattn_book.claims.evidence import Evidence
+from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.verdicts import Record, Rule, not_computable, rule_of
 from lnattn_book.claims.words import (
     FAILS,
@@ -189,4 +190,4 @@ def read_survey(
         raise ResultError(
             f"{folder}/{name}.json was made by another rule of {outdated[0]}; compute it again."
         )
-    return {row["claim"]: Record(**row) for row in rows}, record
+    return {row["claim"]: as_record(row, f"{folder}/{name}.json") for row in rows}, record

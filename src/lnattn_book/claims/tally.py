@@ -1,7 +1,8 @@
 """How many claims hold: counted from the ledger, put into a sentence, never typed.
 
 Claims about a published checkpoint are counted apart from the others, and what another model gave
-in its place apart from both: it is no verdict on the paper.
+in its place apart from both: it is no verdict on the paper. Derivations are counted apart from what
+could fail.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ from lnattn_book.claims.words import (
     listed_words,
 )
 
-#: What stands in place of a verdict where a claim was not asked.
+#: What stands in place of a verdict where a claim was not asked, and where it is a derivation.
 NOT_ASKED = "not asked"
+DERIVED = "identity or arithmetic"
+#: The first letters of the claims of the two papers.
+PAPERS = "KB"
 
 _WORDS = {
     HOLDS: ("holds", "hold"),
@@ -82,38 +86,73 @@ class Tally:
 
 
 def tally(claims: Iterable[Claim], found: Sequence[Record], model: str) -> Tally:
-    """Count claims by their records; see `Tally`. model: the one the book was built on.
+    """Count claims by their records; see `Tally`. model: the one the book was built on."""
+    claims = list(claims)
 
-    Of several records for one claim and model, that of the claim's own chapter counts, and only
-    one that is `counted`.
-    """
-    claims, counted = list(claims), [entry for entry in found if entry.counted]
+    def count(
+        some: Iterable[Claim], asked: Callable[[Claim, Record], bool] | None = None
+    ) -> Counter[str]:
+        return Counter(verdict_of(one, found, model, asked) for one in some)
 
-    def verdicts(some: Iterable[Claim], asked: Callable[[Claim, Record], bool]) -> Counter[str]:
-        entries = ((c, [e for e in counted if e.claim == c.id and asked(c, e)]) for c in some)
-        return Counter(own_first(c, of)[0].verdict if of else NOT_ASKED for c, of in entries)
-
-    # Without a given checkpoint another model's record will do where this one has none.
-    here = {entry.claim for entry in counted if entry.model == model}
-    general, ours = (
-        verdicts(
-            (
-                claim
-                for claim in claims
-                if (its_own or not claim.needs_checkpoint) and claim.is_ours is its_own
-            ),
-            lambda claim, entry: entry.model == model or claim.id not in here,
-        )
-        for its_own in (False, True)
-    )
+    general = count(c for c in claims if not (c.needs_checkpoint or c.is_ours))
     of: dict[str, dict[str, Counter[str]]] = {}
     for own in CHECKPOINTS:
         about = [claim for claim in claims if claim.model == own and not claim.is_ours]
         if about:
-            of[own] = {own: verdicts(about, lambda claim, entry: claim.is_about(entry.model))}
+            of[own] = {own: count(about)}
             if not about[0].is_about(model):
-                of[own][model] = verdicts(about, lambda _, entry: entry.model == model)
-    return Tally(model, general, of, ours)
+                of[own][model] = count(about, lambda _, one: one.model == model)
+    return Tally(model, general, of, count(c for c in claims if c.is_ours))
+
+
+def verdict_of(
+    claim: Claim,
+    found: Sequence[Record],
+    model: str,
+    asked: Callable[[Claim, Record], bool] | None = None,
+) -> str:
+    """The verdict that counts for a claim, of the records that are `counted`.
+
+    Of its own checkpoint where it is about one; else of the model that the book was built on, and
+    where that has none, of any. The record of the claim's own chapter comes first.
+    """
+    mine = [one for one in found if one.claim == claim.id and one.counted]
+    if asked is not None:
+        mine = [one for one in mine if asked(claim, one)]
+    elif claim.needs_checkpoint and not claim.is_ours:
+        mine = [one for one in mine if claim.is_about(one.model)]
+    else:
+        mine = [one for one in mine if one.model == model] or mine
+    return own_first(claim, mine)[0].verdict if mine else NOT_ASKED
+
+
+def by_source(
+    claims: Iterable[Claim], found: Sequence[Record], model: str
+) -> dict[str, dict[str, int]]:
+    """Number of claims by the first letter of their ids and verdict; derivations by themselves.
+
+    A derivation that holds counts as `DERIVED`: only a mistake could break it.
+    """
+    counts: dict[str, Counter[str]] = {}
+    for claim in claims:
+        verdict = verdict_of(claim, found, model)
+        derived = claim.kind == "derivation" and verdict == HOLDS
+        counts.setdefault(claim.id[0], Counter())[DERIVED if derived else verdict] += 1
+    order = (*VERDICTS, NOT_ASKED, DERIVED)
+    return {letter: {name: row[name] for name in order} for letter, row in counts.items()}
+
+
+def papers_sentence(counts: Mapping[str, Mapping[str, int]]) -> str:
+    """One sentence on the claims of the two papers, from `by_source`."""
+    both: Counter[str] = Counter()
+    for letter in PAPERS:
+        both.update(counts.get(letter, {}))
+    derived, could_fail = both.pop(DERIVED, 0), both.total()
+    return (
+        f"Of the {derived + could_fail} claims of the two papers {derived} are identities or "
+        f"arithmetic, which only a mistake could break; of the {could_fail} that could fail, "
+        f"{_in_words(both)}."
+    )
 
 
 def _in_words(counts: Counter[str]) -> str:
@@ -127,15 +166,6 @@ def _in_words(counts: Counter[str]) -> str:
 def own_first(claim: Claim, entries: Iterable[Record]) -> list[Record]:
     """The records of the claim's own chapter before those of others."""
     return sorted(entries, key=lambda entry: entry.chapter.split("/")[-1] != claim.chapter)
-
-
-def by_model(found: Iterable[Record]) -> dict[str, dict[str, int]]:
-    """Number of claims by model and verdict; models by how many claims they were asked."""
-    counts: dict[str, Counter[str]] = {}
-    for model, verdict, _ in {(entry.model, entry.verdict, entry.claim) for entry in found}:
-        counts.setdefault(model, Counter())[verdict] += 1
-    ordered = sorted(counts.items(), key=lambda item: (-item[1].total(), item[0]))
-    return {model: {verdict: row[verdict] for verdict in VERDICTS} for model, row in ordered}
 
 
 def two_verdicts(found: Iterable[Record]) -> list[str]:

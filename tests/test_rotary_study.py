@@ -1,4 +1,4 @@
-"""The rules on rotary models, on made-up results; the study that they are given, and its file."""
+"""The study of a rotary model that chapter 13 shows: its nulls, its file, its figures, its twin."""
 
 from __future__ import annotations
 
@@ -21,14 +21,11 @@ from lnattn.errors import ResultError
 from lnattn.rotary import position
 from lnattn.rotary.position import distance_variance, self_assertion
 from lnattn.rotary.study import RotaryStudy, rotary_study
-from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
 from lnattn_book import freezing as book_freezing
 from lnattn_book import twins
-from lnattn_book.claims import distance
-from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 from lnattn_book.figures import rotary as figures
 
 mpl.use("Agg")
@@ -36,92 +33,6 @@ WORDS = 40
 PACKAGE = Path(lnattn.__file__).parent
 #: The modules of which a function ran while the study was made.
 CALLED: set[str] = set()
-
-
-def test_d1_skill_one_token_apart():
-    sure, faint, none = [0.08, 0.06, 0.1], [0.02, 0.01, 0.03], [0.09, -0.01, 0.2]
-    for rows, verdict in (
-        ([sure, none], HOLDS),
-        ([faint, none], HOLDS_IN_PART),
-        ([none, none], NOT_SEEN),
-    ):
-        found = distance.d1(np.array(rows), model="any")
-        assert found.verdict == verdict
-    assert "1 of 2 heads (0)" in distance.d1(np.array([sure, none]), model="any").words
-
-
-def test_d2_the_right_distance():
-    right = np.full((3, 3, 2), 0.01)
-    for n in range(3):
-        right[n, n, 1] = 0.2
-    first = right.copy()
-    first[1, 2, 1] = 0.5
-    wrong = right.copy()
-    wrong[2, 0, 1] = 0.5
-    for skill, verdict in (
-        (right, HOLDS),
-        (first, HOLDS_IN_PART),
-        (wrong, FAILS),
-        (right / 10, NOT_SEEN),
-    ):
-        assert distance.d2(skill, model="any").verdict == verdict
-
-
-def test_d3_d4_heads_by_distance():
-    even = distance.near_keys() / 256
-    null = np.array([even, even])
-    assert distance.d3(np.array([2.1, 3]) * even, null, model="any").verdict == HOLDS
-    assert distance.d3(np.array([1.9, 3]) * even, null, model="any").verdict == HOLDS_IN_PART
-    none = distance.d3(np.array([1.9, 1]) * even, 3 * null, model="any")
-    assert none.verdict == FAILS
-    assert none.values == {"most": 1.9 * even, "least": even, "null": 2}
-    none = np.full((20, 2), 0.9)
-    assert distance.d4(np.array([0.2, 0.49]), none, model="any").verdict == HOLDS
-    assert distance.d4(np.array([0.2, 0.5]), none, model="any").verdict == HOLDS_IN_PART
-    few = distance.d4(np.array([0.7, 0.5]), none, model="any")
-    assert (few.verdict, few.values) == (FAILS, {"least": 0.5, "most": 0.7})
-    assert "shuffled" not in few.note
-
-
-def test_d5_d6_d7():
-    for row, verdict in (
-        ([0.1, 0.05, 0.2], HOLDS),
-        ([-0.1, -0.2, -0.05], FAILS),
-        ([0.1, -0.1, 0.2], UNDECIDED),
-    ):
-        assert distance.d5(np.array(row), [], model="twins").verdict == verdict
-        unlike = distance.d5(np.array(row), ["steps (2 and 9)"], model="twins")
-        assert (unlike.verdict, "steps (2 and 9)" in unlike.note) == (UNDECIDED, True)
-    means = np.array([0.3, 0.1, 0.2, 0.4])
-    null = np.tile(means[::-1], (20, 1))
-    assert distance.d6(means, DISTANCE_TERMS, null, model="any").verdict == HOLDS
-    assert distance.d6(means[::-1].copy(), DISTANCE_TERMS, null, model="any").verdict == FAILS
-    weak = np.zeros((20, 3))
-    assert distance.d7(np.array([0.4, -0.3, 0]), weak, model="any").verdict == HOLDS
-    one = distance.d7(np.array([0.4, -0.2, 0]), weak, model="any")
-    assert (one.verdict, one.values) == (HOLDS_IN_PART, {"heads": 1, "least": -0.2, "most": 0.4})
-    assert distance.d7(np.array([0.2, 0, 0]), weak, model="any").verdict == FAILS
-
-
-@pytest.mark.parametrize("passing", [1, 2])
-def test_heads_that_learned_nothing_stand_beside_the_verdict(passing):
-    """One deal of twenty may get as far; two are more than 5 %, and limit what is said."""
-    share, rho = np.full((20, 2), 0.6), np.zeros((20, 3))
-    means = np.tile([0.3, 0.4, 0.2, 0.1], (20, 1))
-    share[:passing] = 0.1
-    rho[:passing, 0] = -0.5  # one head, as in the model: as far as 'in part'
-    rho[passing:, 1] = 0.29
-    means[:passing, 1] = 0.0
-    share[19, 0] = 0.1  # one head of two: not as far as the model
-    for found in (
-        distance.d4(np.array([0.2, 0.3]), share, model="any"),
-        distance.d6(np.array([0.3, 0.1, 0.2, 0.4]), DISTANCE_TERMS, means, model="any"),
-        distance.d7(np.array([0.4, 0, 0]), rho, model="any"),
-    ):
-        assert f"as far in {passing} of 20" in found.note
-        assert (found.verdict == UNDECIDED) == (passing == 2)
-        assert "rule before it: holds" in found.note
-        assert "more than 5% of the deals" in found.rule
 
 
 class TwoWords:

@@ -101,6 +101,7 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[no
     rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
     tolerance = "a thousandth" if claim.tolerance is None else f"{claim.tolerance:g}"
     labelled = {
+        "The source: ": claim.quote and f"“… {claim.quote} …”",
         "Reported: ": claim.reported,
         "Rule: ": rules[0] if len(rules) == 1 else "",
         "Kind and tolerance: ": f"{claim.kind}; a later build may differ by {tolerance}",

@@ -43,7 +43,8 @@ class Claim:
     a frozen number that still counts as the same in a later build, or None; function: dotted name
     of what computes it; model: what the claim is about; chapter: the notebook that computes it;
     test: the test of that computation (`tests/FILE.py::test_NAME`); measure: what
-    `Record.short` is; changed: date and reason of a rule's change after its numbers.
+    `Record.short` is; quote: the source's own words, where it has some without a formula; changed:
+    date and reason of a rule's change after its numbers.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Claim:
     chapter: str
     test: str
     measure: str = ""
+    quote: str = ""
     changed: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -1,6 +1,7 @@
 // Comforts for every page: a citation, a symbol and a reference to an equation or a figure of the same
-// page show what they stand for when they are pointed at, focused or tapped; an equation wider than the page is set smaller; columns of numbers are set
-// to the right; a printed page is light. Without this script all of it still works.
+// page show what they stand for when they are pointed at, focused or tapped; an equation wider than the
+// page is set smaller; columns of numbers are set to the right; a printed page is light. Without this
+// script all of it still works.
 (() => {
   "use strict";
   const all = (query, place = document) => [...place.querySelectorAll(query)];
@@ -64,7 +65,14 @@
   for (const link of all('.bd-article a.reference.internal[href^="#"]:not(:has(code, img))')) {
     const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
     if (!target?.matches("div.math, figure")) continue;
-    offer(link, () => target.querySelector("mjx-container, img")?.cloneNode(true) ?? target.textContent);
+    offer(link, () => {
+      const found = target.querySelector("mjx-container, img")?.cloneNode(true);
+      if (!found || found.localName !== "img") return found ?? target.textContent;
+      found.removeAttribute("id");
+      const both = document.createElement("span");
+      both.append(found, target.querySelector(".caption-text")?.textContent ?? "");
+      return both;
+    });
   }
 
   // Equations, down to two thirds of the size that MathJax gave them; wider ones scroll.

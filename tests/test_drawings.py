@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 import zipfile
 from xml.etree import ElementTree
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from PIL import Image
 
-from lnattn_book import drawings
+from lnattn_book import dark, drawings
 from lnattn_book.style import settings
 
 CURVE = np.array([1 / 3, 2.0, np.nan, -4e-7])
@@ -76,6 +78,32 @@ from small_site import build  # noqa: E402
 
 from booksite import execute  # noqa: E402
 
+
+def pixels(drawn: Figure) -> np.ndarray:
+    canvas = FigureCanvasAgg(drawn)
+    canvas.draw()
+    canvas.draw()  # the first may move the axes to make room
+    return np.asarray(canvas.buffer_rgba()).copy()
+
+
+def test_the_dark_figure_differs_in_greys_alone_and_leaves_the_figure_as_it_was() -> None:
+    drawn = figure()
+    words = drawn.axes[2].text(0, 0, "in a cell", color="white")
+    before = pixels(drawn)
+    with dark.recoloured(drawn):
+        during = pixels(drawn)
+        assert words.get_color() == "white"
+    assert np.array_equal(before, pixels(drawn))
+    white, black = (before[..., :3] == value for value in (255, 0))
+    assert (during[..., :3][white.all(-1)] < 40).all(-1).mean() > 0.99
+    assert (during[..., :3][black.all(-1)] > 200).all(-1).mean() > 0.9
+    blue = (before[..., :3] == (0, 114, 178)).all(-1)
+    assert blue.sum() > 1000
+    assert (during[blue] == before[blue]).all()
+    with Image.open(io.BytesIO(dark.png_of(drawn))) as picture:
+        assert picture.convert("RGB").getpixel((1, 1)) == (18, 18, 18)
+
+
 CHAPTER = """---
 jupytext:
   text_representation: {extension: .md, format_name: myst}
@@ -130,8 +158,12 @@ def test_a_page_offers_its_notebook_and_its_figures(outside, tmp_path, monkeypat
     assert rows[1:] == ["panel 1,line,1,1,3,", "panel 1,line,1,2,4,"]
     assert drawn.tag.endswith("svg")
     assert '<a href="_downloads/figures/fig-one.zip" download>' in page
-    shown = re.search('href="([^"]+)"><img alt="A line that rises." src="([^"]+)"', page)
-    assert shown[1] == shown[2]
+    light, dark = BeautifulSoup(page, "html.parser").select("figure a.enlarge > img")
+    assert (light["class"], dark["class"]) == (["only-light"], ["only-dark"])
+    for picture in (light, dark):
+        assert picture["alt"] == "A line that rises."
+        assert picture.parent["href"] == picture["src"]
+        assert (out / picture["src"]).is_file()
     whole = nbformat.read(out.parent / "jupyter_execute" / "index.ipynb", 4).cells[1].outputs[-1]
     offered = nbformat.read(out / "_sources" / "index.ipynb", 4).cells[1].outputs[-1]
     assert set(whole.metadata) == {drawings.PNG}

@@ -2,12 +2,13 @@
 
 - The notebook has its outputs. MyST-NB writes those of the chapters that it ran itself only; the
   others come from the execution cache.
-- A figure that carries a drawing (SVG) and its numbers (CSV, see `DRAWINGS`) has a line under it
-  that leads to an archive of both, and its picture leads to itself in full size.
+- A figure that carries a drawing (SVG) and its numbers (CSV) has a line under it that leads to an
+  archive of both; its picture leads to itself in full size, and dark pages show the dark one.
 """
 
 from __future__ import annotations
 
+import base64
 import html
 import io
 import zipfile
@@ -99,15 +100,16 @@ def _size(data: bytes) -> str:
 
 
 @lru_cache(maxsize=2)  # a page asks for each of its figures
-def drawings_of(notebook: Path) -> dict[str, tuple[str, str]]:
-    """Label → (SVG, CSV) of the figures of an executed notebook that carry both."""
-    found: dict[str, tuple[str, str]] = {}
+def drawings_of(notebook: Path) -> dict[str, tuple[str, str, bytes]]:
+    """Label → (SVG, CSV, PNG for dark pages) of the figures of an executed notebook."""
+    found: dict[str, tuple[str, str, bytes]] = {}
     for cell in read_json(notebook)["cells"]:
         label = cell["metadata"].get("mystnb", {}).get("figure", {}).get("name")
         for output in cell.get("outputs", ()) if label else ():
             carried = output.get("metadata", {}).get(PNG, {}).get(KEY)
             if carried:
-                found.setdefault(label, (carried["svg"], carried["csv"]))
+                dark = base64.b64decode(carried["dark"])
+                found.setdefault(label, (carried["svg"], carried["csv"], dark))
     return found
 
 
@@ -120,12 +122,17 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
     for figure in doctree.findall(nodes.figure):
         label = next((name for name in figure["ids"] if name in drawings), None)
         if label is not None:
-            svg, csv = drawings[label]
-            _link(app, page, figure, label, {f"{label}.svg": svg, f"{label}.csv": csv})
+            svg, csv, dark = drawings[label]
+            _link(app, page, figure, label, {f"{label}.svg": svg, f"{label}.csv": csv}, dark)
 
 
 def _link(
-    app: Sphinx, page: str, figure: nodes.figure, label: str, files: Mapping[str, str]
+    app: Sphinx,
+    page: str,
+    figure: nodes.figure,
+    label: str,
+    files: Mapping[str, str],
+    dark: bytes,
 ) -> None:
     here, name = app.builder.get_target_uri(page), f"{FOLDER}/figures/{label}.zip"
     data = zipped({name: text.encode() for name, text in files.items()})
@@ -134,12 +141,29 @@ def _link(
     picture = app.env.images.get(image["uri"])
     if picture is not None and not isinstance(image.parent, nodes.reference):
         to = relative_uri(here, f"{app.builder.imagedir}/{picture[1]}")
+        light = image.deepcopy()
+        light["classes"].append("only-light")
         image.replace_self(
-            nodes.reference("", "", image.deepcopy(), refuri=to, classes=["enlarge"])
+            [
+                nodes.reference("", "", light, refuri=to, classes=["enlarge"]),
+                nodes.raw("", _dark(app, here, label, dark, image.get("alt", "")), format="html"),
+            ]
         )
     address = html.escape(relative_uri(here, name), quote=True)
     line = f'<a href="{address}" download>Drawing (SVG) and data (CSV)</a>, {_size(data)}'
     figure += nodes.raw("", f'<p class="figure-files">{line}</p>', format="html")
+
+
+def _dark(app: Sphinx, here: str, label: str, data: bytes, words: str) -> str:
+    """The figure for dark pages: its file is written; fetched only by those who see it."""
+    name = f"{app.builder.imagedir}/{label}-dark.png"
+    write_atomically(Path(app.outdir) / name, lambda file: file.write(data))
+    address = html.escape(relative_uri(here, name), quote=True)
+    alt = html.escape(words, quote=True)
+    return (
+        f'<a class="reference internal enlarge" href="{address}">'
+        f'<img class="only-dark" alt="{alt}" src="{address}" loading="lazy"></a>'
+    )
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -28,7 +28,9 @@ CHROMIUMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-sta
 #: Pages, or the beginnings of their names, that are looked things up in, or played with.
 NOT_FOR_PAPER = ("book/api", "book/token-explorer")
 #: Parts of a page that are for a screen.
-_SCREEN_ONLY = "script, style, button, .headerlink, .token-explorer, .try-this, details.hide"
+_SCREEN_ONLY = (
+    "script, style, button, .headerlink, .token-explorer, .try-this, details.hide, .only-dark"
+)
 #: Where the front page has its link, once there is a PDF.
 _PLACE = '<span id="book-as-pdf">', "</span>"
 OFFER = "".join(_PLACE)

@@ -1,11 +1,12 @@
-"""Every figure for download: as SVG, and the numbers that it draws as CSV.
+"""Every figure for download, as SVG and its numbers as CSV, and as a picture for dark pages.
 
-While the book is built (LNATTN_DRAWINGS is set), a displayed figure carries both beside its
-picture; `booksite.drawings` turns them into files and links.
+While the book is built (LNATTN_DRAWINGS is set), a displayed figure carries the three beside its
+picture; `booksite.downloads` turns them into files and links.
 """
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import os
@@ -31,6 +32,8 @@ from matplotlib.container import BarContainer
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
+
+from lnattn_book.dark import png_of
 
 #: Where a displayed figure carries them: in the metadata of its picture, under this key.
 PNG, KEY = "image/png", "lnattn"
@@ -207,11 +210,13 @@ class _Carrier:
     def __call__(self, figure: Figure) -> tuple[str, dict[str, Any]]:
         made = self.plain(figure)
         data, facts = made if isinstance(made, tuple) else (made, {})
-        return data, {**facts, KEY: {"svg": svg_of(figure), "csv": csv_of(figure)}}
+        dark = base64.b64encode(png_of(figure)).decode()
+        carried = {"svg": svg_of(figure), "csv": csv_of(figure), "dark": dark}
+        return data, {**facts, KEY: carried}
 
 
 def offer() -> None:
-    """Let figures that are displayed from now on carry both, if LNATTN_DRAWINGS is set.
+    """Let figures that are displayed from now on carry the three, if LNATTN_DRAWINGS is set.
 
     They travel in the metadata of the picture, which every reader of notebooks leaves alone.
     """

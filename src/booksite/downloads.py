@@ -118,52 +118,38 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
     notebook = executed(app, page)
     if app.builder.format != "html" or not notebook.is_file():
         return
-    drawings = drawings_of(notebook)
+    drawings, here = drawings_of(notebook), app.builder.get_target_uri(page)
     for figure in doctree.findall(nodes.figure):
         label = next((name for name in figure["ids"] if name in drawings), None)
         if label is not None:
             svg, csv, dark = drawings[label]
-            _link(app, page, figure, label, {f"{label}.svg": svg, f"{label}.csv": csv}, dark)
+            _both_grounds(app, here, figure, label, dark)
+            data = zipped({f"{label}.svg": svg.encode(), f"{label}.csv": csv.encode()})
+            address = _written(app, here, f"{FOLDER}/figures/{label}.zip", data)
+            line = f'<a href="{address}" download>Drawing (SVG) and data (CSV)</a>, {_size(data)}'
+            figure += nodes.raw("", f'<p class="figure-files">{line}</p>', format="html")
 
 
-def _link(
-    app: Sphinx,
-    page: str,
-    figure: nodes.figure,
-    label: str,
-    files: Mapping[str, str],
-    dark: bytes,
-) -> None:
-    here, name = app.builder.get_target_uri(page), f"{FOLDER}/figures/{label}.zip"
-    data = zipped({name: text.encode() for name, text in files.items()})
+def _written(app: Sphinx, here: str, name: str, data: bytes) -> str:
+    """Write a file of the site; its address as seen from a page, for an attribute."""
     write_atomically(Path(app.outdir) / name, lambda file: file.write(data))
+    return html.escape(relative_uri(here, name), quote=True)
+
+
+def _both_grounds(app: Sphinx, here: str, figure: nodes.figure, label: str, dark: bytes) -> None:
+    """Let the picture lead to itself, and add the dark one, which only dark pages fetch."""
     image = next(figure.findall(nodes.image))
     picture = app.env.images.get(image["uri"])
-    if picture is not None and not isinstance(image.parent, nodes.reference):
-        to = relative_uri(here, f"{app.builder.imagedir}/{picture[1]}")
-        light = image.deepcopy()
-        light["classes"].append("only-light")
-        image.replace_self(
-            [
-                nodes.reference("", "", light, refuri=to, classes=["enlarge"]),
-                nodes.raw("", _dark(app, here, label, dark, image.get("alt", "")), format="html"),
-            ]
-        )
-    address = html.escape(relative_uri(here, name), quote=True)
-    line = f'<a href="{address}" download>Drawing (SVG) and data (CSV)</a>, {_size(data)}'
-    figure += nodes.raw("", f'<p class="figure-files">{line}</p>', format="html")
-
-
-def _dark(app: Sphinx, here: str, label: str, data: bytes, words: str) -> str:
-    """The figure for dark pages: its file is written; fetched only by those who see it."""
-    name = f"{app.builder.imagedir}/{label}-dark.png"
-    write_atomically(Path(app.outdir) / name, lambda file: file.write(data))
-    address = html.escape(relative_uri(here, name), quote=True)
-    alt = html.escape(words, quote=True)
-    return (
-        f'<a class="reference internal enlarge" href="{address}">'
-        f'<img class="only-dark" alt="{alt}" src="{address}" loading="lazy"></a>'
-    )
+    if picture is None or isinstance(image.parent, nodes.reference):
+        return
+    light = image.deepcopy()
+    light["classes"].append("only-light")
+    to = relative_uri(here, f"{app.builder.imagedir}/{picture[1]}")
+    address = _written(app, here, f"{app.builder.imagedir}/{label}-dark.png", dark)
+    shown = f'alt="{html.escape(image.get("alt", ""), quote=True)}" src="{address}" loading="lazy"'
+    other = f'<a class="enlarge" href="{address}"><img class="only-dark" {shown}></a>'
+    link = nodes.reference("", "", light, refuri=to, classes=["enlarge"])
+    image.replace_self([link, nodes.raw("", other, format="html")])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import zlib
 from typing import Any
 
@@ -41,17 +40,3 @@ def script(name: str, value: Any) -> str:
     is_json = "true" if literal else "false"
     text = base64.b64encode(zlib.compress(literal.encode("ascii") or value, 9)).decode("ascii")
     return f'lnattnExplorer.receivePacked({script_literal(name)}, "{text}", {is_json});\n'
-
-
-def value_of(text: str) -> tuple[str, Any]:
-    """Name and value of a script that `script` wrote. Raises ValueError for any other text."""
-    plainly, deflated = r'\(("[^"]*"), (.*)', r'Packed\(("[^"]*"), "([^"]*)", (true|false)'
-    pattern = rf"lnattnExplorer\.receive(?:{plainly}|{deflated})\);\n"
-    found = re.fullmatch(pattern, text)
-    if found is None:
-        raise ValueError("this is no script that hands over one value.")
-    plain_name, plain, name, packed, is_json = found.groups()
-    if plain_name:
-        return json.loads(plain_name), json.loads(plain)
-    data = zlib.decompress(base64.b64decode(packed, validate=True))
-    return json.loads(name), json.loads(data) if is_json == "true" else data

@@ -1,9 +1,8 @@
 """Counting a corpus of any size: shard by shard, with any executor, resumably.
 
-The unit of work is `count_shard`: it reads one shard, tokenises it, counts it in memory and leaves
-one part, the shard's own `Counts` file. A part is complete when its record is there, and a shard
-that is counted again gives the same part. So an interrupted count goes on with the shards that have
-no part, and it does not matter which process, on which machine, counts a shard.
+`count_shard` reads one shard, tokenises it, counts it in memory and leaves one part, the shard's
+own `Counts` file. A part is complete when its record is there, and a shard that is counted again
+gives the same part. So an interrupted count goes on with the shards that have no part.
 """
 
 from __future__ import annotations
@@ -97,9 +96,8 @@ def count_corpus(
         documents = sum(one["documents"] for one in [*finished.values(), *counted])
         if not documents or _stamps(files) != stamps:
             _remove_files(folder)  # what is no use must not stand in the way of the next count
-        if _stamps(files) != stamps:
-            raise CorpusError("the corpus files changed while they were counted; count again.")
-        if not documents:
+            if documents:
+                raise CorpusError("the corpus files changed while they were counted; count again.")
             raise CorpusError(f"the corpus {', '.join(map(str, sources))} holds no text.")
         counts = _sum(Counts.load(job.part(shard)) for shard in shards)
         record = record_of(

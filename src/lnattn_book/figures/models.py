@@ -30,7 +30,7 @@ def claims_by_models(columns: Mapping[str, Mapping[str, Record]]) -> pd.DataFram
         }
         for claim in claims
     }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis("claim")
+    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(columns="claim")
 
 
 def affinity_maps(

@@ -66,7 +66,8 @@ def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name,
     page, _ = built(tmp_path, THREE, with_model(name))
     panel = page.index(f"<h2>On {shown}<")
     assert (panel < page.index("<h2>First<")) == is_open
-    assert f"about {5 if is_open else 1} minute" in page
+    assert "about 1 minute to read" in page
+    assert ("to read, and 5 for the panel On GPT-2" in page) == is_open
     assert "</details>" in page
     assert ('<details class="on-model" open>' in page) == is_open
 

@@ -34,9 +34,6 @@ def executed(app: Sphinx, page: str) -> Path:
     return Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
 
 
-# ---- Notebooks -----------------------------------------------------------------------------------
-
-
 def complete(app: Sphinx, _doctree: nodes.document) -> None:
     """Sphinx's event `doctree-read`: put the cached outputs into the notebook of the page.
 
@@ -79,9 +76,6 @@ def light_notebook(path: Path) -> str:
         for output in cell.get("outputs", ()):
             output.get("metadata", {}).pop(PNG, None)
     return nbformat.writes(notebook) + "\n"
-
-
-# ---- Figures -------------------------------------------------------------------------------------
 
 
 def zipped(files: Mapping[str, bytes]) -> bytes:

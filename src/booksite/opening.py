@@ -124,14 +124,13 @@ def _is_opening(node: nodes.Node) -> bool:
 # ---- Time ----------------------------------------------------------------------------------------
 
 
-def minutes(doctree: nodes.document) -> int:
-    """Minutes to read a page, at least one: prose and captions, and what one has to look at.
+def minutes(part: nodes.Element, panel: bool = False) -> int:
+    """Minutes to read a part, at least one: prose and captions, and what one has to look at.
 
-    Tables that code makes count like those of the text. Neither code nor what else it prints is
-    counted, nor what lies folded: solutions of exercises, the panel of another model than GPT-2.
+    Tables that code makes count too; code, what else it prints, and solutions of exercises do not.
     """
     prose = (nodes.paragraph, nodes.caption, nodes.title)
-    shown = [node for node in doctree.findall(nodes.Element) if not _folded(node)]
+    shown = [node for node in part.findall(nodes.Element) if panel or not _apart(node)]
     words = sum(len(node.astext().split()) for node in shown if isinstance(node, prose))
     return max(1, round(words / WORDS + sum(map(_is_sight, shown)) * PAUSE))
 
@@ -143,11 +142,12 @@ def _is_sight(node: nodes.Element) -> bool:
     return isinstance(node, nodes.figure | nodes.table | nodes.math_block)
 
 
-def _folded(node: nodes.Node | None) -> bool:
-    """Whether a node lies in a dropdown of sphinx-design, which marks it so, or a folded panel."""
+def _apart(node: nodes.Node | None) -> bool:
+    """Whether a node lies in a dropdown of sphinx-design, which marks it so, or in the panel."""
     while node is not None:
         if isinstance(node, nodes.Element) and (
-            node.get("design_component") == "dropdown" or "on-model-folded" in node["classes"]
+            node.get("design_component") == "dropdown"
+            or {"on-model", "on-model-folded"} & set(node["classes"])
         ):
             return True
         node = node.parent
@@ -160,10 +160,16 @@ def read(app: Sphinx, doctree: nodes.document) -> None:
     put_panel(doctree)
     count = minutes(doctree)
     app.env.metadata[app.env.docname][MINUTES] = count
+    opened = [one for one in doctree.findall(nodes.section) if "on-model" in one["classes"]]
+    more = "".join(
+        f", and {minutes(one, panel=True)} for the panel {one[0].astext()}" for one in opened
+    )
     for mark in list(
         doctree.findall(lambda node: isinstance(node, nodes.inline) and MINUTES in node)
     ):
-        mark.replace_self(nodes.Text(f"about {count} minute{'s' if count > 1 else ''} to read"))
+        mark.replace_self(
+            nodes.Text(f"about {count} minute{'s' if count > 1 else ''} to read{more}")
+        )
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
     said, signs = ", ".join(f"{n} {verdict}" for verdict, n in some.items()), {DERIVED: "="}
     parts = "".join(
         f'<span class="{_class(verdict)}" style="flex: {n}" title="{n} {verdict}">'
-        f"{(VERDICTS | signs).get(verdict, '·')} {n}</span>"
+        f"{({**VERDICTS, **signs}).get(verdict, '·')} {n}</span>"
         for verdict, n in some.items()
     )
     label = f'role="img" aria-label="{source}: {said}"'

@@ -52,10 +52,10 @@ def xavier_block(d_model: int, heads: int, generator: torch.Generator) -> Block:
         return torch.zeros(*shape, dtype=torch.float64)
 
     # A head's map is a part of one d × d matrix, and as large as that makes it.
-    maps = [drawn(d_model, d_model) for _ in range(4)]
-    W_QKV = [W.reshape(d_model, heads, d_head).transpose(0, 1) for W in maps[:3]]
-    biases = (*(none(heads, d_head) for _ in range(3)), none(d_model))
-    attention = AttentionLayer(norm(), *W_QKV, maps[3].reshape(heads, d_head, d_model), *biases)
+    *inward, out = (drawn(d_model, d_model) for _ in range(4))
+    q, k, v = (W.reshape(d_model, heads, d_head).transpose(0, 1) for W in inward)
+    out, zero = out.reshape(heads, d_head, d_model), none(heads, d_head)
+    attention = AttentionLayer(norm(), q, k, v, out, zero, zero, zero, none(d_model))
     W_in, W_out = drawn(d_model, wide), drawn(wide, d_model)
     return Block(attention, FeedForward(norm(), W_in, none(wide), W_out, none(d_model), "relu"))
 

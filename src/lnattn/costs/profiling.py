@@ -86,9 +86,10 @@ def random_block(
     d_head = d_model // heads
     q, k, v = (noise(d_model, heads, d_head).transpose(0, 1) for _ in range(3))
     first, W_O = norm(), noise(heads, d_head, d_model)
-    biases = (*(noise(heads, d_head) for _ in range(3)), noise(d_model))
+    b_q, b_k, b_v, b_O = *(noise(heads, d_head) for _ in range(3)), noise(d_model)
+    attention = AttentionLayer(first, q, k, v, W_O, b_q, b_k, b_v, b_O)
     second = norm(), noise(d_model, d_mlp), noise(d_mlp), noise(d_mlp, d_model), noise(d_model)
-    return Block(AttentionLayer(first, q, k, v, W_O, *biases), FeedForward(*second))
+    return Block(attention, FeedForward(*second))
 
 
 def random_cache(size: LayerSize, dtype: torch.dtype = torch.float32) -> KeyValueCache | None:

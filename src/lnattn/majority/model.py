@@ -176,8 +176,9 @@ class MajorityTransformer(nn.Module):
 
 
 def _encoder_layer(d_model: int) -> nn.TransformerEncoderLayer:
-    options = {"dropout": 0.0, "layer_norm_eps": 0.0, "batch_first": True, "norm_first": True}
-    layer = nn.TransformerEncoderLayer(d_model, 1, dim_feedforward=d_model, **options)
+    layer = nn.TransformerEncoderLayer(
+        d_model, 1, d_model, dropout=0.0, layer_norm_eps=0.0, batch_first=True, norm_first=True
+    )
     layer.self_attn.register_parameter("in_proj_bias", None)
     return layer
 

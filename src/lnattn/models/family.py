@@ -173,7 +173,7 @@ class Family:
         """
         *inward, (W_O, b_O) = projections
         d, heads, d_head = self.d_model, self.n_heads, self.d_head
-        weights = [W.reshape(d, heads, d_head).transpose(0, 1).contiguous() for W, _ in inward]
-        biases = [b.reshape(heads, d_head).contiguous() for _, b in inward]
+        Q, K, V = (W.reshape(d, heads, d_head).transpose(0, 1).contiguous() for W, _ in inward)
+        b_Q, b_K, b_V = (b.reshape(heads, d_head).contiguous() for _, b in inward)
         out = W_O.reshape(heads, d_head, d).contiguous()
-        return AttentionLayer(ln, *weights, out, *biases, b_O, **settings)
+        return AttentionLayer(ln, Q, K, V, out, b_Q, b_K, b_V, b_O, **settings)

@@ -56,7 +56,7 @@ def from_transformer_lens(model: Any, layer: int = 0) -> AnyFirstLayer:
     }
     if wrong := [why for why, holds in unfit.items() if holds]:
         raise CheckpointError(f"{cfg.model_name}: {wrong[0]}; try load_first_layer instead.")
-    weights = {name: tensor.detach().cpu() for name, tensor in given.items()}
+    weights = {name: one.detach().cpu() for name, one in given.items() if one is not None}
     scale = float(cfg.attn_scale) if cfg.attn_scale > 0 else math.sqrt(cfg.d_head)
     local = bool(cfg.use_local_attn) and cfg.attn_types[layer] == "local"
     settings: dict[str, Any] = {
@@ -121,14 +121,16 @@ def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:
     attention, (first, second) = layer.self_attn, (layer.linear1, layer.linear2)
     d_model, heads = attention.embed_dim, attention.num_heads
     weights = attention.in_proj_weight.detach().chunk(3)
-    W_QKV = (part.T.reshape(d_model, heads, -1).transpose(0, 1) for part in weights)
-    b_QKV = attention.in_proj_bias.detach().reshape(3, heads, -1)
+    W_Q, W_K, W_V = (part.T.reshape(d_model, heads, -1).transpose(0, 1) for part in weights)
+    b_Q, b_K, b_V = attention.in_proj_bias.detach().reshape(3, heads, -1)
     W_O = attention.out_proj.weight.detach().T.reshape(heads, -1, d_model)
     both = layer.norm1, layer.norm2
     norms = [LayerNorm(n.weight.detach(), n.bias.detach(), n.eps) for n in both]
-    maps = [part.detach() for part in (first.weight.T, first.bias, second.weight.T, second.bias)]
+    W_in, b_in, W_out, b_out = (
+        part.detach() for part in (first.weight.T, first.bias, second.weight.T, second.bias)
+    )
     b_O = attention.out_proj.bias.detach()
     return Block(
-        AttentionLayer(norms[0], *W_QKV, W_O, *b_QKV, b_O, causal=False),
-        FeedForward(norms[1], *maps, "gelu"),
+        AttentionLayer(norms[0], W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O, causal=False),
+        FeedForward(norms[1], W_in, b_in, W_out, b_out, "gelu"),
     )

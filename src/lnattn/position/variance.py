@@ -128,9 +128,9 @@ def token_norms(W_E: Float[Tensor, "vocab d_model"], eps: float) -> Norms:
         raise ShapeError("a token embedding is constant and ε is 0; its σ is zero.")
     before, after = W_E.norm(dim=-1), W_E.norm(dim=-1) / divisor
     centred = (variances(W_E) * W_E.shape[-1]).sqrt() / divisor / math.sqrt(W_E.shape[-1])
-    spread = [float(norms.var(correction=0)) for norms in (before, after)]
-    relative = [float(norms.std(correction=0) / norms.mean()) for norms in (before, after)]
-    return Norms(*spread, *relative, float((centred - 1).abs().max()))
+    long, short = (float(norms.var(correction=0)) for norms in (before, after))
+    relative, left = (float(norms.std(correction=0) / norms.mean()) for norms in (before, after))
+    return Norms(long, short, relative, left, float((centred - 1).abs().max()))
 
 
 @dataclass(frozen=True, eq=False)

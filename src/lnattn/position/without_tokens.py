@@ -92,9 +92,9 @@ class PositionOnly(Result):
         queries, last = (
             tuple(int(i) for i in arrays[name]) for name in ("queries", "last_queries")
         )
-        terms = [arrays[name].astype(np.float64) for name in ("self_assertion", "comparison")]
+        p, pp = (arrays[name].astype(np.float64) for name in ("self_assertion", "comparison"))
         scale, causal = float(record["scale"]), bool(record["causal"])
-        bias = PositionBias(queries, *terms, None, scale, causal)
+        bias = PositionBias(queries, p, pp, None, scale, causal)
         rows = LastRows(last, arrays["last_rows"].astype(np.float64))
         kept = {name: arrays[name] for name in (*_AS_THEY_ARE, "peak", "percentile")}
         return cls(bias=bias, last=rows, record=record, **kept)

@@ -169,7 +169,8 @@ class Counts:
         An npz without a record beside it is read too, unverified, with an empty `record`.
         Raises `ResultError` when the file is missing, damaged, or holds something else.
         """
-        path, record = _npz(path), {}
+        path = _npz(path)
+        record: dict[str, Any] = {}
         if path.with_suffix(".json").is_file():
             arrays, record = read_result(path.parent, path.stem)
         else:

@@ -48,9 +48,9 @@ def of_heads(flags: Iterable[Any], none: str = FAILS) -> tuple[str, str]:
     cases = np.atleast_2d(np.asarray(list(flags), dtype=bool))
     if cases.size == 0:
         raise ResultError("a verdict needs at least one head.")
-    sure, possible = cases.all(axis=0), cases.any(axis=0)
+    sure, possible = np.asarray(cases.all(axis=0)), np.asarray(cases.any(axis=0))
     least, most, heads = int(sure.sum()), int(possible.sum()), cases.shape[1]
-    found = {graded(sure, none), graded(possible, none)}
+    found = {graded(list(sure), none), graded(list(possible), none)}
     words = f"{least} of {heads} heads" if least == most else f"{least} to {most} of {heads} heads"
     return (found.pop() if len(found) == 1 else UNDECIDED), words
 

@@ -144,8 +144,10 @@ def ratio_curves(
             high = np.where(np.isinf(high), np.nan, high)
             ax.fill_between(levels, low, high, color=colour, alpha=0.15, lw=0)
             ax.plot(levels, value, line, color=colour, lw=1.7, label=title)
-    at = slowdown(experiment, *next(iter(pairs.values())), accuracy=ring).value
-    left.plot(ring, at, "o", mfc="none", mec=VERMILION, ms=14, mew=1.6)
+    at = slowdown(experiment, *next(iter(pairs.values())), accuracy=ring)
+    left.plot(
+        ring, np.nan if at is None else at.value, "o", mfc="none", mec=VERMILION, ms=14, mew=1.6
+    )
     for ax in (left, right):
         ax.axhline(1, color=GREY, lw=0.6, zorder=0)
         ax.set_yscale("log")

@@ -9,8 +9,7 @@ attention divided by its realised σ),
     direct path      X                       full OV circuits  A¹ X W¹_VO  and  A² X W²_VO
     virtual heads    A² A¹ X W¹_VO W²_VO     for every pair of heads (h₁, h₂).
 
-A virtual head has an attention pattern, A² A¹, and an OV circuit, W¹_VO W²_VO, of its own. The
-remaining terms are biases; if the model has FFNs, their outputs are extra sources that are not
+The remaining terms are biases; outputs of FFNs, if there are any, are extra sources that are not
 taken apart, and the sum stays exact.
 """
 

@@ -6,9 +6,8 @@ Every attention head and every FFN of a pre-LN transformer *adds* to the residua
     logits = LN_f(e + p + Σ_layers (Σ_h head_h + b_VO + FFN)) W_U .
 
 The final LayerNorm is x C diag(γ)/σ(x) + β: linear, once σ is the number that this input gave.
-C diag(γ) is folded into W_U, and each summand is divided by the same realised σ. That makes the
-sum exact; it does not make σ independent of the summands, so 'without this head' would be another
-prediction than the sum without its row.
+C diag(γ) is folded into W_U, and each summand is divided by the same realised σ. So
+the sum is exact, but 'without this head' is another prediction than the sum without its row.
 """
 
 from __future__ import annotations

@@ -7,10 +7,9 @@ is the class with the largest count, which leads the second largest by at least 
 Sorted, a count vector is a partition of the sequence's length. Eligible partitions (at most
 `classes` parts, a lead of at least `margin`) correspond one to one to all partitions of
 `length − margin` into at most `classes` parts: take the margin off the largest part. Partitions of
-n into at most k parts correspond to those with parts of at most k (exchange rows and columns of
-the Young diagram), which can be drawn uniformly by walking down a table of their numbers. That is
-how data are drawn here. The authors' code walks the partitions depth first in a shuffled order and
-stops early; `AUTHORS` draws like that, for comparison.
+n into at most k parts correspond to those with parts of at most k, which can be drawn uniformly by
+walking down a table of their numbers. That is how data are drawn here; the authors' code walks the
+partitions depth first in a shuffled order and stops early (`AUTHORS`).
 """
 
 from __future__ import annotations

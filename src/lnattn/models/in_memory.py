@@ -31,11 +31,6 @@ def from_transformer_lens(model: Any, layer: int = 0) -> AnyFirstLayer:
     or without its weight processing: γ and β that it has folded count as 1 and 0. Of a model with
     rotary positions layer 0 is taken, with the rotation and the shared keys that TransformerLens
     has. Weights are shared, not copied. Raises `CheckpointError` for what does not fit.
-
-        model = TransformerBridge.boot_transformers("EleutherAI/pythia-160m")
-        first = from_transformer_lens(model)
-        folded = lnattn.fold_relative(first.attention)
-        terms = lnattn.distance_terms(folded, first.embeddings, [510, 1711])
     """
     cfg = model.cfg
     if not 0 <= layer < len(model.blocks):

@@ -4,11 +4,10 @@ Move key p to the origin: it is a convex combination of the other keys if and on
 lies in the hull of z_j − p. Wolfe's algorithm (1976) walks to the point x of that hull which is
 nearest to the origin; each step needs one pass over the keys, for the j with the smallest x·z_j:
 
-* x·(z_j − p) > 0 for all j: the direction −x gives p the highest score, and the walk can end. * x =
-0: the weights of the walk are the convex combination.
+* x·(z_j − p) > 0 for all j: the direction −x gives p the highest score, and the walk can end.
+* x = 0: the weights of the walk are the convex combination.
 
-First every key is tried in its own direction; whichever key wins there is a corner. Then the
-undecided keys search among these corners first, and look at all keys only to confirm.
+Whichever key wins in its own direction is a corner; the others search among these corners first.
 """
 
 from __future__ import annotations

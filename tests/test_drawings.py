@@ -86,6 +86,15 @@ def pixels(drawn: Figure) -> np.ndarray:
     return np.asarray(canvas.buffer_rgba()).copy()
 
 
+def test_greys_and_tints_change_sides_and_colours_stay() -> None:
+    white, black, tint, blue = dark.shade(["white", "black", "#dbe9f6", "#0072b2"])[:, :3]
+    assert np.ptp(white) == np.ptp(black) == 0
+    assert white[0] < 0.1 < 0.9 < black[0]
+    assert tint.max() < 0.25
+    assert tint.argmax() == 2
+    assert np.allclose(blue, (0, 114 / 255, 178 / 255))
+
+
 def test_the_dark_figure_differs_in_greys_alone_and_leaves_the_figure_as_it_was() -> None:
     drawn = figure()
     words = drawn.axes[2].text(0, 0, "in a cell", color="white")

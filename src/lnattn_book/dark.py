@@ -1,7 +1,7 @@
 """The same figure for dark pages: ground, lines and words change sides, colours that mean stay.
 
-Greys are mirrored, so that what was black on white is light on dark. Colours of the palette and of
-maps are the same on both grounds, and what lies on a map (words in cells, rings) stays as it is.
+Greys and pale tints are mirrored: what was black on white is light on dark. Colours of the palette
+and of maps are the same on both grounds; what lies on a map (words in cells, rings) stays as it is.
 """
 
 from __future__ import annotations
@@ -25,17 +25,21 @@ from PIL import Image
 
 #: Lightness of the dark page's ground, where white was, and of its words, where black was.
 GROUND, WORDS = 0.07, 0.92
-#: A colour whose channels differ by less is a grey.
-_GREY = 0.08
+#: A colour whose channels differ by less is a grey, and one whose channels all exceed this a tint.
+_GREY, _PALE = 0.08, 0.7
 #: Colours of a picture with one byte a pixel.
 _PALETTE = 256
 
 
 def shade(colours: Any) -> np.ndarray:
-    """Colours for dark ground, as rows of RGBA: greys mirrored, the others as they are."""
+    """Colours for dark ground, as rows of RGBA: greys and pale tints mirrored, the others kept."""
     rows = to_rgba_array(colours).copy()
     grey = np.ptp(rows[:, :3], axis=1) < _GREY
-    rows[grey, :3] = WORDS - (WORDS - GROUND) * rows[grey, :3].mean(axis=1, keepdims=True)
+    turned = grey | (rows[:, :3].min(axis=1) > _PALE)
+    lightness = rows[:, :3].mean(axis=1, keepdims=True)
+    hue = np.where(grey[:, None], 0, rows[:, :3] - lightness)
+    mirrored = (WORDS - (WORDS - GROUND) * lightness + hue).clip(0, 1)
+    rows[turned, :3] = mirrored[turned]
     return rows
 
 

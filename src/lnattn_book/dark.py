@@ -25,6 +25,8 @@ from PIL import Image
 
 #: Lightness of the dark page's ground, where white was, and of its words, where black was.
 GROUND, WORDS = 0.07, 0.92
+#: The gid of what stays as it is, such as words on a colour that does.
+AS_IT_IS = "as-it-is"
 #: A colour whose channels differ by less is a grey, and one whose channels all exceed this a tint.
 _GREY, _PALE = 0.08, 0.7
 #: Colours of a picture with one byte a pixel.
@@ -61,7 +63,7 @@ def recoloured(figure: Figure) -> Iterator[None]:
     before: list[tuple[Callable[[Any], Any], Any]] = []
     on_maps = {id(part) for ax in figure.axes if _is_map(ax) for part in _drawn_on(ax)}
     for artist in figure.findobj():
-        if id(artist) in on_maps:
+        if id(artist) in on_maps or artist.get_gid() == AS_IT_IS:
             continue
         # All are asked first: the colours of a line's marks may follow the line's.
         for change, old in [(change, get()) for get, change in _colours(artist)]:

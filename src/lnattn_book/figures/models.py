@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from lnattn_book.claims.listed import claim as claim_of
 from lnattn_book.claims.verdicts import Record
+from lnattn_book.dark import AS_IT_IS
 from lnattn_book.style import DIVERGING, SMALL, WIDTH, model_name
 
 
@@ -93,7 +94,8 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
             fill = _FILL.get(found.verdict, "#f2f2f2")
             ax.add_patch(plt.Rectangle((x - width / 2, y - 0.45), width, 0.9, fc=fill, ec="none"))
             colour = "white" if found.verdict == "holds" else "black"
-            ax.text(x, y, found.mark, ha="center", va="center", color=colour)
+            kept = AS_IT_IS if found.verdict in _FILL else None
+            ax.text(x, y, found.mark, ha="center", va="center", color=colour, gid=kept)
     trained = [name for name in names if not name.endswith("null")]
     for y, claim in enumerate(claims):
         good = {n: columns[n][claim].verdict in ("holds", "holds in part") for n in names}

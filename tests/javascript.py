@@ -35,6 +35,7 @@ def in_node(expression: str, data: Any) -> Any:
     node = shutil.which("node")
     if node is None:
         # pip installs none; the tests in Chromium run the same scripts.
+        # The scripts run in a browser; without one of these engines there is nothing to ask.
         pytest.skip("Node.js is not installed here; apt-get install nodejs")
     scripts = [(ASSETS / name).read_text("utf-8") for name in SCRIPTS]
     done = subprocess.run(

@@ -89,6 +89,7 @@ print(peak() - before)
 """
 
 
+# The largest size of a process (VmHWM) is told by Linux alone.
 @pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs Linux's /proc")
 def test_ranks_do_not_let_the_heap_grow() -> None:
     """A block of memory a step, with a small result kept of each, made it grow by a gigabyte."""

@@ -437,6 +437,7 @@ def test_the_hub_is_asked_only_when_the_button_is_pressed(chromium, site, narrow
         tab.close()
 
 
+# Half a gigabyte, and a time that only an idle machine keeps: asked for, not run by default.
 @pytest.mark.skipif(
     "LNATTN_LARGE_CHECKPOINT" not in os.environ,
     reason="set LNATTN_LARGE_CHECKPOINT to a folder with a checkpoint of GPT-2 small's shape",

@@ -12,6 +12,7 @@ import pytest
 
 from lnattn import paths
 
+# What is tried is the choice of torch where no GPU is; elsewhere make asks nothing.
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or Path("/proc/driver/nvidia").exists() or not shutil.which("make"),
     reason="needs make, and Linux without an NVIDIA driver",

@@ -21,5 +21,6 @@ def corpora_folder() -> Path:
     """The development corpora, where the user has them."""
     value = os.environ.get("LNATTN_CORPORA")
     if not value or not Path(value).is_dir():
+        # Tens of megabytes of text that the repository does not ship; made-up text tests the rest.
         pytest.skip("the development corpora are absent: set LNATTN_CORPORA to their folder")
     return Path(value)

@@ -137,7 +137,7 @@ GOOD = {
     [
         ({"a": 1}, "must hold a list"),
         ([GOOD, GOOD], "twice"),
-        ([GOOD | {"id": "Q1"}], "id must be one of K"),
+        ([GOOD | {"id": "Q1"}], "id must be a number after"),
         ([GOOD | {"extra": 1}], "unknown \\['extra'\\]"),
         ([{"id": "K1"}], "missing"),
         (["K1"], "missing"),
@@ -145,7 +145,7 @@ GOOD = {
         ([GOOD | {"tolerance": -1}], "tolerance"),
         ([GOOD | {"tolerance": True}], "tolerance"),
         ([GOOD | {"kind": "guess"}], "kind must be one of derivation"),
-        ([GOOD | {"changed": {"date": "today"}}], "a date and a reason"),
+        ([GOOD | {"changed": {"date": "today"}}], "a date and a why"),
         ([GOOD | {"test": "test_x"}], "test must be tests/FILE"),
         ([GOOD | {"test": None}], "test must be tests/FILE"),
     ],
@@ -158,15 +158,22 @@ def test_a_malformed_list_of_claims_is_refused(tmp_path, listed, message):
 
 
 def test_a_missing_list_of_claims_is_one_sentence(tmp_path):
-    with pytest.raises(ResultError, match="does not exist"):
+    with pytest.raises(ResultError, match="is no list of claims"):
         claims(tmp_path / "claims.yml")
 
 
 @pytest.mark.parametrize("parameters", [{"a": "text"}, {"a": [1, "b"]}, {"a": True}, [1]])
 def test_parameters_are_numbers(parameters):
     item = {**vars(claim("K6")), "rule": parameters}
-    with pytest.raises(ResultError, match="rule must map names to numbers"):
+    with pytest.raises(ResultError, match="rule must be a map from names"):
         listed._claim("f.yml", item)
+
+
+@pytest.mark.parametrize("one", claims().values(), ids=claims())
+def test_a_grid_lies_around_the_rules_own_thresholds(one: Claim):
+    for name, values in one.grid.items():
+        assert one.rule[name] in values
+        assert min(values) < max(values)
 
 
 # --- rules --------------------------------------------------------------------------------------

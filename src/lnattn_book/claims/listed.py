@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
@@ -14,9 +14,8 @@ import yaml
 from lnattn.errors import ResultError
 from lnattn.paths import claims_file
 
-_ID = re.compile(r"[KBRMSDUN][1-9][0-9]*")
-KINDS = ("derivation", "number", "trend", "cause")
-_TEST = re.compile(r"(experiments/)?tests/\w+\.py::test_\w+")
+#: What a claim can be; a question of a paper is none of its claims, and is counted apart.
+KINDS = ("derivation", "number", "trend", "cause", "question")
 
 #: First letter of an id -> where its claims come from, in a few words.
 SOURCES = {
@@ -24,6 +23,7 @@ SOURCES = {
     "B": "Brody et al. 2023",
     "R": "residual-stream slides",
     "M": "transformer notes",
+    "F": "note on the reformulation",
     "S": "this book, on sub-words",
     "D": "this book, on distance",
     "U": "this book, on unselectable keys",
@@ -42,9 +42,11 @@ class Claim:
     name; words: the rule for readers; kind: one of `KINDS`; tolerance: the largest difference from
     a frozen number that still counts as the same in a later build, or None; function: dotted name
     of what computes it; model: what the claim is about; chapter: the notebook that computes it;
-    test: the test of that computation (`tests/FILE.py::test_NAME`); measure: what
-    `Record.short` is; quote: the source's own words, where it has some without a formula; changed:
-    date and reason of a rule's change after its numbers.
+    test: the test of that computation (`tests/FILE.py::test_NAME`); measure: what `Record.short`
+    is; quote: the source's own words, without formulas; changed: date, reason (why) and earlier
+    verdicts by model (before) of a rule that replaced another after its numbers; grid: sensible
+    values of its thresholds; leaves: lines of its parts by name; second: who gives the number
+    independently (by), and the test that holds it (test).
     """
 
     id: str
@@ -63,7 +65,10 @@ class Claim:
     test: str
     measure: str = ""
     quote: str = ""
-    changed: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    grid: Mapping[str, Any] = field(default_factory=dict)
+    leaves: Mapping[str, str] = field(default_factory=dict)
+    second: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def is_ours(self) -> bool:
@@ -91,72 +96,73 @@ def claims(path: Path | str | None = None) -> dict[str, Claim]:
     return _claims(source, source.stat().st_mtime_ns if source.is_file() else 0)
 
 
+def claim(claim_id: str) -> Claim:
+    """The claim with this id; an unknown id is one `ResultError`."""
+    if claim_id not in (known := claims()):
+        raise ResultError(f"claim {claim_id!r} is not in book/claims.yml: {', '.join(known)}.")
+    return known[claim_id]
+
+
 @lru_cache(maxsize=4)
 def _claims(source: Path, _changed: int) -> dict[str, Claim]:
     try:
         listed = yaml.safe_load(source.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ResultError(f"{source} does not exist; it lists the claims.") from error
-    except yaml.YAMLError as error:
-        raise ResultError(f"{source} is not valid YAML ({error}).") from error
+    except (FileNotFoundError, yaml.YAMLError) as error:
+        raise ResultError(f"{source} is no list of claims ({error}).") from error
     if not isinstance(listed, list):
         raise ResultError(f"{source} must hold a list of claims, not {type(listed).__name__}.")
     found: dict[str, Claim] = {}
     for number, item in enumerate(listed, start=1):
-        claim = _claim(f"{source}: claim number {number}", item)
-        if claim.id in found:
-            raise ResultError(f"{source} lists claim {claim.id} twice; ids are unique.")
-        found[claim.id] = claim
+        one = _claim(f"{source}: claim number {number}", item)
+        if one.id in found:
+            raise ResultError(f"{source} lists claim {one.id} twice; ids are unique.")
+        found[one.id] = one
     return found
 
 
 def _claim(place: str, item: Any) -> Claim:
     known = {one.name for one in fields(Claim)}
-    optional = {one.name for one in fields(Claim) if one.default is not MISSING} | {"changed"}
+    needed = {f.name for f in fields(Claim) if f.default is f.default_factory is MISSING}
     got = set(item) if isinstance(item, dict) else set()
-    if not known - optional <= got <= known:
-        missing, unknown = sorted(known - optional - got), sorted(got - known)
+    if not needed <= got <= known:
+        missing, unknown = sorted(needed - got), sorted(got - known)
         raise ResultError(f"{place}: missing {missing}, unknown {unknown}.")
-    wrong = next((key for key, value in item.items() if not _fits(key, value)), None)
-    if wrong:
-        raise ResultError(f"{place}: {wrong} {_WANTED.get(wrong, 'must be text, not empty')}.")
+    for key, value in item.items():
+        fits, wanted = _WANTED.get(key, (_is_text, "text, not empty"))
+        if not fits(value):
+            raise ResultError(f"{place}: {key} must be {wanted}.")
     return Claim(**item)
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _are_numbers(value: Any) -> bool:
+    return _is_number(value) or (isinstance(value, list) and all(map(_is_number, value)))
+
+
+def _maps_to(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, dict) and all(map(fits, value.values()))
+
+
+def _matches(pattern: str) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and bool(re.fullmatch(pattern, value))
+
+
 #: What a key's value must be, where it is not just text.
-_WANTED = {
-    "id": f"must be one of {', '.join(SOURCES)} and a number",
-    "kind": f"must be one of {', '.join(KINDS)}",
-    "rule": "must map names to numbers or to lists",
-    "changed": "must have a date and a reason: why",
-    "tolerance": "must be null or ≥ 0",
-    "test": "must be tests/FILE.py::test_NAME",
+_WANTED: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "id": (_matches(f"[{''.join(SOURCES)}][1-9][0-9]*"), f"a number after one of {list(SOURCES)}"),
+    "kind": (KINDS.__contains__, f"one of {', '.join(KINDS)}"),
+    "rule": (_maps_to(_are_numbers), "a map from names to numbers or to lists of them"),
+    "changed": (lambda v: isinstance(v, dict) and {"date", "why"} <= set(v), "a date and a why"),
+    "tolerance": (lambda v: v is None or (_is_number(v) and v >= 0), "null or ≥ 0"),
+    "grid": (_maps_to(_are_numbers), "a map from thresholds to lists of numbers"),
+    "leaves": (_maps_to(_is_text), "a map from names to lines"),
+    "second": (_maps_to(_is_text), "by whom, and a test"),
+    "test": (_matches(r"(experiments/)?tests/\w+\.py::test_\w+"), "tests/FILE.py::test_NAME"),
 }
-
-
-def _fits(key: str, value: Any) -> bool:
-    if key == "tolerance":
-        return value is None or (_is_parameter(value) and value >= 0)
-    if key == "rule":
-        return isinstance(value, dict) and all(map(_is_parameter, value.values()))
-    if key == "changed":
-        return isinstance(value, dict) and set(value) == {"date", "why"}
-    if not isinstance(value, str) or not value.strip():
-        return False
-    pattern = {"id": _ID, "test": _TEST}.get(key)
-    return value in KINDS if key == "kind" else not pattern or bool(pattern.fullmatch(value))
-
-
-def _is_parameter(value: Any) -> bool:
-    numbers = value if isinstance(value, list) else [value]
-    return all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers)
-
-
-def claim(claim_id: str) -> Claim:
-    """The claim with this id; an unknown id is one `ResultError`."""
-    known = claims()
-    if claim_id not in known:
-        raise ResultError(
-            f"claim {claim_id!r} is not in book/claims.yml, which has {', '.join(known)}."
-        )
-    return known[claim_id]

@@ -26,7 +26,7 @@ from lnattn.cli.main import main
 from lnattn.errors import CorpusError
 from lnattn.storage import read_json
 from lnattn.text import counting, tokenizers
-from lnattn.text.corpora import HUB_CORPORA, HubCorpus, plan_shards, read_documents
+from lnattn.text.corpora import plan_shards, read_documents
 from lnattn.text.counting import CountJob, count_corpus, count_shard
 from lnattn.text.counts import Boundary, Counts
 
@@ -454,43 +454,6 @@ def test_a_corpus_that_changes_while_it_is_counted(corpus, tmp_path, monkeypatch
     with pytest.raises(CorpusError, match="changed while they were counted"):
         count_corpus([path], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
     assert not (tmp_path / "x.npz").exists()
-
-
-# --- the hub, as a local folder of the same layout -----------------------------------------------
-
-LINES = [
-    [" = First = \n", "w1 w2\n", " = = Section = = \n", "w3\n"],
-    ["w4 w5\n"],
-    ["w6\n", " = Second = \n", "w7\n", " = Third = \n"],
-    ["w8\n"],
-]
-
-
-def _hub_folder(folder: Path, parts: list[list[str]]) -> str:
-    (folder / "data").mkdir(parents=True)
-    for i, part in enumerate(parts):
-        write_parquet(folder / "data" / f"train-{i:05d}-of-{len(parts):05d}.parquet", part)
-    return str(folder)
-
-
-def test_a_hub_corpus_of_documents(tmp_path, monkeypatch) -> None:
-    parts = [make_documents(seed, 9) for seed in (1, 2, 3)]
-    corpus = HubCorpus(_hub_folder(tmp_path / "hub", parts), None, "train", "main")
-    monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
-    record = count_corpus(["pretend"], make_tokenizer(), tmp_path / "x.npz", **OPTIONS)
-    documents = [document for part in parts for document in part]
-    assert list(read_documents(["pretend"])) == documents
-    assert as_dicts(Counts.load(tmp_path / "x.npz")) == by_counter(documents)
-    assert (record["shards"], record["corpus"][0]["revision"]) == (3, "main")
-
-
-def test_articles_that_span_the_files_of_a_hub_corpus(tmp_path, monkeypatch) -> None:
-    folder = _hub_folder(tmp_path / "hub", LINES)
-    corpus = HubCorpus(folder, None, "train", "main", lines=True)
-    monkeypatch.setitem(HUB_CORPORA, "pretend", corpus)
-    lines = [line for part in LINES for line in part]
-    expected = ["".join(lines[:6]), "".join(lines[6:8]), "".join(lines[8:])]
-    assert list(read_documents(["pretend"])) == expected
 
 
 # --- bad input -----------------------------------------------------------------------------------

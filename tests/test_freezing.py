@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -178,10 +177,6 @@ def test_affinity_command_shows_the_best_partners(with_words, monkeypatch, capsy
     assert "no single token of this model but 't5', 't6'" in capsys.readouterr().err
     assert main(["affinity", "any", "t5", "--head", "99"]) == 1
     assert "99 is none" in capsys.readouterr().err
-    assert main(["affinity", "any", "t5", "--head", "1", "--top", "3", "--csv"]) == 0
-    table = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    assert [int(one["id"]) for one in table] == np.argsort(-scores)[:3].tolist()
-    assert [one["rank"] for one in table] == ["1", "2", "3"]
 
 
 def test_a_verdict_that_changed_is_listed() -> None:

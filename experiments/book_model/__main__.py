@@ -1,7 +1,7 @@
 """Small GPT-2s and Llamas, trained from nothing: the embedded models and the grid of shapes.
 
-train   byte-level BPE and a model on texts (.jsonl, .parquet, .txt, or wikitext-103 and openwebtext
-        of the Hugging Face hub), early stopping on held-out text, resumable
+train   byte-level BPE and a model on texts (.jsonl, .parquet or .txt), early stopping on held-out
+        text, resumable
 embed   take a finished run into data/ as book-gpt2 or book-llama
 look    the heads of every checkpoint of a run, or with --grid of models of other shapes, which are
         trained on that run's tokens first; interrupted, the same command goes on
@@ -86,8 +86,8 @@ def parser() -> argparse.ArgumentParser:
     whole = new_parser("book_model", __doc__)
     tasks = whole.add_subparsers(required=True, metavar="TASK")
     own = tasks.add_parser("train")
-    own.add_argument("text", nargs="*", default=["wikitext-103"])
-    own.add_argument("--held-out", nargs="+", default=["wikitext-103-validation"], metavar="TEXT")
+    own.add_argument("text", nargs="+")
+    own.add_argument("--held-out", nargs="+", required=True, metavar="TEXT")
     own.add_argument("--out", required=True, metavar="FOLDER")
     own.add_argument("--licence", metavar="TEXT", help="source and licence, for the model's card")
     own.add_argument("--twin", metavar="RUN", help="a run with --attention diagonal")

@@ -39,7 +39,7 @@ def train_book_model(
 ) -> dict[str, Any]:
     """Train a small model from nothing and write a complete model folder; return its record.
 
-    sources, held_out: files or names understood by `lnattn.text.corpora.read_documents`; the held
+    sources, held_out: files understood by `lnattn.text.corpora.read_documents`; the held
     out text takes no part in the tokenizer, the counts or the training.
     Writes config.json, model.safetensors, tokenizer files, training.json (losses, baselines,
     corpus checksums, plan) and counts.npz (unigrams and bigrams of the training text). A run that

@@ -10,13 +10,13 @@ import argparse
 import json
 from typing import Any
 
-from lnattn.cli import add_forms, print_csv
+from lnattn.cli import add_json
 
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
   lnattn affinity gpt2 iens --head 7 --top 10
   lnattn affinity smollm2-135m " York" --distance 1
-  lnattn affinity book-gpt2 " city" --side queries --csv
+  lnattn affinity book-gpt2 " city" --side queries --json
 """
 
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--side", choices=["keys", "queries"], default="keys", help=sides)
     far = "of the key before the query, for rotary and relative positions (default: 1)"
     add("--distance", type=int, metavar="N", help=far)
-    add_forms(parser, csv="it as CSV, a row a partner")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -71,13 +71,6 @@ def run(args: argparse.Namespace) -> None:
             rows.append({"token": text, "head": head, "partners": keys})
     if args.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
-    elif args.csv:
-        partners_of = (
-            {**row, **partner, "token": row["token"], "rank": rank, "partner": partner["token"]}
-            for row in rows
-            for rank, partner in enumerate(row["partners"], start=1)
-        )
-        print_csv(("token", "head", "rank", "partner", "id", "score"), partners_of)
     else:
         for row in rows:
             shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])

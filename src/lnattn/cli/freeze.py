@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
 
-from lnattn.cli import add_forms, print_csv
+from lnattn.cli import add_json
 
 EXAMPLES = """examples:
   lnattn freeze gpt2                            from the hub, into data/results/gpt2
@@ -32,23 +31,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     apart = "counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose"
     shipped = "positions are rotary or relative (default: count the texts that ship with the book)"
     add("--counts", nargs=3, default=[], metavar="FILE", help=f"{apart} {shipped}")
-    add_forms(parser, json="{study: file or null} as JSON", csv="study, file and reason as CSV")
+    add_json(parser, "{study: file or null} as JSON")
 
 
 def run(args: argparse.Namespace) -> None:
     from lnattn.freezing import freeze, writable_folder
 
     folder = args.out or writable_folder(args.name or args.model)
-    said = sys.stderr if args.json or args.csv else sys.stdout
-
-    def rows() -> Iterator[dict[str, str | None]]:
-        for one in freeze(args.model, folder, args.only, args.counts):
-            print(f"{one.study}: {one.path or f'not supported: {one.why}'}", file=said, flush=True)
-            yield {"study": one.study, "file": str(one.path) if one.path else None, "why": one.why}
-
-    if args.csv:
-        print_csv(("study", "file", "why"), rows())
-        return
-    written = {row["study"]: row["file"] for row in rows()}
+    written: dict[str, str | None] = {}
+    for one in freeze(args.model, folder, args.only, args.counts):
+        said = f"{one.study}: {one.path or f'not supported: {one.why}'}"
+        print(said, file=sys.stderr if args.json else sys.stdout, flush=True)
+        written[one.study] = str(one.path) if one.path else None
     if args.json:
         print(json.dumps(written, indent=2))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from lnattn.cli import add_forms, print_csv
+from lnattn.cli import add_json
 
 EXAMPLES = """examples:
   lnattn keys my-keys.npy
-  lnattn keys my-keys.npy --csv > verdicts.csv
+  lnattn keys my-keys.npy --json
 """
 
 
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", help="a .npy file with an array of keys, [n d]")
     parser.add_argument("--loose", action="store_true", help="copies of a key count as one key")
     parser.add_argument("--exact", action="store_true", help="verify in rational numbers")
-    add_forms(parser, json="the result as JSON", csv="it as CSV, a row a key")
+    add_json(parser, "the result as JSON")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -35,17 +35,7 @@ def run(args: argparse.Namespace) -> None:
     checked = verify(keys, result, exact=args.exact)
     if not checked.ok:
         raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
-    if args.csv:
-        columns = {
-            "key": range(len(keys)),
-            "selectable": result.selectable.astype(int),
-            "method": [METHODS[method] for method in result.method],
-            "margin": result.margin,
-            "residual": result.residual,
-        }
-        rows = zip(*columns.values(), strict=True)
-        print_csv(list(columns), (dict(zip(columns, row, strict=True)) for row in rows))
-    elif args.json:
+    if args.json:
         record = {
             "keys": len(result.selectable),
             "rank": result.rank,

@@ -7,20 +7,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from lnattn.cli import add_forms, print_csv
+from lnattn.cli import add_json
 from lnattn.storage import read_json
 
 EXAMPLES = """examples:
   lnattn models
   lnattn models --json
-  lnattn models --csv
 
 Besides these names, every command takes a local folder, owner/model or owner/model@revision.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_forms(parser, csv="the names as CSV")
+    add_json(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -44,9 +43,6 @@ def run(args: argparse.Namespace) -> None:
     families = {"six terms": six, "four terms by distance": list(LAYOUTS)}
     if args.json:
         print(json.dumps({"models": rows, "families": families}, indent=2))
-        return
-    if args.csv:
-        print_csv(columns, rows)
         return
     for terms, names in families.items():
         print(f"{terms}: {', '.join(names)}")

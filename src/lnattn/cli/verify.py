@@ -10,16 +10,14 @@ import argparse
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from lnattn.cli import add_forms, print_csv
+from lnattn.cli import add_json
 
 EXAMPLES = """examples:
   lnattn verify
   lnattn verify book-gpt2
   lnattn verify path/to/weights --as gpt2 --only position
   lnattn verify gpt2 --json
-  lnattn verify --csv
 """
 
 
@@ -30,23 +28,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--folder", metavar="FOLDER", help="other than data/results/NAME")
     add("--only", nargs="+", metavar="STUDY", help="some studies (default: all)")
     add("--counts", nargs=3, default=[], metavar="FILE", help="as for lnattn freeze")
-    add_forms(parser, json="{study: [differences]} as JSON", csv="what was checked as CSV")
+    add_json(parser, "{study: [differences]} as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     found: dict[str, list[str]] = {}
-
-    def rows() -> Iterator[dict[str, Any]]:
-        for name, differences, words in _checked(args):
-            found[name] = differences
-            if not (args.csv or args.json):
-                print("\n  ".join([f"{name}: {words}", *differences]), flush=True)
-            yield {"name": name, "differences": differences, "words": words}
-
-    if args.csv:
-        print_csv(("name", "words", "differences"), rows())
-    else:
-        list(rows())
+    for name, differences, words in _checked(args):
+        found[name] = differences
+        if not args.json:
+            print("\n  ".join([f"{name}: {words}", *differences]), flush=True)
     if args.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
     return int(any(found.values()))

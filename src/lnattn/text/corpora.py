@@ -1,4 +1,4 @@
-"""Corpora as documents: JSON-lines, Parquet and text files, pinned hub datasets, and their shards.
+"""Corpora as documents: JSON-lines, Parquet and text files, and their shards.
 
 A *shard* is a part of a corpus that can be counted alone. Every document belongs to the shard in
 which it begins: where a cut falls inside a document, the shard before it reads on to its end.
@@ -7,44 +7,14 @@ which it begins: where a cut falls inside a document, the shard before it reads 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from lnattn.errors import CorpusError
 from lnattn.storage import sha256_of_file
-
-
-@dataclass(frozen=True)
-class HubCorpus:
-    """A dataset on the Hugging Face hub, pinned to one revision of its repository.
-
-    path: the repository, or a local folder of the same layout; name: its configuration; lines:
-    whether a row is one line of an article, as in WikiText, or a whole document.
-    """
-
-    path: str
-    name: str | None
-    split: str
-    revision: str
-    lines: bool = False
-
-
-_WIKITEXT = ("Salesforce/wikitext", "wikitext-103-raw-v1")
-_COMMIT = "b08601e04326c79dfdd32d625aee71d232d685c3"
-#: Names that may be given instead of files. Revisions are commits of the dataset repositories, as
-#: several independent public projects pin them; OpenWebText's is the one whose files are Parquet
-#: (its older ones need a loading script, which `datasets` no longer runs).
-HUB_CORPORA = {
-    "wikitext-103": HubCorpus(*_WIKITEXT, "train", _COMMIT, lines=True),
-    "wikitext-103-validation": HubCorpus(*_WIKITEXT, "validation", _COMMIT, lines=True),
-    "openwebtext": HubCorpus(
-        "Skylion007/openwebtext", None, "train", "79d93d786212f7344586290adb811d4ae6a1762c"
-    ),
-}
 
 #: Bytes of text in a shard: at most a few seconds of work, and some ten million tokens.
 LARGEST_SHARD, SMALLEST_SHARD = 64 << 20, 1 << 20
@@ -55,13 +25,13 @@ _ENDINGS = {".jsonl": "lines", ".json": "lines", ".parquet": "parquet", ".txt": 
 class Shard:
     """A part of one source. It can be pickled, and its documents are the same wherever it is read.
 
-    kind: lines, text, parquet or hub; start, stop: bytes of a .jsonl file, row groups of a .parquet
-    file, or files of a hub dataset; weight: its size in bytes, 1 for a hub file.
+    kind: lines, text or parquet; start, stop: bytes of a .jsonl file, or row groups of a .parquet
+    file; weight: its size in bytes.
     """
 
     index: int
     kind: str
-    source: str | HubCorpus
+    source: str
     start: int
     stop: int
     weight: int
@@ -69,9 +39,9 @@ class Shard:
     def documents(self) -> Iterator[str]:
         """The shard's documents, in order, without the blank ones.
 
-        Raises `CorpusError` for a missing or damaged file, or a hub that cannot be read.
+        Raises `CorpusError` for a missing or damaged file.
         """
-        reader = {"lines": _lines, "text": _text, "parquet": _parquet, "hub": _hub}[self.kind]
+        reader = {"lines": _lines, "text": _text, "parquet": _parquet}[self.kind]
         documents = reader(self.source, self.start, self.stop)
         return (document for document in documents if document and not document.isspace())
 
@@ -80,8 +50,8 @@ def read_documents(sources: Sequence[str | Path]) -> Iterator[str]:
     """Yield the non-empty documents of all sources, in order.
 
     A source is a `.jsonl` file (one object with a `text` field a line), a `.parquet` file (a
-    column `text`), a `.txt` file (one document), or a name in `HUB_CORPORA`, which needs a network.
-    Raises `CorpusError` for a missing file, a damaged line, or when nothing at all was found.
+    column `text`) or a `.txt` file (one document). Raises `CorpusError` for a missing file, a
+    damaged line, or when nothing at all was found.
     """
     sources = [sources] if isinstance(sources, str | Path) else sources
     empty = True
@@ -102,7 +72,7 @@ def plan_shards(sources: Sequence[str | Path], shard_bytes: int | None = None) -
     interrupted count finds the same shards again.
     """
     if not sources:
-        raise CorpusError("no corpus was given; name files or a hub corpus.")
+        raise CorpusError("no corpus was given; name files.")
     files = corpus_files(sources)
     if shard_bytes is None:
         total = sum(path.stat().st_size for path in files)
@@ -112,13 +82,12 @@ def plan_shards(sources: Sequence[str | Path], shard_bytes: int | None = None) -
 
 
 def corpus_files(sources: Sequence[str | Path]) -> list[Path]:
-    """The sources that are files; `CorpusError` for one that is missing or of an unknown kind."""
-    files = [Path(source) for source in sources if str(source) not in HUB_CORPORA]
+    """The sources as paths; `CorpusError` for one that is missing or of an unknown kind."""
+    files = [Path(source) for source in sources]
     for path in files:
         if not path.is_file():
             raise CorpusError(
-                f"there is no corpus file {path}; give a .jsonl, .parquet or .txt file, or one of: "
-                f"{', '.join(HUB_CORPORA)}."
+                f"there is no corpus file {path}; give a .jsonl, .parquet or .txt file."
             )
         if path.suffix not in _ENDINGS:
             raise CorpusError(
@@ -129,25 +98,15 @@ def corpus_files(sources: Sequence[str | Path]) -> list[Path]:
 
 
 def describe_corpus(sources: Sequence[str | Path]) -> list[dict[str, object]]:
-    """What a corpus is made of, for provenance: file name, bytes, SHA-256; or hub revision."""
-    described: list[dict[str, object]] = []
-    for source in sources:
-        if corpus := HUB_CORPORA.get(str(source)):
-            described.append({"dataset": corpus.path, "revision": corpus.revision})
-        else:
-            (path,) = corpus_files([source])
-            size = path.stat().st_size
-            described.append({"file": path.name, "bytes": size, "sha256": sha256_of_file(path)})
-    return described
+    """What a corpus is made of, for provenance: file name, bytes, SHA-256."""
+    return [
+        {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of_file(path)}
+        for path in corpus_files(sources)
+    ]
 
 
-def _parts(source: str, shard_bytes: int) -> Iterator[tuple[str, str | HubCorpus, int, int, int]]:
+def _parts(source: str, shard_bytes: int) -> Iterator[tuple[str, str, int, int, int]]:
     """(kind, source, start, stop, weight) of the shards of one source."""
-    if corpus := HUB_CORPORA.get(source):
-        files = _hub_stream(corpus).num_shards
-        step = files if corpus.lines else 1  # an article may go on in the next file
-        yield from (("hub", corpus, i, i + step, step) for i in range(0, files, step))
-        return
     path = Path(source).resolve()
     kind, size = _ENDINGS[path.suffix], path.stat().st_size
     if kind == "lines":
@@ -213,7 +172,11 @@ def _document(line: bytes) -> str:
 
 def _open_parquet(path: Path | str) -> Any:
     """A `pyarrow.parquet.ParquetFile` with a string column `text`; `CorpusError` without one."""
-    pyarrow, parquet = _optional("pyarrow"), _optional("pyarrow.parquet")
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise CorpusError("Parquet needs pyarrow; pip install 'lnattn[text]'.") from error
     try:
         file = parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
@@ -240,56 +203,3 @@ def _parquet(path: Any, start: int, stop: int) -> Iterator[str]:
                 yield text
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path} is damaged ({error}); fetch it again.") from error
-
-
-def _optional(module: str) -> Any:
-    """A module of the extra 'text'."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise CorpusError(
-            f"this corpus needs {module}; install it with: pip install 'lnattn[text]'"
-        ) from error
-
-
-def _hub_stream(corpus: HubCorpus) -> Any:
-    load, options = _optional("datasets").load_dataset, {"split": corpus.split, "streaming": True}
-    try:
-        return load(corpus.path, corpus.name, revision=corpus.revision, **options)
-    except Exception as error:  # HTTP, offline mode, missing repositories: unrelated types
-        raise _unreadable(corpus, error) from error
-
-
-def _hub(corpus: Any, start: int, stop: int) -> Iterator[str]:
-    """The documents in some files of a hub corpus."""
-    stream = _hub_stream(corpus)
-
-    def rows() -> Iterator[str]:
-        try:
-            for part in range(start, stop):
-                for row in stream.shard(num_shards=stream.num_shards, index=part):
-                    yield row["text"]
-        except Exception as error:  # the network, once `datasets` has retried
-            raise _unreadable(corpus, error) from error
-
-    return _articles(rows()) if corpus.lines else rows()
-
-
-def _unreadable(corpus: HubCorpus, error: Exception) -> CorpusError:
-    return CorpusError(
-        f"the corpus {corpus.path} could not be read from the hub ({error}); check the network, or "
-        "give local .jsonl, .parquet or .txt files."
-    )
-
-
-def _articles(lines: Iterable[str]) -> Iterator[str]:
-    """Join WikiText's lines into articles, each of which begins with a heading ` = Title = `."""
-    article: list[str] = []
-    for line in lines:
-        words = line.strip()
-        if words.startswith("= ") and not words.startswith("= =") and article:
-            yield "".join(article)
-            article = []
-        article.append(line)
-    if article:
-        yield "".join(article)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-import lnattn
 from lnattn import FirstLayer
 from lnattn.text.counts import Counts
 from lnattn_book import departures
@@ -42,35 +41,8 @@ def test_rounding_comes_before_the_mean_too(model, monkeypatch):
 
 def test_the_effect_of_half_precision_is_small_and_not_nothing(model):
     documents = [np.random.default_rng(0).integers(30, size=200)]
-    effect = departures.effect_of_half_sigma(model, Counts.from_documents(documents, 30), 20)
-    assert 0 < effect.change < 2e-3
-    assert effect.full.shape == effect.half.shape == (3,)
-    assert np.abs(effect.full - effect.half).max() < 0.02
-
-
-def test_attention_with_and_without_a_first_token(model):
-    document = list(range(1, 12))
-    two = departures.attention_with_and_without(model, [document], first=0, length=6)
-    folded = lnattn.fold(model.attention)
-    for name, window in (
-        ("with", [[0, *range(1, 6)], [0, *range(6, 11)]]),
-        ("without", [document[:6]]),
-    ):
-        last = [
-            lnattn.six_terms(folded, model.embeddings, torch.tensor(ids)).attention()[:, -1]
-            for ids in window
-        ]
-        torch.testing.assert_close(torch.from_numpy(two[name]), torch.stack(last).mean(dim=0))
-
-
-def test_search_and_proof_agree_on_corners_with_a_point_inside():
-    corners = np.array([[2.0, 1, 0], [0, -1, 1], [-1, 2, 0.5], [1, 0, -2]])
-    keys = np.vstack([corners, corners.mean(axis=0)])
-    table = departures.exact_and_searched(keys, scales=(1.0,))
-    assert list(table.columns) == ["exact", "× 1"]
-    assert table.loc["as drawn, float64"].tolist() == pytest.approx([0.2, 0.2])
-
-
-def test_keys_lose_a_dimension_in_layer_norm_and_rounding_hides_it():
-    keys = np.random.default_rng(0).standard_normal((60, 4))
-    assert departures.ranks_after_layer_norm(keys) == (3, 4)
+    counts = Counts.from_documents(documents, 30)
+    change, full, half = departures.effect_of_half_sigma(model, counts, 20)
+    assert 0 < change < 2e-3
+    assert full.shape == half.shape == (3,)
+    assert np.abs(full - half).max() < 0.02

@@ -21,18 +21,16 @@ class Exposure:
 
     difference: of shares of occurrences, mean over bins of frequency (weighted by the deciding
     words in them) and seeds; low, high: 95 % bootstrap interval over words and seeds; p: share of
-    deals of the words within bins whose difference is as large in size or larger; by_seed:
-    differences; rates: of deciding and of neutral words; types, occurrences: [deciding, neutral].
+    deals of the words within bins whose difference is as large in size or larger; rates: of
+    deciding and of neutral words; types: how many of either.
     """
 
     difference: float
     low: float
     high: float
     p: float
-    by_seed: Float[np.ndarray, "seed"]
     rates: tuple[float, float]
     types: tuple[int, int]
-    occurrences: tuple[int, int]
 
 
 def exposure(
@@ -77,21 +75,17 @@ def exposure(
         dealt += part * (of_deal[0] - of_deal[1])
         again = [_rate(_resampled(kind, draws, rng), *among) for kind in (own, ~own)]
         drawn += part * ((again[0] - again[1]) * picks).sum(axis=1)
-    by_seed = rates[0] - rates[1]
-    difference = float(by_seed.mean())
+    difference = float((rates[0] - rates[1]).mean())
     low, high = np.quantile(drawn, (0.025, 0.975))
-    both = np.concatenate(groups)
-    kinds = [both[flags[both]], both[~flags[both]]]
+    deciding = flags[np.concatenate(groups)]
     extreme = int((np.abs(dealt) >= abs(difference) - 1e-12).sum())
     return Exposure(
         difference=difference,
         low=float(low),
         high=float(high),
         p=(1 + extreme) / (1 + draws),
-        by_seed=by_seed,
         rates=(float(rates[0].mean()), float(rates[1].mean())),
-        types=(len(kinds[0]), len(kinds[1])),
-        occurrences=(int(n[kinds[0]].sum()), int(n[kinds[1]].sum())),
+        types=(int(deciding.sum()), int((~deciding).sum())),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import inspect
 import os
 import platform
 from collections.abc import Mapping
@@ -77,16 +76,15 @@ def describe(model: Any = None, *, why: str | None = None) -> Banner:
         name, reason = "none", "this page needs no trained weights"
     else:
         name = str(model if isinstance(model, str) else provenance.get("name", "unnamed model"))
-        reason = str(provenance.get("why") or _reason(name))
+        chosen = os.environ.get("LNATTN_MODEL") == name
+        by_whom = "chosen by LNATTN_MODEL" if chosen else "named by this chapter"
+        reason = str(provenance.get("why") or by_whom)
     digest = str(provenance.get("weights_sha256") or provenance.get("sha256") or "")
     return Banner(
         model=name,
         why=why or reason,
         weights=digest[:12],
-        versions={
-            "Python": platform.python_version(),
-            **package_versions(*_SHOWN_VERSIONS),
-        },
+        versions={"Python": platform.python_version(), **package_versions(*_SHOWN_VERSIONS)},
         date=_date(),
     )
 
@@ -109,17 +107,6 @@ def glue(name: str, value: Any, spec: str = "") -> str:
     # pair. Text it shows as it is, without the quotation marks.
     myst_nb.glue(name, text, display=False)
     return text
-
-
-def say(text: str, when: bool = True) -> None:
-    """Show a paragraph of Markdown as the output of a cell, if `when`: what depends on the model.
-
-    Lines of the text may be indented with the code that makes them.
-    """
-    if when:
-        from IPython.display import Markdown, display
-
-        display(Markdown(inspect.cleandoc(text)))
 
 
 def holds(statement: str, condition: Any) -> None:
@@ -153,13 +140,6 @@ def formatted(value: Any, spec: str = "", name: str = "value") -> str:
         return format(plain, spec)
     except ValueError as error:
         raise ResultError(f"{name} = {plain!r} cannot be formatted as {spec!r}.") from error
-
-
-def _reason(name: str) -> str:
-    chosen = os.environ.get("LNATTN_MODEL")
-    if chosen and chosen == name:
-        return "chosen by LNATTN_MODEL"
-    return "named by this chapter"
 
 
 def _date() -> str:

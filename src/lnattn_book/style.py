@@ -1,15 +1,20 @@
 """One look for all figures: palette, colour maps, sizes, and fonts that a phone can show.
 
-Figures keep an opaque white ground, so that they read the same on a light and on a dark page.
-All colours come from the Okabe–Ito set or from maps that stay ordered for colour-blind readers.
+All colours come from the Okabe–Ito set or from maps that stay ordered for colour-blind readers. On
+dark pages figures are drawn by `lnattn_book.dark`.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
+from mpl_toolkits.mplot3d import Axes3D
 
 BLACK = "#000000"
 ORANGE = "#E69F00"
@@ -155,6 +160,47 @@ def use_style() -> None:
     mpl.rcParams.update(settings())
 
 
-def ring(ax: Axes, x: int | float, y: int | float) -> None:
+def ring(ax: Axes, x: int | float, y: int | float, size: float = 13) -> None:
     """An open circle around the point of a figure that its text speaks of, in data coordinates."""
-    ax.plot(x, y, "o", ms=13, mfc="none", mec=BLACK, mew=1.4, zorder=5, clip_on=False)
+    ax.plot(x, y, "o", ms=size, mfc="none", mec=BLACK, mew=1.4, zorder=5, clip_on=False)
+
+
+def legend(figure: Figure, at: str = "upper center", columns: int = 2) -> None:
+    """One legend for all axes, outside of them; what several axes show stands in it once."""
+    known = {
+        label: handle
+        for ax in figure.axes
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(known.values(), known.keys(), loc=f"outside {at}", ncols=columns)
+
+
+def intervals(
+    ax: Axes, table: Any, colour: str, label: str | None = None, aside: float = 0
+) -> None:
+    """A dot and its interval for each row of a table [place, (mean, low, high)], at 0, 1, 2, …"""
+    mean, low, high = np.asarray(table, dtype=float).T
+    places = np.arange(len(mean)) + aside
+    ax.vlines(places, low, high, color=colour, lw=2.5)
+    ax.plot(places, mean, "o", color=colour, label=label)
+
+
+def words_at(
+    ax: Axes, text: str, x: float, y: float, aside: tuple[float, float], **look: Any
+) -> None:
+    """A few words beside a point in data coordinates, `aside` in points to the right and up."""
+    ax.annotate(text, (x, y), aside, textcoords="offset points", **{"fontsize": SMALL, **look})
+
+
+def space(axes: Axes3D, size: float) -> None:
+    """The plane orthogonal to 1 in R³, the line through 1, and quiet axes that reach to `size`."""
+    a, b = np.meshgrid([-size, size], [-size, size])
+    u, w = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)
+    plane = a[..., None] * u + b[..., None] * w
+    axes.plot_surface(*np.moveaxis(plane, -1, 0), color=GREY, alpha=0.15, linewidth=0)
+    end = 1.3 * size / np.sqrt(3)
+    axes.plot([-end, end], [-end, end], [-end, end], color=BLACK, lw=1.4, ls="--")
+    axes.text(end * 1.1, end * 1.1, end * 1.1, "1", fontweight="bold")
+    limits = (-1.15 * size, 1.15 * size)
+    axes.set(xlim=limits, ylim=limits, zlim=limits, xticks=[], yticks=[], zticks=[])
+    axes.set_box_aspect((1, 1, 1))

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
-from jaxtyping import Float
 
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.vectors import TokenVectors, token_vectors
@@ -16,7 +13,7 @@ from lnattn.attention.folding import fold
 from lnattn.errors import CheckpointError, HubError, ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.choice import rotary_models
-from lnattn.rotary.affinity import DistanceGrid, best_head_difference, distance_grid
+from lnattn.rotary.affinity import DistanceGrid, distance_grid
 from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.text.counts import Counts
@@ -44,22 +41,8 @@ def available_rotary_models() -> tuple[list[RelativeFirstLayer], list[str]]:
     return found, absent
 
 
-@dataclass(frozen=True, eq=False)
-class Twin:
-    """A model with learned positions, measured as the study of a rotary one measures (`twin_of`).
-
-    grid: AUROCs of the same query tokens against the same pairs.
-    """
-
-    grid: DistanceGrid
-
-    def difference(self, study: RotaryStudy, seed: int = 0) -> Float[np.ndarray, "3"]:
-        """AUROC of the rotary model's best head less that of this one's (D5): mean, low, high."""
-        return best_head_difference(study.grid, self.grid, seed=seed)
-
-
-def twin_of(study: RotaryStudy, model: FirstLayer, counts: Counts, seed: int = 0) -> Twin:
-    """The same questions to a model with learned positions that was trained on the same tokens.
+def twin_of(study: RotaryStudy, model: FirstLayer, counts: Counts, seed: int = 0) -> DistanceGrid:
+    """AUROCs of the same query tokens in a model with learned positions, trained on the same text.
 
     counts: those of neighbours that the study was made with. Raises `ResultError` where they are
     others, or of other tokens than the model's.
@@ -74,7 +57,7 @@ def twin_of(study: RotaryStudy, model: FirstLayer, counts: Counts, seed: int = 0
     every = token_vectors(fold(model.attention), model.embeddings)
     tokens = torch.from_numpy(study.queries)
     some = TokenVectors(every.queries[:, tokens], every.keys, tokens)
-    return Twin(distance_grid({1: some}, {1: Neighbours.before(counts.bigrams)}, seed))
+    return distance_grid({1: some}, {1: Neighbours.before(counts.bigrams)}, seed)
 
 
 def not_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:

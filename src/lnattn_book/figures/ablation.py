@@ -15,11 +15,12 @@ from lnattn_book.style import (
     BLUE,
     DISTANCE_NAMES,
     GREY,
-    SMALL,
     TERM_NAMES,
-    VERMILION,
     WIDTH,
+    legend,
     model_name,
+    ring,
+    words_at,
 )
 
 _NAMES = {**DISTANCE_NAMES, **TERM_NAMES, "pairs": "counted pairs"}
@@ -31,23 +32,18 @@ def lost(models: Mapping[str, Ablations]) -> Figure:
     """Loss without each part in all heads: over all tokens, and after second pieces of words."""
     rows = {name: _parts(one) for name, one in models.items()}
     heights = [len(one) for one in rows.values()]
-    figure, axes = plt.subplots(
-        len(models),
-        1,
-        figsize=(WIDTH, 0.27 * sum(heights) + 1.5),
-        sharex=True,
-        height_ratios=heights,
-        squeeze=False,
-    )
+    shape = {"figsize": (WIDTH, 0.27 * sum(heights) + 1.5), "height_ratios": heights}
+    figure, axes = plt.subplots(len(models), 1, sharex=True, squeeze=False, **shape)
     for ax, (name, found) in zip(axes[:, 0], models.items(), strict=True):
         for row, what in enumerate(rows[name]):
             low, high = interval(found.excess(what))[1:]
             mean, joined = found.everywhere[0, found.of(what)], found.excess(what)[0]
             ax.plot([low, high], [row] * 2, color=BLUE, lw=1.5)
-            ax.plot(joined, row, "o", color=BLUE, ms=4.5)
-            ax.plot(mean, row, "x", color=BLACK, ms=6, mew=1.8)
+            words = "after pieces of words, beyond matched tokens"
+            ax.plot(joined, row, "o", color=BLUE, ms=4.5, label=words)
+            ax.plot(mean, row, "x", color=BLACK, ms=6, mew=1.8, label="all tokens")
             if what in _COMPARED:
-                ax.plot(mean, row, "o", mfc="none", mec=VERMILION, ms=13, mew=1.6)
+                ring(ax, mean, row)
         ax.axvline(0, color=GREY, linewidth=0.8, zorder=0)
         # Evenly within a hundredth of a nat, by factors beyond: place is worth many times the rest.
         ax.set_xscale("symlog", linthresh=0.01)
@@ -55,13 +51,7 @@ def lost(models: Mapping[str, Ablations]) -> Figure:
         ax.set_yticks(range(len(rows[name])), [_name(what, found) for what in rows[name]])
         ax.set_ylim(len(rows[name]) - 0.4, -0.6)
         ax.set_title(model_name(name))
-    handles = [
-        plt.Line2D([], [], color=BLACK, marker="x", mew=1.8, ls="", label="all tokens"),
-        plt.Line2D(
-            [], [], color=BLUE, marker="o", label="after pieces of words, beyond matched tokens"
-        ),
-    ]
-    figure.legend(handles=handles, loc="outside upper left", ncols=2)
+    legend(figure, "upper left")
     figure.supxlabel("loss without it (nats a token)", fontsize=11)
     return figure
 
@@ -88,10 +78,10 @@ def foretold(models: Mapping[str, tuple[Ablations, pd.DataFrame]]) -> Figure:
         low, high = np.quantile(by_head[1:], [0.025, 0.975], axis=0)
         ax.vlines(known, low, high, color=BLUE, lw=1)
         ax.plot(known, by_head[0], "o", color=BLUE, ms=4)
-        for head, point in enumerate(zip(known, by_head[0], strict=True)):
-            ax.annotate(str(head), point, (4, 3), textcoords="offset points", fontsize=SMALL)
+        for head, (x, y) in enumerate(zip(known, by_head[0], strict=True)):
+            words_at(ax, str(head), x, y, (4, 3))
         best = int(known.argmax())
-        ax.plot(known[best], by_head[0, best], "o", mfc="none", mec=VERMILION, ms=13, mew=1.6)
+        ring(ax, known[best], by_head[0, best])
         ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
         ax.set_title(model_name(name))
     figure.supxlabel("what the weights know of their query (specific AUROC)", fontsize=11)

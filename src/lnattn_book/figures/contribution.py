@@ -9,7 +9,15 @@ from matplotlib.figure import Figure
 
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import Contributions
-from lnattn_book.style import SEQUENTIAL, TERM_COLOURS, TERM_NAMES, VERMILION, WIDTH, term_label
+from lnattn_book.style import (
+    SEQUENTIAL,
+    TERM_COLOURS,
+    TERM_NAMES,
+    WIDTH,
+    legend,
+    ring,
+    term_label,
+)
 
 
 def by_position(result: Contributions) -> Figure:
@@ -28,18 +36,13 @@ def by_position(result: Contributions) -> Figure:
         half = 1.96 * result.standard_error[index, -1]
         shown = np.isfinite(mean) & (mean > 0)
         lowest, highest = min(lowest, mean[shown].min()), max(highest, mean[shown].max())
-        ax.plot(
-            positions[shown], mean[shown], color=colour, ls=line, lw=1.4, label=term_label(term)
-        )
+        label = term_label(term)
+        ax.plot(positions[shown], mean[shown], line, color=colour, lw=1.4, label=label)
         low = np.maximum(mean - half, lowest / 100)[shown]
         ax.fill_between(positions[shown], low, (mean + half)[shown], color=colour, alpha=0.18, lw=0)
-    ax.set(
-        yscale="log",
-        ylim=(lowest / 1.5, highest * 1.5),
-        xlabel="position i of the query",
-        ylabel="contribution (nats)",
-    )
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    ax.set(yscale="log", ylim=(lowest / 1.5, highest * 1.5))
+    ax.set(xlabel="position i of the query", ylabel="contribution (nats)")
+    legend(figure)
     return figure
 
 
@@ -64,6 +67,6 @@ def by_head(result: Contributions) -> Figure:
         text = text.removeprefix("0")
         ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
     row, column = np.unravel_index(means[:, :-1].argmax(), means[:, :-1].shape)
-    ax.plot(column, row, "o", mfc="none", mec=VERMILION, ms=24, mew=2)
+    ring(ax, column, row, 24)
     figure.colorbar(image, ax=ax, location="top", aspect=40, label="mean contribution (nats)")
     return figure

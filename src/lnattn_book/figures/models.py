@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
 from lnattn_book.claims.listed import claim as claim_of
 from lnattn_book.claims.verdicts import Record
 from lnattn_book.dark import AS_IT_IS
-from lnattn_book.style import DIVERGING, SMALL, WIDTH, model_name
+from lnattn_book.style import SMALL, WIDTH, model_name
 
 
 def claims_by_models(columns: Mapping[str, Mapping[str, Record]]) -> pd.DataFrame:
@@ -34,34 +33,7 @@ def claims_by_models(columns: Mapping[str, Mapping[str, Record]]) -> pd.DataFram
     return pd.DataFrame.from_dict(rows, orient="index").rename_axis(columns="claim")
 
 
-def affinity_maps(
-    scores: np.ndarray, labels: Sequence[str], heads: Sequence[int], marked: Sequence[tuple]
-) -> Figure:
-    """T^ee of some tokens with each other, one panel a head, centred on each row.
-
-    scores: [head query key]; marked: for each panel the (query, key) to put a frame around.
-    """
-    panels = scores - scores.mean(axis=-1, keepdims=True)
-    limit = float(np.abs(panels).max())
-    figure, axes = plt.subplots(
-        1, len(heads), figsize=(WIDTH, WIDTH / len(heads) + 1.5), sharey=True, squeeze=False
-    )
-    for ax, panel, head, (query, key) in zip(axes[0], panels, heads, marked, strict=True):
-        image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
-        ax.set_title(f"head {head}")
-        ax.set_xticks(range(len(labels)), labels, rotation=90)
-        ax.set_yticks(range(len(labels)), labels)
-        frame = plt.Rectangle((key - 0.5, query - 0.5), 1, 1, fill=False, lw=2.5, ec="black")
-        ax.add_patch(frame)
-    axes[0][0].set_ylabel("query token")
-    axes[0][len(heads) // 2].set_xlabel("key token")
-    figure.colorbar(
-        image, ax=axes, location="top", aspect=40, label="$T^{ee}$ minus its mean over the row"
-    )
-    return figure
-
-
-#: The claims that are asked of every model, in a few words.
+#: The claims that every model is judged by, in a few words.
 _SHORT = {
     "K3": "a name's words find each other",
     "K4": "heads for the same token",

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lnattn.position.bias import Band, PositionBias
+from lnattn.position.bias import PositionBias
 from lnattn.position.curves import LastRows
 from lnattn.position.measured import MeasuredAttention
 from lnattn.position.without_tokens import PositionOnly
@@ -22,57 +22,56 @@ from lnattn_book.style import (
     SINGLE,
     VERMILION,
     WIDTH,
+    legend,
+    ring,
+    words_at,
 )
 
 #: One colour and one dash for each query, so that curves differ without colour too.
 _QUERIES = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."))
 
 
-def self_assertion(bias: PositionBias, heads: Sequence[int] | None = None) -> Figure:
-    """T^p of heads (default: all) with its band (Fig. 3A and 8 of Kamoda et al. 2025).
+def self_assertion(bias: PositionBias) -> Figure:
+    """T^p of every head before the division by σ (Fig. 3A and 8 of Kamoda et al. 2025).
 
     A head whose curve falls is drawn in vermilion.
     """
-    chosen = range(bias.n_heads) if heads is None else heads
-    figure, axes = head_grid(len(chosen), share_y=False, titles=[f"head {h}" for h in chosen])
-    band = bias.term_p()
-    for head, ax in zip(chosen, axes, strict=True):
-        falls = band.mean[head, -len(band.mean[head]) // 4] < band.mean[head, 1]
-        _curve(ax, band, (head,), VERMILION if falls else BLUE)
+    figure, axes = head_grid(range(bias.n_heads), share_y=False)
+    for curve, ax in zip(bias.term_p().mean, axes, strict=True):
+        ax.plot(curve, color=VERMILION if curve[-len(curve) // 4] < curve[1] else BLUE, lw=1.3)
         ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-    _label(figure, "key position j", _named(bias, "T^p", "b^{QK}p_j^\\top"))
+    _label(figure, "key position j", "$b^{QK}p_j^\\top$")
     return figure
 
 
-def comparison(bias: PositionBias, heads: Sequence[int] | None = None) -> Figure:
-    """T^pp of heads (default: all) for each query, keys it cannot see drawn thin (Fig. 3B and 9).
+def comparison(bias: PositionBias, heads: Sequence[int]) -> Figure:
+    """T^pp before the division by σ, for each query; keys it cannot see drawn thin (Fig. 3B, 9).
 
     Ringed: the highest value that the last query sees.
     """
-    chosen = range(bias.n_heads) if heads is None else heads
-    figure, axes = head_grid(len(chosen), share_y=False, titles=[f"head {h}" for h in chosen])
-    band, last = bias.term_pp(), bias.queries[-1]
-    for head, ax in zip(chosen, axes, strict=True):
-        _by_query(ax, bias, band, head)
-        seen = band.mean[head, -1, : last + 1] if bias.causal else band.mean[head, -1]
-        ax.plot(seen.argmax(), seen.max(), "o", mfc="none", mec=BLACK, ms=11, mew=1.4)
-    _label(figure, "key position j", _named(bias, "T^{pp}", "p_i W^{QK} p_j^\\top"))
-    _query_legend(figure, bias.queries)
+    figure, axes = head_grid(heads, share_y=False)
+    for curves, ax in zip(bias.term_pp().mean[list(heads)], axes, strict=True):
+        for i, curve, (colour, dash) in zip(bias.queries, curves, _QUERIES, strict=False):
+            seen = curve[: i + 1] if bias.causal else curve
+            ax.plot(curve, color=colour, linewidth=0.5, alpha=0.6)
+            ax.plot(seen, dash, color=colour, linewidth=1.5, label=f"query i = {i}")
+            ax.plot(i, curve[i], "o", color=colour, markersize=3.5)
+        ring(ax, seen.argmax(), seen.max(), 11)
+    _label(figure, "key position j", "$p_i W^{QK} p_j^\\top$")
+    legend(figure, columns=3)
     return figure
 
 
 def attention(bias: PositionBias) -> Figure:
     """softmax of (T^p + T^pp)/√d_head for each query (Fig. 3D and 10)."""
-    figure, axes = head_grid(bias.n_heads)
-    alpha = bias.attention()
-    for head, ax in enumerate(axes):
-        for row, (i, (colour, dash)) in enumerate(zip(bias.queries, _QUERIES, strict=False)):
-            seen = i + 1 if bias.causal else bias.n_positions
-            place, curve = np.arange(seen), alpha[head, row, :seen]
-            ax.plot(place, curve, color=colour, linestyle=dash, linewidth=1.3)
+    figure, axes = head_grid(range(bias.n_heads))
+    for curves, ax in zip(bias.attention(), axes, strict=True):
+        for i, curve, (colour, dash) in zip(bias.queries, curves, _QUERIES, strict=False):
+            seen = curve[: i + 1] if bias.causal else curve
+            ax.plot(seen, dash, color=colour, linewidth=1.3, label=f"query i = {i}")
     axes[0].set_ylim(0)  # panels share the axis; its top follows the highest curve of all
     _label(figure, "key position j", "attention by position alone")
-    _query_legend(figure, bias.queries)
+    legend(figure, columns=3)
     return figure
 
 
@@ -84,7 +83,7 @@ def measured_beside_predicted(
     back: int = 30,
 ) -> Figure:
     """Attention on text and by position alone, for one query, against the distance (Fig. 3E)."""
-    figure, axes = head_grid(len(heads), titles=[f"head {head}" for head in heads])
+    figure, axes = head_grid(heads)
     i = bias.queries[row]
     start = max(0, i - back)
     distance = i - np.arange(start, i + 1)
@@ -98,13 +97,13 @@ def measured_beside_predicted(
     axes[0].set_ylim(0)
     axes[0].invert_xaxis()  # shared: the query is at the right end, as in the other figures
     _label(figure, f"distance i − j of the key from the query, i = {i}", "attention")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    legend(figure)
     return figure
 
 
 def last_rows(last: LastRows, heads: Sequence[int]) -> Figure:
     """p_i W_QK p_jᵀ of the last queries: the very last is flat if it was not trained (Fig. 7)."""
-    figure, axes = head_grid(len(heads), share_y=False, titles=[f"head {h}" for h in heads])
+    figure, axes = head_grid(heads, share_y=False)
     for head, ax in zip(heads, axes, strict=True):
         for row, i in enumerate(last.queries):
             is_last = row == len(last.queries) - 1
@@ -112,8 +111,7 @@ def last_rows(last: LastRows, heads: Sequence[int]) -> Figure:
             width = 2.4 if is_last else 1.1
             ax.plot(last.curves[head, row], color=colour, linewidth=width, label=f"i = {i}")
     _label(figure, "key position j", r"$p_i W^{QK} p_j^\top$")
-    handles = axes[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="outside upper center", ncols=3)
+    legend(figure, columns=3)
     return figure
 
 
@@ -129,19 +127,13 @@ def assumptions(only: PositionOnly, named: Sequence[int], row: int = 1) -> Figur
         curve, colour = only.near[:, head, row], colours.get(head, GREY)
         ax.plot(multiples, curve, color=colour, lw=1.8 if head in colours else 0.9, zorder=2)
         if head in colours:
-            ax.annotate(
-                f"head {head}",
-                (multiples[-1], curve[-1]),
-                (6, -4),
-                textcoords="offset points",
-                color=colour,
-            )
+            words_at(ax, f"head {head}", multiples[-1], curve[-1], (6, -4), color=colour)
     others = [head for head in range(only.bias.n_heads) if head not in colours]
     middle = float(np.median(only.near[0, others, row]))
-    ax.annotate("others", (0, middle), (-8, -4), ha="right", textcoords="offset points", color=GREY)
+    words_at(ax, "others", 0, middle, (-8, -4), ha="right", color=GREY)
     i = only.bias.queries[row]
     ax.axhline(10 / (i + 1), color=BLACK, linewidth=0.8, linestyle=":")
-    ax.annotate("even", (0, 10 / (i + 1)), (-8, 3), ha="right", textcoords="offset points")
+    words_at(ax, "even", 0, 10 / (i + 1), (-8, 3), ha="right")
     ax.set_xscale("symlog", linthresh=0.25)
     ax.set_xticks(multiples, [f"{m:g}" for m in multiples])
     ax.set(xlim=(-0.12, 60), ylim=(0, 1.02))
@@ -151,9 +143,10 @@ def assumptions(only: PositionOnly, named: Sequence[int], row: int = 1) -> Figur
 
 
 def head_grid(
-    count: int, share_y: bool = True, titles: Sequence[str] | None = None
+    heads: Sequence[int], share_y: bool = True, titles: Sequence[str] | None = None
 ) -> tuple[Figure, list[Axes]]:
     """One small panel a head, two or three in a row; unused panels are removed."""
+    count = len(heads)
     columns = 1 if count == 1 else 3 if count > 8 else 2
     rows = -(-count // columns)
     size = (WIDTH, 1.0 + 1.45 * rows)
@@ -164,49 +157,12 @@ def head_grid(
     for ax in axes[count:]:
         ax.remove()
     for number, ax in enumerate(axes[:count]):
-        ax.set_title(titles[number] if titles else f"head {number}", pad=3)
+        ax.set_title(titles[number] if titles else f"head {heads[number]}", pad=3)
         ax.locator_params(axis="x", nbins=4)
         ax.locator_params(axis="y", nbins=4)
     return figure, axes[:count]
 
 
-def _curve(ax: Axes, band: Band, index: tuple[int, ...], colour: str) -> None:
-    mean = band.mean[index]
-    place = np.arange(len(mean))
-    if band.lower is not None and band.upper is not None:
-        lower, upper = band.lower[index], band.upper[index]
-        ax.fill_between(place, lower, upper, color=colour, alpha=0.22, linewidth=0)
-    ax.plot(place, mean, color=colour, linewidth=1.3)
-
-
-def _by_query(ax: Axes, bias: PositionBias, band: Band, head: int) -> None:
-    for row, (i, (colour, dash)) in enumerate(zip(bias.queries, _QUERIES, strict=False)):
-        seen = i + 1 if bias.causal else bias.n_positions
-        mean = band.mean[head, row]
-        place = np.arange(len(mean))
-        if band.lower is not None and band.upper is not None:
-            lower, upper = band.lower[head, row, :seen], band.upper[head, row, :seen]
-            ax.fill_between(place[:seen], lower, upper, color=colour, alpha=0.18, linewidth=0)
-        ax.plot(place, mean, color=colour, linewidth=0.5, alpha=0.6)
-        ax.plot(place[:seen], mean[:seen], color=colour, linestyle=dash, linewidth=1.5)
-        ax.plot(i, mean[i], "o", color=colour, markersize=3.5)
-
-
-def _query_legend(figure: Figure, queries: Sequence[int]) -> None:
-    handles = [
-        plt.Line2D([], [], color=colour, linestyle=dash, label=f"query i = {i}")
-        for i, (colour, dash) in zip(queries, _QUERIES, strict=False)
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3)
-
-
 def _label(figure: Figure, x: str, y: str) -> None:
     figure.supxlabel(x, fontsize=11)
     figure.supylabel(y, fontsize=11)
-
-
-def _named(bias: PositionBias, divided: str, bare: str) -> str:
-    """The term's name, or what is left of it where σ is unknown."""
-    if bias.has_sigma:
-        return f"${divided}$"
-    return f"${bare}$" if bare != "sum" else f"${divided}$, undivided by $\\sigma$"

@@ -1,4 +1,4 @@
-"""Rotary first layers, drawn: distance alone, shares, frequencies, skill (chapter 13)."""
+"""Rotary first layers, drawn: distance alone, shares and frequencies (chapter 13)."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from lnattn_book.style import (
     SINGLE,
     VERMILION,
     WIDTH,
+    legend,
     ring,
 )
 
 
 def distance_alone(study: RotaryStudy) -> Figure:
     """The term d of every head over the distance, beside that of weights in random order."""
-    figure, axes = head_grid(study.n_heads, share_y=True)
+    figure, axes = head_grid(range(study.n_heads))
     for head, ax in enumerate(axes):
         for curve, colour, label in (
             (study.null_curve[head], GREY, "weights in random order"),
@@ -37,7 +38,7 @@ def distance_alone(study: RotaryStudy) -> Figure:
     ring(axes[previous], 1, (study.curve[previous] - study.curve[previous].mean())[1])
     figure.supxlabel("distance Δ from query to key")
     figure.supylabel("$T^d$ / scale, less its mean")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    legend(figure)
     return figure
 
 
@@ -45,32 +46,13 @@ def shares(study: RotaryStudy) -> Figure:
     """How the variance of scores divides between the four terms, for each head."""
     figure, ax = plt.subplots(figsize=SINGLE)
     bottom = np.zeros(study.n_heads)
+    heads = np.arange(study.n_heads)
     for name, row in zip(DISTANCE_TERMS, study.share, strict=True):
-        ax.bar(
-            range(study.n_heads),
-            row,
-            bottom=bottom,
-            color=DISTANCE_COLOURS[name],
-            label=DISTANCE_NAMES[name],
-        )
+        colour, words = DISTANCE_COLOURS[name], DISTANCE_NAMES[name]
+        ax.bar(heads, row, bottom=bottom, color=colour, label=words)
         bottom += row
-    ax.set_xticks(range(study.n_heads))
-    ax.set_xlabel("head")
-    ax.set_ylabel("share of the variance")
-    figure.legend(loc="outside upper center", ncols=2)
-    return figure
-
-
-def skill(study: RotaryStudy) -> Figure:
-    """AUROC less that of a wrong query, one token apart, with its interval, for each head."""
-    figure, ax = plt.subplots(figsize=SINGLE)
-    mean, low, high = study.grid.interval().T
-    heads = np.arange(len(mean))
-    ax.errorbar(heads, mean, yerr=[mean - low, high - mean], fmt="o", color=BLUE, capsize=3)
-    ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-    ax.set_xticks(heads)
-    ax.set_xlabel("head")
-    ax.set_ylabel("AUROC less a wrong query's")
+    ax.set(xticks=heads, xlabel="head", ylabel="share of the variance")
+    legend(figure)
     return figure
 
 
@@ -79,9 +61,8 @@ def frequencies(found: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
 
     found: as frozen, `curve` [head distance], `theta`, `amplitude`, `phase`.
     """
-    figure, axes = plt.subplots(
-        len(heads), 2, figsize=(WIDTH * 1.2, 1.9 * len(heads) + 0.6), squeeze=False
-    )
+    size = (WIDTH * 1.2, 1.9 * len(heads) + 0.6)
+    figure, axes = plt.subplots(len(heads), 2, figsize=size, squeeze=False)
     for (left, right), head in zip(axes, heads, strict=True):
         left.plot(found["curve"][head], color=BLUE)
         left.axvline(1, color=GREY, linewidth=0.8)

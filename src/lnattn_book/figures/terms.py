@@ -19,7 +19,9 @@ from lnattn_book.style import (
     TERM_COLOURS,
     WIDTH,
     term_label,
+    words_at,
 )
+from lnattn_book.style import ring as encircle
 
 _UNSEEN = "#c8c8c8"
 
@@ -39,21 +41,21 @@ def six_heat_maps(
     """
     panels = {name: centred_rows(terms[name][head].numpy(), causal) for name in TERMS}
     limit = max(float(np.nanmax(np.abs(panel))) for panel in panels.values())
-    figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.4), sharex=True, sharey=True)
+    figure, axes = plt.subplots(2, 3, figsize=(WIDTH * 1.3, 5.6), sharex=True, sharey=True)
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
         image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
-        ax.set_title(term_label(name))
+        ax.set_title(term_label(name), fontsize=SMALL)
         ax.set_facecolor(HIDDEN)
         plt.setp(ax.spines.values(), visible=True, color=TERM_COLOURS[name], lw=2)
         if ring is not None:
-            query, key = ring
-            ax.plot(key, query, "o", mfc="none", mec=BLACK, mew=1.6, ms=13)
-        _label(ax, labels)
+            encircle(ax, ring[1], ring[0])
+        ax.set_xticks(range(len(labels)), labels, rotation=90, fontsize=8)
+        ax.set_yticks(range(len(labels)), labels, fontsize=8)
+        ax.tick_params(length=0)
     figure.supxlabel("key token")
     figure.supylabel("query token")
-    figure.colorbar(
-        image, ax=axes, location="top", aspect=40, label="term minus its mean over the row"
-    )
+    words = "term minus its mean over the row"
+    figure.colorbar(image, ax=axes, location="top", aspect=40, label=words)
     return figure
 
 
@@ -69,14 +71,7 @@ def one_pair(
     rows["sum"] = (sum(lifts.values()), BLACK)
     for place, (value, colour) in enumerate(rows.values()):
         left.barh(place, value, color=colour, height=0.7)
-        left.annotate(
-            f"{value:+.1f}".replace("-", "−"),
-            (max(value, 0), place),
-            (4, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=SMALL,
-        )
+        words_at(left, f"{value:+.1f}".replace("-", "−"), max(value, 0), place, (4, -3))
     left.axvline(0, color=GREY, lw=0.8)
     left.set_yticks(range(len(rows)), list(rows), fontsize=SMALL)
     left.invert_yaxis()
@@ -84,9 +79,7 @@ def one_pair(
     left.set(title="above its row’s mean", xlabel="in the softmax’s argument")
     colours = [BLACK if place == key else _UNSEEN for place in range(len(attention))]
     right.barh(range(len(attention)), attention, color=colours, height=0.8)
-    right.text(
-        attention[key], key, f" {attention[key]:.0%}", va="center", fontsize=SMALL, color=BLACK
-    )
+    words_at(right, f"{attention[key]:.0%}", attention[key], key, (4, -3))
     right.set_yticks(range(len(attention)), labels, fontsize=8)
     right.invert_yaxis()
     right.set(title="attention", xlim=(0, 1))
@@ -115,10 +108,3 @@ def without_hidden(attention: np.ndarray) -> np.ndarray:
     """Attention with NaN for later keys, which no query sees; all of it where some do."""
     later = np.triu(np.ones(attention.shape, dtype=bool), k=1)
     return attention if attention[later].any() else np.where(later, np.nan, attention)
-
-
-def _label(ax: plt.Axes, labels: Sequence[str]) -> None:
-    ticks = range(len(labels))
-    ax.set_xticks(ticks, labels, rotation=90, fontsize=8)
-    ax.set_yticks(ticks, labels, fontsize=8)
-    ax.tick_params(length=0)

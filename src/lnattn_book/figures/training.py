@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, BLUE, GREY, VERMILION, WIDTH
+from lnattn_book.style import BLACK, BLUE, GREY, VERMILION, WIDTH, legend
 
 
 def training_curve(
@@ -26,5 +26,5 @@ def training_curve(
         ax.axhline(loss, color=BLACK if style == "--" else GREY, ls=style, lw=1.3, label=name)
     ax.set(xlabel="optimiser steps", ylabel=unit)
     # Above the axes: the baselines cross all of their width.
-    figure.legend(loc="outside upper center", ncols=2)
+    legend(figure)
     return figure

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, WIDTH, ring
+from lnattn_book.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, WIDTH, legend, ring
 
 #: Mark and colour of what a matrix belongs to.
 _KINDS = {
@@ -40,28 +40,22 @@ def along_1(tables: Mapping[str, pd.DataFrame]) -> Figure:
         ax.fill_between([place - 0.4, place + 0.4], *band, color=GREY, alpha=0.25, linewidth=0)
         for kind, (mark, colour) in _KINDS.items():
             rows = table[table["kind"] == kind]
-            spread = np.linspace(-0.25, 0.25, len(rows)) if len(rows) > 1 else [0.0] * len(rows)
-            ax.plot(
-                place + np.asarray(spread),
-                rows["along"],
-                mark,
-                color=colour,
-                markersize=4,
-                label=kind if kind not in ax.get_legend_handles_labels()[1] and len(rows) else None,
-            )
-            for x, y in zip(place + np.asarray(spread), rows["along"], strict=True):
+            if rows.empty:
+                continue
+            spread = np.linspace(-0.25, 0.25, len(rows)) if len(rows) > 1 else np.zeros(1)
+            ax.plot(place + spread, rows["along"], mark, color=colour, markersize=4, label=kind)
+            for x, y in zip(place + spread, rows["along"], strict=True):
                 if kind == "attention" and y > band[1]:
                     ring(ax, x, y)
     ax.axhline(1, color=GREY, linewidth=0.8)
     ax.set_yscale("log")
-    ax.set_yticks(
-        [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2], ["0.02", "0.05", "0.1", "0.2", "0.5", "1", "2"]
-    )
+    ticks = [0.02, 0.05, 0.1, 0.2, 0.5, 1, 2]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
     names = [f"{name}\n{table['norm'].iloc[0]}" for name, table in tables.items()]
     ax.set_xticks(range(len(tables)), names)
     ax.set_ylabel("energy along 1 (chance: 1)")
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    legend(figure, "lower center", 4)
     return figure
 
 
@@ -86,5 +80,5 @@ def arms(found: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str
         ax.set_title(optimiser)
         ax.set_xlabel("step")
     axes[0].set_ylabel("energy along a direction\n(chance: 1)")
-    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    legend(figure, "lower center")
     return figure

@@ -6,32 +6,39 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
-import seaborn as sns
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from lnattn.position.first_token import FirstTokenSwitch
 from lnattn.position.variance import FrequencyStudy
 from lnattn_book.figures.position import head_grid
-from lnattn_book.style import BLACK, BLUE, PALETTE, SEQUENTIAL, SINGLE, VERMILION, WIDTH
+from lnattn_book.style import (
+    BLACK,
+    BLUE,
+    PALETTE,
+    SEQUENTIAL,
+    SINGLE,
+    VERMILION,
+    WIDTH,
+    legend,
+    ring,
+    words_at,
+)
 
 
 def position_variances(models: Mapping[str, Float[np.ndarray, "position"]]) -> Figure:
     """Var(p_j) over the context, one panel a model, on a logarithmic scale (Fig. 6 right)."""
-    figure, axes = plt.subplots(
-        len(models), 1, figsize=(WIDTH, 1.2 + 1.9 * len(models)), squeeze=False
-    )
+    size = (WIDTH, 1.2 + 1.9 * len(models))
+    figure, axes = plt.subplots(len(models), 1, figsize=size, squeeze=False)
     for ax, (name, variance) in zip(axes.flat, models.items(), strict=True):
         ax.plot(np.arange(len(variance)), variance, color=BLUE, linewidth=1.3)
         last = len(variance) - 1
         ax.plot([0, last], variance[[0, last]], "o", color=VERMILION)
         # Left of the last point, or above it where the curve runs on to it.
         aside = (-8, -3) if variance[-1] < variance[-9:-1].min() / 2 else (2, 9)
-        for j, place in ((0, (7, -3)), (last, aside)):
-            ax.annotate(f"j = {j}", (j, variance[j]), place, textcoords="offset points")
-            ax.texts[-1].set_ha("left" if j == 0 else "right")
+        words_at(ax, "j = 0", 0, variance[0], (7, -3))
+        words_at(ax, f"j = {last}", last, variance[last], aside, ha="right")
         ax.set_yscale("log")
         ax.set_title(name)
     figure.supxlabel("position j", fontsize=11)
@@ -58,31 +65,11 @@ def self_assertion(study: FrequencyStudy) -> Figure:
         f"head {head}:  ρ = {found.rho:.2f}".replace("-", "−")
         for head, found in enumerate(study.head_correlations)
     ]
-    figure, axes = head_grid(heads, share_y=False, titles=titles)
+    figure, axes = head_grid(range(heads), share_y=False, titles=titles)
     for head, ax in enumerate(axes):
         _density(ax, study.counts, study.asserted[head], log_y=False)
     figure.supxlabel("occurrences in the counted text", fontsize=11)
     figure.supylabel(r"$T^e$ (token asserts itself)", fontsize=11)
-    return figure
-
-
-def norms(before: Float[np.ndarray, "vocab"], after: Float[np.ndarray, "vocab"]) -> Figure:
-    """Norms of token embeddings over their mean, before and after division by σ."""
-    figure, ax = plt.subplots(figsize=SINGLE)
-    bins = np.linspace(0, 2.2, 111)
-    for values, colour, fill, name in (
-        (before, BLUE, True, "before"),
-        (after, VERMILION, False, "after division by σ"),
-    ):
-        relative = values / values.mean()
-        kept = np.clip(relative, bins[0], bins[-1])  # outliers go to the outermost bins
-        sns.histplot(
-            kept, bins=bins, element="step", fill=fill, color=colour, lw=1.6, label=name, ax=ax
-        )
-    ax.set_yscale("log")
-    ax.set_xlabel("norm of the embedding, over the mean norm")
-    ax.set_ylabel("tokens")
-    ax.legend()
     return figure
 
 
@@ -97,29 +84,20 @@ def first_token(switch: FirstTokenSwitch) -> Figure:
     ax.vlines(heads, median, true, color=BLACK, linewidth=1)
     ax.plot(heads, true, "o", color=VERMILION, label=r"its own $\sigma$")
     ax.plot(heads, median, "s", color=BLUE, markerfacecolor="white", label=r"median $\sigma$")
-    ax.plot(heads[drawn], true[drawn], "o", mfc="none", mec=BLACK, ms=13, mew=1.4)
+    for head in heads[drawn]:
+        ring(ax, head, true[head])
     ax.set(yscale="log", xlabel="head", ylabel="mean attention on position 0", xticks=heads)
-    figure.legend(*ax.get_legend_handles_labels(), loc="outside upper center", ncols=2)
+    legend(figure)
     return figure
 
 
-def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> PolyCollection:
+def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> None:
     """A hexagonal histogram over log counts, with the median of each eighth of the tokens."""
-    drawn = ax.hexbin(
-        counts,
-        values,
-        gridsize=35,
-        xscale="log",
-        yscale="log" if log_y else "linear",
-        bins="log",
-        mincnt=1,
-        cmap=SEQUENTIAL,
-        linewidths=0,
-    )
+    scales = {"xscale": "log", "yscale": "log" if log_y else "linear", "bins": "log"}
+    ax.hexbin(counts, values, gridsize=35, mincnt=1, cmap=SEQUENTIAL, linewidths=0, **scales)
     edges = np.unique(np.quantile(counts, np.linspace(0, 1, 9)))
     groups = np.clip(np.digitize(counts, edges[1:-1]), 0, len(edges) - 2)
     present = np.unique(groups)
     x = [np.median(counts[groups == group]) for group in present]
     y = [np.median(values[groups == group]) for group in present]
     ax.plot(x, y, "o-", color=PALETTE[1], markersize=3.5, linewidth=1.3, label="medians")
-    return drawn

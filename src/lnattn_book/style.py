@@ -199,8 +199,8 @@ def space(axes: Axes3D, size: float) -> None:
     plane = a[..., None] * u + b[..., None] * w
     axes.plot_surface(*np.moveaxis(plane, -1, 0), color=GREY, alpha=0.15, linewidth=0)
     end = 1.3 * size / np.sqrt(3)
-    axes.plot([-end, end], [-end, end], [-end, end], color=BLACK, lw=1.4, ls="--")
-    axes.text(end * 1.1, end * 1.1, end * 1.1, "1", fontweight="bold")
+    axes.plot([-end, end], [-end, end], [-end, end], color=PURPLE, lw=1.6, ls="--")
+    axes.text(end * 1.1, end * 1.1, end * 1.1, "1", color=PURPLE, fontweight="bold")
     limits = (-1.15 * size, 1.15 * size)
     axes.set(xlim=limits, ylim=limits, zlim=limits, xticks=[], yticks=[], zticks=[])
     axes.set_box_aspect((1, 1, 1))

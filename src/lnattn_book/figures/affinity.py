@@ -54,7 +54,8 @@ def auroc_bars(study: Detokenization) -> Figure:
     for name, value in zip(COMMON_BASELINES, study.common_baselines, strict=True):
         dash, colour = _LINES[name]
         ax.axhline(value, color=colour, ls=dash)
-        ax.text(1, value, name, transform=ax.get_yaxis_transform(), ha="right", color=colour)
+        look = {"ha": "right", "va": "bottom", "color": colour}
+        ax.text(1, value, name, transform=ax.get_yaxis_transform(), **look)
     ax.set_xticks(heads)
     ax.set(xlabel="head", ylabel="mean AUROC", ylim=(0, 1))
     legend(figure, columns=3)

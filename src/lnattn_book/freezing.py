@@ -1,6 +1,8 @@
-"""The book's studies among those that `lnattn.freezing` freezes and verifies.
+"""The studies and checks that the book adds to those of `lnattn.freezing`.
 
-A frozen study lets the book show results of a model whose weights are elsewhere.
+They read the book's texts and counts, which the installed package does not bring. In a clone
+`lnattn.freezing.studies` finds this module by its name and imports it, and the end of it enters
+them: so `lnattn freeze` and `lnattn verify` know them there, and the package imports no book.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy.stats import t as student
 
 from lnattn.errors import ResultError
@@ -120,14 +120,6 @@ def read_table_1(folder: Path | str, name: str = "table-1") -> tuple[dict, dict[
     if len(shapes) > 1 or arrays["exact"].shape[-1] != record["windows"]:
         raise ResultError(f"{name}.npz does not have the windows that {name}.json names; redo it.")
     return arrays, record
-
-
-def read_lengths(
-    folder: Path | str, name: str = "lengths"
-) -> tuple[Int[np.ndarray, "document"], int]:
-    """What `freeze_lengths` wrote: documents' lengths, and the shortest that is long enough."""
-    arrays, record = read_result(folder, name)
-    return arrays["lengths"], int(record["shortest"])
 
 
 def sweep_name(arm: str, rate: float) -> str:

@@ -29,16 +29,17 @@ class Banner:
     date: str
 
     def __str__(self) -> str:
-        versions = ", ".join(f"{name} {number}" for name, number in self.versions.items())
         weights = f", weights sha256 {self.weights}…" if self.weights else ""
-        return f"Model: {self.model} ({self.why}){weights}\nRun with {versions} on {self.date}."
+        run = f"Run with {self._versions()} on {self.date}."
+        return f"Model: {self.model} ({self.why}){weights}\n{run}"
 
     __repr__ = __str__
 
+    def _versions(self) -> str:
+        return ", ".join(f"{name} {number}" for name, number in self.versions.items())
+
     def _repr_html_(self) -> str:
-        versions = ", ".join(
-            f"{html.escape(name)} {html.escape(number)}" for name, number in self.versions.items()
-        )
+        versions = html.escape(self._versions())
         weights = f" Weights: <code>sha256 {self.weights}…</code>" if self.weights else ""
         return (
             '<p class="lnattn-banner">'

@@ -87,7 +87,7 @@ KINDS = (
         language_models.read_table_1,
         "table-1 RUNS --text SQUAD --windows 100",
     ),
-    _selectable("lengths", language_models.read_lengths, "lengths GPT2_FILES --text SQUAD"),
+    _selectable("lengths", read_result, "lengths GPT2_FILES --text SQUAD"),
     _selectable(
         "words",
         lambda folder, _: words.frozen_words(folder),

@@ -50,10 +50,10 @@ TERM_NAMES: dict[str, str] = {
 
 #: With rotary positions: what is kin to one of the six has its colour.
 DISTANCE_COLOURS: dict[str, str] = {
-    "ee": TERM_COLOURS["ee"],
-    "ed": TERM_COLOURS["ep"],
-    "e": TERM_COLOURS["e"],
-    "d": TERM_COLOURS["pp"],
+    "ee": BLUE,
+    "ed": GREEN,
+    "e": SKY,
+    "d": VERMILION,
 }
 DISTANCE_NAMES: dict[str, str] = {
     "ee": TERM_NAMES["ee"],

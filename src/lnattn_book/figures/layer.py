@@ -1,4 +1,4 @@
-"""What a layer's attention does (chapter 01), and its operations by part (the page on costs)."""
+"""What one layer's attention does: a mean of values, and a pattern (chapter 01)."""
 
 from __future__ import annotations
 
@@ -6,23 +6,10 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, ScalarFormatter
 
 from lnattn_book.figures.terms import without_hidden
-from lnattn_book.style import (
-    BLACK,
-    BLUE,
-    GREEN,
-    HIDDEN,
-    ORANGE,
-    SEQUENTIAL,
-    VERMILION,
-    WIDTH,
-    legend,
-    words_at,
-)
+from lnattn_book.style import BLUE, HIDDEN, SEQUENTIAL, VERMILION, WIDTH, words_at
 
 
 def expectation(values: np.ndarray, weights: np.ndarray, output: np.ndarray) -> Figure:
@@ -36,32 +23,6 @@ def expectation(values: np.ndarray, weights: np.ndarray, output: np.ndarray) -> 
     ax.margins(0.2)
     ax.set(xlabel="feature 1 of the value", ylabel="feature 2")
     ax.legend(markerscale=0.5, loc="best")
-    return figure
-
-
-def operations_by_part(shares: pd.DataFrame, crossing: int | float) -> Figure:
-    """Shares of a layer's operations by group of products against the number of tokens.
-
-    shares: index N, one column a group, rows adding up to 1; crossing: the N from which the two
-    products with the attention matrix outweigh all others.
-    """
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.5))
-    colours = (BLUE, ORANGE, GREEN)
-    ax.stackplot(
-        shares.index, shares.T.to_numpy(), labels=list(shares.columns), colors=colours, alpha=0.85
-    )
-    ax.axvline(crossing, color=BLACK, ls="--", lw=1.2)
-    ax.set_xscale("log", base=2)
-    ax.set_xticks(shares.index)
-    ax.xaxis.set_major_formatter(ScalarFormatter())
-    ax.xaxis.set_minor_formatter(NullFormatter())
-    ax.set(
-        xlabel="tokens N (causal prefill)",
-        ylabel="share of operations",
-        ylim=(0, 1),
-        xlim=(shares.index.min(), shares.index.max()),
-    )
-    legend(figure, columns=3)
     return figure
 
 

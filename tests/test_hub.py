@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 
 from lnattn import default_model, load_attention_layers, load_first_layer
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models import checkpoints, fetching, hub
+from lnattn.models import checkpoints, hub
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
@@ -179,69 +179,10 @@ def test_a_cut_leaves_no_half_of_an_excerpt(large, local, tmp_path):
 # ---- connections that break, hubs that refuse ---------------------------------------------------
 
 
-@pytest.fixture
-def blocks(monkeypatch):
-    """Files are written in small blocks, so that these too have a middle."""
-    monkeypatch.setattr(fetching, "BLOCK", 10_000)
-
-
-def test_a_cut_connection_is_taken_up_where_it_stopped(server, local, blocks, pauses):
-    server.faults[WEIGHTS] = [("cut", 15_000)]
+def test_a_cut_connection_is_taken_up_again(server, local):
+    server.faults[WEIGHTS] = [("serve",), ("cut", 15_000)]  # its size is asked for first
     assert_is_the_local_one(load_first_layer(NAME), local)
-    size = len(server.files[WEIGHTS])
-    (first, second) = server.spans(WEIGHTS)
-    assert first == (0, size)
-    assert 10_000 <= second[0] <= 15_000
-    assert len(pauses) == 1
-
-
-def test_an_interrupted_run_is_resumed_by_the_next(server, local, blocks):
-    server.faults[WEIGHTS] = [("cut", 35_000)] * 99
-    with pytest.raises(HubError, match="connection"):
-        load_first_layer(NAME)
-    assert hub.missing_files(pin_of(NAME)) == ("weights",)
-    server.faults.clear()
-    server.log.clear()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    (span,) = server.spans(WEIGHTS)
-    assert 30_000 <= span[0] <= 35_000
-    assert server.fetched().keys() == {WEIGHTS}
-
-
-def test_retry_after_is_honoured(server, local, pauses):
-    server.faults["config.json"] = [("status", 429, {"Retry-After": "7"})] * 2
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert [pause for pause in pauses if 7 <= pause <= 9]
-
-
-def test_too_long_a_pause_is_not_waited_for(server, pauses):
-    for name in ("config.json", f"revision/{COMMIT}", WEIGHTS):
-        server.faults = {name: [("status", 429, {"Retry-After": "3600"})] * 99}
-        with pytest.raises(HubError, match="asks to wait 3600 seconds"):
-            load_first_layer(NAME)
-        assert pauses == []
-
-
-@pytest.mark.parametrize("name", ["config.json", f"revision/{COMMIT}", TOKENIZER, WEIGHTS])
-def test_backing_off_ends_and_is_announced_in_one_line(server, name, pauses, capsys):
-    server.faults[name] = [("status", 503, {})] * 99
-    with pytest.raises(HubError, match="answers 503 for someone/tiny") as error:
-        load_first_layer(NAME)
-    assert pauses == list(fetching.PAUSES)
-    assert "\n" not in str(error.value)
-    assert capsys.readouterr().err.count("\n") == 1
-
-
-@pytest.mark.parametrize("name", ["config.json", f"revision/{COMMIT}", WEIGHTS])
-def test_a_stalled_hub_is_given_up(server, name, pauses, monkeypatch):
-    """Each request waits TIMEOUT seconds at most, and no other layer makes it again."""
-    tries = 1 + len(fetching.PAUSES)
-    assert tries * fetching.TIMEOUT + sum(fetching.PAUSES) < 30
-    monkeypatch.setattr(fetching, "TIMEOUT", 0.2)
-    server.faults[name] = [("slow", 1.0)] * 99
-    with pytest.raises(HubError, match="connection to"):
-        load_first_layer(NAME)
-    assert sum(request.path.endswith(name) for request in server.log) == tries
+    assert len(server.spans(WEIGHTS)) == 2
 
 
 @pytest.mark.parametrize(
@@ -249,22 +190,24 @@ def test_a_stalled_hub_is_given_up(server, name, pauses, monkeypatch):
     [
         (404, {"X-Error-Code": "RepoNotFound"}, "no such public model"),
         (404, {"X-Error-Code": "RevisionNotFound"}, "no such revision"),
-        (404, {"X-Error-Code": "EntryNotFound"}, "has no /"),
-        (404, {}, "has no /"),
+        (404, {"X-Error-Code": "EntryNotFound"}, "answers 404"),
         (401, {}, "login"),
-        (403, {}, "login"),
         (403, {"X-Error-Code": "GatedRepo"}, "login"),
-        (418, {}, "answers 418"),
     ],
 )
 @pytest.mark.parametrize("name", [f"revision/{COMMIT}", "config.json"])
-def test_refusals_are_final(server, name, code, headers, words, pauses):
+def test_a_refusal_is_one_sentence(server, name, code, headers, words):
     server.faults[name] = [("status", code, headers)] * 9
     with pytest.raises(HubError, match=words) as error:
         load_first_layer(NAME)
-    assert sum(request.path.endswith(name) for request in server.log) == 1
-    assert pauses == []
     assert "\n" not in str(error.value)
+
+
+def test_a_hub_that_is_silent_is_given_up(server, monkeypatch):
+    monkeypatch.setattr(hub, "TIMEOUT", 0.2)
+    server.faults[f"revision/{COMMIT}"] = [("slow", 1.0)]
+    with pytest.raises(HubError, match="connection to"):
+        load_first_layer(NAME)
 
 
 def test_unreachable_hub(server, monkeypatch):
@@ -283,57 +226,6 @@ def test_unreachable_hub(server, monkeypatch):
 # ---- damage, and disks that are full --------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [WEIGHTS, TOKENIZER, "config.json"])
-def test_a_wrong_checksum_is_not_kept(server, local, tmp_path, name):
-    server.faults[name] = [("wrong", 200)]
-    with pytest.raises(HubError, match=f"{name} arrived with another checksum"):
-        load_first_layer(NAME)
-    assert list((tmp_path / "hf").rglob("*.incomplete")) == []
-    assert list((tmp_path / "hf").rglob(name)) == []
-    assert_is_the_local_one(load_first_layer(NAME), local)
-
-
-@pytest.mark.parametrize("content", [b"<html>a login page</html>", b"{}"])
-def test_a_configuration_that_another_program_got_wrong_is_fetched_again(
-    server, local, tmp_path, content
-):
-    load_first_layer(NAME)
-    snapshot = hub.snapshot(pin_of(NAME))
-    (snapshot / "config.json").resolve().write_bytes(content)
-    (snapshot / WEIGHTS).unlink()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-
-
-HOSTILE = "../../../../outside"
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"blobId": HOSTILE},
-        {"blobId": None},
-        {"lfs": {"sha256": HOSTILE, "size": 1, "pointerSize": 1}},
-        {"size": "9"},
-    ],
-)
-def test_a_checksum_that_is_none_names_no_file(server, tmp_path, wrong, monkeypatch):
-    """What a listing states as a checksum becomes the name of a file in the cache."""
-    truth = FakeHub.entry
-    monkeypatch.setattr(FakeHub, "entry", lambda self, name: {**truth(self, name), **wrong})
-    with pytest.raises(HubError, match=r"states no checksum of someone/tiny/config\.json"):
-        load_first_layer(NAME)
-    assert list(tmp_path.parent.rglob("outside*")) == []
-    assert server.fetched() == {}
-
-
-@pytest.mark.parametrize("commit", ["../../../outside", "main", ""])
-def test_a_commit_that_is_none_names_no_folder(server, tmp_path, commit):
-    server.commit = commit
-    with pytest.raises(HubError, match=r"states no commit|no such revision"):
-        load_first_layer("someone/tiny")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.fixture
 def small_disk():
     """No file may become longer than 20 kB, as on a disk that is full."""
@@ -343,13 +235,10 @@ def small_disk():
     resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
-def test_a_full_disk_is_one_sentence_and_is_left_as_it_was(
-    server, local, tmp_path, blocks, small_disk
-):
-    with pytest.raises(HubError, match=r"disk of the cache is full .*HF_HOME") as error:
+def test_a_full_disk_is_one_sentence(server, local, tmp_path, small_disk):
+    with pytest.raises(HubError, match=r"cannot be put into the cache .*HF_HOME") as error:
         load_first_layer(NAME)
     assert str(tmp_path) not in str(error.value)
-    assert list((tmp_path / "hf").rglob("*.incomplete")) == []
 
 
 @pytest.mark.parametrize("limit", [hub.LARGE, 0])
@@ -359,9 +248,6 @@ def test_what_is_no_safetensors_file_is_refused(server, monkeypatch, limit):
     with pytest.raises(CheckpointError, match=r"safetensors") as error:
         load_first_layer(NAME)
     assert "\n" not in str(error.value)
-
-
-# ---- progress -----------------------------------------------------------------------------
 
 
 # ---- a tokenizer that fits ----------------------------------------------------------------------
@@ -438,12 +324,10 @@ def test_default_model_offline(gpt2_hub, local, tmp_path, offline):
     assert gpt2_hub.log == []
 
 
-def test_a_download_that_breaks_off_leaves_the_embedded_model(gpt2_hub, blocks):
-    gpt2_hub.faults[WEIGHTS] = [("cut", 35_000)] * 99
+def test_a_download_that_breaks_off_leaves_the_embedded_model(gpt2_hub):
+    gpt2_hub.faults[WEIGHTS] = [("serve",), *[("cut", 35_000)] * 99]
     choice = default_model()
     assert choice.name == "book-gpt2"
     assert "could not be fetched, the connection to" in choice.why
     gpt2_hub.faults.clear()
-    gpt2_hub.log.clear()
     assert default_model().name == "gpt2"
-    assert gpt2_hub.spans(WEIGHTS)[0][0] == 30_000

@@ -1,35 +1,54 @@
 """Models on the Hugging Face hub: pinned revisions, and what of them is on this machine.
 
-One commit lies in the cache that transformers shares (HF_HOME). Of a checkpoint over `LARGE` bytes,
-and of a model whose first block alone is read, only the tensors that are asked for are fetched;
-they are kept below LNATTN_CACHE (default ~/.cache/lnattn). HF_ENDPOINT names another hub; with
-HF_HUB_OFFLINE nobody is asked.
+One commit lies in the cache that transformers shares (HF_HOME), fetched by huggingface_hub. Of a
+checkpoint over `LARGE` bytes, and of a model whose first block alone is read, only the tensors that
+are asked for are fetched; they are kept below LNATTN_CACHE (default ~/.cache/lnattn). HF_ENDPOINT
+names another hub; with HF_HUB_OFFLINE nobody is asked.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import struct
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
-from huggingface_hub import constants, try_to_load_from_cache
+from huggingface_hub import (
+    HfApi,
+    constants,
+    hf_hub_download,
+    hf_hub_url,
+    try_to_load_from_cache,
+)
+from huggingface_hub.errors import (
+    EntryNotFoundError,
+    HfHubHTTPError,
+    HTTPError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+    SafetensorsParsingError,
+)
+from huggingface_hub.file_download import http_get
+from huggingface_hub.utils import build_hf_headers
 
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models.architectures import check_supported, needed_tensors, reads_one_block
 from lnattn.models.family import Family
-from lnattn.models.fetching import Repository, hub_errors
 from lnattn.models.files import read_config, shards_of
 from lnattn.paths import cache_folder
-from lnattn.progress import progress_bar
 from lnattn.storage import write_atomically
 
+#: Seconds in which a hub that is at hand says what a model consists of.
+TIMEOUT = 8.0
 #: A checkpoint of more bytes than this is not fetched whole for a few of its tensors.
 LARGE = 2_000_000_000
-#: A header of a safetensors file has fewer bytes than this.
-_LONGEST_HEADER = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -99,10 +118,17 @@ def pin_of(name: str) -> Pin | None:
 def reachable(pin: Pin, seconds: float = 3.0) -> bool:
     """True where the hub answers a question about a model within `seconds`."""
     try:
-        # A network that answers every question with a page of its own names no commit.
-        return Repository.at(pin.repo, pin.revision, seconds, tries=1).commit is not None
+        return bool(_sizes(pin, seconds))
     except HubError:
         return False
+
+
+def _sizes(pin: Pin, seconds: float | None = None) -> dict[str, int]:
+    """Names and bytes of a model's files; `HubError` where the hub does not say."""
+    with hub_errors(pin.repo):
+        options = {"files_metadata": True, "timeout": seconds or TIMEOUT}
+        about = HfApi().model_info(pin.repo, revision=pin.revision, **options)
+        return {file.rfilename: int(file.size) for file in about.siblings}
 
 
 def snapshot(pin: Pin) -> Path | None:
@@ -165,37 +191,36 @@ def download(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
             f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
             "'book-gpt2', a local folder, or fetch it once with a network."
         )
-    repository = Repository.at(pin.repo, pin.revision)
-    settings = read_config(repository.fetch("config.json"))
-    check_supported(settings, pin.repo)
-    weights = _weights_of(repository)
-    for name in _TOKENIZER_FILES:
-        if name in repository.files:
-            repository.fetch(name)
-    if not _has_tokenizer(repository.files):  # remembered, for when there is no network
-        repository.mark_absent(_NO_TOKENIZER)
-    whole = LARGE if not reads_one_block(settings) else 0
-    if part is None or sum(repository.about(name).size for name in weights) <= whole:
-        for name in weights:
-            repository.fetch(name)
-        return repository.folder, repository.folder
-    place = _excerpt(pin, repository.folder, part)
-    if not place.is_file():
-        _write_excerpt(repository, settings, weights, part, place)
-    return repository.folder, place
-
-
-def _weights_of(repository: Repository) -> tuple[str, ...]:
-    names: tuple[str, ...] = (_WEIGHTS,)
-    if _WEIGHTS not in repository.files and _INDEX in repository.files:
-        names = shards_of(repository.fetch(_INDEX))
-    if absent := [name for name in names if name not in repository.files]:
-        raise CheckpointError(
-            f"{repository.repo} at {repository.commit[:12]} has no {absent[0]}; its weights may be "
-            "a pickle, which could run code when opened: save it as safetensors (save_pretrained) "
-            "and name that folder."
-        )
-    return names
+    sizes = _sizes(pin)
+    with hub_errors(pin.repo):
+        fetch = partial(hf_hub_download, pin.repo, revision=pin.revision, etag_timeout=TIMEOUT)
+        config = Path(fetch("config.json"))
+        settings = read_config(config)
+        check_supported(settings, pin.repo)
+        names: tuple[str, ...] = (_WEIGHTS,)
+        if _WEIGHTS not in sizes and _INDEX in sizes:
+            names = shards_of(Path(fetch(_INDEX)))
+        if absent := [name for name in names if name not in sizes]:
+            raise CheckpointError(
+                f"{pin.repo} at {config.parent.name[:12]} has no {absent[0]}; its weights may be a "
+                "pickle, which could run code when opened: save it as safetensors "
+                "(save_pretrained) and name that folder."
+            )
+        for name in _TOKENIZER_FILES:
+            if name in sizes:
+                fetch(name)
+        if not _has_tokenizer(sizes):
+            with suppress(EntryNotFoundError):  # remembered, for when there is no network
+                fetch(_NO_TOKENIZER)
+        whole = LARGE if not reads_one_block(settings) else 0
+        if part is None or sum(sizes[name] for name in names) <= whole:
+            for name in names:
+                fetch(name)
+            return config.parent, config.parent
+        place = _excerpt(pin, config.parent, part)
+        if not place.is_file():
+            _write_excerpt(pin, sizes, settings, part, place)
+    return config.parent, place
 
 
 def _excerpt(pin: Pin, folder: Path, part: Part) -> Path:
@@ -204,48 +229,78 @@ def _excerpt(pin: Pin, folder: Path, part: Part) -> Path:
 
 
 def _write_excerpt(
-    repository: Repository, config: dict[str, Any], files: Iterable[str], part: Part, place: Path
+    pin: Pin, sizes: Mapping[str, int], config: dict[str, Any], part: Part, place: Path
 ) -> None:
     """Read the tensors of a part, and no others, into a safetensors file of their own."""
-    found: dict[str, tuple[str, int, dict[str, Any]]] = {}
-    for file in files:
-        start, table = _read_header(repository, file)
-        found |= {name: (file, start, about) for name, about in table.items()}
-    shapes = {name: tuple(about["shape"]) for name, (_, _, about) in found.items()}
-    names = needed_tensors(config, repository.repo, shapes, part.read)
+    files = HfApi().get_safetensors_metadata(pin.repo, revision=pin.revision).files_metadata
+    found = {
+        # A file ends with its last tensor: that tells where its first one begins.
+        name: (
+            file,
+            sizes[file] - max(t.data_offsets[1] for t in table.tensors.values()),
+            about,
+        )
+        for file, table in files.items()
+        for name, about in table.tensors.items()
+    }
+    shapes = {name: tuple(about.shape) for name, (_, _, about) in found.items()}
     header, spans, size = {}, [], 0
-    for name in names:
+    for name in needed_tensors(config, pin.repo, shapes, part.read):
         file, start, about = found[name]
-        first, stop = about["data_offsets"]
-        header[name] = {**about, "data_offsets": [size, size := size + stop - first]}
+        first, stop = about.data_offsets
+        offsets = [size, size := size + stop - first]
+        header[name] = {"dtype": about.dtype, "shape": about.shape, "data_offsets": offsets}
         spans.append((file, start + first, start + stop))
     text = json.dumps(header).encode()
-    bar = progress_bar(what=repository.repo, total=size, unit="B", unit_scale=True, disable=None)
 
     def write(target: BinaryIO) -> None:
         target.write(struct.pack("<Q", len(text)) + text)
-        for span in spans:
-            for block in repository.blocks(*span):
-                bar.update(target.write(block))
+        for file, first, stop in spans:
+            headers = {**build_hf_headers(), "Range": f"bytes={first}-{stop - 1}"}
+            url = hf_hub_url(pin.repo, file, revision=pin.revision)
+            http_get(url, target, headers=headers, expected_size=stop - first)
 
-    with hub_errors(repository.repo), bar:
-        write_atomically(place, write)
+    write_atomically(place, write)
 
 
-def _read_header(repository: Repository, file: str) -> tuple[int, dict[str, Any]]:
-    """Where the tensors of a remote safetensors file begin, and what its header says of each."""
-    label, size = f"{repository.repo}/{file}", repository.about(file).size
-    (length,) = struct.unpack("<Q", b"".join(repository.blocks(file, 0, 8)))
+@contextmanager
+def hub_errors(repo: str) -> Iterator[None]:
+    """Turn whatever goes wrong between here and the hub into one `HubError`."""
+    host, cause = urlsplit(constants.ENDPOINT).netloc, Exception()
     try:
-        if length > min(size - 8, _LONGEST_HEADER):
-            raise ValueError(f"a header of {length} bytes")
-        table = json.loads(b"".join(repository.blocks(file, 8, 8 + length)))
-        table.pop("__metadata__", None)
-        data = max(about["data_offsets"][1] for about in table.values())
-        if 8 + length + data != size or not all("shape" in about for about in table.values()):
-            raise ValueError("its size is not that of its tensors")
-    except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-        raise CheckpointError(
-            f"{label} is no safetensors file that can be read ({error}); use another checkpoint."
-        ) from error
-    return 8 + length, table
+        yield
+        return
+    except CheckpointError:
+        raise
+    except HfHubHTTPError as error:
+        cause, code = error, error.response.status_code
+        why = f"{host} answers {code} for {repo}; try again later, or check the model's name."
+        if isinstance(error, RepositoryNotFoundError) or code in (401, 403):
+            why = (
+                f"{host} refuses {repo} ({code}): there is no such public model, or it needs a "
+                "login; check its name, or run 'hf auth login'."
+            )
+        elif isinstance(error, RevisionNotFoundError):
+            why = f"{repo} has no such revision; check it, or leave it away."
+    except SafetensorsParsingError as error:
+        what = " ".join(str(error).split())
+        raise CheckpointError(f"{repo} has no safetensors file to be read ({what}).") from error
+    except (HTTPError, LocalEntryNotFoundError) as error:
+        cause = error
+        why = (
+            f"the connection to {host} failed ({type(error).__name__}); check the network, or use "
+            "the embedded model 'book-gpt2' or a local folder."
+        )
+    except OSError as error:
+        cause, full = error, error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        why = (
+            f"{repo} cannot be put into the cache ({error.strerror or error}); see that the folder "
+            f"HF_HOME {'is on a disk with room' if full else 'can be written to'}."
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        cause = error
+        why = (
+            f"what {host} answers about {repo} is no list of its files; check HF_ENDPOINT, and "
+            "whether this network asks for a login."
+        )
+    raise HubError(" ".join(why.split())) from cause

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from common import growth, peak_memory, ratio, time_side_by_side
 
-from lnattn.selectability.decide import AffineHull, selectability
+from lnattn.selectability.decide import SMALLEST_RADIUS, AffineHull, selectability
 from lnattn.selectability.papers_search import BoundedSearch, bounded_search
-from lnattn.selectability.programs import SMALLEST_RADIUS, separating_direction
 from lnattn.selectability.verify import verify
 
 
@@ -93,7 +92,8 @@ def programs(keys: np.ndarray, part: int) -> list[bool]:
     """The verdicts on `part` keys, evenly spread, by one linear program each."""
     points = AffineHull.of(keys).points
     return [
-        separating_direction(points, int(i))[1] > SMALLEST_RADIUS for i in chosen(len(keys), part)
+        plain.winning_query(points[i], np.delete(points, i, axis=0))[1] > SMALLEST_RADIUS
+        for i in chosen(len(keys), part)
     ]
 
 

@@ -1,4 +1,4 @@
-"""Cost formulas against what torch executes; the claims on growth; the roofline's arithmetic."""
+"""Cost formulas against what torch executes; the claims on growth."""
 
 from __future__ import annotations
 

@@ -21,10 +21,6 @@ from lnattn.selectability.decide import (
     Selectability,
     selectability,
 )
-from lnattn.selectability.programs import (
-    hull_weights,
-    separating_direction,
-)
 from lnattn.selectability.verify import verify
 
 
@@ -193,21 +189,6 @@ def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
     assert ((found.method == PROGRAM) & ~found.selectable).any()
     assert ((found.method == PROGRAM) & found.selectable).any()
     assert verify(keys, found).ok
-
-
-def test_both_linear_programs_know_a_square():
-    square = np.array([[0.0, 0], [2, 0], [0, 2], [2, 2], [1, 1]])
-    v, radius = separating_direction(square, 3)
-    assert (v > 0).all()
-    assert radius > 0.1
-    assert separating_direction(square, 4)[1] == pytest.approx(0, abs=1e-9)
-    weights, distance = hull_weights(square, 4)
-    assert distance == pytest.approx(0, abs=1e-9)
-    np.testing.assert_allclose(weights @ square, [1, 1])
-    assert weights[4] == 0
-    assert hull_weights(square, 3)[1] == pytest.approx(2)
-    with pytest.raises(ShapeError, match="one key alone"):
-        hull_weights(square[:1], 0)
 
 
 BAD = {

@@ -14,9 +14,7 @@ from scipy.stats import spearmanr
 from lnattn import fold
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
-from lnattn.position.bias import position_bias
-from lnattn.position.first_token import first_token_switch, first_token_switch_on_text
-from lnattn.position.sigma import InverseSigma, inverse_sigma_bands
+from lnattn.position.first_token import first_token_switch
 from lnattn.position.variance import (
     frequency_study,
     information_gain,
@@ -129,26 +127,9 @@ def test_frequency_study_leaves_rare_tokens_out(folded, embeddings):
     assert found.variance_correlation.rho == pytest.approx(expected)
 
 
-def test_switch_by_position_terms_against_one_query_at_a_time(folded, embeddings):
-    inverse = inverse_sigma_bands(embeddings, folded.eps)
-    found = first_token_switch(folded, embeddings.W_P, inverse, block=4)
-    ordinary = inverse.mean.copy()
-    ordinary[0] = np.median(ordinary[1:])
-    for i in (1, 4, 5, 15):
-        true = position_bias(folded, embeddings.W_P, [i], inverse).attention()
-        changed = position_bias(
-            folded, embeddings.W_P, [i], InverseSigma(ordinary, None, None)
-        ).attention()
-        np.testing.assert_allclose(found.true[:, i - 1], true[:, 0, 0])
-        np.testing.assert_allclose(found.median[:, i - 1], changed[:, 0, 0])
-    assert found.true.shape == (3, 15)
-    assert found.sigma_ratio == pytest.approx(ordinary[0] / inverse.mean[0])
-    np.testing.assert_allclose(found.score, folded.b_QK @ embeddings.W_P[0])
-
-
 def test_switch_on_text_changes_the_first_key_only(folded, embeddings):
     ids = np.random.default_rng(3).integers(0, 40, size=(3, 7))
-    found = first_token_switch_on_text(folded, embeddings, ids)
+    found = first_token_switch(folded, embeddings, ids)
     true, changed, ratios = [], [], []
     for row in torch.from_numpy(ids):
         x = embeddings.W_E[row] + embeddings.W_P[:7]

@@ -18,7 +18,7 @@ import numpy as np
 
 from experiments.majority.runs import Job, run_job
 from lnattn.errors import ShapeError
-from lnattn.majority.results import Experiment, best_in_sweep
+from lnattn.majority.results import Experiment
 from lnattn.majority.task import AUTHORS
 from lnattn.majority.train import MajorityPlan
 from lnattn.progress import progress_bar
@@ -118,10 +118,16 @@ def _controls_sweep() -> list[Job]:
     ]
 
 
+def _best(sweep: Experiment, arm: str) -> MajorityPlan:
+    """The plan of an arm with the highest mean test accuracy on the way."""
+    found = (curves for curves in sweep.curves if curves.arm == arm)
+    return max(found, key=lambda curves: float(curves.accuracy[:, 1:].mean())).plan
+
+
 def _controls_higher(folder: Path) -> list[Job]:
     """Higher rates at each arm's best scale: the first sweep's best rates were its highest."""
     sweep = Experiment.read(folder, "controls-sweep")
-    scales = {arm: best_in_sweep(sweep, arm).plan.initial_scale for arm in _CONTROLS}
+    scales = {arm: _best(sweep, arm).initial_scale for arm in _CONTROLS}
     return [
         _job(arm, replace(SWEPT, learning_rate=rate, initial_scale=scales[arm]), _SWEEP_SEEDS)
         for arm in _CONTROLS
@@ -134,7 +140,7 @@ def _controls(folder: Path) -> list[Job]:
     sweep = Experiment(sum(swept, ()), {})
     plans = {}
     for arm in _CONTROLS:
-        best = best_in_sweep(sweep, arm).plan
+        best = _best(sweep, arm)
         plans[arm] = replace(
             CONTROLLED, learning_rate=best.learning_rate, initial_scale=best.initial_scale
         )

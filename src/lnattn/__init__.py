@@ -8,46 +8,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lnattn.affinity import token_vectors
-    from lnattn.attention.folding import FoldedAttention, fold
-    from lnattn.attention.residual import decompose
-    from lnattn.attention.terms import SixTerms, sigma_of_pairs, six_terms
-    from lnattn.contribution import contributions
-    from lnattn.errors import LnattnError
-    from lnattn.freezing import verify
-    from lnattn.models.checkpoints import load_attention_layers, load_first_layer
-    from lnattn.models.choice import Choice, default_model
-    from lnattn.models.whole_gpt2 import load_transformer
-    from lnattn.position import position_bias
-    from lnattn.rotary.fold import fold_relative
-    from lnattn.rotary.terms import DistanceTerms, distance_terms
-    from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
-
-__all__ = [
-    "AttentionLayer",
-    "Choice",
-    "DistanceTerms",
-    "Embeddings",
-    "FirstLayer",
-    "FoldedAttention",
-    "LayerNorm",
-    "LnattnError",
-    "SixTerms",
-    "contributions",
-    "decompose",
-    "default_model",
-    "distance_terms",
-    "fold",
-    "fold_relative",
-    "load_attention_layers",
-    "load_first_layer",
-    "load_transformer",
-    "position_bias",
-    "sigma_of_pairs",
-    "six_terms",
-    "token_vectors",
-    "verify",
-]
+    from lnattn.affinity import token_vectors as token_vectors
+    from lnattn.attention.folding import FoldedAttention as FoldedAttention
+    from lnattn.attention.folding import fold as fold
+    from lnattn.attention.residual import decompose as decompose
+    from lnattn.attention.terms import SixTerms as SixTerms
+    from lnattn.attention.terms import sigma_of_pairs as sigma_of_pairs
+    from lnattn.attention.terms import six_terms as six_terms
+    from lnattn.contribution import contributions as contributions
+    from lnattn.errors import LnattnError as LnattnError
+    from lnattn.freezing import verify as verify
+    from lnattn.models.checkpoints import load_attention_layers as load_attention_layers
+    from lnattn.models.checkpoints import load_first_layer as load_first_layer
+    from lnattn.models.choice import Choice as Choice
+    from lnattn.models.choice import default_model as default_model
+    from lnattn.models.whole_gpt2 import load_transformer as load_transformer
+    from lnattn.position import position_bias as position_bias
+    from lnattn.rotary.fold import fold_relative as fold_relative
+    from lnattn.rotary.terms import DistanceTerms as DistanceTerms
+    from lnattn.rotary.terms import distance_terms as distance_terms
+    from lnattn.weights import AttentionLayer as AttentionLayer
+    from lnattn.weights import Embeddings as Embeddings
+    from lnattn.weights import FirstLayer as FirstLayer
+    from lnattn.weights import LayerNorm as LayerNorm
 
 _HOMES = {
     "lnattn.rotary.terms": ("DistanceTerms", "distance_terms"),
@@ -66,6 +49,7 @@ _HOMES = {
     "lnattn.weights": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
+__all__ = sorted(_HOME_OF)
 
 
 def __getattr__(name: str) -> Any:

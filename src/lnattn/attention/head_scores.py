@@ -1,13 +1,13 @@
-"""What a single head does: does it copy, does it look one step back, does it continue a repeat?
+"""What a single head does: does it copy, does it look one step back?
 
-The first two scores go back to Elhage et al. 2021, need no text, and describe a *tendency*: copying
-ignores where the head looks, previous-token every token. The third looks at real attention.
+The scores go back to Elhage et al. 2021, need no text, and describe a *tendency*: copying ignores
+where the head looks, previous-token every token.
 """
 
 from __future__ import annotations
 
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.attention import layernorm
@@ -17,36 +17,25 @@ from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.errors import ShapeError
 
 
-def copying_eigenvalues(
+def copying_score(
     layer: HeadWeights,
     W_E: Float[Tensor, "vocab d_model"],
     W_U: Float[Tensor, "d_model vocab"],
-) -> Complex[Tensor, "head value"]:
-    """The non-zero eigenvalues of W_E W_OV W_U, the vocab × vocab matrix 'token in → logit out'.
+) -> Float[Tensor, "head"]:
+    """Σλ / Σ|λ| over the eigenvalues of W_E W_OV W_U ('token in → logit out'), in [−1, 1].
 
-    They are those of the d_head × d_head matrix W_O (W_U W_E) W_V. Pass a `FoldedAttention` to read
-    tokens through the layer's LayerNorm, and W_U with the final one folded in (`unembedding` in
-    `residual`). Raises `ShapeError` where the three do not fit together.
+    Near 1: seeing a token raises the logits of tokens like it. A head of zeros scores 0. The
+    non-zero eigenvalues are those of the d_head × d_head matrix W_O (W_U W_E) W_V; complex ones
+    come in conjugate pairs, so the sum is real. Pass a `FoldedAttention` to read tokens through the
+    layer's LayerNorm, and W_U with the final one folded in (`unembedding` in `residual`). Raises
+    `ShapeError` where the three do not fit together.
     """
     if W_E.shape != W_U.mT.shape or W_E.shape[-1] != layer.W_V.shape[1]:
         raise ShapeError(
             f"W_E {list(W_E.shape)} and W_U {list(W_U.shape)} must be [vocab d_model] and "
             f"[d_model vocab] with d_model = {layer.W_V.shape[1]}."
         )
-    return FactoredMatrix((W_U @ W_E) @ layer.W_V, layer.W_O).eigenvalues()
-
-
-def copying_score(
-    layer: HeadWeights,
-    W_E: Float[Tensor, "vocab d_model"],
-    W_U: Float[Tensor, "d_model vocab"],
-) -> Float[Tensor, "head"]:
-    """Σλ / Σ|λ| over the eigenvalues of W_E W_OV W_U, in [−1, 1].
-
-    Near 1: seeing a token raises the logits of tokens like it. A head of zeros scores 0. Complex
-    eigenvalues come in conjugate pairs, so the sum is real.
-    """
-    values = copying_eigenvalues(layer, W_E, W_U)
+    values = FactoredMatrix((W_U @ W_E) @ layer.W_V, layer.W_O).eigenvalues()
     size = values.abs().sum(-1)
     return values.real.sum(-1) / torch.where(size > 0, size, torch.ones_like(size))
 
@@ -85,20 +74,3 @@ def previous_token_score(
     if len(W_P) < 2:
         raise ShapeError("a previous-token score needs two positions or more.")
     return torch.diagonal(position_attention(folded, W_P, sigma), -1, -2, -1).mean(-1)
-
-
-def induction_score(
-    attention: Float[Tensor, "*any query key"], period: int
-) -> Float[Tensor, "*any"]:
-    """Attention on the token after the previous occurrence, for a sequence that repeats itself.
-
-    attention: patterns on tokens t_0 … t_{T−1} t_0 … t_{T−1} …; period: T. The mean over queries
-    i ≥ T of the attention on key i − T + 1 (Olsson et al. 2022). Between 0 and 1.
-    """
-    queries = attention.shape[-2]
-    if attention.shape[-1] != queries or not 1 < period < queries:
-        raise ShapeError(
-            f"an induction score needs square patterns and a period between 2 and the length − 1, "
-            f"not shape {list(attention.shape)} and period {period}."
-        )
-    return torch.diagonal(attention, 1 - period, -2, -1)[..., 1:].mean(-1)

@@ -1,13 +1,12 @@
-"""How large composition scores are when nothing composes: three yardsticks.
+"""How large composition scores are when nothing composes: two yardsticks.
 
-1. *Random weights.* Heads with Gaussian weights of the same shape (`gaussian_scores`). 2. *Random
-rotation.* Keep every head's own singular values but turn the writer against the reader by a random
-rotation U. With p, q the squared singular values of writer and reader divided by their sums, the
-squared score is S = Σ_ij p_i q_j U_ij², whose mean is 1/d_model *exactly*, and whose variance has a
-closed form (`rotation_moments`); `rotation_draws` samples it. 3. *Impossible pairs.* Scores of
-heads that write after, or beside, the head that reads.
+1. *Random rotation.* Keep every head's own singular values but turn the writer against the reader
+by a random rotation U. With p, q the squared singular values of writer and reader divided by their
+sums, the squared score is S = Σ_ij p_i q_j U_ij², whose mean is 1/d_model *exactly*, and whose
+variance has a closed form (`rotation_moments`); `rotation_draws` samples it. 2. *Impossible pairs.*
+Scores of heads that write after, or beside, the head that reads.
 
-The second tests against 'no relation at all', which real models fail everywhere; the third tests
+The first tests against 'no relation at all', which real models fail everywhere; the second tests
 against 'no more relation than any two heads have'.
 """
 
@@ -20,14 +19,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.attention.circuits import KINDS, Composition, Kind, composition_scores
+from lnattn.attention.circuits import Composition, Kind
 from lnattn.attention.factored import triangle
 from lnattn.errors import ShapeError
 
 #: A first layer, of learned positions or of rotary ones.
 M = TypeVar("M", bound=Any)
-#: Random numbers held at once while sampling rotations (32 MB in double precision).
-_NUMBERS_AT_ONCE = 1 << 22
 
 
 def random_baseline(d_model: int) -> float:
@@ -93,44 +90,12 @@ def rotation_draws(
             f"not {draws} draws and {max(rows, cols)} values."
         )
     generator = torch.Generator().manual_seed(seed)
-    out = []
-    for size in _chunks(draws, max(1, _NUMBERS_AT_ONCE // (d_model * cols))):
-        gaussian = torch.randn(size, d_model, cols, generator=generator, dtype=p.dtype)
-        # G = Q R with Q Haar distributed on frames (up to signs, which the squares forget).
-        corner = torch.linalg.solve_triangular(
-            triangle(gaussian), gaussian[:, :rows], upper=True, left=False
-        )
-        out.append((p @ corner.square() @ q.mT).sqrt())
-    return torch.cat(out)
-
-
-def _chunks(total: int, size: int) -> list[int]:
-    """`total` cut into pieces of `size` and a rest."""
-    return [size] * (total // size) + ([total % size] if total % size else [])
-
-
-def gaussian_scores(
-    d_model: int, d_head: int, kind: Kind, *, heads: int, seed: int
-) -> Float[Tensor, "writer reader"]:
-    """Scores between two layers of `heads` heads each with standard normal weights, float32."""
-    if kind not in KINDS:
-        raise ShapeError(f"composition is of kind 'Q', 'K' or 'V', not {kind!r}.")
-    generator = torch.Generator().manual_seed(seed)
-    return composition_scores(
-        _GaussianHeads(heads, d_model, d_head, generator),
-        _GaussianHeads(heads, d_model, d_head, generator),
-        kind,
+    gaussian = torch.randn(draws, d_model, cols, generator=generator, dtype=p.dtype)
+    # G = Q R with Q Haar distributed on frames (up to signs, which the squares forget).
+    corner = torch.linalg.solve_triangular(
+        triangle(gaussian), gaussian[:, :rows], upper=True, left=False
     )
-
-
-class _GaussianHeads:
-    """Random heads with the attribute names of `HeadWeights`."""
-
-    def __init__(self, heads: int, d_model: int, d_head: int, generator: torch.Generator) -> None:
-        self.W_Q, self.W_K, self.W_V = torch.randn(
-            3, heads, d_model, d_head, generator=generator
-        ).unbind()
-        self.W_O = torch.randn(heads, d_head, d_model, generator=generator)
+    return (p @ corner.square() @ q.mT).sqrt()
 
 
 def permuted_weights(model: M, seed: int, *, heads_only: bool = False) -> M:

@@ -22,8 +22,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.circuits import ov_circuit
-from lnattn.attention.factored import FactoredMatrix
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.residual import Readout, decompose, weigh
@@ -112,13 +110,6 @@ def two_layer_paths(
         moves=moves,
         readout=parts.readout,
     )
-
-
-def virtual_circuit(
-    first: FoldedAttention, second: FoldedAttention, first_head: int, second_head: int
-) -> FactoredMatrix:
-    """W¹_VO W²_VO of one pair of heads, factored: the OV circuit of a virtual head."""
-    return ov_circuit(first)[first_head] @ ov_circuit(second)[second_head]
 
 
 def _move(

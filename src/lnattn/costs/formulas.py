@@ -92,11 +92,3 @@ def least_bytes(size: LayerSize) -> int:
     """
     N, M, D, F = size.queries, size.keys, size.d_model, size.d_mlp
     return size.bytes_per_number * (4 * D * D + 2 * D * F + 2 * (M - N) * D + 2 * N * D)
-
-
-def roofline_seconds(operations: float, moved: float, peak: float, bandwidth: float) -> float:
-    """The least time by Williams et al. 2009: the larger of computing and moving.
-
-    peak: operations per second; bandwidth: bytes per second.
-    """
-    return max(operations / peak, moved / bandwidth)

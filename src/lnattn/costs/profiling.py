@@ -92,20 +92,10 @@ def random_block(
     return Block(attention, FeedForward(*second))
 
 
-def random_cache(size: LayerSize, dtype: torch.dtype = torch.float32) -> KeyValueCache | None:
-    """Keys and values of the keys − queries tokens before, or None where there are none."""
-    before = size.keys - size.queries
-    if before == 0:
-        return None
-    shape = (size.heads, before, size.d_model // size.heads)
-    generator = torch.Generator().manual_seed(1)
-    k, v = (torch.randn(shape, generator=generator, dtype=dtype) for _ in range(2))
-    return KeyValueCache(k, v)
-
-
 def formula_and_count(size: LayerSize) -> pd.DataFrame:
     """The eight products: operations and bytes by formula beside those counted in a run."""
     block = random_block(size.d_model, size.heads, size.d_mlp)
-    x = torch.zeros(size.queries, size.d_model)
-    counted = profile_layer(block, x, random_cache(size))
+    x, before = torch.zeros(size.queries, size.d_model), size.keys - size.queries
+    past = torch.zeros(2, size.heads, before, size.d_model // size.heads)
+    counted = profile_layer(block, x, KeyValueCache(*past) if before else None)
     return product_costs(size).join(counted.add_prefix("counted_"))

@@ -166,14 +166,6 @@ def lag(experiment: Experiment, slow: str, fast: str, **level: float) -> Estimat
     return found
 
 
-def best_in_sweep(sweep: Experiment, arm: str) -> Curves:
-    """The curves of an arm at the plan with the highest mean test accuracy on the way."""
-    found = [curves for curves in sweep.curves if curves.arm == arm]
-    if not found:
-        raise ResultError(f"the sweep has no arm {arm!r}; it has {', '.join(sweep.arms)}.")
-    return max(found, key=lambda curves: float(curves.accuracy[:, 1:].mean()))
-
-
 def fall_of_the_angle(curves: Curves) -> Estimate:
     """Degrees by which the mean angle between queries and 1 is smaller at the end than before."""
     return median((curves.angle[:, 0] - curves.angle[:, -1]).astype(np.float64))

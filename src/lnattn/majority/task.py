@@ -41,16 +41,6 @@ class MajorityData:
     train: UInt8[np.ndarray, "example classes"]
     test: UInt8[np.ndarray, "held_out classes"]
 
-    @property
-    def train_labels(self) -> Int[np.ndarray, "example"]:
-        """The most frequent class of every training example; it is unique."""
-        return self.train.argmax(axis=1)
-
-    @property
-    def test_labels(self) -> Int[np.ndarray, "held_out"]:
-        """The most frequent class of every test example."""
-        return self.test.argmax(axis=1)
-
 
 def majority_data(
     examples: int = 100_000,

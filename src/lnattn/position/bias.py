@@ -57,10 +57,6 @@ class PositionBias:
     def has_sigma(self) -> bool:
         return self.inverse_sigma is not None
 
-    def without_sigma(self) -> PositionBias:
-        """The same terms with σ left out, as if every input had σ = 1."""
-        return self.with_sigma(None)
-
     def with_sigma(self, inverse_sigma: InverseSigma | None) -> PositionBias:
         """The same terms with another 1/σ."""
         return replace(self, inverse_sigma=inverse_sigma)

@@ -12,14 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import look_up
 from lnattn.errors import ShapeError
-from lnattn.position.bias import position_bias
-from lnattn.position.sigma import InverseSigma
 from lnattn.weights import Embeddings
 
 
@@ -42,32 +39,12 @@ class FirstTokenSwitch:
 
 
 def first_token_switch(
-    folded: FoldedAttention,
-    W_P: Float[Tensor, "position d_model"],
-    inverse_sigma: InverseSigma,
-    block: int = 128,
-) -> FirstTokenSwitch:
-    """The counterfactual for attention by position terms alone, softmax((T^p + T^pp)/√d_head)."""
-    n = _check_length(len(W_P))
-    ordinary = inverse_sigma.mean.copy()
-    ordinary[0] = np.median(inverse_sigma.mean[1:])
-    both = np.empty((2, folded.n_heads, n - 1))
-    for begin in range(1, n, block):
-        queries = range(begin, min(n, begin + block))
-        true = position_bias(folded, W_P, queries, inverse_sigma)
-        for which, mean in enumerate((inverse_sigma.mean, ordinary)):
-            changed = true.with_sigma(InverseSigma(mean, None, None))
-            both[which, :, begin - 1 : queries.stop - 1] = changed.attention()[:, :, 0]
-    score = (folded.b_QK @ W_P[0]).double().numpy()
-    return FirstTokenSwitch(both[0], both[1], score, float(ordinary[0] / inverse_sigma.mean[0]))
-
-
-def first_token_switch_on_text(
     folded: FoldedAttention, embeddings: Embeddings, token_windows: Int[np.ndarray, "window token"]
 ) -> FirstTokenSwitch:
     """The counterfactual, as keys alone, for attention on windows of text; mean over windows."""
     count, n = token_windows.shape
-    _check_length(n)
+    if n < 2:
+        raise ShapeError("a switch for the first token needs at least two positions.")
     both = torch.zeros(2, folded.n_heads, n - 1, dtype=torch.float64)
     ratio = 0.0
     for ids in torch.from_numpy(token_windows):
@@ -85,9 +62,3 @@ def first_token_switch_on_text(
             both[which] += alpha[:, 1:, 0].double() / count
     score = (folded.b_QK @ embeddings.W_P[0]).double().numpy()
     return FirstTokenSwitch(both[0].numpy(), both[1].numpy(), score, ratio)
-
-
-def _check_length(n: int) -> int:
-    if n < 2:
-        raise ShapeError("a switch for the first token needs at least two positions.")
-    return n

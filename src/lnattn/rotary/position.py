@@ -149,11 +149,6 @@ class ByDistance:
         """The share of distance alone."""
         return self.share[DISTANCE_TERMS.index("d")]
 
-    @property
-    def alone_with_constant(self) -> Float[np.ndarray, "head"]:
-        """The share of distance alone when the queries' constants count as variance of scores."""
-        return self.alone / (1 + self.constant)
-
     def table(self) -> pd.DataFrame:
         """One row a head: the shares of the four terms, and the standard deviation of scores."""
         rows = dict(zip(DISTANCE_TERMS, self.share, strict=True))

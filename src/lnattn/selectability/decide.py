@@ -14,14 +14,11 @@ import numba as nb
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from lnattn import plain
 from lnattn.errors import ResultError, ShapeError
 from lnattn.products import one_blas_thread
 from lnattn.selectability import kernel
-from lnattn.selectability.programs import (
-    SMALLEST_RADIUS,
-    hull_weights,
-    separating_direction,
-)
+from lnattn.stats import blocks
 
 #: How each verdict was found: `Selectability.method` indexes this.
 METHODS = ("own or another's direction", "walk", "linear program", "duplicate")
@@ -29,6 +26,8 @@ DIRECTION, WALK, PROGRAM, DUPLICATE = range(4)
 
 #: Singular values below this share of the largest are the rounding of float32, and no dimension.
 RANK_TOLERANCE = 1e-6
+#: A radius or distance that HiGHS, by its tolerance of 1e-7, may report where there is none.
+SMALLEST_RADIUS = 1e-6
 #: Nearer to the hull than this, in whitened coordinates, is inside.
 HULL_TOLERANCE = 1e-9
 
@@ -230,11 +229,13 @@ def _by_program(
     points: np.ndarray, i: int, direction: np.ndarray, support: np.ndarray, weights: np.ndarray
 ) -> int:
     """The verdict on key i by HiGHS, its proof written into the last three arguments."""
-    v, radius = separating_direction(points, i)
+    others = np.delete(points, i, axis=0)
+    v, radius = plain.winning_query(points[i], others)
     if radius > SMALLEST_RADIUS:
         direction[:] = v
         return kernel.OUTSIDE
-    lam, distance = hull_weights(points, i)
+    lam = np.clip(plain.combination(points[i], others), 0.0, None)
+    distance = float(np.abs(lam @ others - points[i]).sum())
     used = np.flatnonzero(lam > 0)
     if distance > SMALLEST_RADIUS or len(used) > len(support):
         raise ResultError(
@@ -242,7 +243,7 @@ def _by_program(
             f"{radius:.1e} fits, and the nearest combination is {distance:.1e} away; raise "
             "hull_tolerance."
         )
-    support[: len(used)], weights[: len(used)] = used, lam[used] / lam[used].sum()
+    support[: len(used)], weights[: len(used)] = used + (used >= i), lam[used] / lam[used].sum()
     return kernel.INSIDE
 
 
@@ -255,8 +256,14 @@ def _measure(
     margin, residual = np.full(n, np.nan), np.full(n, np.nan)
     if n == 1:
         return np.where(selectable, np.inf, np.nan), residual
-    columns = np.ascontiguousarray((keys - keys.mean(axis=0)).T)
-    outside = np.flatnonzero(selectable)
-    kernel.lead(columns, direction, outside, margin, min(nb.get_num_threads(), n))
-    kernel.distances(keys, np.flatnonzero(~selectable), support, weights, residual)
+    centred, outside = keys - keys.mean(axis=0), np.flatnonzero(selectable)
+    for rows in blocks(len(outside), n):
+        these = outside[rows]
+        scores = direction[these] @ centred.T
+        here = np.arange(len(these)), these
+        own, scores[here] = scores[here], -np.inf
+        margin[these] = own - scores.max(axis=1)
+    for i in np.flatnonzero(~selectable):
+        used = support[i] >= 0
+        residual[i] = np.linalg.norm(weights[i, used] @ keys[support[i, used]] - keys[i])
     return margin, residual

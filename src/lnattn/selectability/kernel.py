@@ -194,33 +194,3 @@ def walk_all(
                 z, columns, corners, corner_columns, i, tolerance, most, scores,
                 directions[i], support[i], lam[i],
             )  # fmt: skip
-
-
-@nb.njit(cache=True, parallel=True)
-@no_type_check
-def lead(columns, directions, rows, margin, threads):
-    """margin[i] for the keys i in `rows`: how far each leads the next in its direction."""
-    n = columns.shape[1]
-    for thread in nb.prange(threads):
-        scores = np.empty(n)
-        for t in range(thread, len(rows), threads):
-            i = rows[t]
-            scores_of(columns, -directions[i], scores)
-            own, scores[i] = scores[i], _FAR
-            margin[i] = scores[smallest(scores, n)] - own
-
-
-@nb.njit(cache=True, nogil=True)
-@no_type_check
-def distances(keys, rows, support, weights, residual):
-    """residual[i] for the keys i in `rows`: how far each is from the combination of its support."""
-    missing = np.empty(keys.shape[1])
-    for i in rows:
-        missing[:] = -keys[i]
-        for member in range(support.shape[1]):
-            if support[i, member] >= 0:
-                missing += weights[i, member] * keys[support[i, member]]
-        square = 0.0
-        for part in missing:
-            square += part * part
-        residual[i] = math.sqrt(square)

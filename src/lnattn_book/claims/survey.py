@@ -21,7 +21,7 @@ from lnattn.attention.nulls import permuted_weights
 from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
 from lnattn.position import curves, variance
-from lnattn.position.first_token import first_token_switch_on_text
+from lnattn.position.first_token import first_token_switch
 from lnattn.position.measured import (
     beside_position,
     measured_attention,
@@ -86,7 +86,7 @@ def _k13(seen: Evidence) -> tuple[Any, ...]:
 
 def _k15(seen: Evidence) -> tuple[Any, ...]:
     texts = seen.windows(min(seen.model.embeddings.n_positions, SWITCH_WINDOW))
-    found = first_token_switch_on_text(seen.folded, seen.model.embeddings, texts)
+    found = first_token_switch(seen.folded, seen.model.embeddings, texts)
     return found.score, found.amplification()
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from lnattn_book.benchmark_report import frozen, summary
+from lnattn_book.benchmark_report import frozen, summary, to_a_bound
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -33,25 +32,6 @@ def common() -> ModuleType:
     return load("common")
 
 
-@pytest.fixture
-def runner(common: ModuleType) -> ModuleType:
-    return load("run_all")
-
-
-EXAMPLE = """
-from common import growth, ratio, time_side_by_side
-def run(quick=False):
-    timed = time_side_by_side({"slow": lambda: sum(range(2000)), "fast": lambda: 1}, 3)
-    return {
-        "title": "Adding", "what": "Adds numbers.", "workload": {"n": 2000},
-        "rows": [t.as_row() for t in timed.values()],
-        "ratios": [ratio(timed["slow"], timed["fast"], floor=1e9)],
-        "growth": [growth("n", "numbers", [10, 100], lambda n: {"slow": lambda: sum(range(n))})],
-        "notes": ["A note."],
-    }
-"""
-
-
 def test_ratio_is_the_median_of_paired_rounds(common: ModuleType) -> None:
     slow = common.Timing("slow", (10.0, 40.0, 12.0))
     fast = common.Timing("fast", (1.0, 2.0, 3.0))
@@ -62,29 +42,14 @@ def test_ratio_is_the_median_of_paired_rounds(common: ModuleType) -> None:
     assert (unpaired["low"], unpaired["high"]) == (5.0, 40.0)
 
 
-def test_a_benchmark_is_run_checked_and_frozen(
-    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
-) -> None:
-    (tmp_path / "bench_adding.py").write_text(EXAMPLE)
-    (tmp_path / "bench_poor.py").write_text("def run(quick=False):\n    return {'title': 'x'}\n")
-    monkeypatch.setattr(runner, "HERE", tmp_path)
-    out = tmp_path / "out"
-    assert runner.main(["adding", "--output", str(out)]) == 0
-    assert "seconds ~ n^" in capsys.readouterr().out
-    [one] = frozen(out)
-    assert one.record["hardware"]["cores"] >= 1
-    assert one.title in summary([one])
-    assert runner.main(["poor", "--output", str(out)]) == 1
-    assert "returned no what" in capsys.readouterr().err
-    monkeypatch.setattr(runner, "OUTPUT", out)
-    before = (out / "adding.json").read_bytes()
-    capsys.readouterr()
-    assert runner.main(["adding", "--compare"]) == 0
-    shown = capsys.readouterr().out
-    ratio = json.loads(before)["ratios"][0]["median"]
-    assert f"frozen: {ratio:.2f}× (" in shown
-    assert "frozen on: " in shown
-    assert (out / "adding.json").read_bytes() == before
+def test_frozen_benchmarks_are_read_and_a_bound_is_told_from_another_algorithm() -> None:
+    found = frozen()
+    ratios = [ratio for one in found for ratio in one.ratios]
+    rows = [summary(found, bounds).splitlines()[2:] for bounds in (False, True)]
+    assert sum(map(len, rows)) == len(ratios)
+    assert len(rows[1]) == sum(map(to_a_bound, ratios)) > 0
+    missed = [r for r in ratios if r["floor"] is not None and r["median"] < r["floor"]]
+    assert sum(row.count(", missed") for row in rows[0] + rows[1]) == len(missed)
 
 
 def test_the_papers_algorithm_agrees_before_it_is_timed(common: ModuleType) -> None:

@@ -76,13 +76,11 @@ def test_a_run_begins_as_the_frozen_one_did():
     assert made["epoch"].tolist() == [0, 1]
 
 
-def test_a_direction_is_learnt_only_where_the_arm_says_so():
-    for name, moves in (("random-normal", False), ("learnt-normal", True)):
-        ends = [train(arm(name), replace(PLAN, learning_rate=rate)) for rate in (1e-9, 0.05)]
-        u = [one["keys"][0] for one in ends]
-        along = np.linalg.svd(u[1], full_matrices=True)[2][-1]
-        # Keys are orthogonal to the direction: to the one drawn at the start, or to another.
-        assert (np.abs(u[0] @ along).max() < 1e-4) == (not moves)
+@pytest.mark.parametrize("name", ARMS)
+def test_every_arm_can_be_trained_to_its_end(name):
+    found = train(arm(name), replace(PLAN, d_model=6))
+    assert found["keys"].shape == found["queries"].shape == (1, PLAN.classes, 6)
+    assert np.isfinite(found["loss"]).all()
 
 
 def test_a_run_is_its_seeds_and_a_hopeless_rate_is_named():

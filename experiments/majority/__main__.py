@@ -10,7 +10,7 @@ from experiments.majority.plans import EXPERIMENTS, run_experiments
 
 
 def run(args: argparse.Namespace) -> None:
-    for path in run_experiments(args.only, args.out, workers=args.workers):
+    for path in run_experiments(args.only, args.out):
         frozen(path)
 
 
@@ -18,5 +18,4 @@ if __name__ == "__main__":
     parser = new_parser("majority", __doc__)
     parser.add_argument("--only", nargs="+", default=list(EXPERIMENTS), metavar="PART")
     parser.add_argument("--out", required=True, metavar="FOLDER")
-    parser.add_argument("--workers", type=int, default=1, help="threads")
     sys.exit(main(parser, run))

@@ -195,14 +195,13 @@ def run_experiments(
     names: Sequence[str],
     folder: Path | str,
     *,
-    workers: int = 1,
     progress: bool = True,
     jobs: Mapping[str, list[Job]] | None = None,
 ) -> list[Path]:
     """Run experiments in turn, or go on with them; freeze each after every job it has finished.
 
     Writes `folder/NAME.npz` and `folder/NAME.json`, whose record says how many of the planned jobs
-    and runs are in it; `folder/partial/` keeps states while an experiment is unfinished. jobs:
+    and runs are in it; `folder/partial/` keeps runs while an experiment is unfinished. jobs:
     other lists of jobs than the paper's. Returns the records' paths.
     """
     folder = Path(folder)
@@ -222,12 +221,7 @@ def run_experiments(
         partial, arrays, seconds, ready = folder / "partial" / name, {}, [], []
         for job in listed:
             bar.set_description(f"{name}: {job.name}")
-
-            def show(epochs: int, loss: float, runs: int = len(job.seeds)) -> None:
-                bar.set_postfix(loss=f"{loss:.4f}", refresh=False)
-                bar.update(epochs * runs)
-
-            found = run_job(job, partial, workers=workers, progress=show)
+            found = run_job(job, partial, bar.update)
             arrays.update({f"{job.name}/{key}": found[key] for key in _FROZEN[:-1]})
             seconds.append(round(float(found["seconds"]), 1))
             ready.append(job)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,35 +10,18 @@ import pytest
 from test_majority_statistics import curves_with
 
 from experiments.majority import plans as experiments
-from experiments.majority.runs import Job, angles_to_ones, measures, run_job
-from experiments.majority.stack import Stack
+from experiments.majority import runs
+from experiments.majority.runs import Job, run_job
 from lnattn.errors import ResultError
 from lnattn.majority.model import arm
 from lnattn.majority.results import Experiment, epochs_to
-from lnattn.majority.train import MajorityPlan
+from lnattn.majority.train import MajorityPlan, angles_to_ones, train
 from lnattn.storage import write_result
 
 TINY = MajorityPlan(
     d_model=3, classes=5, length=15, margin=3, examples=100, batch=40, epochs=7, evaluate_every=3
 )
 JOB = Job("rms, tiny", "rms", TINY, (0, 1))
-
-
-class Stop(Exception):
-    """What interrupts a run in these tests."""
-
-
-def stop_after(epochs: int):
-    """A progress callback that raises after so many epochs."""
-    done = 0
-
-    def progress(more: int, loss: float) -> None:
-        nonlocal done
-        done += more
-        if done >= epochs:
-            raise Stop
-
-    return progress
 
 
 def assert_same(one: dict, other: dict) -> None:
@@ -61,14 +45,26 @@ def test_curves_have_the_planned_points(uninterrupted):
     assert (uninterrupted["loss"][0] != uninterrupted["loss"][1]).all()
 
 
-@pytest.mark.parametrize("stops", [(1,), (3, 5)])
-def test_an_interrupted_run_ends_where_it_would_have_ended(tmp_path, uninterrupted, stops):
-    for epochs in stops:
-        with pytest.raises(Stop):
-            run_job(JOB, tmp_path, progress=stop_after(epochs), save_every=0.0)
+def test_an_interrupted_job_goes_on_with_the_runs_that_are_missing(
+    tmp_path, uninterrupted, monkeypatch
+):
+    trained = []
+
+    def stops(arm, plan, seed):
+        if len(trained) == 1:
+            raise KeyboardInterrupt
+        trained.append(seed)
+        return train(arm, plan, seed)
+
+    monkeypatch.setattr(runs, "train", stops)
+    with pytest.raises(KeyboardInterrupt):
+        run_job(JOB, tmp_path)
+    trained.append("interrupted")
     assert_same(run_job(JOB, tmp_path), uninterrupted)
-    # Finished: read, not trained again.
-    assert_same(run_job(JOB, tmp_path, progress=lambda epochs, loss: None), uninterrupted)
+    assert_same(run_job(JOB, tmp_path), uninterrupted)  # finished: read, not trained again
+    assert trained == [0, "interrupted", 1]
+    with pytest.raises(ResultError, match="other settings"):
+        run_job(replace(JOB, plan=replace(TINY, epochs=3)), tmp_path)
 
 
 def test_angles_and_spread():
@@ -76,14 +72,15 @@ def test_angles_and_spread():
     vectors = np.stack([np.ones(d), -2 * np.ones(d), np.eye(d)[0] - np.eye(d)[1], np.eye(d)[0]])
     angle = np.degrees(np.arccos(1 / np.sqrt(d)))
     np.testing.assert_allclose(angles_to_ones(vectors), [0, 0, 90, angle], atol=1e-5)
-    stack = Stack(arm("rms"), TINY, (0, 1))
-    found, spread = measures(stack)
-    y = arm("rms").normalise(stack.parameters["embedding.weight"][1]).numpy().astype(float)
-    W_Q, W_K, _ = np.split(stack.parameters["layer.self_attn.in_proj_weight"][1].numpy(), 3)
+    found = train(arm("rms"), replace(TINY, learning_rate=1e-12), seed=1)
+    weights = TINY.parameters(arm("rms"), 1)
+    y = arm("rms").normalise(weights["embedding.weight"]).numpy().astype(float)
+    W_Q, W_K, _ = np.split(weights["layer.self_attn.in_proj_weight"].numpy(), 3)
     queries = y @ W_Q.T @ W_K / np.sqrt(3)
     cosine = np.abs(queries.sum(axis=1)) / np.linalg.norm(queries, axis=1) / np.sqrt(3)
-    assert found[1] == pytest.approx(np.degrees(np.arccos(cosine)).mean(), abs=1e-3)
-    assert spread[1] == pytest.approx((queries @ y.T).std(axis=1).mean(), rel=1e-4)
+    angle = np.degrees(np.arccos(cosine)).mean()
+    np.testing.assert_allclose(found["angle"][0], angle, atol=1e-3)
+    np.testing.assert_allclose(found["spread"][0], (queries @ y.T).std(axis=1).mean(), rtol=1e-4)
 
 
 @pytest.fixture(scope="module")

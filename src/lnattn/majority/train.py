@@ -187,7 +187,7 @@ def train(arm: Arm, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
     curves = dict(zip(("loss", "accuracy", "angle", "spread"), columns[1:, None], strict=True))
     with torch.no_grad():
         end = attention_of(parameters, arm)
-    ends = {"queries": end.queries.numpy()[None], "keys": end.normalised.numpy()[None]}
+    ends = {"queries": end.queries.numpy()[None], "keys": end.normalised.detach().numpy()[None]}
     return {"epoch": columns[0].astype(np.int32), **curves, **ends}
 
 

@@ -62,7 +62,6 @@ STILL = {
     "modules from a result to its line on the claims page": 9,
     "site": 3_100,
     "scripts and styles": 3_050,
-    "experiments": 5_590,
     "tests": 16_800,
 }
 

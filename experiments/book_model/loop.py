@@ -15,10 +15,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from experiments.book_model.forward import training_loss
-from experiments.book_model.gradients import set_gradients, share_count
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.state import load_best, resume_run, save_run, save_snapshot
-from lnattn.errors import CorpusError
+from lnattn.errors import CheckpointError, CorpusError
 from lnattn.progress import progress_bar
 
 #: Windows evaluated at a time.
@@ -133,7 +132,6 @@ def train(
     if run is None:
         run = {"plan": asdict(plan), "step": 0, "best": math.inf, "stale": 0, "log": []}
     loss_of = training_loss(model, plan.precision, compiled)
-    shares = share_count(plan, torch.device(device))
     batches = windows(train_tokens, plan)
     for _ in range(run["step"]):
         next(batches)
@@ -145,7 +143,7 @@ def train(
     saved = since
     while run["step"] < end and run["stale"] < plan.patience:
         rows = next(batches).to(device)
-        recent.append(take_step(model, optimiser, rows, plan, run["step"], loss_of, shares))
+        recent.append(take_step(model, optimiser, rows, plan, run["step"], loss_of))
         run["step"] += 1
         seen += plan.batch * plan.context
         bar.update()
@@ -186,19 +184,26 @@ def _line(entry: dict[str, int | float]) -> str:
 
 def take_step(
     model: torch.nn.Module,
-    optimiser: torch.optim.AdamW,
+    optimiser: torch.optim.Optimizer,
     rows: Tensor,
     plan: TrainingPlan,
     step: int,
     loss_of: Callable[[Tensor], Tensor],
-    shares: int = 1,
 ) -> float:
-    """One optimiser step; returns the batch's mean loss in nats. shares: see `share_count`."""
+    """One optimiser step; returns the batch's mean loss in nats.
+
+    Raises `CheckpointError` where that is no number, and leaves the weights as they are.
+    """
+    model.train()
+    loss = loss_of(rows)
+    if not loss.isfinite():
+        raise CheckpointError(
+            f"the training loss became {loss.item()} at step {step}; lower the learning rate."
+        )
     for group in optimiser.param_groups:
         group["lr"] = plan.rate(step)
-    model.train()
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    loss = set_gradients(parameters, loss_of, rows, shares, step)
-    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    optimiser.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimiser.step()
-    return loss
+    return loss.item()

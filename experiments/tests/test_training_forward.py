@@ -1,6 +1,8 @@
-"""The training step's forward pass: chunked loss, attention by matrix products, bfloat16."""
+"""A training step against transformers' own forward pass and torch's plain AdamW."""
 
 from __future__ import annotations
+
+import copy
 
 import pytest
 import torch
@@ -9,8 +11,8 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2LMHeadModel
 
-from experiments.book_model.chunked_loss import ROWS, chunked_loss
 from experiments.book_model.forward import training_loss
+from experiments.book_model.loop import optimiser_of, take_step
 from experiments.book_model.plan import TrainingPlan
 
 
@@ -34,36 +36,41 @@ def model_and_rows(dtype: torch.dtype = torch.float64) -> tuple[GPT2LMHeadModel,
     return model, torch.randint(60, (5, 25), generator=torch.Generator().manual_seed(1))
 
 
-SIZE = ROWS[torch.float32]
-
-
-@pytest.mark.parametrize("rows", [1, SIZE - 1, SIZE, 3 * SIZE + 5])
-def test_chunked_loss_and_its_gradients_are_those_of_torch(rows: int) -> None:
-    generator = torch.Generator().manual_seed(rows)
-    x = torch.randn(rows, 6, generator=generator, dtype=torch.float64) * 3
-    W_E = torch.randn(40, 6, generator=generator, dtype=torch.float64)
-    targets = torch.randint(40, (rows,), generator=generator)
-    found = []
-    for loss in (chunked_loss, lambda x, W, t: cross_entropy(x @ W.T, t)):
-        a, b = x.clone().requires_grad_(), W_E.clone().requires_grad_()
-        value = loss(a, b, targets)
-        (2.5 * value).backward()
-        found.append((value.detach(), a.grad, b.grad))
-    for ours, theirs in zip(*found, strict=True):
-        torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
-
-
-@pytest.mark.parametrize("attention", ["lnattn_whole", "eager"])
-def test_the_training_loss_and_its_gradients_are_the_plain_ones(attention: str) -> None:
+def test_the_training_loss_and_its_gradients_are_the_plain_ones() -> None:
+    """Against torch's fused attention; in bfloat16 to its precision."""
     model, rows = model_and_rows()
-    model.set_attn_implementation("eager")
+    model.set_attn_implementation("sdpa")
     expected = plain_loss(model, rows)
     oracle = gradients(model, expected)
-    model.set_attn_implementation(attention)
+    model.set_attn_implementation("eager")
     loss = training_loss(model, "float32")(rows)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
     for name, found in gradients(model, loss).items():
         torch.testing.assert_close(found, oracle[name], rtol=1e-9, atol=1e-12, msg=name)
+    lower = training_loss(model.float(), "bfloat16")(rows)
+    assert lower.dtype == torch.float32
+    assert 0 < abs(lower.item() - expected.item()) < 0.02
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_step_is_that_of_plain_adamw(precision: str) -> None:
+    """A fused optimiser takes a gradient in another layout than its parameter's for another one."""
+    plan = TrainingPlan(layers=2, d_model=8, heads=4, context=12, vocab_size=60, dropout=0.0)
+    torch.manual_seed(3)
+    model = plan.new_model(0)
+    plain = copy.deepcopy(model)
+    rows = torch.randint(60, (5, plan.context + 1))
+    take_step(model, optimiser_of(model, plan), rows, plan, 9, training_loss(model, precision))
+    optimiser = optimiser_of(plain, plan)
+    for group in optimiser.param_groups:
+        group.update(fused=False, foreach=False, lr=plan.rate(9))
+    plain_loss(plain, rows).backward()
+    torch.nn.utils.clip_grad_norm_(plain.parameters(), 1.0)
+    optimiser.step()
+    loose = 20 if precision == "bfloat16" else 1  # Adam divides by the gradient's own size
+    for (name, ours), theirs in zip(model.named_parameters(), plain.parameters(), strict=True):
+        assert ours.grad.stride() == ours.stride(), name
+        torch.testing.assert_close(ours, theirs, rtol=1e-3 * loose, atol=1e-5 * loose)
 
 
 def architecture(name: str, **changes: object) -> torch.nn.Module:
@@ -79,7 +86,7 @@ def architecture(name: str, **changes: object) -> torch.nn.Module:
 def test_every_architecture_trains_on_its_plain_loss(name: str) -> None:
     model, (_, rows) = architecture(name), model_and_rows()
     found = gradients(model, training_loss(model, "float32")(rows))
-    model.set_attn_implementation("eager")
+    model.set_attn_implementation("sdpa")
     expected = plain_loss(model, rows)
     for parameter, oracle in gradients(model, expected).items():
         # A Llama's own norms and eager softmax are of float32, whatever the model is.

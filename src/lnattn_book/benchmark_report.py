@@ -13,7 +13,7 @@ from lnattn.storage import read_json
 
 _KEYS = ("title", "what", "workload", "rows", "ratios", "growth", "notes", "record")
 #: How the names of those methods begin that no other can be faster than.
-_BOUNDS = ("matrix product", "the arithmetic alone")
+_BOUNDS = ("matrix product",)
 
 
 @dataclass(frozen=True)

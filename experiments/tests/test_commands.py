@@ -14,7 +14,18 @@ from experiments.unselectable_lm.__main__ import parser as unselectable_lm
 
 
 def test_a_plan_is_given_by_its_fields():
-    line = ["train", "a.txt", "--out", "here", "--steps", "7", "--learning-rate", "0.5"]
+    line = [
+        "train",
+        "a.txt",
+        "--held-out",
+        "b.txt",
+        "--out",
+        "here",
+        "--steps",
+        "7",
+        "--learning-rate",
+        "0.5",
+    ]
     args = book_model().parse_args(line)
     assert given_plan(args, TrainingPlan) == {"steps": 7, "learning_rate": 0.5}
 

@@ -34,7 +34,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent embed twice pdf links benchmark screenshots check lock clean
+.PHONY: help setup book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent embed twice links benchmark screenshots check lock clean
 
 help:
 	@echo "make setup                install what is needed, and do no more (every command does so first)"
@@ -51,7 +51,6 @@ help:
 	@echo "make freeze-extent        take the pages, claims, figures and bytes of what is built as those to compare with"
 	@echo "make embed RUN=folder     take a finished training run into data, as book-gpt2 or book-llama"
 	@echo "make twice                build two copies from nothing and compare their numbers"
-	@echo "make pdf                  the book as one PDF (needs Chromium)"
 	@echo "make links                follow every outgoing link of the book"
 	@echo "make benchmark            measure the fast paths against the papers' algorithms"
 	@echo "make screenshots          take the README's pictures of the built book (needs Chromium)"
@@ -97,9 +96,6 @@ twice: $(STAMP)
 	  diff -rq {one,two}/_build/html/$$part || status=1; done; \
 	[ $$status -eq 0 ] && echo "the same: claims, downloads, explorer, figures" || { echo "these differ; \
 	a figure of a cell with the tag 'timed' shows how long something took, and may" >&2; exit 1; }
-
-pdf: $(STAMP)
-	@$(PY) -m booksite.build --pdf
 
 links: $(STAMP)
 	@$(PY) -m booksite.build --links

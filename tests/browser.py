@@ -36,9 +36,8 @@ FLAGS = (
 
 def find() -> str | None:
     """The path of an installed Chromium or Chrome, or None."""
-    from booksite.pdf import find_chromium  # late: conftest checks the shapes of what it imports
-
-    return find_chromium()
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 class Browser:

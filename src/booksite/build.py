@@ -19,7 +19,6 @@ from pathlib import Path
 
 from huggingface_hub import constants
 
-from booksite import pdf
 from booksite.inputs import execution_digest, site_digest
 from booksite.settings import Folders, addresses, environment, write_config
 from booksite.terminal import progress_shown, say
@@ -65,7 +64,6 @@ def build(root: Path, *, output: Path | None = None, force: bool = False) -> int
         shutil.rmtree(folders.doctrees, ignore_errors=True)
         forget_studies()
     folders.stamp.unlink(missing_ok=True)
-    (folders.html / pdf.NAME).unlink(missing_ok=True)  # it would show what was built before
     prune(folders.caches, keep=digest)
     cache.mkdir(parents=True, exist_ok=True)
     config = write_config(root, folders, cache)
@@ -183,20 +181,6 @@ def check_links(root: Path) -> int:
     return build(root) or build_other(root, "linkcheck")
 
 
-def print_book(root: Path, output: Path | None = None) -> int:
-    """Build the book, and print it to one PDF; returns the exit status.
-
-    Raises `ResultError` where there is no Chromium to print it.
-    """
-    status = build(root, output=output)
-    if not status:
-        begun = time.monotonic()
-        say("printing the book to one PDF, which takes up to a minute")
-        path = pdf.make_pdf(root, Folders(output or root).html)
-        say(f"printed in {time.monotonic() - begun:.0f} s: {path}")
-    return status
-
-
 def build_other(root: Path, builder: str) -> int:
     """Build something else than the site from chapters that were executed; the exit status."""
     folders, choice = Folders(root), prepared()
@@ -243,7 +227,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--force", action="store_true", help="run every chapter again")
     parser.add_argument("--chapter", metavar="06", help="run this chapter only, and no site")
     parser.add_argument("--links", action="store_true", help="then follow every outgoing link")
-    parser.add_argument("--pdf", action="store_true", help="then print it to a PDF")
     parser.add_argument("--output", type=Path, metavar="FOLDER", help="where _build shall be")
     parser.add_argument("--root", type=Path, help="the repository (default: found by itself)")
     options = parser.parse_args(arguments)
@@ -251,11 +234,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         root = (options.root or repository()).resolve()
         if options.chapter:
             return execute_chapter(root, options.chapter)
-        output = options.output and options.output.resolve()
-        if options.pdf:
-            return print_book(root, output)
         if options.links:
             return check_links(root)
+        output = options.output and options.output.resolve()
         return build(root, output=output, force=options.force)
     except LnattnError as error:
         print(f"[book] {error}", file=sys.stderr)

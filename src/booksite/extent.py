@@ -24,11 +24,11 @@ TOLERANCE = 0.1
 
 
 def extent_of(site: Path) -> dict[str, int]:
-    """Pages with an article, verdicts on claims, figures, and bytes without the PDF."""
+    """Pages with an article, verdicts on claims, figures and bytes."""
     pages = (path.read_text("utf-8") for path in site.rglob("*.html"))
     articles = [text for text in pages if '<article class="bd-article"' in text]
     claims = read_json(site / "claims.json")["claims"]
-    files = (path for path in site.rglob("*") if path.is_file() and path.suffix != ".pdf")
+    files = (path for path in site.rglob("*") if path.is_file())
     return {
         "pages": len(articles),
         "claims": sum(len(claim["found"]) for claim in claims),

@@ -2,7 +2,7 @@
 
 - `{minutes}` (a role): how long some pages take together, by the book's own clock;
 - `{thumbnail}`: a small picture of a chapter's figure, named by its label;
-- `{book-links}`: authors, the repository where its address is known, and a place for the PDF.
+- `{book-links}`: authors, and the repository where its address is known.
 
 The chapters are read after the front page. So all three leave a mark that is filled when all pages
 are there. A page or a figure that is not there is a warning, which the build treats as an error.
@@ -22,7 +22,6 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
 from booksite.opening import MINUTES
-from booksite.pdf import OFFER
 from lnattn.errors import ResultError
 
 MARK = "lnattn_front_page"
@@ -115,17 +114,13 @@ def figure_of(env: BuildEnvironment, label: str) -> nodes.Element:
 
 
 def book_links(app: Sphinx) -> nodes.paragraph:
-    """Authors, repository, and where `booksite.pdf` puts its link once it has printed the book."""
+    """Authors and repository."""
     parts: list[nodes.Node] = [nodes.Text(f"By {app.config.author}.")]
     address = app.config.html_theme_options.get("repository_url", "")
     if address:
-        parts += [nodes.Text(" "), _link("The repository", address), nodes.Text(".")]
-    parts += [nodes.Text(" "), nodes.raw("", OFFER, format="html")]
+        link = nodes.reference("", "The repository", refuri=address)
+        parts += [nodes.Text(" "), link, nodes.Text(".")]
     return nodes.paragraph("", "", *parts)
-
-
-def _link(text: str, target: str) -> nodes.reference:
-    return nodes.reference("", text, refuri=target)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

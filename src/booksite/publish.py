@@ -21,7 +21,6 @@ from pathlib import Path
 
 from booksite.editions import Edition, assemble
 from booksite.extent import is_whole
-from booksite.pdf import find_chromium
 from booksite.settings import Folders
 from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
@@ -137,11 +136,7 @@ def lnattn(*words: str) -> int:
 
 
 def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
-    """Build one edition in a process of its own, below `output`; the exit status.
-
-    With Chromium there, the edition is printed to a PDF, which its front page offers; one that
-    cannot be printed is missed, and the edition published without it.
-    """
+    """Build one edition in a process of its own, below `output`; the exit status."""
     site = os.environ.get("LNATTN_SITE_URL", "").strip().rstrip("/")
     settings: Mapping[str, str] = {
         "LNATTN_MODEL": choice.name,
@@ -149,12 +144,7 @@ def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
         "LNATTN_SITE_URL": f"{site}/{folder}".rstrip("/") if site else "",
     }
     command = [sys.executable, "-m", "booksite.build", "--root", str(root), "--output", str(output)]
-    environment = {**os.environ, **settings}
-    if find_chromium():
-        if not subprocess.run([*command, "--pdf"], env=environment, check=False).returncode:
-            return 0
-        say("the edition with its PDF could not be made; without it:")
-    return subprocess.run(command, env=environment, check=False).returncode
+    return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-import pytest
 from random_models import attention_layer, embeddings_of, random_gpt2
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from booksite.explorer import layers
 from booksite.explorer.texts import script
-from lnattn.affinity.study import Detokenization, detokenization
-from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 
 HOSTILE = [
@@ -70,43 +66,19 @@ def spelled(vocab: int) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer)
 
 
-def tiny(seed: int = 3, vocab: int = len(HOSTILE)) -> tuple[FirstLayer, Counts]:
-    """A random GPT-2 of 3 heads, and counts of a random text in which every token occurs."""
+def tiny(seed: int = 3, vocab: int = len(HOSTILE)) -> FirstLayer:
+    """A random GPT-2 of 3 heads."""
     module = random_gpt2(seed, vocab=vocab)
     attention = attention_layer(module)
     # Random scores are so large that all attention goes to one key, whatever they are divided by.
     attention = replace(attention, W_Q=attention.W_Q / 30, b_Q=attention.b_Q / 30)
     about = {"name": "tiny <b>model</b>"}
-    layer = FirstLayer(embeddings_of(module), attention, spelled(vocab), about)
-    rng = np.random.default_rng(seed)
-    # Each token is often followed by the next but one, so that some pairs are habits of the text.
-    drawn = rng.integers(vocab, size=12 * vocab)
-    habits = np.stack([drawn, (drawn + 2) % vocab], axis=1).ravel()
-    text = np.concatenate([np.arange(vocab), habits[: 12 * vocab]])
-    return layer, Counts.from_stream(text, vocab)
-
-
-def tiny_source(_: object) -> tuple[Counts, dict[str, object]]:
-    """In place of `counts_and_source`, for the tiny model."""
-    source = {"model": "tiny", "weights_sha256": "0123", "counts": "a random <text>"}
-    return tiny()[1], source
-
-
-def tiny_study(vectors, embeddings, counts, source) -> tuple[Detokenization, str]:
-    """In place of `affinity_study`: of a vocabulary that is too small for its usual samples."""
-    few = {"heat_tokens": 4, "pairs": 3, "draws": 20}
-    return detokenization(vectors, embeddings, counts, **few, source=source), "computed"
-
-
-def install(patch: pytest.MonkeyPatch) -> None:
-    """Let the explorer's data be made of the tiny model, its counts and its study."""
-    patch.setattr(layers, "counts_and_source", tiny_source)
-    patch.setattr(layers, "affinity_study", tiny_study)
+    return FirstLayer(embeddings_of(module), attention, spelled(vocab), about)
 
 
 def hostile_scripts(name: str) -> Iterator[tuple[str, str]]:
-    """The tiny model's scripts with the hostile vocabulary for its own; `install` first."""
-    for file, text in layers.scripts_of(tiny()[0], name):
+    """The tiny model's scripts with the hostile vocabulary for its own."""
+    for file, text in layers.scripts_of(tiny(), name):
         if file == "tokenizer.js":
             vocab = {token: place for place, token in enumerate(HOSTILE)}
             words = {"model": {"type": "WordLevel", "vocab": vocab}}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import http.server
 import os
+import re
 import shutil
 import threading
 import time
@@ -19,7 +20,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hostile import HOSTILE, hostile_scripts, install, tiny
+from hostile import HOSTILE, hostile_scripts, tiny
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import publishing
@@ -27,7 +28,7 @@ from booksite.explorer.layers import opening, scripts_of, weights
 from booksite.explorer.texts import script
 from lnattn import distance_terms, fold, load_first_layer, six_terms, token_vectors
 from lnattn.rotary.fold import fold_relative, mean_vectors
-from lnattn_book.samples import token_counts
+from lnattn_book.affinity import counts_and_source
 
 PAGE = """<!doctype html>
 <html lang="en" data-theme="light">
@@ -54,8 +55,8 @@ READY = """new Promise((done, fail) => {
   })();
 })"""
 PAGES = {
-    "tokens": ("open", "heads", "pair", "curves"),
-    "sentence": ("open", "sentence", "strongest", "heads"),
+    "tokens": ("open", "heads"),
+    "sentence": ("open", "sentence", "heads"),
     "widget": ("widget",),
 }
 
@@ -90,10 +91,8 @@ def site(tmp_path_factory) -> Path:
     }
     about_minilm = {"name": "MiniLM", "folder": "minilm", "version": "abc", "why": "pretrained"}
     minilm = load_first_layer("minilm")
-    said = opening(minilm, first, weights(minilm, token_counts(minilm)[0])[1])
-    with pytest.MonkeyPatch.context() as patch:
-        install(patch)
-        written["tiny"] = dict(hostile_scripts("tiny"))
+    said = opening(minilm, first, weights(minilm)[1])
+    written["tiny"] = dict(hostile_scripts("tiny"))
     listed = []
     for name, texts in written.items():
         (place / "explorer" / name).mkdir()
@@ -196,7 +195,7 @@ def number(text: str) -> float:
 
 
 def test_every_hostile_token_is_shown_as_text_with_its_true_partners(tab, site) -> None:
-    layer, _ = tiny()
+    layer = tiny()
     vectors = token_vectors(fold(layer.attention), layer.embeddings)
     for token in range(0, len(HOSTILE), 3):
         show(tab, site, f"#model=tiny&token={token}")
@@ -235,33 +234,25 @@ def test_the_rank_of_a_pair(tab, site, book_model) -> None:
     query, key = (book_model.tokenizer.encode(text)[0] for text in (" York", " New"))
     scores = vectors.scores([query])[:, 0]
     show(tab, site, f"#model=book-gpt2&token={query}&key={key}")
-    rows = tab.evaluate(
-        "[...document.querySelectorAll('[data-part=pair] tbody tr')].map(row =>"
-        "[...row.querySelectorAll('td')].map(cell => cell.textContent))"
-    )
-    assert [int(rank.replace(",", "")) for rank, _ in rows] == [
+    said = tab.evaluate("[...document.querySelectorAll('.pair')].map(one => one.textContent)")
+    found = [re.fullmatch(r"␣New is key (.*) of all, at (.*)", one).groups() for one in said]
+    assert [int(rank.replace(",", "")) for rank, _ in found] == [
         1 + int((head > head[key]).sum()) for head in scores
     ]
-    np.testing.assert_allclose([number(score) for _, score in rows], scores[:, key], atol=0.051)
+    np.testing.assert_allclose([number(score) for _, score in found], scores[:, key], atol=0.051)
 
 
-def test_a_pair_at_every_distance(tab, site) -> None:
+def test_a_pair_near_and_far(tab, site) -> None:
     model = load_first_layer("book-llama").to(torch.float64)
     query, key = (model.tokenizer.encode(text)[0] for text in (" York", " New"))
-    show(tab, site, f"#model=book-llama&token={query}&key={key}&show=ee")
-    rows = tab.evaluate(
-        "[...document.querySelectorAll('[data-part=pair] tbody tr')].map(row =>"
-        "[...row.querySelectorAll('td')].map(cell => cell.textContent))"
-    )
-    from booksite.explorer import layers
-
-    folded, counts = fold_relative(model.attention), layers.counts_and_source(model)[0]
+    folded, counts = fold_relative(model.attention), counts_and_source(model)[0]
     means = mean_vectors(folded, model.embeddings, torch.as_tensor(counts.unigrams))
-    for column, distance in enumerate((1, 2, 3, 4, 6, 8, 16, 32, 64)):
+    for distance in (1, 16):
+        show(tab, site, f"#model=book-llama&token={query}&key={key}&apart={distance}")
+        said = tab.evaluate("[...document.querySelectorAll('.pair')].map(one => one.textContent)")
+        values = [number(one.rpartition(" ")[2]) for one in said]
         terms = distance_terms(folded, model.embeddings, [key, query], [5, 5 + distance], means)
-        values = [number(row[column]) for row in rows]
         np.testing.assert_allclose(values, terms["ee"][:, 1, 0], atol=0.06)
-    assert "Positions of book-llama are rotary" in text_of(tab, "[data-part=curves]")
 
 
 # ---- Sentences -----------------------------------------------------------------------------------
@@ -473,6 +464,3 @@ def _resident(process: Path) -> int:
     except OSError:
         return 0
     return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)
-
-
-# ---- All parts -----------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What the front page shows of the chapters: their minutes and pictures.
 
 - `{minutes}` (a role): how long some pages take together, by the book's own clock;
-- `{thumbnail}`: a small picture of a chapter's figure, named by its label;
+- `{thumbnail}`: the picture of a chapter's figure, named by its label;
 - `{book-links}`: authors, and the repository where its address is known.
 
 The chapters are read after the front page. So all three leave a mark that is filled when all pages
@@ -21,6 +21,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
+from booksite.downloads import drawings_of, executed
 from booksite.opening import MINUTES
 from lnattn.errors import ResultError
 
@@ -87,26 +88,35 @@ def minutes_of(env: BuildEnvironment, pages: Iterable[str]) -> int:
 
 
 def thumbnail(app: Sphinx, page: str, label: str) -> nodes.Node:
-    """The figure's picture, shown small, with its alternative text; only HTML shows it."""
-    image = next(figure_of(app.env, label).findall(nodes.image))
+    """The figure's picture with its alternative text; dark pages show the dark one."""
+    chapter, figure = figure_of(app.env, label)
+    image = next(figure.findall(nodes.image))
     picture = app.env.images.get(image["uri"])
     if app.builder.format != "html" or picture is None:
         return nodes.comment()
     app.builder.images[image["uri"]] = picture[1]
-    source = relative_uri(app.builder.get_target_uri(page), f"{app.builder.imagedir}/{picture[1]}")
+    shown = {"": picture[1]}
+    notebook = executed(app, chapter)
+    if notebook.is_file() and label in drawings_of(notebook):
+        shown = {" only-light": picture[1], " only-dark": f"{label}-dark.png"}
+    here = app.builder.get_target_uri(page)
     alt = html.escape(image.get("alt", ""), quote=True)
-    text = f'<img class="thumbnail" src="{source}" alt="{alt}" loading="lazy">'
+    text = "".join(
+        f'<img class="thumbnail{ground}" alt="{alt}" loading="lazy" '
+        f'src="{relative_uri(here, f"{app.builder.imagedir}/{name}")}">'
+        for ground, name in shown.items()
+    )
     return nodes.raw("", text, format="html")
 
 
-def figure_of(env: BuildEnvironment, label: str) -> nodes.Element:
-    """The figure with this label in its chapter; `ResultError` where there is none."""
+def figure_of(env: BuildEnvironment, label: str) -> tuple[str, nodes.Element]:
+    """The figure with this label, and its chapter; `ResultError` where there is none."""
     labels = env.get_domain("std").data["anonlabels"]
     if label in labels:
         chapter, anchor = labels[label]
         for node in env.get_doctree(chapter).findall(nodes.figure):
             if anchor in node["ids"] and any(node.findall(nodes.image)):
-                return node
+                return chapter, node
     raise ResultError(f"no figure is labelled {label!r}; name another one.")
 
 

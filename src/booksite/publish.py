@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -65,7 +64,6 @@ def publish(root: Path, output: Path | None = None) -> int:
         if status := build(root, choice, output / PREFERRED):
             return status
         editions.append(Edition("GPT-2", Folders(output / PREFERRED).html))
-        share_explorer(editions[0].site, Folders(root).html)
     folder = EMBEDDED_FOLDER if editions else ""
     if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
         return status
@@ -77,18 +75,6 @@ def publish(root: Path, output: Path | None = None) -> int:
     names = " and ".join(one.model for one in editions)
     say(f"published in {time.monotonic() - begun:.0f} s: {names}, in {site}")
     return 0
-
-
-def share_explorer(source: Path, target: Path) -> None:
-    """Copy the explorer's data of the models that both editions show, from that of `PREFERRED`.
-
-    A build keeps what it would make the same.
-    """
-    for data in source.glob("_static/explorer/*/"):
-        if data.name != PREFERRED:
-            there = target / data.relative_to(source)
-            shutil.rmtree(there, ignore_errors=True)
-            shutil.copytree(data, there)
 
 
 def freeze_rotary(folder: Path) -> None:

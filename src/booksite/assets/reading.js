@@ -1,7 +1,6 @@
 // Comforts for every page: a citation, a symbol and a reference to an equation or a figure of the same
-// page show what they stand for when they are pointed at, focused or tapped; an equation wider than the
-// page is set smaller; columns of numbers are set to the right; a printed page is light. Without this
-// script all of it still works.
+// page show what they stand for when they are pointed at, focused or tapped; columns of numbers are set
+// to the right; a printed page is light. Without this script all of it still works.
 (() => {
   "use strict";
   const all = (query, place = document) => [...place.querySelectorAll(query)];
@@ -74,19 +73,6 @@
       return both;
     });
   }
-
-  // Equations, down to two thirds of the size that MathJax gave them; wider ones scroll.
-  const fit = () => {
-    for (const equation of all(".bd-article mjx-container[display]")) {
-      equation.dataset.size ??= equation.style.fontSize;
-      equation.style.fontSize = equation.dataset.size;
-      const ratio = equation.clientWidth / equation.scrollWidth;
-      const size = parseFloat(getComputedStyle(equation).fontSize);
-      if (ratio < 1) equation.style.fontSize = `${size * Math.max(0.66, 0.98 * ratio)}px`;
-    }
-  };
-  addEventListener("load", () => window.MathJax?.startup?.promise?.then(fit));
-  addEventListener("resize", fit);
 
   // Columns whose cells are numbers, with a unit or an interval, or say that there is none.
   const NUMBER = /^[–—]?$|^[(<>≤≥≈~±−–+\s-]*\d[\d\s.,e()[\]%×°±…+−–-]*[a-zµ]{0,3}$/i;

@@ -2,14 +2,13 @@
 
 The page computes everything itself, of these models as of a reader's own checkpoint, so all that is
 written is weights: `layer.js` and `rows.js`, safetensors files with the names of `WEIGHTS`;
-`opening.js`, the queries and keys of one sentence; `tokenizer.js`, the tokenizer.json; and
-`facts.js`, how often tokens stand next to each other, and each head's AUROC.
+`opening.js`, the queries and keys of one sentence; and `tokenizer.js`, the tokenizer.json.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,25 +17,19 @@ from jaxtyping import Float
 from safetensors.numpy import save
 
 from booksite.explorer.texts import script
-from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import six_terms
 from lnattn.errors import ResultError, TokenError
 from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
-from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
 from lnattn.weights import FirstLayer, LayerNorm, require_absolute
-from lnattn_book.affinity import affinity_study, counts_and_source
+from lnattn_book.affinity import counts_and_source
 
 #: Bytes of token embeddings that a page may bring.
 MOST = 16_000_000
 #: Longest sentence, in tokens, special ones included: its maps must fit on a phone.
 LONGEST = 64
-#: Neighbours are listed that the text has at least so often, and once in so many tokens.
-LEAST, A_PAIR_IN = 5, 250_000
-#: The token that the page opens on, the first of these that a vocabulary has.
-START = ("jackson", " Angeles", "iens")
 
 
 def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[tuple[str, str]]:
@@ -48,8 +41,7 @@ def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[
     """
     if model.tokenizer is None:
         raise TokenError(f"{model.name} has no tokenizer, so no sentence can be typed; add one.")
-    counts, source = counts_and_source(model)
-    tensors, about = weights(model, counts)
+    tensors, about = weights(model)
     rows = packed(tokens_of(model))
     size = rows["W_E"].nbytes
     if size > MOST:
@@ -58,7 +50,6 @@ def scripts_of(model: AnyFirstLayer, name: str, sentence: str = "") -> Iterator[
     yield "rows.js", script(f"{name}/rows", save(rows))
     backend = json.loads(model.tokenizer.backend_tokenizer.to_str())
     yield "tokenizer.js", script(f"{name}/tokenizer", backend)
-    yield "facts.js", script(f"{name}/facts", facts(model, counts, source))
     if sentence:
         shown = opening(require_absolute(model), sentence, about)
         yield "opening.js", script(f"{name}/opening", shown)
@@ -78,7 +69,7 @@ def opening(model: FirstLayer, sentence: str, about: dict[str, Any]) -> bytes:
     return save(found, {"about": json.dumps(said)})
 
 
-def weights(model: AnyFirstLayer, counts: Counts) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A layer's tensors but the embeddings, and its settings, as `checkpoint.js` names them."""
     layer, rotary = model.attention, isinstance(model, RelativeFirstLayer)
     if layer.ln is None:
@@ -106,9 +97,8 @@ def weights(model: AnyFirstLayer, counts: Counts) -> tuple[dict[str, np.ndarray]
         found[f"b_{side}"] = bias.flatten()
     if isinstance(model, RelativeFirstLayer):
         found["frequencies"] = frequencies(model, width)
-        means = mean_vectors(
-            fold_relative(model.attention), model.embeddings, torch.as_tensor(counts.unigrams)
-        )
+        often = torch.as_tensor(counts_and_source(model)[0].unigrams)
+        means = mean_vectors(fold_relative(model.attention), model.embeddings, often)
         found |= {"q0": means.q0.flatten(), "k0": means.k0.flatten()}
         about["places"] = min(2 * LONGEST, model.context or 2 * LONGEST)
     else:
@@ -162,41 +152,3 @@ def packed(rows: Float[np.ndarray, "vocab d"]) -> dict[str, np.ndarray]:
     scale[scale == 0] = 1
     whole = np.rint(rows / scale[:, None]).astype(np.int8)
     return {"W_E": whole, "W_E.scale": scale.astype(np.float32)}
-
-
-def facts(model: AnyFirstLayer, counts: Counts, source: dict[str, Any]) -> dict[str, Any]:
-    """What a text says of a model's tokens: counts, neighbours, and the AUROC of every head.
-
-    at, key, times: the tokens before token t are key[at[t] : at[t + 1]]; auroc: [head] of the mean
-    and of a wrong query's, None for a model with rotary positions.
-    """
-    least = max(LEAST, counts.tokens // A_PAIR_IN)
-    columns = counts.bigrams.tocsc()
-    often = columns.data >= least
-    kept = np.concatenate([[0], np.cumsum(often)])
-    auroc = None
-    if isinstance(model, FirstLayer):
-        vectors = token_vectors(fold(model.attention), model.embeddings)
-        study, _ = affinity_study(vectors, model.embeddings, counts, source)
-        both = zip(study.mean_auroc(), study.wrong_query(), strict=True)
-        auroc = [[round(float(one), 3) for one in pair] for pair in both]
-    return {
-        "source": str(source["counts"]),
-        "counted": counts.tokens,
-        "least": least,
-        "count": counts.unigrams.tolist(),
-        "at": kept[columns.indptr].tolist(),
-        "key": columns.indices[often].tolist(),
-        "times": columns.data[often].tolist(),
-        "auroc": auroc,
-        "start": _start(model.tokenizer, START),
-    }
-
-
-def _start(tokenizer: Any, texts: Sequence[str]) -> str:
-    """The first of these texts that is one token."""
-    for text in texts:
-        ids = tokenizer.encode(text, add_special_tokens=False)
-        if len(ids) == 1 and tokenizer.decode(ids) == text:
-            return text
-    return ""

@@ -18,8 +18,7 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
-from booksite.explorer.publishing import PARTS, STYLES, publish, wanted_models
-from lnattn.paths import repository
+from booksite.explorer.publishing import PARTS, STYLE, publish, wanted_models
 
 #: The page that has all views.
 PAGE = "book/token-explorer"
@@ -27,10 +26,13 @@ _MARK = "token_explorer"
 
 
 class TokenExplorer(SphinxDirective):
-    """`{token-explorer} PART`: where a part of the explorer appears."""
+    """`{token-explorer} PART`: where a part of the explorer appears.
+
+    Its content, such as a picture, is shown where scripts do not run.
+    """
 
     required_arguments = 1
-    has_content = False
+    has_content = True
 
     def run(self) -> list[nodes.Node]:
         """An empty place, which the scripts fill."""
@@ -39,11 +41,11 @@ class TokenExplorer(SphinxDirective):
             raise self.error(f"there is no part {part!r}; there are {', '.join(PARTS)}.")
         used = self.env.metadata[self.env.docname].get(_MARK, "").split()
         self.env.metadata[self.env.docname][_MARK] = " ".join([*used, part])
-        html = (
-            f'<div class="token-explorer" data-part="{part}">'
-            f"<noscript><p>{PARTS[part][0]} needs JavaScript.</p></noscript></div>"
-        )
-        return [nodes.raw("", html, format="html")]
+        begin = f'<div class="token-explorer" data-part="{part}"><noscript>'
+        still = nodes.container("", nodes.paragraph("", f"{PARTS[part][0]} needs JavaScript."))
+        self.state.nested_parse(self.content, self.content_offset, still)
+        raw = [nodes.raw("", text, format="html") for text in (begin, "</noscript></div>")]
+        return [raw[0], *still.children, raw[1]]
 
 
 class TryThis(SphinxRole):
@@ -65,9 +67,8 @@ def publish_if_used(app: Sphinx, env: BuildEnvironment) -> None:
     """Sphinx's event `env-updated`: the data of a site that has an explorer."""
     if app.builder.format != "html" or not _is_used(env):
         return
-    root = repository()
     try:
-        publish(root, Path(app.outdir) / "_static" / "explorer", wanted_models())
+        publish(Path(app.outdir) / "_static" / "explorer", wanted_models())
     except OSError as error:
         raise ExtensionError(f"the token explorer cannot be written: {error}") from error
 
@@ -75,8 +76,8 @@ def publish_if_used(app: Sphinx, env: BuildEnvironment) -> None:
 def load_scripts(app: Sphinx, page: str, *_: Any) -> None:
     """Sphinx's event `html-page-context`: scripts and styles of the page's parts."""
     parts = app.env.metadata.get(page, {}).get(_MARK, "").split()
-    for name in STYLES if parts else ():
-        app.add_css_file(f"explorer/{name}")
+    if parts:
+        app.add_css_file(f"explorer/{STYLE}")
     for name in dict.fromkeys(name for part in parts for name in PARTS[part][1]):
         app.add_js_file(f"explorer/{name}", loading_method="defer")
 

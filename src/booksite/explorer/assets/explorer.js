@@ -107,9 +107,6 @@ window.lnattnExplorer = (() => {
   const options = (select, pairs, value) => select.replaceChildren(...pairs.map(([one, text]) =>
     make("option", { value: one, selected: String(one) === String(value) && "" }, text)));
 
-  /** A place for a table that a narrow screen shows by scrolling, by keyboard too. */
-  const region = (label) => make("div", { class: "numbers", role: "region", tabindex: "0", "aria-label": label });
-
   /** A number with a true minus sign. */
   function number(value, decimals) {
     const text = value.toFixed(decimals);
@@ -131,8 +128,7 @@ window.lnattnExplorer = (() => {
   // ---- The address: #model=…&token=…&text=…&head=…&query=… ---------------------------------------
 
   const KEYS = [
-    "at", "model", "token", "key", "among", "apart", "text", "head", "query", "show", "without",
-    "place", "curve", "view",
+    "model", "token", "key", "apart", "text", "head", "query", "show", "without", "view",
   ];
   let known = {};
 
@@ -166,81 +162,60 @@ window.lnattnExplorer = (() => {
   /** A function that loads the parts of a model. */
   const partOf = (one) => (name) => load(`${one.folder}/${name}`, one.version);
 
-  const NEAR = "300px";
   let arrived = !location.hash;
 
-  /**
-   * Who comes with an address of a part (`at`), of a token or of a heading is led to it; the sentence
-   * is on top.
-   *
-   * Once all parts are there: those above would push it down.
-   */
+  /** Lead who comes with the address of a token or a heading to it, once all above it is there. */
   function arrive() {
     const places = [...document.querySelectorAll(".token-explorer")];
     if (arrived || !places.every((place) => place.dataset.state)) return;
     arrived = true;
-    const at = state().at ?? (state().token ? "heads" : "");
-    const there = places.find((place) => place.dataset.part === at);
-    (there?.closest("section") ?? there ?? document.getElementById(location.hash.slice(1)))?.scrollIntoView();
+    const heads = state().token && places.find((place) => place.dataset.part === "heads")?.closest("section");
+    (heads || document.getElementById(location.hash.slice(1)))?.scrollIntoView();
   }
 
   /**
-   * Fill the places of a part of the explorer, now and whenever what it shows changes.
-   *
-   * Of a page that is opened without a view in its address, what lies far below waits, empty, until
-   * a reader comes near it.
+   * Fill the places of a part of the explorer, and again whenever what it shows changes. On a page that is
+   * opened without a view in its address a place waits until a reader comes near it.
    *
    * keys: the parts of the address that it depends on; build(place) makes its controls and returns
    * an async function that fills them, and is told by isLatest() whether a newer call has come.
    */
   function mount(part, keys, build) {
-    const several = document.querySelectorAll(".token-explorer").length > 1;
     for (const place of document.querySelectorAll(`.token-explorer[data-part="${part}"]`)) {
       const show = build(place);
       let latest = 0;
       let seen = null;
       const update = async (event) => {
-        near.disconnect();
         const wanted = JSON.stringify(keys.map((key) => state()[key] ?? ""));
-        if (event?.type === "hashchange" && wanted === seen) {
-          place.dataset.state ??= "ready";
-          return;
-        }
+        if (event?.type === "hashchange" && (seen === null || wanted === seen)) return;
+        near.disconnect();
         seen = wanted;
         const turn = ++latest;
         const isLatest = () => turn === latest; // a slower answer to an earlier question is dropped
-        try {
-          await show(isLatest);
-          if (!isLatest()) return;
-          place.dataset.state = "ready";
-          arrive();
-        } catch (error) {
-          if (!isLatest()) return;
-          const again = make("button", { type: "button", click: update }, "Try again");
-          const text = `The explorer's data are missing: ${error.message}. `;
-          place.querySelector(".problem")?.remove();
-          place.prepend(make("p", { class: "problem", role: "alert" }, text, again));
-          place.dataset.state = "failed";
-          arrive();
-          return;
-        }
+        const problem = await show(isLatest).then(() => null, (error) => error);
+        if (!isLatest()) return;
         place.querySelector(".problem")?.remove();
+        if (problem) {
+          const again = make("button", { type: "button", click: update }, "Try again");
+          const text = `The explorer's data are missing: ${problem.message}. `;
+          place.prepend(make("p", { class: "problem", role: "alert" }, text, again));
+        }
+        place.dataset.state = problem ? "failed" : "ready";
+        arrive();
       };
       const near = new IntersectionObserver(
-        (entries) => entries.some((one) => one.isIntersecting) && update(), { rootMargin: NEAR });
+        (entries) => entries.some((one) => one.isIntersecting) && update(), { rootMargin: "300px" });
       window.addEventListener("hashchange", update);
       // Maps are drawn in the colours of the theme.
       new MutationObserver(() => place.dataset.state && update())
         .observe(document.documentElement, { attributeFilter: ["data-theme"] });
-      if (several && !location.hash) {
-        place.dataset.waits = ""; // and keeps room, or all would be near while none is filled
-        near.observe(place);
-      } else update();
+      if (location.hash) update();
+      else near.observe(place);
     }
   }
 
   return {
-    chosen, colour, go, load, make, mount, number, options, partOf, plain, receive, receivePacked, region,
-    state, tokenElement,
+    chosen, colour, go, load, make, mount, number, options, partOf, plain, receive, receivePacked, state,
+    tokenElement,
   };
 })();

@@ -12,22 +12,16 @@ globalThis.lnattnFirstLayer = (() => {
   const TERMS = ["ee", "ep", "pe", "pp", "e", "p"];
   const DISTANCE_TERMS = ["ee", "ed", "e", "d"];
 
+  /** The product of a part of `a` with what stands `shift` further in `b`, in sums that need not wait. */
   function dot(a, b, from = 0, to = a.length, shift = 0) {
-    let sum = 0;
-    for (let i = from; i < to; i++) sum += a[i] * b[i + shift];
-    return sum;
-  }
-
-  /** The same of two whole vectors, in four sums that do not wait for one another. */
-  function product(a, b) {
-    let p = 0, q = 0, r = 0, s = 0, i = 0;
-    for (; i + 3 < a.length; i += 4) {
-      p += a[i] * b[i];
-      q += a[i + 1] * b[i + 1];
-      r += a[i + 2] * b[i + 2];
-      s += a[i + 3] * b[i + 3];
+    let p = 0, q = 0, r = 0, s = 0, i = from;
+    for (; i + 3 < to; i += 4) {
+      p += a[i] * b[i + shift];
+      q += a[i + 1] * b[i + 1 + shift];
+      r += a[i + 2] * b[i + 2 + shift];
+      s += a[i + 3] * b[i + 3 + shift];
     }
-    for (; i < a.length; i++) p += a[i] * b[i];
+    for (; i < to; i++) p += a[i] * b[i + shift];
     return p + q + r + s;
   }
 
@@ -191,7 +185,6 @@ globalThis.lnattnFirstLayer = (() => {
 
   const BLOCK = 1024; // tokens looked at together
   const SAMPLE = 64; // tokens that show how far the quick σ may be off
-  const LARGE = 3e8; // multiplications of the exact 1/σ for the position curves
 
   /** Lets the page answer between two pieces of a long computation. */
   function breath() {
@@ -201,25 +194,6 @@ globalThis.lnattnFirstLayer = (() => {
       await new Promise((done) => setTimeout(done));
       last = performance.now();
     };
-  }
-
-  /** The products of rows, one after the other, with four vectors: each row is read once. */
-  function four(rows, a, b, c, e, intoA, intoB, intoC, intoE) {
-    const d = a.length;
-    for (let at = 0, row = 0; at < rows.length; row++) {
-      let p = 0, q = 0, r = 0, s = 0;
-      for (let i = 0; i < d; i++, at++) {
-        const x = rows[at];
-        p += x * a[i];
-        q += x * b[i];
-        r += x * c[i];
-        s += x * e[i];
-      }
-      intoA[row] = p;
-      intoB[row] = q;
-      intoC[row] = r;
-      intoE[row] = s;
-    }
   }
 
   /**
@@ -240,7 +214,7 @@ globalThis.lnattnFirstLayer = (() => {
       const middle = mean(row);
       return Float64Array.from(row, (x) => x - middle);
     });
-    const spread = places.map((row) => product(row, row) / d);
+    const spread = places.map((row) => dot(row, row) / d);
     const usual = Float64Array.from({ length: d }, (_, i) =>
       places.reduce((sum, row) => sum + row[i], 0) / (places.length || 1));
     const variance = new Float64Array(size); // of a token, with twice the mean covariance and ε
@@ -279,9 +253,9 @@ globalThis.lnattnFirstLayer = (() => {
       if (!learned) return 1 / inverse[id];
       if (!exact.has(id)) {
         const token = row(id);
-        const own = variance[id] - (2 * product(token, usual)) / d;
+        const own = variance[id] - (2 * dot(token, usual)) / d;
         exact.set(id, mean(places.map((place, j) =>
-          Math.sqrt(own + spread[j] + (2 * product(token, place)) / d))));
+          Math.sqrt(own + spread[j] + (2 * dot(token, place)) / d))));
       }
       return exact.get(id);
     }
@@ -296,11 +270,9 @@ globalThis.lnattnFirstLayer = (() => {
       const found = vectors.map(() => new Float64Array(size));
       for (const first of blocks) {
         const all = blockAt(first);
-        for (let group = 0; group < vectors.length; group += 4) {
-          const some = [0, 1, 2, 3].map((i) => Math.min(group + i, vectors.length - 1));
-          four(all, ...some.map((i) => vectors[i]), ...some.map((i) => found[i].subarray(first)));
+        for (let at = 0, id = first; at < all.length; at += d, id++) {
+          vectors.forEach((vector, i) => (found[i][id] = dot(vector, all, 0, d, at) * inverse[id]));
         }
-        for (const one of found) for (let id = first; id < first + all.length / d; id++) one[id] *= inverse[id];
         await rest();
       }
       return found;
@@ -335,7 +307,7 @@ globalThis.lnattnFirstLayer = (() => {
       return memory.get(name);
     }
 
-    const scoreOf = ({ vector, more }, id) => product(vector, row(id)) / sigmaOf(id) + more;
+    const scoreOf = ({ vector, more }, id) => dot(vector, row(id)) / sigmaOf(id) + more;
 
     /** The `most` tokens with the highest scores, best first: [{ id, score }]. */
     function picked(side, scores, most) {
@@ -350,14 +322,6 @@ globalThis.lnattnFirstLayer = (() => {
     async function best(id, most, { asQuery = true, distance = 0 } = {}) {
       const { sides, quick } = await scored(id, asQuery, distance);
       return sides.map((side, head) => picked(side, quick[head], most));
-    }
-
-    /** Of these tokens as queries, the `most` pairs that a head scores highest: [{ query, id, score }]. */
-    async function strongestPairs(queries, head, most, distance = 0) {
-      const sides = queries.map((query) => asked(query, true, distance)[head]);
-      const quick = await scan(sides.map(({ vector }) => vector));
-      const all = queries.flatMap((query, i) => picked(sides[i], quick[i], most).map((pair) => ({ query, ...pair })));
-      return all.sort((a, b) => b.score - a.score).slice(0, most);
     }
 
     /** Score and rank of one key for a query in each head; 1 is the best. */
@@ -375,42 +339,8 @@ globalThis.lnattnFirstLayer = (() => {
         return { score, rank };
       });
     }
-
-    /** The mean of 1/σ at every position, over all tokens, or some of a large vocabulary. */
-    async function inverseSigma() {
-      const found = new Float64Array(places.length);
-      const every = Math.ceil((size * places.length * d) / LARGE);
-      const some = Array.from({ length: Math.ceil(size / every) }, (_, i) => i * every);
-      for (const id of some) {
-        const token = row(id);
-        const own = variance[id] - (2 * product(token, usual)) / d;
-        for (let j = 0; j < found.length; j++) {
-          found[j] += 1 / Math.sqrt(own + spread[j] + (2 * product(token, places[j])) / d) / some.length;
-        }
-        await rest();
-      }
-      return found;
-    }
-    return { asked, best, inverseSigma, judged, scoreOf, strongestPairs };
+    return { asked, best, judged, scoreOf };
   }
 
-  /** T^p of all positions and T^pp of one query with them, in each head, at the mean of 1/σ. */
-  async function positionCurves(layer, inverse, query) {
-    const rest = breath();
-    const keys = layer.placesAsKeys ?? [];
-    for (const row of layer.positions.slice(keys.length)) {
-      keys.push(times(row, layer.W_K));
-      await rest();
-    }
-    layer.placesAsKeys = keys;
-    const asked = times(layer.positions[query], layer.W_Q);
-    return Array.from({ length: layer.heads }, (_, head) => {
-      const first = head * layer.width;
-      const by = (vector, share) => Float64Array.from(keys, (key, j) => share * inverse[j]
-        * dot(vector, key, first, first + layer.width, shiftOf(layer, head)));
-      return { p: by(layer.b_Q, 1), pp: by(asked, inverse[query]) };
-    });
-  }
-
-  return { DISTANCE_TERMS, TERMS, fold, look, positionCurves, softmax, strongest, termsOf, termsOfParts, times, vocabulary };
+  return { DISTANCE_TERMS, TERMS, fold, look, strongest, termsOf, termsOfParts, vocabulary };
 })();

@@ -29,8 +29,7 @@ globalThis.lnattnModels = (() => {
     const { layer } = await layerOf(file, { model_type: "lnattn", ...about });
     const embeddings = once(async () => embeddingsOf(await packed(part("rows"), "rows"), "W_E", layer.d));
     const words = once(async () => tokenizer(await part("tokenizer"), about.vocab, about.begin));
-    const facts = once(async () => part("facts"));
-    return { one, layer, vocab: about.vocab, embeddings, words, facts };
+    return { one, layer, vocab: about.vocab, embeddings, words };
   }
 
   // ---- A reader's own ------------------------------------------------------------------------------
@@ -53,7 +52,7 @@ globalThis.lnattnModels = (() => {
     const one = { folder: `opened-${opened.length + 1}`, name, why: "opened by you" };
     const model = {
       one, layer, vocab: held.size, embeddings: async () => held, words: async () => read,
-      facts: async () => null, vocabulary: async () => all, config: found.config,
+      vocabulary: async () => all, config: found.config,
     };
     opened.push(model);
     return { ...model, file, seconds: (performance.now() - begun) / 1000 };

@@ -2,7 +2,7 @@
 "use strict";
 
 (() => {
-  const { colour, go, make, mount, number, options, plain, region, state, tokenElement } = lnattnExplorer;
+  const { colour, go, make, mount, number, options, plain, state, tokenElement } = lnattnExplorer;
   const { look } = lnattnFirstLayer;
   const { bars, percent, settings, swatch, switches, termElement, wordButtons } = lnattnTerms;
   const ATTENTION = "attention";
@@ -138,13 +138,16 @@
       id: "explorer-example", change: () => examples.value && go({ text: examples.value, query: "" }, true),
     });
     const said = make("p", { class: "hint", role: "status" });
-    const words = make("div", { class: "words", role: "group", "aria-label": "Query token" });
+    const words = make("div", { class: "words", role: "radiogroup", "aria-label": "Query token" });
     const boxes = make("div", { class: "switches", role: "group", "aria-label": "Terms kept" });
     const shows = make("select", { id: "explorer-show", change: () => go({ show: shows.value }) });
     const hover = make("p", { class: "hint hover" });
     const heads = make("fieldset", { class: "maps" });
     const attention = make("div", {});
-    const numbersOf = region("Terms of the chosen query");
+    // What a narrow screen shows by scrolling, by keyboard too.
+    const numbersOf = make("div", {
+      class: "numbers", role: "region", tabindex: "0", "aria-label": "Terms of the chosen query",
+    });
     const labelled = (text, element) => make("div", {}, make("label", { for: element.id }, text), element);
     const content = make("div", {},
       make("p", { class: "step" }, "The query:"), words,

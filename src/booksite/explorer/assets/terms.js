@@ -15,16 +15,26 @@ globalThis.lnattnTerms = (() => {
     };
   }
 
-  /** The tokens as buttons; the chosen query is pressed. */
-  function wordButtons(tokens, query) {
-    return tokens.map((token, i) => make(
-      "button",
-      {
-        type: "button", id: `explorer-word-${i}`, "aria-pressed": String(i === query),
-        click: () => go({ query: i }),
+  /** Buttons of which one is chosen: to the keyboard one stop, within which arrow keys move. */
+  function choices(name, children, chosen, choose) {
+    const all = children.map((child, i) => make("button", {
+      type: "button", role: "radio", id: `${name}-${i}`, "aria-checked": String(i === chosen),
+      tabindex: i === chosen ? 0 : -1, click: () => choose(i),
+      keydown: (event) => {
+        const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+        if (!step) return;
+        event.preventDefault();
+        const next = all[(i + step + all.length) % all.length];
+        next.focus();
+        next.click();
       },
-      tokenElement(token)));
+    }, child));
+    return all;
   }
+
+  /** The tokens, of which one is the query. */
+  const wordButtons = (tokens, query) =>
+    choices("explorer-word", tokens.map(tokenElement), query, (i) => go({ query: i }));
 
   /** T with the term's letters, as in the chapters. */
   function termElement(name) {
@@ -68,5 +78,5 @@ globalThis.lnattnTerms = (() => {
       make("span", { class: "share" }, percent(seen.weights[i])))));
   }
 
-  return { bars, percent, settings, swatch, switches, termElement, wordButtons };
+  return { bars, choices, percent, settings, swatch, switches, termElement, wordButtons };
 })();

@@ -1,4 +1,4 @@
-/* The explorer's vocabulary: searching it, and the facts of one token. */
+/* The explorer's vocabulary: searching it, and choosing one token. */
 "use strict";
 
 globalThis.lnattnTokens = (() => {
@@ -61,41 +61,30 @@ globalThis.lnattnTokens = (() => {
     return {
       element: make("div", { class: "search" }, make("label", { for: id }, label), input, list, said),
       set(text) {
-        shown = plain(text);
+        shown = text === undefined ? "" : plain(text);
         if (document.activeElement !== input || listed.has(input.value)) input.value = shown;
       },
     };
   }
 
-  /** The id of the token that the address names, by its number or its text. */
-  function asked(name, tokens, otherwise) {
+  // Where the address names no token: the first of these pairs that a vocabulary has.
+  const START = [["iens", " sap"], ["jackson", "michael"], [" Angeles", " Los"]];
+
+  /** The id of the token, or of the key, that the address names, by its number or its text; −1: no key. */
+  function asked(name, tokens) {
     const text = state()[name] ?? "";
-    if (text === "" || /^\d+$/.test(text)) return chosen(name, tokens.length, otherwise);
-    const id = tokens.indexOf(text);
-    return id < 0 ? otherwise : id;
+    const id = /^\d+$/.test(text) ? chosen(name, tokens.length, -1) : tokens.indexOf(text || null);
+    if (id >= 0 || (name === "key" && state().token)) return id;
+    const [token, key] = START.find((pair) => pair.every((one) => tokens.includes(one))) ?? ["", ""];
+    return Math.max(0, tokens.indexOf(name === "token" ? token : key));
   }
 
   /** A token as a button that leads to its view. */
   function link(text, id) {
     const label = `Show ${plain(text)}`;
-    const open = () => go({ token: id, key: "" }, true);
+    const open = () => go({ token: id }, true);
     return make("button", { type: "button", title: label, click: open }, tokenElement(text));
   }
 
-  /** What the text that comes with a model says of its neighbours: counts, and who stands before whom. */
-  function factsOf(facts, id) {
-    if (!facts) return null;
-    const { count, at, key, times } = facts;
-    const before = [];
-    const after = [];
-    for (let i = at[id]; i < at[id + 1]; i++) before.push([key[i], times[i]]);
-    for (let query = 0, i = 0; i < key.length; i++) {
-      while (i >= at[query + 1]) query++;
-      if (key[i] === id) after.push([query, times[i]]);
-    }
-    const often = (a, b) => b[1] - a[1] || a[0] - b[0];
-    return { count: count[id], before: before.sort(often), after: after.sort(often) };
-  }
-
-  return { asked, factsOf, link, tokenBox };
+  return { asked, link, tokenBox };
 })();

@@ -5,7 +5,7 @@
 (() => {
   const { chosen, go, make, mount, plain, tokenElement } = lnattnExplorer;
   const { TERMS, look } = lnattnFirstLayer;
-  const { bars, percent, settings, switches, wordButtons } = lnattnTerms;
+  const { bars, choices, percent, settings, switches, wordButtons } = lnattnTerms;
 
   // What is said of a head, and of it without the terms that it lives on (a test checks each sentence).
   const VIEWS = [
@@ -43,8 +43,8 @@
   }
 
   mount("widget", ["view", "query", "without"], (place) => {
-    const heads = make("div", { class: "words", role: "group", "aria-label": "Head" });
-    const words = make("div", { class: "words", role: "group", "aria-label": "Query token" });
+    const heads = make("div", { class: "words", role: "radiogroup", "aria-label": "Head" });
+    const words = make("div", { class: "words", role: "radiogroup", "aria-label": "Query token" });
     const boxes = make("div", { class: "grid", role: "group", "aria-label": "Terms kept" });
     const shown = make("div", { class: "shown" });
     const said = make("p", { class: "moved", role: "status" });
@@ -58,10 +58,8 @@
       const { query, without } = settings(terms, view);
       const seen = look(layer, terms, view.head, query, { without });
       const focused = document.activeElement?.id;
-      heads.replaceChildren(...VIEWS.map(({ name }, i) => make("button", {
-        type: "button", id: `widget-view-${i}`, "aria-pressed": String(i === number),
-        click: () => go({ view: i, query: "", without: "" }),
-      }, name)));
+      heads.replaceChildren(...choices("widget-view", VIEWS.map(({ name }) => name), number,
+        (i) => go({ view: i, query: "", without: "" })));
       words.replaceChildren(...wordButtons(tokens, query));
       const [ee, ep, pe, pp, e, p] = switches(all.terms, TERMS, without, "widget");
       const title = (text) => make("span", { class: "title" }, text);

@@ -22,10 +22,11 @@ def u1(case: Case, found: LayerVerdicts) -> Record:
     shares = found.by_head()
     few = shares < case.share
     layer, head = np.unravel_index(shares.argmax(), shares.shape)
+    most = f"at most {shares.max():.2%}, in head {head} of layer {layer}, and {shares.mean():.3%}"
+    lost = most if shares.any() else "none"
     return Record(
         HOLDS if few.all() else HOLDS_IN_PART if few.mean() > 0.5 else FAILS,
-        f"{int(few.sum())} of {few.size} heads; at most {shares.max():.2%}, in head {head} of "
-        f"layer {layer}, and {shares.mean():.3%} of all {found.unselectable[0].size:,} keys",
+        f"{int(few.sum())} of {few.size} heads; {lost} of all {found.unselectable[0].size:,} keys",
         {"heads": int(few.sum()), "most": shares.max(), "share": shares.mean()},
         short=f"{shares.max():.2%}",
         **size(shares.mean(), "of the keys", n=found.unselectable[0].size),

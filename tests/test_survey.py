@@ -13,19 +13,21 @@ from random_families import CONTEXT, VOCAB, make, save
 
 from lnattn import Embeddings, load_first_layer
 from lnattn.affinity.study import detokenization
+from lnattn.affinity.vectors import token_vectors
+from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import ResultError
 from lnattn.position.measured import windows
 from lnattn.text.counts import Counts
 from lnattn_book.claims import survey
-from lnattn_book.claims.evidence import Evidence
 from lnattn_book.claims.listed import claim as claim_of
-from lnattn_book.claims.survey import ASKED
+from lnattn_book.claims.survey import ASKED, Evidence
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
     NOT_COMPUTABLE,
     NOT_SEEN,
+    RULES,
     UNDECIDED,
     VERDICTS,
     Record,
@@ -96,9 +98,9 @@ def test_counts_are_those_that_are_given_and_not_the_documents(seen, found):
 
 
 def test_a_study_of_all_query_tokens_is_taken_where_there_is_one(seen, found):
-    study = detokenization(
-        seen.vectors, seen.model.embeddings, seen.counts, heat_tokens=5, pairs=1, draws=2
-    )
+    tokens = seen.model.embeddings
+    vectors = token_vectors(fold(seen.model.attention), tokens)
+    study = detokenization(vectors, tokens, seen.counts, heat_tokens=5, pairs=1, draws=2)
     with_study = survey.survey(replace(seen, study=study))["K5"]
     assert with_study.values["auroc"] == pytest.approx(float(study.mean_auroc().max()))
 
@@ -111,8 +113,8 @@ def test_partial_model_answers_what_it_can(partial):
 
 
 def test_a_whole_model_needs_texts(model):
-    with pytest.raises(ResultError, match="needs windows of text and token counts"):
-        Evidence(model)
+    with pytest.raises(ResultError, match="needs windows of text and counts"):
+        survey.survey(Evidence(model))
 
 
 def test_planted_effects_are_found_and_lost_by_the_null(model):
@@ -162,11 +164,11 @@ def test_null_keeps_values_and_loses_places(model):
 def test_survey_of_null_shows_the_best_deal_and_how_many_got_there(partial, monkeypatch):
     verdicts = iter([NOT_SEEN, HOLDS, FAILS, HOLDS])
 
-    def judge(model):
+    def judge(_found, model):
         assert "dealt anew" in model
         return Record(next(verdicts), "words", claim="K6", model=model)
 
-    monkeypatch.setitem(ASKED, "K6", (judge, lambda _: (), False))
+    monkeypatch.setitem(RULES, "K6", judge)
     found = survey.survey_of_null(Evidence(partial), seeds=range(4))
     assert (found["K6"].verdict, found["K6"].short) == (HOLDS, "2 of 4")
     assert found["K3"].verdict == NOT_COMPUTABLE

@@ -2,7 +2,7 @@
 
 - `{claims-bars}`: the claims of each of the two papers by verdict, and a sentence on them;
 - `{claims-table}`: every claim in a line, with a sign for each model and, unfolded, what was found;
-- `{claims-summary}` (a role; its text is ignored): the sentence 'n of m claims hold on …'.
+- `{claims-summary}` (a role; its text is ignored): that sentence.
 
 A page is read before all chapters have run, so all leave a mark that is filled at the end. Then
 claims are checked: one left out by its chapter, or a number that differs from the frozen one, is a
@@ -11,7 +11,7 @@ warning, and the build treats warnings as errors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,11 @@ from booksite import links
 from booksite.claims_tables import bar, matrix
 from booksite.executed import registered
 from lnattn.models.choice import default_model
+from lnattn.paths import FROZEN_CLAIMS
 from lnattn.storage import write_json
 from lnattn_book.claims import frozen, ledger
 from lnattn_book.claims.listed import SOURCES, claims
-from lnattn_book.claims.tally import PAPERS, by_source, papers_sentence, tally, two_verdicts
+from lnattn_book.claims.tally import PAPERS, sentence, tally
 from lnattn_book.claims.verdicts import Record
 
 MARK = "lnattn_claims"
@@ -70,7 +71,7 @@ def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 def problems(found: list[Record], pages: Iterable[str], root: Path) -> list[str]:
     """What must not be: claims that a chapter of this book forgets, and numbers that changed."""
-    pages, model = set(pages), default_model().name
+    pages = set(pages)
     chapters = {name.split("/")[-1] for name in pages}
     named = {entry.claim for entry in found}
     said = [
@@ -78,39 +79,26 @@ def problems(found: list[Record], pages: Iterable[str], root: Path) -> list[str]
         for claim in claims().values()
         if claim.chapter in chapters and claim.id not in named
     ]
-    said += two_verdicts(found)
-    before = frozen.read_frozen(model, root)
-    if before is None:
-        _log.info("no claims are frozen for %s; there is nothing to compare with", model)
-        return said
+    said += frozen.two_verdicts(found)
+    _, before = frozen.frozen_records(root / FROZEN_CLAIMS, default_model().name)
     changed = list(frozen.differences(before, found, pages))
     if changed:
         changed[-1] += "; where the change is meant, freeze the claims anew: make freeze-claims"
-    fresh = frozen.not_frozen(before, found)
-    if fresh:
-        names = ", ".join(f"{entry.claim} on {entry.model}" for entry in fresh)
-        _log.info("not frozen yet (make freeze-claims): %s", names)
     return said + changed
 
 
 def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Put the bars, the matrix and the sentence where their marks are."""
     found: list[Record] = getattr(app, MARK, [])
+    counts = tally(claims().values(), found, default_model().name)
     for mark in [node for node in doctree.findall(nodes.Element) if MARK in node]:
-        what = mark[MARK]
-        if what == "claims-summary":
-            mark.replace_self(nodes.Text(_count(found, tally).sentence()))
-        elif what == "claims-bars":
-            counts = _count(found, by_source)
+        if mark[MARK] == "claims-summary":
+            mark.replace_self(nodes.Text(sentence(counts)))
+        elif mark[MARK] == "claims-bars":
             bars = [bar(SOURCES[letter], counts[letter]) for letter in PAPERS]
-            said = nodes.paragraph("", papers_sentence(counts))
-            mark.replace_self(nodes.container("", *bars, said))
+            mark.replace_self(nodes.container("", *bars, nodes.paragraph("", sentence(counts))))
         else:
             mark.replace_self(matrix(app, page, found))
-
-
-def _count(found: list[Record], how: Callable[..., Any]) -> Any:
-    return how(claims().values(), found, default_model().name)
 
 
 def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree: Any) -> None:
@@ -124,11 +112,12 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
     if exception is None and app.builder.format == "html":
         found: list[Record] = getattr(app, MARK, [])
-        count = _count(found, tally)
+        model = default_model().name
+        counts = tally(claims().values(), found, model)
         record = {
-            "model": count.model,
-            "summary": count.sentence(),
-            "verdicts": count.as_data(),
+            "model": model,
+            "summary": sentence(counts),
+            "verdicts": counts,
             "claims": ledger.report(claims().values(), found),
         }
         write_json(Path(app.outdir) / "claims.json", record)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections import Counter
 from collections.abc import Mapping
 
@@ -10,11 +11,18 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from booksite import links
-from booksite.text import inline
 from lnattn.models.choice import default_model
+from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import SOURCES, Claim, claims
-from lnattn_book.claims.tally import DERIVED, PAPERS, own_first
-from lnattn_book.claims.verdicts import VERDICTS, Record
+from lnattn_book.claims.tally import PAPERS
+from lnattn_book.claims.verdicts import (
+    SIGNS,
+    VERDICTS,
+    Record,
+    counts_as,
+    effect,
+    robustness,
+)
 from lnattn_book.style import model_name
 
 #: The columns that come first and last; between them stands each other model by its name.
@@ -34,10 +42,10 @@ def column(model: str) -> str:
 def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
     """A stacked bar of the claims of a source, by verdict."""
     some = {verdict: number for verdict, number in counts.items() if number}
-    said, signs = ", ".join(f"{n} {verdict}" for verdict, n in some.items()), {DERIVED: "="}
+    said = ", ".join(f"{n} {verdict}" for verdict, n in some.items())
     parts = "".join(
         f'<span class="{_class(verdict)}" style="flex: {n}" title="{n} {verdict}">'
-        f"{({**VERDICTS, **signs}).get(verdict, '·')} {n}</span>"
+        f"{SIGNS[verdict]} {n}</span>"
         for verdict, n in some.items()
     )
     label = f'role="img" aria-label="{source}: {said}"'
@@ -55,8 +63,9 @@ def matrix(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
         some = [one for one in listed if one.id[0] == letter and letter not in PAPERS]
         if not some:
             continue
-        counts = Counter(entry.mark for one in some for entry in of.get(one.id, [])[:1])
-        marks = " ".join(f"{mark} {counts[mark]}" for mark in VERDICTS.values() if counts[mark])
+        first = [(one, entry) for one in some for entry in of.get(one.id, [])[:1]]
+        counts = Counter(SIGNS[counts_as(one, entry.verdict)] for one, entry in first)
+        marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
         title = f"{name[0].upper()}{name[1:]}: {len(some)} claims {marks}".rstrip()
         opening = f'<details class="claims-group"><summary>{html.escape(title)}</summary>'
         made += [_html(opening), *_rows(app, page, some, of), _html("</details>")]
@@ -73,7 +82,7 @@ def _rows(
     made: list[nodes.Node] = [_html(f'<div style="--models: {len(names)}">{top}')]
     for claim in some:
         mine = own_first(claim, of.get(claim.id, []))
-        signs = "".join(_signs(name, mine) for name in names)
+        signs = "".join(_signs(claim, name, mine) for name in names)
         opening = (
             f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
             f'data-source="{html.escape(claim.source, quote=True)}"><summary>'
@@ -83,14 +92,14 @@ def _rows(
     return [*made, _html("</div>")]
 
 
-def _signs(name: str, mine: list[Record]) -> str:
+def _signs(claim: Claim, name: str, mine: list[Record]) -> str:
     """The signs of a claim in one column, each verdict once, those that count first."""
     asked = sorted((e for e in mine if column(e.model) == name), key=lambda one: not one.counted)
     signs = ""
-    for verdict in dict.fromkeys(entry.verdict for entry in asked):
+    for verdict in dict.fromkeys(counts_as(claim, entry.verdict) for entry in asked):
         label = html.escape(f"{name}: {verdict}", quote=True)
         signs += f'<span class="sign {_class(verdict)}" role="img" aria-label="{label}" '
-        signs += f'title="{label}">{VERDICTS[verdict]}</span>'
+        signs += f'title="{label}">{SIGNS[verdict]}</span>'
     return f"<span>{signs}</span>"
 
 
@@ -105,13 +114,16 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[no
         "Reported: ": claim.reported,
         "Rule: ": rules[0] if len(rules) == 1 else "",
         "Kind and tolerance: ": f"{claim.kind}; a later build may differ by {tolerance}",
+        "Thresholds tried: ": "; ".join(
+            f"{name} {', '.join(f'{value:g}' for value in values)}"
+            for name, values in claim.grid.items()
+        ),
+        "A second way: ": claim.second and "{by}, held by {test}".format(**claim.second),
     }
     for label, text in labelled.items():
         if text:
             parts.append(nodes.paragraph("", "", nodes.strong("", label), *inline(text)))
-    if not mine:
-        look = links.of_claim(app, page, claim, None)
-        parts.append(nodes.paragraph("", "", nodes.Text("not yet registered · "), *look))
+    parts += [] if mine else [nodes.paragraph("", "not yet registered")]
     alike: dict[tuple[str, str], list[Record]] = {}
     own = default_model().name
     for entry in sorted(mine, key=lambda one: (not claim.is_about(one.model), one.model != own)):
@@ -119,16 +131,15 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[no
     for (name, verdict), asked in alike.items():
         model = html.escape(name, quote=True)
         opening = f'<div class="found" data-model="{model}" data-verdict="{verdict}">'
-        shown = f"{VERDICTS[verdict]} {verdict} · {model_name(name)}"
+        counted = counts_as(claim, verdict)
+        shown = f"{SIGNS[counted]} {verdict} · {model_name(name)}"
         look = links.of_claim(app, page, claim, asked[0])
         for other in asked[1:]:
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
-            if other.function != asked[0].function:
-                look += [nodes.Text(" · "), links.to_function(app, page, other.function)]
         different = {(one.words, one.note, one.rule): one for one in asked}
         parts += [
             _html(opening),
-            nodes.paragraph("", "", nodes.strong("", shown), classes=["verdict", _class(verdict)]),
+            nodes.paragraph("", "", nodes.strong("", shown), classes=["verdict", _class(counted)]),
             *(_found(one, with_rule=len(rules) > 1) for one in different.values()),
             nodes.paragraph("", "", *look, classes=["look-at"]),
             _html("</div>"),
@@ -138,12 +149,32 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[no
 
 def _found(one: Record, *, with_rule: bool) -> nodes.paragraph:
     """What was found, its effect, the note on it, and the rule where it is not said elsewhere."""
-    parts = inline(one.words)
-    if effect := one.effect():
-        parts += [nodes.Text(". "), nodes.strong("", "Effect: "), *inline(effect)]
+    parts = _leaves(one) if one.leaves else inline(one.words)
+    if size := effect(one):
+        parts += [nodes.Text(". "), nodes.strong("", "Effect: "), *inline(size)]
     parts += [nodes.Text("; "), *inline(one.note)] if one.note else []
+    parts += [nodes.Text(f". Robustness: {robustness(one)}.")] if one.stands else []
     parts += [nodes.Text(" Rule: "), *inline(one.rule)] if with_rule and one.rule else []
     return nodes.paragraph("", "", *parts)
+
+
+def _leaves(one: Record) -> list[nodes.Node]:
+    """The parts of a compound claim, each with its sign, name, words and effect."""
+    made: list[nodes.Node] = []
+    for leaf in one.leaves:
+        said = f"{leaf.words} ({size})" if (size := effect(leaf)) else leaf.words
+        made += [nodes.Text("; ")] if made else []
+        made += [nodes.strong("", f"{VERDICTS[leaf.verdict]} {leaf.name}: "), *inline(said)]
+    return made
+
+
+def inline(text: str) -> list[nodes.Node]:
+    """Nodes for a text: what stands between two dollars is mathematics, the rest is itself."""
+    made: list[nodes.Node] = []
+    for number, part in enumerate(re.split(r"\$([^$]+)\$", " ".join(text.split()))):
+        if part:
+            made.append(nodes.math(part, part) if number % 2 else nodes.Text(part))
+    return made
 
 
 def _html(text: str) -> nodes.raw:

@@ -24,17 +24,12 @@ def name_cells(app: Sphinx, doctree: nodes.document) -> None:
         app.env.metadata[app.env.docname][CELLS] = " ".join(shown)
 
 
-def of_claim(app: Sphinx, page: str, claim: Claim, entry: Record | None) -> list[nodes.Node]:
+def of_claim(app: Sphinx, page: str, claim: Claim, entry: Record) -> list[nodes.Node]:
     """Links to the cell in its chapter, the function in the API reference, and the test."""
-    parts: list[nodes.Node] = []
-    if entry is not None:
-        parts += [to_cell(app, page, entry), to_function(app, page, entry.function)]
-    if claim.test:
-        parts.append(to_test(app.config, claim.test))
-    separated: list[nodes.Node] = []
-    for part in parts:
-        separated += [nodes.Text(" · "), part] if separated else [part]
-    return separated or [nodes.Text("–")]
+    separated: list[nodes.Node] = [to_cell(app, page, entry)]
+    for part in (to_function(app, page, entry.function), to_test(app.config, claim.test)):
+        separated += [nodes.Text(" · "), part]
+    return separated
 
 
 def to_cell(app: Sphinx, page: str, entry: Record) -> nodes.Node:

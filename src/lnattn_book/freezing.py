@@ -33,7 +33,7 @@ from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book import samples
 from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
 from lnattn_book.claims import survey
-from lnattn_book.claims.evidence import Evidence
+from lnattn_book.claims.survey import Evidence
 from lnattn_book.printed import differences_from_printed
 from lnattn_book.whole_models import ablation_study, layers_study
 

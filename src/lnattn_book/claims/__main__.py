@@ -17,7 +17,7 @@ from lnattn.storage import read_json
 from lnattn_book.claims import frozen
 from lnattn_book.claims.ledger import as_record, report
 from lnattn_book.claims.listed import claim, claims
-from lnattn_book.claims.tally import tally
+from lnattn_book.claims.tally import sentence, tally
 from lnattn_book.claims.verdicts import Record
 
 
@@ -47,11 +47,7 @@ def built() -> tuple[str, list[Record]]:
     if not site.is_file():
         raise ResultError(f"{site} does not exist; build the book first: make book")
     data = read_json(site)
-    found = [
-        as_record(record, f"{site}: {one['id']}")
-        for one in data["claims"]
-        for record in one["found"]
-    ]
+    found = [as_record(one, f"{site}") for about in data["claims"] for one in about["found"]]
     return data["model"], found
 
 
@@ -76,7 +72,7 @@ def show(ids: Sequence[str], *, as_json: bool) -> None:
         if not mine:
             print("    not computed yet: execute the book")
     if not ids:
-        print(tally(chosen, found, model or default_model().name).sentence())
+        print(sentence(tally(chosen, found, model or default_model().name)))
 
 
 if __name__ == "__main__":

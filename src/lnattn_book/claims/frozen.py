@@ -27,45 +27,30 @@ COMMAND = "make freeze-claims"
 
 def alike(was: Any, now: Any, tolerance: float | None = None) -> bool:
     """Whether a value counts as the same as a frozen one."""
-    if isinstance(was, bool | str) or not isinstance(now, int | float) or now is None:
-        return was == now
-    if not isinstance(was, int | float):
-        return False
+    numbers = [isinstance(x, int | float) and not isinstance(x, bool) for x in (was, now)]
+    if not all(numbers):
+        return type(was) is type(now) and was == now
     if 0 < abs(was) < ROUNDING:
         return abs(now) <= max(GROWTH * abs(was), tolerance or 0.0)
-    return was == now or abs(now - was) <= max(SHARE * abs(was), tolerance or 0.0) * (1 + 1e-9)
-
-
-def path_of(model: str, root: Path) -> Path:
-    """Where the claims of a model are frozen, by the last part of its name."""
-    return root / FROZEN_CLAIMS / f"{Path(model).name}.json"
+    return abs(now - was) <= max(SHARE * abs(was), tolerance or 0.0) * (1 + 1e-9)
 
 
 def write_frozen(model: str, found: Sequence[Record], root: Path) -> Path:
-    """Freeze the records of a build; returns the file."""
+    """Freeze the records of a build on a model below a root; returns the file."""
     # The rounding of a build's run is no part of it: places in pages are found anew.
     kept = [{**asdict(one), "execution": 0} for one in found]
-    return write_json(path_of(model, root), {"model": model, "records": kept, "command": COMMAND})
+    path = root / FROZEN_CLAIMS / f"{Path(model).name}.json"
+    return write_json(path, {"model": model, "records": kept, "command": COMMAND})
 
 
-def read_frozen(model: str, root: Path) -> list[Record] | None:
-    """The frozen records of a model, or None where there are none."""
-    path = path_of(model, root)
-    if not path.is_file():
-        return None
-    frozen_model, found = _read(path)
-    if frozen_model != model:
-        raise ResultError(f"{path} is not a file of frozen claims of {model}; delete it.")
-    return found
+def frozen_records(folder: Path, model: str = "") -> tuple[str, list[Record]]:
+    """The model of a frozen build, and its records; ('', []) where there is none.
 
-
-def frozen_records(folder: Path) -> tuple[str, list[Record]]:
-    """The model of a frozen build, and its records; of several the first by name; '' if none."""
-    path = min(folder.glob("*.json"), default=None)
-    return ("", []) if path is None else _read(path)
-
-
-def _read(path: Path) -> tuple[str, list[Record]]:
+    model: whose build; where it is not said, the first by name.
+    """
+    path = min(folder.glob(f"{Path(model).name if model else '*'}.json"), default=None)
+    if path is None:
+        return "", []
     data = read_json(path)
     try:
         listed = [one for one in data["records"] if one["claim"] in claims()]
@@ -82,10 +67,10 @@ def differences(
     pages: those of the present build; what was frozen from others is passed over, so that a part of
     the book can be built. Records and values that were never frozen are no difference.
     """
-    present, now = set(pages), {_key(one): one for one in found}
+    present, now = set(pages), {(one.claim, one.model, one.chapter): one for one in found}
     for was in frozen:
         name = f"{was.claim} on {was.model} ({was.chapter})"
-        one = now.get(_key(was))
+        one = now.get((was.claim, was.model, was.chapter))
         if one is None:
             if was.chapter in present:
                 yield f"{name} is frozen, but this build did not register it"
@@ -98,11 +83,10 @@ def differences(
                     yield f"{name}: {key} was {old!r}, now it is {new!r}"
 
 
-def not_frozen(frozen: Sequence[Record], found: Sequence[Record]) -> list[Record]:
-    """The records that were registered but not frozen yet."""
-    known = {_key(one) for one in frozen}
-    return [one for one in found if _key(one) not in known]
-
-
-def _key(one: Record) -> tuple[str, str, str]:
-    return one.claim, one.model, one.chapter
+def two_verdicts(found: Iterable[Record]) -> Iterator[str]:
+    """Claims that have two verdicts for one model, in words: a claim has one rule."""
+    verdicts: dict[tuple[str, str], str] = {}
+    for one in found:
+        other = verdicts.setdefault((one.claim, one.model), one.verdict)
+        if other != one.verdict:
+            yield f"claim {one.claim} has two verdicts on {one.model}: {other}, {one.verdict}"

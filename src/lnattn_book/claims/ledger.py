@@ -1,4 +1,4 @@
-"""The claims ledger: what the sources report beside what a chapter computed, with a verdict.
+"""The claims ledger: what a chapter found about a claim, on its way to the claims page.
 
 A chapter calls `register` where it has judged a claim of `book/claims.yml`; the record goes,
 unseen, into the output of the notebook's cell, from where a build reads it (`booksite.executed`):
@@ -11,70 +11,58 @@ from __future__ import annotations
 import html
 import itertools
 import json
-import pkgutil
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from lnattn.errors import ResultError
 from lnattn_book.claims.listed import Claim, claim, claims
-from lnattn_book.claims.verdicts import Record
-from lnattn_book.claims.words import VERDICTS
+from lnattn_book.claims.verdicts import VERDICTS, Leaf, Record
 
 #: Marks a record among the data that MyST-NB keeps beside a notebook (see its `glue`).
 RECORD_PREFIX = "claim:"
 _HIDDEN = "application/papermill.record/"
-
+_numbers = itertools.count(1)
 #: The records of this process, by claim and model.
 _registered: dict[tuple[str, str], Record] = {}
-_numbers = itertools.count(1)
 
 
 def register(
     found: Record,
     *,
-    function: str | Callable[..., Any] | None = None,
+    function: Callable[..., Any] | None = None,
     cell: str = "",
     note: str = "",
     counted: bool = True,
 ) -> Record:
-    """Enter a record, in place of an earlier one of the same claim and model, and return it.
+    """Enter a record, also into the output of the running cell, and return it.
 
-    function: what computed the results, an importable function or its dotted name (default: the one
-    that claims.yml names); cell: label of the cell or figure; note: what to add to the rule's own;
-    counted: whether it speaks for its claim in the headline. Raises `ResultError` for empty words
-    or model, or a function that cannot be imported.
+    function: what computed the results (default: what claims.yml names); cell: label of the cell or
+    figure; note: what to add to the rule's own; counted: whether it speaks for its claim in the
+    headline. Raises `ResultError` for a record without words or model.
     """
     if not found.words.strip() or not found.model.strip():
         raise ResultError(f"claim {found.claim} needs words and a model, not empty text.")
-    name = f"{function.__module__}.{function.__qualname__}" if callable(function) else function
-    name = name or claim(found.claim).function
-    try:
-        pkgutil.resolve_name(name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ResultError(f"claim {found.claim}: {name!r} cannot be imported ({error}).") from error
-    notes = "; ".join(filter(None, (found.note, note)))
+    name = claim(found.claim).function
     shell = _shell()
-    # Not its execution_count, which IPython raises before it runs a cell or after, by version.
-    execution = len(shell.user_ns["In"]) - 1 if shell else 0
     record = replace(
-        found, function=name, cell=cell, note=notes, counted=counted, execution=execution
+        found,
+        function=f"{function.__module__}.{function.__qualname__}" if function else name,
+        cell=cell,
+        note="; ".join(filter(None, (found.note, note))),
+        counted=counted,
+        # Not its execution_count, which IPython raises before it runs a cell or after, by version.
+        execution=len(shell.user_ns["In"]) - 1 if shell else 0,
     )
     _registered[record.claim, record.model] = record
     if shell:
-        _publish(record)
+        from IPython.display import display
+
+        # A number, because the same claim may be registered again, which replaces the record.
+        name = f"{RECORD_PREFIX}{record.claim}:{record.model}:{next(_numbers)}"
+        data = {_HIDDEN + "text/plain": json.dumps(asdict(record), ensure_ascii=False)}
+        display(data, metadata={"scrapbook": {"name": name, "mime_prefix": _HIDDEN}}, raw=True)
     return record
-
-
-def _publish(record: Record) -> None:
-    """Put the record into the running cell's output, where readers do not see it."""
-    from IPython.display import display
-
-    # A number, because the same claim may be registered again, which replaces the record.
-    name = f"{RECORD_PREFIX}{record.claim}:{record.model}:{next(_numbers)}"
-    data = {_HIDDEN + "text/plain": json.dumps(vars(record), ensure_ascii=False)}
-    display(data, metadata={"scrapbook": {"name": name, "mime_prefix": _HIDDEN}}, raw=True)
 
 
 def _shell() -> Any:
@@ -88,10 +76,14 @@ def _shell() -> Any:
 
 def as_record(data: Mapping[str, Any], origin: str) -> Record:
     """Data as a `Record`; what is none, or names an unknown claim, is a `ResultError`."""
-    try:
-        interval = data.get("interval")  # JSON has no tuples
-        record = Record(**{**data, "interval": tuple(interval) if interval else None})
-    except (TypeError, AttributeError) as error:
+    try:  # JSON has lists for tuples, and maps for leaves
+        pairs = {key: tuple(data[key]) for key in ("interval", "stands") if data.get(key)}
+        leaves = tuple(
+            Leaf(**{**one, "interval": one["interval"] and tuple(one["interval"])})
+            for one in data.get("leaves", ())
+        )
+        record = Record(**{**data, **pairs, "leaves": leaves})
+    except (TypeError, KeyError, AttributeError) as error:
         raise ResultError(f"{origin} is not a ledger record ({error}); rebuild.") from error
     if record.verdict not in VERDICTS or record.claim not in claims():
         what = json.dumps([record.claim, record.verdict])
@@ -105,6 +97,12 @@ def in_order(found: Iterable[Record]) -> list[Record]:
     return sorted(found, key=lambda one: (order[one.claim], one.model, one.chapter))
 
 
+def own_first(about: Claim, found: Iterable[Record]) -> list[Record]:
+    """The records of one claim, those of its own chapter before those of others."""
+    mine = (one for one in found if one.claim == about.id)
+    return sorted(mine, key=lambda one: one.chapter.split("/")[-1] != about.chapter)
+
+
 def report(chosen: Iterable[Claim], found: Sequence[Record]) -> list[dict[str, Any]]:
     """Claims with what was found about each, as plain data."""
     return [
@@ -113,63 +111,33 @@ def report(chosen: Iterable[Claim], found: Sequence[Record]) -> list[dict[str, A
     ]
 
 
+class Table(str):
+    """Markdown that a notebook shows as such."""
+
+    def _repr_markdown_(self) -> str:
+        return str(self)
+
+
 def table(ids: Sequence[str] | str) -> Table:
     """The table 'claim | reported | reproduced here | holds?' of what this process registered.
 
     A claim that has no record appears as such: it is never left out in silence.
     """
-    rows: list[tuple[Claim, Record | None]] = []
-    for claim_id in [ids] if isinstance(ids, str) else ids:
-        mine: list[Record | None] = [
-            *in_order(one for one in _registered.values() if one.claim == claim_id)
-        ]
-        rows += [(claim(claim_id), one) for one in mine or [None]]
-    return Table(tuple(rows))
-
-
-@dataclass(frozen=True)
-class Table:
-    """Claims with their records; a notebook shows it as Markdown."""
-
-    rows: tuple[tuple[Claim, Record | None], ...]
-
-    def __repr__(self) -> str:
-        return "\n".join(
-            f"{about.id}: reported {about.reported} | "
-            + ("not registered" if one is None else f"{one.words} | {one.verdict}")
-            for about, one in self.rows
-        )
-
-    def _repr_markdown_(self) -> str:
-        # The wrapper lets the site's style sheet stack the cells on a phone.
-        lines = [
-            '<div class="claims">\n',
-            "| Claim | Reported | Reproduced here | Holds? |",
-            "|:--|:--|:--|:--|",
-        ]
-        for about, one in self.rows:
-            stated = f"**{about.id}** ({about.section}) {about.statement}"
-            found, verdict = "not computed in this build", "not registered"
-            if one is not None:
-                found = f"{_live(one.words)}<br>*{_literal(one.model)}*"
-                verdict = f"{one.mark} {one.verdict}" + (f": {_live(one.note)}" if one.note else "")
-            cells = (stated, about.reported, found, verdict)
-            lines.append("| " + " | ".join(map(_cell, cells)) + " |")
-        rules = {one.claim: one.rule for _, one in self.rows if one is not None and one.rule}
-        listed = [f"- **{claim_id}** {words}" for claim_id, words in rules.items()]
-        after = ["", "The verdicts follow these rules:", "", *listed] if listed else []
-        return "\n".join([*lines, "\n</div>", *after])
-
-
-def _cell(text: str) -> str:
-    return " ".join(text.split()).replace("|", "\\|")
-
-
-def _literal(name: str) -> str:
-    """A name, of a model or a folder, as text: neither HTML nor Markdown."""
-    return re.sub(r"([\\`*_\[\]$~^#!|])", r"\\\1", html.escape(name)).replace("\\|", "|")
-
-
-def _live(text: str) -> str:
-    """Words of a rule, which may hold mathematics and comparisons but no HTML."""
-    return html.escape(text, quote=False)
+    rows, rules = [], {}
+    for about in map(claim, [ids] if isinstance(ids, str) else ids):
+        stated = f"**{about.id}** ({about.section}) {about.statement}"
+        mine = sorted((m, one) for (name, m), one in _registered.items() if name == about.id)
+        for model, one in mine:
+            found = f"{one.words}<br>*{html.escape(model)}*"
+            verdict = f"{one.mark} {one.verdict}" + (f": {one.note}" if one.note else "")
+            rows.append((stated, about.reported, found, verdict))
+            rules[about.id] = f"- **{about.id}** {one.rule}"
+        if not mine:
+            rows.append((stated, about.reported, "not computed in this build", "not registered"))
+    lines = [" | ".join(" ".join(x.split()).replace("|", "\\|") for x in row) for row in rows]
+    # The wrapper lets the site's style sheet stack the cells on a phone.
+    head = (
+        '<div class="claims">\n\n| Claim | Reported | Reproduced here | Holds? |\n|:--|:--|:--|:--|'
+    )
+    after = ["The verdicts follow these rules:", "", *rules.values()] if rules else []
+    return Table("\n".join([head, *(f"| {line} |" for line in lines), "\n</div>\n", *after]))

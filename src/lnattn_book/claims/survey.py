@@ -1,127 +1,67 @@
 """Which claims about first layers hold for which model, and for models that learned nothing.
 
-Every claim is asked by its one rule, in `kamoda` and its two neighbours; the chapters
-that look at a claim closely call the same rule with the same results. Beside a model stands its
-*null*: the same model with the entries of every tensor dealt out anew. A claim that the null passes
-too says nothing about training.
+Every claim is asked by its one rule; the chapters that look at a claim closely call the same rule
+with the same results. Beside a model stands its *null*: the same model with the entries of every
+tensor dealt out anew. A claim that the null passes too says nothing about training.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
-from lnattn.affinity.table1 import pair_heads
-from lnattn.affinity.vectors import same_token_z
+from lnattn.affinity import table1
+from lnattn.affinity.auroc import Neighbours, head_auroc
+from lnattn.affinity.study import Detokenization
+from lnattn.affinity.vectors import TokenVectors, same_token_z, token_vectors
+from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
 from lnattn.position import curves, variance
+from lnattn.position.bias import position_bias, share_of_context
 from lnattn.position.first_token import first_token_switch
-from lnattn.position.measured import (
-    beside_position,
-    measured_attention,
-    near_share,
-)
+from lnattn.position.measured import beside_position, measured_attention, near_share
+from lnattn.position.sigma import inverse_sigma_bands
+from lnattn.position.without_tokens import position_only
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.storage import provenance, read_result, write_result
+from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
 from lnattn_book.claims import kamoda, kamoda_position, kamoda_variance
-from lnattn_book.claims.evidence import Evidence
 from lnattn_book.claims.ledger import as_record
-from lnattn_book.claims.verdicts import Record, Rule, not_computable, rule_of
-from lnattn_book.claims.words import (
-    FAILS,
-    HOLDS,
-    HOLDS_IN_PART,
-    NOT_COMPUTABLE,
-    NOT_SEEN,
-    UNDECIDED,
-)
+from lnattn_book.claims.verdicts import RULES, UNDECIDED, VERDICTS, Record, not_computable
 
-M = TypeVar("M", bound=AnyFirstLayer)
+#: The claims that are asked; importing the modules enters their rules.
+ASKED = tuple(f"K{n}" for n in range(3, 16))
+ASKED_IN = (kamoda, kamoda_position, kamoda_variance)
 #: Tokens of the windows in which the 'if first token' switch is tried.
 SWITCH_WINDOW = 256
+#: Query tokens whose AUROC is taken where no whole study is given: nulls, which need no more.
+_AUROC_QUERIES = 400
 
 
-def _k6(seen: Evidence) -> tuple[Any, ...]:
-    if seen.model.is_partial:
-        return (seen.without_tokens.spearman,)
-    return (np.array([curves.trend(curve).spearman for curve in seen.bias.term_p().mean]),)
+@dataclass(frozen=True)
+class Evidence:
+    """A model and what its claims are asked with.
 
+    cut: windows of text of a given length, in tokens, without special tokens; framed: documents as
+    the model expects to read them, cut to its context; counts: of a large corpus in the model's
+    tokens; study: its affinity study (where None, AUROCs are of a sample of query tokens). name:
+    what verdicts call the model. A partial checkpoint needs none of these.
+    """
 
-def _k7(seen: Evidence) -> tuple[Any, ...]:
-    if seen.model.is_partial:
-        return (seen.without_tokens.table(),)
-    near = curves.nearness(seen.folded, seen.model.embeddings.W_P, seen.inverse_sigma)
-    return (curves.position_table(seen.bias, near),)
-
-
-def _k8(seen: Evidence) -> tuple[Any, ...]:
-    if seen.model.is_partial:
-        found = seen.without_tokens
-        return found.near[:, :, -1], found.echo[:, :, -1]
-    shares = near_share(seen.bias.attention(), seen.queries, seen.bias.causal)
-    return shares[:, -1], curves.wave_recurrence(seen.bias)[:, -1]
-
-
-def _k9(seen: Evidence) -> tuple[Any, ...]:
-    texts = seen.windows(seen.queries[-1] + 1)
-    found = measured_attention(seen.folded, seen.model.embeddings, texts, seen.queries)
-    return (beside_position(found, seen.bias),)
-
-
-def _k10(seen: Evidence) -> tuple[Any, ...]:
-    found = contributions(seen.folded, seen.model.embeddings, seen.framed)
-    return found.document_sums, found.document_rows
-
-
-def _k13(seen: Evidence) -> tuple[Any, ...]:
-    found = variance.position_outliers(seen.model.embeddings.W_P)
-    return found.first, found.last_log, found.interior_spread
-
-
-def _k15(seen: Evidence) -> tuple[Any, ...]:
-    texts = seen.windows(min(seen.model.embeddings.n_positions, SWITCH_WINDOW))
-    found = first_token_switch(seen.folded, seen.model.embeddings, texts)
-    return found.score, found.amplification()
-
-
-#: The rule of each claim, the results that it judges, and whether token embeddings are needed.
-ASKED: Mapping[str, tuple[Rule, Callable[[Evidence], tuple[Any, ...]], bool]] = {
-    "K3": (kamoda.k3, lambda seen: (seen.pairs,), True),
-    "K4": (kamoda.k4, lambda seen: (same_token_z(seen.vectors).mean(dim=1).numpy(),), True),
-    "K5": (kamoda.k5, lambda seen: (*seen.auroc(), pair_heads(seen.pairs)), True),
-    "K6": (kamoda_position.k6, _k6, False),
-    "K7": (kamoda_position.k7, _k7, False),
-    "K8": (kamoda_position.k8, _k8, False),
-    "K9": (kamoda_position.k9, _k9, True),
-    "K10": (kamoda.k10, _k10, True),
-    "K11": (
-        kamoda_variance.k11,
-        lambda seen: (seen.frequency.head_correlations, seen.counted.tokens),
-        True,
-    ),
-    "K12": (
-        kamoda_variance.k12,
-        lambda seen: (
-            seen.frequency.variance_correlation,
-            seen.inputs.ratio,
-            seen.counted.tokens,
-        ),
-        True,
-    ),
-    "K13": (kamoda_variance.k13, _k13, False),
-    "K14": (
-        kamoda_variance.k14,
-        lambda seen: (curves.last_rows(seen.folded, seen.model.embeddings.W_P).ratio,),
-        False,
-    ),
-    "K15": (kamoda_variance.k15, _k15, True),
-}
+    model: FirstLayer
+    cut: Callable[[int], np.ndarray] | None = None
+    framed: Sequence[Sequence[int]] = ()
+    counts: Counts | None = None
+    study: Detokenization | None = None
+    seed: int = 0
+    name: str = ""
 
 
 def survey(seen: Evidence) -> dict[str, Record]:
@@ -129,13 +69,71 @@ def survey(seen: Evidence) -> dict[str, Record]:
 
     A partial checkpoint gets those about positions only; the others say what is missing.
     """
-    needs = f"needs {kamoda_position.TOKENS}"
+    name, needs = seen.name or seen.model.name, f"needs {kamoda_position.TOKENS}"
+    found = _of_positions(seen) if seen.model.is_partial else _of_all(seen)
     return {
-        name: not_computable(name, seen.name, needs)
-        if seen.model.is_partial and needs_tokens
-        else rule(*results(seen), model=seen.name)
-        for name, (rule, results, needs_tokens) in ASKED.items()
+        claim: RULES[claim](*found[claim], model=name)
+        if claim in found
+        else not_computable(claim, name, needs)
+        for claim in ASKED
     }
+
+
+def _of_positions(seen: Evidence) -> dict[str, tuple[Any, ...]]:
+    """What rules judge, by claim, of a checkpoint without tokens."""
+    found, ends = position_only(seen.model), variance.position_outliers(seen.model.embeddings.W_P)
+    return {
+        "K6": (found.spearman,),
+        "K7": (found.table(),),
+        "K8": (found.near[:, :, -1], found.echo[:, :, -1]),
+        "K13": (ends.first, ends.last_log, ends.interior_spread),
+        "K14": (found.last.ratio,),
+    }
+
+
+def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
+    """What rules judge, by claim, of a whole first layer."""
+    if seen.counts is None or seen.cut is None:
+        raise ResultError(f"the survey of {seen.model.name} needs windows of text and counts.")
+    tokens, counts, folded = seen.model.embeddings, seen.counts, fold(seen.model.attention)
+    queries, sigma = share_of_context(tokens.n_positions), inverse_sigma_bands(tokens, folded.eps)
+    bias, vectors = position_bias(folded, tokens.W_P, queries, sigma), token_vectors(folded, tokens)
+    pairs = table1.look_up(vectors, seen.model.tokenizer)
+    auroc = (seen.study.mean_auroc(), seen.study.wrong_query()) if seen.study else None
+    shares = near_share(bias.attention(), queries, bias.causal)[:, -1]
+    measured = measured_attention(folded, tokens, seen.cut(queries[-1] + 1), queries)
+    terms = contributions(folded, tokens, seen.framed)
+    inputs = variance.variance_of_inputs(tokens, folded.eps)
+    known = variance.frequency_study(folded, tokens, inputs, counts.unigrams)
+    ends = variance.position_outliers(tokens.W_P)
+    texts = seen.cut(min(tokens.n_positions, SWITCH_WINDOW))
+    switch = first_token_switch(folded, tokens, texts)
+    near = curves.nearness(folded, tokens.W_P, sigma)
+    return {
+        "K3": (pairs,),
+        "K4": (same_token_z(vectors).mean(dim=1).numpy(),),
+        "K5": (*(auroc or _some_auroc(vectors, counts, seen.seed)), table1.pair_heads(pairs)),
+        "K6": (np.array([curves.trend(curve).spearman for curve in bias.term_p().mean]),),
+        "K7": (curves.position_table(bias, near),),
+        "K8": (shares, curves.wave_recurrence(bias)[:, -1]),
+        "K9": (beside_position(measured, bias),),
+        "K10": (terms.document_sums, terms.document_rows),
+        "K11": (known.head_correlations, counts.tokens),
+        "K12": (known.variance_correlation, inputs.ratio, counts.tokens),
+        "K13": (ends.first, ends.last_log, ends.interior_spread),
+        "K14": (curves.last_rows(folded, tokens.W_P).ratio,),
+        "K15": (switch.score, switch.amplification()),
+    }
+
+
+def _some_auroc(vectors: TokenVectors, counts: Counts, seed: int) -> tuple[np.ndarray, ...]:
+    """Mean AUROC of each head for some query tokens, and with the wrong query."""
+    before = Neighbours.before(counts.bigrams)
+    having = np.flatnonzero(before.n_distinct)
+    number = min(_AUROC_QUERIES, len(having))
+    some = np.random.default_rng(seed).choice(having, number, replace=False)
+    wrong = vectors.shuffled(seed, keys=False)
+    return tuple(head_auroc(one, before, some).mean() for one in (vectors, wrong))
 
 
 def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str, Record]:
@@ -143,22 +141,19 @@ def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str,
 
     If a null passes, the claim is easy to meet by chance; `short` says how many got as far.
     """
-    runs = [
-        survey(
-            replace(seen, model=permuted_weights(seen.model, seed), study=None, seed=seed, name="")
-        )
+    deals = [
+        replace(seen, model=permuted_weights(seen.model, seed), study=None, seed=seed, name="")
         for seed in seeds
     ]
+    runs, order = [survey(deal) for deal in deals], list(VERDICTS)
+    order.insert(2, order.pop(order.index(UNDECIDED)))
     together = {}
     for claim in ASKED:
-        found = sorted((run[claim] for run in runs), key=lambda one: _BEST.index(one.verdict))
+        found = sorted((run[claim] for run in runs), key=lambda one: order.index(one.verdict))
         count = sum(one.verdict == found[0].verdict for one in found)
         name = f"{seen.name}, dealt anew"
         together[claim] = replace(found[0], model=name, short=f"{count} of {len(runs)}")
     return together
-
-
-_BEST = (HOLDS, HOLDS_IN_PART, UNDECIDED, FAILS, NOT_SEEN, NOT_COMPUTABLE)
 
 
 def write_survey(
@@ -169,12 +164,11 @@ def write_survey(
     **facts: Any,
 ) -> Path:
     """Freeze a survey as folder/name.npz and .json; returns the path of the record."""
-    rows = [asdict(one) for one in found.values()]
-    values = {f"{one.claim}: {key}": v for one in found.values() for key, v in one.values.items()}
-    numbers = np.array([v for v in values.values() if isinstance(v, int | float)], dtype=float)
+    values = [v for one in found.values() for v in one.values.values() if not isinstance(v, str)]
     about = {k: v for k, v in model.provenance.items() if k != "tensors"}
+    rows = [asdict(one) for one in found.values()]
     record = provenance(study="survey of claims", model=about, verdicts=rows, **facts)
-    return write_result(folder, name, {"values": numbers}, record)
+    return write_result(folder, name, {"values": np.array(values, dtype=float)}, record)
 
 
 def read_survey(
@@ -185,9 +179,10 @@ def read_survey(
     rows = record.get("verdicts", [])
     if [row.get("claim") for row in rows] != list(ASKED):
         raise ResultError(f"{folder}/{name}.json is no survey of these claims; compute it again.")
-    outdated = [row["claim"] for row in rows if row["rule"] != rule_of(row["claim"])]
+    found = {row["claim"]: as_record(row, f"{folder}/{name}.json") for row in rows}
+    outdated = [one for one in found if found[one].rule != RULES[one].in_words()]
     if outdated:
         raise ResultError(
             f"{folder}/{name}.json was made by another rule of {outdated[0]}; compute it again."
         )
-    return {row["claim"]: as_record(row, f"{folder}/{name}.json") for row in rows}, record
+    return found, record

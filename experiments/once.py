@@ -26,7 +26,7 @@ def once(
     `ResultError`. The record has them, and the `seconds` that the run took.
     """
     settings = json.loads(json.dumps(settings))
-    if (Path(folder) / f"{name}.npz").is_file():  # written last
+    if all((Path(folder) / f"{name}{ending}").is_file() for ending in (".json", ".npz")):
         arrays, record = read_result(folder, name)
         if record.get("settings") != settings:
             raise ResultError(

@@ -183,60 +183,54 @@ def test_minilm_equals_hugging_face(minilm):
 # ---- TransformerLens -----------------------------------------------------------------------
 
 
-def lens_like(model: hf.GPT2LMHeadModel, layer_norm_folded: bool) -> SimpleNamespace:
-    """What TransformerLens makes of a GPT-2, written down by hand: names and layout of its API."""
-    d, d_head = D_MODEL, D_MODEL // HEADS
-    state = {name: value.detach() for name, value in model.transformer.named_parameters()}
-    blocks = []
-    for layer in range(model.config.n_layer):
-        at = f"h.{layer}."
-        qkv = state[f"{at}attn.c_attn.weight"].reshape(d, 3, HEADS, d_head).permute(1, 2, 0, 3)
-        b_qkv = state[f"{at}attn.c_attn.bias"].reshape(3, HEADS, d_head)
-        gamma, beta = state[f"{at}ln_1.weight"], state[f"{at}ln_1.bias"]
-        if layer_norm_folded:
-            b_qkv = b_qkv + torch.einsum("d,qhdk->qhk", beta, qkv)
-            qkv = qkv * gamma[:, None]
-            qkv = qkv - qkv.mean(dim=2, keepdim=True)
-        names = dict(zip(("W_Q", "W_K", "W_V"), qkv, strict=True))
-        names |= dict(zip(("b_Q", "b_K", "b_V"), b_qkv, strict=True))
-        names["W_O"] = state[f"{at}attn.c_proj.weight"].reshape(HEADS, d_head, d)
-        names["b_O"] = state[f"{at}attn.c_proj.bias"]
-        ln = SimpleNamespace(w=gamma, b=beta) if not layer_norm_folded else SimpleNamespace()
-        blocks.append(SimpleNamespace(attn=SimpleNamespace(**names), ln1=ln))
+def lens_of(first, folded: bool, grouped: bool = True) -> SimpleNamespace:
+    """A first layer by the names of TransformerLens; folded: its norm, as processing leaves it.
+
+    grouped: whether the shared keys of a rotary layer are given, beside the repeated ones.
+    """
+    layer, norm = first.attention, first.attention.ln
+    centred, rotary = isinstance(norm, LayerNorm), hasattr(layer, "rotation")
+    names = {
+        f"{kind}_{part}": getattr(layer, f"{kind}_{part}")
+        for part in ("QK" if rotary else "QKVO")
+        for kind in "Wb"
+    }
+    if folded:
+        for part in "QK" if rotary else "QKV":
+            W, b = names[f"W_{part}"], names[f"b_{part}"]
+            names[f"b_{part}"] = b + norm.beta @ W if centred else b
+            W = norm.gamma[:, None] * W
+            names[f"W_{part}"] = W - W.mean(dim=1, keepdim=True) if centred else W
+    ln1 = SimpleNamespace() if folded else SimpleNamespace(w=norm.gamma, b=getattr(norm, "beta", 0))
     cfg = SimpleNamespace(
-        model_name="tiny",
-        normalization_type="LNPre" if layer_norm_folded else "LN",
-        positional_embedding_type="standard",
-        eps=1e-5,
-        attention_dir="causal",
-        attn_scale=-1.0,
-        use_attn_scale=True,
-        scale_attn_by_inverse_layer_idx=False,
-        use_local_attn=False,
-        d_model=d,
-        d_head=d_head,
-    )
+        model_name="someone/tiny", normalization_type=("LN" if centred else "RMS") + "Pre" * folded,
+        positional_embedding_type="rotary" if rotary else "standard", eps=norm.eps,
+        attention_dir="causal", attn_scale=layer.scale if rotary else -1.0, use_attn_scale=True,
+        scale_attn_by_inverse_layer_idx=False, use_local_attn=False, d_model=layer.d_model,
+        d_head=layer.d_head, n_ctx=40, attn_scores_soft_cap=-1.0,
+    )  # fmt: skip
+    if rotary:
+        names["rotary_cos"], names["rotary_sin"] = layer.rotation.tables(
+            torch.arange(40), torch.float64
+        )
+        cfg.rotary_adjacent_pairs = layer.rotation.interleaved
+        for key in ("W_K", "b_K"):
+            names |= {f"_{key}": names[key]} if grouped else {}
+            names[key] = names[key].repeat_interleave(len(layer.W_Q) // len(layer.W_K), 0)
+    blocks = [SimpleNamespace(attn=SimpleNamespace(**names), ln1=ln1)] * (first.layer + 1)
+    W_P = None if rotary else first.embeddings.W_P
     return SimpleNamespace(
-        cfg=cfg,
-        blocks=blocks,
-        W_E=state["wte.weight"],
-        W_pos=state["wpe.weight"],
-        tokenizer=None,
+        cfg=cfg, blocks=blocks, W_E=first.embeddings.W_E, W_pos=W_P, tokenizer=None
     )
 
 
 @pytest.mark.parametrize("layer_norm_folded", [False, True])
 def test_transformer_lens_layout(layer_norm_folded, tmp_path):
-    model = make("gpt2", torch.float64)
-    ours = load_first_layer(save(model, tmp_path), layer=1)
-    theirs = from_transformer_lens(lens_like(model, layer_norm_folded), layer=1)
-    assert_same_function(ours, theirs)
-
-
-def assert_same_function(ours, theirs, tolerance=1e-10):
+    ours = load_first_layer(save(make("gpt2", torch.float64), tmp_path), layer=1)
+    theirs = from_transformer_lens(lens_of(ours, layer_norm_folded), layer=1)
     a, b = fold(ours.attention), fold(theirs.attention)
     for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_VO"):
-        assert (getattr(a, name) - getattr(b, name)).abs().max() < tolerance, name
+        assert (getattr(a, name) - getattr(b, name)).abs().max() < 1e-10, name
     assert a.scale == pytest.approx(b.scale)
     assert torch.equal(ours.embeddings.W_P, theirs.embeddings.W_P)
 
@@ -250,39 +244,11 @@ def assert_same_function(ours, theirs, tolerance=1e-10):
         ({"attention_dir": "bidirectional"}, "post-LN"),
     ],
 )
-def test_transformer_lens_refusals(change, reason):
-    model = lens_like(make("gpt2", torch.float64), layer_norm_folded=False)
+def test_transformer_lens_refusals(change, reason, tmp_path):
+    model = lens_of(load_first_layer(save(make("gpt2", torch.float64), tmp_path)), folded=False)
     vars(model.cfg).update(change)
     with pytest.raises(CheckpointError, match=reason):
         from_transformer_lens(model)
-
-
-def rotary_lens(first, grouped: bool, folded: bool) -> SimpleNamespace:
-    """A rotary first layer by the names of TransformerLens, its keys shared or repeated."""
-    layer, n = first.attention, 40
-    norm = layer.ln
-    centred = isinstance(norm, LayerNorm)
-    W_Q, W_K, b_Q, b_K = layer.W_Q, layer.W_K, layer.b_Q, layer.b_K
-    ln1 = SimpleNamespace(w=norm.gamma, **({"b": norm.beta} if centred else {}))
-    if folded:
-        done = fold_relative(layer)
-        W_Q, W_K, b_Q, b_K, ln1 = done.W_Q, done.W_K, done.b_Q, done.b_K, SimpleNamespace()
-    cos, sin = layer.rotation.tables(torch.arange(n), torch.float64)
-    group = len(W_Q) // len(W_K)
-    attn = SimpleNamespace(
-        W_Q=W_Q, b_Q=b_Q, rotary_cos=cos, rotary_sin=sin,
-        W_K=W_K.repeat_interleave(group, 0), b_K=b_K.repeat_interleave(group, 0),
-        **({"_W_K": W_K, "_b_K": b_K} if grouped else {}),
-    )  # fmt: skip
-    cfg = SimpleNamespace(
-        model_name="someone/tiny", normalization_type=("LN" if centred else "RMS") + "Pre" * folded,
-        positional_embedding_type="rotary", eps=norm.eps, attention_dir="causal",
-        attn_scale=layer.scale, use_attn_scale=True, scale_attn_by_inverse_layer_idx=False,
-        use_local_attn=False, d_model=layer.d_model, d_head=layer.d_head, n_ctx=n,
-        rotary_adjacent_pairs=layer.rotation.interleaved, attn_scores_soft_cap=-1.0,
-    )  # fmt: skip
-    blocks = [SimpleNamespace(attn=attn, ln1=ln1)]
-    return SimpleNamespace(cfg=cfg, blocks=blocks, W_E=first.embeddings.W_E, tokenizer=None)
 
 
 @pytest.mark.parametrize("kind", ["llama-default", "gpt_neox", "gptj"])
@@ -292,7 +258,7 @@ def test_transformer_lens_with_rotary_positions(kind, grouped, folded, tmp_path)
     """RMSNorm and LayerNorm, parts of a head turned, pairs side by side: the same attention."""
     make_rotary(config_of(kind)).save_pretrained(tmp_path)
     ours = load_first_layer(tmp_path)
-    lens = rotary_lens(ours, grouped, folded)
+    lens = lens_of(ours, folded, grouped)
     theirs = from_transformer_lens(lens)
     key_heads = len(ours.attention.W_K) if grouped else ours.attention.n_heads
     assert len(theirs.attention.W_K) == key_heads

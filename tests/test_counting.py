@@ -298,20 +298,30 @@ def interrupted(corpus, tmp_path, monkeypatch) -> tuple[Path, Path, list[str]]:
 
 
 def test_a_resumed_count_is_equal_byte_for_byte(interrupted, tmp_path) -> None:
+    """And leaves what somebody else has put among its parts."""
     path, out, _ = interrupted
+    (out.with_suffix(".parts") / "notes.txt").write_text("my own")
     assert count_corpus([path], make_tokenizer(), out, **OPTIONS)["resumed_with"] == 3
     count_corpus([path], make_tokenizer(), tmp_path / "y.npz", **OPTIONS)
     assert out.read_bytes() == (tmp_path / "y.npz").read_bytes()
+    assert [file.name for file in out.with_suffix(".parts").iterdir()] == ["notes.txt"]
 
 
-def test_a_count_that_failed_at_its_first_shard_does_not_block_the_next(tmp_path) -> None:
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"text": "w1 w2"}\n{"text": \n', "line 2 is not a JSON"),
+        ('{"text": ""}\n', "holds no text"),
+    ],
+)
+def test_a_count_that_failed_does_not_block_the_next(text, said, tmp_path) -> None:
     path, out = tmp_path / "c.jsonl", tmp_path / "x.npz"
-    path.write_text('{"text": "w1 w2"}\n{"text": \n')
-    with pytest.raises(CorpusError, match="line 2 is not a JSON object"):
+    path.write_text(text)
+    with pytest.raises(CorpusError, match=said):
         count_corpus([path], make_tokenizer(), out, **OPTIONS)
-    assert not out.with_suffix(".parts").exists()
     path.write_text('{"text": "w1 w2"}\n')
     assert count_corpus([path], make_tokenizer(), out, **OPTIONS)["pairs"] == 1
+    assert not out.with_suffix(".parts").exists()
 
 
 def test_a_second_count_of_the_same_file_is_refused(interrupted) -> None:
@@ -341,28 +351,18 @@ def count(tmp_path, capsys):
     return run
 
 
-def test_a_corpus_is_never_written_over(count, tmp_path) -> None:
+def test_what_is_read_is_never_written_over(count, tmp_path) -> None:
     corpus = write_jsonl(tmp_path / "articles.json", ["w1 w2", "w3"])
-    before = corpus.read_bytes()
-    linked = tmp_path / "linked.json"
-    linked.symlink_to(corpus)
+    table = write_parquet(tmp_path / "mine.parquet", ["w1 w2"])
+    (tmp_path / "linked.json").symlink_to(corpus)
     (tmp_path / "hard.json").hardlink_to(corpus)
-    for out in ("articles.npz", "linked.npz", "hard.npz", "./articles.npz"):
-        code, message = count(corpus, tmp_path / out)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    outs = ("articles.npz", "linked.npz", "hard.npz", "./articles.npz", "words.npz")
+    for source, out in (*((corpus, out) for out in outs), (table, "mine.parquet")):
+        code, message = count(source, tmp_path / out)
         assert code == 1
         assert "is read, and would be written over; give another --out" in message
-    table = write_parquet(tmp_path / "mine.parquet", ["w1 w2"])
-    assert count(table, table)[0] == 1
-    assert corpus.read_bytes() == before
-    assert list(read_documents([table])) == ["w1 w2"]
-    assert not list(tmp_path.glob("*.npz"))
-
-
-def test_the_tokenizer_is_not_written_over(count, corpus, tmp_path) -> None:
-    before = (tmp_path / "words.json").read_bytes()
-    code, message = count(corpus[0], tmp_path / "words.npz")
-    assert (code, "words.json is read" in message) == (1, True)
-    assert (tmp_path / "words.json").read_bytes() == before
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_files_and_folders_of_others_are_neither_written_over_nor_deleted(
@@ -387,23 +387,6 @@ def test_files_and_folders_of_others_are_neither_written_over_nor_deleted(
     # What the command itself has made may be made again.
     assert count(corpus[0], tmp_path / "d.npz")[0] == 0
     assert count(corpus[0], tmp_path / "d.npz")[0] == 0
-
-
-def test_a_strange_file_in_the_folder_of_parts_stays(interrupted) -> None:
-    path, out, _ = interrupted
-    (out.with_suffix(".parts") / "notes.txt").write_text("my own")
-    count_corpus([path], make_tokenizer(), out, **OPTIONS)
-    left = [file.name for file in out.with_suffix(".parts").iterdir()]
-    assert left == ["notes.txt"]
-
-
-def test_a_count_of_nothing_does_not_block_the_next(tmp_path) -> None:
-    empty, full, out = (tmp_path / name for name in ("empty.jsonl", "full.jsonl", "c.npz"))
-    empty.write_text('{"text": ""}\n')
-    full.write_text('{"text": "w1 w2"}\n')
-    with pytest.raises(CorpusError, match="holds no text"):
-        count_corpus([empty], make_tokenizer(), out, **OPTIONS)
-    assert count_corpus([full], make_tokenizer(), out, **OPTIONS)["documents"] == 1
 
 
 def test_a_changed_corpus_is_not_resumed(interrupted) -> None:

@@ -11,7 +11,7 @@ import torch
 from lnattn.errors import ResultError, ShapeError
 from lnattn.majority.model import ARMS, MajorityTransformer, arm, sequences
 from lnattn.majority.results import Experiment
-from lnattn.majority.train import MajorityPlan, angles_to_ones, attention_of, evaluate, train
+from lnattn.majority.train import MajorityPlan, attention_of, evaluate, train
 from lnattn.paths import data_folder
 
 PLAN = MajorityPlan(d_model=5, classes=6, length=14, margin=2, examples=60, batch=16, epochs=3)
@@ -91,9 +91,3 @@ def test_a_run_is_its_seeds_and_a_hopeless_rate_is_named():
         train(arm("unnormalised"), replace(PLAN, learning_rate=1e30))
     with pytest.raises(ShapeError, match="decay_epochs"):
         replace(PLAN, decay_epochs=1)
-
-
-def test_angles_to_the_line_through_ones():
-    vectors = np.array([[1.0, 1, 1], [-2, -2, -2], [1, -1, 0], [1, 0, 0]])
-    expected = [0, 0, 90, np.degrees(np.arccos(3**-0.5))]
-    assert angles_to_ones(vectors) == pytest.approx(expected, abs=1e-9)

@@ -1,20 +1,24 @@
-"""What `import lnattn` offers: examples that run, and nothing heavy."""
+"""What `import lnattn` offers: examples that run, here and in the reference; nothing heavy."""
 
 from __future__ import annotations
 
 import doctest
 import importlib
 import inspect
+import re
 import subprocess
 import sys
 
 import pytest
 
 import lnattn
+from lnattn.paths import repository
 
 #: Functions whose examples would need minutes, another model, a network, or a page of set-up.
 WITHOUT_EXAMPLE = {"contributions", "default_model", "distance_terms", "verify"}
 FUNCTIONS = sorted(name for name in lnattn.__all__ if inspect.isfunction(getattr(lnattn, name)))
+_CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+EXAMPLES = _CODE.findall((repository() / "book" / "api.md").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in WITHOUT_EXAMPLE])
@@ -32,3 +36,9 @@ def test_importing_it_loads_nothing_heavy():
     code = "import sys, lnattn; print(*sorted({'torch', 'numba', 'numpy'} & set(sys.modules)))"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert shown.stdout.strip() == ""
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["affinity", "position", "contribution", "keys"])
+def test_the_examples_of_the_reference_run(example, capsys) -> None:
+    exec(compile(example, "api.md", "exec"), {})  # trusted: our own file
+    assert capsys.readouterr().out.strip()

@@ -14,7 +14,7 @@ LABEL: what results call it.
 from __future__ import annotations
 
 import argparse
-import time
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -26,9 +26,9 @@ from experiments.nobody_reads_one import train as one_arm
 from experiments.nobody_reads_one.beside import constant_sigma, frequencies
 from experiments.nobody_reads_one.real import folder_of, written
 from experiments.nobody_reads_one.train import NORMS, OPTIMISERS, STEPS, Arm, characters
-from lnattn.errors import ResultError
+from experiments.once import once
 from lnattn.paths import data_folder
-from lnattn.storage import provenance, read_json, read_result, sha256_of_file, write_result
+from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 
 NAME = "nobody-reads-one"
 
@@ -41,28 +41,13 @@ def arms(seeds: int) -> list[Arm]:
 def train_all(out: Path, text: Path, seeds: int, first: int, steps: int = STEPS) -> None:
     """Train what OUT does not have yet; a run says on which text, and how long."""
     torch.set_num_threads(1)
-    data, about = characters(text), {"text_sha256": sha256_of_file(text), "steps": steps}
+    data, text_sha256 = characters(text), sha256_of_file(text)
     for arm in arms(seeds):
-        if done(out, arm.name, about):
-            continue
-        began = time.perf_counter()
-        arrays = one_arm.train(arm, data, steps)
-        seconds = round(time.perf_counter() - began, 1)
-        write_result(out, arm.name, arrays, provenance(**about, seconds=seconds))
-        print(f"{arm.name}: loss {arrays['loss'][-50:].mean():.3f}, {seconds} s", flush=True)
-    if not done(out, "first-steps", about | {"first": first}):
-        found = {"along": one_arm.first_steps(data, first)}
-        write_result(out, "first-steps", found, provenance(**about, first=first))
-
-
-def done(out: Path, name: str, about: dict[str, object]) -> bool:
-    """Whether OUT has this run; one on another text or of another length is a `ResultError`."""
-    if not (out / f"{name}.json").exists():
-        return False
-    record = read_json(out / f"{name}.json")
-    if any(record.get(key) != value for key, value in about.items()):
-        raise ResultError(f"{out / name}.json is of another text or length; name another folder.")
-    return True
+        settings = {"text_sha256": text_sha256, "steps": steps}
+        arrays, record = once(out, arm.name, settings, partial(one_arm.train, arm, data, steps))
+        print(f"{arm.name}: loss {arrays['loss'][-50:].mean():.3f}, {record['seconds']} s")
+    settings = {"text_sha256": text_sha256, "first": first}
+    once(out, "first-steps", settings, lambda: {"along": one_arm.first_steps(data, first)})
 
 
 def freeze(out: Path, to: Path, seeds: int) -> Path:
@@ -81,9 +66,8 @@ def freeze(out: Path, to: Path, seeds: int) -> Path:
     arrays["first"] = read_result(out, "first-steps")[0]["along"]
     record = provenance(
         what="energy along 1 and n of what writes to the stream; arrays [norm optimiser seed …]",
-        norms=list(NORMS), optimisers=list(OPTIMISERS), steps=runs[0][1]["steps"],
+        norms=list(NORMS), optimisers=list(OPTIMISERS), **runs[0][1]["settings"],
         writers=["tokens", "positions", "attention 0", "FFN 0", "attention 1", "FFN 1"],
-        text_sha256=runs[0][1]["text_sha256"],
         seconds=round(sum(one["seconds"] for _, one in runs), 1),
     )  # fmt: skip
     return write_result(to, NAME, arrays, record)

@@ -13,7 +13,6 @@ import pytest
 from bs4 import BeautifulSoup
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
-from PIL import Image
 
 from lnattn_book import dark, drawings
 from lnattn_book.style import settings
@@ -109,8 +108,11 @@ def test_the_dark_figure_differs_in_greys_alone_and_leaves_the_figure_as_it_was(
     blue = (before[..., :3] == (0, 114, 178)).all(-1)
     assert blue.sum() > 1000
     assert (during[blue] == before[blue]).all()
-    with Image.open(io.BytesIO(dark.png_of(drawn))) as picture:
-        assert picture.convert("RGB").getpixel((1, 1)) == (18, 18, 18)
+    light = drawings.svg_of(drawn)
+    with dark.recoloured(drawn):
+        assert "fill: #121212" in drawings.svg_of(drawn)
+    assert "#121212" not in light
+    assert len(ElementTree.fromstring(light).findall(".//{*}image")) > 0
 
 
 CHAPTER = """---

@@ -2,13 +2,12 @@
 
 - The notebook has its outputs. MyST-NB writes those of the chapters that it ran itself only; the
   others come from the execution cache.
-- A figure that carries a drawing (SVG) and its numbers (CSV) has a line under it that leads to an
-  archive of both; its picture leads to itself in full size, and dark pages show the dark one.
+- A figure that carries drawings (SVG) and its numbers (CSV) is shown as a drawing, light or dark as
+  the page, which leads to itself in full size; a line under it leads to an archive of the two.
 """
 
 from __future__ import annotations
 
-import base64
 import html
 import io
 import zipfile
@@ -94,16 +93,15 @@ def _size(data: bytes) -> str:
 
 
 @lru_cache(maxsize=2)  # a page asks for each of its figures
-def drawings_of(notebook: Path) -> dict[str, tuple[str, str, bytes]]:
-    """Label → (SVG, CSV, PNG for dark pages) of the figures of an executed notebook."""
-    found: dict[str, tuple[str, str, bytes]] = {}
+def drawings_of(notebook: Path) -> dict[str, tuple[str, str, str]]:
+    """Label → (SVG, CSV, SVG for dark pages) of the figures of an executed notebook."""
+    found: dict[str, tuple[str, str, str]] = {}
     for cell in read_json(notebook)["cells"]:
         label = cell["metadata"].get("mystnb", {}).get("figure", {}).get("name")
         for output in cell.get("outputs", ()) if label else ():
             carried = output.get("metadata", {}).get(PNG, {}).get(KEY)
             if carried:
-                dark = base64.b64decode(carried["dark"])
-                found.setdefault(label, (carried["svg"], carried["csv"], dark))
+                found.setdefault(label, (carried["svg"], carried["csv"], carried["dark"]))
     return found
 
 
@@ -117,7 +115,7 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
         label = next((name for name in figure["ids"] if name in drawings), None)
         if label is not None:
             svg, csv, dark = drawings[label]
-            _both_grounds(app, here, figure, label, dark)
+            _both_grounds(app, here, figure, {"light": svg, "dark": dark}, label)
             data = zipped({f"{label}.svg": svg.encode(), f"{label}.csv": csv.encode()})
             address = _written(app, here, f"{FOLDER}/figures/{label}.zip", data)
             line = f'<a href="{address}" download>Drawing (SVG) and data (CSV)</a>, {_size(data)}'
@@ -130,20 +128,26 @@ def _written(app: Sphinx, here: str, name: str, data: bytes) -> str:
     return html.escape(relative_uri(here, name), quote=True)
 
 
-def _both_grounds(app: Sphinx, here: str, figure: nodes.figure, label: str, dark: bytes) -> None:
-    """Let the picture lead to itself, and add the dark one, which only dark pages fetch."""
+def _both_grounds(
+    app: Sphinx, here: str, figure: nodes.figure, grounds: Mapping[str, str], label: str
+) -> None:
+    """Show the drawings in place of the picture, each leading to itself; a page fetches one."""
     image = next(figure.findall(nodes.image))
-    picture = app.env.images.get(image["uri"])
-    if picture is None or isinstance(image.parent, nodes.reference):
+    if isinstance(image.parent, nodes.reference):
         return
-    light = image.deepcopy()
-    light["classes"].append("only-light")
-    to = relative_uri(here, f"{app.builder.imagedir}/{picture[1]}")
-    address = _written(app, here, f"{app.builder.imagedir}/{label}-dark.png", dark)
-    shown = f'alt="{html.escape(image.get("alt", ""), quote=True)}" src="{address}" loading="lazy"'
-    other = f'<a class="enlarge" href="{address}"><img class="only-dark" {shown}></a>'
-    link = nodes.reference("", "", light, refuri=to, classes=["enlarge"])
-    image.replace_self([link, nodes.raw("", other, format="html")])
+    alt, links = html.escape(image.get("alt", ""), quote=True), ""
+    for ground, svg in grounds.items():
+        name = f"{app.builder.imagedir}/{drawn_for(ground, label)}"
+        address, shown = _written(app, here, name, svg.encode()), f"only-{ground}"
+        shown = " ".join([*image["classes"], shown])
+        links += f'<a class="enlarge" href="{address}">'
+        links += f'<img class="{shown}" alt="{alt}" src="{address}" loading="lazy"></a>'
+    image.replace_self(nodes.raw("", links, format="html"))
+
+
+def drawn_for(ground: str, label: str) -> str:
+    """The name of a figure's drawing for a light or a dark page."""
+    return f"{label}-dark.svg" if ground == "dark" else f"{label}.svg"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
-from booksite.downloads import drawings_of, executed
+from booksite.downloads import drawings_of, drawn_for, executed
 from booksite.opening import MINUTES
 from lnattn.errors import ResultError
 
@@ -94,11 +94,12 @@ def thumbnail(app: Sphinx, page: str, label: str) -> nodes.Node:
     picture = app.env.images.get(image["uri"])
     if app.builder.format != "html" or picture is None:
         return nodes.comment()
-    app.builder.images[image["uri"]] = picture[1]
-    shown = {"": picture[1]}
     notebook = executed(app, chapter)
     if notebook.is_file() and label in drawings_of(notebook):
-        shown = {" only-light": picture[1], " only-dark": f"{label}-dark.png"}
+        shown = {f" only-{ground}": drawn_for(ground, label) for ground in ("light", "dark")}
+    else:
+        app.builder.images[image["uri"]] = picture[1]
+        shown = {"": picture[1]}
     here = app.builder.get_target_uri(page)
     alt = html.escape(image.get("alt", ""), quote=True)
     text = "".join(

@@ -6,7 +6,6 @@ and of maps are the same on both grounds; what lies on a map (words in cells, ri
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,7 +20,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation, Text
-from PIL import Image
 
 #: Lightness of the dark page's ground, where white was, and of its words, where black was.
 GROUND, WORDS = 0.07, 0.92
@@ -29,8 +27,6 @@ GROUND, WORDS = 0.07, 0.92
 AS_IT_IS = "as-it-is"
 #: A colour whose channels differ by less is a grey, and one whose channels all exceed this a tint.
 _GREY, _PALE = 0.08, 0.7
-#: Colours of a picture with one byte a pixel.
-_PALETTE = 256
 
 
 def shade(colours: Any) -> np.ndarray:
@@ -43,18 +39,6 @@ def shade(colours: Any) -> np.ndarray:
     mirrored = (WORDS - (WORDS - GROUND) * lightness + hue).clip(0, 1)
     rows[turned, :3] = mirrored[turned]
     return rows
-
-
-def png_of(figure: Figure) -> bytes:
-    """A drawn figure as a PNG for dark pages; the figure is left as it was."""
-    out = io.BytesIO()
-    with recoloured(figure):
-        ground = figure.get_facecolor()
-        figure.savefig(out, format="png", bbox_inches="tight", facecolor=ground)
-    picture = Image.open(out).convert("RGB").quantize(_PALETTE, dither=Image.Dither.NONE)
-    out = io.BytesIO()
-    picture.save(out, format="png", optimize=True)
-    return out.getvalue()
 
 
 @contextmanager

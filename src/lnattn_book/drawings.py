@@ -1,4 +1,4 @@
-"""Every figure for download, as SVG and its numbers as CSV, and as a picture for dark pages.
+"""Every figure as a drawing (SVG) for light and for dark pages, and its numbers (CSV).
 
 While the book is built (LNATTN_DRAWINGS is set), a displayed figure carries the three beside its
 picture; `booksite.downloads` turns them into files and links.
@@ -6,7 +6,6 @@ picture; `booksite.downloads` turns them into files and links.
 
 from __future__ import annotations
 
-import base64
 import csv
 import io
 import os
@@ -33,32 +32,39 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
-from lnattn_book.dark import png_of
+from lnattn_book.dark import recoloured
+from lnattn_book.style import DPI
 
 #: Where a displayed figure carries them: in the metadata of its picture, under this key.
 PNG, KEY = "image/png", "lnattn"
 #: The columns of a figure's numbers; `value` is the colour of a cell or a point.
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")
-#: Points of one artist beyond which a drawing holds a picture of it instead, and rows beyond which
+#: Marks of one artist beyond which a drawing holds a picture of it instead, and rows beyond which
 #: shaded areas are left out of the numbers: both files are to be small.
-MANY, MOST_ROWS = 2000, 5000
+MANY, MOST_ROWS = 300, 5000
 _COORDINATES = re.compile(r'(?<= )(?:d|x|y|points)="[^"]*"')
 _LONG = re.compile(r"-?\d+\.\d{2,}")
+_SIZE = re.compile(r'(?<= )(width|height)="([\d.]+)pt"')
 
 _Row = tuple[str, str, str, Any, Any, Any]
 
 
 def svg_of(figure: Figure) -> str:
-    """A figure as SVG with text as text; the same bytes for the same figure."""
-    out = io.StringIO()
+    """A figure as SVG, as large in pixels as its picture; the same bytes for the same figure.
+
+    Letters are outlines, so that they stand where they were put, whatever fonts a reader has.
+    """
+    out, ground = io.StringIO(), figure.get_facecolor()
     # Half a pixel, and below a tenth of a point, is finer than anyone can see.
-    look = {"svg.fonttype": "none", "svg.hashsalt": "lnattn", "path.simplify_threshold": 0.5}
+    look = {"svg.fonttype": "path", "svg.hashsalt": "lnattn", "path.simplify_threshold": 0.5}
     with rc_context(look), _pictures(figure):
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
-        figure.savefig(out, format="svg", bbox_inches="tight", metadata=nothing)
-    return _COORDINATES.sub(
+        figure.savefig(out, format="svg", bbox_inches="tight", facecolor=ground, metadata=nothing)
+    text = _COORDINATES.sub(
         lambda found: _LONG.sub(lambda number: f"{float(number[0]):.1f}", found[0]), out.getvalue()
     )
+    pixels = DPI / 72  # of a point
+    return _SIZE.sub(lambda size: f'{size[1]}="{float(size[2]) * pixels:.0f}"', text, count=2)
 
 
 @contextmanager
@@ -68,7 +74,7 @@ def _pictures(figure: Figure) -> Iterator[None]:
         artist
         for ax in figure.axes
         for artist in ax.collections
-        if isinstance(artist, PathCollection | LineCollection)
+        if isinstance(artist, PathCollection | LineCollection | PolyCollection)
         and max(len(artist.get_offsets()), len(artist.get_paths())) > MANY
     ]
     for artist in many:
@@ -210,7 +216,8 @@ class _Carrier:
     def __call__(self, figure: Figure) -> tuple[str, dict[str, Any]]:
         made = self.plain(figure)
         data, facts = made if isinstance(made, tuple) else (made, {})
-        dark = base64.b64encode(png_of(figure)).decode()
+        with recoloured(figure):
+            dark = svg_of(figure)
         carried = {"svg": svg_of(figure), "csv": csv_of(figure), "dark": dark}
         return data, {**facts, KEY: carried}
 

@@ -6,6 +6,7 @@ dark pages figures are drawn by `lnattn_book.dark`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -160,7 +161,9 @@ def use_style() -> None:
     mpl.rcParams.update(settings())
 
 
-def ring(ax: Axes, x: int | float, y: int | float, size: float = 13) -> None:
+def ring(
+    ax: Axes, x: int | float | np.number, y: int | float | np.number, size: float = 13
+) -> None:
     """An open circle around the point of a figure that its text speaks of, in data coordinates."""
     ax.plot(x, y, "o", ms=size, mfc="none", mec=BLACK, mew=1.4, zorder=5, clip_on=False)
 
@@ -186,9 +189,10 @@ def intervals(
 
 
 def words_at(
-    ax: Axes, text: str, x: float, y: float, aside: tuple[float, float], **look: Any
+    ax: Axes, text: str, point: Sequence[Any] | np.ndarray, aside: tuple[float, float], **look: Any
 ) -> None:
     """A few words beside a point in data coordinates, `aside` in points to the right and up."""
+    x, y = point
     ax.annotate(text, (x, y), aside, textcoords="offset points", **{"fontsize": SMALL, **look})
 
 

@@ -79,7 +79,7 @@ def foretold(models: Mapping[str, tuple[Ablations, pd.DataFrame]]) -> Figure:
         ax.vlines(known, low, high, color=BLUE, lw=1)
         ax.plot(known, by_head[0], "o", color=BLUE, ms=4)
         for head, (x, y) in enumerate(zip(known, by_head[0], strict=True)):
-            words_at(ax, str(head), x, y, (4, 3))
+            words_at(ax, str(head), (x, y), (4, 3))
         best = int(known.argmax())
         ring(ax, known[best], by_head[0, best])
         ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)

@@ -67,6 +67,6 @@ def by_head(result: Contributions) -> Figure:
         text = text.removeprefix("0")
         ax.text(column, row, text, ha="center", va="center", color=colour, fontsize=8)
     row, column = np.unravel_index(means[:, :-1].argmax(), means[:, :-1].shape)
-    ring(ax, column, row, 24)
+    ring(ax, int(column), int(row), 24)
     figure.colorbar(image, ax=ax, location="top", aspect=40, label="mean contribution (nats)")
     return figure

@@ -18,7 +18,7 @@ def expectation(values: np.ndarray, weights: np.ndarray, output: np.ndarray) -> 
     ax.scatter(*values.T, s=30 + 1500 * weights, color=BLUE, alpha=0.35, label="value of a key")
     ax.scatter(*values.T, s=12, color=BLUE)
     for j, (value, weight) in enumerate(zip(values, weights, strict=True)):
-        words_at(ax, f"key {j}: {weight:.2f}", *value, (7, 7))
+        words_at(ax, f"key {j}: {weight:.2f}", value, (7, 7))
     ax.scatter(*output, marker="X", s=120, color=VERMILION, label="output", zorder=3)
     ax.margins(0.2)
     ax.set(xlabel="feature 1 of the value", ylabel="feature 2")

@@ -71,7 +71,7 @@ def unselectable_key(keys: np.ndarray, inside: int) -> Figure:
     for axes, cloud, title in zip(panels, (keys, scaled), titles, strict=True):
         corners = ConvexHull(cloud).vertices
         hull_of(axes, cloud, np.isin(np.arange(len(cloud)), corners))
-        words_at(axes, "k", *cloud[inside], (7, 5), fontweight="bold")
+        words_at(axes, "k", cloud[inside], (7, 5), fontweight="bold")
         axes.set_title(title)
     panels[0].set_ylabel("coordinate 2")
     legend(figure, "lower center")

@@ -127,13 +127,13 @@ def assumptions(only: PositionOnly, named: Sequence[int], row: int = 1) -> Figur
         curve, colour = only.near[:, head, row], colours.get(head, GREY)
         ax.plot(multiples, curve, color=colour, lw=1.8 if head in colours else 0.9, zorder=2)
         if head in colours:
-            words_at(ax, f"head {head}", multiples[-1], curve[-1], (6, -4), color=colour)
+            words_at(ax, f"head {head}", (multiples[-1], curve[-1]), (6, -4), color=colour)
     others = [head for head in range(only.bias.n_heads) if head not in colours]
     middle = float(np.median(only.near[0, others, row]))
-    words_at(ax, "others", 0, middle, (-8, -4), ha="right", color=GREY)
+    words_at(ax, "others", (0, middle), (-8, -4), ha="right", color=GREY)
     i = only.bias.queries[row]
     ax.axhline(10 / (i + 1), color=BLACK, linewidth=0.8, linestyle=":")
-    words_at(ax, "even", 0, 10 / (i + 1), (-8, 3), ha="right")
+    words_at(ax, "even", (0, 10 / (i + 1)), (-8, 3), ha="right")
     ax.set_xscale("symlog", linthresh=0.25)
     ax.set_xticks(multiples, [f"{m:g}" for m in multiples])
     ax.set(xlim=(-0.12, 60), ylim=(0, 1.02))

@@ -53,8 +53,8 @@ def two_proofs(
     left.fill(*keys[members].T, color=ORANGE, alpha=0.35, zorder=0)
     for member, weight in zip(members, found.weights[inside], strict=False):
         left.plot(*np.stack([keys[member], keys[inside]]).T, ":", color=BLACK, linewidth=1.2)
-        words_at(left, f"{weight:.2f}", *keys[member], (6, 5))
-    words_at(left, "k", *keys[inside], (6, -13), style="italic")
+        words_at(left, f"{weight:.2f}", keys[member], (6, 5))
+    words_at(left, "k", keys[inside], (6, -13), style="italic")
     left.set_title("k is a mixture of three others")
 
     v, k = found.direction[corner], keys[corner]
@@ -63,8 +63,8 @@ def two_proofs(
     right.plot(*line.T, "--", color=BLACK, linewidth=1.2)
     tip = k + 0.28 * reach * v
     right.annotate("", tip, k, arrowprops={"arrowstyle": "-|>", "color": BLACK, "linewidth": 1.8})
-    words_at(right, "v", *tip, (5, 2), style="italic")
-    words_at(right, "c", *k, (-14, -3), style="italic")
+    words_at(right, "v", tip, (5, 2), style="italic")
+    words_at(right, "c", k, (-14, -3), style="italic")
     right.set_title("c wins for the query v")
     legend(figure, "lower center")
     return figure

@@ -71,7 +71,7 @@ def one_pair(
     rows["sum"] = (sum(lifts.values()), BLACK)
     for place, (value, colour) in enumerate(rows.values()):
         left.barh(place, value, color=colour, height=0.7)
-        words_at(left, f"{value:+.1f}".replace("-", "−"), max(value, 0), place, (4, -3))
+        words_at(left, f"{value:+.1f}".replace("-", "−"), (max(value, 0), place), (4, -3))
     left.axvline(0, color=GREY, lw=0.8)
     left.set_yticks(range(len(rows)), list(rows), fontsize=SMALL)
     left.invert_yaxis()
@@ -79,7 +79,7 @@ def one_pair(
     left.set(title="above its row’s mean", xlabel="in the softmax’s argument")
     colours = [BLACK if place == key else _UNSEEN for place in range(len(attention))]
     right.barh(range(len(attention)), attention, color=colours, height=0.8)
-    words_at(right, f"{attention[key]:.0%}", attention[key], key, (4, -3))
+    words_at(right, f"{attention[key]:.0%}", (attention[key], key), (4, -3))
     right.set_yticks(range(len(attention)), labels, fontsize=8)
     right.invert_yaxis()
     right.set(title="attention", xlim=(0, 1))

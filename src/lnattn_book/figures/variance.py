@@ -37,8 +37,8 @@ def position_variances(models: Mapping[str, Float[np.ndarray, "position"]]) -> F
         ax.plot([0, last], variance[[0, last]], "o", color=VERMILION)
         # Left of the last point, or above it where the curve runs on to it.
         aside = (-8, -3) if variance[-1] < variance[-9:-1].min() / 2 else (2, 9)
-        words_at(ax, "j = 0", 0, variance[0], (7, -3))
-        words_at(ax, f"j = {last}", last, variance[last], aside, ha="right")
+        words_at(ax, "j = 0", (0, variance[0]), (7, -3))
+        words_at(ax, f"j = {last}", (last, variance[last]), aside, ha="right")
         ax.set_yscale("log")
         ax.set_title(name)
     figure.supxlabel("position j", fontsize=11)

@@ -3,14 +3,12 @@
 - The notebook has its outputs. MyST-NB writes those of the chapters that it ran itself only; the
   others come from the execution cache.
 - A figure that carries drawings (SVG) and its numbers (CSV) is shown as a drawing, light or dark as
-  the page, which leads to itself in full size; a line under it leads to an archive of the two.
+  the page, which leads to itself in full size; a line under it offers it and the numbers.
 """
 
 from __future__ import annotations
 
 import html
-import io
-import zipfile
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -77,21 +75,6 @@ def light_notebook(path: Path) -> str:
     return nbformat.writes(notebook) + "\n"
 
 
-def zipped(files: Mapping[str, bytes]) -> bytes:
-    """The files in one archive; the same bytes for the same files."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data in files.items():
-            entry = zipfile.ZipInfo(name)  # of the first day that archives know
-            entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(entry, data, compresslevel=9)
-    return out.getvalue()
-
-
-def _size(data: bytes) -> str:
-    return f"{len(data) / 1e6:.1f} MB" if len(data) >= 1e6 else f"{max(1, len(data) // 1000)} kB"
-
-
 @lru_cache(maxsize=2)  # a page asks for each of its figures
 def drawings_of(notebook: Path) -> dict[str, tuple[str, str, str]]:
     """Label → (SVG, CSV, SVG for dark pages) of the figures of an executed notebook."""
@@ -115,34 +98,37 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
         label = next((name for name in figure["ids"] if name in drawings), None)
         if label is not None:
             svg, csv, dark = drawings[label]
-            _both_grounds(app, here, figure, {"light": svg, "dark": dark}, label)
-            data = zipped({f"{label}.svg": svg.encode(), f"{label}.csv": csv.encode()})
-            address = _written(app, here, f"{FOLDER}/figures/{label}.zip", data)
-            line = f'<a href="{address}" download>Drawing (SVG) and data (CSV)</a>, {_size(data)}'
-            figure += nodes.raw("", f'<p class="figure-files">{line}</p>', format="html")
+            data = _written(app, here, f"{FOLDER}/figures/{label}.csv", csv)
+            drawn = _both_grounds(app, here, figure, {"light": svg, "dark": dark}, label)
+            offered = {"Drawing (SVG)": drawn, "data (CSV)": data}
+            links = [f'<a href="{to}" download>{what}</a>' for what, to in offered.items()]
+            line = f'<p class="figure-files">{" and ".join(links)}</p>'
+            figure += nodes.raw("", line, format="html")
 
 
-def _written(app: Sphinx, here: str, name: str, data: bytes) -> str:
+def _written(app: Sphinx, here: str, name: str, text: str) -> str:
     """Write a file of the site; its address as seen from a page, for an attribute."""
-    write_atomically(Path(app.outdir) / name, lambda file: file.write(data))
+    write_atomically(Path(app.outdir) / name, lambda file: file.write(text.encode()))
     return html.escape(relative_uri(here, name), quote=True)
 
 
 def _both_grounds(
     app: Sphinx, here: str, figure: nodes.figure, grounds: Mapping[str, str], label: str
-) -> None:
-    """Show the drawings in place of the picture, each leading to itself; a page fetches one."""
+) -> str:
+    """Show the drawings in place of the picture, each leading to itself; the light one's address.
+
+    A page fetches one of the two.
+    """
     image = next(figure.findall(nodes.image))
-    if isinstance(image.parent, nodes.reference):
-        return
-    alt, links = html.escape(image.get("alt", ""), quote=True), ""
+    alt, links, addresses = html.escape(image.get("alt", ""), quote=True), "", []
     for ground, svg in grounds.items():
         name = f"{app.builder.imagedir}/{drawn_for(ground, label)}"
-        address, shown = _written(app, here, name, svg.encode()), f"only-{ground}"
-        shown = " ".join([*image["classes"], shown])
-        links += f'<a class="enlarge" href="{address}">'
-        links += f'<img class="{shown}" alt="{alt}" src="{address}" loading="lazy"></a>'
+        addresses.append(_written(app, here, name, svg))
+        shown = " ".join([*image["classes"], f"only-{ground}"])
+        links += f'<a class="enlarge" href="{addresses[-1]}">'
+        links += f'<img class="{shown}" alt="{alt}" src="{addresses[-1]}" loading="lazy"></a>'
     image.replace_self(nodes.raw("", links, format="html"))
+    return addresses[0]
 
 
 def drawn_for(ground: str, label: str) -> str:

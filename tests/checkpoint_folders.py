@@ -14,11 +14,6 @@ DATA = Path(__file__).resolve().parents[1] / "data"
 _VOCAB = {"vocab_size": 8192, "bos_token_id": 8191, "eos_token_id": 8191, "pad_token_id": 1}
 _COMMON = {"hidden_size": 48, "num_hidden_layers": 1, "num_attention_heads": 4, **_VOCAB}
 _GPT2 = {"n_embd": 48, "n_head": 4, "n_layer": 1, "n_positions": 40, **_VOCAB}
-_NEO: dict[str, Any] = {
-    **{key: value for key, value in _COMMON.items() if "layers" not in key and "heads" not in key},
-    **{"num_layers": 1, "num_heads": 4, "max_position_embeddings": 40, "intermediate_size": 48},
-    "attention_types": [[["global"], 1]],
-}
 _PLACES = {**_COMMON, "max_position_embeddings": 40}
 _LLAMA = {**_COMMON, "num_key_value_heads": 2, "intermediate_size": 48}
 _LLAMA3 = {
@@ -29,8 +24,6 @@ _LLAMA3 = {
 FAMILIES: dict[str, tuple[str, dict[str, Any], torch.dtype]] = {
     "gpt2": ("GPT2Model", _GPT2, torch.float32),
     "gpt2-prefixed": ("GPT2LMHeadModel", _GPT2, torch.float16),
-    "gpt-neo": ("GPTNeoForCausalLM", _NEO, torch.bfloat16),
-    "opt": ("OPTForCausalLM", {**_PLACES, "ffn_dim": 48}, torch.float32),
     "bert": ("BertModel", _PLACES, torch.float32),
     "llama": ("LlamaForCausalLM", _LLAMA, torch.bfloat16),
     "llama3": ("LlamaModel", {**_LLAMA, "rope_parameters": _LLAMA3}, torch.float32),

@@ -24,6 +24,7 @@ SHOTS = (
     ("chapter", "notebooks/06-detokenization-heads.html", "#fig-joined", 1000, 760),
     ("claims", "book/claims.html", ".claims-all", 1000, 760),
     ("explorer", "book/token-explorer.html#model=minilm", '[data-part="heads"] .chosen', 1000, 760),
+    ("widget", "book/index.html", '[data-part="widget"]', 760, 680),
     ("phone", "book/token-explorer.html", '[data-part="sentence"]', 360, 740),
 )
 
@@ -46,7 +47,10 @@ def take(
         tab.screenshot(path)
     finally:
         tab.close()
-    with Image.open(path) as picture:
+    with Image.open(path) as opened:
+        # The widget's picture stands on a page, where scripts do not run: without the bar on top.
+        top = 84 if "widget" in path.name else 0
+        picture = opened.crop((0, top, *opened.size))
         # By coverage, not by count: the terms have few pixels, and must keep their colours.
         small = picture.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=0)
     small.save(path, optimize=True)

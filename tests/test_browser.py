@@ -191,6 +191,25 @@ def test_the_site_works_from_a_disk(page, chromium):
     assert "url=book/index.html" in (SITE / "index.html").read_text(encoding="utf-8")
 
 
+RESULTS = """[...document.querySelectorAll('#search-results li')].map(one => [
+  one.querySelector('a').getAttribute('href'), one.textContent])"""
+
+
+def test_a_search_lists_chapters_first_and_the_api_last_without_tex(address, chromium):
+    tab = chromium.open()
+    try:
+        tab.go(f"{address}search.html?q=auroc")
+        tab.until("/found/.test(document.querySelector('#search-results p')?.textContent ?? '')")
+        tab.until(f"{RESULTS}.every(one => one[1].length > 40 || /book.(api|plain)/.test(one[0]))")
+        found = tab.evaluate(RESULTS)
+    finally:
+        tab.close()
+    kinds = [0 if "notebooks/" in page else 2 if "book/api" in page else 1 for page, _ in found]
+    assert kinds == sorted(kinds)
+    assert set(kinds) == {0, 1, 2}
+    assert not [text for _, text in found if "\\(" in text]
+
+
 #: Every shift of the layout that no touch or key has caused, from the start.
 SHIFTS = """
 window.shifted = 0;

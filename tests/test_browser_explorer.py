@@ -299,6 +299,14 @@ def test_the_front_pages_widget_answers_each_click(tab, site) -> None:
     assert "whoever asks" in click("view-2")
     assert "book-gpt2" in text_of(tab, ".caption")
     assert "hardly anything changes" in click("keep-ee")
+    # Words are one stop of the Tab key; arrow keys choose another, and the focus goes with them.
+    stops = "[...document.querySelectorAll('[id^=explorer-word]')].filter(e => e.tabIndex === 0)"
+    (before,) = tab.evaluate(f"{stops}.map(e => e.id)")
+    tab.evaluate(f"{stops}[0].focus()")
+    press(tab, "ArrowDown")
+    tab.until(f"{stops}[0].id !== {before!r}")
+    assert tab.evaluate(f"{stops}.length") == 1
+    assert tab.evaluate(f"document.activeElement === {stops}[0]")
     titles = "[...document.querySelectorAll('.grid .title')].map(e => e.textContent).join('|')"
     assert tab.evaluate(titles) == (
         "|the key’s token|the key’s position|its token|its position|any query"
@@ -327,7 +335,7 @@ def _shows_the_packages_numbers(tab, folder: Path) -> None:
       const all = await model.vocabulary();
       const {{ terms, ids }} = await lnattnModels.sentence();
       const keys = [];
-      for (const id of {tokens}) keys.push(await all.best(id, 5));
+      for (const id of {tokens}) keys.push((await all.partners(id)).keys);
       return {{ ids, keys: keys.map(heads => heads.map(list => list.map(one => one.id))),
         terms: terms.names.map(name => Array.from({{ length: terms.heads }}, (_, head) =>
           terms.keysOf(9).map(key => terms.term(name, head, 9, key)))) }};

@@ -42,10 +42,8 @@ OPENED = """await (async () => {
     ids, looked, heads: layer.heads, scale: layer.scale,
     terms: terms.names.map((name) => Array.from({ length: layer.heads }, (_, head) =>
       pairs.map(([query, key]) => terms.term(name, head, query, key)))),
-    keys: await Promise.all(data.tokens.map((id) => all.best(id, 5, { distance }))),
-    queries: await Promise.all(data.tokens.map((id) =>
-      all.best(id, 5, { asQuery: false, distance }))),
-    judged: await all.judged(...data.tokens.slice(0, 2), distance),
+    partners: await Promise.all(data.tokens.map((id) =>
+      all.partners(id, { queries: 5, distance, key: data.tokens[1] }))),
   };
 })()"""
 TOKENS, DISTANCE = [464, 920, 7000], 3
@@ -99,15 +97,17 @@ def _partners_are_the_packages(found: dict[str, Any], model: Any) -> None:
     for side, one, other in (("keys", queries, keys), ("queries", keys, queries)):
         scores = torch.einsum("hqw,hkw->qhk", one[:, TOKENS], other)
         best = scores.topk(5, dim=-1)
-        ids = [[[one["id"] for one in head] for head in token] for token in found[side]]
+        partners = [token[side] for token in found["partners"]]
+        ids = [[[one["id"] for one in head] for head in token] for token in partners]
         np.testing.assert_array_equal(ids, best.indices)
-        values = [[[one["score"] for one in head] for head in token] for token in found[side]]
+        values = [[[one["score"] for one in head] for head in token] for token in partners]
         np.testing.assert_allclose(values, best.values, atol=1e-4)
     scores = torch.einsum("hqw,hkw->qhk", queries[:, TOKENS], keys)
     own = scores[0, :, TOKENS[1]]
     ranks = 1 + (scores[0] > own[:, None]).sum(dim=1)
-    np.testing.assert_allclose([one["score"] for one in found["judged"]], own, atol=1e-4)
-    assert [one["rank"] for one in found["judged"]] == ranks.tolist()
+    judged = found["partners"][0]["judged"]
+    np.testing.assert_allclose([one["score"] for one in judged], own, atol=1e-4)
+    assert [one["rank"] for one in judged] == ranks.tolist()
 
 
 # ---- Refusals ------------------------------------------------------------------------------------

@@ -161,12 +161,10 @@ globalThis.lnattnCheckpoint = (() => {
     });
   }
 
-  const GPT = { prefixes: ["transformer.", ""], anchor: "wpe.weight", tokens: "wte.weight", d: "n_embd" };
-
   /** By model_type: prefixes, a tensor that tells which is in use, the embeddings, and the rest. */
   const FAMILIES = {
     gpt2: {
-      ...GPT,
+      prefixes: ["transformer.", ""], anchor: "wpe.weight", tokens: "wte.weight", d: "n_embd",
       async layer({ get, norm }, config, d) {
         const W = await get("h.0.attn.c_attn.weight", d, 3 * d);
         const b = await get("h.0.attn.c_attn.bias", 3 * d);
@@ -175,35 +173,6 @@ globalThis.lnattnCheckpoint = (() => {
           scaled: config.scale_attn_weights ?? true,
           W_Q: columns(W, 3 * d, 0, d), W_K: columns(W, 3 * d, d, 2 * d), b_Q: b.slice(0, d), b_K: b.slice(d, 2 * d),
           positions: split(await get("wpe.weight", config.n_positions ?? config.n_ctx ?? null, d), d),
-        };
-      },
-    },
-    gpt_neo: {
-      ...GPT,
-      d: "hidden_size",
-      async layer({ get, linear, norm }, config, d) {
-        const [[W_Q], [W_K]] = [await linear("h.0.attn.attention.q_proj", d, d), await linear("h.0.attn.attention.k_proj", d, d)];
-        const first = config.attention_layers?.[0] ?? config.attention_types?.[0]?.[0]?.[0];
-        return {
-          ...await norm("h.0.ln_1", d), eps: config.layer_norm_epsilon ?? 1e-5, heads: config.num_heads,
-          scaled: false, window: first === "local" ? config.window_size : null, W_Q, W_K,
-          positions: split(await get("wpe.weight", config.max_position_embeddings, d), d),
-        };
-      },
-    },
-    opt: {
-      prefixes: ["model.decoder.", "decoder.", ""], anchor: "embed_positions.weight",
-      tokens: "embed_tokens.weight", d: "hidden_size",
-      async layer({ get, linear, norm }, config, d) {
-        if (config.do_layer_norm_before === false || (config.word_embed_proj_dim ?? d) !== d) {
-          refuse("This variant of OPT has no LayerNorm before its first attention, or projects its embeddings.");
-        }
-        const [W_Q, b_Q] = await linear("layers.0.self_attn.q_proj", d, d, config.enable_bias ?? true);
-        const [W_K, b_K] = await linear("layers.0.self_attn.k_proj", d, d, config.enable_bias ?? true);
-        const rows = await get("embed_positions.weight", config.max_position_embeddings + 2, d);
-        return {
-          ...await norm("layers.0.self_attn_layer_norm", d), eps: 1e-5, heads: config.num_attention_heads,
-          W_Q, W_K, b_Q, b_K, positions: split(rows, d).slice(2),
         };
       },
     },

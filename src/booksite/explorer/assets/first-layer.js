@@ -296,17 +296,6 @@ globalThis.lnattnFirstLayer = (() => {
       });
     }
 
-    const memory = new Map(); // the last questions
-    async function scored(id, asQuery, distance) {
-      const name = [id, asQuery, distance].join();
-      if (!memory.has(name)) {
-        if (memory.size > 3) memory.delete(memory.keys().next().value);
-        const sides = asked(id, asQuery, distance);
-        memory.set(name, { sides, quick: await scan(sides.map(({ vector }) => vector)) });
-      }
-      return memory.get(name);
-    }
-
     const scoreOf = ({ vector, more }, id) => dot(vector, row(id)) / sigmaOf(id) + more;
 
     /** The `most` tokens with the highest scores, best first: [{ id, score }]. */
@@ -318,28 +307,28 @@ globalThis.lnattnFirstLayer = (() => {
       return able.sort((a, b) => b.score - a.score || a.id - b.id).slice(0, most);
     }
 
-    /** The `most` best partners of a token in each head. */
-    async function best(id, most, { asQuery = true, distance = 0 } = {}) {
-      const { sides, quick } = await scored(id, asQuery, distance);
-      return sides.map((side, head) => picked(side, quick[head], most));
+    /** Score and rank of one key for a query in a head; 1 is the best. */
+    function judged(side, scores, key) {
+      const score = scoreOf(side, key);
+      const edge = score - side.more;
+      const near = 3 * slack * Math.abs(edge) + 1e-12;
+      let rank = 1;
+      scores.forEach((other, id) => {
+        if (other > edge + near) rank++;
+        else if (id !== key && other > edge - near && scoreOf(side, id) > score) rank++;
+      });
+      return { score, rank };
     }
 
-    /** Score and rank of one key for a query in each head; 1 is the best. */
-    async function judged(query, key, distance = 0) {
-      const { sides, quick } = await scored(query, true, distance);
-      return sides.map((side, head) => {
-        const score = scoreOf(side, key);
-        const edge = score - side.more;
-        const near = 3 * slack * Math.abs(edge) + 1e-12;
-        let rank = 1;
-        quick[head].forEach((other, id) => {
-          if (other > edge + near) rank++;
-          else if (id !== key && other > edge - near && scoreOf(side, id) > score) rank++;
-        });
-        return { score, rank };
-      });
+    /** Of a token, in each head: its best keys, the queries that it is best for, and how one key fares. */
+    async function partners(id, { keys = 5, queries = 3, distance = 0, key = -1 } = {}) {
+      const sides = [...asked(id, true, distance), ...asked(id, false, distance)];
+      const quick = await scan(sides.map(({ vector }) => vector));
+      const best = sides.map((side, i) => picked(side, quick[i], i < heads ? keys : queries));
+      const fares = sides.slice(0, heads).map((side, i) => key < 0 ? null : judged(side, quick[i], key));
+      return { keys: best.slice(0, heads), queries: best.slice(heads), judged: fares };
     }
-    return { asked, best, judged, scoreOf };
+    return { asked, partners, scoreOf };
   }
 
   return { DISTANCE_TERMS, TERMS, fold, look, strongest, termsOf, termsOfParts, vocabulary };

@@ -4,7 +4,6 @@
 (() => {
   const { chosen, go, make, mount, number, plain, tokenElement } = lnattnExplorer;
   const { asked, link, tokenBox } = lnattnTokens;
-  const [KEYS, QUERIES] = [5, 3];
 
   /** The partners of one head on one side, best first. */
   function partnerList({ largest, tokens }, list) {
@@ -15,7 +14,7 @@
   }
 
   function headCard(view, head) {
-    const { rank, score } = view.judged?.[head] ?? {};
+    const { rank, score } = view.judged[head] ?? {};
     return make("section", { class: "head", "aria-label": `Head ${head}` },
       make("h3", {}, `Head ${head}`),
       rank ? make("p", { class: "pair" }, tokenElement(view.tokens[view.key]),
@@ -45,19 +44,17 @@
       const [id, key] = [asked("token", tokens), asked("key", tokens)];
       const isRotary = layer.positionsAre === "rotary";
       const distance = isRotary ? chosen("apart", layer.places, 1) : 0;
-      const keys = await all.best(id, KEYS, { distance });
-      const queries = await all.best(id, QUERIES, { asQuery: false, distance });
-      const judged = key < 0 ? null : await all.judged(id, key, distance);
+      const found = await all.partners(id, { key, distance });
       if (!isLatest()) return;
-      const largest = Math.max(...[...keys, ...queries].flat().map(({ score }) => score), 1e-9);
-      const view = { tokens, key, keys, queries, judged, largest };
+      const largest = Math.max(...[...found.keys, ...found.queries].flat().map(({ score }) => score), 1e-9);
+      const view = { ...found, tokens, key, largest };
       query.set(tokens[id]);
       other.set(tokens[key]);
       far.hidden = !isRotary;
       apart.value = distance;
       content.replaceChildren(
         make("h3", { class: "chosen" }, tokenElement(tokens[id])),
-        make("div", { class: "heads" }, ...keys.map((_, head) => headCard(view, head))));
+        make("div", { class: "heads" }, ...found.keys.map((_, head) => headCard(view, head))));
       told.textContent = `Shown: ${plain(tokens[id])}, token ${id} of ${one.name}`;
     };
   });

@@ -13,15 +13,12 @@ globalThis.lnattnTokens = (() => {
     const id = /^#(\d+)$/.exec(text);
     if (id && Number(id[1]) < tokens.length) return [Number(id[1])];
     const small = text.toLowerCase();
-    const groups = [[], [], [], [], []];
-    tokens.forEach((token, row) => {
-      const lower = token.toLowerCase();
-      if (token === text) groups[0].push(row);
-      else if (lower.trim() === small.trim() && small.trim()) groups[1].push(row);
-      else if (lower.startsWith(small)) groups[2].push(row);
-      else if (lower.trimStart().startsWith(small)) groups[3].push(row);
-      else if (lower.includes(small)) groups[4].push(row);
-    });
+    const fits = [
+      (token) => token === text, (token, lower) => lower.trim() === small.trim(),
+      (_, lower) => lower.trimStart().startsWith(small.trimStart()), (_, lower) => lower.includes(small),
+    ];
+    const groups = fits.map(() => []);
+    tokens.forEach((token, id) => groups[fits.findIndex((fit) => fit(token, token.toLowerCase()))]?.push(id));
     return groups.flat();
   }
 

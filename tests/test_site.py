@@ -121,7 +121,7 @@ def notebooks() -> list[Path]:
 @needs_site
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_downloaded_notebook_has_its_outputs_and_the_page_its_drawings(path):
-    """Every cell that the chapter's page shows an output of, and drawing and data of every figure."""
+    """Every cell that the chapter's page shows an output of; drawing and data of every figure."""
     cells = [one for one in json.loads(path.read_text("utf-8"))["cells"] if one.get("outputs")]
     assert all(one["execution_count"] for one in cells)
     page = BeautifulSoup(

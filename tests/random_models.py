@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ from transformers import GPT2LMHeadModel
 
 from lnattn import AttentionLayer, Embeddings, LayerNorm, identities, plain
 from lnattn.models.architectures import GPT2
-from lnattn.models.files import Account
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.transformer import Transformer
 
@@ -50,10 +49,11 @@ attention_layer = identities.block_of
 
 
 @dataclass
-class InMemory(Account):
+class InMemory:
     """Tensors that are already there, as a source of weights."""
 
-    tensors: Mapping[str, torch.Tensor] = field(default_factory=dict)
+    label: str
+    tensors: Mapping[str, torch.Tensor]
 
     def __contains__(self, name: str) -> bool:
         return name in self.tensors

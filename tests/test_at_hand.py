@@ -13,7 +13,6 @@ from random_relative import make as make_rotary
 
 from booksite import build, inputs
 from lnattn.models import hub
-from lnattn.models.checkpoints import first_layer_part
 from lnattn.models.choice import ROTARY
 from lnattn.models.hub import PINNED
 from lnattn_book.twins import available_rotary_models
@@ -48,8 +47,7 @@ def test_a_build_fetches_the_first_layers_and_chapters_read_them(hubs, tmp_path,
     assert build.prepared().name == "minilm"
     assert inputs.execution_digest(tmp_path, "minilm") != before  # chapters run again
     for name, fake in hubs.items():
-        assert hub.cached_path(PINNED[name], first_layer_part()) is not None
-        assert hub.cached_path(PINNED[name]) is None  # never the whole file
+        assert hub.cached_path(PINNED[name]) is not None
         fake.log.clear()
     build.prepared()
     offline(monkeypatch)

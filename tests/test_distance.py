@@ -12,7 +12,7 @@ from random_models import random_layer
 
 from lnattn import distance_terms, fold, fold_relative
 from lnattn.attention.folding import softmax_over_keys
-from lnattn.attention.terms import six_terms_of_rows
+from lnattn.attention.terms import SixTerms
 from lnattn.errors import ShapeError, TokenError
 from lnattn.rotary.fold import MeanVectors, mean_vectors
 from lnattn.rotary.terms import DISTANCE_TERMS
@@ -81,7 +81,7 @@ def test_six_terms_are_the_case_without_rotation(gpt2):
     layer = random_layer(5, D_MODEL, heads=3, d_head=4)
     generator = torch.Generator().manual_seed(6)
     tokens, positions = torch.randn(2, 7, D_MODEL, generator=generator, dtype=torch.float64)
-    six = six_terms_of_rows(fold(layer), tokens, positions)
+    six = SixTerms(fold(layer), tokens, positions)
     still = RelativeAttention(
         layer.ln, layer.W_Q, layer.W_K, layer.b_Q, layer.b_K, scale=layer.scale
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from random_models import attention_layer, plain_layer, random_gpt2
 
-from lnattn import LayerNorm, fold, plain
+from lnattn import fold, plain
 from lnattn.errors import ShapeError
 
 CONFIGURATIONS = [
@@ -99,7 +99,6 @@ def test_key_bias_changes_nothing(gpt2):
         ({"W_K": torch.zeros(3, 24, 7)}, "W_K must have shape"),
         ({"b_O": torch.full((24,), torch.nan)}, "b_O holds NaN or infinite"),
         ({"b_Q": torch.zeros(3, 8, dtype=torch.int64)}, "floating-point"),
-        ({"ln": LayerNorm(torch.ones(5), torch.ones(5))}, "normalises 5 coordinates"),
         ({"scale": 0.0}, "positive number"),
         ({"W_Q": torch.zeros(24, 8)}, "must be a non-empty tensor with axes"),
     ],

@@ -21,7 +21,7 @@ from lnattn.attention.forward import (
     project,
 )
 from lnattn.attention.layernorm import layer_norm
-from lnattn.errors import CheckpointError, ShapeError
+from lnattn.errors import CheckpointError, ShapeError, TokenError
 from lnattn.models.in_memory import block_of_encoder_layer
 from lnattn.models.whole_gpt2 import load_transformer
 from lnattn.weights import LayerNorm
@@ -191,7 +191,7 @@ def test_incomplete_or_unsupported_checkpoints_are_refused():
     with pytest.raises(CheckpointError, match="does not give n_embd"):
         transformer_of(weights, {})
     attention_only = {name: value for name, value in weights.items() if "wte" not in name}
-    with pytest.raises(CheckpointError, match="cannot predict"):
+    with pytest.raises(TokenError, match="no token embeddings"):
         transformer_of(attention_only, config)
     headless = {name: value for name, value in weights.items() if name != "lm_head.weight"}
     with pytest.raises(CheckpointError, match=r"lm_head\.weight"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import resource
 import shutil
 import socket
-import struct
 import sys
 import time
 
@@ -126,54 +125,6 @@ def test_shards_are_fetched_together(server, local, tmp_path):
     server.log.clear()
     load_reference_model(NAME)
     assert server.log == []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hub, "LARGE", 0)
-        assert_is_the_local_one(load_first_layer(NAME), local)
-
-
-# ---- checkpoints that are too large to be fetched whole ---------------------------------------
-
-
-@pytest.fixture
-def large(server, monkeypatch):
-    """Every checkpoint counts as large."""
-    monkeypatch.setattr(hub, "LARGE", 0)
-    return server
-
-
-def test_of_a_large_checkpoint_only_the_needed_tensors_are_fetched(large, local, offline):
-    first = load_first_layer(NAME)
-    assert_is_the_local_one(first, local)
-    assert first.tokenizer is not None
-    whole = len(large.files[WEIGHTS])
-    (header,) = struct.unpack("<Q", large.files[WEIGHTS][:8])
-    # Ranges of tensors, after the header and its length.
-    spans = [span for span in large.spans(WEIGHTS) if span[0] > 8]
-    sent = sum(stop - start for start, stop in spans)
-    assert sent == first.provenance["bytes"] < (whole - header) / 2
-    assert len(set(spans)) == len(spans)
-    large.log.clear()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    assert large.log == []
-    second = load_first_layer(NAME, layer=1)
-    assert torch.equal(second.attention.W_Q, load_first_layer(local, layer=1).attention.W_Q)
-    attention, expected = load_attention_layers(NAME), load_attention_layers(local)
-    assert all(torch.equal(a.W_O, b.W_O) for a, b in zip(attention, expected, strict=True))
-    with pytest.raises(CheckpointError, match="2 layers"):
-        load_first_layer(NAME, layer=2)
-    offline()
-    assert_is_the_local_one(load_first_layer(NAME), local)
-    with pytest.raises(HubError, match="lacks the weights"):
-        load_transformer(NAME)
-
-
-def test_a_cut_leaves_no_half_of_an_excerpt(large, local, tmp_path):
-    large.faults[WEIGHTS] = [("serve",), ("serve",), *[("cut", 2000)] * 99]
-    with pytest.raises(HubError, match="connection"):
-        load_first_layer(NAME)
-    assert list((tmp_path / "cache").rglob("*.safetensors")) == []
-    large.faults.clear()
-    assert_is_the_local_one(load_first_layer(NAME), local)
 
 
 # ---- connections that break, hubs that refuse ---------------------------------------------------
@@ -241,9 +192,7 @@ def test_a_full_disk_is_one_sentence(server, local, tmp_path, small_disk):
     assert str(tmp_path) not in str(error.value)
 
 
-@pytest.mark.parametrize("limit", [hub.LARGE, 0])
-def test_what_is_no_safetensors_file_is_refused(server, monkeypatch, limit):
-    monkeypatch.setattr(hub, "LARGE", limit)
+def test_what_is_no_safetensors_file_is_refused(server):
     server.files[WEIGHTS] = b"\x80\x02pickle" * 99
     with pytest.raises(CheckpointError, match=r"safetensors") as error:
         load_first_layer(NAME)

@@ -54,8 +54,6 @@ def test_ratio_is_paired_and_covers_its_value():
     assert [exact.value, exact.low, exact.high] == pytest.approx([3, 3, 3])
     loose = ratio_of_medians(rng.permutation(slow), fast)
     assert loose.low < 3 < loose.high
-    with pytest.raises(ResultError, match="cannot be paired"):
-        ratio_of_medians(slow[:3], fast)
     with pytest.raises(ResultError, match="no ratio"):
         ratio_of_medians(slow, np.full(10, np.inf))
     assert ratio_of_medians(np.full(10, np.inf), fast).value == np.inf

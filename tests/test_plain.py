@@ -21,7 +21,7 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from lnattn import Embeddings, distance_terms, fold, fold_relative, plain, six_terms
 from lnattn.attention.layernorm import center, standardise
-from lnattn.attention.terms import TERMS, sigma_of_pairs, six_terms_of_rows
+from lnattn.attention.terms import TERMS, SixTerms, sigma_of_pairs
 from lnattn.rotary.fold import MeanVectors
 from lnattn.rotary.weights import Rotation, TokenEmbeddings
 
@@ -128,7 +128,7 @@ def test_six_terms_add_up_and_are_the_packages(size):
     folded = plain.fold(plain_layer(layer))
     terms = plain.six_terms(e, p, folded)
     close(sum(terms.values()), plain.folded_scores(e + p, folded), 1e-8)
-    fast = six_terms_of_rows(fold(layer), torch.from_numpy(e), torch.from_numpy(p))
+    fast = SixTerms(fold(layer), torch.from_numpy(e), torch.from_numpy(p))
     assert tuple(terms) == TERMS
     for name in TERMS:
         close(fast[name], terms[name], 1e-8)

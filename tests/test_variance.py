@@ -18,7 +18,7 @@ from lnattn.position.first_token import first_token_switch
 from lnattn.position.variance import (
     frequency_study,
     information_gain,
-    position_outliers,
+    outliers_of,
     token_norms,
     variance_of_inputs,
 )
@@ -93,9 +93,7 @@ def test_norms_against_a_loop(embeddings):
 
 def test_outliers_are_robust_z_scores():
     variance = np.array([9.0, 1.0, 1.2, 0.8, 1.1, 0.9, 0.001])
-    # Rows (a, −a) have variance a².
-    a = torch.from_numpy(np.sqrt(variance))
-    found = position_outliers(torch.stack([a, -a], dim=1))
+    found = outliers_of(variance)
     inner = variance[1:-1]
     scale = 1.4826 * np.median(np.abs(inner - np.median(inner)))
     assert found.first == pytest.approx((9 - 1) / scale)

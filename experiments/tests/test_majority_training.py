@@ -12,7 +12,6 @@ import torch
 from lnattn.errors import ShapeError
 from lnattn.majority.model import (
     ARMS,
-    MajorityTransformer,
     arm,
     initial_parameters,
     other_normals,
@@ -90,8 +89,7 @@ def test_uniform_attention_returns_the_mean_value():
     assert not attention.scores.any()
     counts = torch.from_numpy(SMALL.data(3).train[:1].astype(float))
     mean = counts @ attention.values / counts.sum()
-    model = MajorityTransformer(arm("uniform-rms"), SMALL.d_model, SMALL.classes).double()
-    model.load_state_dict(weights)
-    x = model.layer.norm1(model.embedding(sequences(counts.long())))
-    bias = weights["layer.self_attn.out_proj.bias"]
-    torch.testing.assert_close(model.layer.self_attn(x, x, x)[0], (mean + bias).expand_as(x))
+    y = arm("uniform-rms").normalise(weights["embedding.weight"][sequences(counts.long())[0]])
+    values = y @ weights["layer.self_attn.in_proj_weight"].chunk(3)[2].T
+    exact = values.mean(dim=0, keepdim=True) @ weights["layer.self_attn.out_proj.weight"].T
+    torch.testing.assert_close(mean, exact)

@@ -23,7 +23,7 @@ from experiments.unselectable_lm.small_models import keys_of_layers, load_arm, p
 from lnattn.errors import CorpusError, ResultError
 from lnattn.progress import say
 from lnattn.selectability.decide import selectability
-from lnattn.selectability.papers_search import bounded_search, search_finds
+from lnattn.selectability.papers_search import bounded_search
 from lnattn.selectability.verify import verify
 from lnattn.storage import provenance, read_result, sha256_of_file, write_result
 from lnattn.text.corpora import read_documents
@@ -178,7 +178,7 @@ def freeze_table_1(
         hashes[folder.name] = record["weights_sha256"]
         for of_window, layers, share in (
             (exact, precise, lambda keys: selectability(keys).unselectable),
-            (search, model, lambda keys: 1.0 - search_finds(keys).mean()),
+            (search, model, lambda keys: bounded_search(keys).unselectable),
         ):
             keys = [keys_of_layers(layers, texts[w])["keys"] for w in chosen]
             of_window.append([[share(layer) for layer in one] for one in keys])

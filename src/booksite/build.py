@@ -25,7 +25,7 @@ from booksite.terminal import progress_shown, say
 from lnattn.errors import CheckpointError, LnattnError, ResultError
 from lnattn.freezing import forget_studies
 from lnattn.models import hub
-from lnattn.models.checkpoints import BOOK_MODELS, first_layer_part, open_checkpoint
+from lnattn.models.checkpoints import BOOK_MODELS, open_checkpoint
 from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import repository
@@ -116,19 +116,19 @@ def prepared() -> Choice:
         )
     if choice.name not in BOOK_MODELS or "LNATTN_ROTARY" in os.environ:
         for name in rotary_models():
-            _fetch_first_layer(name)
+            _fetch_rotary(name)
     return choice
 
 
-def _fetch_first_layer(name: str) -> None:
-    """Bring what chapter 13 reads of a rotary model, if the hub has it; it does without others."""
-    pin, part = hub.pin_of(name), first_layer_part()
-    if pin is None or hub.cached_path(pin, part) or constants.HF_HUB_OFFLINE:
+def _fetch_rotary(name: str) -> None:
+    """Bring a rotary model for chapter 13, if the hub has it; the chapter does without others."""
+    pin = hub.pin_of(name)
+    if pin is None or hub.cached_path(pin) or constants.HF_HUB_OFFLINE:
         return
     if not hub.reachable(pin):
         return
     try:
-        hub.download(pin, part)
+        hub.download(pin)
     except CheckpointError as error:
         say(f"chapter 13 does without {name}: {error}")
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from lnattn.models import hub
-from lnattn.models.checkpoints import first_layer_part
 from lnattn.models.choice import rotary_models
 from lnattn.paths import FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
@@ -58,7 +57,7 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
 def _is_held(name: str) -> bool:
     """Whether a rotary model of the hub is on this machine, so that chapter 13 shows it."""
     pin = hub.pin_of(name)
-    return pin is not None and hub.cached_path(pin, first_layer_part()) is not None
+    return pin is not None and hub.cached_path(pin) is not None
 
 
 def site_digest(root: Path, execution: str, repository: str = "") -> str:

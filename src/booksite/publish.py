@@ -24,7 +24,6 @@ from booksite.settings import Folders
 from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub
-from lnattn.models.checkpoints import first_layer_part
 from lnattn.models.choice import FALLBACK, PREFERRED, ROTARY, Choice, default_model
 from lnattn.paths import repository
 from lnattn.storage import sha256_of_file
@@ -83,7 +82,7 @@ def freeze_rotary(folder: Path) -> None:
     Their pairs are counted in the sample that ships with the book: a workflow has no time for more.
     """
     for name in ROTARY:
-        if hub.cached_path(hub.PINNED[name], first_layer_part()) is None:
+        if hub.cached_path(hub.PINNED[name]) is None:
             say(f"{name} is not frozen: neither the cache nor the hub has it")
         elif lnattn("freeze", name, "--only", "rotary", "--out", str(folder / name)):
             say(f"{name} is not frozen: the reason is above")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lnattn.attention.terms import SixTerms as SixTerms
     from lnattn.attention.terms import sigma_of_pairs as sigma_of_pairs
     from lnattn.attention.terms import six_terms as six_terms
-    from lnattn.contribution import contributions as contributions
+    from lnattn.contribution.study import contributions as contributions
     from lnattn.errors import LnattnError as LnattnError
     from lnattn.freezing import verify as verify
     from lnattn.models.checkpoints import load_attention_layers as load_attention_layers
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lnattn.models.choice import Choice as Choice
     from lnattn.models.choice import default_model as default_model
     from lnattn.models.whole_gpt2 import load_transformer as load_transformer
-    from lnattn.position import position_bias as position_bias
+    from lnattn.position.bias import position_bias as position_bias
     from lnattn.rotary.fold import fold_relative as fold_relative
     from lnattn.rotary.terms import DistanceTerms as DistanceTerms
     from lnattn.rotary.terms import distance_terms as distance_terms
@@ -42,9 +42,9 @@ _HOMES = {
     "lnattn.models.choice": ("Choice", "default_model"),
     "lnattn.models.whole_gpt2": ("load_transformer",),
     "lnattn.affinity": ("token_vectors",),
-    "lnattn.contribution": ("contributions",),
+    "lnattn.contribution.study": ("contributions",),
     "lnattn.errors": ("LnattnError",),
-    "lnattn.position": ("position_bias",),
+    "lnattn.position.bias": ("position_bias",),
     "lnattn.rotary.fold": ("fold_relative",),
     "lnattn.weights": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
 }

@@ -23,7 +23,7 @@ from lnattn.attention.head_scores import previous_token_score
 from lnattn.attention.nulls import random_baseline, rotation_z
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
-from lnattn.storage import Result, provenance, sha256_of_file
+from lnattn.storage import Result, provenance
 from lnattn.weights import AttentionLayer, FirstLayer, require_absolute
 
 #: Tensors of a `Composition`.
@@ -97,20 +97,13 @@ def study_composition(
 def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
     """The study of a model by name; errors as of the loaders.
 
-    The record names the files that were read and, for a local folder, their checksums.
+    The record names the files that were read.
     """
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
 
     first: FirstLayer = require_absolute(load_first_layer(name_or_path))
-    kept = ("name", "source", "revision", "model_type", "files", "metadata", "normalisation")
+    kept = ("name", "source", "revision", "weights_sha256", "files", "metadata", "normalisation")
     source = {key: first.provenance[key] for key in kept if key in first.provenance}
-    folder = Path(name_or_path) if isinstance(name_or_path, str | Path) else None
-    sums = {
-        name: sha256_of_file(folder / name)
-        for name in source.get("files", [])
-        if folder is not None and (folder / name).is_file()
-    }
-    source["file_sha256"] = sums or "not a local folder"
     return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
 
 

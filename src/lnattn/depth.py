@@ -14,7 +14,6 @@ from torch import Tensor
 
 from lnattn.attention.forward import post_ln_layer, pre_ln_layer
 from lnattn.attention.layernorm import standardise
-from lnattn.errors import ShapeError
 from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, LayerNorm
 
@@ -68,8 +67,6 @@ def through_depth(
     order: a key of `ORDERS`. The last output is normalised in either order, and read by a random
     direction for each token. Weights depend on seed and sizes alone.
     """
-    if order not in ORDERS:
-        raise ShapeError(f"order {order!r} is not one of: {', '.join(ORDERS)}.")
     generator = torch.Generator().manual_seed(seed)
     x, readout = torch.randn(2, tokens, d_model, generator=generator, dtype=torch.float64)
     weights, likeness = [], []

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from filelock import FileLock, Timeout
+from filelock import FileLock
 
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
@@ -231,9 +231,6 @@ def verify(
 
 
 def _differences(frozen: Frozen, anew: Frozen, tolerance: float) -> Iterator[str]:
-    before, after = (_entry(one[1], "weights_sha256", "file_sha256") for one in (frozen, anew))
-    if before != after and _what_was_read(frozen[1]) == _what_was_read(anew[1]):
-        yield f"made from other weights: {before}, now {after}"
     for name in sorted(frozen[0].keys() | anew[0].keys()):
         if name not in frozen[0] or name not in anew[0]:
             yield f"{name} is only in the {'frozen' if name in frozen[0] else 'new'} result"
@@ -265,22 +262,6 @@ def compare_arrays(
             yield f"{name} differs by up to {gap:.3g}, where its largest value is {scale:.3g}"
 
 
-def _what_was_read(record: Mapping[str, Any]) -> Any:
-    """Names of the tensors, or of the files, that a checksum of weights is over.
-
-    A checkpoint without token embeddings and a complete one have different checksums, whatever
-    they share; then the arrays alone tell.
-    """
-    return _entry(record, "tensors") or sorted(_entry(record, "file_sha256") or ())
-
-
-def _entry(record: Mapping[str, Any], *keys: str) -> Any:
-    """What a record says under one of the keys, wherever the study keeps it."""
-    places = (record, record.get("model"), record.get("source"))
-    found = (p[key] for p in places if isinstance(p, Mapping) for key in keys if p.get(key))
-    return next(found, None)
-
-
 def computed_once(kind: type[R], model: str, key: Mapping[str, Any], compute: Callable[[], R]) -> R:
     """What `compute` returns, read from the user's cache where it was frozen before.
 
@@ -292,7 +273,12 @@ def computed_once(kind: type[R], model: str, key: Mapping[str, Any], compute: Ca
     if _RECOMPUTE.get() or any(value is None for value in key.values()):
         return compute()
     folder, facts = studies_folder() / Path(model).name, _digest({**key, "code": _code_digest()})
-    with _turn(folder, f"{kind.NAME} of {Path(model).name}"):
+    lock: contextlib.AbstractContextManager[Any] = contextlib.nullcontext()
+    with contextlib.suppress(OSError):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        if os.access(folder.parent, os.W_OK):
+            lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+    with lock:
         # Missing, damaged, or of an older form: computed again, and written over.
         with contextlib.suppress(ResultError):
             found = kind.read(folder)
@@ -341,24 +327,6 @@ def _code_digest() -> str:
 
 def _digest(facts: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
-
-
-@contextlib.contextmanager
-def _turn(folder: Path, what: str) -> Iterator[None]:
-    """Wait for other processes that compute the same; where no lock can be made, go on at once."""
-    lock = FileLock(folder.with_name(f".{folder.name}.lock"))
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire(timeout=0)
-    except Timeout:
-        say(f"another process is computing {what}; waiting for its result")
-        lock.acquire()
-    except OSError:
-        pass  # the result cannot be written either, which is said then
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def read_all(results: Path | str) -> Iterator[tuple[Path, str, str]]:

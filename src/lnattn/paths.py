@@ -7,8 +7,6 @@ from pathlib import Path
 
 from lnattn.errors import ResultError
 
-#: The list of claims in an installed package (see `pyproject.toml`); not in a repository.
-PACKAGED_CLAIMS = Path(__file__).resolve().parent / "data" / "claims.yml"
 #: The numbers that pages are checked against: no chapter computes with them.
 FROZEN_CLAIMS = Path("data", "results", "claims")
 
@@ -36,27 +34,12 @@ def cache_folder() -> Path:
     return (caches if caches.is_absolute() else Path.home() / ".cache") / "lnattn"
 
 
-def find_repository() -> Path | None:
-    """The folder that holds `book/claims.yml`, above this file or the working directory."""
-    for start in (Path(__file__).resolve(), Path.cwd().resolve()):
-        for folder in start.parents if start.is_file() else (start, *start.parents):
-            if (folder / "book" / "claims.yml").is_file():
-                return folder
-    return None
-
-
 def repository() -> Path:
-    """The folder that `find_repository` finds; `ResultError` where there is none."""
-    found = find_repository()
-    if found is None:
-        raise ResultError(
-            "book/claims.yml was not found above this package or the working directory; "
-            "run from a clone of the book's repository."
-        )
-    return found
-
-
-def claims_file() -> Path:
-    """The list of claims: the repository's, else the copy in the installed package."""
-    found = find_repository()
-    return found / "book" / "claims.yml" if found else PACKAGED_CLAIMS
+    """The folder that holds `book/claims.yml`, above this file or the working directory."""
+    for folder in (*Path(__file__).resolve().parents, Path.cwd(), *Path.cwd().parents):
+        if (folder / "book" / "claims.yml").is_file():
+            return folder
+    raise ResultError(
+        "book/claims.yml was not found above this package or the working directory; run from a "
+        "clone of the book's repository."
+    )

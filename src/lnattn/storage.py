@@ -55,24 +55,16 @@ def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = 
     """Refuse outputs that a command must not write; every command asks before it reads anything.
 
     An output may be new, or a result of this package that is made again. Raises `ResultError` where
-    it is one of the inputs, a folder, of something else, or in a folder that cannot be written.
+    it is one of the inputs, a folder, or of something else.
     """
     read = [Path(path) for path in inputs]
     for path in map(Path, outputs):
-        try:
-            here = path.exists()
-            if any(path.resolve() == one.resolve() or (here and one.exists() and path.samefile(one))
-                   for one in read):  # fmt: skip
-                wrong = "is read, and would be written over"
-            elif here and not (path.is_file() and _is_own(path)):
-                wrong = "is there and is no result of lnattn"
-            else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                wrong = "" if os.access(path.parent, os.W_OK) else "is in a read-only folder"
-        except OSError as error:
-            wrong = f"cannot be written ({error.strerror})"
-        if wrong:
-            raise ResultError(f"{path} {wrong}; give another --out.")
+        here = path.exists()
+        if any(path.resolve() == one.resolve() or (here and one.exists() and path.samefile(one))
+               for one in read):  # fmt: skip
+            raise ResultError(f"{path} is read, and would be written over; give another --out.")
+        if here and not (path.is_file() and _is_own(path)):
+            raise ResultError(f"{path} is there and is no result of lnattn; give another --out.")
 
 
 def _is_own(path: Path) -> bool:

@@ -38,13 +38,9 @@ class FeedForward(Weights):
     activation: str = "gelu_new"
 
     def __post_init__(self) -> None:
-        d_model = check_tensors(
+        check_tensors(
             self, W_in="d_model d_mlp", b_in="d_mlp", W_out="d_mlp d_model", b_out="d_model"
-        )["d_model"]
-        if self.ln.d_model != d_model:
-            raise ShapeError(
-                f"FeedForward.ln normalises {self.ln.d_model} coordinates but W_in reads {d_model}."
-            )
+        )
         if self.activation not in ACTIVATIONS:
             known = ", ".join(sorted(ACTIVATIONS))
             raise ShapeError(f"FeedForward.activation must be one of {known}: {self.activation!r}.")
@@ -61,13 +57,6 @@ class Block(Weights):
     attention: AttentionLayer
     mlp: FeedForward | None = None
 
-    def __post_init__(self) -> None:
-        if self.mlp is not None and self.mlp.ln.d_model != self.attention.d_model:
-            raise ShapeError(
-                f"Block.mlp has width {self.mlp.ln.d_model} but its attention has width "
-                f"{self.attention.d_model}."
-            )
-
 
 @dataclass(frozen=True, eq=False)
 class Transformer:
@@ -83,17 +72,8 @@ class Transformer:
 
     def __post_init__(self) -> None:
         check_tensors(self, W_U="d_model vocab")
-        if self.embeddings.W_E is None:
-            raise ShapeError(
-                "a whole Transformer needs token embeddings; this checkpoint has none."
-            )
         widths = {self.embeddings.d_model, self.ln_f.d_model, self.d_model}
         widths |= {block.attention.d_model for block in self.blocks}
-        if not self.blocks or len(widths) != 1:
-            raise ShapeError(
-                f"a Transformer needs one block or more, all of one width, "
-                f"not {len(self.blocks)} blocks and widths {sorted(widths)}."
-            )
 
     def to(self, dtype: torch.dtype) -> Transformer:
         """The same weights in another floating-point dtype; a tied unembedding stays tied."""

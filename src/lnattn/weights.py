@@ -141,10 +141,6 @@ class AttentionBlock(Weights, Heads):
 
     def _check_settings(self) -> None:
         name = type(self).__name__
-        if self.ln is not None and self.ln.d_model != self.d_model:
-            raise ShapeError(
-                f"{name}.ln normalises {self.ln.d_model} coordinates but W_Q reads {self.d_model}."
-            )
         if not (math.isfinite(self.scale) and self.scale > 0):
             raise ShapeError(f"{name}.scale must be a positive number, not {self.scale}.")
         if self.window is not None and (self.window < 1 or not self.causal):
@@ -236,9 +232,6 @@ class FirstLayer(Weights):
     provenance: Mapping[str, Any] = field(default_factory=dict)
     layer: int = 0
 
-    def __post_init__(self) -> None:
-        check_width(self.embeddings.d_model, self.attention.d_model)
-
     @property
     def name(self) -> str:
         return str(self.provenance.get("name", "unnamed model"))
@@ -247,15 +240,6 @@ class FirstLayer(Weights):
     def is_partial(self) -> bool:
         """True where token embeddings are missing: only position terms can be computed."""
         return self.embeddings.W_E is None
-
-
-def check_width(embeddings: int, attention: int) -> None:
-    """Raise `ShapeError` unless embeddings are as wide as what the attention block reads."""
-    if embeddings != attention:
-        raise ShapeError(
-            f"the embeddings have width {embeddings} but the attention block reads {attention}; "
-            "take both from the same model."
-        )
 
 
 def require_absolute(given: Any) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,12 +47,12 @@ def spelling_of(model: AnyFirstLayer) -> Spelling:
     return Spelling(classes.continuation, classes.word, capital)
 
 
-def ablation_study(model: AnyFirstLayer, name: str, folder: Path | None = None) -> Ablations:
+def ablation_study(model: AnyFirstLayer, name: str) -> Ablations:
     """`ablations` of a whole model on the sample, in windows of 256 tokens at most.
 
     Minutes for the embedded models, hours for GPT-2 on one core. model: its first layer; name: what
-    the whole model is loaded by; folder: where a stopped run goes on. Raises `ResultError` for a
-    model that sees what follows, and what loaders raise.
+    the whole model is loaded by. Raises `ResultError` for a model that sees what follows, and what
+    loaders raise.
     """
     if not model.attention.causal:
         raise ResultError(f"{model.name} sees what follows a token, so it does not predict it.")
@@ -83,7 +82,6 @@ def ablation_study(model: AnyFirstLayer, name: str, folder: Path | None = None) 
             "counts": words,
             "counts_sha256": counts.sha256,
         },
-        folder=folder,
     )
 
 

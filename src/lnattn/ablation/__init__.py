@@ -6,8 +6,3 @@ other tokens that are as frequent and as hard to continue. The papers read weigh
 whether what Kamoda et al. 2025 read (§4, §5) is used. `ablations` is the study, and `Ablations` its
 result, with intervals by `interval`; `Spelling` is what it is told of a vocabulary.
 """
-
-from lnattn.ablation.parts import Spelling
-from lnattn.ablation.study import Ablations, ablations, interval
-
-__all__ = ["Ablations", "Spelling", "ablations", "interval"]

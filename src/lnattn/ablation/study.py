@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +28,7 @@ from lnattn.attention.terms import PairTerms
 from lnattn.errors import CorpusError, ResultError
 from lnattn.models.attending import patched
 from lnattn.progress import progress_bar
-from lnattn.storage import Result, provenance, read_result, write_result
+from lnattn.storage import Result, provenance
 
 #: Where the loss is measured. 'after': of the next token, so that the token in question asks as a
 #: query; 'on': of the token itself, which the one before it has to foresee.
@@ -37,8 +36,6 @@ READINGS = ("after", "on")
 CLASSES = {"second pieces": second_pieces, "second words of names": second_words_of_names}
 #: Less text than this at the end of a document is no window.
 _SHORTEST = 32
-#: The losses so far, saved after so many windows.
-_STATE, _EVERY = "ablation.partial", 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,40 +101,28 @@ def ablations(
     first: int | None = None,
     draws: int = 500,
     source: Mapping[str, Any] | None = None,
-    folder: Path | None = None,
 ) -> Ablations:
     """Take every term, place and counted pairs out of the first layer, and measure the loss.
 
     model: with its language-model head; terms_of: the terms of a text, from the same weights;
     documents: token ids, cut into windows; first: a token before each window; bigrams: counts of
-    the training text, of which any counts as a pair. source: what the record shall say; folder:
-    where a stopped run saves its losses and goes on. `CorpusError` where no document is long
-    enough.
+    the training text, of which any counts as a pair. source: what the record shall say.
+    `CorpusError` where no document is long enough.
     """
     begun = time.perf_counter()
     texts = _windows(documents, window, first)
     about = {**(source or {}), "window": window, "windows": len(texts), "documents": len(documents)}
-    rows, moved = _resumed(folder, about)
-    names: tuple[str, ...] = ()
+    rows, moved = [], []
     with patched(model):
-        for number, (_, ids) in enumerate(progress_bar(texts, "windows without parts")):
+        for _, ids in progress_bar(texts, "windows without parts"):
             terms = terms_of(ids)
-            names = terms.names
-            if number < len(moved):
-                continue
             counted = torch.from_numpy(bigrams[ids.numpy()][:, ids.numpy()].toarray().T > 0)
             losses, shift = without_parts(model, terms, ids, counted)
             rows.append(losses.numpy())
             moved.append(shift.numpy())
-            if folder is not None and len(moved) % _EVERY == 0:
-                state = {"rows": np.concatenate(rows, axis=1), "moved": np.array(moved)}
-                write_result(folder, _STATE, state, {"about": about})
     found, mean_moved = np.concatenate(rows, axis=1).astype(np.float64), np.mean(moved, axis=0)
-    listed = ablation_names(names, mean_moved.shape[1])
+    listed = ablation_names(terms.names, mean_moved.shape[1])
     read = _read(found, texts, spelling, np.asarray(bigrams.sum(axis=0)).ravel(), draws)
-    if folder is not None:
-        for kind in ("json", "npz"):
-            (folder / f"{_STATE}.{kind}").unlink(missing_ok=True)
     return Ablations(
         what=np.array([what for what, _ in listed]),
         head=np.array([head for _, head in listed]),
@@ -202,13 +187,3 @@ def _windows(
     if not found:
         raise CorpusError(f"no document has {_SHORTEST} tokens; give longer texts.")
     return found
-
-
-def _resumed(folder: Path | None, about: Mapping[str, Any]) -> tuple[list, list]:
-    """Losses and moves of the windows that a stopped run of the same study has done."""
-    if folder is None or not (folder / f"{_STATE}.json").is_file():
-        return [], []
-    state, record = read_result(folder, _STATE)
-    if record.get("about") != about:
-        raise ResultError(f"{folder}/{_STATE}.json belongs to another model or texts; delete it.")
-    return [state["rows"]], list(state["moved"])

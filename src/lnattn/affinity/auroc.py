@@ -40,12 +40,12 @@ class Neighbours:
     @classmethod
     def before(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
         """Predecessors: from counts [previous next], for b the tokens a with count(a, b) > 0."""
-        return cls._rows(_square(bigrams).tocsc())
+        return cls._rows(bigrams.tocsc())
 
     @classmethod
     def after(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
         """Successors: the same for the reversed bigram, count(b, a) > 0. A baseline."""
-        return cls._rows(_square(bigrams).tocsr())
+        return cls._rows(bigrams.tocsr())
 
     @classmethod
     def _rows(cls, matrix: sparse.sparray | sparse.spmatrix) -> Neighbours:
@@ -56,20 +56,6 @@ class Neighbours:
             raise CorpusError("bigram counts must be whole numbers ≥ 0; count the corpus again.")
         arrays = (matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.int64)
         return cls(*(array.astype(dtype) for array, dtype in arrays))
-
-    def renamed(self, order: Int[np.ndarray, "vocab"], *, tokens: bool = True) -> Neighbours:
-        """The same table for other names: row b becomes row order[b], and token a order[a].
-
-        tokens=False keeps the names inside the rows: the AUROC of query token order[b] is then what
-        b has against the original where vectors are permuted (`TokenVectors.shuffled` with the same
-        order).
-        """
-        old = np.argsort(order)  # which row comes to each place
-        lengths = self.n_distinct[old]
-        indptr = np.append(0, np.cumsum(lengths))
-        entry = np.arange(len(self.tokens)) + np.repeat(self.indptr[old] - indptr[:-1], lengths)
-        inside = order[self.tokens[entry]] if tokens else self.tokens[entry]
-        return Neighbours(indptr, inside.astype(np.int32), self.counts[entry])
 
     @property
     def vocab_size(self) -> int:
@@ -105,15 +91,6 @@ class Neighbours:
             raise TokenError(f"token id {token} is outside the vocabulary of {self.vocab_size}.")
         row = slice(self.indptr[token], self.indptr[token + 1])
         return self.tokens[row], self.counts[row]
-
-
-def _square(bigrams: sparse.sparray | sparse.spmatrix) -> sparse.sparray | sparse.spmatrix:
-    if not sparse.issparse(bigrams) or bigrams.ndim != 2 or bigrams.shape[0] != bigrams.shape[1]:
-        raise CorpusError(
-            "bigram counts must be a square sparse matrix [previous next]; "
-            "give the `bigrams` of lnattn.text.counts.Counts."
-        )
-    return bigrams
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,10 +28,8 @@ from lnattn.affinity.vectors import (
     cosine_vectors,
     diagonal_z,
     heat_map,
-    permuted_owners,
     same_token_z,
 )
-from lnattn.errors import CorpusError
 from lnattn.storage import Result, provenance
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings
@@ -124,19 +122,16 @@ def detokenization(
     samples. source: what the record shall say about model and counts. The same `seed` gives the
     same result. Raises `CorpusError` where the vocabularies of counts and model differ.
     """
-    if counts.vocab_size != (vocab := vectors.vocab_size):
-        raise CorpusError(
-            f"the counts are over {counts.vocab_size} tokens but the model has {vocab}; count the "
-            "corpus with the model's own tokenizer."
-        )
+    vocab = vectors.vocab_size
     before, after = Neighbours.before(counts.bigrams), Neighbours.after(counts.bigrams)
-    # Vectors that change owners are the same scores with other names: one look serves for all.
-    order = permuted_owners(vocab, seed).numpy()
-    tables = [before, before.renamed(order), before.renamed(order, tokens=False), after]
     asked = None
     if queries is not None:
         asked = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
-    auroc, *baselines = head_aurocs(vectors, tables, asked)  # in the order of `HEAD_BASELINES`
+    auroc, reverse = head_aurocs(vectors, [before, after], asked)
+    shuffled, wrong = (
+        head_auroc(vectors.shuffled(seed, keys=keys), before, asked) for keys in (True, False)
+    )
+    baselines = [shuffled, wrong, reverse]  # in the order of `HEAD_BASELINES`
     common = {
         "frequency": head_auroc(frequency_vectors(counts.unigrams), before, asked),
         "cosine": head_auroc(cosine_vectors(embeddings), before, asked),
@@ -169,10 +164,6 @@ def detokenization(
 def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
     """n different tokens at random among those that occur: unused rows were never trained."""
     occurring = np.flatnonzero(unigrams)
-    if len(occurring) < max(3, n):
-        raise CorpusError(
-            f"only {len(occurring)} tokens occur in the counts, too few to draw {max(3, n)}."
-        )
     return np.sort(np.random.default_rng(seed).choice(occurring, size=n, replace=False))
 
 

@@ -76,10 +76,6 @@ class PieceRule:
     min_count: int
     min_share: float
 
-    def __post_init__(self) -> None:
-        if self.min_count < 1 or not 0 < self.min_share <= 1:
-            raise CorpusError(f"{self} needs min_count ≥ 1 and 0 < min_share ≤ 1.")
-
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
@@ -102,14 +98,8 @@ def continuation_pieces(counts: Counts, classes: TokenClasses, rule: PieceRule) 
     """The pieces that fit a rule; there may be none.
 
     The main predecessor is the most frequent one, of equal ones the one with the smaller id, and
-    must be of letters itself. Raises `CorpusError` where counts and classes have different
-    vocabularies.
+    must be of letters itself.
     """
-    if counts.vocab_size != len(classes.word):
-        raise CorpusError(
-            f"the counts are over {counts.vocab_size} tokens but the tokenizer's classes over "
-            f"{len(classes.word)}; count the corpus with the model's own tokenizer."
-        )
     before = counts.by_next
     total = np.asarray(before.sum(axis=0)).ravel()
     main = np.asarray(before.argmax(axis=0)).ravel()

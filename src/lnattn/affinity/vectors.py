@@ -42,17 +42,6 @@ class TokenVectors:
     tokens: Int[Tensor, "row"] | None = None
 
     def __post_init__(self) -> None:
-        heads, rows, width = self.queries.shape
-        key_heads, vocab, key_width = self.keys.shape
-        expected = vocab if self.tokens is None else len(self.tokens)
-        if 0 in (*self.queries.shape, *self.keys.shape) or (
-            (width, rows) != (key_width, expected) or heads % key_heads
-        ):
-            raise ShapeError(
-                f"queries and keys must be [head row width] and [key_head vocab width] with one "
-                f"width, a row for each token, and heads in equal groups, not "
-                f"{list(self.queries.shape)} and {list(self.keys.shape)}."
-            )
         if not (is_finite(self.queries) and is_finite(self.keys)):
             raise ShapeError(
                 "token vectors hold NaN or infinite values: some σ is zero or a weight is broken."
@@ -97,7 +86,8 @@ class TokenVectors:
         """
         if self.tokens is not None and keys:
             raise TokenError("the queries of all tokens are needed to deal them out with the keys.")
-        order = permuted_owners(self.queries.shape[1], seed)
+        generator = torch.Generator().manual_seed(seed)
+        order = torch.randperm(self.queries.shape[1], generator=generator)
         dealt = self.keys[:, order] if keys else self.keys
         return TokenVectors(self.queries[:, order], dealt, self.tokens)
 
@@ -120,11 +110,6 @@ class TokenVectors:
 
     def _checked(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Int[Tensor, "n"]:
         return check_indices(token_ids, self.vocab_size, "token id", "the vocabulary")
-
-
-def permuted_owners(vocab_size: int, seed: int) -> Int[Tensor, "vocab"]:
-    """Whose vectors each token gets in `TokenVectors.shuffled`: all ids in random order."""
-    return torch.randperm(vocab_size, generator=torch.Generator().manual_seed(seed))
 
 
 def mean_sigma(embeddings: Embeddings, eps: float) -> Float[Tensor, "vocab"]:

@@ -19,31 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from lnattn.attention.factored import FactoredMatrix, triangle
+from lnattn.attention.folding import FoldedAttention
 from lnattn.errors import ShapeError
+from lnattn.weights import AttentionLayer
 
 Kind = Literal["Q", "K", "V"]
 KINDS: tuple[Kind, ...] = ("Q", "K", "V")
 
 
-@runtime_checkable
-class HeadWeights(Protocol):
-    """The four matrices of every head: raw (`AttentionLayer`) or folded (`FoldedAttention`)."""
-
-    @property
-    def W_Q(self) -> Float[Tensor, "head d_model d_head"]: ...
-    @property
-    def W_K(self) -> Float[Tensor, "head d_model d_head"]: ...
-    @property
-    def W_V(self) -> Float[Tensor, "head d_model d_head"]: ...
-    @property
-    def W_O(self) -> Float[Tensor, "head d_head d_model"]: ...
+#: The four matrices of every head, raw or folded.
+HeadWeights = AttentionLayer | FoldedAttention
 
 
 def qk_circuit(layer: HeadWeights) -> FactoredMatrix:
@@ -92,11 +84,6 @@ def _pair_norms(
 ) -> Float[Tensor, "writer reader"]:
     """‖write_a read_b‖_F for all heads a, b: one matrix product, then sums of squares."""
     writers, rank, d_model = write.shape
-    if read.shape[1] != d_model:
-        raise ShapeError(
-            f"the earlier layer writes {d_model} coordinates but the later one reads "
-            f"{read.shape[1]}; take both from the same model."
-        )
     product = write.reshape(writers * rank, d_model) @ read.transpose(0, 1).reshape(d_model, -1)
     squares = product.square_().reshape(writers * rank, len(read), -1).sum(-1)
     return squares.reshape(writers, rank, len(read)).sum(1).sqrt_()
@@ -154,15 +141,9 @@ def model_composition(
     """Composition scores between all heads of all layers, a layer pair after another.
 
     Only pairs with the reader in a later layer, unless `impossible` asks for the others too: no
-    computation can use those. Raises `ShapeError` for an empty list, or layers of different shapes.
+    computation can use those.
     """
     layers, kinds = list(layers), tuple(kinds)
-    shapes = {(tuple(layer.W_Q.shape), tuple(layer.W_O.shape)) for layer in layers}
-    if len(shapes) != 1 or not kinds:
-        raise ShapeError(
-            f"composition needs one or more layers of one shape and one or more kinds, "
-            f"not {len(layers)} layers of {len(shapes)} shapes and {len(kinds)} kinds."
-        )
     heads, d_model, _ = layers[0].W_Q.shape
     write = [write_factor(layer) for layer in layers]
     read = [torch.cat([read_factor(layer, kind) for kind in kinds]) for layer in layers]

@@ -21,29 +21,10 @@ class FactoredMatrix:
 
     left: [*batch row rank]; right: [*batch rank col]; one floating-point dtype for both. The
     batch axes must be equal (for a layer's circuits there is one, `head`).
-
-    Raises `ShapeError` where the factors do not fit together.
     """
 
     left: Float[Tensor, "*batch row rank"]
     right: Float[Tensor, "*batch rank col"]
-
-    def __post_init__(self) -> None:
-        left, right = self.left, self.right
-        if (
-            left.ndim < 2
-            or left.shape[:-2] != right.shape[:-2]
-            or left.shape[-1] != right.shape[-2]
-        ):
-            raise ShapeError(
-                f"the factors have shapes {list(left.shape)} and {list(right.shape)}; they must be "
-                "[*batch row rank] and [*batch rank col] with equal batch axes and rank."
-            )
-        if left.dtype != right.dtype or not left.is_floating_point():
-            raise ShapeError(
-                f"the factors have dtypes {left.dtype} and {right.dtype}; "
-                "convert both to one floating-point dtype."
-            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -62,8 +43,6 @@ class FactoredMatrix:
 
     def __getitem__(self, index: int | slice) -> FactoredMatrix:
         """Select along the first batch axis: `circuit[head]`."""
-        if self.left.ndim < 3:
-            raise ShapeError("this factored matrix has no batch axis to select from.")
         return FactoredMatrix(self.left[index], self.right[index])
 
     def dense(self) -> Float[Tensor, "*batch row col"]:

@@ -27,14 +27,8 @@ def copying_score(
     Near 1: seeing a token raises the logits of tokens like it. A head of zeros scores 0. The
     non-zero eigenvalues are those of the d_head × d_head matrix W_O (W_U W_E) W_V; complex ones
     come in conjugate pairs, so the sum is real. Pass a `FoldedAttention` to read tokens through the
-    layer's LayerNorm, and W_U with the final one folded in (`unembedding` in `residual`). Raises
-    `ShapeError` where the three do not fit together.
+    layer's LayerNorm, and W_U with the final one folded in (`unembedding` in `residual`).
     """
-    if W_E.shape != W_U.mT.shape or W_E.shape[-1] != layer.W_V.shape[1]:
-        raise ShapeError(
-            f"W_E {list(W_E.shape)} and W_U {list(W_U.shape)} must be [vocab d_model] and "
-            f"[d_model vocab] with d_model = {layer.W_V.shape[1]}."
-        )
     values = FactoredMatrix((W_U @ W_E) @ layer.W_V, layer.W_O).eigenvalues()
     size = values.abs().sum(-1)
     return values.real.sum(-1) / torch.where(size > 0, size, torch.ones_like(size))
@@ -51,8 +45,6 @@ def position_attention(
     over tokens of σ(e_v + p_j) where known; by default σ(p_j), which overstates the scores. Exact
     for layer 0; in a later layer the *direct path* from the position embeddings only.
     """
-    if W_P.ndim != 2 or W_P.shape[0] < 1 or W_P.shape[1] != folded.d_model:
-        raise ShapeError(f"W_P must have shape [n {folded.d_model}], not {list(W_P.shape)}.")
     divisor = layernorm.sigma(W_P, folded.eps) if sigma is None else sigma
     if divisor.shape != W_P.shape[:1] or not bool((divisor > 0).all()):
         raise ShapeError(f"sigma must hold one positive number for each of {len(W_P)} positions.")
@@ -71,6 +63,4 @@ def previous_token_score(
 
     Between 0 and 1; arguments as in `position_attention`.
     """
-    if len(W_P) < 2:
-        raise ShapeError("a previous-token score needs two positions or more.")
     return torch.diagonal(position_attention(folded, W_P, sigma), -1, -2, -1).mean(-1)

@@ -9,18 +9,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.errors import ShapeError
 from lnattn.weights import LayerNorm
 
 
 def centring_matrix(d: int) -> Float[Tensor, "d d"]:
     """C = I − (1/d) 1ᵀ1, so that x C = x − μ(x) 1 (Kamoda et al. 2025, Eq. 9).
 
-    Symmetric, idempotent, of rank d − 1; its null space is span(1); in double precision. Raises
-    `ShapeError` for d < 1.
+    Symmetric, idempotent, of rank d − 1; its null space is span(1); in double precision.
     """
-    if d < 1:
-        raise ShapeError(f"the centring matrix needs a width d ≥ 1, not {d}.")
     return torch.eye(d, dtype=torch.float64) - 1.0 / d
 
 
@@ -30,8 +26,6 @@ def projection_by_change_of_basis(d: int) -> Float[Tensor, "d d"]:
     The columns of B are e_k − e_{k+1}, which span the plane orthogonal to 1, and then 1 itself:
     in that basis the projection keeps d − 1 coordinates and drops the last.
     """
-    if d < 1:
-        raise ShapeError(f"the projection needs a width d ≥ 1, not {d}.")
     basis = torch.zeros(d, d, dtype=torch.float64)
     for k in range(d - 1):
         basis[k, k], basis[k + 1, k] = 1.0, -1.0
@@ -70,8 +64,4 @@ def divide_by_sigma(x: Float[Tensor, "*batch d"], eps: float) -> Float[Tensor, "
 
 def layer_norm(x: Float[Tensor, "*batch d"], ln: LayerNorm) -> Float[Tensor, "*batch d"]:
     """LayerNorm as written in the original: standardise, then γ and β (Kamoda et al., Eq. 2)."""
-    if x.shape[-1] != ln.d_model:
-        raise ShapeError(
-            f"x has {x.shape[-1]} coordinates but the LayerNorm has {ln.d_model}; check the model."
-        )
     return standardise(x, ln.eps) * ln.gamma + ln.beta

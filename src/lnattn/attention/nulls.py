@@ -21,7 +21,6 @@ from torch import Tensor
 
 from lnattn.attention.circuits import Composition, Kind
 from lnattn.attention.factored import triangle
-from lnattn.errors import ShapeError
 
 #: A first layer, of learned positions or of rotary ones.
 M = TypeVar("M", bound=Any)
@@ -33,8 +32,6 @@ def random_baseline(d_model: int) -> float:
     Holds for every shape of the singular values, Gaussian weights included, since E[U_ij²] is
     1/d_model for a random rotation U. This is what 'the baseline subtracted' subtracts.
     """
-    if d_model < 1:
-        raise ShapeError(f"d_model must be a positive integer, not {d_model}.")
     return d_model**-0.5
 
 
@@ -47,8 +44,6 @@ def rotation_moments(
     moments of a Haar orthogonal matrix: E[U_ij⁴] = 3/(d(d+2)), E[U_ij² U_ik²] = 1/(d(d+2)) in one
     row or column, E[U_ij² U_kl²] = (d+1)/(d(d−1)(d+2)) otherwise.
     """
-    if d_model < 2:
-        raise ShapeError(f"a rotation needs d_model ≥ 2, not {d_model}.")
     d = float(d_model)
     P, Q = p.square().sum(-1), q.square().sum(-1)
     # Each product below is the weight of one of the three kinds of index pairs. Subtracting 1/d²
@@ -84,11 +79,6 @@ def rotation_draws(
     One rotation serves all pairs of a draw; only the corner of U that the ranks reach is made.
     """
     rows, cols = p.shape[-1], q.shape[-1]
-    if draws < 1 or max(rows, cols) > d_model:
-        raise ShapeError(
-            f"sampling needs one draw or more and at most {d_model} singular values, "
-            f"not {draws} draws and {max(rows, cols)} values."
-        )
     generator = torch.Generator().manual_seed(seed)
     gaussian = torch.randn(draws, d_model, cols, generator=generator, dtype=p.dtype)
     # G = Q R with Q Haar distributed on frames (up to signs, which the squares forget).

@@ -23,7 +23,6 @@ from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.forward import feed_forward
 from lnattn.attention.layernorm import center, divide_by_sigma, layer_norm, sigma
 from lnattn.attention.terms import check_indices, look_up
-from lnattn.errors import TokenError
 from lnattn.transformer import Transformer
 from lnattn.weights import LayerNorm
 
@@ -108,11 +107,6 @@ class LogitDecomposition:
 
     def _rows(self, tokens: Int[Tensor, "query"] | list[int]) -> Float[Tensor, "part query"]:
         ids = check_indices(tokens, len(self.readout.bias), "token id", "the vocabulary")
-        if ids.shape != self.readout.sigma.shape:
-            raise TokenError(
-                f"one token id per query is needed, {len(self.readout.sigma)} in all, "
-                f"not shape {list(ids.shape)}."
-            )
         return torch.cat((self.readout.logit_of(self.stream(), ids), self.readout.bias[ids][None]))
 
 

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
-from lnattn.errors import ShapeError, TokenError
+from lnattn.errors import TokenError
 from lnattn.ids import whole_ids
 from lnattn.weights import Embeddings, require_absolute
 
@@ -166,28 +166,7 @@ def six_terms(
     >>> tuple(terms.attention().shape)  # head, query, key
     (8, 3, 3)
     """
-    tokens, places = look_up(embeddings, token_ids, positions)
-    return six_terms_of_rows(folded, tokens, places)
-
-
-def six_terms_of_rows(
-    folded: FoldedAttention,
-    tokens: Float[Tensor, "n d_model"],
-    positions: Float[Tensor, "n d_model"],
-) -> SixTerms:
-    """The six terms for arbitrary rows in place of token and position embeddings."""
-    expected = (tokens.shape[0], folded.d_model)
-    if tokens.ndim != 2 or tokens.shape != expected or positions.shape != expected:
-        raise ShapeError(
-            f"token and position rows must both have shape [n, {folded.d_model}], not "
-            f"{list(tokens.shape)} and {list(positions.shape)}."
-        )
-    if not tokens.dtype == positions.dtype == folded.W_Q.dtype:
-        raise ShapeError(
-            f"the embeddings are {tokens.dtype} and {positions.dtype}, the attention block "
-            f"{folded.W_Q.dtype}; bring all to one dtype with .to()."
-        )
-    return SixTerms(folded, tokens, positions)
+    return SixTerms(folded, *look_up(embeddings, token_ids, positions))
 
 
 def look_up(

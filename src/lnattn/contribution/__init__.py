@@ -4,13 +4,3 @@ Kamoda et al. 2025, §6.1 and Fig. 4: the contribution of a term at a query is t
 attention from attention without it. `contributions` is the study; a `Convention` is one way to
 count (`TEXT` is the paper's); `kl_of_removal` is one divergence by its formula.
 """
-
-from lnattn.contribution.study import (
-    TEXT,
-    Contributions,
-    Convention,
-    contributions,
-    kl_of_removal,
-)
-
-__all__ = ["TEXT", "Contributions", "Convention", "contributions", "kl_of_removal"]

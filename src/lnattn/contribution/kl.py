@@ -39,7 +39,7 @@ class SixTermKL:
 
     scale: what the scores are divided by before the softmax (default: the model's own); workers:
     threads (default: torch's). Single precision. Raises `TokenError` for a checkpoint without token
-    embeddings, and `ShapeError` for a scale that is not positive or a layer with a local window.
+    embeddings, and `ShapeError` for a layer with a local window.
     """
 
     def __init__(
@@ -49,8 +49,6 @@ class SixTermKL:
         scale: float | None = None,
         workers: int | None = None,
     ) -> None:
-        if scale is not None and not scale > 0:
-            raise ShapeError(f"the softmax's scale must be a positive number, not {scale}.")
         if folded.window is not None:
             raise ShapeError(
                 "the six divergences need a layer whose queries see all earlier keys; this one "

@@ -4,8 +4,3 @@ The eight matrix products of a layer, their operations and the bytes that they m
 and when decoding (`LayerSize`, `product_costs`); the same counted operator by operator as torch
 executes them (`profile_layer`; M4, M5).
 """
-
-from lnattn.costs.formulas import LayerSize, product_costs
-from lnattn.costs.profiling import profile_layer
-
-__all__ = ["LayerSize", "product_costs", "profile_layer"]

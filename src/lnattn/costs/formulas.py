@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from lnattn.errors import ShapeError
-
 #: The parts of a pre-LN layer whose operations are matrix products, in the order of execution.
 PRODUCTS = ("W_Q", "W_K", "W_V", "scores", "values", "W_O", "W_in", "W_out")
 
 
 @dataclass(frozen=True)
 class LayerSize:
-    """The sizes that a layer's cost depends on. Raises `ShapeError` where they do not fit."""
+    """The sizes that a layer's cost depends on; keys ≥ queries, and heads divide d_model."""
 
     queries: int
     keys: int
@@ -27,13 +25,6 @@ class LayerSize:
     heads: int
     d_mlp: int
     bytes_per_number: int = 4
-
-    def __post_init__(self) -> None:
-        if min(vars(self).values()) < 1 or self.keys < self.queries or self.d_model % self.heads:
-            raise ShapeError(
-                f"{self} is no layer: all sizes are positive, keys ≥ queries, and heads divide "
-                "d_model."
-            )
 
 
 def product_costs(size: LayerSize) -> pd.DataFrame:

@@ -7,10 +7,3 @@ sequence, with the projection in the LayerNorm before attention or without it (F
 `train` trains it in count space, by a `MajorityPlan`; `Experiment` reads what was frozen of the
 long runs of `experiments/majority`.
 """
-
-from lnattn.majority.model import MajorityTransformer
-from lnattn.majority.results import Experiment
-from lnattn.majority.task import majority_data
-from lnattn.majority.train import MajorityPlan, train
-
-__all__ = ["Experiment", "MajorityPlan", "MajorityTransformer", "majority_data", "train"]

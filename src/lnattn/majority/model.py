@@ -67,10 +67,7 @@ class Arm:
 
 @lru_cache
 def other_normals(d: int, count: int) -> Float[Tensor, "count d"]:
-    """Orthonormal vectors, float64, that are orthogonal to 1: random, and always the same ones.
-
-    Raises `ShapeError` where no direction would be left beside them and 1.
-    """
+    """Orthonormal vectors, float64, that are orthogonal to 1: random, and always the same ones."""
     if count > d - 2:
         raise ShapeError(f"{count} normal vectors beside 1 leave nothing of {d} dimensions.")
     drawn = torch.randn(d, count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -127,21 +124,6 @@ class InputNorm(nn.Module):
         return self.arm.normalise(x, self.direction)
 
 
-class UniformAttention(nn.MultiheadAttention):
-    """Attention whose weights are all equal: every position gets the mean of the values."""
-
-    def forward(
-        self,
-        query: Float[Tensor, "batch length d"],
-        key: Float[Tensor, "batch length d"],
-        value: Float[Tensor, "batch length d"],
-        *_: object,
-        **__: object,
-    ) -> tuple[Float[Tensor, "batch length d"], None]:
-        W_V = self.in_proj_weight.chunk(3)[2]
-        return self.out_proj((value @ W_V.T).mean(dim=1, keepdim=True).expand_as(value)), None
-
-
 class MajorityTransformer(nn.Module):
     """The obvious model: one embedded sequence after the other through an encoder layer.
 
@@ -151,15 +133,10 @@ class MajorityTransformer(nn.Module):
 
     def __init__(self, arm: Arm, d_model: int = 8, classes: int = 20) -> None:
         super().__init__()
-        if arm.small != "none":
+        if arm.small != "none" or arm.uniform:
             raise ShapeError(f"arm {arm.name!r} has no equivalent in nn.TransformerEncoderLayer.")
         self.embedding = nn.Embedding(classes, d_model)
         self.layer = _encoder_layer(d_model)
-        if arm.uniform:
-            attention = UniformAttention(d_model, num_heads=1, batch_first=True)
-            attention.register_parameter("in_proj_bias", None)
-            attention.load_state_dict(self.layer.self_attn.state_dict())
-            self.layer.register_module("self_attn", attention)
         self.layer.register_module("norm1", InputNorm(arm, d_model))
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length classes"]:
@@ -192,8 +169,6 @@ def initial_parameters(
     starts out with the scores and values that norm √d has at scale 1. The caller's random state is
     left alone.
     """
-    if d_model < 2 or classes < 2:
-        raise ShapeError(f"d_model = {d_model} and classes = {classes} must both be at least 2.")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         embedding = nn.Embedding(classes, d_model)

@@ -56,10 +56,15 @@ def majority_data(
 
     scheme `UNIFORM`: a uniformly random eligible partition, its parts given to classes at random.
     scheme `AUTHORS`: depth first in shuffled order, ten assignments each, until there are enough.
-    Sequences of one class only are left out, as the authors do. Raises `ShapeError` for sizes that
-    make no sense, or where fewer than twice as many eligible vectors exist as are asked for.
+    Sequences of one class only are left out, as the authors do. Raises `ShapeError` where
+    fewer than twice as many eligible vectors exist as are asked for.
     """
-    _check(examples, length, classes, margin, test_share, scheme)
+    available = eligible(length, classes, margin)
+    if length > 255 or margin < 1 or available < 2 * examples:
+        raise ShapeError(
+            f"{available} count vectors of length {length} (at most 255) over {classes} classes "
+            f"have a lead of {margin} (at least 1); ask for at most {available // 2} examples."
+        )
     rng = np.random.default_rng([seed, 0])
     draw = _draw_uniform if scheme == UNIFORM else _draw_like_the_authors
     found = np.empty((0, classes), dtype=np.uint8)
@@ -172,26 +177,3 @@ def _bounded_compositions(total: int, parts: int, most: int) -> int:
     for _ in range(parts):
         ways = [sum(ways[max(0, n - most) : n + 1]) for n in range(total + 1)]
     return ways[total]
-
-
-def _check(
-    examples: int, length: int, classes: int, margin: int, test_share: float, scheme: str
-) -> None:
-    if scheme not in (UNIFORM, AUTHORS):
-        raise ShapeError(f"scheme {scheme!r} is neither {UNIFORM!r} nor {AUTHORS!r}.")
-    if classes < 2:
-        raise ShapeError(f"classes = {classes}: a majority needs at least 2.")
-    if not 1 <= length <= 255:
-        raise ShapeError(f"length = {length} must lie between 1 and 255 (counts are bytes).")
-    if not margin >= 1:
-        raise ShapeError(f"margin = {margin} must be at least 1, or the majority is not unique.")
-    if not 0 < test_share < 1:
-        raise ShapeError(f"test_share = {test_share} must lie between 0 and 1.")
-    if not examples * min(test_share, 1 - test_share) >= 1:
-        raise ShapeError(f"examples = {examples} are too few to split into train and test.")
-    available = eligible(length, classes, margin)
-    if available < 2 * examples:
-        raise ShapeError(
-            f"only {available} count vectors of length {length} over {classes} classes have a lead "
-            f"of {margin}; ask for at most {available // 2} examples."
-        )

@@ -22,7 +22,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from lnattn.errors import ResultError, ShapeError
+from lnattn.errors import ResultError
 from lnattn.majority.model import DIRECTION, Arm, initial_parameters
 from lnattn.majority.task import UNIFORM, MajorityData, majority_data
 
@@ -48,16 +48,6 @@ class MajorityPlan:
     initial_scale: float = 1.0
     evaluate_every: int = 5
     scheme: str = UNIFORM
-
-    def __post_init__(self) -> None:
-        for name in ("batch", "epochs", "evaluate_every"):
-            if getattr(self, name) < 1:
-                raise ShapeError(f"{name} = {getattr(self, name)} must be at least 1.")
-        for name in ("learning_rate", "initial_scale"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise ShapeError(f"{name} = {getattr(self, name)} must be a positive number.")
-        if (decay := self.decay_epochs) is not None and decay < self.epochs:
-            raise ShapeError(f"decay_epochs = {decay} must be at least epochs = {self.epochs}.")
 
     def data(self, seed: int) -> MajorityData:
         """The data of the run with this seed."""

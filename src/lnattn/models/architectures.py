@@ -9,12 +9,8 @@ follows needs no special cases. `refusals` says which architectures do not fit, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Any
-
-import torch
-from torch import Tensor
 
 from lnattn.errors import CheckpointError
 from lnattn.models.family import Family, WeightSource
@@ -228,45 +224,7 @@ def check_supported(config: Mapping[str, Any], label: str) -> None:
         )
 
 
-def reads_one_block(config: Mapping[str, Any]) -> bool:
-    """Whether the first block is all that is ever read of such a model in parts."""
-    return str(config.get("model_type")) in LAYOUTS
-
-
 def family_of(config: Mapping[str, Any], weights: WeightSource) -> Family:
     """The family that a configuration names, ready to read; raises as `check_supported`."""
     check_supported(config, weights.label)
     return FAMILIES[str(config["model_type"])](config, weights)
-
-
-def needed_tensors(
-    config: Mapping[str, Any],
-    label: str,
-    shapes: Mapping[str, tuple[int, ...]],
-    read: Callable[[Family], object],
-) -> list[str]:
-    """Names of the tensors that `read` takes from a checkpoint's family, found by a dry run.
-
-    label: how messages call the checkpoint; shapes: of all its tensors, by name.
-    """
-    dry = _DryRun(label, shapes)
-    read(family_of(config, dry))
-    return sorted(dry.asked)
-
-
-@dataclass
-class _DryRun:
-    """Answers every request with zeros of the right shape, and remembers what was asked for."""
-
-    label: str
-    shapes: Mapping[str, tuple[int, ...]]
-    asked: set[str] = field(default_factory=set)
-
-    def __contains__(self, name: str) -> bool:
-        if name in self.shapes:
-            self.asked.add(name)  # that it is there decides something
-        return name in self.shapes
-
-    def read(self, name: str) -> Tensor:
-        self.asked.add(name)
-        return torch.zeros(()).expand(self.shapes[name])

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,6 @@ from lnattn.models.files import (
     read_tokenizer,
     weight_files,
 )
-from lnattn.models.hub import Part
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import data_folder
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
@@ -73,10 +71,9 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     ('book-gpt2', 8, 256)
     """
     why = {"why": name_or_path.why} if isinstance(name_or_path, Choice) else {}
-    part = first_layer_part(layer)
-    checkpoint = open_checkpoint(name_or_path, part)
+    checkpoint = open_checkpoint(name_or_path)
     family = checkpoint.family
-    embeddings, attention = part.read(family)
+    embeddings, attention = _embeddings_and_block(family, layer)
     return joined(
         family,
         embeddings,
@@ -85,11 +82,6 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
         tokenizer=read_tokenizer(checkpoint.folder, family.config.get("vocab_size")),
         provenance={**checkpoint.provenance(), **family.notes(layer), **why},
     )
-
-
-def first_layer_part(layer: int = 0) -> Part:
-    """What `load_first_layer` reads of a model."""
-    return Part(f"layer-{layer}", partial(_embeddings_and_block, layer=layer))
 
 
 def joined(
@@ -116,11 +108,7 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
     >>> len(load_attention_layers("book-gpt2"))
     2
     """
-    part = Part("attention", _all_blocks)
-    return part.read(open_checkpoint(name_or_path, part).family)
-
-
-def _all_blocks(family: Family) -> list[AttentionLayer]:
+    family = open_checkpoint(name_or_path).family
     if isinstance(family, RelativeFamily):
         family.refuse(
             "its positions are rotary or relative, so only its first block is read, by "
@@ -166,11 +154,11 @@ class Checkpoint:
         }
 
 
-def open_checkpoint(name_or_path: str | Path | Choice, part: Part | None = None) -> Checkpoint:
+def open_checkpoint(name_or_path: str | Path | Choice) -> Checkpoint:
     """Find a checkpoint by name and open its weights, reading no tensor yet.
 
-    A model of the hub is fetched if it is not in the cache, as a whole unless `part` says what of
-    it will be read and it is large. A folder that exists goes before a hub model of the same name.
+    A model of the hub is fetched if it is not in the cache. A folder that exists goes before a hub
+    model of the same name.
     Raises as `load_first_layer`.
     """
     given = name_or_path.name if isinstance(name_or_path, Choice) else name_or_path
@@ -185,9 +173,9 @@ def open_checkpoint(name_or_path: str | Path | Choice, part: Part | None = None)
     is_checkpoint = (folder / "config.json").is_file() or isinstance(given, Path)
     if is_checkpoint or folder.is_dir() or pin is None:
         return _open_folder(folder)
-    snapshot, weights = hub.download(pin, part)
-    files = (weights,) if weights.is_file() else weight_files(weights)
-    family = family_of(read_config(snapshot / "config.json"), LocalWeights(pin.repo, files))
+    snapshot = hub.download(pin)
+    weights = LocalWeights(pin.repo, weight_files(snapshot))
+    family = family_of(read_config(snapshot / "config.json"), weights)
     pinned = pin in hub.PINNED.values()
     origin = {"source": f"hub model {pin.repo}", "revision": snapshot.name, "pinned": pinned}
     return Checkpoint(name, snapshot, family, origin)
@@ -201,8 +189,6 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     family = family_of(config, LocalWeights(name, files))
     # The folder's own name only: a path tells about a machine, not about the weights.
     origin: dict[str, Any] = {"source": source or f"local folder {name}", "revision": None}
-    if files[0].parent.name == "checkpoint":
-        origin["snapshot"] = "the best weights so far of a training run that has not finished"
     return Checkpoint(name, folder, family, origin)
 
 

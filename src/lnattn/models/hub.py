@@ -1,29 +1,23 @@
 """Models on the Hugging Face hub: pinned revisions, and what of them is on this machine.
 
-One commit lies in the cache that transformers shares (HF_HOME), fetched by huggingface_hub. Of a
-checkpoint over `LARGE` bytes, and of a model whose first block alone is read, only the tensors that
-are asked for are fetched; they are kept below LNATTN_CACHE (default ~/.cache/lnattn). HF_ENDPOINT
-names another hub; with HF_HUB_OFFLINE nobody is asked.
+One commit lies in the cache that transformers shares (HF_HOME), fetched by huggingface_hub.
+HF_ENDPOINT names another hub; with HF_HUB_OFFLINE nobody is asked.
 """
 
 from __future__ import annotations
 
 import errno
-import json
-import struct
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
 from huggingface_hub import (
     HfApi,
     constants,
     hf_hub_download,
-    hf_hub_url,
     try_to_load_from_cache,
 )
 from huggingface_hub.errors import (
@@ -33,22 +27,14 @@ from huggingface_hub.errors import (
     LocalEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
-    SafetensorsParsingError,
 )
-from huggingface_hub.file_download import http_get
-from huggingface_hub.utils import build_hf_headers
 
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models.architectures import check_supported, needed_tensors, reads_one_block
-from lnattn.models.family import Family
+from lnattn.models.architectures import check_supported
 from lnattn.models.files import read_config, shards_of
-from lnattn.paths import cache_folder
-from lnattn.storage import write_atomically
 
 #: Seconds in which a hub that is at hand says what a model consists of.
 TIMEOUT = 8.0
-#: A checkpoint of more bytes than this is not fetched whole for a few of its tensors.
-LARGE = 2_000_000_000
 
 
 @dataclass(frozen=True)
@@ -118,17 +104,16 @@ def pin_of(name: str) -> Pin | None:
 def reachable(pin: Pin, seconds: float = 3.0) -> bool:
     """True where the hub answers a question about a model within `seconds`."""
     try:
-        return bool(_sizes(pin, seconds))
+        return bool(_files(pin, seconds))
     except HubError:
         return False
 
 
-def _sizes(pin: Pin, seconds: float | None = None) -> dict[str, int]:
-    """Names and bytes of a model's files; `HubError` where the hub does not say."""
+def _files(pin: Pin, seconds: float | None = None) -> set[str]:
+    """Names of a model's files; `HubError` where the hub does not say."""
     with hub_errors(pin.repo):
-        options = {"files_metadata": True, "timeout": seconds or TIMEOUT}
-        about = HfApi().model_info(pin.repo, revision=pin.revision, **options)
-        return {file.rfilename: int(file.size) for file in about.siblings}
+        about = HfApi().model_info(pin.repo, revision=pin.revision, timeout=seconds or TIMEOUT)
+        return {file.rfilename for file in about.siblings or ()}
 
 
 def snapshot(pin: Pin) -> Path | None:
@@ -158,109 +143,45 @@ def _has_tokenizer(files: Collection[str]) -> bool:
     return any(all(name in files for name in names) for names in _TOKENIZERS)
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of a model: its name, and what reads it from a family."""
-
-    name: str
-    read: Callable[[Family], Any]
+def cached_path(pin: Pin) -> Path | None:
+    """The folder that `download` returns where this machine has it already; asks nobody."""
+    return None if missing_files(pin) else snapshot(pin)
 
 
-def cached_path(pin: Pin, part: Part | None = None) -> tuple[Path, Path] | None:
-    """What `download` returns where this machine has it already, else None; asks nobody."""
-    missing, folder = missing_files(pin), snapshot(pin)
-    if folder and not missing:
-        return folder, folder
-    if folder and part and missing == ("weights",) and _excerpt(pin, folder, part).is_file():
-        return folder, _excerpt(pin, folder, part)
-    return None
+def download(pin: Pin) -> Path:
+    """Download a model unless this machine has it; returns the snapshot's folder.
 
-
-def download(pin: Pin, part: Part | None = None) -> tuple[Path, Path]:
-    """Download a model, or a part of it, unless this machine has it.
-
-    Returns the snapshot's folder, which holds the configuration and the tokenizer, and the weights:
-    the same folder, or a file with the part's tensors alone. Raises `HubError` where the model
-    cannot be had, `CheckpointError` where it cannot be used or its weights are only a pickle.
+    Raises `HubError` where the model cannot be had, `CheckpointError` where it cannot be used or
+    its weights are only a pickle.
     """
-    if found := cached_path(pin, part):
-        return found
+    if folder := cached_path(pin):
+        return folder
     if constants.HF_HUB_OFFLINE:
         raise HubError(
             f"the cache lacks the {' and the '.join(missing_files(pin))} of {pin.repo} at "
             f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
             "'book-gpt2', a local folder, or fetch it once with a network."
         )
-    sizes = _sizes(pin)
+    files = _files(pin)
     with hub_errors(pin.repo):
         fetch = partial(hf_hub_download, pin.repo, revision=pin.revision, etag_timeout=TIMEOUT)
         config = Path(fetch("config.json"))
-        settings = read_config(config)
-        check_supported(settings, pin.repo)
+        check_supported(read_config(config), pin.repo)
         names: tuple[str, ...] = (_WEIGHTS,)
-        if _WEIGHTS not in sizes and _INDEX in sizes:
+        if _WEIGHTS not in files and _INDEX in files:
             names = shards_of(Path(fetch(_INDEX)))
-        if absent := [name for name in names if name not in sizes]:
+        if absent := [name for name in names if name not in files]:
             raise CheckpointError(
                 f"{pin.repo} at {config.parent.name[:12]} has no {absent[0]}; its weights may be a "
                 "pickle, which could run code when opened: save it as safetensors "
                 "(save_pretrained) and name that folder."
             )
-        for name in _TOKENIZER_FILES:
-            if name in sizes:
-                fetch(name)
-        if not _has_tokenizer(sizes):
+        for name in (*(name for name in _TOKENIZER_FILES if name in files), *names):
+            fetch(name)
+        if not _has_tokenizer(files):
             with suppress(EntryNotFoundError):  # remembered, for when there is no network
                 fetch(_NO_TOKENIZER)
-        whole = LARGE if not reads_one_block(settings) else 0
-        if part is None or sum(sizes[name] for name in names) <= whole:
-            for name in names:
-                fetch(name)
-            return config.parent, config.parent
-        place = _excerpt(pin, config.parent, part)
-        if not place.is_file():
-            _write_excerpt(pin, sizes, settings, part, place)
-    return config.parent, place
-
-
-def _excerpt(pin: Pin, folder: Path, part: Part) -> Path:
-    """Where a part of a large checkpoint is cached."""
-    return cache_folder() / pin.repo / folder.name / f"{part.name}.safetensors"
-
-
-def _write_excerpt(
-    pin: Pin, sizes: Mapping[str, int], config: dict[str, Any], part: Part, place: Path
-) -> None:
-    """Read the tensors of a part, and no others, into a safetensors file of their own."""
-    files = HfApi().get_safetensors_metadata(pin.repo, revision=pin.revision).files_metadata
-    found = {
-        # A file ends with its last tensor: that tells where its first one begins.
-        name: (
-            file,
-            sizes[file] - max(t.data_offsets[1] for t in table.tensors.values()),
-            about,
-        )
-        for file, table in files.items()
-        for name, about in table.tensors.items()
-    }
-    shapes = {name: tuple(about.shape) for name, (_, _, about) in found.items()}
-    header, spans, size = {}, [], 0
-    for name in needed_tensors(config, pin.repo, shapes, part.read):
-        file, start, about = found[name]
-        first, stop = about.data_offsets
-        offsets = [size, size := size + stop - first]
-        header[name] = {"dtype": about.dtype, "shape": about.shape, "data_offsets": offsets}
-        spans.append((file, start + first, start + stop))
-    text = json.dumps(header).encode()
-
-    def write(target: BinaryIO) -> None:
-        target.write(struct.pack("<Q", len(text)) + text)
-        for file, first, stop in spans:
-            headers = {**build_hf_headers(), "Range": f"bytes={first}-{stop - 1}"}
-            url = hf_hub_url(pin.repo, file, revision=pin.revision)
-            http_get(url, target, headers=headers, expected_size=stop - first)
-
-    write_atomically(place, write)
+    return config.parent
 
 
 @contextmanager
@@ -282,9 +203,6 @@ def hub_errors(repo: str) -> Iterator[None]:
             )
         elif isinstance(error, RevisionNotFoundError):
             why = f"{repo} has no such revision; check it, or leave it away."
-    except SafetensorsParsingError as error:
-        what = " ".join(str(error).split())
-        raise CheckpointError(f"{repo} has no safetensors file to be read ({what}).") from error
     except (HTTPError, LocalEntryNotFoundError) as error:
         cause = error
         why = (

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from transformers import AutoModel, AutoModelForCausalLM, PreTrainedModel
-from transformers.utils import logging as transformers_logging
+from transformers.utils.logging import disable_progress_bar
 
 from lnattn.errors import CheckpointError
 from lnattn.models.checkpoints import open_checkpoint
@@ -26,23 +24,11 @@ def load_reference_model(name_or_path: str | Path, head: bool = False) -> PreTra
             f"{checkpoint.name} is not a complete model with its model.safetensors, so it cannot "
             "be run for comparison; give the folder of a complete model."
         )
-    with _without_progress_bars():
-        model = (AutoModelForCausalLM if head else AutoModel).from_pretrained(
-            str(checkpoint.folder),
-            attn_implementation="eager",
-            use_safetensors=True,
-            local_files_only=True,
-        )
+    disable_progress_bar()  # loading takes a moment; its bars would only litter a page
+    model = (AutoModelForCausalLM if head else AutoModel).from_pretrained(
+        str(checkpoint.folder),
+        attn_implementation="eager",
+        use_safetensors=True,
+        local_files_only=True,
+    )
     return model.eval()
-
-
-@contextmanager
-def _without_progress_bars() -> Iterator[None]:
-    """Loading takes a moment; its bars would only litter a page."""
-    shown = transformers_logging.is_progress_bar_enabled()
-    transformers_logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            transformers_logging.enable_progress_bar()

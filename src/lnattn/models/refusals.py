@@ -28,11 +28,6 @@ _RELATIVE = (
 _PART = (
     "its language model is one part of a multimodal checkpoint; save the language model by itself."
 )
-_UNTESTED = (
-    "it is no family that lnattn has a tested reader for, though its {} looks like one; reading it "
-    "by guesswork could be wrong in silence."
-)
-
 #: Reasons by the `model_type` of config.json.
 REFUSED = {
     **dict.fromkeys(("deepseek_v2", "deepseek_v3"), _LATENT),
@@ -47,14 +42,6 @@ REFUSED = {
 _SIGNS = {
     "kv_lora_rank": _LATENT,
     "state_size": _NO_SCORES,
-    "rms_norm_eps": _UNTESTED.format("RMSNorm"),
-    "rope_theta": _UNTESTED.format("rotary attention"),
-    "rope_parameters": _UNTESTED.format("rotary attention"),
-    "rope_scaling": _UNTESTED.format("rotary attention"),
-    "rotary_dim": _UNTESTED.format("rotary attention"),
-    "rotary_pct": _UNTESTED.format("rotary attention"),
-    "alibi": _UNTESTED.format("penalty on the distance (ALiBi)"),
-    "relative_attention_num_buckets": _UNTESTED.format("bias by relative distance"),
 }
 
 

@@ -36,10 +36,7 @@ def assemble(family: GPT2) -> Transformer:
         known = ", ".join(sorted(ACTIVATIONS))
         raise CheckpointError(f"{label}: activation {activation!r} is not supported, only {known}.")
     embeddings = family.embeddings()
-    if embeddings.W_E is None:
-        raise CheckpointError(
-            f"{label} has no token embeddings, so it cannot predict; load a complete model."
-        )
+    W_E = embeddings.tokens()  # one clear error for a checkpoint that has none
     d_mlp = config.get("n_inner") or 4 * d_model
     eps = family.number("layer_norm_epsilon", 1e-5)
 
@@ -59,6 +56,6 @@ def assemble(family: GPT2) -> Transformer:
             f"{label} does not tie its unembedding to the embeddings, but holds no "
             "'lm_head.weight'; fetch the model with its language-model head."
         )
-    W_U = family.weights.read("lm_head.weight") if separate else embeddings.W_E
+    W_U = family.weights.read("lm_head.weight") if separate else W_E
     blocks = tuple(block(layer) for layer in range(family.n_layers))
     return Transformer(embeddings, blocks, family.layer_norm("ln_f", eps), W_U.T)

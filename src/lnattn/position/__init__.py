@@ -5,17 +5,3 @@ Kamoda et al. 2025, §5: the terms T^p and T^pp depend on positions only, but fo
 bands; `measured_attention` is attention on text. §6.2–6.4: `frequency_study` and
 `first_token_switch` ask what large variances do.
 """
-
-from lnattn.position.bias import position_bias
-from lnattn.position.first_token import first_token_switch
-from lnattn.position.measured import measured_attention
-from lnattn.position.sigma import inverse_sigma_bands
-from lnattn.position.variance import frequency_study
-
-__all__ = [
-    "first_token_switch",
-    "frequency_study",
-    "inverse_sigma_bands",
-    "measured_attention",
-    "position_bias",
-]

@@ -108,8 +108,8 @@ def position_bias(
     """Position terms of all heads for the given queries, from weights alone, in float64.
 
     inverse_sigma: from `inverse_sigma_bands`; without it the terms are not divided by σ.
-    Raises `TokenError` for a query outside the context; `ShapeError` for σ of another model, or a
-    layer with local attention.
+    Raises `TokenError` for a query outside the context; `ShapeError` for a layer with
+    local attention.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -126,10 +126,6 @@ def position_bias(
             f"the last {folded.window}."
         )
     check_indices(places, len(W_P), "position", "the context")
-    if inverse_sigma is not None and len(inverse_sigma.mean) != len(W_P):
-        raise ShapeError(
-            f"1/σ covers {len(inverse_sigma.mean)} positions but the model has {len(W_P)}."
-        )
     positions, W_K = W_P.double(), folded.W_K.double()
     asserted = (W_K @ folded.b_Q.double()[:, :, None]).squeeze(-1) @ positions.T
     compared = positions[places] @ folded.W_Q.double()

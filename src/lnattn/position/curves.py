@@ -116,8 +116,6 @@ def nearness(
     block: int = 128,
 ) -> Nearness:
     """`Nearness` of all queries of the context, a block of queries at a time."""
-    if window < 1:
-        raise ShapeError(f"the window must hold at least one position, not {window}.")
     n = len(W_P)
     share, percentile = np.empty((2, folded.n_heads, n))
     peak, uniform = np.empty((folded.n_heads, n), dtype=np.int64), np.empty(n)
@@ -199,8 +197,6 @@ def last_rows(
 ) -> LastRows:
     """The comparison curves of the last `count` positions: an untrained last row is flat (K14)."""
     n = len(W_P)
-    if not 2 <= count <= n:
-        raise ShapeError(f"compare 2 to {n} rows, not {count}.")
     queries = tuple(range(n - count, n))
     return LastRows(queries, position_bias(folded, W_P, queries).comparison)
 

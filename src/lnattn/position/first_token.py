@@ -16,7 +16,6 @@ from jaxtyping import Float, Int
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import look_up
-from lnattn.errors import ShapeError
 from lnattn.weights import Embeddings
 
 
@@ -43,8 +42,6 @@ def first_token_switch(
 ) -> FirstTokenSwitch:
     """The counterfactual, as keys alone, for attention on windows of text; mean over windows."""
     count, n = token_windows.shape
-    if n < 2:
-        raise ShapeError("a switch for the first token needs at least two positions.")
     both = torch.zeros(2, folded.n_heads, n - 1, dtype=torch.float64)
     ratio = 0.0
     for ids in torch.from_numpy(token_windows):

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -27,8 +25,6 @@ from lnattn.weights import Embeddings
 
 #: Positions held at one time: 256 × V numbers, 51 MB for GPT-2's vocabulary.
 _BLOCK = 256
-#: Positions that a thread summarises at once: few enough for a core's own cache.
-_FEW = 4
 
 #: The 95% band of the paper's curves.
 BAND = (0.025, 0.975)
@@ -58,53 +54,23 @@ def inverse_sigma_bands(
 
     Quantiles interpolate linearly, as `numpy.quantile` does. eps: that of the LayerNorm; block:
     positions held at one time, at most. Works in the dtype of the embeddings. Raises `TokenError`
-    without token embeddings, `ShapeError` for bad quantiles, or where a σ is zero.
+    without token embeddings, `ShapeError` where a σ is zero.
     """
-    low, high = quantiles
-    if not 0 <= low <= high <= 1:
-        raise ShapeError(f"quantiles must satisfy 0 ≤ low ≤ high ≤ 1, not {low} and {high}.")
-    tokens = variances(embeddings.tokens()).numpy()
-    positions = variances(embeddings.W_P).numpy()
+    tokens, positions = variances(embeddings.tokens()), variances(embeddings.W_P)
     summary = np.empty((3, len(positions)))
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for rows, covariance in covariance_blocks(embeddings, block):
-            height = range(0, len(covariance), _FEW)
-            found = pool.map(
-                lambda values, added: _mean_and_quantiles(values, tokens, added, eps, quantiles),
-                [covariance.numpy()[i : i + _FEW] for i in height],
-                [positions[rows, None][i : i + _FEW] for i in height],
-            )
-            summary[:, rows] = np.concatenate(list(found), axis=1)
+    for rows, covariance in covariance_blocks(embeddings, block):
+        # Rounding may leave a variance that cancels below zero; it is zero then.
+        variance = covariance.mul_(2).add_(tokens).add_(positions[rows, None]).clamp_(min=0)
+        inverse = variance.add_(eps).rsqrt_().numpy()
+        summary[0, rows] = inverse.mean(axis=1, dtype=np.float64)
+        inverse.sort(axis=1)
+        for row, level in enumerate(quantiles, start=1):
+            part, before = math.modf(level * (len(tokens) - 1))
+            ends = inverse[:, [int(before), math.ceil(before + part)]].astype(np.float64)
+            summary[row, rows] = (1 - part) * ends[:, 0] + part * ends[:, 1]
     if not np.isfinite(summary).all():
         raise ShapeError("σ is zero for some token and position; give an ε above zero.")
-    return InverseSigma(summary[0], summary[1], summary[2], (low, high))
-
-
-def _mean_and_quantiles(
-    covariance: Float[np.ndarray, "row vocab"],
-    tokens: Float[np.ndarray, "vocab"],
-    positions: Float[np.ndarray, "row 1"],
-    eps: float,
-    levels: tuple[float, float],
-) -> Float[np.ndarray, "3 row"]:
-    """Mean and two quantiles of 1/σ over each row of covariances, which is written over."""
-    inverse = np.multiply(covariance, 2, out=covariance)
-    inverse += tokens
-    inverse += positions
-    # Rounding may leave a variance that cancels below zero; it is zero then.
-    np.maximum(inverse, 0, out=inverse)
-    inverse += eps
-    np.sqrt(inverse, out=inverse)
-    with np.errstate(divide="ignore"):  # an infinite result is refused by the caller
-        np.divide(1, inverse, out=inverse)
-    summary = [inverse.mean(axis=1, dtype=np.float64)]
-    inverse.sort(axis=1)
-    for level in levels:
-        place = level * (inverse.shape[1] - 1)
-        ends = inverse[:, [math.floor(place), math.ceil(place)]].astype(np.float64)
-        part = place - math.floor(place)
-        summary.append((1 - part) * ends[:, 0] + part * ends[:, 1])
-    return np.stack(summary)
+    return InverseSigma(summary[0], summary[1], summary[2], quantiles)
 
 
 def assumed_inverse_sigma(
@@ -114,11 +80,7 @@ def assumed_inverse_sigma(
 
     For a partial checkpoint: it shows how far a conclusion depends on the missing token embeddings.
     """
-    if not (math.isfinite(token_variance) and token_variance >= 0):
-        raise ShapeError(f"the assumed variance must be a number ≥ 0, not {token_variance}.")
     variance = variances(W_P).double() + token_variance + eps
-    if not bool((variance > 0).all()):
-        raise ShapeError("σ is zero at some position; give an ε or a token variance above zero.")
     return InverseSigma(variance.rsqrt().numpy(), None, None)
 
 
@@ -134,8 +96,6 @@ def covariance_blocks(
 
     Yields the slice of positions and a matrix [rows vocab] that the next step overwrites.
     """
-    if block < 1:
-        raise ShapeError(f"a block must hold at least one position, not {block}.")
     tokens = embeddings.tokens()
     # Only one factor has to be centred: the mean of a token row meets coordinates that sum to 0.
     places = (embeddings.W_P - embeddings.W_P.mean(dim=-1, keepdim=True)) / embeddings.d_model

@@ -21,7 +21,7 @@ from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
 from lnattn.position.sigma import covariance_blocks, variances
-from lnattn.stats import Correlation, spearman, spearman_rows
+from lnattn.stats import Correlation, spearman
 from lnattn.weights import Embeddings
 
 
@@ -75,19 +75,15 @@ class Outliers:
 
 
 def position_outliers(W_P: Float[Tensor, "position d_model"]) -> Outliers:
-    """z-scores of the first and last position's variance against the positions between (K13).
-
-    Raises `ShapeError` for fewer than five positions, or if a variance is zero or they are equal.
-    """
+    """`outliers_of` the variances of position embeddings."""
     return outliers_of(variances(W_P.double()).numpy())
 
 
 def outliers_of(variance: Float[np.ndarray, "position"]) -> Outliers:
-    """The same from the variances themselves, as a frozen result holds them."""
-    if len(variance) < 5:
-        raise ShapeError(f"five positions are needed to call one an outlier, not {len(variance)}.")
-    if variance.min() <= 0:
-        raise ShapeError("a position embedding is constant, so its variance has no logarithm.")
+    """z-scores of the first and last position's variance against the positions between (K13).
+
+    Raises `ShapeError` where more than half of the variances between are equal.
+    """
     first, last = _ends_as_z(variance)
     first_log, last_log = _ends_as_z(np.log(variance))
     low, middle, high = np.quantile(variance[1:-1], (0.25, 0.5, 0.75))
@@ -177,7 +173,7 @@ def frequency_study(
     tokens = np.flatnonzero(counts >= min_count)
     asserted = (folded.b_QK @ every.T).double().numpy() / inputs.mean_sigma
     asserted, counts, variance = asserted[:, tokens], counts[tokens], inputs.token[tokens]
-    found = spearman(variance, counts), tuple(spearman_rows(asserted, counts))
+    found = spearman(variance, counts), tuple(spearman(row, counts) for row in asserted)
     return FrequencyStudy(tokens, counts, variance, asserted, *found)
 
 

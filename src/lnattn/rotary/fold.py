@@ -119,8 +119,6 @@ class FoldedRelative(Heads):
         return blocks(n, max(self.d_model, self.n_heads * self.d_head), _BLOCK)
 
     def _project(self, x: Tensor, W: Tensor, b: Tensor, norm: HeadNorm | None) -> Tensor:
-        if x.ndim != 2 or x.shape[1] != self.d_model:
-            raise ShapeError(f"x must have shape [n, {self.d_model}], not {list(x.shape)}.")
         x = x if self.divisor == "none" else x / self.norm_scale(x)[:, None]
         heads, _, d_head = W.shape
         # The weights of all heads side by side, so that one product serves them all.

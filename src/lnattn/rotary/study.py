@@ -26,7 +26,7 @@ from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.position import CONTEXT, ByDistance, by_distance, permuted_heads, self_assertion
 from lnattn.rotary.terms import DISTANCE_TERMS, DistanceKL
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
-from lnattn.stats import spearman_rows
+from lnattn.stats import spearman
 from lnattn.storage import Result, provenance
 from lnattn.text.counts import Counts
 
@@ -155,7 +155,7 @@ def _frequency_and_removal(
     folded, embeddings = fold_relative(model.attention), model.embeddings
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
     tokens, asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10)
-    found = spearman_rows(asserted, unigrams[tokens])
+    found = [spearman(row, unigrams[tokens]) for row in asserted]
     divergence_of, first = DistanceKL(folded, embeddings, means), int(folded.causal)
     rows = [divergence_of(list(ids[:CONTEXT]))[..., first:] for ids in documents]
     mean = np.concatenate(rows, axis=-1).mean(axis=-1, dtype=np.float64)

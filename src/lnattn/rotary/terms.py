@@ -24,7 +24,7 @@ from torch import Tensor
 from lnattn.attention.folding import softmax_over_keys
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
-from lnattn.errors import ShapeError, TokenError
+from lnattn.errors import TokenError
 from lnattn.ids import whole_ids
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors
 from lnattn.rotary.weights import TokenEmbeddings
@@ -109,7 +109,7 @@ def distance_terms(
     constants: q₀ and k₀; the plain means over the vocabulary (`mean_vectors`) unless given. Any
     choice is exact; means weighted by token counts make the terms uncorrelated over text.
     Raises `TokenError` for an id outside the vocabulary, an empty sequence, or positions that are
-    negative or do not ascend; `ShapeError` for constants of another shape.
+    negative or do not ascend.
     """
     ids = embeddings.checked(token_ids)
     given = torch.arange(len(ids)) if positions is None else positions
@@ -118,12 +118,6 @@ def distance_terms(
         raise TokenError(f"positions must be {len(ids)} ascending whole numbers, one a token.")
     if constants is None:
         constants = mean_vectors(folded, embeddings)
-    elif constants.q0.shape != folded.b_Q.shape or constants.k0.shape != folded.b_K.shape:
-        raise ShapeError(
-            f"q0 and k0 must have the shapes {list(folded.b_Q.shape)} and "
-            f"{list(folded.b_K.shape)}, not {list(constants.q0.shape)} and "
-            f"{list(constants.k0.shape)}."
-        )
     rows = embeddings.rows(ids)
     return DistanceTerms(folded, folded.queries(rows), folded.keys(rows), constants, places)
 
@@ -132,7 +126,7 @@ class DistanceKL:
     """Divergences of documents, one call each; the counterpart of `SixTermKL`.
 
     constants: q₀ and k₀ (`mean_vectors` unless given); scale: what the scores are divided by before
-    the softmax (default: the model's own). Raises `ShapeError` for a scale that is not positive.
+    the softmax (default: the model's own).
     """
 
     def __init__(
@@ -142,8 +136,6 @@ class DistanceKL:
         constants: MeanVectors | None = None,
         scale: float | None = None,
     ) -> None:
-        if scale is not None and not scale > 0:
-            raise ShapeError(f"the softmax's scale must be a positive number, not {scale}.")
         self._folded, self._embeddings = folded, embeddings
         self._constants = mean_vectors(folded, embeddings) if constants is None else constants
         self._factor = 1.0 if scale is None else folded.scale / scale

@@ -24,7 +24,6 @@ from lnattn.weights import (
     Norm,
     Weights,
     check_tensors,
-    check_width,
 )
 
 #: A bias by distance: distances i − j (whole numbers, any shape) -> [head *shape].
@@ -193,9 +192,6 @@ class RelativeFirstLayer(Weights):
     context: int | None = None
     #: There are token embeddings in every such model.
     is_partial = False
-
-    def __post_init__(self) -> None:
-        check_width(self.embeddings.d_model, self.attention.d_model)
 
     @property
     def name(self) -> str:

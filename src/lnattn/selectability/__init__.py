@@ -5,10 +5,3 @@ hull of all keys. `selectability` decides exactly, for every key, and returns pr
 `Selectability`; the module `verify` checks them; `bounded_search` is the authors' search;
 `random_grid` and `first_layer_keys` make keys.
 """
-
-from lnattn.selectability.decide import Selectability, selectability
-from lnattn.selectability.first_layers import first_layer_keys
-from lnattn.selectability.papers_search import bounded_search
-from lnattn.selectability.random_keys import random_grid
-
-__all__ = ["Selectability", "bounded_search", "first_layer_keys", "random_grid", "selectability"]

@@ -122,11 +122,6 @@ def study_text(
     return _study([first_layer_keys(model, text) for text in texts], lengths)
 
 
-def study_positions(model: FirstLayer, lengths: Sequence[int]) -> HeadShares:
-    """Decide the first n position keys for each length: all that a partial checkpoint allows."""
-    return _study([position_keys(model)], lengths)
-
-
 def _study(found: Sequence[dict[str, np.ndarray]], lengths: Sequence[int]) -> HeadShares:
     n_heads, _, d_head = found[0]["heads"].shape
     shape = (len(lengths), n_heads, len(found))
@@ -156,8 +151,8 @@ def in_fewer_dimensions(
 
 
 def positions_of(model: FirstLayer) -> HeadShares:
-    """`study_positions` at doubling numbers of keys, with its record."""
-    found = study_positions(model, _doubling(model.embeddings.n_positions))
+    """Decide the first n position keys for doubling n: all that a partial checkpoint allows."""
+    found = _study([position_keys(model)], _doubling(model.embeddings.n_positions))
     return replace(found, record=_record(model))
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.optimize import linprog
 
-from lnattn.selectability.decide import checked_keys, selectability
+from lnattn.selectability.decide import checked_keys
 
 #: The box, the smallest radius, and the number of reflections.
 BOUND, RADIUS, PATIENCE = 100.0, 1e-8, 100
@@ -87,49 +87,6 @@ def bounded_search(
         programs=len(left),
         unsolved=unsolved,
     )
-
-
-def search_finds(
-    keys: Shaped[np.ndarray, "n d"],
-    *,
-    bound: float = BOUND,
-    radius: float = RADIUS,
-    patience: int = PATIENCE,
-) -> Bool[np.ndarray, "n"]:
-    """Which keys the papers' search finds selectable, with few of its linear programs.
-
-    The verdicts of `bounded_search`, but where HiGHS errs (it drops entries below 1e-9). A program
-    asks whether some query in the box leaves room for a ball of the radius. The proofs of
-    `selectability` mostly answer that: a direction in which the key wins, made as long as the box
-    allows, leaves some room; and a combination λ of other keys at a distance ε from the key leaves
-    no query more than (bound √d ε + t) / Σ λ_j |k_j − k|, each row of the program being missed by
-    the tolerance t at most. Only where neither is decisive by a factor of two is the program
-    solved.
-    """
-    points = checked_keys(keys)
-    n, d = points.shape
-    query, selectable = _reflections(np.asarray(keys), patience)
-    selectable &= (np.abs(query) <= bound).all(axis=1)
-    if n < d + 1:
-        return np.ones(n, dtype=bool)
-    # Rounding counts as a dimension here, and copies as one key: a program's row is then 0 ≤ 0.
-    found = selectability(points, strict=False, rank_tolerance=1e-13)
-    for i in np.flatnonzero(~selectable).tolist():
-        across, direction = points - points[i], found.direction[i]
-        lengths = np.linalg.norm(across, axis=1)
-        others, used = lengths > 0, found.support[i] >= 0
-        decided = False
-        if found.selectable[i] and others.any():
-            longest = direction * (bound / np.abs(direction).max())
-            decided = -(across[others] @ longest / lengths[others]).max() >= 2 * radius
-        elif used.any():
-            size = found.weights[i, used] @ lengths[found.support[i, used]]
-            slack = bound * np.sqrt(d) * found.residual[i] + radius * TOLERANCE
-            decided = slack <= size * radius / 2
-        selectable[i] = (
-            found.selectable[i] if decided else _centre(points, i, bound, radius)[0] == _OPTIMAL
-        )
-    return selectable
 
 
 def _reflections(keys: np.ndarray, patience: int) -> tuple[np.ndarray, np.ndarray]:

@@ -15,7 +15,6 @@ import numba as nb
 import numpy as np
 from jaxtyping import Float, Int
 
-from lnattn.errors import ShapeError
 from lnattn.selectability import kernel
 from lnattn.selectability.decide import HULL_TOLERANCE, selectability
 
@@ -60,14 +59,8 @@ def random_grid(
     """Decide all keys of `draws` sets of standard normal keys for each n and d.
 
     layer_norm: standardise each key first (σ with ε = 0); d must then be at least 3, since in the
-    plane a standardised key is one of two points. Raises `ShapeError` for sizes out of range.
+    plane a standardised key is one of two points.
     """
-    least = 3 if layer_norm else 1
-    if min(counts, default=0) < 1 or min(widths, default=0) < least or draws < 1:
-        raise ShapeError(
-            f"the grid needs n ≥ 1, d ≥ {least} and at least one draw, not n = {list(counts)}, "
-            f"d = {list(widths)} and {draws} draws."
-        )
     found = np.zeros((len(counts), len(widths), draws), np.int64)
     left_over = 0
     for column, d in enumerate(widths):

@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from lnattn.errors import ResultError
-from lnattn.paths import claims_file
+from lnattn.paths import repository
 
 #: What a claim can be; a question of a paper is none of its claims, and is counted apart.
 KINDS = ("derivation", "number", "trend", "cause", "question")
@@ -91,7 +91,7 @@ class Claim:
 
 def claims(path: Path | str | None = None) -> dict[str, Claim]:
     """All claims by id, in the file's order; a malformed file is one `ResultError`."""
-    source = Path(path) if path else claims_file()
+    source = Path(path) if path else repository() / "book" / "claims.yml"
     return _claims(source, source.stat().st_mtime_ns if source.is_file() else 0)
 
 

@@ -63,11 +63,12 @@ class ClassifierPlan:
     """Everything that decides a run besides its arm, its seed and its sentences.
 
     Width, layers and heads as in the paper's language model, an FFN of 4 d instead of BERT's 3072,
-    no dropout, and far fewer steps than 50,000. warmup: share of the steps; after it the rate
-    decays linearly.
+    no dropout, and far fewer steps than 50,000. initial_scale: standard deviation of the initial
+    weights, BERT's by default; warmup: share of the steps, after which the rate decays linearly.
     """
 
     learning_rate: float = 3e-3
+    initial_scale: float = 0.02
     d_model: int = 8
     layers: int = 4
     heads: int = 4
@@ -111,6 +112,7 @@ def new_classifier(
         max_position_embeddings=positions,
         hidden_dropout_prob=plan.dropout,
         attention_probs_dropout_prob=plan.dropout,
+        initializer_range=plan.initial_scale,
         pad_token_id=_PAD,
         attn_implementation="eager",
     )
@@ -137,7 +139,7 @@ def train_classifier(
         torch.manual_seed(seed)
         model = new_classifier(plan, arm, len(vocabulary), positions=64)
         optimiser = torch.optim.AdamW(
-            model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay
+            model.parameters(), lr=plan.learning_rate, weight_decay=plan.weight_decay, fused=True
         )
         schedule = get_linear_schedule_with_warmup(optimiser, round(plan.warmup * steps), steps)
         model.train()

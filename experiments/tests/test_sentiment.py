@@ -23,7 +23,7 @@ from experiments.sentiment.classifier import (
     unselectable_words,
 )
 from experiments.sentiment.run import freeze_sentiment
-from lnattn.errors import CheckpointError
+from lnattn.errors import CheckpointError, ResultError
 from lnattn.paths import data_folder
 from lnattn.selectability.decide import selectability
 from lnattn.storage import sha256_of_file
@@ -140,7 +140,12 @@ def files(tmp_path, monkeypatch) -> tuple[Path, Path]:
 
 
 def test_a_study_is_made_and_frozen(files, tmp_path):
-    options = {"plan": replace(TINY, epochs=2), "rates": (1e-2, 2e-2), "seeds": (0, 1)}
+    options = {"plan": TINY, "rates": (1e-9, 2e-2), "scales": (0.1,), "seeds": (0, 1)}
+    with pytest.raises(ResultError, match="'none' is not trained by any setting"):
+        freeze_sentiment(
+            *files, tmp_path / "idle", progress=False, **options | {"rates": (1e-9,)}, epochs=(1,)
+        )
+    options["epochs"] = (10, 20)
     freeze_sentiment(*files, tmp_path / "whole", progress=False, **options)
     whole = Sentiment.read(tmp_path / "whole", Sentiment.NAME)
     assert not whole.unselectable[whole.of("full")].any()
@@ -148,8 +153,16 @@ def test_a_study_is_made_and_frozen(files, tmp_path):
     assert marked.words == ("w1", "is", "good")
     assert marked.bold == (False, False, True)
     assert whole.record["sentences"] == {"fitted": 109, "held_back": 12, "dev": 31}
-    held = whole.held_back.argmax(axis=1)
-    assert whole.record["chosen_rates"] == [(1e-2, 2e-2)[i] for i in held]
+    for arm, best in zip(ARMS, whole.held_back, strict=True):
+        search = whole.record["search"][arm]
+        assert len(search["pairs"]) == 2
+        assert [one[2] for one in search["again"]] == [10, 20, 10, 20]
+        first = search["of_both_seeds"].index(best)
+        chosen = search["chosen"]
+        assert [chosen[key] for key in ("learning_rate", "initial_scale", "epochs")] == (
+            search["again"][first]
+        )
+        assert best == max(search["of_both_seeds"]) > 0.6
 
 
 # --- what is frozen -------------------------------------------------------------------------------

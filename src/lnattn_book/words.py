@@ -65,8 +65,9 @@ class Sentiment(Result):
     Axes: arms in the order of `record["arms"]`, seeds of `record["seeds"]`; `word`: every word of
     every validation sentence, end to end. right: the label is the one named. unselectable: in some
     layer; by_layer: shares of all words. held_back: share of right answers on training sentences
-    that were held back, by rate. sentence, type: of each word; an unknown one is of type −1. count,
-    positive: in how many training sentences a type occurs, and in how many positive ones.
+    that were held back, of each arm as its search chose it. sentence, type: of each word; an
+    unknown one is of type −1. count, positive: in how many training sentences a type occurs, and in
+    how many positive ones.
     """
 
     NAME: ClassVar[str] = "sentiment"
@@ -74,7 +75,7 @@ class Sentiment(Result):
     right: Bool[np.ndarray, "arm seed sentence"]
     unselectable: Bool[np.ndarray, "arm seed word"]
     by_layer: Float[np.ndarray, "arm seed layer"]
-    held_back: Float[np.ndarray, "arm rate"]
+    held_back: Float[np.ndarray, "arm"]
     sentence: Int[np.ndarray, "word"]
     type: Int[np.ndarray, "word"]
     count: Int[np.ndarray, "type"]

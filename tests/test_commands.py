@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from random_models import random_gpt2
 
 from lnattn import freezing
@@ -103,3 +105,13 @@ def test_a_study_is_computed_once_and_read_from_the_cache(tmp_path, monkeypatch)
     assert not list(tmp_path.rglob("*.npz"))
     monkeypatch.setenv("LNATTN_STUDIES", "/proc/nowhere")
     assert ask(10, weights="b") == 10
+
+
+def test_waiting_for_another_process_is_announced(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LNATTN_STUDIES", str(tmp_path))
+    other = FileLock(tmp_path / ".model.lock", thread_local=False)
+    other.acquire()
+    threading.Timer(0.3, other.release).start()
+    found = freezing.computed_once(Sums, "owner/model", {}, lambda: Sums(np.array([3])))
+    assert found.total[0] == 3
+    assert "another process is computing sums of model; waiting" in "".join(capsys.readouterr())

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
@@ -278,6 +278,11 @@ def computed_once(kind: type[R], model: str, key: Mapping[str, Any], compute: Ca
         folder.parent.mkdir(parents=True, exist_ok=True)
         if os.access(folder.parent, os.W_OK):
             lock = FileLock(folder.with_name(f".{folder.name}.lock"))
+            try:
+                lock.acquire(timeout=0)
+                lock.release()
+            except Timeout:
+                say(f"another process is computing {kind.NAME} of {folder.name}; waiting for it")
     with lock:
         # Missing, damaged, or of an older form: computed again, and written over.
         with contextlib.suppress(ResultError):

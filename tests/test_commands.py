@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -109,9 +110,15 @@ def test_a_study_is_computed_once_and_read_from_the_cache(tmp_path, monkeypatch)
 
 def test_waiting_for_another_process_is_announced(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("LNATTN_STUDIES", str(tmp_path))
-    other = FileLock(tmp_path / ".model.lock", thread_local=False)
-    other.acquire()
-    threading.Timer(0.3, other.release).start()
+    begun = threading.Event()
+
+    def hold() -> None:  # as another process would
+        with FileLock(tmp_path / ".model.lock"):
+            begun.set()
+            time.sleep(0.3)
+
+    threading.Thread(target=hold).start()
+    begun.wait()
     found = freezing.computed_once(Sums, "owner/model", {}, lambda: Sums(np.array([3])))
     assert found.total[0] == 3
     assert "another process is computing sums of model; waiting" in "".join(capsys.readouterr())

@@ -144,7 +144,7 @@ def barriers(tab, page: str) -> tuple[list[str], list[str]]:
     """
     if accessibility.find() is None or page.startswith("book/api-"):
         return [], []
-    # What a folded claim holds is looked at as a reader sees it; axe takes it for lying on the rest.
+    # A folded claim is looked at unfolded; axe would take what it holds for lying on the rest.
     tab.evaluate("document.querySelectorAll('.claims-all details').forEach(one => one.open = true)")
     tab.evaluate("document.documentElement.dataset.theme = 'light'")
     light = accessibility.violations(tab)

@@ -1,0 +1,105 @@
+"""The law of Gaussian keys against known cases and the walk, and what lowered scores cost."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import comb, ndtr
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from experiments.selectability_law import cost, gaussian, keys
+from lnattn.selectability.decide import selectability
+
+
+def test_angles_and_shares_are_those_of_known_cases():
+    assert gaussian.inner_angle(1) == pytest.approx(1 / 2)
+    assert gaussian.inner_angle(2) == pytest.approx(1 / 6)
+    assert gaussian.inner_angle(3) == pytest.approx((3 * np.arccos(1 / 3) - np.pi) / (4 * np.pi))
+    h = np.linspace(-9, 9, 20_001)
+    for n in (5, 40, 1000):
+        # By facets: the hyperplane through d points lies at a distance of variance 1/d.
+        facets = {}
+        for d in (2, 3):
+            beyond = np.exp(-d * h * h / 2) * ndtr(h) ** (n - d)
+            facets[d] = 2 * comb(n, d) * np.sqrt(d / (2 * np.pi)) * np.trapezoid(beyond, h)
+        corners = [n * (1 - gaussian.expected_share(n, d)) for d in (1, 2, 3)]
+        assert corners == pytest.approx([2, facets[2], facets[3] / 2 + 2], rel=1e-6)
+    # Sylvester's problem: one of four points in the plane lies in the triangle of the others.
+    assert 4 * gaussian.expected_share(4, 2) == pytest.approx(1 - 6 / np.pi * np.arcsin(1 / 3))
+    assert gaussian.expected_share(9, 8) == 0
+    # For many keys: that of facets, times d inner angles at a corner; slowly, and from above.
+    far = []
+    for n in (10**3, 10**6, 10**9):
+        many = 2**3 / np.sqrt(3) * np.pi * np.log(n) * 3 * gaussian.inner_angle(2)
+        far.append(many / (n * (1 - gaussian.expected_share(n, 3))))
+    assert 1.4 > far[0] > far[1] > far[2] > 1
+
+
+def test_the_walk_finds_what_the_law_says():
+    found = gaussian.drawn((40, 90), (3, 6), 200)
+    share = found["unselectable"] / np.array([40, 90])[:, None, None]
+    error = share.std(axis=2, ddof=1) / np.sqrt(200)
+    assert np.abs(share.mean(axis=2) - found["expected"]).max() > 0
+    assert (np.abs(share.mean(axis=2) - found["expected"]) < 3.5 * error).all()
+
+
+def test_an_effective_dimension_is_the_one_that_was_planted():
+    rng = np.random.default_rng(1)
+    windows = iter([rng.normal(size=(5, 200, 6)) @ rng.normal(size=(6, 6)) for _ in range(8)])
+    found = keys.shares(windows, (100, 200), (3, 6))
+    assert found["share"].shape == (2, 2, 8)
+    mean, low, high = keys.judged(found["share"], 200, (3, 6))["ratio"].T
+    assert mean == pytest.approx([1, 1], abs=0.1)
+    assert (low <= mean).all()
+    assert (mean <= high).all()
+    halved = gaussian.effective_dimension(np.array([gaussian.expected_share(200, 3), 0.0]), 200)
+    assert halved[0] == pytest.approx(3)
+    assert np.isnan(halved[1])
+
+
+@pytest.fixture(scope="module")
+def model() -> GPT2LMHeadModel:
+    torch.manual_seed(0)
+    config = GPT2Config(
+        vocab_size=50, n_positions=40, n_embd=8, n_layer=2, n_head=4, initializer_range=0.6,
+        resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0,
+    )  # fmt: skip
+    return GPT2LMHeadModel(config).eval()
+
+
+def test_lowered_keys_are_heard_less_by_the_second_half_alone(model):
+    ids = torch.arange(40) * 7 % 50
+    lowered = torch.zeros(2, 4, 20)
+    logits = model(ids[None]).logits[0]
+    expected = torch.nn.functional.cross_entropy(logits[20:-1], ids[21:])
+    plain, clean, received = cost.loss_of_second_half(model, ids, lowered)
+    assert plain == pytest.approx(expected.item(), abs=1e-5)
+    lowered[0, 1, 3] = 5.0
+    loss, moved, less = cost.loss_of_second_half(model, ids, lowered)
+    assert abs(loss - plain) > 1e-6
+    np.testing.assert_array_equal(moved[:, :, :20], clean[:, :, :20])
+    odds = [one[0, 1, 3] for one in (received, less)]
+    assert odds[1] < 0.05 * odds[0]
+
+
+def test_classes_hold_for_every_query_and_pairs_are_alike():
+    rng = np.random.default_rng(2)
+    found = rng.normal(size=(60, 3))
+    out, on = cost.classes(found, 30, 3)
+    assert not (out & on).any()
+    for n in (30, 45, 60):
+        own = selectability(found[:n]).selectable[:30]
+        assert not (own & out).any()
+        assert (own | ~on).all()
+    received = rng.random(30)
+    (free, by_attention) = cost.pairs(out, on, received, rng)
+    assert free.shape == by_attention.shape
+    for unselectable, selectable in (free, by_attention):
+        assert out[unselectable].all()
+        assert on[selectable].all()
+        assert len(set(unselectable)) == len(set(selectable)) > 1
+    gaps = [np.abs(np.diff(received[two], axis=0)).mean() for two in (free, by_attention)]
+    assert gaps[1] < gaps[0]
+    saving = cost.savings(np.array([[[1.0, 2.0], [3.0, 2.0]]] * 4))
+    np.testing.assert_allclose(saving[:, 0, 0], [0.5, -0.5])

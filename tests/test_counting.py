@@ -450,6 +450,12 @@ def test_a_byte_order_mark_is_no_text(tmp_path) -> None:
     assert list(read_documents([tmp_path / "c.jsonl"])) == ["w1"]
 
 
+def test_a_document_that_takes_much_memory_is_warned_of(monkeypatch, capsys) -> None:
+    monkeypatch.setattr(tokenizers, "LONG", 20)
+    assert len(list(tokenizers.encoded(make_tokenizer(), ["w1 w2", "w3 " * 9]))) == 2
+    assert capsys.readouterr().err.count("is tokenised whole") == 1
+
+
 @pytest.mark.parametrize(
     ("line", "pattern"),
     [
@@ -474,12 +480,14 @@ def test_bad_input_is_one_sentence(count, corpus, tmp_path) -> None:
     (tmp_path / "blank.jsonl").write_text('\n{"text": "  "}\n')
     write_parquet(tmp_path / "n.parquet", ["w1", None])
     pyarrow.parquet.write_table(pyarrow.table({"body": ["w1"]}), tmp_path / "odd.parquet")
+    pyarrow.parquet.write_table(pyarrow.table({"text": [1, 2]}), tmp_path / "ids.parquet")
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nothing")
     for source, words in {
         "absent.jsonl": "no corpus file",
         "c.csv": "ends in .csv; documents are read from",
         "blank.jsonl": "holds no text",
-        "n.parquet": "a row without text",
+        "n.parquet": "a row whose 'text' is no string",
+        "ids.parquet": "a row whose 'text' is no string",
         "odd.parquet": "no column 'text' but body",
         "bad.parquet": "cannot be read as Parquet",
     }.items():

@@ -131,7 +131,7 @@ def test_shards_are_fetched_together(server, local, tmp_path):
 
 
 def test_a_cut_connection_is_taken_up_again(server, local):
-    server.faults[WEIGHTS] = [("serve",), ("cut", 15_000)]  # its size is asked for first
+    server.faults[WEIGHTS] = [("serve",), ("serve",), ("cut", 15_000)]  # asked about twice first
     assert_is_the_local_one(load_first_layer(NAME), local)
     assert len(server.spans(WEIGHTS)) == 2
 
@@ -190,6 +190,26 @@ def test_a_full_disk_is_one_sentence(server, local, tmp_path, small_disk):
     with pytest.raises(HubError, match=r"cannot be put into the cache .*HF_HOME") as error:
         load_first_layer(NAME)
     assert str(tmp_path) not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["config.json", WEIGHTS])
+def test_a_damaged_file_is_deleted_and_fetched_again(server, local, tmp_path, name):
+    """A digit of a setting, or a bit of a weight: both would load."""
+    place = server.files[name].index(b"1") if name == "config.json" else -9
+    server.faults[name] = [("serve",), ("serve",), ("wrong", place)]
+    with pytest.raises(HubError, match=f"{name} of someone/tiny arrived damaged and was deleted"):
+        load_first_layer(NAME)
+    assert_is_the_local_one(load_first_layer(NAME), local)
+
+
+@pytest.mark.parametrize("name", ["config.json", WEIGHTS])
+def test_a_checksum_is_no_path(server, tmp_path, name):
+    """The cache would take what a hub states for the name of a file, wherever it leads."""
+    stated = server.entry(name)
+    stated.get("lfs", stated).update(sha256="../evil", blobId="../evil")
+    with pytest.raises(HubError, match=f"states no checksum of {name}"):
+        load_first_layer(NAME)
+    assert not [path for path in tmp_path.rglob("*") if "evil" in path.name]
 
 
 def test_what_is_no_safetensors_file_is_refused(server):
@@ -274,7 +294,7 @@ def test_default_model_offline(gpt2_hub, local, tmp_path, offline):
 
 
 def test_a_download_that_breaks_off_leaves_the_embedded_model(gpt2_hub):
-    gpt2_hub.faults[WEIGHTS] = [("serve",), *[("cut", 35_000)] * 99]
+    gpt2_hub.faults[WEIGHTS] = [("serve",), ("serve",), *[("cut", 35_000)] * 99]
     choice = default_model()
     assert choice.name == "book-gpt2"
     assert "could not be fetched, the connection to" in choice.why

@@ -9,7 +9,7 @@ from random_models import attention_layer, embeddings_of, plain_layer, plain_row
 
 from lnattn import Embeddings, fold, plain, sigma_of_pairs, six_terms
 from lnattn.attention.terms import TERMS
-from lnattn.errors import TokenError
+from lnattn.errors import ShapeError, TokenError
 
 IDS = [3, 39, 3, 0, 17, 17, 8]
 
@@ -79,6 +79,13 @@ def test_bad_indices_are_one_sentence(parts, shapes_unchecked, ids, positions, m
     _, folded, embeddings = parts
     with pytest.raises(TokenError, match=message):
         six_terms(folded, embeddings, ids, positions)
+
+
+def test_weights_of_two_models_are_one_sentence(parts, shapes_unchecked):
+    _, folded, embeddings = parts
+    for other in (embeddings.to(torch.float32), Embeddings(torch.ones(40, 7), torch.ones(32, 7))):
+        with pytest.raises(ShapeError, match="take both from one model, in one dtype"):
+            six_terms(folded, other, [1, 2])
 
 
 def test_partial_checkpoint_says_what_it_cannot_do(parts):

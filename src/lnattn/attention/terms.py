@@ -19,7 +19,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
-from lnattn.errors import TokenError
+from lnattn.errors import ShapeError, TokenError
 from lnattn.ids import whole_ids
 from lnattn.weights import Embeddings, require_absolute
 
@@ -166,7 +166,13 @@ def six_terms(
     >>> tuple(terms.attention().shape)  # head, query, key
     (8, 3, 3)
     """
-    return SixTerms(folded, *look_up(embeddings, token_ids, positions))
+    tokens, places = look_up(embeddings, token_ids, positions)
+    if (tokens.shape[1], tokens.dtype) != (folded.d_model, folded.W_Q.dtype):
+        raise ShapeError(
+            f"the embeddings are {tokens.dtype} of width {tokens.shape[1]}, the attention block "
+            f"{folded.W_Q.dtype} of width {folded.d_model}; take both from one model, in one dtype."
+        )
+    return SixTerms(folded, tokens, places)
 
 
 def look_up(

@@ -1,8 +1,9 @@
 """Count the tokens and neighbouring pairs of a corpus, exactly, in one pass on all cores.
 
 Memory grows with the distinct pairs, not with the length of the corpus. But each document is
-tokenised whole, which takes some 130 bytes for each of its characters. An interrupted count (also
-by kill -9) goes on where it stopped when the same command is given again.
+tokenised whole, which takes some 130 bytes for each of its characters; more than ten million are
+warned of. An interrupted count (also by kill -9) goes on where it stopped when the same command is
+given again.
 """
 
 from __future__ import annotations

@@ -181,7 +181,8 @@ def read_tokenizer(folder: Path, rows: int | None) -> Any:
     except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
         what = " ".join(str(error).split())
         raise CheckpointError(
-            f"the tokenizer in {folder} cannot be read ({what}); mend it, or fetch its files again."
+            f"transformers cannot read tokenizer and config.json in {folder} ({what}); mend them, "
+            "or fetch them again."
         ) from error
     ids = tokenizer.get_vocab().values()
     if len(ids) <= len(tokenizer.all_special_ids):

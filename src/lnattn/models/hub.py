@@ -7,17 +7,20 @@ HF_ENDPOINT names another hub; with HF_HUB_OFFLINE nobody is asked.
 from __future__ import annotations
 
 import errno
+import hashlib
+import re
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from huggingface_hub import (
     HfApi,
     constants,
+    get_hf_file_metadata,
     hf_hub_download,
+    hf_hub_url,
     try_to_load_from_cache,
 )
 from huggingface_hub.errors import (
@@ -32,6 +35,7 @@ from huggingface_hub.errors import (
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models.architectures import check_supported
 from lnattn.models.files import read_config, shards_of
+from lnattn.storage import sha256_of_file
 
 #: Seconds in which a hub that is at hand says what a model consists of.
 TIMEOUT = 8.0
@@ -164,12 +168,11 @@ def download(pin: Pin) -> Path:
         )
     files = _files(pin)
     with hub_errors(pin.repo):
-        fetch = partial(hf_hub_download, pin.repo, revision=pin.revision, etag_timeout=TIMEOUT)
-        config = Path(fetch("config.json"))
+        config = _fetch(pin, "config.json")
         check_supported(read_config(config), pin.repo)
         names: tuple[str, ...] = (_WEIGHTS,)
         if _WEIGHTS not in files and _INDEX in files:
-            names = shards_of(Path(fetch(_INDEX)))
+            names = shards_of(_fetch(pin, _INDEX))
         if absent := [name for name in names if name not in files]:
             raise CheckpointError(
                 f"{pin.repo} at {config.parent.name[:12]} has no {absent[0]}; its weights may be a "
@@ -177,11 +180,33 @@ def download(pin: Pin) -> Path:
                 "(save_pretrained) and name that folder."
             )
         for name in (*(name for name in _TOKENIZER_FILES if name in files), *names):
-            fetch(name)
+            _fetch(pin, name)
         if not _has_tokenizer(files):
             with suppress(EntryNotFoundError):  # remembered, for when there is no network
-                fetch(_NO_TOKENIZER)
+                hf_hub_download(pin.repo, _NO_TOKENIZER, revision=pin.revision)
     return config.parent
+
+
+def _fetch(pin: Pin, name: str) -> Path:
+    """One file of a model, compared with the checksum that the hub states of it.
+
+    The cache takes that for a file name, so it must be nothing but a checksum.
+    """
+    url = hf_hub_url(pin.repo, name, revision=pin.revision)
+    stated = get_hf_file_metadata(url, timeout=TIMEOUT).etag or ""
+    if not re.fullmatch("[0-9a-f]{40}|[0-9a-f]{64}", stated):
+        raise HubError(f"the hub states no checksum of {name} in {pin.repo}; use another hub.")
+    path = Path(hf_hub_download(pin.repo, name, revision=pin.revision, etag_timeout=TIMEOUT))
+    if len(stated) == 64:
+        found = sha256_of_file(path)
+    else:  # git's own, of small files
+        content = path.read_bytes()
+        found = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    if found != stated:
+        path.resolve().unlink()
+        path.unlink(missing_ok=True)
+        raise HubError(f"{name} of {pin.repo} arrived damaged and was deleted; try again.")
+    return path
 
 
 @contextmanager

@@ -193,8 +193,8 @@ def _parquet(path: Any, start: int, stop: int) -> Iterator[str]:
     try:
         for batch in file.iter_batches(batch_size=1000, row_groups=groups, columns=["text"]):
             for text in batch.column(0).to_pylist():
-                if text is None:
-                    raise CorpusError(f"{path} has a row without text; remove such rows.")
+                if not isinstance(text, str):
+                    raise CorpusError(f"{path} has a row whose 'text' is no string; mend it.")
                 yield text
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         raise CorpusError(f"{path} is damaged ({error}); fetch it again.") from error

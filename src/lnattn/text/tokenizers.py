@@ -12,8 +12,11 @@ from tokenizers import Tokenizer
 from transformers import PreTrainedTokenizerFast
 
 from lnattn.errors import CorpusError
+from lnattn.progress import say
 
 _BATCH = 1000
+#: Characters of a document that is warned of: a tokenizer holds some 130 bytes for each.
+LONG = 10_000_000
 _FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model")
 
 
@@ -60,6 +63,12 @@ def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[np.ndarr
         if document is not None:
             batch.append(document)
             size += len(document)
+            if len(document) > LONG:
+                say(
+                    f"a document of {len(document) / 1e6:.0f} million characters is tokenised "
+                    f"whole, which takes some {len(document) * 0.13e-6:,.0f} MB; if it is several "
+                    "texts, split it."
+                )
 
 
 def encode_documents(

@@ -16,7 +16,6 @@ from lnattn.composition import (
     pair_table,
     study_composition,
 )
-from lnattn_book.composition import study_of_gpt2
 
 
 @pytest.fixture(scope="module")
@@ -28,20 +27,6 @@ def layers():
 def study(layers):
     W_P = torch.randn(9, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     return study_composition(layers, W_P, {"name": "random", "weights_sha256": "0" * 64})
-
-
-def test_frozen_scores_of_gpt2_stand_in_only_where_the_live_model_is_not_gpt2(study):
-    hub, scores = "hub model openai-community/gpt2", torch.zeros(3, 12, 12, 12, 12)
-    whole = replace(study.raw, scores=scores)
-    live = replace(study, raw=whole, record={"name": "gpt2", "source": hub})
-    assert study_of_gpt2(live)[0] is live
-    for other in (
-        replace(live, record={"name": "gpt2", "source": "local folder gpt2"}),
-        replace(live, raw=study.raw),  # a stand-in with fewer heads
-    ):
-        found, computed = study_of_gpt2(other)
-        assert found.record["metadata"]["model"].startswith("openai-community/gpt2")
-        assert "frozen" in computed
 
 
 def test_pair_table_has_every_pair_once_with_its_numbers(study):

@@ -12,8 +12,8 @@ from lnattn.paths import data_folder
 from lnattn.storage import read_json
 
 _KEYS = ("title", "what", "workload", "rows", "ratios", "growth", "notes", "record")
-#: How the names of those methods begin that no other can be faster than.
-_BOUNDS = ("matrix product",)
+#: How the names of methods begin that no other can be faster than.
+_BOUND = "matrix product"
 
 
 @dataclass(frozen=True)
@@ -57,41 +57,29 @@ def read(path: Path) -> Benchmark:
     return Benchmark(path.stem, **{key: content[key] for key in _KEYS})
 
 
-def to_a_bound(ratio: Mapping[str, Any]) -> bool:
-    """Whether a ratio compares with bare arithmetic, which no method can be faster than."""
-    return ratio["of"].startswith(_BOUNDS) or ratio["to"].startswith(_BOUNDS)
+def to_other_ways(benchmarks: Sequence[Benchmark]) -> list[tuple[Benchmark, Mapping[str, Any]]]:
+    """The ratios to other algorithms; bare arithmetic, which nothing can beat, is left out."""
+    ends = [(one, ratio, (ratio["of"], ratio["to"])) for one in benchmarks for ratio in one.ratios]
+    return [
+        (one, ratio) for one, ratio, both in ends if not any(n.startswith(_BOUND) for n in both)
+    ]
 
 
-def summary(benchmarks: Sequence[Benchmark], bounds: bool = False) -> str:
-    """One row a comparison, as Markdown: ours, the other way for the same work, and their ratio.
-
-    bounds: the comparisons with bare arithmetic, instead of those with other algorithms.
-    """
-    alone = ("Alone", "Times as long", "Range", "At most")
-    other = ("The other way", "Times faster", "Range", "Goal")
-    lines = [f"| {' | '.join(('Workload', 'Ours', *(alone if bounds else other)))} |"]
-    lines.append("|:--|--:|--:|--:|--:|--:|")
-    for one in benchmarks:
-        lines += [_line(one, ratio) for ratio in one.ratios if to_a_bound(ratio) == bounds]
+def summary(benchmarks: Sequence[Benchmark]) -> str:
+    """One row a comparison, as Markdown: ours, the other way for the same work, and their ratio."""
+    lines = [
+        "| Workload | Ours | The other way | Times faster | Range | Goal |",
+        "|:--|--:|--:|--:|--:|--:|",
+    ]
+    for one, ratio in to_other_ways(benchmarks):
+        ours, times, goal = ratio["to"], ratio["median"], ratio["floor"]
+        aim = "–" if goal is None else _times_as(goal) + (", missed" if times < goal else "")
+        time = next((row["seconds"] for row in one.rows if row["method"] == ours), None)
+        both = "– | –" if time is None else f"{seconds(time)} | {seconds(time * times)}"
+        name = f"**{one.title.split(':')[0]}**: {ours}; *{ratio['of']}*"
+        spread = f"{_times_as(ratio['low'])} – {_times_as(ratio['high'])}"
+        lines.append(f"| {name} | {both} | **{_times_as(times)}** | {spread} | {aim} |")
     return "\n".join(lines)
-
-
-def _line(one: Benchmark, ratio: Mapping[str, Any]) -> str:
-    ours, other = ratio["to"], ratio["of"]
-    times, low, high, goal = (ratio[key] for key in ("median", "low", "high", "floor"))
-    if bound := to_a_bound(ratio):  # as a multiple of the bound, whichever way it was measured
-        if ours.startswith(_BOUNDS):
-            ours, other = other, ours
-        else:
-            times, low, high, goal = 1 / times, 1 / high, 1 / low, 1 / goal if goal else None
-    reached = goal is None or (times <= goal if bound else times >= goal)
-    aim = "–" if goal is None else _times_as(goal) + ("" if reached else ", missed")
-    time = next((row["seconds"] for row in one.rows if row["method"] == ours), None)
-    both = [time, time / times if bound else time * times] if time else [None, None]
-    shown = " | ".join("–" if value is None else seconds(value) for value in both)
-    name = f"**{one.title.split(':')[0]}**: {ours}; *{other}*"
-    spread = f"{_times_as(low)} – {_times_as(high)}"
-    return f"| {name} | {shown} | **{_times_as(times)}** | {spread} | {aim} |"
 
 
 def _times_as(ratio: float | int) -> str:

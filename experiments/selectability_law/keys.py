@@ -50,7 +50,7 @@ def of_positions(folder: str) -> Iterator[Heads]:
 
 
 def shares(
-    windows: Iterator[Heads], counts: Sequence[int], dims: Sequence[int]
+    windows: Callable[[], Iterator[Heads]], counts: Sequence[int], dims: Sequence[int]
 ) -> dict[str, np.ndarray]:
     """Share of unselectable keys among the first n, in their first components: [dim n window].
 
@@ -58,7 +58,7 @@ def shares(
     first window.
     """
     found = []
-    for number, heads in enumerate(windows):
+    for number, heads in enumerate(windows()):
         decide: Callable = selectability if number else decided
         hulls = [[AffineHull.of(keys[:n]).points for keys in heads] for n in counts]
         found.append(

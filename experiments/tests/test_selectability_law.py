@@ -46,8 +46,8 @@ def test_the_walk_finds_what_the_law_says():
 
 def test_an_effective_dimension_is_the_one_that_was_planted():
     rng = np.random.default_rng(1)
-    windows = iter([rng.normal(size=(5, 200, 6)) @ rng.normal(size=(6, 6)) for _ in range(8)])
-    found = keys.shares(windows, (100, 200), (3, 6))
+    windows = [rng.normal(size=(5, 200, 6)) @ rng.normal(size=(6, 6)) for _ in range(8)]
+    found = keys.shares(lambda: iter(windows), (100, 200), (3, 6))
     assert found["share"].shape == (2, 2, 8)
     mean, low, high = keys.judged(found["share"], 200, (3, 6))["ratio"].T
     assert mean == pytest.approx([1, 1], abs=0.1)

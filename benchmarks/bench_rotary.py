@@ -72,7 +72,7 @@ def from_disk(folder: Path, before: Neighbours, queries: np.ndarray) -> np.ndarr
     vectors = vectors_at_distance(
         fold_relative(model.attention), model.embeddings, 1, query_ids=queries
     )
-    return head_auroc(vectors, before, device="cpu").values[:, queries]
+    return head_auroc(vectors, before).values[:, queries]
 
 
 def products_only(

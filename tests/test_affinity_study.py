@@ -40,7 +40,7 @@ def model() -> FirstLayer:
 @pytest.fixture(scope="module")
 def counts() -> Counts:
     rng = np.random.default_rng(1)
-    return Counts.from_stream(np.minimum(rng.zipf(1.4, 700) - 1, 44), 50)
+    return Counts.from_documents([np.minimum(rng.zipf(1.4, 700) - 1, 44)], 50)
 
 
 @pytest.fixture(scope="module")

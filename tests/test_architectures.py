@@ -9,21 +9,15 @@ import pytest
 import torch
 import transformers as hf
 from random_families import CONTEXT, D_MODEL, HEADS, KINDS, VOCAB, make, run, save
-from random_relative import config_of
-from random_relative import make as make_rotary
 from safetensors.torch import load_file, save_file
 
 from lnattn import (
-    distance_terms,
     fold,
-    fold_relative,
     load_attention_layers,
     load_first_layer,
     six_terms,
 )
-from lnattn.errors import CheckpointError, TokenError
-from lnattn.models.in_memory import from_transformer_lens
-from lnattn.weights import LayerNorm
+from lnattn.errors import CheckpointError
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-4}
 LENGTH = 12  # longer than the window of 8 of GPT-Neo's local layers
@@ -175,100 +169,3 @@ def test_minilm_equals_hugging_face(minilm):
     assert (terms.attention() - expected[0][0]).abs().max() < 1e-6
     assert minilm.provenance["name"] == "minilm"
     assert not minilm.attention.causal
-
-
-# ---- TransformerLens -----------------------------------------------------------------------
-
-
-def lens_of(first, folded: bool, grouped: bool = True) -> SimpleNamespace:
-    """A first layer by the names of TransformerLens; folded: its norm, as processing leaves it.
-
-    grouped: whether the shared keys of a rotary layer are given, beside the repeated ones.
-    """
-    layer, norm = first.attention, first.attention.ln
-    centred, rotary = isinstance(norm, LayerNorm), hasattr(layer, "rotation")
-    names = {
-        f"{kind}_{part}": getattr(layer, f"{kind}_{part}")
-        for part in ("QK" if rotary else "QKVO")
-        for kind in "Wb"
-    }
-    if folded:
-        for part in "QK" if rotary else "QKV":
-            W, b = names[f"W_{part}"], names[f"b_{part}"]
-            names[f"b_{part}"] = b + norm.beta @ W if centred else b
-            W = norm.gamma[:, None] * W
-            names[f"W_{part}"] = W - W.mean(dim=1, keepdim=True) if centred else W
-    ln1 = SimpleNamespace() if folded else SimpleNamespace(w=norm.gamma, b=getattr(norm, "beta", 0))
-    cfg = SimpleNamespace(
-        model_name="someone/tiny", normalization_type=("LN" if centred else "RMS") + "Pre" * folded,
-        positional_embedding_type="rotary" if rotary else "standard", eps=norm.eps,
-        attention_dir="causal", attn_scale=layer.scale if rotary else -1.0, use_attn_scale=True,
-        scale_attn_by_inverse_layer_idx=False, use_local_attn=False, d_model=layer.d_model,
-        d_head=layer.d_head, n_ctx=40, attn_scores_soft_cap=-1.0,
-    )  # fmt: skip
-    if rotary:
-        names["rotary_cos"], names["rotary_sin"] = layer.rotation.tables(
-            torch.arange(40), torch.float64
-        )
-        cfg.rotary_adjacent_pairs = layer.rotation.interleaved
-        for key in ("W_K", "b_K"):
-            names |= {f"_{key}": names[key]} if grouped else {}
-            names[key] = names[key].repeat_interleave(len(layer.W_Q) // len(layer.W_K), 0)
-    blocks = [SimpleNamespace(attn=SimpleNamespace(**names), ln1=ln1)] * (first.layer + 1)
-    W_P = None if rotary else first.embeddings.W_P
-    return SimpleNamespace(
-        cfg=cfg, blocks=blocks, W_E=first.embeddings.W_E, W_pos=W_P, tokenizer=None
-    )
-
-
-@pytest.mark.parametrize("layer_norm_folded", [False, True])
-def test_transformer_lens_layout(layer_norm_folded, tmp_path):
-    ours = load_first_layer(save(make("gpt2", torch.float64), tmp_path), layer=1)
-    theirs = from_transformer_lens(lens_of(ours, layer_norm_folded), layer=1)
-    a, b = fold(ours.attention), fold(theirs.attention)
-    for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_VO"):
-        assert (getattr(a, name) - getattr(b, name)).abs().max() < 1e-10, name
-    assert a.scale == pytest.approx(b.scale)
-    assert torch.equal(ours.embeddings.W_P, theirs.embeddings.W_P)
-
-
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        ({"normalization_type": "RMS"}, "RMS"),
-        ({"positional_embedding_type": "alibi"}, "alibi"),
-        ({"use_qk_norm": True}, "normalises its queries and keys"),
-        ({"attention_dir": "bidirectional"}, "post-LN"),
-    ],
-)
-def test_transformer_lens_refusals(change, reason, tmp_path):
-    model = lens_of(load_first_layer(save(make("gpt2", torch.float64), tmp_path)), folded=False)
-    vars(model.cfg).update(change)
-    with pytest.raises(CheckpointError, match=reason):
-        from_transformer_lens(model)
-
-
-@pytest.mark.parametrize("kind", ["llama-default", "gpt_neox", "gptj"])
-@pytest.mark.parametrize("grouped", [False, True])
-@pytest.mark.parametrize("folded", [False, True])
-def test_transformer_lens_with_rotary_positions(kind, grouped, folded, tmp_path):
-    """RMSNorm and LayerNorm, parts of a head turned, pairs side by side: the same attention."""
-    make_rotary(config_of(kind)).save_pretrained(tmp_path)
-    ours = load_first_layer(tmp_path)
-    lens = lens_of(ours, folded, grouped)
-    theirs = from_transformer_lens(lens)
-    key_heads = len(ours.attention.W_K) if grouped else ours.attention.n_heads
-    assert len(theirs.attention.W_K) == key_heads
-    assert (theirs.name, theirs.context) == ("tiny", 40)
-    ids = torch.tensor([3, 9, 9, 1, 4])
-    found = [distance_terms(fold_relative(m.attention), m.embeddings, ids) for m in (ours, theirs)]
-    torch.testing.assert_close(*(terms.attention() for terms in found), atol=1e-10, rtol=0)
-    for name in found[0].names:
-        torch.testing.assert_close(*(t[name] for t in found), atol=1e-9, rtol=0)
-    with pytest.raises(TokenError, match="position 40 is outside"):
-        distance_terms(
-            fold_relative(theirs.attention), theirs.embeddings, [1, 2], positions=[0, 40]
-        ).attention()
-    lens.blocks.append(lens.blocks[0])
-    with pytest.raises(CheckpointError, match="only its layer 0"):
-        from_transformer_lens(lens, layer=1)

@@ -90,7 +90,7 @@ def random_case(
     keys = torch.randn(heads, vocab, width, generator=generator, dtype=torch.float64)
     rng = np.random.default_rng(seed)
     stream = np.minimum(rng.zipf(1.3, size=900) - 1, vocab - 6)  # the last tokens never occur
-    return TokenVectors(queries, keys), Counts.from_stream(stream, vocab).bigrams
+    return TokenVectors(queries, keys), Counts.from_documents([stream], vocab).bigrams
 
 
 def test_every_head_and_query_equals_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -78,7 +78,7 @@ def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) ->
     files = [str(tmp_path / f"skip-{n}.npz") for n in (1, 2, 3)]
     tokens = np.load(runs["llama"] / "checkpoint" / "train_tokens.npy")
     for n, file in enumerate(files, start=1):
-        Counts.from_stream(tokens, counts.vocab_size, skip=n).save(file)
+        Counts.from_documents([tokens], counts.vocab_size, skip=n).save(file)
     assert Counts.load(files[0]).sha256 == counts.sha256
     third = Counts.load(files[2]).bigrams
     first, last = tokens[0], tokens[3]

@@ -120,7 +120,7 @@ def test_any_shape(
     embeddings = random_embeddings(seed + 1, vocab=7, positions=9, d=8)
     ids = torch.zeros(n, dtype=torch.long) if repeated else random_ids(seed, n, vocab=7)
     expected = oracle(folded, embeddings, ids)
-    found = SixTermKL(folded, embeddings, workers=1)(ids)
+    found = SixTermKL(folded, embeddings)(ids)
     assert found.shape == (6, heads, n)
     assert np.isfinite(found).all()
     assert (found >= 0).all()

@@ -65,7 +65,7 @@ def test_the_sum_of_two_counts_counts_both(first, second) -> None:
 @pytest.mark.parametrize("vocab", [65_536, 65_537, 100_003])
 def test_keys_of_a_large_vocabulary_do_not_overflow(vocab) -> None:
     tokens = np.array([vocab - 1, vocab - 1, 0, vocab - 1, vocab - 1], dtype=np.int32)
-    counts = Counts.from_stream(tokens, vocab)
+    counts = Counts.from_documents([tokens], vocab)
     assert counts.bigrams[vocab - 1, vocab - 1] == 2
     assert counts.bigrams[vocab - 1, 0] == counts.bigrams[0, vocab - 1] == 1
     assert counts.pairs == 4
@@ -87,7 +87,7 @@ def test_a_stream_equals_framed_documents_but_for_its_first_pair() -> None:
     documents = [d for d in zipf_documents(3, 30, 39) if len(d)]
     stream = np.concatenate([[*d, end] for d in documents]).astype(np.int32)
     framed = Counts.from_documents(documents, 40, Boundary(start=end, end=end))
-    streamed = Counts.from_stream(stream, 40)
+    streamed = Counts.from_documents([stream], 40)
     assert np.array_equal(framed.unigrams, streamed.unigrams)
     difference = (framed.bigrams - streamed.bigrams).tocoo()
     difference.eliminate_zeros()
@@ -96,13 +96,13 @@ def test_a_stream_equals_framed_documents_but_for_its_first_pair() -> None:
 
 
 def test_save_and_load(tmp_path) -> None:
-    counts = Counts.from_stream(np.arange(50) % 7, 9, {"boundary": "one stream"})
+    counts = Counts.from_documents([np.arange(50) % 7], 9)
     counts.save(tmp_path / "small")
     for name in ("small", "small.npz"):
         read = Counts.load(tmp_path / name)
         assert as_dicts(read) == as_dicts(counts)
         assert (read.unigrams.dtype, read.bigrams.data.dtype) == (np.int64, np.int64)
-        assert read.record["boundary"] == "one stream"
+        assert read.record["documents"] == 1
         assert read.sha256 == counts.sha256
     (tmp_path / "small.json").unlink()
     assert Counts.load(tmp_path / "small").record == {}
@@ -125,7 +125,7 @@ def test_ids_that_are_no_integers_are_refused(ids) -> None:
 
 
 def test_arrays_that_do_not_match_their_record_are_refused(tmp_path) -> None:
-    path = Counts.from_stream(np.arange(5), 5).save(tmp_path / "c.npz")
+    path = Counts.from_documents([np.arange(5)], 5).save(tmp_path / "c.npz")
     record = read_json(path.with_suffix(".json"))
     write_json(path.with_suffix(".json"), {**record, "arrays_sha256": "0" * 64})
     with pytest.raises(ResultError, match="checksum"):

@@ -14,7 +14,7 @@ from lnattn import distance_terms, fold_relative, plain
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.topk import partners, strongest_pairs
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
-from lnattn.contribution.study import contributions, kl_of_removal
+from lnattn.contribution.study import kl_of_removal
 from lnattn.errors import ResultError, ShapeError, TokenError
 from lnattn.rotary.affinity import (
     best_head_difference,
@@ -25,7 +25,7 @@ from lnattn.rotary.affinity import (
 )
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.position import distance_variance, self_assertion
-from lnattn.rotary.terms import DISTANCE_TERMS, DistanceKL
+from lnattn.rotary.terms import DISTANCE_TERMS, distance_divergences
 from lnattn.rotary.weights import RelativeFirstLayer, apply_rotary
 from lnattn.selectability.first_layers import first_layer_keys, study_text
 
@@ -97,15 +97,14 @@ def test_some_queries_only(parts):
             needs_all()
 
 
-@pytest.mark.parametrize("device", [None, "cpu"])
-def test_auroc_at_a_distance(parts, device):
+def test_auroc_at_a_distance(parts):
     folded, embeddings = parts
     counts = np.random.default_rng(0).integers(0, 3, (VOCAB, VOCAB))
     before = Neighbours.before(sparse.csr_array(counts))
     table = affinities(folded, embeddings, 2).numpy()
     asked = [2, 5, 6]
     vectors = vectors_at_distance(folded, embeddings, 2, query_ids=asked)
-    found = head_auroc(vectors, before, device=device)
+    found = head_auroc(vectors, before)
     assert np.flatnonzero(found.defined).tolist() == asked
     for head in range(4):
         for b in asked:
@@ -225,7 +224,7 @@ def test_divergences_of_removing_a_term(parts, biased):
         folded = replace(folded, bias=lambda distance: -bend * distance.abs().sqrt())
     ids = torch.randint(VOCAB, (70,), generator=torch.Generator().manual_seed(3))
     constants = mean_vectors(folded, embeddings, torch.from_numpy(COUNTS))
-    found = DistanceKL(folded, embeddings, constants)(ids)
+    found = distance_divergences(folded, embeddings, ids, constants)
     terms = distance_terms(folded, embeddings, ids, constants=constants)
     before = torch.ones(70, 70).triu(1).bool()
     scores = (terms.scores() / folded.scale).masked_fill(before, -torch.inf)
@@ -240,7 +239,7 @@ def test_divergences_are_of_the_attention_that_the_block_has(parts, change):
     folded, embeddings = parts
     folded, ids = replace(folded, **change), [1, 2, 3, 4, 9, 9]
     terms = distance_terms(folded, embeddings, ids)
-    found = DistanceKL(folded, embeddings)(ids)
+    found = distance_divergences(folded, embeddings, ids)
     alpha = terms.attention()
     for t, name in enumerate(DISTANCE_TERMS):
         less = terms.attention(without=name)
@@ -342,18 +341,3 @@ def test_sampled_queries_occur():
     assert sample_queries(counts, 9).tolist() == [1, 3, 4, 5]
     assert len(sample_queries(counts, 2)) == 2
     assert sample_queries(counts, 2).tolist() == sample_queries(counts, 2).tolist()
-
-
-def test_contributions_of_the_four_terms(parts):
-    folded, embeddings = parts
-    texts = [[1, 2, 3, 4, 5], [7, 7, 8]]
-    found = contributions(folded, embeddings, texts, context=4, workers=1)
-    assert found.record["terms"] == list(DISTANCE_TERMS)
-    assert found.mean.shape == (4, 5, 4)
-    rows = [DistanceKL(folded, embeddings)(text[:4]) for text in texts]
-    expected = (rows[0][:, :, 2] + rows[1][:, :, 2]) / 2
-    np.testing.assert_allclose(found.mean[:, :4, 2], expected, rtol=1e-6)
-    assert set(found.ranking()) == set(DISTANCE_TERMS)
-    assert len(found.table()) == 4 * 5
-    with pytest.raises(ShapeError, match="how long a text may be"):
-        contributions(folded, embeddings, texts)

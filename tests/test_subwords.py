@@ -180,7 +180,7 @@ def random_case() -> tuple[TokenVectors, Counts, TokenClasses]:
     generator = torch.Generator().manual_seed(3)
     vectors = TokenVectors(*torch.randn(2, 2, 50, 4, generator=generator).double())
     rng = np.random.default_rng(3)
-    counts = Counts.from_stream(np.minimum(rng.zipf(1.3, 600) - 1, 46), 50)
+    counts = Counts.from_documents([np.minimum(rng.zipf(1.3, 600) - 1, 46)], 50)
     kinds = rng.integers(0, 3, 50)
     return vectors, counts, TokenClasses(kinds == 1, kinds == 2, False)
 

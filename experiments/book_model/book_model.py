@@ -221,4 +221,6 @@ def _tokens(
 def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:
     """Unigram and bigram counts of a token stream: `path` and its record beside it."""
     convention = "one stream; every document is followed by <|endoftext|>"
-    Counts.from_stream(tokens, vocab_size, provenance(boundary=convention)).save(path)
+    counts = Counts.from_documents([tokens], vocab_size)
+    record = {**counts.record, **provenance(boundary=convention)}
+    Counts(counts.unigrams, counts.bigrams, record).save(path)

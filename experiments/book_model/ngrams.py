@@ -22,7 +22,7 @@ def bigram_loss(train: np.ndarray, held_out: np.ndarray, vocab_size: int) -> flo
     """
     if len(train) < 2:
         raise CorpusError(f"a stream of {len(train)} tokens holds no bigram; give more text.")
-    bigrams = Counts.from_stream(train, vocab_size).bigrams
+    bigrams = Counts.from_documents([train], vocab_size).bigrams
     data = bigrams.data
     n1, n2 = int((data == 1).sum()), int((data == 2).sum())
     discount = n1 / max(1, n1 + 2 * n2)

@@ -48,7 +48,7 @@ def model() -> FirstLayer:
 @pytest.fixture(scope="module")
 def counts() -> Counts:
     rng = np.random.default_rng(1)
-    return Counts.from_stream(np.minimum(rng.zipf(1.4, 900) - 1, 49), 50)
+    return Counts.from_documents([np.minimum(rng.zipf(1.4, 900) - 1, 49)], 50)
 
 
 def test_spread_among_near_keys_by_a_loop() -> None:

@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.attention.circuits import Composition, Kind, model_composition
+from lnattn.attention.circuits import KINDS, Composition, Kind, model_composition
 from lnattn.attention.folding import fold
 from lnattn.attention.head_scores import previous_token_score
 from lnattn.attention.nulls import random_baseline, rotation_z
@@ -154,7 +154,7 @@ def exceedances(composition: Composition, share: float = 0.01) -> pd.DataFrame:
     pairs score no higher than pairs that cannot compose. `ResultError` without impossible pairs.
     """
     rows, possible = [], composition.possible()
-    for kind in composition.kinds:
+    for kind in KINDS:
         scores = composition.of(kind).double()
         impossible = scores[~possible]
         if impossible.isnan().all():

@@ -1,4 +1,4 @@
-"""Large matrix products: which library makes them, on which device, with how many threads.
+"""Large matrix products: which library makes them, and with how many threads.
 
 The environment variable LNATTN_PRODUCTS says which library multiplies on the CPU in float32:
 `numpy` (the default) or `torch`; on some processors one takes half the time of the other.
@@ -33,11 +33,6 @@ def multiply(
         np.matmul(a.numpy(), b.numpy(), out=out.numpy())
         return out
     return torch.mm(a, b, out=out)
-
-
-def product_device(device: str | torch.device | None = None) -> torch.device:
-    """The device of large products: as given, else a GPU if torch finds one, else the CPU."""
-    return torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
 
 
 @contextmanager

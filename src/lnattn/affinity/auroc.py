@@ -128,17 +128,16 @@ def head_auroc(
     neighbours: Neighbours,
     query_ids: Sequence[int] | np.ndarray | None = None,
     key_ids: Sequence[int] | np.ndarray | None = None,
-    device: str | torch.device | None = None,
 ) -> HeadAuroc:
     """AUROC of T^ee against bigram counts for every head and query token; NaN for those not asked.
 
     query_ids: which query tokens (default: all of the vectors); key_ids: which keys take part, as
-    positives and as negatives (default: all). device: where the products are made (default: a GPU
-    if torch finds one). Equal to scikit-learn's roc_auc_score(count > 0, T^ee, sample_weight=count
-    or 1), to rounding. Time: about two V × V products for each head; memory: a block of scores for
-    each thread. Raises `CorpusError` when counts and vectors have different vocabularies.
+    positives and as negatives (default: all). Equal to scikit-learn's roc_auc_score(count > 0,
+    T^ee, sample_weight=count or 1), to rounding. Time: about two V × V products for each head;
+    memory: a block of scores for each thread. Raises `CorpusError` when counts and vectors have
+    different vocabularies.
     """
-    return head_aurocs(vectors, [neighbours], query_ids, key_ids, device)[0]
+    return head_aurocs(vectors, [neighbours], query_ids, key_ids)[0]
 
 
 def head_aurocs(
@@ -146,7 +145,6 @@ def head_aurocs(
     several: Sequence[Neighbours],
     query_ids: Sequence[int] | np.ndarray | None = None,
     key_ids: Sequence[int] | np.ndarray | None = None,
-    device: str | torch.device | None = None,
 ) -> list[HeadAuroc]:
     """`head_auroc` against several tables of neighbours, whose scores are made once for all."""
     vocab = vectors.vocab_size
@@ -177,7 +175,7 @@ def head_aurocs(
                 bar.update(len(scores))
 
             made = vectors.queries_of(head, torch.from_numpy(queries))
-            for_each_score_block(visit, made, keys, device)
+            for_each_score_block(visit, made, keys)
     return [HeadAuroc(one) for one in values]
 
 

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.products import multiply, one_thread_a_call, product_device
+from lnattn.products import multiply, one_thread_a_call
 
 #: Bytes of a block: fits into a last-level cache, and is tall enough for a fast product.
 BLOCK_BYTES = 12 << 20
@@ -21,14 +21,13 @@ def for_each_score_block(
     visit: Callable[[int, np.ndarray], object],
     queries: Float[Tensor, "row width"],
     keys: Float[Tensor, "vocab width"],
-    device: str | torch.device | None = None,
 ) -> None:
     """Call visit(first row, scores) for blocks [some vocab] that make up queries keysᵀ.
 
     As many threads as torch has take a block each, which is written over once `visit` returns.
-    device: where products are made (`product_device` unless given); scores come back to the CPU.
+    Products are made on a GPU if torch finds one; scores come back to the CPU.
     """
-    there = product_device(device)
+    there = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     queries, keys = queries.to(there), keys.to(there).T.contiguous()
     vocab = keys.shape[1]
     rows = max(1, min(BLOCK_BYTES // (keys.element_size() * vocab), len(queries)))

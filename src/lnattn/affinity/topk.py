@@ -58,15 +58,12 @@ def partners(
     token_ids: Int[Tensor, "n"] | Int[np.ndarray, "n"] | Sequence[int] | None = None,
     k: int = 10,
     side: Side = "keys",
-    *,
-    device: str | torch.device | None = None,
 ) -> Partners:
     """The k tokens with the highest T^ee for each given token, in every head.
 
     token_ids: in this order; all tokens where None. side "keys": the given tokens are queries, and
     their favourite keys are returned; "queries": the reverse. Among equal scores the smaller id
-    comes first. device: as for `for_each_score_block`. Raises `TokenError` for a k or a token
-    outside the vocabulary.
+    comes first. Raises `TokenError` for a k or a token outside the vocabulary.
     """
     vocab = vectors.vocab_size
     _check_k(k, vocab)
@@ -87,7 +84,7 @@ def partners(
             _best_of_rows(scores, best[head, rows], ids[head, rows])
 
         queries = vectors.queries_of(head, None if token_ids is None else torch.from_numpy(tokens))
-        for_each_score_block(visit, queries, vectors.keys_of(head), device)
+        for_each_score_block(visit, queries, vectors.keys_of(head))
     return Partners(tokens, ids, best)
 
 

@@ -17,7 +17,7 @@ Every function takes an `AttentionLayer` (raw weights) or a `FoldedAttention` (C
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,7 +104,7 @@ class Composition:
     """Composition scores of a whole model, and what their null distribution needs.
 
     scores: [kind writer_layer writer_head reader_layer reader_head], kinds in the order of
-    `kinds`; NaN for pairs that were not computed. write_spectrum, read_spectrum: the squared
+    `KINDS`; NaN for pairs that were not computed. write_spectrum, read_spectrum: the squared
     singular values of W_OV and of M divided by their sum, [layer head value] and
     [kind layer head value].
     """
@@ -113,11 +113,10 @@ class Composition:
     write_spectrum: Float[Tensor, "layer head value"]
     read_spectrum: Float[Tensor, "kind layer head value"]
     d_model: int
-    kinds: tuple[Kind, ...] = KINDS
 
     def of(self, kind: Kind) -> Float[Tensor, "writer_layer writer_head reader_layer reader_head"]:
         """The scores of one kind."""
-        return self.scores[self.row_of(kind)]
+        return self.scores[KINDS.index(kind)]
 
     def possible(self) -> Bool[Tensor, "writer_layer writer_head reader_layer reader_head"]:
         """True where the reader's layer comes after the writer's, so that the model can use it."""
@@ -125,41 +124,28 @@ class Composition:
         later = layer[:, None] < layer
         return later[:, None, :, None].expand(self.scores.shape[1:])
 
-    def row_of(self, kind: Kind) -> int:
-        """Where in `scores` this kind stands; `ShapeError` where it was not computed."""
-        if kind not in self.kinds:
-            raise ShapeError(f"composition kind {kind!r} was not computed, only {self.kinds}.")
-        return self.kinds.index(kind)
 
-
-def model_composition(
-    layers: Sequence[HeadWeights],
-    kinds: Iterable[Kind] = KINDS,
-    *,
-    impossible: bool = False,
-) -> Composition:
+def model_composition(layers: Sequence[HeadWeights], *, impossible: bool = False) -> Composition:
     """Composition scores between all heads of all layers, a layer pair after another.
 
     Only pairs with the reader in a later layer, unless `impossible` asks for the others too: no
     computation can use those.
     """
-    layers, kinds = list(layers), tuple(kinds)
     heads, d_model, _ = layers[0].W_Q.shape
     write = [write_factor(layer) for layer in layers]
-    read = [torch.cat([read_factor(layer, kind) for kind in kinds]) for layer in layers]
-    scores = write[0].new_full((len(kinds), len(layers), heads, len(layers), heads), torch.nan)
+    read = [torch.cat([read_factor(layer, kind) for kind in KINDS]) for layer in layers]
+    scores = write[0].new_full((len(KINDS), len(layers), heads, len(layers), heads), torch.nan)
     for a, writer in enumerate(write):
         for b, reader in enumerate(read):
             if b > a or impossible:
-                pair = _pair_norms(writer, reader).reshape(heads, len(kinds), heads)
+                pair = _pair_norms(writer, reader).reshape(heads, len(KINDS), heads)
                 scores[:, a, :, b] = pair.transpose(0, 1)
     spectra = torch.stack([_spectrum(reader.mT) for reader in read])
     return Composition(
         scores,
         torch.stack([_spectrum(writer) for writer in write]),
-        spectra.unflatten(1, (len(kinds), heads)).transpose(0, 1),
+        spectra.unflatten(1, (len(KINDS), heads)).transpose(0, 1),
         d_model,
-        kinds,
     )
 
 

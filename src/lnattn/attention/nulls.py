@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.attention.circuits import Composition, Kind
+from lnattn.attention.circuits import KINDS, Composition, Kind
 from lnattn.attention.factored import triangle
 
 #: A first layer, of learned positions or of rotary ones.
@@ -60,7 +60,7 @@ def rotation_z(composition: Composition, kind: Kind) -> Float[Tensor, "layer hea
 
     NaN where the score was not computed.
     """
-    index = composition.row_of(kind)
+    index = KINDS.index(kind)
     p = composition.write_spectrum[:, :, None, None]
     q = composition.read_spectrum[index]
     mean, variance = rotation_moments(p, q, composition.d_model)

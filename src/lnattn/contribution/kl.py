@@ -37,17 +37,13 @@ _LARGE = 30.0
 class SixTermKL:
     """Computes the divergences of documents, one call each, for one model and one scale.
 
-    scale: what the scores are divided by before the softmax (default: the model's own); workers:
-    threads (default: torch's). Single precision. Raises `TokenError` for a checkpoint without token
-    embeddings, and `ShapeError` for a layer with a local window.
+    scale: what the scores are divided by before the softmax (default: the model's own). Single
+    precision. Raises `TokenError` for a checkpoint without token embeddings, and `ShapeError` for a
+    layer with a local window.
     """
 
     def __init__(
-        self,
-        folded: FoldedAttention,
-        embeddings: Embeddings,
-        scale: float | None = None,
-        workers: int | None = None,
+        self, folded: FoldedAttention, embeddings: Embeddings, scale: float | None = None
     ) -> None:
         if folded.window is not None:
             raise ShapeError(
@@ -63,7 +59,7 @@ class SixTermKL:
         self._projected_positions = self._embeddings.W_P @ self._projection
         # [d_model head]: what a key asserts alone, whatever the query.
         self._alone = (folded.b_QK.T * shrink).float()
-        self._pool = ThreadPoolExecutor(min(workers or torch.get_num_threads(), folded.n_heads))
+        self._pool = ThreadPoolExecutor(min(torch.get_num_threads(), folded.n_heads))
 
     def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
         """KL(α ‖ α without T) in nats for T in the order of `TERMS`, float32.

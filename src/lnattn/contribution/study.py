@@ -20,12 +20,9 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.kl import SixTermKL
-from lnattn.errors import CorpusError, ResultError, ShapeError
+from lnattn.errors import CorpusError, ResultError
 from lnattn.ids import whole_ids
 from lnattn.progress import progress_bar
-from lnattn.rotary.fold import FoldedRelative, MeanVectors
-from lnattn.rotary.terms import DISTANCE_TERMS, DistanceKL
-from lnattn.rotary.weights import TokenEmbeddings
 from lnattn.stats import resampled_counts
 from lnattn.storage import Result, provenance
 from lnattn.weights import Embeddings
@@ -141,39 +138,21 @@ def bootstrapped_means(
 
 
 def contributions(
-    folded: FoldedAttention | FoldedRelative,
-    embeddings: Embeddings | TokenEmbeddings,
+    folded: FoldedAttention,
+    embeddings: Embeddings,
     documents: Iterable[Sequence[int]],
     *,
-    constants: MeanVectors | None = None,
-    context: int | None = None,
     convention: Convention = TEXT,
     source: Mapping[str, Any] | None = None,
-    workers: int | None = None,
 ) -> Contributions:
-    """Contributions of all terms at every position and head, over documents.
+    """Contributions of the six terms at every position and head, over documents.
 
-    The six terms, or the four by distance with the `constants` of `mean_vectors`. documents: token
-    ids of each, with whatever beginning-of-text token the model expects, cut to the context here.
-    context: at most the model's (default); must be given for rotary or relative positions. source:
-    provenance to keep. workers: threads. Single precision. Raises `CorpusError` where there is no
-    document, `TokenError` for unknown tokens or a partial checkpoint.
+    documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
+    the context here. source: provenance to keep. Single precision. Raises `CorpusError` where there
+    is no document, `TokenError` for unknown tokens or a partial checkpoint.
     """
-    begin = time.perf_counter()
-    scale = None if convention.scaled else 1.0
-    divergence_of: SixTermKL | DistanceKL
-    terms: tuple[str, ...]
-    if isinstance(folded, FoldedRelative) and isinstance(embeddings, TokenEmbeddings):
-        terms, paper = DISTANCE_TERMS, "the four terms by distance"
-        divergence_of = DistanceKL(folded, embeddings, constants, scale)
-    elif isinstance(folded, FoldedAttention) and isinstance(embeddings, Embeddings):
-        terms, paper = TERMS, "the six terms (Kamoda et al. 2025, §6.1)"
-        divergence_of = SixTermKL(folded, embeddings, scale, workers)
-        context = min(context or embeddings.n_positions, embeddings.n_positions)
-    else:
-        raise ShapeError("attention and embeddings are of different models; take both from one.")
-    if context is None or context < 1:
-        raise ShapeError("say how long a text may be: this model has no table of positions.")
+    begin, context = time.perf_counter(), embeddings.n_positions
+    divergence_of = SixTermKL(folded, embeddings, None if convention.scaled else 1.0)
     counted = []
     for ids in progress_bar(documents, "contributions", unit=" documents"):
         divergence = divergence_of(torch.from_numpy(whole_ids(ids[:context])))
@@ -187,8 +166,8 @@ def contributions(
     record = provenance(
         **(source or {}),
         convention=vars(convention),
-        study=f"contributions of {paper}",
-        terms=list(terms),
+        study="contributions of the six terms (Kamoda et al. 2025, §6.1)",
+        terms=list(TERMS),
         levels=list(LEVELS),
         causal=folded.causal,
         documents=len(counted),

@@ -108,7 +108,6 @@ def distance_grid(
     vectors: Mapping[int, TokenVectors],
     neighbours: Mapping[int, Neighbours],
     seed: int = 0,
-    device: str | torch.device | None = None,
 ) -> DistanceGrid:
     """The AUROC of every offset against every kind of pair, and of wrong queries.
 
@@ -127,7 +126,7 @@ def distance_grid(
     def of(these: Iterable[TokenVectors]) -> np.ndarray:
         kinds = list(neighbours.values())
         return np.array([
-            [found.values[:, queries] for found in head_aurocs(one, kinds, queries, device=device)]
+            [found.values[:, queries] for found in head_aurocs(one, kinds, queries)]
             for one in these
         ])  # fmt: skip
 

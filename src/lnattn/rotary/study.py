@@ -24,7 +24,7 @@ from lnattn.rotary.affinity import (
 )
 from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.position import CONTEXT, ByDistance, by_distance, permuted_heads, self_assertion
-from lnattn.rotary.terms import DISTANCE_TERMS, DistanceKL
+from lnattn.rotary.terms import DISTANCE_TERMS, distance_divergences
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.stats import spearman
 from lnattn.storage import Result, provenance
@@ -156,8 +156,11 @@ def _frequency_and_removal(
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
     tokens, asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10)
     found = [spearman(row, unigrams[tokens]) for row in asserted]
-    divergence_of, first = DistanceKL(folded, embeddings, means), int(folded.causal)
-    rows = [divergence_of(list(ids[:CONTEXT]))[..., first:] for ids in documents]
+    first = int(folded.causal)
+    rows = [
+        distance_divergences(folded, embeddings, list(ids[:CONTEXT]), means)[..., first:]
+        for ids in documents
+    ]
     mean = np.concatenate(rows, axis=-1).mean(axis=-1, dtype=np.float64)
     return np.array([(one.rho, one.low, one.high) for one in found]).T, mean
 

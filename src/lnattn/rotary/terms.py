@@ -122,42 +122,27 @@ def distance_terms(
     return DistanceTerms(folded, folded.queries(rows), folded.keys(rows), constants, places)
 
 
-class DistanceKL:
-    """Divergences of documents, one call each; the counterpart of `SixTermKL`.
+def distance_divergences(
+    folded: FoldedRelative,
+    embeddings: TokenEmbeddings,
+    token_ids: Int[Tensor, "n"] | list[int],
+    constants: MeanVectors | None = None,
+) -> Float[np.ndarray, "term head n"]:
+    """KL(α ‖ α without T) in nats for T in the order of `DISTANCE_TERMS`, float32.
 
-    constants: q₀ and k₀ (`mean_vectors` unless given); scale: what the scores are divided by before
-    the softmax (default: the model's own).
+    Arguments and errors as of `distance_terms`; the counterpart of `SixTermKL`.
     """
+    terms = distance_terms(folded, embeddings, token_ids, constants=constants)
+    n = len(terms.positions)
+    hidden = ~causal_mask(n, n, folded.window) if folded.causal else torch.zeros(n, n).bool()
+    total = terms.scores()
 
-    def __init__(
-        self,
-        folded: FoldedRelative,
-        embeddings: TokenEmbeddings,
-        constants: MeanVectors | None = None,
-        scale: float | None = None,
-    ) -> None:
-        self._folded, self._embeddings = folded, embeddings
-        self._constants = mean_vectors(folded, embeddings) if constants is None else constants
-        self._factor = 1.0 if scale is None else folded.scale / scale
+    def log_attention(scores: Tensor) -> Tensor:
+        return folded.capped(scores).masked_fill(hidden, -torch.inf).log_softmax(dim=-1)
 
-    def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
-        """KL(α ‖ α without T) in nats for T in the order of `DISTANCE_TERMS`, float32.
-
-        Raises `TokenError` for an empty document or an unknown token.
-        """
-        folded = self._folded
-        terms = distance_terms(folded, self._embeddings, token_ids, constants=self._constants)
-        n = len(terms.positions)
-        hidden = ~causal_mask(n, n, folded.window) if folded.causal else torch.zeros(n, n).bool()
-        total = terms.scores()
-
-        def log_attention(scores: Tensor) -> Tensor:
-            scaled = folded.capped(scores) * self._factor
-            return scaled.masked_fill(hidden, -torch.inf).log_softmax(dim=-1)
-
-        before = log_attention(total)
-        alpha, found = before.exp(), []
-        for name in DISTANCE_TERMS:
-            change = (before - log_attention(total - terms[name])).masked_fill(hidden, 0.0)
-            found.append((alpha * change).sum(dim=-1).clamp_min(0))
-        return torch.stack(found).float().numpy()
+    before = log_attention(total)
+    alpha, found = before.exp(), []
+    for name in DISTANCE_TERMS:
+        change = (before - log_attention(total - terms[name])).masked_fill(hidden, 0.0)
+        found.append((alpha * change).sum(dim=-1).clamp_min(0))
+    return torch.stack(found).float().numpy()

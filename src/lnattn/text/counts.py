@@ -135,14 +135,6 @@ class Counts:
             counts.unigrams[boundary.start] -= number
         return cls(counts.unigrams, counts.bigrams, {"documents": number, "skip": skip})
 
-    @classmethod
-    def from_stream(
-        cls, tokens: Any, vocab_size: int, record: Mapping[str, Any] | None = None, skip: int = 1
-    ) -> Counts:
-        """Count one stream of token ids, every pair of it that stands `skip` apart."""
-        counted = cls.from_documents([tokens], vocab_size, skip=skip)
-        return cls(counted.unigrams, counted.bigrams, {**counted.record, **(record or {})})
-
     def save(self, path: Path | str) -> Path:
         """Write `path` (.npz, compressed) and its record (.json beside it), atomically.
 

@@ -3,8 +3,7 @@
 train   byte-level BPE and a model on texts (.jsonl, .parquet or .txt), early stopping on held-out
         text, resumable
 embed   take a finished run into data/ as book-gpt2 or book-llama
-look    the heads of every checkpoint of a run, or with --grid of models of other shapes, which are
-        trained on that run's tokens first; interrupted, the same command goes on
+look    the heads of every checkpoint of a run, or of several runs, side by side
 """
 
 from __future__ import annotations
@@ -12,22 +11,17 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 from experiments.book_model.book_model import train_book_model
 from experiments.book_model.embed import embed
 from experiments.book_model.forward import fastest_precision
-from experiments.book_model.grid import train_grid
-from experiments.book_model.look import freeze_looks, look, whole_texts
+from experiments.book_model.look import freeze_looks, look_of, shape_of
 from experiments.book_model.loop import default_device
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import snapshots
 from experiments.command import add_plan, frozen, given_plan, main, new_parser
-from lnattn.affinity.subwords import token_classes
-from lnattn.errors import ResultError
 from lnattn.storage import sha256_of_file
 from lnattn.text.counts import Counts
-from lnattn_book.claims.subwords import piece_rule
 from lnattn_book.samples import sample_file
 
 
@@ -41,7 +35,6 @@ def train(args: argparse.Namespace) -> None:
         args.out,
         TrainingPlan(**given),
         licence=args.licence,
-        twin=args.twin,
         device=device,
         compiled=args.compiled,
     )
@@ -54,31 +47,17 @@ def train(args: argparse.Namespace) -> None:
 
 
 def look_at(args: argparse.Namespace) -> None:
-    file = Path(args.counts or Path(args.run) / "counts.npz")
-    counts = Counts.load(file)
-    facts: dict[str, Any] = {
-        "counts_sha256": sha256_of_file(file),
-        "texts_sha256": sha256_of_file(sample_file()),
-        "weights_sha256": {},
-    }
-    if args.grid:
-        options = {"steps": args.steps, "only_made": args.made, "compiled": args.compiled}
-        cells = train_grid(args.run, args.grid, **options)
-        models = ((f"{cell.name}, step {kept.step}", kept, vars(cell)) for cell, kept in cells)
-    else:
-        models = ((f"step {kept.step}", kept, {}) for kept in snapshots(args.run))
-    looks = []
-    for name, kept, columns in models:
-        model = kept.model
-        rule = piece_rule(token_classes(model.tokenizer, model.embeddings.vocab_size))
-        table = look(model, counts, whole_texts(model), rule)
-        looks.append(table.assign(step=kept.step, tokens=kept.tokens, **columns))
-        facts["weights_sha256"][name] = model.provenance["weights_sha256"]
-        kind = "small-models" if args.grid else "over-training"
-        print(f"{name}: {table.iloc[-1]['found']:.1%} of the pieces", flush=True)
-        frozen(freeze_looks(args.out, kind, looks, **facts))
-    if not looks:
-        raise ResultError(f"{args.grid} holds no trained model yet; leave out --made to train.")
+    file = Path(args.counts or Path(args.run[0]) / "counts.npz")
+    counts, weights, looks = Counts.load(file), {}, []
+    kind = "over-training" if len(args.run) == 1 else "small-models"
+    facts = {"counts_sha256": sha256_of_file(file), "texts_sha256": sha256_of_file(sample_file())}
+    for folder in args.run:
+        for kept in snapshots(folder):
+            table = look_of(kept, counts).assign(step=kept.step, tokens=kept.tokens)
+            looks.append(table if kind == "over-training" else table.assign(**shape_of(kept.plan)))
+            weights[kept.model.name] = kept.model.provenance["weights_sha256"]
+            print(f"{kept.model.name}: {table.iloc[-1]['found']:.1%} of the pieces", flush=True)
+            frozen(freeze_looks(args.out, kind, looks, weights_sha256=weights, **facts))
 
 
 def parser() -> argparse.ArgumentParser:
@@ -90,7 +69,6 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument("--held-out", nargs="+", required=True, metavar="TEXT")
     own.add_argument("--out", required=True, metavar="FOLDER")
     own.add_argument("--licence", metavar="TEXT", help="source and licence, for the model's card")
-    own.add_argument("--twin", metavar="RUN", help="a run with --attention diagonal")
     own.add_argument("--device", help="cpu, cuda, … (default: a GPU if there is one)")
     own.add_argument("--compiled", action="store_true", help="torch.compile the step")
     add_plan(own, TrainingPlan)
@@ -99,13 +77,9 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument("run")
     own.set_defaults(run_task=lambda args: print(embed(args.run)))
     own = tasks.add_parser("look")
-    own.add_argument("run")
+    own.add_argument("run", nargs="+")
     own.add_argument("--out", required=True, metavar="FOLDER")
-    own.add_argument("--counts", metavar="FILE", help="of the run's text (default: RUN/counts.npz)")
-    own.add_argument("--grid", metavar="FOLDER", help="train the grid here, and look at it")
-    own.add_argument("--steps", type=int, default=2048, help="of each model of the grid")
-    own.add_argument("--made", action="store_true", help="train nothing")
-    own.add_argument("--compiled", action="store_true", help="torch.compile the training")
+    own.add_argument("--counts", metavar="FILE", help="of their text (default: RUN/counts.npz)")
     own.set_defaults(run_task=look_at)
     return whole
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,6 @@ def train_book_model(
     plan: TrainingPlan | None = None,
     *,
     licence: str | None = None,
-    twin: Path | str | None = None,
     device: str | None = None,
     compiled: bool = False,
     progress: bool = True,
@@ -44,8 +43,7 @@ def train_book_model(
     Writes config.json, model.safetensors, tokenizer files, training.json (losses, baselines,
     corpus checksums, plan) and counts.npz (unigrams and bigrams of the training text). A run that
     was interrupted goes on where it stopped when called again with the same arguments.
-    licence: where the text comes from and its licence, for the card; twin: the folder of a run
-    with attention "diagonal", to be compared with by the rule of `beside_twin`.
+    licence: where the text comes from and its licence, for the card.
     """
     plan = plan or TrainingPlan()
     folder = Path(folder)
@@ -95,7 +93,6 @@ def train_book_model(
             "unigram": unigram_loss(train_tokens, held_tokens, plan.vocab_size),
             "bigram_kneser_ney": bigram_loss(train_tokens, held_tokens, plan.vocab_size),
         },
-        twin=beside_twin(folder, twin) if twin is not None else None,
         loss_unit="nats per token, mean over the held-out stream",
         seconds_of_last_session=round(seconds, 1),
         log=log,
@@ -105,45 +102,6 @@ def train_book_model(
     card = model_card(record).encode()
     write_atomically(folder / "README.md", lambda file: file.write(card))
     return record
-
-
-def beside_twin(folder: Path | str, twin: Path | str) -> dict[str, int | float]:
-    """The held-out losses of a run and of its diagonal twin after the same training.
-
-    The rule: both runs have one corpus, tokenizer and plan, but for the attention and the length;
-    they are compared at the last step that both evaluated and up to which their learning rates
-    were the same, step by step. So a short twin serves a long run: on a trapezoid's plateau the
-    length does not matter. Raises `CheckpointError` where there is no such step.
-    """
-    folders = Path(folder), Path(twin)
-    runs = [read_json(f / "checkpoint" / "progress.json") for f in folders]
-    plan, other = (TrainingPlan(**run["plan"]) for run in runs)
-    free = ("attention", "steps", "patience", "evaluate_every")
-    alike = replace(other, **{name: getattr(plan, name) for name in free})
-    files = ("checkpoint/corpus.json", "tokenizer.json")
-    same_text = all((folders[0] / f).read_bytes() == (folders[1] / f).read_bytes() for f in files)
-    if alike != plan or other.attention != "diagonal" or not same_text:
-        raise CheckpointError(
-            f"{twin} is no twin of {folder}: it needs --attention diagonal, and the same text, "
-            "tokenizer and plan."
-        )
-    losses = [{e["step"]: e["held_out_loss"] for e in run["log"]} for run in runs]
-    common = [
-        step
-        for step in sorted(losses[0].keys() & losses[1].keys())
-        if all(plan.rate(s) == other.rate(s) for s in range(step))
-    ]
-    if not common:
-        raise CheckpointError(
-            f"{folder} and {twin} evaluated no common step with the same learning rates before."
-        )
-    step = common[-1]
-    return {
-        "step": step,
-        "tokens": step * plan.batch * plan.context,
-        "held_out_loss": losses[0][step],
-        "held_out_loss_of_twin": losses[1][step],
-    }
 
 
 def model_card(record: Mapping[str, Any], counts_of: str | None = None) -> str:

@@ -13,7 +13,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
-from transformers.masking_utils import AttentionMaskInterface
+from transformers.masking_utils import AttentionMaskInterface, eager_mask
+from transformers.models.gpt2.modeling_gpt2 import eager_attention_forward
+
+from lnattn.rotary.weights import apply_rotary
 
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
@@ -26,19 +29,27 @@ def fastest_precision(device: str) -> str:
     return "bfloat16" if able.get("amx_bf16") or able.get("avx512_bf16") else "float32"
 
 
-def own_attention(
-    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, *_: Any, **__: Any
-) -> tuple[Float[Tensor, "batch token head d_head"], None]:
-    """The attention of tokens that see themselves alone: a softmax over one key, so its value."""
-    repeats = query.shape[1] // value.shape[1]
-    return value.repeat_interleave(repeats, 1).transpose(1, 2).contiguous(), None
+def rotary_tables(positions: Tensor, width: int) -> tuple[Tensor, Tensor]:
+    """cos and sin, [n width] in float32, by which a Llama turns vectors; its base is 10,000."""
+    theta = 10_000.0 ** -(torch.arange(0, width, 2, device=positions.device) / width)
+    angle = (positions[:, None] * theta).repeat(1, 2)
+    return angle.cos(), angle.sin()
 
 
-#: Names under which `transformers` knows the two kinds of attention that are trained with.
-ATTENTION = {"causal": "eager", "diagonal": "lnattn_own"}
+def rotary_attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, *mask: Any, **more: Any
+) -> tuple[Tensor, Tensor]:
+    """GPT-2's own attention, but of queries and keys that are turned by their positions."""
+    cos, sin = rotary_tables(torch.arange(query.shape[2], device=query.device), query.shape[3])
+    turned = [apply_rotary(x, cos.to(x.dtype), sin.to(x.dtype)) for x in (query, key)]
+    return eager_attention_forward(module, *turned, value, *mask, **more)
 
-AttentionInterface.register(ATTENTION["diagonal"], own_attention)
-AttentionMaskInterface.register(ATTENTION["diagonal"], lambda *_, **__: None)
+
+#: Names under which `transformers` knows the kinds of attention that GPT-2s are trained with.
+ATTENTION = {"causal": "eager", "rotary": "lnattn_rotary"}
+
+AttentionInterface.register(ATTENTION["rotary"], rotary_attention)
+AttentionMaskInterface.register(ATTENTION["rotary"], eager_mask)
 
 
 def training_loss(

@@ -16,6 +16,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.snapshots import Snapshot
 from lnattn.affinity.query_classes import CLASSES, class_auroc
 from lnattn.affinity.subwords import (
     PieceRule,
@@ -36,6 +38,7 @@ from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import provenance, write_result
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
+from lnattn_book.claims.subwords import piece_rule
 from lnattn_book.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
 from lnattn_book.small_models import BEST, by_position, later_half, looking_back
 
@@ -73,6 +76,20 @@ def look(
     columns["itself"], columns["previous"] = attention
     heads = pd.DataFrame(columns, index=range(vectors.n_heads))
     return table.join(heads).assign(pieces=len(pieces)).rename_axis("head").reset_index()
+
+
+def look_of(kept: Snapshot, counts: Counts) -> pd.DataFrame:
+    """The look at a snapshot, on the sample that ships with the book and the pieces of claim S1."""
+    model = kept.model
+    rule = piece_rule(token_classes(model.tokenizer, model.embeddings.vocab_size))
+    return look(model, counts, whole_texts(model), rule)
+
+
+def shape_of(plan: TrainingPlan) -> dict[str, int | str]:
+    """The columns that tell models of a grid apart: context, layers, heads, positions."""
+    learned = plan.architecture == "gpt2" and plan.attention == "causal"
+    shape = {"context": plan.context, "layers": plan.layers, "heads": plan.heads}
+    return {**shape, "positions": "learned" if learned else "rotary"}
 
 
 def context_of(model: AnyFirstLayer) -> int:

@@ -24,6 +24,11 @@ _DECAY = 0.2
 _GROUP = 4
 
 
+#: Of a GPT-2 with rotary positions: no loader shall take it for a GPT-2 without positions. Not by a
+#: class statement, of which a type checker would see only the fields that it adds.
+_RotaryConfig = type("RotaryGPT2Config", (GPT2Config,), {"model_type": "lnattn-rotary-gpt2"})
+
+
 @dataclass(frozen=True)
 class TrainingPlan:
     """Everything that decides the outcome of a training run, besides the corpus.
@@ -34,8 +39,8 @@ class TrainingPlan:
     trapezoid's length may be decided late: up to its corner it does not depend on `steps`.
     precision: of the products, "float32" or "bfloat16"; parameters are float32 in both.
     architecture: "gpt2", or "llama" with as many parameters: RMSNorm, rotary positions, one key
-    head for four query heads, SwiGLU. attention: "causal", or "diagonal", where each token attends
-    to itself alone: a twin that shows what looking back is worth.
+    head for four query heads, SwiGLU. attention: "causal", or, of a GPT-2, "rotary": its queries
+    and keys are turned as a Llama's and it has no learned positions; nothing else differs.
     """
 
     layers: int = 2
@@ -73,15 +78,21 @@ class TrainingPlan:
             raise CheckpointError(
                 f"heads = {self.heads} is no multiple of {_GROUP}, the query heads of a key head."
             )
+        if self.attention == "rotary" and self.architecture != "gpt2":
+            raise CheckpointError("a llama's positions are rotary; leave out --attention.")
 
     def new_model(self, end_of_text: int) -> PreTrainedModel:
         """A model with random weights (torch's generator), in the classes of `transformers`."""
         if self.architecture == "llama":
             return LlamaForCausalLM(self._llama(end_of_text))
-        return GPT2LMHeadModel(self._gpt2(end_of_text))
+        model = GPT2LMHeadModel(self._gpt2(end_of_text))
+        if self.attention == "rotary":
+            model.transformer.wpe.weight.requires_grad_(False).zero_()
+        return model
 
     def _gpt2(self, end_of_text: int) -> GPT2Config:
-        return GPT2Config(
+        kind = _RotaryConfig if self.attention == "rotary" else GPT2Config
+        return kind(
             vocab_size=self.vocab_size,
             n_positions=self.context,
             n_embd=self.d_model,
@@ -114,7 +125,7 @@ class TrainingPlan:
             tie_word_embeddings=True,
             bos_token_id=end_of_text,
             eos_token_id=end_of_text,
-            attn_implementation=ATTENTION[self.attention],
+            attn_implementation="eager",
         )
 
     def rate(self, step: int) -> float:

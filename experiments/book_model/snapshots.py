@@ -7,24 +7,66 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import PreTrainedModel
 
+from experiments.book_model.forward import rotary_tables
 from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.state import load_weights
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import family_of
 from lnattn.models.checkpoints import joined
 from lnattn.models.files import LocalWeights
-from lnattn.rotary.weights import AnyFirstLayer
+from lnattn.rotary.weights import (
+    AnyFirstLayer,
+    RelativeAttention,
+    RelativeFirstLayer,
+    Rotation,
+    TokenEmbeddings,
+)
 from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.tokenizers import load_tokenizer
+from lnattn.weights import FirstLayer
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A run's first layer after `step` optimiser steps, that is after `tokens` tokens."""
+    """A run's first layer after `step` optimiser steps, that is after `tokens` tokens.
+
+    plan, file: the run's plan, and where the weights of the whole model are.
+    """
 
     step: int
     tokens: int
     model: AnyFirstLayer
+    plan: TrainingPlan
+    file: Path
+
+    def whole(self) -> PreTrainedModel:
+        """The model that this is the first layer of, with its head, in float32."""
+        model = self.plan.new_model(self.model.tokenizer.eos_token_id)
+        weights = {name: value.float() for name, value in load_file(self.file).items()}
+        load_weights(model, weights)
+        return model.eval()
+
+
+def turned(first: FirstLayer) -> RelativeFirstLayer:
+    """A first layer of GPT-2's shape as one with the rotary positions of `rotary_tables`."""
+    block = first.attention
+
+    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        cos, sin = rotary_tables(positions, block.d_head)
+        return cos.to(dtype), sin.to(dtype)
+
+    weights = {name: getattr(block, name) for name in ("ln", "W_Q", "W_K", "b_Q", "b_K", "scale")}
+    return RelativeFirstLayer(
+        TokenEmbeddings(first.embeddings.W_E),
+        RelativeAttention(**weights, rotation=Rotation(tables)),
+        first.tokenizer,
+        first.provenance,
+        context=first.embeddings.n_positions,
+    )
 
 
 def snapshots(folder: Path | str) -> Iterator[Snapshot]:
@@ -48,7 +90,9 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
     if (folder / "model.safetensors").is_file():
         kept[progress["step"]] = folder / "model.safetensors"
     for step, file in sorted(kept.items()):
-        family = family_of(config, LocalWeights(f"{folder.name} at step {step}", (file,)))
+        # A GPT-2 with rotary positions names its weights as any other.
+        kind = {**config, "model_type": plan.architecture}
+        family = family_of(kind, LocalWeights(f"{folder.name} at step {step}", (file,)))
         about = {
             "name": f"{folder.name} at step {step}",
             "weights_sha256": sha256_of_file(file),
@@ -61,4 +105,6 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
             tokenizer=tokenizer,
             provenance=about,
         )
-        yield Snapshot(step, step * plan.batch * plan.context, model)
+        if plan.attention == "rotary":
+            model = turned(model)
+        yield Snapshot(step, step * plan.batch * plan.context, model, plan, file)

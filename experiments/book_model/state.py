@@ -31,7 +31,8 @@ def stored_weights(model: PreTrainedModel) -> dict[str, Tensor]:
     return {k: v.cpu().contiguous() for k, v in model.state_dict().items() if k != _TIED}
 
 
-def _load(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
+def load_weights(model: PreTrainedModel, state: Mapping[str, Tensor]) -> None:
+    """Give a model stored weights; `CheckpointError` where they are not all of its own."""
     missing, unknown = model.load_state_dict(state, strict=False)
     if wrong := [*(name for name in missing if name != _TIED), *unknown]:
         raise CheckpointError(
@@ -77,7 +78,7 @@ def save_snapshot(folder: Path, model: PreTrainedModel, step: int) -> None:
 
 def load_best(folder: Path, model: PreTrainedModel) -> None:
     """Give a model the weights of the best evaluation of the run in `folder`."""
-    _load(model, load_file(folder / "best.safetensors"))
+    load_weights(model, load_file(folder / "best.safetensors"))
 
 
 def resume_run(
@@ -116,7 +117,7 @@ def resume_run(
     for key in [k for k in tensors if k.startswith("optimiser.")]:
         _, index, name = key.split(".", 2)
         moments.setdefault(int(index), {})[name] = tensors.pop(key)
-    _load(model, tensors)
+    load_weights(model, tensors)
     optimiser.load_state_dict(
         {"state": moments, "param_groups": optimiser.state_dict()["param_groups"]}
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,6 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 from safetensors.torch import save_file
 from scipy.special import softmax
 
-from experiments.book_model.grid import Cell, train_grid
 from experiments.book_model.look import by_position, look, near_spread
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import snapshots
@@ -22,7 +19,7 @@ from lnattn.errors import CheckpointError, CorpusError
 from lnattn.paths import data_folder
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import PositionOnly
-from lnattn.storage import read_json, write_json
+from lnattn.storage import write_json
 from lnattn.text.counts import Counts
 from lnattn_book.small_models import BEST, of_gpt2
 
@@ -152,54 +149,3 @@ def test_attention_by_position_of_gpt2_from_its_frozen_terms() -> None:
     np.testing.assert_allclose(previous[1], before)
     np.testing.assert_allclose(itself[1], own)
     assert (previous.max(axis=1) < 0.3).all()
-
-
-def small_run(folder: Path, steps: int = 64) -> TrainingPlan:
-    """A run's tokenizer, tokens and plan, of which nothing has been trained yet."""
-    rng = np.random.default_rng(0)
-    words = ["sap", "iens", "homo", "an", "old", "word", "new"]
-    texts = (" ".join(rng.choice(words, 60)) for _ in range(20))
-    train_bpe(texts, 270).save_pretrained(str(folder))
-    plan = TrainingPlan(
-        d_model=16, heads=4, context=16, vocab_size=270, batch=2, warmup=4, steps=steps
-    )
-    write_json(folder / "checkpoint" / "progress.json", {"plan": vars(plan), "step": 0})
-    for role in ("train", "held_out"):
-        np.save(folder / "checkpoint" / f"{role}_tokens.npy", rng.integers(0, 270, 900))
-    return plan
-
-
-def test_the_grid_differs_in_shape_alone(tmp_path) -> None:
-    """Tiny cells on the tokens of a run; a second call trains nothing and gives the same."""
-    run, grid = tmp_path / "run", tmp_path / "grid"
-    plan = small_run(run, steps=256)
-    cells = [Cell(8, 1, 4), Cell(16, 2, 8), Cell(16, 2, 4, "rotary")]
-    assert not list(train_grid(run, grid, cells, steps=128, only_made=True))
-    found = list(train_grid(run, grid, cells, steps=128, progress=False))
-    assert [(cell, one.step) for cell, one in found] == [
-        (cell, step) for cell in cells for step in (64, 128)
-    ]
-    for cell, one in found:
-        assert one.tokens == one.step * 32  # as many tokens a step in every cell
-        progress = read_json(grid / cell.name / "checkpoint" / "progress.json")
-        shape = {"context": cell.context, "layers": cell.layers, "heads": cell.heads}
-        own = vars(plan) | shape | {"batch": 32 // cell.context, "evaluate_every": 256}
-        if cell.positions == "rotary":
-            own["architecture"] = "llama"
-            assert one.model.context == 16
-        else:
-            assert one.model.embeddings.n_positions == cell.context
-        # Its learning rates are those of the run, which goes on for longer.
-        assert (progress["plan"], progress["step"]) == (own, 128)
-        assert one.model.attention.W_Q.shape[0] == cell.heads
-    for again in (
-        train_grid(run, grid, cells, steps=128, progress=False),
-        train_grid(run, grid, cells, steps=128, only_made=True),
-    ):
-        for (_, one), (_, other) in zip(found, again, strict=True):
-            assert one.model.provenance == other.model.provenance
-    with pytest.raises(CheckpointError, match="power of two"):
-        next(train_grid(run, grid, cells, steps=100))
-    (run / "checkpoint" / "train_tokens.npy").unlink()
-    with pytest.raises(CheckpointError, match="does not exist"):
-        next(train_grid(run, grid, [Cell(4, 1, 4)], steps=64))

@@ -13,13 +13,13 @@ from safetensors.torch import load_file
 from transformers import AutoTokenizer, GPT2LMHeadModel, LlamaForCausalLM
 
 from experiments.book_model import loop
-from experiments.book_model.book_model import beside_twin, train_book_model
+from experiments.book_model.book_model import train_book_model
 from experiments.book_model.loop import held_out_loss, windows
 from experiments.book_model.plan import TrainingPlan
 from experiments.tokens import encode_stream
 from lnattn import load_first_layer
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.storage import read_json, sha256_of_file, write_json
+from lnattn.storage import read_json, sha256_of_file
 
 TINY = TrainingPlan(
     layers=1,
@@ -201,29 +201,6 @@ def test_a_diverging_run_says_so(corpus, tmp_path) -> None:
     plan = replace(TINY, learning_rate=float("inf"))
     with pytest.raises(CheckpointError, match="lower the learning rate"):
         train_book_model([corpus[0]], [corpus[1]], tmp_path, plan, device="cpu", progress=False)
-
-
-def test_a_twin_is_compared_at_the_last_step_of_equal_training(tmp_path) -> None:
-    plan = replace(TINY, schedule="trapezoid", steps=10, evaluate_every=2)
-    short = replace(plan, attention="diagonal", steps=5, evaluate_every=1)
-
-    def run(name: str, plan: TrainingPlan) -> Path:
-        (tmp_path / name / "checkpoint").mkdir(parents=True)
-        for file in ("checkpoint/corpus.json", "tokenizer.json"):
-            (tmp_path / name / file).write_text("{}")
-        steps = range(plan.evaluate_every, plan.steps + 1, plan.evaluate_every)
-        log = [{"step": s, "held_out_loss": s + 0.1 * plan.steps} for s in steps]
-        write_json(tmp_path / name / "checkpoint/progress.json", {"plan": vars(plan), "log": log})
-        return tmp_path / name
-
-    # The twin's rate falls from step 4 of 5 on, the model's from 8 of 10: 4 is the last in common.
-    found = beside_twin(model := run("model", plan), run("twin", short))
-    losses = {"held_out_loss": 5.0, "held_out_loss_of_twin": 4.5}
-    assert found == {"step": 4, "tokens": 4 * 4 * 16, **losses}
-    with pytest.raises(CheckpointError, match="is no twin of"):
-        beside_twin(model, run("other", replace(short, seed=1)))
-    with pytest.raises(CheckpointError, match="no common step"):
-        beside_twin(model, run("late", replace(short, steps=3, evaluate_every=3)))
 
 
 def test_another_plan_or_corpus_is_refused(uninterrupted, corpus, tmp_path) -> None:

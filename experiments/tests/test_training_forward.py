@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from random_models import random_gpt2, randomise
+from random_models import attention_layer, embeddings_of, random_gpt2, randomise
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2LMHeadModel
@@ -14,6 +14,9 @@ from transformers import GPT2LMHeadModel
 from experiments.book_model.forward import training_loss
 from experiments.book_model.loop import optimiser_of, take_step
 from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.snapshots import turned
+from lnattn import FirstLayer, distance_terms, fold_relative
+from lnattn.errors import CheckpointError
 
 
 def plain_loss(model: torch.nn.Module, rows: Tensor) -> Tensor:
@@ -93,15 +96,35 @@ def test_every_architecture_trains_on_its_plain_loss(name: str) -> None:
         torch.testing.assert_close(found[parameter], oracle, rtol=1e-4, atol=1e-6, msg=parameter)
 
 
-@pytest.mark.parametrize("name", ["gpt2", "llama"])
-def test_the_diagonal_twin_sees_the_current_token_alone(name: str) -> None:
-    rows = torch.randint(59, (1, 24), generator=torch.Generator().manual_seed(2))
-    changed = rows.clone()
-    changed[0, :-1] = (changed[0, :-1] + 1) % 59
-    twin, whole = architecture(name, attention="diagonal"), architecture(name)
+def test_rotary_positions_are_all_that_is_changed() -> None:
+    """Attention of the first layer by a loop over complex numbers, and by lnattn's formulas."""
+    model, plain = architecture("gpt2", attention="rotary"), architecture("gpt2")
+    assert type(model) is type(plain)
     with torch.no_grad():
-        assert torch.equal(twin(rows).logits[0, -1], twin(changed).logits[0, -1])
-        assert not torch.allclose(whole(rows).logits[0, -1], whole(changed).logits[0, -1])
-        # At the first token there is no past: the two are one model.
-        torch.testing.assert_close(twin(rows).logits[0, 0], whole(rows).logits[0, 0])
-        assert not torch.allclose(twin(rows).logits[0, 1], whole(rows).logits[0, 1])
+        model.transformer.wpe.weight.zero_()
+    ids = torch.randint(59, (24,), generator=torch.Generator().manual_seed(2))
+    found = model(ids[None], output_attentions=True).attentions[0][0]
+    block = attention_layer(model)
+    x = model.transformer.h[0].ln_1(model.transformer.wte(ids))
+    turn = torch.exp(1j * 10_000.0 ** -(torch.arange(4).double() / 4))
+    for head in range(4):
+        query, key = x @ block.W_Q[head] + block.b_Q[head], x @ block.W_K[head] + block.b_K[head]
+        q, k = (torch.complex(v[:, :4], v[:, 4:]) for v in (query, key))
+        for i in range(24):
+            scores = [(q[i] * turn ** (i - j) * k[j].conj()).sum().real for j in range(i + 1)]
+            row = torch.stack(scores).div(8**0.5).softmax(0)
+            torch.testing.assert_close(found[head, i, : i + 1], row, rtol=1e-5, atol=1e-6)
+    first = turned(FirstLayer(embeddings_of(model), block))
+    terms = distance_terms(fold_relative(first.attention), first.embeddings, ids)
+    torch.testing.assert_close(terms.attention(), found, rtol=1e-5, atol=1e-6)
+
+
+def test_a_rotary_gpt2_learns_no_positions() -> None:
+    plan = TrainingPlan(layers=1, d_model=8, heads=4, context=12, vocab_size=60, attention="rotary")
+    model, rows = plan.new_model(0), torch.randint(60, (2, 13))
+    take_step(model, optimiser_of(model, plan), rows, plan, 9, training_loss(model, "float32"))
+    assert not model.transformer.wpe.weight.any()
+    assert model.config.model_type not in ("gpt2", "llama")  # no loader takes it for another model
+    assert model.transformer.h[0].attn.c_attn.weight.grad.any()
+    with pytest.raises(CheckpointError, match="a llama's positions are rotary"):
+        TrainingPlan(architecture="llama", attention="rotary")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import transformers as hf
@@ -38,6 +39,7 @@ from lnattn_book.claims.verdicts import (
     NOT_SEEN,
     UNDECIDED,
 )
+from lnattn_book.joining import Joining
 
 IDS = torch.tensor([3, 17, 9, 9, 30, 2, 21, 5, 11, 8, 13, 1])
 
@@ -305,23 +307,32 @@ def test_place_against_content():
     assert verdict(0.1, 0.1) == UNDECIDED
 
 
-def test_orders_of_heads_by_hand():
-    up = np.arange(6.0)
-    near = np.array([0.0, 2.0, 1.0, 3.0, 4.0, 5.0])
-    assert ablation._share_as_high(up, up) == pytest.approx(1 / 720)
-    assert ablation._share_as_high(up, near) == pytest.approx(
-        6 / 720
-    )  # itself, and each neighbours
-    assert ablation._share_as_high(up, up[::-1]) == 1.0
-    assert ablation._share_as_high(np.arange(12.0), np.arange(12.0)) < 1e-3
-    draws = up + np.random.default_rng(0).normal(scale=0.1, size=(200, 6))
+def test_a_joining_layer_is_used_where_three_seeds_lose_without_it():
+    """Seed 2 joins at step 128 only, and is displaced; head 1 joins most; t over three seeds."""
 
-    def verdict(specific, other=-up):
-        return ablation.s9(draws, other, specific, other, model="any").verdict
+    def verdict(values, alone=0.05, found=0.2):
+        looks, lost = [], []
+        for seed, value in enumerate(values):
+            for step, joined in ((64, 0.1), (128, found), (256, 0.05 if seed == 2 else 0.0)):
+                about = {"seed": seed, "step": step, "tokens trained": 9 * step}
+                for head, share in ((-1, joined), (0, 0.01), (1, joined)):
+                    here = {"head": head, "found": share, "chance": 0.04, "chance high": 0.06}
+                    looks.append({**about, **here})
+                for head, here in ((-1, value), (0, -1.0), (1, alone)):
+                    here = here if step == 128 else 9.0
+                    row = {"measure": "after", "removed": "ee", "head": head, "value": here}
+                    lost.append({**about, **row, "low": here - 0.01, "high": here + 0.01})
+        made = Joining(pd.DataFrame(looks), pd.DataFrame(lost), {})
+        return ablation.s11(made, model="three seeds"), made
 
-    assert verdict(up) == HOLDS
-    assert verdict(-up) == FAILS
-    assert verdict(-up, up) == HOLDS_IN_PART
-    assert verdict(np.array([2.0, 0, 1, 0, 2, 1])) == UNDECIDED
-    # Certain over documents, and yet what one order of the heads in ten or so does as well.
-    assert verdict(np.array([1.0, 0, 5, 2, 3, 4])) == UNDECIDED
+    record, made = verdict([0.1, 0.11, 0.12])
+    assert record.verdict == HOLDS
+    assert made.peaks().loc[2].tolist() == [128, 32, 256, 1, True]
+    half = 4.302653 * 0.01 / np.sqrt(3)
+    assert record.interval == pytest.approx((0.11 - half, 0.11 + half))
+    assert verdict([0.01, 0.011, 0.012])[0].verdict == HOLDS_IN_PART  # less than 0.02 nats
+    assert verdict([0.1, 0.11, 0.12], alone=0.0)[0].verdict == HOLDS_IN_PART
+    assert verdict([-0.01, 0.0, 0.01])[0].verdict == UNDECIDED
+    assert verdict([-0.001, 0.0, 0.001])[0].verdict == FAILS
+    assert verdict([0.1, 0.11, 0.12], found=0.05)[0].verdict == HOLDS  # the peak is at step 64
+    assert verdict([0.1])[0].verdict == NOT_COMPUTABLE

@@ -20,6 +20,7 @@ from lnattn.storage import read_json, read_result, write_json
 from lnattn_book import benchmark_report, language_models, words
 from lnattn_book.claims import survey
 from lnattn_book.claims.frozen import frozen_records
+from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns
 from lnattn_book.small_models import read_looks
 from lnattn_book.words import Sentiment
@@ -77,7 +78,15 @@ KINDS = (
         "lnattn freeze MODEL --as {folder} --only rotary{counts}",
     ),
     _looks("over-training", "RUN"),
-    _looks("small-models", "RUN --grid RUNS"),
+    _looks("small-models", "RUN RUNS"),
+    *(
+        Kind(
+            f"joining/{name}.json",
+            lambda folder, _: Joining.read(folder),
+            "python -m experiments.joining RUNS --work WORK --out data/results/joining",
+        )
+        for name in ("looks", "lost")
+    ),
     _of_model(first_layers.POSITIONS, first_layers.HeadShares.read),
     _of_model(first_layers.TEXT, first_layers.HeadShares.read),
     _selectable("lm-*", language_models.read_arm, "evaluate RUNS/{run} --text SQUAD"),

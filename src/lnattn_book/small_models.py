@@ -91,9 +91,16 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
-def read_looks(folder: Path | str, name: str) -> tuple[pd.DataFrame, Mapping[str, Any]]:
-    """What `freeze_looks` wrote; `ResultError` where it is missing, damaged or something else."""
+def read_looks(
+    folder: Path | str, name: str, column: str = "spread pp"
+) -> tuple[pd.DataFrame, Mapping[str, Any]]:
+    """What `freeze_looks` wrote; `ResultError` where it is missing, damaged or something else.
+
+    column: one that its tables must have.
+    """
     arrays, record = read_result(folder, name)
-    if "spread pp" not in arrays or len({len(values) for values in arrays.values()}) != 1:
-        raise ResultError(f"{folder}/{name}.npz holds no looks at small models; compute it again.")
+    if column not in arrays or len({len(values) for values in arrays.values()}) != 1:
+        raise ResultError(
+            f"{folder}/{name}.npz holds no such table of small models; compute it again."
+        )
     return pd.DataFrame(arrays), record

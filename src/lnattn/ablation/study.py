@@ -110,7 +110,7 @@ def ablations(
     `CorpusError` where no document is long enough.
     """
     begun = time.perf_counter()
-    texts = _windows(documents, window, first)
+    texts = windows_of(documents, window, first)
     about = {**(source or {}), "window": window, "windows": len(texts), "documents": len(documents)}
     rows, moved = [], []
     with patched(model):
@@ -172,10 +172,13 @@ def _read(
     return {"everywhere": everywhere, "at": at.astype(np.float32), "loss": loss, "tokens": tokens}
 
 
-def _windows(
+def windows_of(
     documents: Sequence[Sequence[int]], length: int, first: int | None
 ) -> list[tuple[int, Tensor]]:
-    """Windows with the number of their document, the last of each as long as it comes."""
+    """Windows with the number of their document, the last of each as long as it comes.
+
+    first: a token before each, within `length`. `CorpusError` where no document has 32 tokens.
+    """
     before = [] if first is None else [first]
     body = length - len(before)
     found = [

@@ -1,0 +1,85 @@
+"""Small models that join pieces, without parts of their first layers' scores (chapter 08).
+
+`experiments/joining` makes the two frozen tables, and says what the words below mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+from lnattn_book.small_models import BEST, read_looks
+
+#: A peak's excess that is left at the end, below which joining counts as displaced (S4).
+_LEFT = 0.5
+
+
+def over_seeds(values: Any) -> tuple[float, float, float]:
+    """The mean of some seeds' values, and its 95 % interval by Student's t."""
+    values = np.asarray(values, dtype=np.float64)
+    if len(values) < 2:
+        return float(values.mean()) if len(values) else np.nan, -np.inf, np.inf
+    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
+
+
+@dataclass(frozen=True, eq=False)
+class Joining:
+    """What snapshots of several seeds found and lost.
+
+    looks: `look`'s rows; lost: a row a seed, step, part that is left out and measure, with value,
+    low and high (over texts, nats).
+    """
+
+    looks: pd.DataFrame
+    lost: pd.DataFrame
+    record: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, folder: Path | str) -> Joining:
+        looks, record = read_looks(folder, "looks")
+        return cls(looks, read_looks(folder, "lost", "measure")[0], record)
+
+    def shares(self) -> pd.DataFrame:
+        """A row a seed and step: found, chance, chance high, tokens trained, excess, head.
+
+        head: the one that finds most.
+        """
+        rows = self.looks.set_index(["seed", "step"])
+        found = rows[rows["head"] == BEST][["found", "chance", "chance high", "tokens trained"]]
+        heads = rows[rows["head"] != BEST].pivot(columns="head", values="found")
+        return found.assign(excess=found["found"] - found["chance"], head=heads.idxmax(axis=1))
+
+    def peaks(self) -> pd.DataFrame:
+        """A row a seed that joins: the step of its peak, a quarter of it, its last, and the head.
+
+        displaced: whether the last has less than half of the peak's excess.
+        """
+        shares, rows = self.shares(), {}
+        for seed, one in shares.groupby("seed"):
+            joins = one[one["found"] > one["chance high"]]
+            if len(joins):
+                step, last = joins["excess"].idxmax()[1], one.index[-1][1]
+                top = one.loc[(seed, step)]
+                displaced = one.loc[(seed, last), "excess"] < _LEFT * top["excess"]
+                steps = {"step": step, "before": step // 4, "last": last}
+                rows[seed] = {**steps, "head": int(top["head"]), "displaced": bool(displaced)}
+        return pd.DataFrame.from_dict(rows, orient="index")
+
+    def of(self, measure: str, removed: str, head: Any = -1, at: str = "step") -> pd.DataFrame:
+        """value, low and high of each seed that joins, at a step that `peaks` names.
+
+        head: −1 for all heads, or 'joining'.
+        """
+        table = self.lost.set_index(["measure", "removed", "head", "seed", "step"]).sort_index()
+        keys = [
+            (measure, removed, one["head"] if head == "joining" else head, seed, one[at])
+            for seed, one in self.peaks().iterrows()
+        ]
+        return table.loc[keys, ["value", "low", "high"]].droplevel([0, 1, 2, 4])

@@ -44,7 +44,9 @@ def test_an_error_is_one_sentence(monkeypatch, capsys, tmp_path):
     assert "holds no finished run" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["book_model", "majority", "sentiment", "unselectable_lm"])
+@pytest.mark.parametrize(
+    "name", ["book_model", "joining", "majority", "sentiment", "unselectable_lm"]
+)
 def test_help_is_printed(name, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     monkeypatch.delitem(sys.modules, f"experiments.{name}.__main__", raising=False)

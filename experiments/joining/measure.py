@@ -1,0 +1,160 @@
+"""What a model loses where pieces are joined, when a part of its first layer's scores is left out.
+
+As `lnattn.ablation` measures it, with two differences: nothing that continues a word or a name is
+among the matched tokens, and the second layer is looked at, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+from jaxtyping import Bool, Float, Int
+from scipy import sparse
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from lnattn.ablation.parts import (
+    PAIRS,
+    PLACE,
+    Spelling,
+    beside_matched,
+    deciles_of,
+    drawn_documents,
+    removals,
+    second_pieces,
+)
+from lnattn.ablation.study import interval, windows_of
+from lnattn.attention.forward import causal_mask
+from lnattn.attention.terms import SixTerms
+from lnattn.models.attending import losses, patched
+from lnattn.progress import progress_bar
+
+#: All terms in which a position takes part.
+POSITION = "position"
+#: What is left out of all heads; T^ee is left out of each head alone, too.
+REMOVED = ("ee", PAIRS, PLACE, POSITION)
+#: Of `lost`.
+COLUMNS = ("removed", "head", "measure", "value", "low", "high", "at", "beside", "tokens")
+#: Every token as a query, and as what a query foretells.
+_SIDES = (slice(None, -1), slice(1, None))
+#: Patterns that go through the model at once.
+_BATCH = 8
+
+
+def continues(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+    """Tokens that continue something: letters in a word, a capitalised word after another one."""
+    found = np.zeros(len(ids), dtype=bool)
+    found[1:] = spelling.letters[ids[:-1]] & spelling.continuation[ids[1:]]
+    starts = np.flatnonzero(~found)
+    named = (spelling.word & spelling.capital)[ids[starts]]
+    found[starts[1:]] |= named[1:] & named[:-1]
+    return found
+
+
+@torch.inference_mode()
+def without(
+    model: PreTrainedModel,
+    terms: SixTerms,
+    ids: Int[Tensor, "n"],
+    counted: Bool[Tensor, "query key"],
+) -> tuple[Float[np.ndarray, "row predicted"], Float[np.ndarray, "row n"]]:
+    """Losses of one text, and 1 − cos of the second layer's attention output with row 0's.
+
+    Row 0: the model told its own attention; then `REMOVED`, and T^ee of each head. counted: pairs
+    that stood side by side in the training text. The model is `patched`.
+    """
+    scores = terms.scores()
+    parts = removals(terms, counted, causal_mask(len(ids), len(ids)))
+    parts[POSITION] = terms["ep"] + terms["pe"] + terms["pp"] + terms["p"]
+    own = terms.softmax(scores)
+    patterns = [own, *(terms.softmax(scores - parts[name]) for name in REMOVED)]
+    for head in range(len(own)):
+        patterns.append(own.clone())
+        patterns[-1][head] = patterns[1][head]
+    outputs: list[Tensor] = []
+    attention = model.base_model.h[1].attn
+    hook = attention.register_forward_hook(lambda _module, _inputs, out: outputs.append(out[0]))
+    rows = [
+        losses(model, ids, torch.stack(patterns[begin : begin + _BATCH]))
+        for begin in range(0, len(patterns), _BATCH)
+    ]
+    hook.remove()
+    second = torch.cat(outputs)
+    turned = 1 - torch.cosine_similarity(second, second[:1], dim=-1)
+    return torch.cat(rows).numpy(), turned.numpy()
+
+
+def lost(
+    model: PreTrainedModel,
+    terms_of: Callable[[Int[Tensor, "n"]], SixTerms],
+    documents: Sequence[Sequence[int]],
+    spelling: Spelling,
+    bigrams: sparse.csr_array,
+    *,
+    window: int = 256,
+    first: int | None = None,
+    draws: int = 500,
+) -> pd.DataFrame:
+    """What is lost without each part, a row a part and measure.
+
+    Columns: removed, head (−1 for all), measure, value, low, high (95 %, documents resampled), at
+    and beside (the mean change at the class, and at matched tokens), tokens (with a match). The
+    measures: 'after' second pieces, 'on' them, 'words' that begin right after a split one, 'second
+    layer' (1 − cos of its attention output, at second pieces), and 'everywhere' (beside: 0).
+    Arguments as of `lnattn.ablation.ablations`.
+    """
+    texts = windows_of(documents, window, first)
+    found = []
+    with patched(model):
+        for _, ids in progress_bar(texts, "windows without parts"):
+            counted = torch.from_numpy(bigrams[ids.numpy()][:, ids.numpy()].toarray().T > 0)
+            found.append(without(model, terms_of(ids), ids, counted))
+    loss = np.concatenate([one for one, _ in found], axis=1).astype(np.float64)
+    turned = np.concatenate([one[1:, :-1] for _, one in found], axis=1).astype(np.float64)
+    base, change = loss[0], loss[1:] - loss[0]
+    unigrams = np.asarray(bigrams.sum(axis=0)).ravel()
+    document = np.concatenate([np.full(len(ids) - 1, place) for place, ids in texts])
+    taken = drawn_documents(int(document.max()) + 1, draws)
+    every = [ids.numpy() for _, ids in texts]
+    token, following = (np.concatenate([ids[part] for ids in every]) for part in _SIDES)
+    pieces = _of_both(second_pieces, spelling, every)
+    joins = _of_both(continues, spelling, every)
+    single = spelling.word[token] & ~joins[0] & spelling.word[following]
+    ends = spelling.continuation[token] & joins[0] & spelling.word[following]
+    alone = [
+        spelling.letters[some] & ~join for some, join in zip((token, following), joins, strict=True)
+    ]
+    asked = {
+        "after": (change, token, pieces[0], alone[0]),
+        "on": (change, following, pieces[1], alone[1]),
+        "words": (change, token, ends, single),
+        "second layer": (turned, token, pieces[0], alone[0]),
+    }
+    names = [(name, -1) for name in REMOVED]
+    names += [("ee", head) for head in range(len(change) - len(names))]
+    rows = []
+
+    def add(measure: str, means: np.ndarray, tokens: int) -> None:
+        for (removed, head), (at, beside) in zip(names, means.transpose(1, 2, 0), strict=True):
+            value, low, high = interval(at - beside)
+            places = removed, head, measure, value, low, high, at[0], beside[0], tokens
+            rows.append(dict(zip(COLUMNS, places, strict=True)))
+
+    for measure, (values, own, mine, others) in asked.items():
+        cell = 10 * deciles_of(unigrams[own], mine) + deciles_of(base, mine)
+        add(measure, *beside_matched(values, mine, others, cell, document, taken))
+    all_, none = np.ones(len(base), dtype=bool), np.zeros_like(document)
+    means, tokens = beside_matched(change, all_, all_, none, document, taken)
+    add("everywhere", means * [1, 0], tokens)
+    return pd.DataFrame(rows)
+
+
+def _of_both(
+    of: Callable[[Spelling, np.ndarray], np.ndarray], spelling: Spelling, texts: list[np.ndarray]
+) -> list[Bool[np.ndarray, "predicted"]]:
+    """The flags of queries, and of what they foretell."""
+    flags = [of(spelling, ids) for ids in texts]
+    return [np.concatenate([one[part] for one in flags]) for part in _SIDES]

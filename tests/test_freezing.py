@@ -17,7 +17,7 @@ from lnattn import load_first_layer, plain
 from lnattn.cli.main import main
 from lnattn.contribution.study import Contributions
 from lnattn.errors import LnattnError, TokenError
-from lnattn.freezing import STUDIES, _differences, freeze, verify
+from lnattn.freezing import STUDIES, Study, _differences, compare_arrays, freeze, verify
 from lnattn.storage import read_result, write_result
 from lnattn_book import freezing, samples
 from lnattn_book.printed import differences_from_printed
@@ -183,5 +183,19 @@ def test_a_verdict_that_changed_is_listed() -> None:
     before, after = (
         ({}, {"verdicts": [{"claim": "K6", "verdict": verdict}]}) for verdict in ("holds", "fails")
     )
-    assert list(_differences(before, after, 0.1)) == ["K6: 'holds' when frozen, 'fails' now"]
-    assert not list(_differences(before, before, 0.1))
+    study = Study("survey", lambda *_: Path())
+    assert list(_differences(before, after, study)) == ["K6: 'holds' when frozen, 'fails' now"]
+    assert not list(_differences(before, before, study))
+
+
+def test_a_few_entries_may_jump_and_no_more() -> None:
+    """An AUROC jumps where two scores that are equal but for rounding change places."""
+    frozen = np.linspace(0.2, 1.0, 2000)
+    few, many, far = frozen.copy(), frozen.copy(), frozen.copy()
+    few[7] += 2e-4
+    many[:9] += 2e-4
+    far[7] += 4e-4
+    study = Study("auroc", lambda *_: Path(), jump=3e-4)
+    for anew, differs in ((frozen, False), (few, False), (many, True), (far, True)):
+        assert bool(list(compare_arrays("auroc", frozen, anew, study))) is differs
+    assert list(compare_arrays("auroc", frozen, few, Study("other", lambda *_: Path())))

@@ -101,7 +101,7 @@ def test_without_sigma_the_terms_are_bare_products(queries, folded, embeddings):
     np.testing.assert_allclose(bare.term_pp().mean, expected, atol=1e-10)
     np.testing.assert_allclose(bare.term_p().mean, folded.b_QK @ embeddings.W_P.T, atol=1e-10)
     assert bare.term_p().lower is None
-    assert not bare.has_sigma
+    assert bare.inverse_sigma is None
 
 
 def test_bidirectional_model_sees_all_keys():

@@ -123,7 +123,7 @@ def prepared() -> Choice:
 def _fetch_rotary(name: str) -> None:
     """Bring a rotary model for chapter 13, if the hub has it; the chapter does without others."""
     pin = hub.pin_of(name)
-    if pin is None or hub.cached_path(pin) or constants.HF_HUB_OFFLINE:
+    if pin is None or not hub.missing_files(pin) or constants.HF_HUB_OFFLINE:
         return
     if not hub.reachable(pin):
         return

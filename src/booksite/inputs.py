@@ -57,7 +57,7 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
 def _is_held(name: str) -> bool:
     """Whether a rotary model of the hub is on this machine, so that chapter 13 shows it."""
     pin = hub.pin_of(name)
-    return pin is not None and hub.cached_path(pin) is not None
+    return pin is not None and not hub.missing_files(pin)
 
 
 def site_digest(root: Path, execution: str, repository: str = "") -> str:

@@ -82,7 +82,7 @@ def freeze_rotary(folder: Path) -> None:
     Their pairs are counted in the sample that ships with the book: a workflow has no time for more.
     """
     for name in ROTARY:
-        if hub.cached_path(hub.PINNED[name]) is None:
+        if hub.missing_files(hub.PINNED[name]):
             say(f"{name} is not frozen: neither the cache nor the hub has it")
         elif lnattn("freeze", name, "--only", "rotary", "--out", str(folder / name)):
             say(f"{name} is not frozen: the reason is above")

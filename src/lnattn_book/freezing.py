@@ -37,10 +37,11 @@ from lnattn_book.claims.survey import Evidence
 from lnattn_book.printed import differences_from_printed
 from lnattn_book.whole_models import ablation_study, layers_study
 
-#: By how much AUROCs may differ. One jumps by at most 1/negatives, 1.2e-4 of 8,192 tokens, where a
-#: positive and a negative key change places whose scores differ by less than float32 rounds
-#: (products are summed in another order on another processor). Two such exchanges are allowed. Set
-#: after one, of 1.09e-4, had been seen: the gap of those scores was 6.5e-7, their rounding 8.1e-7.
+#: By how much a few AUROCs may differ. One jumps by at most 1/negatives, 1.2e-4 of 8,192 tokens,
+#: where a positive and a negative key change places whose scores differ by less than float32 rounds
+#: (products are summed in another order on another processor, or in blocks of another height). Of
+#: 65,536 AUROCs one was seen to jump, by 1.09e-4: the gap of its scores was 6.5e-7, their rounding
+#: 8.1e-7. Two exchanges are allowed.
 _EXCHANGES = 2 / 8192
 
 
@@ -181,26 +182,15 @@ CHECKS["gpt2"] = verify_printed
 STUDIES.update(
     (study.name, study)
     for study in (
-        Study("detokenization", "affinity and its AUROC (K3–K5)", _detokenization, _EXCHANGES),
-        Study("contribution", "what each of the six terms does (K10)", _contribution),
-        Study(first_layers.TEXT, "keys of texts that no query selects", _selectable_text),
-        Study("survey", "which of K3–K15 hold", _survey),
-        Study("survey-null", "the same for the model's weights dealt anew", _survey_of_null),
-        Study(
-            LayerVerdicts.NAME,
-            "keys of all layers (U1–U3)",
-            _selectable_layers,
-            relative=None,
-            long=True,
-        ),
-        Study(
-            Ablations.NAME,
-            "losses without parts of scores (S7–S10)",
-            _ablation,
-            tolerance=0.01,
-            relative=None,
-            long=True,
-        ),
-        Study(RotaryStudy.NAME, "four terms by distance (D1–D7)", _rotary, 1e-3, relative=True),
+        Study("detokenization", _detokenization, jump=_EXCHANGES),  # affinity and its AUROC (K3–K5)
+        Study("contribution", _contribution),  # what each of the six terms does (K10)
+        Study(first_layers.TEXT, _selectable_text),  # keys of texts that no query selects
+        Study("survey", _survey),  # which of K3–K15 hold
+        Study("survey-null", _survey_of_null),  # the same for the model's weights dealt anew
+        # Keys of all layers (U1–U3), and losses without parts of scores (S7–S10).
+        Study(LayerVerdicts.NAME, _selectable_layers, relative=None, long=True),
+        Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True),
+        # Four terms by distance (D1–D7).
+        Study(RotaryStudy.NAME, _rotary, 1e-3, relative=True),
     )
 )

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+import myst_nb
+from IPython.display import display
+
 from lnattn.errors import ResultError
 from lnattn.storage import package_versions, plain_scalar
 from lnattn_book import drawings
@@ -28,18 +31,8 @@ class Banner:
     versions: Mapping[str, str]
     date: str
 
-    def __str__(self) -> str:
-        weights = f", weights sha256 {self.weights}…" if self.weights else ""
-        run = f"Run with {self._versions()} on {self.date}."
-        return f"Model: {self.model} ({self.why}){weights}\n{run}"
-
-    __repr__ = __str__
-
-    def _versions(self) -> str:
-        return ", ".join(f"{name} {number}" for name, number in self.versions.items())
-
     def _repr_html_(self) -> str:
-        versions = html.escape(self._versions())
+        versions = html.escape(", ".join(f"{name} {no}" for name, no in self.versions.items()))
         weights = f" Weights: <code>sha256 {self.weights}…</code>" if self.weights else ""
         return (
             '<p class="lnattn-banner">'
@@ -57,17 +50,7 @@ def start(model: Any = None, *, why: str | None = None) -> None:
     """
     use_style()
     drawings.offer()
-    banner = describe(model, why=why)
-    try:
-        from IPython import get_ipython
-        from IPython.display import display
-    except ImportError:  # the package without the book's extra
-        print(banner)
-        return
-    if get_ipython() is None:
-        print(banner)
-    else:
-        display(banner)
+    display(describe(model, why=why))
 
 
 def describe(model: Any = None, *, why: str | None = None) -> Banner:
@@ -98,12 +81,6 @@ def glue(name: str, value: Any, spec: str = "") -> str:
     finite or is not a number or text, because prose cannot say it.
     """
     text = formatted(value, spec, name)
-    try:
-        import myst_nb
-    except ImportError as error:
-        raise ResultError(
-            "glue needs the book's tools; install them with: pip install -e '.[book]'."
-        ) from error
     # As text, not as a number: the role would read 0.50 as a number and print 0.5, or 8,192 as a
     # pair. Text it shows as it is, without the quotation marks.
     myst_nb.glue(name, text, display=False)

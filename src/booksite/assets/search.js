@@ -9,18 +9,19 @@ var Scorer = {
   // The same weights as Sphinx's own.
   objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 15, 1: 5, 2: -5 }, objPrioDefault: 0,
   title: 15, partialTitle: 7, term: 5, partialTerm: 2,
-  // Chapters, then the other pages, then the API reference; among pages of a kind by Sphinx's score.
+  // The main path, then the other pages, then the API reference; among pages of a kind by Sphinx's score.
   score: (result) => {
     const [page, title, , , score] = result;
     result[1] = withoutTeX(title); // before it is shown
     const last = /^(book\/(api|how-to)|genindex|py-modindex)/;
-    return score + 1000 * (/^notebooks\/\d/.test(page) ? 2 : last.test(page) ? 0 : 1);
+    return score + 1000 * (/^notebooks\/(?!0[014]-)\d/.test(page) ? 2 : last.test(page) ? 0 : 1);
   },
 };
 
 // What is shown of a page is cut from its text: without buttons and folded code.
 document.addEventListener("DOMContentLoaded", () => {
-  const textOf = Search.htmlToText;
+  const { htmlToText: textOf, _parseQuery: parse } = Search;
+  Search._parseQuery = (query) => parse(query.replace(/\blayer norm/i, "layernorm")); // as it is written here
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     page.querySelectorAll(".bd-header-article, .prev-next-footer, details.hide").forEach((one) => one.remove());

@@ -20,21 +20,6 @@ def centring_matrix(d: int) -> Float[Tensor, "d d"]:
     return torch.eye(d, dtype=torch.float64) - 1.0 / d
 
 
-def projection_by_change_of_basis(d: int) -> Float[Tensor, "d d"]:
-    """The same matrix built as Brody et al. do (App. C): B diag(1, …, 1, 0) B⁻¹.
-
-    The columns of B are e_k − e_{k+1}, which span the plane orthogonal to 1, and then 1 itself:
-    in that basis the projection keeps d − 1 coordinates and drops the last.
-    """
-    basis = torch.zeros(d, d, dtype=torch.float64)
-    for k in range(d - 1):
-        basis[k, k], basis[k + 1, k] = 1.0, -1.0
-    basis[:, d - 1] = 1.0
-    kept = torch.ones(d, dtype=torch.float64)
-    kept[d - 1] = 0.0
-    return basis @ torch.diag(kept) @ torch.linalg.inv(basis)
-
-
 def center(x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
     """x C without building C: subtract from each vector the mean of its coordinates."""
     return x - x.mean(dim=-1, keepdim=True)

@@ -147,18 +147,14 @@ def _has_tokenizer(files: Collection[str]) -> bool:
     return any(all(name in files for name in names) for names in _TOKENIZERS)
 
 
-def cached_path(pin: Pin) -> Path | None:
-    """The folder that `download` returns where this machine has it already; asks nobody."""
-    return None if missing_files(pin) else snapshot(pin)
-
-
 def download(pin: Pin) -> Path:
     """Download a model unless this machine has it; returns the snapshot's folder.
 
     Raises `HubError` where the model cannot be had, `CheckpointError` where it cannot be used or
     its weights are only a pickle.
     """
-    if folder := cached_path(pin):
+    folder = snapshot(pin)
+    if folder and not missing_files(pin):
         return folder
     if constants.HF_HUB_OFFLINE:
         raise HubError(

@@ -53,10 +53,6 @@ class PositionBias:
     def n_positions(self) -> int:
         return self.self_assertion.shape[1]
 
-    @property
-    def has_sigma(self) -> bool:
-        return self.inverse_sigma is not None
-
     def with_sigma(self, inverse_sigma: InverseSigma | None) -> PositionBias:
         """The same terms with another 1/σ."""
         return replace(self, inverse_sigma=inverse_sigma)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.stats import rankdata
 
+from lnattn import plain
 from lnattn.errors import CorpusError
 from lnattn.progress import progress_bar
 from lnattn.selectability.decide import AffineHull
@@ -123,12 +123,8 @@ def _decide(
     distance = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
     properties = (counts, np.arange(len(keys)), distance)
     lost = [~decided(points).selectable for points in (keys, few)]
-    return lost, hull.rank, [[_auroc(flags, one) for one in properties] for flags in lost]
-
-
-def _auroc(chosen: Bool[np.ndarray, "n"], values: np.ndarray) -> float:
-    """Probability that a chosen one has more than another; ties count half; NaN without both."""
-    n = int(chosen.sum())
-    if not 0 < n < len(chosen):
-        return float("nan")
-    return float((rankdata(values)[chosen].sum() - n * (n + 1) / 2) / (n * (len(chosen) - n)))
+    return (
+        lost,
+        hull.rank,
+        [[plain.auroc(one, flags.astype(int)) for one in properties] for flags in lost],
+    )

@@ -18,6 +18,8 @@ from lnattn_book.style import (
     VERMILION,
     WIDTH,
     legend,
+    ring,
+    words_at,
 )
 
 #: Marker and colour of every baseline.
@@ -25,7 +27,7 @@ _LOOK = {"shuffled": ("x", GREY), "wrong query": ("o", VERMILION), "reversed": (
 _LINES = {"frequency": ("--", GREEN), "cosine": (":", ORANGE)}
 
 
-def same_token(study: Detokenization) -> Figure:
+def same_token(study: Detokenization, ringed: int) -> Figure:
     """z-score of the token itself in its own row of the vocabulary: all tokens, head by head."""
     figure, ax = plt.subplots(figsize=(WIDTH, 2.5))
     heads, edges = np.arange(study.n_heads), [0.025, 0.25, 0.5, 0.75, 0.975]
@@ -34,12 +36,16 @@ def same_token(study: Detokenization) -> Figure:
     ax.vlines(heads, low, high, color=SKY, lw=2)
     ax.vlines(heads, first, third, color=BLUE, lw=6)
     ax.plot(heads, median, "o", color="white", mec=BLACK, ms=5)
+    ring(ax, ringed, median[ringed])
     ax.set(xticks=heads, xlabel="head", ylabel="z-score")
     return figure
 
 
 def auroc_bars(study: Detokenization) -> Figure:
-    """Mean AUROC of every head with its interval, and all baselines (compare Fig. 2D)."""
+    """Mean AUROC of every head with its interval, and all baselines (compare Fig. 2D).
+
+    Ringed: the head with the largest area, when it is asked with the wrong query.
+    """
     table = study.table()
     heads = np.arange(study.n_heads)
     figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
@@ -54,9 +60,10 @@ def auroc_bars(study: Detokenization) -> Figure:
     for name, value in zip(COMMON_BASELINES, study.common_baselines, strict=True):
         dash, colour = _LINES[name]
         ax.axhline(value, color=colour, ls=dash)
-        look = {"ha": "right", "va": "bottom", "color": colour}
-        ax.text(1, value, name, transform=ax.get_yaxis_transform(), **look)
-    ax.set_xticks(heads)
-    ax.set(xlabel="head", ylabel="mean AUROC", ylim=(0, 1))
+        words_at(ax, name, (heads[-1] + 0.6, value), (0, 4), ha="right", color=colour)
+    top = int(table["auroc"].argmax())
+    ring(ax, top, table["wrong query"].iloc[top])
+    lowest = min(0.4, float(table[["low", *HEAD_BASELINES]].min(axis=None)) - 0.02)
+    ax.set(xlabel="head", ylabel="mean AUROC", ylim=(lowest, 1), xticks=heads)
     legend(figure, columns=3)
     return figure

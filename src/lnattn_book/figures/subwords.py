@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from lnattn.affinity.query_classes import CLASSES, KEYS, ClassAuroc
 from lnattn.affinity.subwords import Subwords
-from lnattn_book.style import BLUE, GREY, SKY, SMALL, VERMILION, WIDTH, intervals, legend
+from lnattn_book.style import BLUE, GREY, SKY, SMALL, VERMILION, WIDTH, intervals, legend, ring
 
 #: Colours of continuation pieces and of words.
 _CLASS = {"continuation": BLUE, "word": VERMILION}
@@ -47,13 +47,15 @@ def joined_pieces(found: Subwords, names: Sequence[str], n: int = 12) -> Figure:
     return figure
 
 
-def shares_by_head(found: Subwords, top: int = 10) -> Figure:
+def shares_by_head(found: Subwords, ringed: Sequence[int] = (), top: int = 10) -> Figure:
     """Share of pieces whose predecessor is found, head by head and in the best, beside chance."""
     table = found.table(top)
     figure, ax = plt.subplots(figsize=(WIDTH, 2.9))
     chance = table[["chance", "chance low", "chance high"]]
     intervals(ax, table[["found", "low", "high"]], BLUE, "found, 95 % interval", -0.15)
     intervals(ax, chance, GREY, "pieces exchanged: mean and band", 0.15)
+    for head in ringed:
+        ring(ax, head - 0.15, table["found"].iloc[head], 16)
     ax.set_xticks(range(len(table)), [str(head) for head in table.index])
     ax.set(xlabel="head", ylabel=f"share within rank {top}")
     legend(figure)

@@ -87,9 +87,15 @@ def one_pair(
 
 
 def term_sizes(sizes: np.ndarray) -> Figure:
-    """How much each term varies over the keys of a query, as shares of what a head's terms do."""
+    """How much each term varies over the keys of a query, as shares of what a head's terms do.
+
+    Ringed: the largest share.
+    """
+    shares = sizes / sizes.sum(axis=0)
     figure, ax = plt.subplots(figsize=(WIDTH, 3.2))
-    image = ax.imshow(sizes / sizes.sum(axis=0), cmap=SEQUENTIAL, aspect="auto", vmin=0)
+    image = ax.imshow(shares, cmap=SEQUENTIAL, aspect="auto", vmin=0)
+    term, head = np.unravel_index(shares.argmax(), shares.shape)
+    encircle(ax, head, term, 15)
     ax.set_xticks(range(sizes.shape[1]))
     ax.set_yticks(range(len(TERMS)), [term_label(name) for name in TERMS])
     ax.set(xlabel="head")

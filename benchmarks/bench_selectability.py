@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from common import growth, peak_memory, ratio, time_side_by_side
 
+from lnattn import plain
 from lnattn.selectability.decide import SMALLEST_RADIUS, AffineHull, selectability
 from lnattn.selectability.papers_search import BoundedSearch, bounded_search
 from lnattn.selectability.verify import verify

@@ -5,15 +5,9 @@ Skipped, by name, where no Chromium is installed.
 
 from __future__ import annotations
 
-import functools
-import http.server
-import os
 import re
 import shutil
-import threading
-import time
 import unicodedata
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +55,10 @@ PAGES = {
 }
 
 
-def page_of(parts: tuple[str, ...], hub: str = "") -> str:
+def page_of(parts: tuple[str, ...]) -> str:
     """A page with some parts of the explorer, as the book's pages load them."""
-    address = f' data-hub="{hub}"' if hub else ""
     places = [
-        f'<section><h2>{one}</h2><div class="token-explorer" data-part="{one}"{address}></div>'
-        "</section>"
+        f'<section><h2>{one}</h2><div class="token-explorer" data-part="{one}"></div></section>'
         for one in parts
     ]
     names = dict.fromkeys(name for one in parts for name in publishing.PARTS[one][1])
@@ -365,110 +357,5 @@ def test_a_checkpoint_from_the_disk(tab, site, narrow) -> None:
     choose(tab, narrow / "model.safetensors", narrow / "config.json")
     assert "50,257 tokens, 12 heads" in text_of(tab, "[data-part=open]")
     assert "nothing leaves this machine" in text_of(tab, "[data-part=open]")
-    assert "printed values" not in text_of(tab, "[data-part=open]")  # it is too narrow to be GPT-2
     tab.until("document.querySelector('.chosen')?.textContent === 'iens'")
     _shows_the_packages_numbers(tab, narrow)
-
-
-class Ranges(http.server.SimpleHTTPRequestHandler):
-    """Answers ranges and lets other hosts' pages ask, as the hub does."""
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def do_OPTIONS(self) -> None:
-        self.send_response(204)
-        self.send_header("Access-Control-Allow-Origin", "*")
-        self.send_header("Access-Control-Allow-Headers", "Range")
-        self.end_headers()
-
-    def do_GET(self) -> None:
-        asked = self.headers.get("Range")
-        if asked is None:
-            return super().do_GET()
-        data = Path(self.translate_path(self.path)).read_bytes()
-        first, last = (int(place) for place in asked.removeprefix("bytes=").split("-"))
-        part = data[first : last + 1]
-        self.send_response(206)
-        self.send_header("Access-Control-Allow-Origin", "*")
-        self.send_header("Access-Control-Expose-Headers", "Content-Range")
-        self.send_header("Content-Range", f"bytes {first}-{first + len(part) - 1}/{len(data)}")
-        self.send_header("Content-Length", str(len(part)))
-        self.end_headers()
-        self.wfile.write(part)
-
-
-@pytest.fixture
-def serve() -> Iterator[Any]:
-    servers = []
-
-    def start(folder: Path) -> str:
-        handler = functools.partial(Ranges, directory=str(folder))
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return f"http://127.0.0.1:{server.server_address[1]}/"
-
-    yield start
-    for server in servers:
-        server.shutdown()
-        server.server_close()
-
-
-def test_the_hub_is_asked_only_when_the_button_is_pressed(chromium, site, narrow, serve) -> None:
-    hub, home = serve(narrow), serve(site)
-    (site / "hub.html").write_text(page_of(("open", "sentence"), hub), encoding="utf-8")
-    tab = chromium.open(1000, 740)
-    try:
-        tab.go(f"{home}hub.html")
-        tab.evaluate(READY)
-        tab.collect()
-        assert all(
-            one["request"]["url"].startswith((home, "blob:"))
-            for one in tab.of("Network.requestWillBeSent")
-        )
-        tab.evaluate("document.querySelector('[data-part=open] button').click()")
-        hint = "document.querySelector('[data-part=sentence] .hint').textContent"
-        tab.until(f"{hint}.includes('GPT-2')")
-        assert "50,257 tokens, 12 heads" in text_of(tab, "[data-part=open] [role=status]")
-        _shows_the_packages_numbers(tab, narrow)
-    finally:
-        tab.close()
-
-
-# Half a gigabyte, and a time that only an idle machine keeps: asked for, not run by default.
-@pytest.mark.skipif(
-    "LNATTN_LARGE_CHECKPOINT" not in os.environ,
-    reason="set LNATTN_LARGE_CHECKPOINT to a folder with a checkpoint of GPT-2 small's shape",
-)
-def test_a_checkpoint_of_548_megabytes_takes_ten_seconds(chromium, site) -> None:
-    folder = Path(os.environ["LNATTN_LARGE_CHECKPOINT"])
-    tab = chromium.open(1000, 740)
-    try:
-        show(tab, site, "", "sentence")
-        begun = time.monotonic()
-        choose(tab, folder / "model.safetensors", folder / "config.json")
-        hint = "document.querySelector('[data-part=sentence] .hint').textContent"
-        tab.until(f"/safetensors|gpt2/.test({hint})")
-        took = time.monotonic() - begun
-        said = text_of(tab, "[data-part=open] [role=status]")
-        assert "of 15 printed values agree" in said
-        tab.until("document.querySelector('.chosen')?.textContent === 'iens'")
-        memory = max(_resident(path) for path in Path("/proc").glob("[0-9]*"))
-        print(f"first result {took:.1f} s, largest renderer {memory / 1e6:.0f} MB")
-        _shows_the_packages_numbers(tab, folder)
-    finally:
-        tab.close()
-    assert took < 10
-    assert memory < 1.2e9
-
-
-def _resident(process: Path) -> int:
-    """Bytes that a browser's renderer has had resident at most; 0 of another process."""
-    try:
-        if b"--type=renderer" not in (process / "cmdline").read_bytes():
-            return 0
-        lines = (process / "status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((1024 * int(line.split()[1]) for line in lines if line.startswith("VmHWM")), 0)

@@ -59,7 +59,6 @@ STILL = {
     "book": 6_780,
     "claims": 2_950,
     "tests of claims": 1_800,
-    "scripts and styles": 2_515,
     "tests": 15_200,
 }
 

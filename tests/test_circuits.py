@@ -23,7 +23,6 @@ from lnattn.attention.head_scores import (
     position_attention,
     previous_token_score,
 )
-from lnattn.attention.layernorm import centring_matrix
 from lnattn.attention.nulls import (
     rotation_moments,
     rotation_z,
@@ -66,7 +65,7 @@ def test_composition_equals_the_dense_computation(d_model, heads, d_head, seed, 
 def test_folded_and_raw_scores_differ_as_documented():
     """Folding puts C diag(γ) before every reading matrix, of writer and reader alike."""
     one, two = random_layer(0, 8, 2, 3), random_layer(1, 8, 2, 3)
-    C = centring_matrix(8)
+    C = torch.from_numpy(plain.centring(8))
 
     def by_hand(layer):
         gain = C @ torch.diag(layer.ln.gamma)

@@ -50,7 +50,7 @@ def _changed(folder: Path, place: Path, name: str, change) -> Path:
 def test_what_was_frozen_verifies(model, frozen) -> None:
     compared = list(verify(str(model), frozen))
     assert [one.study for one in compared] == QUICK
-    assert all(one.agrees for one in compared), compared
+    assert not any(one.differences for one in compared), compared
 
 
 def test_a_changed_number_is_listed(model, frozen, tmp_path) -> None:
@@ -59,7 +59,7 @@ def test_a_changed_number_is_listed(model, frozen, tmp_path) -> None:
 
     folder = _changed(frozen, tmp_path, "position", change)
     by_study = {one.study: one for one in verify(str(model), folder)}
-    assert by_study["composition"].agrees
+    assert not by_study["composition"].differences
     assert len(by_study["position"].differences) == 1
     assert by_study["position"].differences[0].startswith("variance differs by up to")
 
@@ -114,10 +114,10 @@ def test_contributions_are_frozen_from_the_sample(tmp_path, monkeypatch) -> None
     assert found.grand_mean().shape == (6, 9)
     assert found.record["corpus"][0]["file"] == "texts.jsonl"
     (compared,) = verify("book-gpt2", tmp_path / "out")
-    assert compared.agrees, compared
+    assert not compared.differences, compared
     texts.write_text('{"text": "The city of York is old."}\n')
     (compared,) = verify("book-gpt2", tmp_path / "out")
-    assert not compared.agrees
+    assert compared.differences
 
 
 class Words:

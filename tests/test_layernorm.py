@@ -9,10 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lnattn import LayerNorm
+from lnattn import LayerNorm, plain
 from lnattn.attention.layernorm import (
     center,
-    centring_matrix,
     divide_by_sigma,
     layer_norm,
     sigma,
@@ -22,7 +21,7 @@ from lnattn.attention.layernorm import (
 
 @pytest.mark.parametrize("d", [1, 2, 3, 8, 64])
 def test_centring_matrix_is_the_orthogonal_projection(d):
-    C = centring_matrix(d)
+    C = torch.from_numpy(plain.centring(d))
     ones = torch.ones(d, dtype=torch.float64)
     torch.testing.assert_close(C @ C, C)
     torch.testing.assert_close(C, C.T)
@@ -37,7 +36,7 @@ def test_standardised_vectors_lie_on_a_sphere_in_the_plane(d, n, seed):
     y = standardise(x)
     torch.testing.assert_close(y.norm(dim=-1), torch.full((n,), math.sqrt(d), dtype=y.dtype))
     assert y.sum(-1).abs().max() < 1e-9
-    torch.testing.assert_close(center(x), x @ centring_matrix(d))
+    torch.testing.assert_close(center(x), x @ torch.from_numpy(plain.centring(d)))
 
 
 def test_a_plane_through_the_ones_vector_collapses_to_two_points():
@@ -60,7 +59,9 @@ def test_layer_norm_equals_torch(eps):
     beta = torch.randn(16, generator=generator, dtype=torch.float64)
     expected = torch.nn.functional.layer_norm(x, (16,), gamma, beta, eps)
     torch.testing.assert_close(layer_norm(x, LayerNorm(gamma, beta, eps)), expected)
-    folded = divide_by_sigma(x, eps) @ centring_matrix(16) @ torch.diag(gamma) + beta
+    folded = (
+        divide_by_sigma(x, eps) @ torch.from_numpy(plain.centring(16)) @ torch.diag(gamma) + beta
+    )
     torch.testing.assert_close(folded, expected, atol=1e-12, rtol=1e-10)
 
 

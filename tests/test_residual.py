@@ -10,7 +10,7 @@ import torch
 from random_models import random_gpt2, transformer_of
 
 import lnattn
-from lnattn.attention.layernorm import centring_matrix
+from lnattn import plain
 from lnattn.attention.paths import two_layer_paths
 from lnattn.attention.residual import decompose
 from lnattn.errors import ShapeError
@@ -148,7 +148,7 @@ def test_each_path_equals_dense_matrices_with_hugging_faces_attention():
 
     def ov(layer, head):
         block = whole.blocks[layer].attention
-        gain = centring_matrix(24) @ torch.diag(block.ln.gamma)
+        gain = torch.from_numpy(plain.centring(24)) @ torch.diag(block.ln.gamma)
         return gain @ block.W_V[head] @ block.W_O[head]
 
     one, two = divided(0), divided(1)

@@ -193,10 +193,6 @@ class Comparison:
     differences: tuple[str, ...]
     not_compared: str = ""
 
-    @property
-    def agrees(self) -> bool:
-        return not self.differences
-
 
 def verify(
     model: str,

@@ -9,6 +9,7 @@ rotary, T^ee is that of tokens side by side, and the term of the distance alone 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def of_gpt2(folder: Path | str) -> tuple[np.ndarray, np.ndarray]:
     cases = []
     for token_variance in found.assumed:
         sigma = InverseSigma((found.variance + token_variance) ** -0.5, None, None)
-        attention = found.bias.with_sigma(sigma).attention()
+        attention = replace(found.bias, inverse_sigma=sigma).attention()
         cases.append([attention[:, rows, np.array(queries) - o].mean(axis=1) for o in (1, 0)])
     previous, itself = np.swapaxes(cases, 0, 1)
     return previous, itself

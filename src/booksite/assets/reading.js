@@ -1,6 +1,6 @@
-// Comforts for every page: a citation, a symbol and a reference to an equation or a figure of the same
-// page show what they stand for when they are pointed at, focused or tapped; columns of numbers are set
-// to the right; a printed page is light. Without this script all of it still works.
+// Comforts for every page: a citation, a symbol and a reference to an equation of the same page show
+// what they stand for when they are pointed at, focused or tapped; columns of numbers are set to the
+// right; a printed page is light. Without this script all of it still works.
 (() => {
   "use strict";
   const all = (query, place = document) => [...place.querySelectorAll(query)];
@@ -60,18 +60,11 @@
     offer(symbol, () => symbol.dataset.note);
     symbol.addEventListener("click", () => shown === symbol || show(symbol, symbol.dataset.note));
   }
-  // Equations and figures of this page.
+  // Equations of this page.
   for (const link of all('.bd-article a.reference.internal[href^="#"]:not(:has(code, img))')) {
     const target = document.getElementById(decodeURIComponent(link.hash.slice(1)));
-    if (!target?.matches("div.math, figure")) continue;
-    offer(link, () => {
-      const found = target.querySelector("mjx-container, img")?.cloneNode(true);
-      if (!found || found.localName !== "img") return found ?? target.textContent;
-      found.removeAttribute("id");
-      const both = document.createElement("span");
-      both.append(found, target.querySelector(".caption-text")?.textContent ?? "");
-      return both;
-    });
+    if (!target?.matches("div.math")) continue;
+    offer(link, () => target.querySelector("mjx-container")?.cloneNode(true) ?? target.textContent);
   }
 
   // Columns whose cells are numbers, with a unit or an interval, or say that there is none.
@@ -95,18 +88,12 @@
     part.setAttribute("aria-label", `Pages below ${about}`);
   }
 
-  // Print: in light colours, with open what is no code.
-  let opened = [];
+  // Print: in light colours.
   let theme = null;
   addEventListener("beforeprint", () => {
     hide();
-    opened = all(".bd-article details:not([open], .above-input, .above-output)");
-    for (const part of opened) part.open = true;
     theme = document.documentElement.dataset.theme;
     document.documentElement.dataset.theme = "light";
   });
-  addEventListener("afterprint", () => {
-    for (const part of opened) part.open = false;
-    document.documentElement.dataset.theme = theme;
-  });
+  addEventListener("afterprint", () => (document.documentElement.dataset.theme = theme));
 })();

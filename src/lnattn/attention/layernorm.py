@@ -5,19 +5,10 @@ Brody et al. 2023, §2 and App. C; Kamoda et al. 2025, Eq. 2–3 and 9. Row vect
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.weights import LayerNorm
-
-
-def centring_matrix(d: int) -> Float[Tensor, "d d"]:
-    """C = I − (1/d) 1ᵀ1, so that x C = x − μ(x) 1 (Kamoda et al. 2025, Eq. 9).
-
-    Symmetric, idempotent, of rank d − 1; its null space is span(1); in double precision.
-    """
-    return torch.eye(d, dtype=torch.float64) - 1.0 / d
 
 
 def center(x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:

@@ -58,23 +58,6 @@ def layer_parameters(d_model: int, d_mlp: int, *, attentions: int = 1, norms: in
     return attentions * attention + 2 * d_model * d_mlp + d_mlp + d_model + norms * 2 * d_model
 
 
-def gpt2_parameters(d: int, layers: int, *, vocabulary: int = 50_257, context: int = 1024) -> int:
-    """Parameters of a GPT-2 whose unembedding is its token embedding."""
-    return (vocabulary + context) * d + layers * layer_parameters(d, 4 * d) + 2 * d
-
-
-def classifier_parameters(
-    d: int, layers: int, *, vocabulary: int, d_mlp: int = 3072, classes: int = 2
-) -> int:
-    """Parameters of a BERT without LayerNorms, with its pooler, that classifies sentences.
-
-    512 positions and two segments have embeddings, as in BERT.
-    """
-    head = d * d + d + d * classes + classes
-    embeddings = (vocabulary + 512 + 2) * d
-    return embeddings + layers * layer_parameters(d, d_mlp, norms=0) + head
-
-
 def least_bytes(size: LayerSize) -> int:
     """Bytes that must be moved even if everything between input and output stays in a cache.
 

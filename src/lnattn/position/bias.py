@@ -7,7 +7,7 @@ Kamoda et al. 2025, §5.1–5.3. Both terms are a number that depends on positio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +52,6 @@ class PositionBias:
     @property
     def n_positions(self) -> int:
         return self.self_assertion.shape[1]
-
-    def with_sigma(self, inverse_sigma: InverseSigma | None) -> PositionBias:
-        """The same terms with another 1/σ."""
-        return replace(self, inverse_sigma=inverse_sigma)
 
     def term_p(self) -> Band:
         """T^p_j = b_QK p_jᵀ / σ_j: [head position]."""

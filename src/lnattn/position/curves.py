@@ -33,12 +33,12 @@ class Trend(NamedTuple):
     straight: float
 
 
-def trend(curve: Float[np.ndarray, "position"], margin: int = 1) -> Trend:
-    """The trend of a curve without `margin` positions at either end, set apart in §6.4.
+def trend(curve: Float[np.ndarray, "position"]) -> Trend:
+    """The trend of a curve without the position at either end, set apart in §6.4.
 
     Raises `ShapeError` for fewer than three interior positions or a constant curve.
     """
-    inner = _interior(curve, margin)
+    inner = _interior(curve)
     if np.ptp(inner) == 0:
         raise ShapeError("a constant curve has no trend; the term is the same at all positions.")
     place = np.arange(len(inner))
@@ -58,14 +58,14 @@ class Wave(NamedTuple):
     share: float
 
 
-def dominant_wave(curve: Float[np.ndarray, "position"], margin: int = 1) -> Wave:
+def dominant_wave(curve: Float[np.ndarray, "position"]) -> Wave:
     """The dominant wavelength of a curve that may also have a straight trend.
 
     The highest peak of the detrended curve's Fourier spectrum (Hann window, zero padded) tells
     where to look; a sine and a line are fitted together around it, since a spectrum misplaces a
     wave that fits only once or twice into the curve.
     """
-    inner = _interior(curve, margin)
+    inner = _interior(curve)
     n, place = len(inner), np.arange(len(inner))
     line = np.stack([np.ones(n), place], axis=1)
 
@@ -201,13 +201,13 @@ def last_rows(
     return LastRows(queries, position_bias(folded, W_P, queries).comparison)
 
 
-def position_table(bias: PositionBias, near: Nearness, margin: int = 1) -> pd.DataFrame:
+def position_table(bias: PositionBias, near: Nearness) -> pd.DataFrame:
     """One row a head: trend of T^p, wave and nearness of T^pp, attention on near keys by position.
 
     The wave is that of the last query's curve; distance and percentile are `Nearness.usual`.
     """
     compared = bias.term_pp().mean[:, int(np.argmax(bias.queries))]
-    table = terms_table(bias.term_p().mean, compared, *near.usual(), margin=margin)
+    table = terms_table(bias.term_p().mean, compared, *near.usual())
     shares, n = bias.attention(), bias.n_positions
     for column, i in enumerate(bias.queries):
         close, _ = near_keys(i, n, bias.causal)
@@ -220,11 +220,10 @@ def terms_table(
     compared: Float[np.ndarray, "head position"],
     distance: Float[np.ndarray, "head"],
     percentile: Float[np.ndarray, "head"],
-    margin: int = 1,
 ) -> pd.DataFrame:
     """One row a head: the trend of T^p, the wave of one curve of T^pp, and its `usual_nearness`."""
-    rising = np.array([trend(curve, margin) for curve in asserted])
-    waves = np.array([dominant_wave(curve, margin) for curve in compared])
+    rising = np.array([trend(curve) for curve in asserted])
+    waves = np.array([dominant_wave(curve) for curve in compared])
     names = ("T^p Spearman", "T^p rising steps", "T^p straight line R²")
     shapes = ("T^pp wavelength", "T^pp cycles", "T^pp wave share")
     columns = dict(zip((*names, *shapes), np.hstack([rising, waves]).T, strict=True))
@@ -232,10 +231,8 @@ def terms_table(
     return pd.DataFrame(columns, index=pd.RangeIndex(len(asserted), name="head"))
 
 
-def _interior(curve: np.ndarray, margin: int) -> np.ndarray:
-    inner = np.asarray(curve, dtype=np.float64)[margin : len(curve) - margin]
-    if margin < 0 or len(inner) < 3:
-        raise ShapeError(
-            f"a curve of {len(curve)} positions has fewer than 3 inside a margin of {margin}."
-        )
+def _interior(curve: np.ndarray) -> np.ndarray:
+    inner = np.asarray(curve, dtype=np.float64)[1:-1]
+    if len(inner) < 3:
+        raise ShapeError(f"a curve of {len(curve)} positions has fewer than 3 inside its ends.")
     return inner

@@ -8,7 +8,7 @@ variances of the tokens: one that holds for all of them does not hang on what is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -111,7 +111,7 @@ def position_only(layer: FirstLayer) -> PositionOnly:
     spearman, near, echoes = [], [], []
     for token_variance in assumed:
         sigma = assumed_inverse_sigma(W_P, float(token_variance), folded.eps)
-        divided = bias.with_sigma(sigma)
+        divided = replace(bias, inverse_sigma=sigma)
         spearman.append([trend(curve).spearman for curve in divided.term_p().mean])
         near.append(near_share(divided.attention(), bias.queries, bias.causal))
         echoes.append(wave_recurrence(divided))

@@ -61,10 +61,6 @@ class FoldedRelative(Heads):
     window: int | None
     causal: bool
 
-    @property
-    def n_key_heads(self) -> int:
-        return self.W_K.shape[0]
-
     def norm_scale(self, x: Float[Tensor, "n d_model"]) -> Float[Tensor, "n"]:
         """σ(x) or ρ(x) of every token; 1 where the block has no norm."""
         if self.divisor == "sigma":
@@ -84,7 +80,7 @@ class FoldedRelative(Heads):
 
     def per_head(self, keys: Shaped[Tensor, "key_head *rest"]) -> Shaped[Tensor, "head *rest"]:
         """Keys repeated for every query head of their group."""
-        return keys.repeat_interleave(self.n_heads // self.n_key_heads, dim=0)
+        return keys.repeat_interleave(self.n_heads // len(self.W_K), dim=0)
 
     def rotated(
         self, x: Float[Tensor, "*batch n d_head"], positions: Tensor

@@ -1,8 +1,7 @@
 /* The first layer of a checkpoint: the header of a safetensors file and those few tensors of it.
  *
- * A source is { name, size, slice(from, to) → a promise of bytes }: a file of the reader's, a file on
- * a server that answers ranges, or what comes with the page. What cannot be used is refused with
- * one sentence.
+ * A source is { name, size, slice(from, to) → a promise of bytes }: a file of the reader's, or what
+ * comes with the page. What cannot be used is refused with one sentence.
  */
 "use strict";
 
@@ -19,19 +18,6 @@ globalThis.lnattnCheckpoint = (() => {
 
   const ofBlob = (blob, name = blob.name) =>
     ({ name, size: blob.size, slice: (from, to) => blob.slice(from, to).arrayBuffer() });
-
-  /** A file on a server, read by ranges. */
-  async function ofAddress(address) {
-    const asked = (from, to) => fetch(address, { headers: { Range: `bytes=${from}-${to - 1}` } })
-      .catch(() => refuse(`${address} cannot be reached; are you online?`));
-    const first = await asked(0, 8);
-    const size = Number(/\/(\d+)$/.exec(first.headers.get("Content-Range") ?? "")?.[1]);
-    if (first.status !== 206 || !size) {
-      refuse(`${address} does not answer ranges (status ${first.status}); fetch the file, open it here.`);
-    }
-    const slice = async (from, to) => (await asked(from, to)).arrayBuffer();
-    return { name: "model.safetensors", size, slice, all: async () => (await asked(0, size)).text() };
-  }
 
   // ---- The header --------------------------------------------------------------------------------
 
@@ -146,19 +132,9 @@ globalThis.lnattnCheckpoint = (() => {
   function frequenciesOf(config, width) {
     const how = { ...config.rope_scaling, ...config.rope_parameters };
     const kind = how.rope_type ?? how.type ?? "default";
-    if (!["default", "linear", "llama3"].includes(kind)) {
-      refuse(`The page does not know how this model stretches its positions (${kind}).`);
-    }
+    if (kind !== "default") refuse(`The page does not know how this model stretches its positions (${kind}).`);
     const theta = how.rope_theta ?? config.rope_theta ?? 1e4;
-    return Float64Array.from({ length: width / 2 }, (_, i) => {
-      const usual = theta ** ((-2 * i) / width);
-      if (kind === "default") return usual;
-      if (kind === "linear") return usual / how.factor;
-      const { factor, low_freq_factor: low, high_freq_factor: high } = how;
-      const turns = (usual * how.original_max_position_embeddings) / (2 * Math.PI);
-      const share = Math.min(1, Math.max(0, (turns - low) / (high - low)));
-      return ((1 - share) * usual) / factor + share * usual;
-    });
+    return Float64Array.from({ length: width / 2 }, (_, i) => theta ** ((-2 * i) / width));
   }
 
   /** By model_type: prefixes, a tensor that tells which is in use, the embeddings, and the rest. */
@@ -262,5 +238,5 @@ globalThis.lnattnCheckpoint = (() => {
     return { size: shape[0], rows };
   }
 
-  return { decoded, embeddingsOf, layerOf, ofAddress, ofBlob, open, refuse };
+  return { decoded, embeddingsOf, layerOf, ofBlob, open, refuse };
 })();

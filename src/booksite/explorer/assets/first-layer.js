@@ -328,7 +328,7 @@ globalThis.lnattnFirstLayer = (() => {
       const fares = sides.slice(0, heads).map((side, i) => key < 0 ? null : judged(side, quick[i], key));
       return { keys: best.slice(0, heads), queries: best.slice(heads), judged: fares };
     }
-    return { asked, partners, scoreOf };
+    return { partners };
   }
 
   return { DISTANCE_TERMS, TERMS, fold, look, strongest, termsOf, termsOfParts, vocabulary };

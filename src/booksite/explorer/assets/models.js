@@ -3,7 +3,7 @@
 
 globalThis.lnattnModels = (() => {
   const { load, partOf, state } = lnattnExplorer;
-  const { decoded, embeddingsOf, layerOf, ofAddress, ofBlob, open, refuse } = lnattnCheckpoint;
+  const { decoded, embeddingsOf, layerOf, ofBlob, open, refuse } = lnattnCheckpoint;
   const { fromMerges, tokenizer } = lnattnTokenizer;
   const { strongest, termsOf, termsOfParts, vocabulary } = lnattnFirstLayer;
 
@@ -52,7 +52,7 @@ globalThis.lnattnModels = (() => {
     const one = { folder: `opened-${opened.length + 1}`, name, why: "opened by you" };
     const model = {
       one, layer, vocab: held.size, embeddings: async () => held, words: async () => read,
-      vocabulary: async () => all, config: found.config,
+      vocabulary: async () => all,
     };
     opened.push(model);
     return { ...model, file, seconds: (performance.now() - begun) / 1000 };
@@ -70,39 +70,8 @@ globalThis.lnattnModels = (() => {
     }
     const weights = named(/index\.json$/) ?? named(/\.safetensors$/) ?? files.find(({ name }) => !/\.(json|txt)$/.test(name));
     if (!weights) refuse("Give the model's safetensors file, its config.json and its tokenizer.json.");
-    const [config, whole, vocab] = await Promise.all(
-      [/^config\.json$/, /^tokenizer\.json$/, /^vocab\.json$/].map((pattern) => json(named(pattern))));
-    const merges = named(/^merges\.txt$/);
-    if (vocab && !whole && !merges) refuse("With vocab.json belongs merges.txt: give both, or tokenizer.json.");
-    const words = whole ?? (vocab && fromMerges(await merges.text(), vocab));
+    const [config, words] = await Promise.all([/^config\.json$/, /^tokenizer\.json$/].map((name) => json(named(name))));
     return openSource(ofBlob(weights), { config, words, name: config?._name_or_path || weights.name }, tell);
-  }
-
-  /** A model of a server that answers ranges, such as the hub; `address` ends with a slash. */
-  async function openAddress(address, name, tell) {
-    const source = await ofAddress(`${address}model.safetensors`);
-    const config = JSON.parse(await (await ofAddress(`${address}config.json`)).all());
-    return openSource(source, { config, name }, tell);
-  }
-
-  // As the paper's authors printed T^ee of head 7 for the query 'iens' (their notebook, GPT-2 small).
-  const PRINTED = {
-    Al: 41.437702, " sap": 41.008968, " al": 38.2491, " AL": 36.045887, af: 35.321766, " Alger": 34.854691,
-    " Mal": 30.680719, pt: 29.362137, " Sap": 29.079447, cl: 26.746317, " Virgin": 24.795462,
-    " Am": 16.197947, " W": 12.339346, uring: -15.199899, " TY": -42.426086,
-  };
-  const NEAR = 0.002; // their σ are rounded to half precision
-
-  /** Of a model that claims to be GPT-2: whether the printed values agree; null for another. */
-  async function printedValues({ config, layer, vocab, ...model }) {
-    const { d, heads } = layer;
-    const isIt = config.model_type === "gpt2" && [vocab, d, heads, config.n_layer ?? 12].join() === "50257,768,12,12";
-    if (!isIt) return null;
-    const [all, { tokens }] = [await model.vocabulary(), await model.words()];
-    const side = all.asked(tokens.indexOf("iens"), true)[7];
-    const wrong = Object.entries(PRINTED).map(([key, value]) => ({ key, value, found: all.scoreOf(side, tokens.indexOf(key)) }))
-      .filter(({ value, found }) => !(Math.abs(found - value) <= NEAR * Math.abs(value)));
-    return { asked: Object.keys(PRINTED).length, wrong };
   }
 
   // ---- What the page shows -----------------------------------------------------------------------
@@ -171,5 +140,5 @@ globalThis.lnattnModels = (() => {
     return { ...model, ...view, text, ids: kept, tokens: kept.map((id) => tokens[id]), terms };
   }
 
-  return { current, first, openAddress, openFiles, printedValues, sentence };
+  return { current, first, openFiles, sentence };
 })();

@@ -2,21 +2,13 @@
 "use strict";
 
 (() => {
-  const { go, make, mount, number, options } = lnattnExplorer;
-  const HUB = "https://huggingface.co/openai-community/gpt2/resolve/607a30d783dfa663caf39e06633721c8d4cfcd7e/";
+  const { go, make, mount, options } = lnattnExplorer;
 
   /** What is said of a model that was just opened. */
-  async function report(model) {
-    const { file, layer, one, seconds, vocab } = model;
-    const printed = await lnattnModels.printedValues(model);
+  function report({ file, layer, one, seconds, vocab }) {
     const megabytes = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
-    const read = `${one.name}: ${vocab.toLocaleString("en")} tokens, ${layer.heads} heads; ${megabytes(file.read())} of `
+    return `${one.name}: ${vocab.toLocaleString("en")} tokens, ${layer.heads} heads; ${megabytes(file.read())} of `
       + `${megabytes(file.size)} read in ${seconds.toFixed(1)} s. All tools below show it.`;
-    if (!printed) return read;
-    const { asked, wrong } = printed;
-    const named = wrong.map(({ key, value, found }) => `${key.trim()} ${number(found, 2)}, printed ${number(value, 2)}`);
-    return `${read} Of GPT-2's values that the paper's authors printed (head 7, query iens): ${asked - wrong.length} of `
-      + `${asked} printed values agree${wrong.length ? `; these do not: ${named.join("; ")}` : ""}.`;
   }
 
   mount("open", ["model"], (place) => {
@@ -33,7 +25,7 @@
       try {
         const model = await opening(tell);
         go({ model: model.one.folder, token: "", key: "", head: "", query: "" }, true);
-        said.textContent = await report(model);
+        said.textContent = report(model);
       } catch (error) {
         said.className = "problem";
         said.textContent = error.message;
@@ -50,16 +42,10 @@
       drop: (event) => (event.preventDefault(), openFiles(event.dataTransfer.files)),
     },
     make("label", { for: "explorer-files" }, "Your own checkpoint: choose, or drop here, its model.safetensors, config.json "
-      + "and tokenizer.json (or vocab.json and merges.txt; not needed with GPT-2's tokens)."), input,
+      + "and tokenizer.json (not needed with GPT-2's tokens)."), input,
     make("p", { class: "hint" }, "Your browser reads them; nothing leaves this machine."));
-    const hub = place.dataset.hub ?? HUB;
-    const button = make("button", {
-      type: "button", click: () => show((tell) => lnattnModels.openAddress(hub, "GPT-2", tell)),
-    },
-      "Fetch GPT-2's first layer from the Hugging Face hub (about 160 MB)");
     place.replaceChildren(
-      make("div", { class: "controls" }, make("div", {}, make("label", { for: select.id }, "Model"), select)), why, zone,
-      ...(location.protocol.startsWith("http") ? [button] : []), said);
+      make("div", { class: "controls" }, make("div", {}, make("label", { for: select.id }, "Model"), select)), why, zone, said);
 
     return async (isLatest) => {
       const { all, layer, listed, missing, one, vocab } = await lnattnModels.current();

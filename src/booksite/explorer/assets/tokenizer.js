@@ -120,17 +120,15 @@ globalThis.lnattnTokenizer = (() => {
     return [named(one.single.slice(0, place)), named(one.single.slice(place + 1))];
   }
 
-  /** The tokenizer.json that vocab.json and merges.txt stand for; vocab null: GPT-2's own. */
-  function fromMerges(text, vocab = null) {
+  /** The tokenizer.json that GPT-2's merges stand for. */
+  function fromMerges(text) {
     const merges = text.split("\n").filter((line) => line && !line.startsWith("#version"));
     const own = [...LETTERS].sort((a, b) => (a >= "\u0100") - (b >= "\u0100") || (a < b ? -1 : 1));
     const pieces = [...own, ...merges.map((pair) => pair.replace(" ", "")), "<|endoftext|>"];
     return {
-      model: { type: "BPE", merges, vocab: vocab ?? Object.fromEntries(pieces.map((piece, id) => [piece, id])) },
+      model: { type: "BPE", merges, vocab: Object.fromEntries(pieces.map((piece, id) => [piece, id])) },
       pre_tokenizer: { type: "ByteLevel" },
-      added_tokens: ["<|endoftext|>", "</s>", "<s>"].filter((mark) => !vocab || Object.hasOwn(vocab, mark))
-        .map((content) => ({ content, id: vocab ? vocab[content] : pieces.indexOf(content) }))
-        .filter(({ id }) => id >= 0),
+      added_tokens: [{ content: "<|endoftext|>", id: pieces.length - 1 }],
     };
   }
 

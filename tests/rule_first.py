@@ -1,0 +1,141 @@
+"""Rule before number: since which commits a claim's rule and its frozen number are what they are.
+
+`python tests/rule_first.py` writes them to `data/results/claims/commits.json`, which the claims
+page shows. `--check` refuses every commit after `BASE` in which the thresholds of a claim change
+together with its frozen result.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from lnattn.errors import ResultError
+from lnattn.paths import FROZEN_CLAIMS, repository
+from lnattn.storage import write_json
+from lnattn_book.claims.frozen import alike
+
+LIST = Path("book", "claims.yml")
+COMMITS = FROZEN_CLAIMS / "commits.json"
+#: The last commit that was made without this check.
+BASE = "123c0bd7a7"
+#: The parts of a rule in the list of claims, and what the page calls them.
+PARTS = {"rule": "thresholds", "words": "words", "grid": "grid"}
+THRESHOLDS = ("rule", "grid")
+#: What a run gives; the rest of a record is made of its rule, or says where it stands.
+RESULT = ("verdict", "values", "estimate", "interval", "null", "n", "leaves")
+
+
+def git(root: Path, *words: str | Path) -> str:
+    """What git answers; '' where it refuses, such as for what a commit does not hold."""
+    command = ["git", "-C", str(root), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def has_history(root: Path) -> bool:
+    """Whether `root` is a clone with its whole history."""
+    if not (root / ".git").exists() or shutil.which("git") is None:
+        return False
+    return git(root, "rev-parse", "--is-shallow-repository") == "false"
+
+
+def rules_at(root: Path, commit: str) -> dict[str, dict[str, Any]]:
+    """By claim, what the list said of it in a commit."""
+    listed = yaml.load(git(root, "show", f"{commit}:{LIST.as_posix()}"), yaml.CSafeLoader) or []
+    return {one["id"]: one for one in listed}
+
+
+def results_at(root: Path, commit: str) -> dict[Any, Any]:
+    """By claim, model and chapter, what is frozen in a commit."""
+    found = {}
+    for name in git(root, "ls-tree", "--name-only", commit, f"{FROZEN_CLAIMS}/").split():
+        for one in json.loads(git(root, "show", f"{commit}:{name}")).get("records", ()):
+            key = one.get("claim") or one["id"], one["model"], one["chapter"]
+            found[key] = {part: one.get(part) for part in RESULT}
+    return found
+
+
+def age(states: Sequence[Mapping[Any, Any]], same: Callable[[Any, Any], bool]) -> dict[Any, int]:
+    """For each key of the first state, the newest: through how many older ones its value stays."""
+
+    def runs(key: Any, value: Any) -> int:
+        return sum(1 for _ in takewhile(lambda one: key in one and same(one[key], value), states))
+
+    return {key: runs(key, value) - 1 for key, value in states[0].items()} if states else {}
+
+
+def same_number(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether two frozen results have one verdict, and alike values where both have them."""
+    was, now = old["values"] or {}, new["values"] or {}
+    both = was.keys() & now.keys()
+    return old["verdict"] == new["verdict"] and all(alike(was[x], now[x]) for x in both)
+
+
+def commits(root: Path, head: str = "HEAD") -> dict[str, Any]:
+    """By claim, the commit since which each of `PARTS` and the oldest frozen number stand.
+
+    Each as 'hash date'; `first`: whether the thresholds are older than that number; `at`: the last
+    commit that was looked at.
+    """
+    paths = (LIST, FROZEN_CLAIMS.as_posix() + "/*.json", f":!{COMMITS.as_posix()}")
+    log = git(root, "log", "--format=%h %as", "--abbrev=8", head, "--", *paths).splitlines()
+    hashes = [line.split()[0] for line in log]
+    rules = [rules_at(root, one) for one in hashes]
+    oldest: dict[str, int] = {}
+    for (claim, *_), back in age([results_at(root, one) for one in hashes], same_number).items():
+        oldest[claim] = max(back, oldest.get(claim, 0))
+    found: dict[str, dict[str, Any]] = {claim: {} for claim in rules[0] if claim in oldest}
+    for part, name in PARTS.items():
+        states = [{claim: one.get(part) for claim, one in state.items()} for state in rules]
+        backs = age(states, lambda old, new: bool(old == new))
+        for claim, one in found.items():
+            if rules[0][claim].get(part) is not None:
+                one[name] = log[backs[claim]]
+            if part == "rule":
+                one["first"] = backs[claim] > oldest[claim]
+    said = {claim: {**one, "number": log[oldest[claim]]} for claim, one in found.items()}
+    return {"at": log[0], "claims": said}
+
+
+def mixed(root: Path, base: str = BASE) -> list[str]:
+    """Each claim whose thresholds and frozen result one commit after `base` changes, in words."""
+    if not git(root, "cat-file", "-t", base):
+        raise ResultError(f"commit {base} is not here; the check needs git's whole history.")
+    said = []
+    for commit in git(root, "rev-list", "--no-merges", f"{base}..HEAD", "--", LIST).split():
+        old, new = (rules_at(root, f"{commit}{up}") for up in ("^", ""))
+        rules = {c for c in new if any(old.get(c, {}).get(x) != new[c].get(x) for x in THRESHOLDS)}
+        was, now = (results_at(root, f"{commit}{up}") for up in ("^", ""))
+        numbers = {key[0] for key, result in now.items() if was.get(key) != result}
+        said += [
+            f"{commit[:8]} changes thresholds of {claim} together with its frozen result: "
+            "commit the rule first, then what it gives"
+            for claim in sorted(rules & numbers)
+        ]
+    return said
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the file, or check the commits; the exit status."""
+    parser = argparse.ArgumentParser(prog="python tests/rule_first.py", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="refuse rules changed with numbers")
+    root = repository()
+    if parser.parse_args(arguments).check:
+        found = mixed(root)
+        print("\n".join(found) or "no commit changes a threshold together with its result")
+        return 1 if found else 0
+    write_json(root / COMMITS, commits(root))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

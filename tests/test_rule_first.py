@@ -1,0 +1,97 @@
+"""A rule comes before its number: found from git's history, and refused where it does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+
+import pytest
+import rule_first
+
+from lnattn import paths
+from lnattn.errors import ResultError
+from lnattn.storage import read_json
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+
+class Repository:
+    """A tiny repository with one claim, whose threshold and number are committed as told."""
+
+    def __init__(self, root):
+        self.root = root
+        (root / rule_first.COMMITS).parent.mkdir(parents=True)
+        (root / "book").mkdir()
+        self.git("init", "--quiet")
+
+    def git(self, *words: str) -> str:
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        command = ["git", "-C", self.root, *who, *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    def commit(self, threshold: float, number: float, words: str = "at least {least}") -> str:
+        rule = {"id": "K1", "rule": {"least": threshold}, "words": words}
+        (self.root / rule_first.LIST).write_text(json.dumps([rule]))
+        record = {"claim": "K1", "model": "m", "chapter": "c", "verdict": "holds"}
+        frozen = {"records": [{**record, "values": {"a": number}}]}
+        (self.root / rule_first.FROZEN_CLAIMS / "m.json").write_text(json.dumps(frozen))
+        self.git("add", ".")
+        self.git("commit", "--quiet", "--allow-empty", "--message", "-")
+        return self.git("rev-parse", "--short=8", "HEAD")
+
+
+@pytest.fixture
+def small(tmp_path):
+    return Repository(tmp_path)
+
+
+def test_a_rule_and_then_its_number_is_accepted_and_both_at_once_is_refused(small):
+    base = small.commit(0.5, 1)
+    small.commit(0.6, 1)
+    small.commit(0.6, 2)
+    small.commit(0.6, 3, words="{least} or more")  # other words, no other threshold
+    assert rule_first.mixed(small.root, base) == []
+    both = small.commit(0.7, 4)
+    small.commit(0.7, 5)
+    (said,) = rule_first.mixed(small.root, base)
+    assert said.startswith(f"{both} changes thresholds of K1 together with its frozen result")
+    assert rule_first.mixed(small.root, both) == []
+
+
+def test_the_commits_of_rule_words_and_number(small):
+    small.commit(0.5, 1)
+    rule = small.commit(0.6, 1)
+    number = small.commit(0.6, 2)
+    words = small.commit(0.6, 2.0001, words="{least} or more")  # the same number, but for rounding
+    one = rule_first.commits(small.root)["claims"]["K1"]
+    assert [one[name].split()[0] for name in ("thresholds", "words", "number")] == [
+        *(rule, words, number)
+    ]
+    assert one["first"] is True
+    small.commit(0.7, 2)
+    assert rule_first.commits(small.root)["claims"]["K1"]["first"] is False
+
+
+def test_a_copy_without_the_history_says_so(small):
+    small.commit(0.5, 1)
+    with pytest.raises(ResultError, match="needs git's whole history"):
+        rule_first.mixed(small.root, "0123abcd")
+
+
+ROOT = paths.repository()
+with_history = pytest.mark.skipif(
+    not rule_first.has_history(ROOT), reason="a copy without git's whole history"
+)
+
+
+@with_history
+def test_no_commit_of_this_repository_changes_a_threshold_with_its_number():
+    assert rule_first.mixed(ROOT) == []
+
+
+@with_history
+def test_the_commits_that_the_page_names_are_those_of_the_history():
+    """As of the commit that the file names: a later one may have changed rules or numbers."""
+    written = read_json(ROOT / rule_first.COMMITS)
+    assert rule_first.commits(ROOT, written["at"].split()[0]) == written

@@ -21,6 +21,7 @@ from lnattn.affinity.auroc_kernel import aurocs_of_rows
 from lnattn.affinity.scores import for_each_score_block
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import CorpusError, ResultError, TokenError
+from lnattn.ids import whole_ids
 from lnattn.progress import progress_bar
 from lnattn.stats import bootstrap_means
 
@@ -156,9 +157,9 @@ def head_aurocs(
             )
     if query_ids is None and vectors.tokens is not None:
         query_ids = vectors.tokens.numpy()
-    queries, chosen = _ids(query_ids, vocab, "query tokens"), None
+    queries, chosen = _ids(query_ids, vocab, "query token"), None
     if key_ids is not None:
-        ids = _ids(key_ids, vocab, "keys")
+        ids = _ids(key_ids, vocab, "key token")
         several, chosen = [one.among(ids) for one in several], torch.from_numpy(ids)
     queries = queries[sum(one.n_distinct[queries] for one in several) > 0]
     values = np.full((len(several), vectors.n_heads, vocab), np.nan)
@@ -183,10 +184,7 @@ def _ids(ids: Sequence[int] | np.ndarray | None, vocab: int, what: str) -> Int[n
     """Token ids, ascending and each once; all of them for None."""
     if ids is None:
         return np.arange(vocab)
-    asked = np.unique(np.asarray(ids, dtype=np.int64))
-    if len(asked) and not (asked[0] >= 0 and asked[-1] < vocab):
-        raise TokenError(f"{what} must be between 0 and {vocab - 1}.")
-    return asked
+    return np.unique(whole_ids(ids, vocab, what)) if len(ids) else np.empty(0, np.int64)
 
 
 def frequency_vectors(unigrams: Int[np.ndarray, "vocab"]) -> TokenVectors:

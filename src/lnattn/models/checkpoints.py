@@ -42,12 +42,6 @@ _KNOWN = (
     f"a folder, {BOOK_MODEL!r}, {BOOK_LLAMA!r}, {MINILM!r}, a hub model as owner/model, or one of "
     f"{', '.join(hub.PINNED)}"
 )
-_FOLDED_ONLY = "folding only: the six terms are defined for layer 0, which reads the embeddings"
-_NO_TOKENS = (
-    "no token embeddings: folding, composition and the position-only terms (before the division by "
-    "σ) can be computed; terms that involve a token, and σ, cannot"
-)
-_BY_DISTANCE = "those of the four terms by distance: there are no position embeddings"
 
 
 def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFirstLayer:
@@ -57,8 +51,7 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     `"book-gpt2"`; `"book-llama"`; `"minilm"`; a local folder with config.json and safetensors
     weights; or a hub model: a short name of `lnattn.models.hub.PINNED` such as `"gpt2"`,
     `"owner/model"` or `"owner/model@revision"`. A folder without token embeddings (a partial
-    checkpoint) loads too: `is_partial` is then true, and `provenance["analyses"]` says what can
-    be computed.
+    checkpoint) loads too: `is_partial` is then true.
     layer: index of the block, counted from 0; the six terms are defined for block 0 alone.
 
     `lnattn models` lists the families. A model with rotary or relative positions gives a
@@ -87,15 +80,12 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
 def joined(
     family: Family, embeddings: Any, attention: Any, *, layer: int, provenance: dict, tokenizer: Any
 ) -> AnyFirstLayer:
-    """A first layer of the family's kind, whose provenance names the analyses it allows."""
+    """A first layer of the family's kind."""
     if torch.float64 in dtypes_of(attention) | dtypes_of(embeddings):  # one wide tensor widens all
         embeddings, attention = embeddings.to(torch.float64), attention.to(torch.float64)
     parts = {"layer": layer, "tokenizer": tokenizer, "provenance": provenance}
     if isinstance(family, RelativeFamily):
-        provenance["analyses"] = _BY_DISTANCE
         return RelativeFirstLayer(embeddings, attention, **parts, context=family.context)
-    partial_ = embeddings.W_E is None
-    provenance["analyses"] = _NO_TOKENS if partial_ else _FOLDED_ONLY if layer else "all"
     return FirstLayer(embeddings, attention, **parts)
 
 

@@ -132,15 +132,9 @@ class RelativeFamily(Family):
             "mpt": "ALiBi",
             "t5": "learned bias for buckets of distances",
         }[layout.positions]
-        return {
-            "normalisation": "LayerNorm"
-            if layout.centred
-            else "RMSNorm"
-            if layout.norm
-            else "none",
-            "positions": positions,
-            **({"attention_window": window} if window else {}),
-        }
+        norm = ("LayerNorm" if layout.centred else "RMSNorm") if layout.norm else "none"
+        about = {"normalisation": norm, "positions": positions}
+        return about | ({"attention_window": window} if window else {})
 
     @property
     def context(self) -> int | None:

@@ -92,7 +92,7 @@ def dominant_wave(curve: Float[np.ndarray, "position"]) -> Wave:
 class Nearness:
     """How strongly each head's position terms favour near keys, for every query.
 
-    share: attention by position alone on the nearest `window` keys; uniform: what even attention
+    share: attention by position alone on the nearest keys; uniform: what even attention
     would give; peak: distance to the key with the highest T^pp; percentile: share of the other keys
     whose T^pp is below the mean over the nearest, NaN while all keys seen are near.
     """
@@ -101,7 +101,6 @@ class Nearness:
     uniform: Float[np.ndarray, "query"]
     peak: np.ndarray
     percentile: Float[np.ndarray, "head query"]
-    window: int = NEAR
 
     def usual(self) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
         """Medians of `peak` and of `percentile` over the queries of the context's second half."""
@@ -131,7 +130,7 @@ def nearness(
             far = compared[:, row, seen & ~near]
             level = compared[:, row, near].mean(axis=-1, keepdims=True)
             percentile[:, i] = (far < level).mean(axis=-1) if far.size else np.nan
-    return Nearness(share, uniform, peak, percentile, window)
+    return Nearness(share, uniform, peak, percentile)
 
 
 def usual_nearness(
@@ -154,7 +153,7 @@ def near_keys(
     return seen & (np.abs(distance) < window), seen
 
 
-def wave_recurrence(bias: PositionBias, window: int = NEAR) -> Float[np.ndarray, "head query"]:
+def wave_recurrence(bias: PositionBias) -> Float[np.ndarray, "head query"]:
     """What is left of T^pp's wave in attention by position alone, for every query of `bias`.
 
     The most attention on a key one wavelength (± a quarter) from the query, near keys left out,
@@ -166,7 +165,7 @@ def wave_recurrence(bias: PositionBias, window: int = NEAR) -> Float[np.ndarray,
     found = np.zeros(attention.shape[:2])
     for column, i in enumerate(bias.queries):
         distance = np.abs(i - np.arange(bias.n_positions))
-        near = distance < window
+        near = distance < NEAR
         for head, wavelength in enumerate(waves):
             away = (np.abs(distance - wavelength) <= wavelength / 4) & ~near
             row = attention[head, column]

@@ -21,7 +21,7 @@ from lnattn.attention.layernorm import divide_by_sigma
 from lnattn.attention.terms import check_indices, look_up
 from lnattn.errors import CorpusError, ShapeError
 from lnattn.position.bias import PositionBias
-from lnattn.position.curves import NEAR, near_keys
+from lnattn.position.curves import near_keys
 from lnattn.weights import Embeddings
 
 
@@ -40,19 +40,18 @@ class MeasuredAttention:
     causal: bool
     text_skill: Float[np.ndarray, "window head query"] | None = None
 
-    def near_share(self, window: int = NEAR) -> Float[np.ndarray, "head query"]:
-        """Mean attention on the nearest `window` keys, the query's own among them."""
-        return near_share(self.mean, self.queries, self.causal, window)
+    def near_share(self) -> Float[np.ndarray, "head query"]:
+        """Mean attention on the nearest ten keys, the query's own among them."""
+        return near_share(self.mean, self.queries, self.causal)
 
 
 def near_share(
     attention: Float[np.ndarray, "head query position"],
     queries: Sequence[int],
     causal: bool,
-    window: int = NEAR,
 ) -> Float[np.ndarray, "head query"]:
-    """The share of attention that falls on the nearest `window` keys of each query."""
-    near = [near_keys(i, attention.shape[-1], causal, window)[0] for i in queries]
+    """The share of attention that falls on the nearest ten keys of each query."""
+    near = [near_keys(i, attention.shape[-1], causal)[0] for i in queries]
     return np.stack([attention[:, row, one].sum(axis=-1) for row, one in enumerate(near)], axis=-1)
 
 

@@ -50,13 +50,7 @@ class BoundedSearch:
         return float(1.0 - self.selectable.mean())
 
 
-def bounded_search(
-    keys: Shaped[np.ndarray, "n d"],
-    *,
-    bound: float = BOUND,
-    radius: float = RADIUS,
-    patience: int = PATIENCE,
-) -> BoundedSearch:
+def bounded_search(keys: Shaped[np.ndarray, "n d"], patience: int = PATIENCE) -> BoundedSearch:
     """Run the papers' search over all keys [n d].
 
     Raises `ShapeError` for keys that are not finite numbers. Unlike the original, a rank below full
@@ -65,14 +59,14 @@ def bounded_search(
     points = checked_keys(keys)
     n, d = points.shape
     query, reflected = _reflections(np.asarray(keys), patience)
-    reflected &= (np.abs(query) <= bound).all(axis=1)
+    reflected &= (np.abs(query) <= BOUND).all(axis=1)
     query[~reflected] = 0.0
     selectable = reflected.copy()
     # A simplex has no inside: the original does not search below d + 1 keys.
     left = np.flatnonzero(~reflected).tolist() if n >= d + 1 else []
     unsolved = 0
     for i in left:
-        status, centre = _centre(points, i, bound, radius)
+        status, centre = _centre(points, i)
         unsolved += status not in (_OPTIMAL, _INFEASIBLE)
         if status == _OPTIMAL:
             selectable[i], query[i] = True, centre
@@ -115,9 +109,7 @@ def _winners(query: np.ndarray, keys: np.ndarray) -> Int[np.ndarray, "rows"]:
     return np.concatenate([(block @ keys.T).argmax(axis=1) for block in blocks])
 
 
-def _centre(
-    points: np.ndarray, i: int, bound: float, radius: float
-) -> tuple[int, np.ndarray | None]:
+def _centre(points: np.ndarray, i: int) -> tuple[int, np.ndarray | None]:
     """HiGHS's status, and the centre of the largest ball of winning queries in the box, if any."""
     across = np.delete(points, i, axis=0) - points[i]
     d = points.shape[1]
@@ -125,8 +117,8 @@ def _centre(
         np.append(np.zeros(d), -1.0),
         A_ub=np.column_stack([across, np.linalg.norm(across, axis=1)]),
         b_ub=np.zeros(len(across)),
-        bounds=[(-bound, bound)] * d + [(radius, None)],
+        bounds=[(-BOUND, BOUND)] * d + [(RADIUS, None)],
         method="highs",
-        options={"primal_feasibility_tolerance": radius * TOLERANCE},
+        options={"primal_feasibility_tolerance": RADIUS * TOLERANCE},
     )
     return found.status, None if found.x is None else found.x[:d]

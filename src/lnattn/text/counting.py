@@ -100,32 +100,23 @@ def count_corpus(
                 raise CorpusError("the corpus files changed while they were counted; count again.")
             raise CorpusError(f"the corpus {', '.join(map(str, sources))} holds no text.")
         counts = _sum(Counts.load(job.part(shard)) for shard in shards)
-        record = record_of(
-            counts,
+        record = provenance(
+            what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
             corpus=inputs,
             tokenizer={"name": name, "sha256": digest, "vocab_size": vocab},
             boundary=asdict(job.boundary),
-            skip=skip,
             documents=documents,
             shards=len(shards),
             resumed_with=len(finished),
             seconds_of_last_session=round(time.perf_counter() - begun, 1),
+            skip=skip,
+            tokens=counts.tokens,
+            pairs=counts.pairs,
+            distinct_pairs=counts.bigrams.nnz,
         )
         Counts(counts.unigrams, counts.bigrams, record).save(out)
         _remove_files(folder)
     return read_json(out.with_suffix(".json"))
-
-
-def record_of(counts: Counts, *, skip: int, **facts: Any) -> dict[str, Any]:
-    """The record of finished counts, with further facts."""
-    return provenance(
-        what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
-        **facts,
-        skip=skip,
-        tokens=counts.tokens,
-        pairs=counts.pairs,
-        distinct_pairs=counts.bigrams.nnz,
-    )
 
 
 def count_shard(job: CountJob, shard: Shard) -> dict[str, Any]:

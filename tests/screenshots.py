@@ -23,7 +23,13 @@ SHOTS = (
     ("preface", "book/index.html", "", 1000, 760),
     ("chapter", "notebooks/06-detokenization-heads.html", "#fig-joined", 1000, 760),
     ("claims", "book/claims.html", ".claims-all", 1000, 760),
-    ("explorer", "book/token-explorer.html#model=minilm", '[data-part="heads"] .chosen', 1000, 760),
+    (
+        "explorer",
+        "book/token-explorer.html#model=minilm&token=obama",
+        '[data-part="heads"]',
+        1000,
+        760,
+    ),
     ("widget", "book/index.html", '[data-part="widget"]', 760, 680),
     ("phone", "book/token-explorer.html", '[data-part="sentence"]', 360, 740),
 )
@@ -43,7 +49,7 @@ def take(
         if at:  # an error where the page has no such element
             top = f"document.querySelector({at!r}).getBoundingClientRect().top"
             tab.evaluate(f"window.scrollTo(0, {top} + scrollY - 90)")
-            tab.evaluate("new Promise(done => setTimeout(done, 300))")
+            tab.evaluate("new Promise(done => setTimeout(done, 8000))")  # it loads when near
         tab.screenshot(path)
     finally:
         tab.close()

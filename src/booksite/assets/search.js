@@ -19,7 +19,7 @@ var Scorer = {
 };
 
 // What is shown of a page is cut from its text: without buttons and folded code.
-document.addEventListener("DOMContentLoaded", () => {
+addEventListener("DOMContentLoaded", () => {
   const { htmlToText: textOf, _parseQuery: parse } = Search;
   Search._parseQuery = (query) => parse(query.replace(/\blayer norm/i, "layernorm")); // as it is written here
   Search.htmlToText = (html, anchor) => {
@@ -27,4 +27,4 @@ document.addEventListener("DOMContentLoaded", () => {
     page.querySelectorAll(".bd-header-article, .prev-next-footer, details.hide").forEach((one) => one.remove());
     return withoutTeX(textOf(page.documentElement.outerHTML, anchor));
   };
-});
+}, true); // before the search begins

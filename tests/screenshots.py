@@ -47,9 +47,14 @@ def take(
         tab.go(address)
         tab.evaluate("new Promise(done => setTimeout(done, 1500))")
         if at:  # an error where the page has no such element
-            top = f"document.querySelector({at!r}).getBoundingClientRect().top"
-            tab.evaluate(f"window.scrollTo(0, {top} + scrollY - 90)")
-            tab.evaluate("new Promise(done => setTimeout(done, 8000))")  # it loads when near
+            there = f"document.querySelector({at!r})"
+            scroll = f"window.scrollTo(0, {there}.getBoundingClientRect().top + scrollY - 90)"
+            tab.evaluate(scroll)  # a tool of the explorer loads when it is near
+            tab.until(
+                f"['ready', undefined].includes({there}.dataset.state ?? {there}.dataset.part)"
+            )
+            tab.evaluate(scroll)
+            tab.evaluate("new Promise(done => setTimeout(done, 300))")
         tab.screenshot(path)
     finally:
         tab.close()

@@ -1,0 +1,48 @@
+"""One object for both kinds of positions: against a loop, and against chapter 13's own formulas."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2
+
+from experiments.book_model.snapshots import turned
+from experiments.twins.compare import by_place, vectors_at
+from lnattn import FirstLayer, fold, fold_relative, six_terms
+from lnattn.rotary.position import distance_variance
+
+COUNTS = np.random.default_rng(0).integers(1, 9, 15)
+
+
+def model() -> FirstLayer:
+    whole = random_gpt2(seed=8, d_model=12, heads=3, vocab=15, context=9)
+    return FirstLayer(embeddings_of(whole), attention_layer(whole), None, {"name": "random"})
+
+
+def test_scores_at_places_are_those_of_the_six_terms() -> None:
+    learned = model()
+    terms = six_terms(fold(learned.attention), learned.embeddings, [3, 14], [5, 7])
+    score = vectors_at(learned, "queries", 7)[:, 14] * vectors_at(learned, "keys", 5)[:, 3]
+    torch.testing.assert_close(score.sum(1), terms.scores()[:, 1, 0])
+
+
+def test_shares_are_an_analysis_of_variance() -> None:
+    """Learned: by all pairs of tokens and places. Rotary: those of chapter 13."""
+    learned, weight = model(), COUNTS / COUNTS.sum()
+    share, attention = by_place(learned, COUNTS, 9)
+    q = vectors_at(learned, "queries", 8).numpy()
+    keys = np.stack([vectors_at(learned, "keys", place).numpy() for place in range(9)])
+    scores = np.einsum("hbd,nhad->hbna", q, keys)
+    scores = scores - np.einsum("hbna,a->hb", scores, weight)[..., None, None] / 9
+    total = np.einsum("hbna,b,a->h", scores**2, weight, weight) / 9
+    alone = np.einsum("hbna,b,a->hn", scores, weight, weight)
+    of_key = np.einsum("hbna,b->hna", scores, weight) - alone[..., None]
+    np.testing.assert_allclose(share[3], alone.var(axis=1) / total)
+    np.testing.assert_allclose(share[2], np.einsum("hna,a->h", of_key**2, weight) / 9 / total)
+    expected = torch.softmax(torch.from_numpy(alone) / learned.attention.scale, dim=1)
+    np.testing.assert_allclose(attention, expected)
+    rotary = turned(learned)
+    found = distance_variance(
+        fold_relative(rotary.attention), rotary.embeddings, COUNTS, range(9)
+    ).share
+    np.testing.assert_allclose(by_place(rotary, COUNTS, 9)[0], found, rtol=1e-5)

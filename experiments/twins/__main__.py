@@ -1,0 +1,86 @@
+"""Twins that differ in their positions alone: skill, shares of variance, attention by position.
+
+Give the folders of finished runs of experiments.book_model, both kinds of each seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from experiments.book_model.snapshots import Snapshot, snapshots
+from experiments.command import frozen, main, new_parser
+from experiments.twins.compare import PARTS, by_place, skill
+from lnattn.affinity.auroc import Neighbours
+from lnattn.attention.nulls import permuted_weights
+from lnattn.errors import CheckpointError
+from lnattn.rotary.affinity import sample_queries
+from lnattn.rotary.position import NULLS
+from lnattn.rotary.study import QUERIES, rotary_study
+from lnattn.rotary.terms import DISTANCE_TERMS
+from lnattn.rotary.weights import RelativeFirstLayer
+from lnattn.storage import provenance, read_json, write_result
+from lnattn.text.counts import Counts
+from lnattn_book.claims import distance
+from lnattn_book.samples import sample_tokens
+
+
+def answers(kept: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
+    """What the rules of README.md ask of one model; verdicts of D6 and D7 of a rotary one."""
+    model, context, unigrams = kept.model, kept.plan.context, counts[1].unigrams
+    pairs = {apart: Neighbours.before(one.bigrams) for apart, one in counts.items()}
+    grid = skill(model, unigrams, pairs, sample_queries(unigrams, QUERIES))
+    shares, attention = by_place(model, unigrams, context)
+    dealt = (permuted_weights(model, deal, heads_only=True) for deal in range(NULLS))
+    null = [by_place(one, unigrams, context)[0][PARTS.index("d")] for one in dealt]
+    found = {
+        "skill": grid.query_specific_auroc,
+        "share": shares,
+        "null": np.array(null),
+        "attention": attention,
+    }
+    if isinstance(model, RelativeFirstLayer):
+        study = rotary_study(model, counts, sample_tokens(model))
+        moved = study.divergence.mean(axis=1), DISTANCE_TERMS, study.null_divergence
+        d6, d7 = distance.d6(*moved, model=model.name), distance.d7(
+            study.rho, study.null_rho, model=model.name
+        )  # fmt: skip
+        found["verdicts"] = np.array([d6.verdict, d7.verdict])
+    return found
+
+
+def run(args: argparse.Namespace) -> None:
+    arrays, facts = {}, {}
+    counts: dict[int, Counts] = {}
+    for folder in map(Path, args.run):
+        *_, kept = snapshots(folder)
+        if not (folder / "training.json").is_file():
+            raise CheckpointError(f"{folder} is not finished; give the same command to go on.")
+        if not counts:  # all runs are of one text
+            tokens = np.load(folder / "checkpoint" / "train_tokens.npy", allow_pickle=False)
+            vocab = kept.plan.vocab_size
+            counts = {n: Counts.from_documents([tokens], vocab, skip=n) for n in (1, 2, 3)}
+        name, record = (
+            f"{kept.plan.attention}-{kept.plan.seed}",
+            read_json(folder / "training.json"),
+        )
+        arrays |= {f"{name} {what}": value for what, value in answers(kept, counts).items()}
+        shown: dict[str, Any] = {"plan": record["plan"], "held_out_loss": record["held_out_loss"]}
+        facts[name] = {**shown, "weights_sha256": record["weights_sha256"]}
+        print(f"{name}: held out {record['held_out_loss']:.4f}", flush=True)
+    frozen(write_result(args.out, "twins", arrays, provenance(runs=facts, parts=PARTS)))
+
+
+def parser() -> argparse.ArgumentParser:
+    whole = new_parser("twins", __doc__)
+    whole.add_argument("run", nargs="+")
+    whole.add_argument("--out", required=True, metavar="FOLDER")
+    return whole
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser(), run))

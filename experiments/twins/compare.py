@@ -1,0 +1,104 @@
+"""One object of both kinds of first layer: what of a score depends on both tokens, at given places.
+
+A query at one place and a key at another are vectors of their tokens, whatever the kind of
+positions. Less their means over tokens they give the part of a score that neither token has alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.attention.folding import fold
+from lnattn.attention.layernorm import sigma
+from lnattn.rotary.affinity import DistanceGrid, distance_grid
+from lnattn.rotary.fold import fold_relative
+from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
+
+#: Parts of a score's variance between the keys of a query: of both tokens, of what the query's
+#: token wants of positions, of the key's token, of the position alone.
+PARTS = ("ee", "ed", "e", "d")
+#: Where the query stands whose skill is measured.
+_PLACE = 128
+
+
+@torch.inference_mode()
+def vectors_at(model: AnyFirstLayer, side: str, place: int) -> Float[Tensor, "head vocab d_head"]:
+    """The query ("queries") or key ("keys") of every token at a place, before the scale."""
+    if isinstance(model, RelativeFirstLayer):
+        folded = fold_relative(model.attention)
+        vectors = getattr(folded, side)(model.embeddings.rows(slice(None)))
+        turned = folded.rotated(vectors, torch.full((vectors.shape[1],), place))
+        return folded.per_head(turned) if side == "keys" else turned
+    block, embeddings = fold(model.attention), model.embeddings
+    x = embeddings.tokens() + embeddings.W_P[place]
+    x = x / sigma(x, block.eps)[:, None]
+    return x @ block.W_K if side == "keys" else x @ block.W_Q + block.b_Q[:, None]
+
+
+def _about_mean(
+    vectors: Float[Tensor, "head vocab d_head"], share: Float[Tensor, "vocab"]
+) -> tuple[Float[Tensor, "head d_head"], Float[Tensor, "head vocab d_head"]]:
+    """The mean over tokens drawn by their share, and the vectors less it."""
+    mean = (share @ vectors.to(share)).to(vectors)
+    return mean, vectors - mean[:, None]
+
+
+def skill(
+    model: AnyFirstLayer,
+    unigrams: Int[np.ndarray, "vocab"],
+    neighbours: Mapping[int, Neighbours],
+    queries: Int[np.ndarray, "query"],
+    seed: int = 0,
+) -> DistanceGrid:
+    """AUROC of the part of both tokens, against the pairs that stand so far apart.
+
+    Queries stand at one place, and keys one, two or three before it, as `neighbours` says.
+    """
+    share, tokens = torch.from_numpy(unigrams / unigrams.sum()), torch.from_numpy(queries)
+    some = _about_mean(vectors_at(model, "queries", _PLACE), share)[1][:, tokens]
+    vectors = {
+        apart: TokenVectors(
+            some, _about_mean(vectors_at(model, "keys", _PLACE - apart), share)[1], tokens
+        )
+        for apart in neighbours
+    }
+    return distance_grid(vectors, neighbours, seed)
+
+
+def by_place(
+    model: AnyFirstLayer, unigrams: Int[np.ndarray, "vocab"], context: int
+) -> tuple[Float[np.ndarray, "part head"], Float[np.ndarray, "head key"]]:
+    """Shares of `PARTS` in the variance of scores between the keys of the last query of a context.
+
+    And its attention by position alone, of mean query and mean keys. Tokens are drawn by their
+    counts, and the key's place evenly; a query's mean score, which no softmax sees, takes no part.
+    """
+    share = torch.from_numpy(unigrams / unigrams.sum())
+    q0, apart = _about_mean(vectors_at(model, "queries", context - 1).double(), share)
+    wanted = torch.einsum("hvd,v,hve->hde", apart, share, apart)
+    k0, both, own = [], [], []
+    for place in range(context):
+        mean, apart = _about_mean(vectors_at(model, "keys", place).double(), share)
+        spread = torch.einsum("hvd,v,hve->hde", apart, share, apart)
+        k0.append(mean)
+        both.append((wanted * spread).sum((1, 2)))
+        own.append(torch.einsum("hd,hde,he->h", q0, spread, q0))
+    means = torch.stack(k0, dim=1)
+    alone = torch.einsum("hd,hnd->hn", q0, means)
+    from_mean = means - means.mean(dim=1, keepdim=True)
+    places = from_mean.mT @ from_mean / context
+    variance = torch.stack([
+        torch.stack(both).mean(dim=0),
+        (wanted * places).sum((1, 2)),
+        torch.stack(own).mean(dim=0),
+        alone.var(dim=1, correction=0),
+    ])  # fmt: skip
+    attention = (alone / float(model.attention.scale)).softmax(dim=1)
+    return (variance / variance.sum(dim=0)).numpy(), attention.numpy()

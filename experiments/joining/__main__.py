@@ -1,17 +1,19 @@
 """Is a first layer that joins pieces used for it? Asks every snapshot of some training runs.
 
-Give the folders of runs, finished or not; the answers are frozen in --out. What a snapshot has
-answered is kept in --work, so that the same command asks only what is new.
+Give the folders of runs, finished or not; the answers are frozen in --out. All snapshots show what
+their heads join; what is lost is asked of those that the rules of README.md need. What a snapshot
+has answered is kept in --work, so that the same command asks only what is new.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from experiments.book_model.look import freeze_looks, look_of
@@ -24,52 +26,63 @@ from lnattn.attention.terms import six_terms
 from lnattn.paths import data_folder
 from lnattn.storage import sha256_of_file
 from lnattn.text.counts import Counts
+from lnattn_book.joining import Joining
 from lnattn_book.samples import sample_file, sample_tokens
 from lnattn_book.whole_models import spelling_of
 
 
-def asked(kept: Snapshot, counts: Counts, what: str) -> pd.DataFrame:
-    """A snapshot's look at its heads ('looks'), or what it loses without parts ('lost')."""
+def asked(kept: Snapshot, counts: Counts, what: str) -> dict[str, np.ndarray]:
+    """A snapshot's look at its heads ("looks"), or what it loses without parts ("lost")."""
     model = kept.model
     if what == "looks":
-        return look_of(kept, counts)
-    return lost(
-        kept.whole(),
-        partial(six_terms, fold(model.attention), model.embeddings),
-        sample_tokens(model),
-        spelling_of(model),
-        counts.bigrams,
-        window=min(256, model.embeddings.n_positions),
-        first=model.tokenizer.bos_token_id,
-    )
+        table = look_of(kept, counts)
+    else:
+        table = lost(
+            kept.whole(),
+            partial(six_terms, fold(model.attention), model.embeddings),
+            sample_tokens(model),
+            spelling_of(model),
+            counts.bigrams,
+            window=min(256, model.embeddings.n_positions),
+            first=model.tokenizer.bos_token_id,
+        )
+    text = table.select_dtypes(exclude="number").columns
+    return {name: table[name].to_numpy(str if name in text else None) for name in table}
 
 
 def run(args: argparse.Namespace) -> None:
     counts = Counts.load(Path(args.counts))
     texts = {"counts": sha256_of_file(Path(args.counts)), "texts": sha256_of_file(sample_file())}
-    tables: dict[str, list[pd.DataFrame]] = {"looks": [], "lost": []}
-    seconds, weights, plans = 0.0, {}, {}
-    for folder in args.run:
-        for kept in snapshots(folder):
-            name = f"seed-{kept.plan.seed}-step-{kept.step}"
-            weights[name] = kept.model.provenance["weights_sha256"]
-            plans[f"seed-{kept.plan.seed}"] = vars(kept.plan)
-            for what, found in tables.items():
+    kept = [one for folder in args.run for one in snapshots(folder)]
+    seconds = []
 
-                def answered(kept: Snapshot = kept, what: str = what) -> dict[str, Any]:
-                    table = asked(kept, counts, what)
-                    text = table.select_dtypes(exclude="number").columns
-                    return {n: table[n].to_numpy(str if n in text else None) for n in table}
+    def table(what: str, wanted: Iterable[Snapshot]) -> pd.DataFrame:
+        found = []
+        for one in wanted:
+            about = {"seed": one.plan.seed, "step": one.step, "tokens trained": one.tokens}
+            settings = {"weights": one.model.provenance["weights_sha256"], **texts}
+            name = f"{what}-seed-{one.plan.seed}-step-{one.step}"
+            arrays, record = once(args.work, name, settings, partial(asked, one, counts, what))
+            found.append(pd.DataFrame(arrays).assign(**about))
+            seconds.append(record["seconds"])
+            print(name, flush=True)
+        return pd.concat(found) if found else pd.DataFrame({"measure": []})
 
-                settings = {"weights": weights[name], **texts}
-                arrays, record = once(args.work, f"{what}-{name}", settings, answered)
-                about = {"seed": kept.plan.seed, "step": kept.step, "tokens trained": kept.tokens}
-                found.append(pd.DataFrame(arrays).assign(**about))
-                seconds += record["seconds"]
-            print(f"{name} has answered", flush=True)
-    facts = {"weights_sha256": weights, "plans": plans, "seconds": seconds, **texts}
+    looks = table("looks", kept)
+    peaks = Joining(looks, looks, {}).peaks()
+    steps = {(seed, row[at]) for seed, row in peaks.iterrows() for at in ("before", "step", "last")}
+    tables = {"looks": looks}
+    tables["lost"] = table("lost", (one for one in kept if (one.plan.seed, one.step) in steps))
+    facts = {
+        "weights_sha256": {
+            f"seed-{one.plan.seed}-step-{one.step}": one.model.provenance["weights_sha256"]
+            for one in kept
+        },
+        "plans": {f"seed-{one.plan.seed}": vars(one.plan) for one in kept},
+        "seconds": round(sum(seconds), 1),
+    }
     for what, found in tables.items():
-        frozen(freeze_looks(args.out, what, found, **facts))
+        frozen(freeze_looks(args.out, what, [found], **facts, **texts))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -295,18 +295,6 @@ def test_what_is_lost_decides_whether_it_is_used(rule):
     assert verdict(0.3, 0.1, tokens=99) == NOT_COMPUTABLE
 
 
-def test_place_against_content():
-    def verdict(place, content):
-        found = made({("place", -1): place, ("ee", -1): content})
-        noise = np.random.default_rng(1).normal(scale=0.01, size=201)
-        found.at[:, 1, 0, 0, 0] += np.where(np.arange(201) > 0, noise, 0)
-        return ablation.s10(found, model="any").verdict
-
-    assert verdict(0.3, 0.1) == HOLDS
-    assert verdict(0.1, 0.3) == FAILS
-    assert verdict(0.1, 0.1) == UNDECIDED
-
-
 def test_a_joining_layer_is_used_where_three_seeds_lose_without_it():
     """Seed 2 joins at step 128 only, and is displaced; head 1 joins most; t over three seeds."""
 

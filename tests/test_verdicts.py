@@ -594,7 +594,7 @@ OF_GPT2 = [
     ),
     *(("K13", F, (5.0, 0.0, 0.7)), ("K14", F, (array(0.4, 0.5),))),
 ]
-#: S7 to S10 and U1 to U3 are tried with their studies, in their tests.
+#: S7, S8, S11 and U1 to U3 are tried with their studies, in their tests.
 ELSEWHERE = {f"S{n}" for n in range(7, 11)} | {"U1", "U2", "U3"}
 
 

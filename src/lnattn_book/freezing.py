@@ -187,7 +187,7 @@ STUDIES.update(
         Study(first_layers.TEXT, _selectable_text),  # keys of texts that no query selects
         Study("survey", _survey),  # which of K3–K15 hold
         Study("survey-null", _survey_of_null),  # the same for the model's weights dealt anew
-        # Keys of all layers (U1–U3), and losses without parts of scores (S7–S10).
+        # Keys of all layers (U1–U3), and losses without parts of scores (S7, S8).
         Study(LayerVerdicts.NAME, _selectable_layers, relative=None, long=True),
         Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True),
         # Four terms by distance (D1–D7).

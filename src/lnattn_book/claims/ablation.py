@@ -17,7 +17,6 @@ from lnattn_book.claims.words import (
     NOT_COMPUTABLE,
     NOT_SEEN,
     UNDECIDED,
-    by_interval,
 )
 from lnattn_book.joining import Joining, over_seeds
 
@@ -60,27 +59,17 @@ def _used(case: Case, found: Ablations, specific: np.ndarray, of: str) -> Record
 
 
 @rule
-def s10(case: Case, found: Ablations) -> Record:
-    """S10, place joins words more than content does."""
-    place, content = found.excess("place"), found.excess("ee")
-    difference = interval(place - content)
-    verdict = by_interval(*difference[1:])
-    return Record(
-        verdict,
-        f"nats: {in_words(interval(place))} without place, {in_words(interval(content))} without "
-        f"T^ee; difference {in_words(difference)}",
-        {"place": place[0], "content": content[0], "difference": difference[0]},
-        "more documents would decide" if verdict == UNDECIDED else "",
-        **size(difference, "nats", 0),
-    )
-
-
-@rule
 def s11(case: Case, found: Joining) -> Record:
     """S11, a first layer that joins pieces is used for it."""
-    peaks = found.peaks()
+    peaks, shares = found.peaks(), found.shares()
     if len(peaks) < case.seeds:
-        return Record(NOT_COMPUTABLE, f"{len(peaks)} of the models join pieces")
+        most = shares.loc[shares["tokens trained"].idxmax()]
+        return Record(
+            NOT_COMPUTABLE,
+            f"{len(peaks)} of {shares.index.unique('seed').size} models join pieces; after "
+            f"{most['tokens trained'] / 1e6:.1f} million tokens {most['found']:.1%} are found, "
+            f"by chance up to {most['chance high']:.1%}",
+        )
     every, alone = found.of("after", "ee"), found.of("after", "ee", "joining")
     whole = over_seeds(every["value"])
     if whole[1] > 0:

@@ -106,7 +106,6 @@ def train(
     device: str | None = None,
     progress: bool = True,
     compiled: bool = False,
-    until: int | None = None,
     prepare: Callable[[PreTrainedModel], None] | None = None,
 ) -> tuple[PreTrainedModel, list[dict[str, int | float]]]:
     """Train a model and return the model of the best held-out loss, with the log of evaluations.
@@ -116,8 +115,8 @@ def train(
     loss has not fallen for `plan.patience` evaluations. `compiled` runs the step through
     torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
     `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
-    from there on, and the log says so. until: stop after this step, as if interrupted there.
-    prepare: changes the new model in place before anything else, say to replace a module.
+    from there on, and the log says so. prepare: changes the new model in place before anything
+    else, say to replace a module.
     Raises `CheckpointError` when the folder holds a run with another plan.
     """
     state_folder = Path(folder) / "checkpoint"
@@ -135,13 +134,12 @@ def train(
     batches = windows(train_tokens, plan)
     for _ in range(run["step"]):
         next(batches)
-    end = plan.steps if until is None else min(until, plan.steps)
     bar = progress_bar(
-        total=end, what="training", initial=run["step"], unit=" steps", disable=not progress
+        total=plan.steps, what="training", initial=run["step"], unit=" steps", disable=not progress
     )
     since, seen, recent = time.perf_counter(), 0, []
     saved = since
-    while run["step"] < end and run["stale"] < plan.patience:
+    while run["step"] < plan.steps and run["stale"] < plan.patience:
         rows = next(batches).to(device)
         recent.append(take_step(model, optimiser, rows, plan, run["step"], loss_of))
         run["step"] += 1
@@ -149,7 +147,7 @@ def train(
         bar.update()
         bar.set_postfix(train=f"{np.mean(recent[-50:]):.3f}", best=f"{run['best']:.3f}")
         kept = _FIRST_SNAPSHOT <= run["step"] == 1 << (run["step"].bit_length() - 1)
-        if kept or run["step"] % plan.evaluate_every == 0 or run["step"] == end:
+        if kept or run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
             held_loss = held_out_loss(model, held_out, plan.context, plan.precision)
             speed = seen / (time.perf_counter() - since)
             entry = {"step": run["step"], "train_loss": float(np.mean(recent))}

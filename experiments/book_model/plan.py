@@ -24,11 +24,6 @@ _DECAY = 0.2
 _GROUP = 4
 
 
-#: Of a GPT-2 with rotary positions: no loader shall take it for a GPT-2 without positions. Not by a
-#: class statement, of which a type checker would see only the fields that it adds.
-_RotaryConfig = type("RotaryGPT2Config", (GPT2Config,), {"model_type": "lnattn-rotary-gpt2"})
-
-
 @dataclass(frozen=True)
 class TrainingPlan:
     """Everything that decides the outcome of a training run, besides the corpus.
@@ -91,8 +86,7 @@ class TrainingPlan:
         return model
 
     def _gpt2(self, end_of_text: int) -> GPT2Config:
-        kind = _RotaryConfig if self.attention == "rotary" else GPT2Config
-        return kind(
+        return GPT2Config(
             vocab_size=self.vocab_size,
             n_positions=self.context,
             n_embd=self.d_model,
@@ -104,6 +98,8 @@ class TrainingPlan:
             bos_token_id=end_of_text,
             eos_token_id=end_of_text,
             attn_implementation=ATTENTION[self.attention],
+            # Stored in config.json, so that no reader takes it for a GPT-2 without positions.
+            **({"positions": "rotary"} if self.attention == "rotary" else {}),
         )
 
     def _llama(self, end_of_text: int) -> LlamaConfig:

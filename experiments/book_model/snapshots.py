@@ -86,13 +86,12 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
     plan = TrainingPlan(**progress["plan"])
     with torch.device("meta"):  # its configuration is wanted, and no weights
         config = plan.new_model(tokenizer.eos_token_id).config.to_dict()
+    config.pop("positions", None)  # a GPT-2 with rotary ones names its weights as any other
     kept = {int(file.stem.removeprefix("step-")): file for file in files}
     if (folder / "model.safetensors").is_file():
         kept[progress["step"]] = folder / "model.safetensors"
     for step, file in sorted(kept.items()):
-        # A GPT-2 with rotary positions names its weights as any other.
-        kind = {**config, "model_type": plan.architecture}
-        family = family_of(kind, LocalWeights(f"{folder.name} at step {step}", (file,)))
+        family = family_of(config, LocalWeights(f"{folder.name} at step {step}", (file,)))
         about = {
             "name": f"{folder.name} at step {step}",
             "weights_sha256": sha256_of_file(file),

@@ -74,10 +74,7 @@ def run(args: argparse.Namespace) -> None:
     tables = {"looks": looks}
     tables["lost"] = table("lost", (one for one in kept if (one.plan.seed, one.step) in steps))
     facts = {
-        "weights_sha256": {
-            f"seed-{one.plan.seed}-step-{one.step}": one.model.provenance["weights_sha256"]
-            for one in kept
-        },
+        "weights_sha256": {one.model.name: one.model.provenance["weights_sha256"] for one in kept},
         "plans": {f"seed-{one.plan.seed}": vars(one.plan) for one in kept},
         "seconds": round(sum(seconds), 1),
     }

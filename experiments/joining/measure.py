@@ -36,8 +36,6 @@ from lnattn.progress import progress_bar
 POSITION = "position"
 #: What is left out of all heads; T^ee is left out of each head alone, too.
 REMOVED = ("ee", PAIRS, PLACE, POSITION)
-#: Of `lost`.
-COLUMNS = ("removed", "head", "measure", "value", "low", "high", "at", "beside", "tokens")
 #: Every token as a query, and as what a query foretells.
 _SIDES = (slice(None, -1), slice(1, None))
 #: Patterns that go through the model at once.
@@ -140,8 +138,9 @@ def lost(
     def add(measure: str, means: np.ndarray, tokens: int) -> None:
         for (removed, head), (at, beside) in zip(names, means.transpose(1, 2, 0), strict=True):
             value, low, high = interval(at - beside)
-            places = removed, head, measure, value, low, high, at[0], beside[0], tokens
-            rows.append(dict(zip(COLUMNS, places, strict=True)))
+            asked = {"removed": removed, "head": head, "measure": measure, "tokens": tokens}
+            found = {"value": value, "low": low, "high": high, "at": at[0], "beside": beside[0]}
+            rows.append({**asked, **found})
 
     for measure, (values, own, mine, others) in asked.items():
         cell = 10 * deciles_of(unigrams[own], mine) + deciles_of(base, mine)

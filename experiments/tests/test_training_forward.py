@@ -6,7 +6,7 @@ import copy
 
 import pytest
 import torch
-from random_models import attention_layer, embeddings_of, random_gpt2, randomise
+from random_models import InMemory, attention_layer, embeddings_of, random_gpt2, randomise
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import GPT2LMHeadModel
@@ -17,6 +17,7 @@ from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import turned
 from lnattn import FirstLayer, distance_terms, fold_relative
 from lnattn.errors import CheckpointError
+from lnattn.models.architectures import family_of
 
 
 def plain_loss(model: torch.nn.Module, rows: Tensor) -> Tensor:
@@ -98,8 +99,7 @@ def test_every_architecture_trains_on_its_plain_loss(name: str) -> None:
 
 def test_rotary_positions_are_all_that_is_changed() -> None:
     """Attention of the first layer by a loop over complex numbers, and by lnattn's formulas."""
-    model, plain = architecture("gpt2", attention="rotary"), architecture("gpt2")
-    assert type(model) is type(plain)
+    model = architecture("gpt2", attention="rotary")
     with torch.no_grad():
         model.transformer.wpe.weight.zero_()
     ids = torch.randint(59, (24,), generator=torch.Generator().manual_seed(2))
@@ -124,7 +124,7 @@ def test_a_rotary_gpt2_learns_no_positions() -> None:
     model, rows = plan.new_model(0), torch.randint(60, (2, 13))
     take_step(model, optimiser_of(model, plan), rows, plan, 9, training_loss(model, "float32"))
     assert not model.transformer.wpe.weight.any()
-    assert model.config.model_type not in ("gpt2", "llama")  # no loader takes it for another model
-    assert model.transformer.h[0].attn.c_attn.weight.grad.any()
+    with pytest.raises(CheckpointError, match="its positions are rotary"):  # no plain GPT-2
+        family_of(model.config.to_dict(), InMemory("twin", dict(model.state_dict())))
     with pytest.raises(CheckpointError, match="a llama's positions are rotary"):
         TrainingPlan(architecture="llama", attention="rotary")

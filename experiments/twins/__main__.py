@@ -21,16 +21,14 @@ from lnattn.errors import CheckpointError
 from lnattn.rotary.affinity import sample_queries
 from lnattn.rotary.position import NULLS
 from lnattn.rotary.study import QUERIES, rotary_study
-from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.storage import provenance, read_json, write_result
 from lnattn.text.counts import Counts
-from lnattn_book.claims import distance
 from lnattn_book.samples import sample_tokens
 
 
 def answers(kept: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
-    """What the rules of README.md ask of one model; verdicts of D6 and D7 of a rotary one."""
+    """What the rules of README.md ask of one model; of a rotary one also what D6 and D7 judge."""
     model, context, unigrams = kept.model, kept.plan.context, counts[1].unigrams
     pairs = {apart: Neighbours.before(one.bigrams) for apart, one in counts.items()}
     grid = skill(model, unigrams, pairs, sample_queries(unigrams, QUERIES))
@@ -45,11 +43,8 @@ def answers(kept: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
     }
     if isinstance(model, RelativeFirstLayer):
         study = rotary_study(model, counts, sample_tokens(model))
-        moved = study.divergence.mean(axis=1), DISTANCE_TERMS, study.null_divergence
-        d6, d7 = distance.d6(*moved, model=model.name), distance.d7(
-            study.rho, study.null_rho, model=model.name
-        )  # fmt: skip
-        found["verdicts"] = np.array([d6.verdict, d7.verdict])
+        for name in ("divergence", "null_divergence", "rho", "null_rho"):
+            found[name] = getattr(study, name)
     return found
 
 

@@ -32,6 +32,8 @@ class GPT2(Family):
     )
 
     def check_variant(self) -> None:
+        if self.config.get("positions") == "rotary":
+            self.refuse("its positions are rotary, as in an experiment of this book alone.")
         if self.config.get("add_cross_attention"):
             self.refuse(
                 "its blocks also attend to an encoder, which the folding of one attention block "

@@ -87,7 +87,7 @@ def products_only(
     _ = embeddings.rows(vectors.tokens) @ W_Q
     for head in range(vectors.n_heads):
         keys = vectors.keys_of(head)
-        for_each_score_block(lambda *_: None, vectors.queries_of(head), keys, "cpu")
+        for_each_score_block(lambda *_: None, vectors.queries_of(head), keys)
 
 
 def slow_auroc(

@@ -14,7 +14,7 @@ import pytest
 from filelock import FileLock
 from random_models import random_gpt2
 
-from lnattn import freezing
+from lnattn import freezing, once
 from lnattn.cli.main import main
 from lnattn.paths import cache_folder
 from lnattn.storage import Result, read_json
@@ -87,22 +87,22 @@ def test_a_study_is_computed_once_and_read_from_the_cache(tmp_path, monkeypatch)
         return Sums(np.array([value]), {"about": "a sum"})
 
     def ask(value: int, **key: Any) -> int:
-        found = freezing.computed_once(Sums, "owner/model", key, lambda: compute(value))
+        found = once.computed_once(Sums, "owner/model", key, lambda: compute(value))
         return int(found.total[0])
 
     assert ask(1, weights="a") == ask(2, weights="a") == 1
     assert Sums.read(tmp_path / "model").record["about"] == "a sum"
     assert ask(3, weights="b") == 3  # other weights, computed again
     assert ask(4, weights=None) == ask(5, weights=None) - 1 == 4  # what is unknown is not frozen
-    with freezing.recomputing():
+    with once.recomputing():
         assert ask(6, weights="b") == 6
     assert ask(7, weights="b") == 3
     (tmp_path / "model" / "sums.npz").write_bytes(b"damaged")
     assert ask(8, weights="b") == 8
-    monkeypatch.setattr(freezing, "_code_digest", lambda: "other code")
+    monkeypatch.setattr(once, "_code_digest", lambda: "other code")
     assert ask(9, weights="b") == 9
     assert made == [1, 3, 4, 5, 6, 8, 9]
-    freezing.forget_studies()
+    once.forget_studies()
     assert not list(tmp_path.rglob("*.npz"))
     monkeypatch.setenv("LNATTN_STUDIES", "/proc/nowhere")
     assert ask(10, weights="b") == 10
@@ -119,6 +119,6 @@ def test_waiting_for_another_process_is_announced(tmp_path, monkeypatch, capsys)
 
     threading.Thread(target=hold).start()
     begun.wait()
-    found = freezing.computed_once(Sums, "owner/model", {}, lambda: Sums(np.array([3])))
+    found = once.computed_once(Sums, "owner/model", {}, lambda: Sums(np.array([3])))
     assert found.total[0] == 3
     assert "another process is computing sums of model; waiting" in "".join(capsys.readouterr())

@@ -16,7 +16,7 @@ def stack(order: str, depth: int):
     """The same tokens, readout and blocks as `through_depth` draws."""
     generator = torch.Generator().manual_seed(SIZES["seed"])
     x, readout = torch.randn(2, 4, 6, generator=generator, dtype=torch.float64)
-    return x, readout, [xavier_block(6, 2, generator) for _ in range(depth)]
+    return x, readout, [xavier_block(6, 2, 24, generator) for _ in range(depth)]
 
 
 def loss(order: str, x, readout, blocks) -> float:

@@ -70,22 +70,3 @@ def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name,
     assert ("to read, and 5 for the panel On GPT-2" in page) == is_open
     assert "</details>" in page
     assert ('<details class="on-model" open>' in page) == is_open
-
-
-def test_the_picture_stands_between_question_and_answer():
-    """As MyST-NB makes it: a cell with the banner, a cell with a figure, then prose."""
-    from docutils import nodes
-    from docutils.utils import new_document
-
-    page, section = new_document("page"), nodes.section()
-    made, drawn = (nodes.container(nb_element="cell_code") for _ in range(2))
-    made += nodes.raw("", '<p class="lnattn-banner"><strong>x</strong></p>', format="html")
-    drawn += nodes.figure()
-    answer = nodes.definition_list(classes=["chapter-opening"])
-    section += [nodes.paragraph(text="?"), answer, made, drawn, nodes.paragraph(text="prose")]
-    page += section
-    opening.arrange(page)
-    assert [section.index(one) for one in (made, drawn, answer)] == [1, 2, 3]
-    assert (made["hide_mode"], made["prompt_show"]) == ("all", opening.MADE)
-    opening.arrange(page)
-    assert section.index(answer) == 3, "a second time changes nothing"

@@ -49,11 +49,6 @@ def test_rounding_of_projected_keys_makes_unselectable_ones_look_selectable():
     assert bounded_search(true).unselectable == pytest.approx(selectability(true).unselectable)
 
 
-def projected(n: int, d: int) -> np.ndarray:
-    keys = normal(n, d, 4).astype(np.float32)
-    return keys - keys.mean(axis=1, keepdims=True)
-
-
 @pytest.mark.parametrize("layer_norm", [False, True])
 def test_the_grid_counts_what_the_study_finds_set_by_set(layer_norm: bool):
     counts, widths, draws = (1, 9, 40), (3, 4, 7), 2

@@ -23,11 +23,11 @@ from booksite.inputs import execution_digest, site_digest
 from booksite.settings import Folders, addresses, environment, write_config
 from booksite.terminal import progress_shown, say
 from lnattn.errors import CheckpointError, LnattnError, ResultError
-from lnattn.freezing import forget_studies
 from lnattn.models import hub
 from lnattn.models.checkpoints import BOOK_MODELS, open_checkpoint
 from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
+from lnattn.once import forget_studies
 from lnattn.paths import repository
 from lnattn.storage import write_json
 

@@ -102,7 +102,7 @@ def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
 
     first: FirstLayer = require_absolute(load_first_layer(name_or_path))
-    kept = ("name", "source", "revision", "weights_sha256", "files", "metadata", "normalisation")
+    kept = ("name", "source", "revision", "weights_sha256", "files", "metadata")
     source = {key: first.provenance[key] for key in kept if key in first.provenance}
     return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
 

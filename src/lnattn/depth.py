@@ -35,8 +35,8 @@ class Depth(NamedTuple):
     likeness: Float[Tensor, "layer"]
 
 
-def xavier_block(d_model: int, heads: int, generator: torch.Generator) -> Block:
-    """A causal layer with Xavier-normal maps, an FFN of four times its width, and no biases yet."""
+def xavier_block(d_model: int, heads: int, d_mlp: int, generator: torch.Generator) -> Block:
+    """A causal layer with Xavier-normal maps and no biases yet, stored as GPT-2's are."""
 
     def drawn(*shape: int) -> Tensor:
         std = (2 / (shape[-2] + shape[-1])) ** 0.5
@@ -45,7 +45,7 @@ def xavier_block(d_model: int, heads: int, generator: torch.Generator) -> Block:
     def norm() -> LayerNorm:
         return LayerNorm(torch.ones(d_model).double(), torch.zeros(d_model).double())
 
-    d_head, wide = d_model // heads, 4 * d_model
+    d_head = d_model // heads
 
     def none(*shape: int) -> Tensor:
         return torch.zeros(*shape, dtype=torch.float64)
@@ -55,8 +55,8 @@ def xavier_block(d_model: int, heads: int, generator: torch.Generator) -> Block:
     q, k, v = (W.reshape(d_model, heads, d_head).transpose(0, 1) for W in inward)
     out, zero = out.reshape(heads, d_head, d_model), none(heads, d_head)
     attention = AttentionLayer(norm(), q, k, v, out, zero, zero, zero, none(d_model))
-    W_in, W_out = drawn(d_model, wide), drawn(wide, d_model)
-    return Block(attention, FeedForward(norm(), W_in, none(wide), W_out, none(d_model), "relu"))
+    W_in, W_out = drawn(d_model, d_mlp), drawn(d_mlp, d_model)
+    return Block(attention, FeedForward(norm(), W_in, none(d_mlp), W_out, none(d_model), "relu"))
 
 
 def through_depth(
@@ -71,7 +71,7 @@ def through_depth(
     x, readout = torch.randn(2, tokens, d_model, generator=generator, dtype=torch.float64)
     weights, likeness = [], []
     for _ in range(depth):
-        block = xavier_block(d_model, heads, generator)
+        block = xavier_block(d_model, heads, 4 * d_model, generator)
         assert block.mlp is not None  # these blocks have both parts
         weights.append(block.mlp.W_out.requires_grad_())
         y = ORDERS[order](x, block)

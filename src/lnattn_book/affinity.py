@@ -9,7 +9,8 @@ from typing import Any
 from lnattn.affinity.study import Detokenization, detokenization
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import ResultError
-from lnattn.freezing import computed_once, results_folder
+from lnattn.freezing import results_folder
+from lnattn.once import computed_once
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings

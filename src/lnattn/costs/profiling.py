@@ -18,8 +18,8 @@ from torch.utils.flop_counter import flop_registry
 
 from lnattn.attention.forward import KeyValueCache, pre_ln_layer
 from lnattn.costs.formulas import PRODUCTS, LayerSize, product_costs
-from lnattn.transformer import Block, FeedForward
-from lnattn.weights import AttentionLayer, LayerNorm
+from lnattn.depth import xavier_block
+from lnattn.transformer import Block
 
 
 @dataclass
@@ -71,25 +71,9 @@ def profile_layer(block: Block, x: Tensor, past: KeyValueCache | None = None) ->
     return table.reindex([*PRODUCTS, *between.values(), others])
 
 
-def random_block(
-    d_model: int, heads: int, d_mlp: int, seed: int = 0, dtype: torch.dtype = torch.float32
-) -> Block:
-    """A layer of Gaussian weights, stored as GPT-2's are: for counting and timing."""
-    generator = torch.Generator().manual_seed(seed)
-
-    def noise(*shape: int) -> Tensor:
-        return torch.randn(*shape, generator=generator, dtype=dtype) / d_model**0.5
-
-    def norm() -> LayerNorm:
-        return LayerNorm(1 + noise(d_model), noise(d_model))
-
-    d_head = d_model // heads
-    q, k, v = (noise(d_model, heads, d_head).transpose(0, 1) for _ in range(3))
-    first, W_O = norm(), noise(heads, d_head, d_model)
-    b_q, b_k, b_v, b_O = *(noise(heads, d_head) for _ in range(3)), noise(d_model)
-    attention = AttentionLayer(first, q, k, v, W_O, b_q, b_k, b_v, b_O)
-    second = norm(), noise(d_model, d_mlp), noise(d_mlp), noise(d_mlp, d_model), noise(d_model)
-    return Block(attention, FeedForward(*second))
+def random_block(d_model: int, heads: int, d_mlp: int) -> Block:
+    """A layer of random weights in single precision: for counting and timing."""
+    return xavier_block(d_model, heads, d_mlp, torch.Generator()).to(torch.float32)
 
 
 def formula_and_count(size: LayerSize) -> pd.DataFrame:

@@ -101,10 +101,6 @@ class GPTNeo(Family):
             return self.setting("window_size")
         return None
 
-    def notes(self, layer: int) -> dict[str, Any]:
-        window = self._window(layer)
-        return {**super().notes(layer), **({"attention_window": window} if window else {})}
-
 
 class OPT(Family):
     """OPT: pre-LN, causal; two unused rows stand before the first position embedding."""
@@ -138,9 +134,6 @@ class OPT(Family):
             self.layer_norm(f"{at}_layer_norm", 1e-5),
             *(self.linear(f"{at}.{name}_proj", bias=bias) for name in ("q", "k", "v", "out")),
         )
-
-    def notes(self, layer: int) -> dict[str, Any]:
-        return {"normalisation": "pre-LN", "position_offset": self._OFFSET}
 
 
 class BERT(Family):
@@ -185,13 +178,6 @@ class BERT(Family):
             self.linear(f"{at}output.dense"),
             causal=bool(self.config.get("is_decoder", False)),
         )
-
-    def notes(self, layer: int) -> dict[str, Any]:
-        return {
-            "normalisation": "post-LN: the previous LayerNorm feeds this attention",
-            "position_offset": self.offset,
-            "token_type": "the embedding of token type 0 is part of every position row",
-        }
 
 
 class RoBERTa(BERT):

@@ -73,7 +73,7 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
         attention,
         layer=layer,
         tokenizer=read_tokenizer(checkpoint.folder, family.config.get("vocab_size")),
-        provenance={**checkpoint.provenance(), **family.notes(layer), **why},
+        provenance={**checkpoint.provenance(), **family.notes(), **why},
     )
 
 

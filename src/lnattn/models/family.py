@@ -88,9 +88,9 @@ class Family:
         """An `AttentionLayer` or `RelativeAttention`, with the norm that feeds it."""
         raise NotImplementedError
 
-    def notes(self, layer: int) -> dict[str, Any]:
-        """What a reader of this layer must know beyond its weights; goes into provenance."""
-        return {"normalisation": "pre-LN"}
+    def notes(self) -> dict[str, Any]:
+        """What provenance says of a family beyond its weights."""
+        return {}
 
     # ---- help for subclasses ---------------------------------------------------------------
     def refuse(self, why: str) -> None:

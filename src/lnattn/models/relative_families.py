@@ -121,20 +121,18 @@ class RelativeFamily(Family):
             causal=self.layout.positions != "t5",
         )
 
-    def notes(self, layer: int) -> dict[str, Any]:
-        layout, window = self.layout, self._window()
+    def notes(self) -> dict[str, Any]:
         kind = getattr(self.full_config, "rope_parameters", None) or {}
         kind = kind.get(getattr(self.mixer, "layer_type", None), kind) or {}
-        positions = {
-            "rotary": f"rotary ({kind.get('rope_type', 'default')})",
-            "gptj": "rotary (interleaved)",
-            "bloom": "ALiBi",
-            "mpt": "ALiBi",
-            "t5": "learned bias for buckets of distances",
-        }[layout.positions]
-        norm = ("LayerNorm" if layout.centred else "RMSNorm") if layout.norm else "none"
-        about = {"normalisation": norm, "positions": positions}
-        return about | ({"attention_window": window} if window else {})
+        return {
+            "positions": {
+                "rotary": f"rotary ({kind.get('rope_type', 'default')})",
+                "gptj": "rotary (interleaved)",
+                "bloom": "ALiBi",
+                "mpt": "ALiBi",
+                "t5": "learned bias for buckets of distances",
+            }[self.layout.positions]
+        }
 
     @property
     def context(self) -> int | None:

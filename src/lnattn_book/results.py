@@ -87,6 +87,11 @@ KINDS = (
         )
         for name in ("looks", "lost")
     ),
+    Kind(
+        "twins/twins.json",
+        read_result,
+        "python -m experiments.twins RUNS --out data/results/twins",
+    ),
     _of_model(first_layers.POSITIONS, first_layers.HeadShares.read),
     _of_model(first_layers.TEXT, first_layers.HeadShares.read),
     _selectable("lm-*", language_models.read_arm, "evaluate RUNS/{run} --text SQUAD"),

@@ -271,7 +271,7 @@ def made(excess, heads=4, tokens=500):
     noise = np.random.default_rng(0).normal(scale=0.01, size=201)
     noise[0] = 0
     for place, name in enumerate(names):
-        at[:, place, 0, :, 0] = (excess.get(name, 0.0) + noise)[:, None] + 0.5
+        at[:, place, :, :, 0] = (excess.get(name, 0.0) + noise)[:, None, None] + 0.5
     at[..., 1] = 0.5
     return Ablations(
         what=np.array([w for w, _ in names]), head=np.array([h for _, h in names]),

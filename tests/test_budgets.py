@@ -11,6 +11,7 @@ import json
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import asdict
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from lnattn import paths
 from lnattn.rotary.study import rotary_study
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 from lnattn.text.counts import Counts
-from lnattn_book.claims import kamoda_position, ledger
+from lnattn_book.claims import kamoda, ledger
 
 ROOT = paths.repository()
 #: Lines of all files, with docstrings, comments and empty lines, by part.
@@ -169,8 +170,8 @@ def test_a_result_comes_to_the_claims_page_through_few_modules(monkeypatch):
     app = object.__new__(tables.Sphinx)
 
     def walk():
-        found = kamoda_position.k6(np.array([0.95, 0.99]), model="gpt2")
-        data = json.loads(json.dumps(vars(ledger.register(found))))
+        found = kamoda.k6(np.full(12, 0.95), model="gpt2")
+        data = json.loads(json.dumps(asdict(ledger.register(found))))
         record = ledger.as_record(data, "a build")
         assert "GPT-2: holds" in tables.matrix(app, "book/claims", [record]).astext()
 

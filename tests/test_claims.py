@@ -17,12 +17,12 @@ import yaml
 import lnattn_book.claims
 from booksite.executed import registered
 from lnattn import paths
-from lnattn.attention.forward import attention_pattern
 from lnattn.attention.layernorm import standardise
 from lnattn.errors import ResultError
 from lnattn_book.claims import __main__ as command
-from lnattn_book.claims import frozen, kamoda_position, ledger, verdicts
+from lnattn_book.claims import frozen, kamoda, ledger, rules
 from lnattn_book.claims.listed import KINDS, SOURCES, Claim, claim, claims
+from lnattn_book.claims.rules import RULES, truth
 from lnattn_book.claims.tally import sentence, tally
 from lnattn_book.claims.verdicts import (
     DERIVED,
@@ -32,16 +32,13 @@ from lnattn_book.claims.verdicts import (
     NOT_ASKED,
     NOT_COMPUTABLE,
     NOT_SEEN,
-    RULES,
     UNDECIDED,
+    Between,
     Leaf,
     Record,
     effect,
-    heads_where,
     listed_words,
-    of_heads,
     robustness,
-    rule,
     size,
     total,
     with_minus,
@@ -59,36 +56,7 @@ MODULES = [
 def with_parts(monkeypatch, claim_id: str, **parts) -> None:
     known = dict(claims())
     known[claim_id] = replace(known[claim_id], **parts)
-    monkeypatch.setattr(verdicts, "claim", known.__getitem__)
-
-
-# --- three claims of the notes that no other test states as plainly --------------------------
-
-
-def test_attention_weights_are_probabilities_and_outputs_means():
-    """M1: weights are ≥ 0 and sum to 1, so outputs stay within the values' smallest box."""
-    generator = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(3, 7, 4, dtype=torch.float64, generator=generator) for _ in range(3))
-    alpha = attention_pattern(q, k, 2.0)
-    assert (alpha >= 0).all()
-    torch.testing.assert_close(alpha.sum(dim=-1), torch.ones(3, 7, dtype=torch.float64))
-    out = alpha @ v
-    assert (out <= v.amax(dim=1, keepdim=True)).all()
-    assert (out >= v.amin(dim=1, keepdim=True)).all()
-
-
-def test_one_shared_map_gives_symmetric_scores_and_two_do_not():
-    """M2: with q = k the scores are symmetric; the weights, normalised by row, still are not."""
-    generator = torch.Generator().manual_seed(1)
-    x = torch.randn(1, 6, 5, dtype=torch.float64, generator=generator)
-    w, u = (torch.randn(5, 3, dtype=torch.float64, generator=generator) for _ in range(2))
-    for other, symmetric in ((w, True), (u, False)):
-        log_alpha = attention_pattern(x @ w, x @ other, 1.0).log()
-        # Scores up to a constant for each query, which the softmax leaves open: compare what is
-        # left when rows and columns are centred.
-        scores = log_alpha - log_alpha.mean(-1, keepdim=True)
-        scores = scores - scores.mean(-2, keepdim=True)
-        assert torch.allclose(scores, scores.mT, atol=1e-10) is symmetric
+    monkeypatch.setattr(rules, "claim", known.__getitem__)
 
 
 def test_layer_norm_mixes_the_features():
@@ -122,9 +90,11 @@ def test_what_a_claim_names_exists_and_its_numbers_are_stated(one: Claim):
     assert len(one.line.split()) <= 12
     assert one.tolerance is None or one.tolerance >= 0
     assert {"date", "why"} <= set(one.changed) or not one.changed
-    stated = set(re.findall(r"{(\w+)", one.words))
+    said = set(re.findall(r"{(\w+)", one.words))
     used = set(re.findall(r"case\.(\w+)", "".join(map(inspect.getsource, MODULES))))
-    assert stated <= set(one.rule) <= used | stated
+    judged = set(re.findall(r"{(\w+)}", str(one.judged.get("leaves", one.judged.get("holds")))))
+    assert said | judged <= set(one.rule) <= used | said | judged
+    assert ("holds" in one.judged) != ("leaves" in one.judged)
     for name, values in one.grid.items():
         assert one.rule[name] in values
         assert min(values) < max(values)
@@ -154,21 +124,59 @@ def test_ids_are_unique(tmp_path):
 
 
 def test_words_follow_the_parameters(monkeypatch):
-    assert "exceeds 0.9 in every head" in RULES["K6"].in_words()
-    with_parts(monkeypatch, "K6", rule={"spearman": 0.75}, grid={})
-    assert "exceeds 0.75 in every head" in RULES["K6"].in_words()
-    assert kamoda_position.k6(np.array([0.8, 0.8]), model="tiny").verdict == HOLDS
+    assert "exceeds 0.9 (1) in the heads" in RULES["K6"].in_words()
+    with_parts(monkeypatch, "K6", rule={"spearman": 0.75, "named": [1, 7]}, grid={})
+    assert "exceeds 0.75 (1) in the heads" in RULES["K6"].in_words()
+    assert kamoda.k6(np.array([0.8, 0.8]), model="tiny").verdict == HOLDS
 
 
 def test_a_verdict_says_with_how_many_other_thresholds_it_stands(monkeypatch):
     with_parts(monkeypatch, "K6", grid={"spearman": [0.7, 0.8, 0.9, 0.95]})
     for values, stands, fragile in (([0.99, 0.99], 4, False), ([0.92, 0.92], 3, True)):
-        found = kamoda_position.k6(np.array(values), model="tiny")
+        found = kamoda.k6(np.array(values), model="tiny")
         assert (found.verdict, found.stands) == (HOLDS, (stands, 4))
         assert ("fragile" in robustness(found)) is fragile
     assert "3 of 4 choices of thresholds (75%): fragile" in robustness(found)
     with_parts(monkeypatch, "K6", grid={})
-    assert robustness(kamoda_position.k6(np.array([0.9]), model="tiny")) == ""
+    assert robustness(kamoda.k6(np.array([0.9]), model="tiny")) == ""
+
+
+HEADS = {"z": np.array([3.0, np.nan, 1.0]), "open": Between([3, 1], [1, -1], [5, 3.0]), "n": 4}
+
+
+@pytest.mark.parametrize(
+    ("condition", "known"),
+    [
+        ("z > 2", 0),
+        ("any z > 2", 1),
+        ("at [0] z > 2 and n == 4", 1),
+        ("at [0, 2] z > 2", 0),
+        ("at [1] z > 2", np.nan),
+        ("most z > 2", 0),
+        ("1 of z > 2", 1),
+        ("3 of z > 0", 0),
+        ("any z > n", 0),
+        # An interval that holds the limit leaves it open, where that decides.
+        ("any open > 0", 1),
+        ("all open > 0", 0.5),
+        ("all open > 0 and n < 3", 0),
+        ("2 of open > -2", 1),
+        ("any open > 4", 0.5),
+    ],
+)
+def test_conditions(condition, known):
+    np.testing.assert_equal(truth(condition, HEADS), known)
+
+
+def test_a_condition_that_nothing_measures_is_refused():
+    with pytest.raises(ResultError, match="asks for y, which is not measured"):
+        truth("y > 2", HEADS)
+
+
+def test_intervals_of_a_family_are_wider_and_of_one_are_its_own():
+    one, four = (Between.rows([[1.0, 0.0, 2.0]] * n).family() for n in (1, 4))
+    assert (one.low, one.high) == (pytest.approx([0]), pytest.approx([2]))
+    assert four.low == pytest.approx([1 - 2.4977 / 1.96] * 4, abs=1e-3)
 
 
 def test_an_effect_is_said_with_its_interval_chance_and_number():
@@ -179,32 +187,19 @@ def test_an_effect_is_said_with_its_interval_chance_and_number():
 
 
 def test_absence_is_evidence_on_the_claims_own_model_only():
-    flat = np.zeros(3)
+    flat = np.zeros(8)
     for name in ("gpt2", "gpt2 (frozen)", "openai-community/gpt2"):
-        assert kamoda_position.k6(flat, model=name).verdict == FAILS
+        assert kamoda.k6(flat, model=name).verdict == FAILS
     for name in ("gpt2-medium", "distilgpt2", "book-gpt2"):
-        assert kamoda_position.k6(flat, model=name).verdict == NOT_SEEN
+        assert kamoda.k6(flat, model=name).verdict == NOT_SEEN
 
 
-@pytest.mark.parametrize(
-    ("found", "message"),
-    [
-        (Record("perhaps", "w"), "not a verdict"),
-        (Record(UNDECIDED, "w"), "what would decide"),
-        (Record.of([Leaf("first", HOLDS_IN_PART, "w")]), "holds in part"),
-        (Record.of([Leaf("nobody's", HOLDS, "w")]), "a leaf that no claim has"),
-    ],
-)
-def test_a_rule_that_says_what_it_must_not_is_refused(monkeypatch, found, message):
-    monkeypatch.setattr(verdicts, "RULES", dict(RULES))
-    with_parts(monkeypatch, "K1", leaves={"first": "l"}, grid={})
-
-    @rule
-    def k1(case):
-        return found
-
-    with pytest.raises(ResultError, match=message):
-        k1(model="m")
+def test_what_is_undecided_says_what_would_decide(monkeypatch):
+    open_, judged = np.array([[0.95, 0.95], [0.95, 0.5]]), claim("K6").judged
+    assert "the token embeddings" in kamoda.k6(open_, model="tiny").note
+    with_parts(monkeypatch, "K6", judged={**judged, "unsure": ""})
+    with pytest.raises(ResultError, match="must say what would decide"):
+        kamoda.k6(open_, model="tiny")
 
 
 @pytest.mark.parametrize(
@@ -227,24 +222,13 @@ def test_a_compound_claim_has_the_sum_of_its_leaves(leaves, verdict):
 
 
 def test_a_changed_rule_gives_both_verdicts():
-    found = RULES["M9"](0.977, 0.6, model="random weights")
-    assert (found.verdict, found.before) == (UNDECIDED, HOLDS)
-    assert "rule changed after the numbers on 23 Nov 2026" in found.note
-    assert "by the rule before it: holds" in found.note
-
-
-def test_verdict_counts_heads():
-    assert of_heads([True, True]) == (HOLDS, "2 of 2 heads")
-    assert of_heads(np.array([True, False, True])) == (HOLDS_IN_PART, "2 of 3 heads")
-    assert of_heads([False], none=NOT_SEEN) == (NOT_SEEN, "0 of 1 heads")
-    assert of_heads([[True, True], [True, False]]) == (UNDECIDED, "1 to 2 of 2 heads")
-    with pytest.raises(ResultError, match="at least one"):
-        of_heads([])
+    found = kamoda.k6(np.array([0.95, 0.1]), model="book-gpt2")
+    assert found.verdict == found.before == HOLDS_IN_PART
+    assert "rule changed after the numbers on 24 Nov 2026" in found.note
+    assert "by the rule before it: holds in part" in found.note
 
 
 def test_words():
-    assert heads_where([True, False, True, True]) == "0, 2 and 3"
-    assert heads_where([False, False]) == "none"
     assert [listed_words(list("abc")[:n]) for n in range(4)] == ["", "a", "a and b", "a, b and c"]
     text = with_minus("from -0.5 [-1, 2] to 5e-15, GPT-2 and book-gpt2, x-3")
     assert text == "from −0.5 [−1, 2] to 5e-15, GPT-2 and book-gpt2, x-3"
@@ -310,7 +294,7 @@ def test_a_record_reaches_the_output_of_its_cell(monkeypatch):
     shown = []
     monkeypatch.setattr(display, "display", lambda data, **rest: shown.append((data, rest)))
     monkeypatch.setattr(ledger, "_shell", lambda: type("Shell", (), {"user_ns": {"In": [""] * 8}}))
-    leaf = Leaf("first", HOLDS, "w", **size((1, 0, 2)))
+    leaf = Leaf("first", HOLDS, "w")
     given = ledger.register(record(leaves=(leaf,), stands=(3, 4)), function=json.loads)
     ((data, rest),) = shown
     ((kind, text),) = data.items()
@@ -336,7 +320,7 @@ def test_each_claim_counts_once_and_derivations_apart():
         record("B1", "no model"),
         record("B2", "no model", FAILS),
     ]
-    asked = [claim(name) for name in ("K10", "K14", "K15", "B1", "B2", "B4", "M1")]
+    asked = [claim(name) for name in ("K10", "K14", "K15", "B1", "B2", "B4", "M3")]
     counts = tally(asked, found, "tiny")
     some = {letter: {what: n for what, n in row.items() if n} for letter, row in counts.items()}
     assert some["K"] == {HOLDS_IN_PART: 1, HOLDS: 1, NOT_ASKED: 1}

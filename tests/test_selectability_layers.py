@@ -17,7 +17,7 @@ from lnattn.selectability.decide import selectability
 from lnattn.selectability.first_layers import first_layer_keys
 from lnattn.selectability.layers import LayerVerdicts, decide_layers
 from lnattn_book.claims import unselectable
-from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE
+from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
 
 
 def drawn_keys(seed: int) -> list[np.ndarray]:
@@ -65,21 +65,8 @@ def test_what_unselectable_keys_have_in_common():
     assert middle == pytest.approx(np.nanmean(auroc[0], axis=(1, 2, 3)))
     assert (low < middle).all()
     assert (middle < high).all()
-    assert unselectable.u2(found, model="any").verdict == HOLDS
-    assert unselectable.u3(found, model="any").verdict == NOT_COMPUTABLE
-    exchanged = LayerVerdicts(flags[::-1], found.rank, auroc[::-1], {})
-    assert unselectable.u3(exchanged, model="any").verdict == HOLDS
-    assert unselectable.u2(exchanged, model="any").verdict == NOT_COMPUTABLE
-    turned = LayerVerdicts(flags, found.rank, 1 - auroc, {})
-    assert unselectable.u2(turned, model="any").verdict == FAILS
-    both = LayerVerdicts(flags[::-1], found.rank, 1 - auroc[::-1], {})
-    assert unselectable.u3(both, model="any").verdict == FAILS
-    auroc[0, 1] = 0.5
-    assert unselectable.u2(found, model="any").verdict == HOLDS_IN_PART
-    assert unselectable.u3(exchanged, model="any").verdict == HOLDS_IN_PART
     few = LayerVerdicts(np.zeros_like(flags), found.rank, np.full_like(auroc, np.nan), {})
     assert np.isnan(few.common()).all()
-    assert unselectable.u2(few, model="any").verdict == NOT_COMPUTABLE
     assert unselectable.u1(few, model="any").verdict == HOLDS
     assert (
         unselectable.u1(found, model="any").verdict == FAILS
@@ -92,11 +79,6 @@ def test_what_unselectable_keys_have_in_common():
     )
     assert unselectable.u1(three, model="any").verdict == HOLDS_IN_PART
     assert unselectable.u1(three, model="any").short == "50.00%"
-    flags[:] = False
-    flags[0, 0, 1, 0, 0] = True
-    single = LayerVerdicts(flags, found.rank, auroc, {})
-    assert unselectable.u2(single, model="any").words == "1 key is unselectable"
-    assert "in head 1 of layer 0" in unselectable.u1(single, model="any").words
 
 
 def test_keys_of_layers_are_those_that_the_model_multiplies(tmp_path):

@@ -162,9 +162,8 @@ def _leaves(one: Record) -> list[nodes.Node]:
     """The parts of a compound claim, each with its sign, name, words and effect."""
     made: list[nodes.Node] = []
     for leaf in one.leaves:
-        said = f"{leaf.words} ({size})" if (size := effect(leaf)) else leaf.words
         made += [nodes.Text("; ")] if made else []
-        made += [nodes.strong("", f"{VERDICTS[leaf.verdict]} {leaf.name}: "), *inline(said)]
+        made += [nodes.strong("", f"{VERDICTS[leaf.verdict]} {leaf.name}: "), *inline(leaf.words)]
     return made
 
 

@@ -30,11 +30,10 @@ from lnattn.storage import sha256_of_file
 from lnattn.text.corpora import describe_corpus
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer, require_absolute
-from lnattn_book import samples
+from lnattn_book import samples, survey
 from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
-from lnattn_book.claims import survey
-from lnattn_book.claims.survey import Evidence
 from lnattn_book.printed import differences_from_printed
+from lnattn_book.survey import Evidence
 from lnattn_book.whole_models import ablation_study, layers_study
 
 #: By how much a few AUROCs may differ. One jumps by at most 1/negatives, 1.2e-4 of 8,192 tokens,
@@ -187,10 +186,10 @@ STUDIES.update(
         Study(first_layers.TEXT, _selectable_text),  # keys of texts that no query selects
         Study("survey", _survey),  # which of K3–K15 hold
         Study("survey-null", _survey_of_null),  # the same for the model's weights dealt anew
-        # Keys of all layers (U1–U3), and losses without parts of scores (S7, S8).
+        # Keys of all layers (U1), and losses without parts of scores (S7, S8).
         Study(LayerVerdicts.NAME, _selectable_layers, relative=None, long=True),
         Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True),
-        # Four terms by distance (D1–D7).
+        # Four terms by distance (D1, D3).
         Study(RotaryStudy.NAME, _rotary, 1e-3, relative=True),
     )
 )

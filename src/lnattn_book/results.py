@@ -17,8 +17,7 @@ from lnattn.rotary.study import RotaryStudy
 from lnattn.selectability import first_layers
 from lnattn.selectability.layers import LayerVerdicts
 from lnattn.storage import read_json, read_result, write_json
-from lnattn_book import benchmark_report, language_models, words
-from lnattn_book.claims import survey
+from lnattn_book import benchmark_report, language_models, survey, words
 from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns

@@ -2,5 +2,5 @@
 
 The eight matrix products of a layer, their operations and the bytes that they must move, in prefill
 and when decoding (`LayerSize`, `product_costs`); the same counted operator by operator as torch
-executes them (`profile_layer`; M4, M5).
+executes them (`profile_layer`; M4).
 """

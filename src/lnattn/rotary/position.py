@@ -27,7 +27,7 @@ from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 
 #: The distances that curves of a study go over, and its longest text.
 CONTEXT = 256
-#: How often heads are permuted for the nulls of D4, D6 and D7.
+#: How often heads are permuted for the nulls of shares and divergences.
 NULLS = 20
 
 

@@ -1,180 +1,85 @@
-"""The rules of Brody et al. 2023: from what a study found to a verdict, one function a claim.
+"""What the claims of Brody et al. 2023 on LayerNorm and majority are judged by.
 
-Those on unselectable keys are in `brody_keys`. Arguments are results: small numbers, or the
-frozen runs of a study as it reads them. That projected keys lie in the plane is algebra, so B6 does
-not judge it.
+Those on unselectable keys are in `brody_keys`. Arguments are results: small numbers, or the frozen
+runs of a study as it reads them. That projected keys lie in the plane is algebra, so B6 does not
+judge it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from lnattn.majority.model import ARMS
-from lnattn.majority.results import Estimate, Experiment, lag, words
+from lnattn.majority.results import Experiment, lag
 from lnattn.majority.train import angles_to_ones
-from lnattn_book.claims.normalisation import end_lead
-from lnattn_book.claims.verdicts import Case, Record, limits, replacing, rule, size
-from lnattn_book.claims.words import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED, graded
+from lnattn_book.claims.normalisation import end_lead as end_lead
+from lnattn_book.claims.rules import Case, rule, stated
+from lnattn_book.claims.verdicts import Between
+from lnattn_book.language_models import mean_and_interval
 
 #: The arm with the projection; claims about the projection set another beside it.
 PROJECTED = "layernorm"
 
+b2, b3 = map(stated, ("B2", "B3"))
+
 
 @rule
-def b1(case: Case, constructions: float, ranks: Mapping[int, int], apart: float) -> Record:
-    """B1, projection and scaling. constructions: difference of C and B diag(1, …, 1, 0) B⁻¹;
-    ranks: of C by width; apart: largest difference from the reference LayerNorm."""
+def b1(case: Case, constructions: float, ranks: Mapping[int, int], apart: float) -> dict[str, Any]:
+    """constructions: difference of C and B diag(1, …, 1, 0) B⁻¹; ranks: of C by width; apart:
+    largest difference from the reference LayerNorm."""
     full = all(rank == width - 1 for width, rank in ranks.items())
-    exact = max(constructions, apart) <= case.error
-    return Record(
-        HOLDS if full and exact else FAILS,
-        f"off torch's LayerNorm by at most {apart:.0e}; constructions of the projection differ by "
-        f"{constructions:.0e}; rank {'d − 1 in each' if full else 'not d − 1 in some'} of "
-        f"{len(ranks)} widths",
-        **size(apart, null=0, n=len(ranks)),
-    )
-
-
-#: A plane becomes two points. error: largest distance from the nearer of the two.
-b2 = limits(
-    "B2",
-    "points distinct error",
-    lambda case, got: got.distinct == 2 and got.error <= case.error,
-    "{distinct} distinct images of {points:,} points, off by at most {error:.0e}",
-    effect=lambda got: size(got.error, null=0, n=got.points),
-)
-#: Hull points are never selected. wins: queries that an unselectable key won.
-b3 = limits(
-    "B3",
-    "keys proved wins queries",
-    lambda case, got: got.proved == got.keys and got.wins == 0,
-    "{proved} of {keys} verdicts proved in fractions; unselectable keys win {wins} of {queries:,} "
-    "random queries",
-    effect=lambda got: size(got.wins, "wins", n=got.queries),
-)
+    return {"constructions": constructions, "apart": apart, "full": full, "widths": len(ranks)}
 
 
 @rule
-def b4(case: Case, runs: Experiment, without: str) -> Record:
-    """B4, projection speeds up the majority task. without: the arm that has no projection."""
-    found: dict[str, Estimate] = {}
-    for kind, levels in (("accuracy", case.accuracies), ("loss", case.losses)):
-        for level in levels:
-            ratio = lag(runs, without, PROJECTED, **{kind: level})
-            if ratio is not None:
-                found[f"{level:.0%}" if kind == "accuracy" else f"loss {level:g}"] = ratio
+def b4(case: Case, runs: Experiment, without: str) -> dict[str, Any]:
+    """without: the arm that has no projection."""
+    levels = {f"{level:.0%}": {"accuracy": level} for level in case.accuracies}
+    levels |= {f"loss {level:g}": {"loss": level} for level in case.losses}
+    all_ = {name: lag(runs, without, PROJECTED, **level) for name, level in levels.items()}
+    found = {name: one for name, one in all_.items() if one is not None}
     seeds = len(set(runs.of(without).seeds) & set(runs.of(PROJECTED).seeds))
-    if not found or seeds < case.runs:
-        note = "needs longer runs" if not found else f"needs {case.runs} seeds or more"
-        return Record(UNDECIDED, f"{seeds} seeds, {len(found)} ratios", note=note)
-    low, high = (np.array([getattr(r, end) for r in found.values()]) for end in ("low", "high"))
-    above = {bound: int((low > bound).sum()) for bound in (1, case.times)}
-    open_ = ((low <= 1) & (high >= 1)).all() and (high > case.times).any()
-    verdict = UNDECIDED if open_ else FAILS
-    if above[1] and not (high < 1).any():
-        verdict = HOLDS if above[case.times] == len(found) else HOLDS_IN_PART
-    shown = ", ".join(f"{words(ratio.value)} at {level}" for level, ratio in found.items())
-    middle = sorted(found.values(), key=lambda ratio: ratio.value)[len(found) // 2]
-    return Record(
-        verdict,
-        f"without projection {shown} times the epochs ({seeds} seeds)",
-        {k: r.value if np.isfinite(r.value) else words(r.value) for k, r in found.items()},
-        f"the interval lies above 1 at {above[1]}, above {case.times:g} at {above[case.times]} of "
-        f"{len(found)} levels" + ("" if above[1] else "; more seeds would narrow it"),
-        **size(
-            (middle.value, middle.low, middle.high), "times the epochs (middle level)", 1, seeds
-        ),
-    )
+    whole = {"ratio": Between.rows(list(found.values())), "seeds": seeds, "levels": len(found)}
+    return whole | {name: one.value for name, one in found.items()}
 
 
 @rule
-def b5(case: Case, runs: Experiment, without: str) -> Record:
-    """B5, queries turn to 1 with projection only. without: the arm that has no projection."""
+def b5(case: Case, runs: Experiment, without: str) -> dict[str, Any]:
+    """How far the mean angle falls. without: the arm that has no projection."""
     arms = map(runs.of, (PROJECTED, without))
-    falls = [curves.angle[:, 0] - curves.angle[:, -1] for curves in arms]
-    turned = [fall > case.turn for fall in falls]
-    middle = [float(np.median(fall)) for fall in falls]
-    return _by_arms(
-        case,
-        turned,
-        f"the queries turn in {_of(turned[0])} runs with projection, in {_of(turned[1])} without",
-        dict(zip(("with", "without"), middle, strict=True)),
-        f"the median angle falls by {middle[0]:.0f}° with it, by {middle[1]:.0f}° without",
-        size(middle[0], "°", middle[1], len(falls[0])),
-    )
+    return _of_arms(*(curves.angle[:, 0] - curves.angle[:, -1] for curves in arms))
 
 
 @rule
-def b6(case: Case, runs: Experiment, without: str) -> Record:
-    """B6, queries near 1 in three dimensions. without: the arm that has no projection."""
+def b6(case: Case, runs: Experiment, without: str) -> dict[str, Any]:
+    """How far trained queries are from 1. without: the arm that has no projection."""
     arms = map(runs.of, (PROJECTED, without))
-    tilts = [angles_to_ones(curves.queries).mean(axis=1) for curves in arms]
-    near, random = [tilt < case.near for tilt in tilts], float(np.degrees(1))
-    return _by_arms(
-        case,
-        near,
-        f"trained queries within {case.near}° of 1 in {_of(near[0])} runs with projection, in "
-        f"{_of(near[1])} without",
-        {"with": float(tilts[0].mean()), "without": float(tilts[1].mean())},
-        # The mean angle of a random direction to a line in three dimensions is one radian.
-        f"random queries would be at {random:.0f}°",
-        size(tilts[0].mean(), "°", random, len(tilts[0])),
-    )
+    return _of_arms(*(angles_to_ones(curves.queries).mean(axis=1) for curves in arms))
 
 
-def _by_arms(
-    case: Case, flags: Sequence[np.ndarray], shown: str, values: dict, note: str, effect: dict
-) -> Record:
-    """From a flag of every run with projection, and of every run without."""
-    with_it, without = flags
-    mostly = with_it.mean() > 0.5 > without.mean()
-    verdict = HOLDS_IN_PART if mostly else FAILS
-    if with_it.all() and not without.any():
-        verdict = HOLDS
-    if min(map(len, flags)) < case.runs:
-        verdict, note = UNDECIDED, f"{case.runs} runs an arm or more would decide"
-    return Record(verdict, shown, values, note, **effect)
+def _of_arms(projected: np.ndarray, other: np.ndarray) -> dict[str, Any]:
+    """Mean over runs, with its interval, in the arm with projection and in the other."""
+    found = {"with": projected, "without": other}
+    runs = min(map(len, found.values()))
+    return {name: Between(*mean_and_interval(one)) for name, one in found.items()} | {"runs": runs}
 
 
-def _of(flags: np.ndarray) -> str:
-    return f"{int(flags.sum())} of {len(flags)}"
+@rule
+def b13(case: Case, runs: Experiment, other: str, several: Sequence[str]) -> dict[str, Any]:
+    """other, several: names of the arms with another normal vector, and with several."""
+    leads = [end_lead(runs, arm, PROJECTED) for arm in (other, *several)]
+    points = Between.rows(100 * np.array(leads))
+    arms = ", ".join(ARMS[arm].title.split(",")[0] for arm in (other, *several))
+    first = Between.rows(100 * np.array(leads[:1]))
+    found = {"lead": points, "other": Between(*(one[0] for one in first)), "arms": arms}
+    return found | {"seeds": len(runs.of(other).seeds)}
 
 
-def _b13_before(case: Case, runs: Experiment, other: str, several: Sequence[str]) -> str:
-    """The verdict by ratios of epochs, of which one level and one measured step decided."""
-    ratios = {
-        arm: [r for level in case.accuracies if (r := lag(runs, arm, PROJECTED, accuracy=level))]
-        for arm in (other, *several)
-    }
-    slower = {arm: any(ratio.low > 1 for ratio in found) for arm, found in ratios.items()}
-    if slower[other]:
-        return FAILS
-    wide = not ratios[other] or any(ratio.high > case.times for ratio in ratios[other])
-    if len(runs.of(other).seeds) < case.runs or wide:
-        return UNDECIDED
-    return HOLDS_IN_PART if any(slower.values()) else HOLDS
-
-
-@replacing(_b13_before)
-def b13(case: Case, runs: Experiment, other: str, several: Sequence[str]) -> Record:
-    """B13, other or several normal vectors. other, several: names of the arms."""
-    leads = {arm: end_lead(runs, arm, PROJECTED) for arm in (other, *several)}
-    close = {arm: low > -case.much for arm, (_, low, _) in leads.items()}
-    seeds, note = len(runs.of(other).seeds), ""
-    if leads[other][2] < 0:
-        verdict = FAILS
-    elif seeds < case.runs or not close[other]:
-        verdict = UNDECIDED
-        note = "no difference is seen; more seeds would narrow the interval"
-    else:
-        verdict = graded(close.values())
-    shown = "; ".join(
-        f"{ARMS[arm].title.split(',')[0]} {100 * mean:+.1f} points ({100 * low:+.1f} to "
-        f"{100 * high:+.1f})"
-        for arm, (mean, low, high) in leads.items()
-    )
-    words = f"right at the end, less LayerNorm's, {seeds} seeds: {shown}"
-    effect = size(100 * np.array(leads[other]), "points", 0, seeds)
-    return Record(verdict, words, {arm: mean for arm, (mean, *_) in leads.items()}, note, **effect)
+@rule
+def b15(case: Case, ratios: Mapping[int, float], seeds: int) -> dict[str, Any]:
+    """ratios: epochs without the projection over those with it, by width, at equal norm."""
+    narrow, *wide = (ratios[width] for width in sorted(ratios))
+    return {"narrow": narrow, "wide": np.array(wide), "widths": len(ratios), "seeds": seeds}

@@ -1,173 +1,181 @@
-"""The rules of Kamoda et al. 2025: a function a claim, from results to a verdict.
+"""What the claims of Kamoda et al. 2025 are judged by: from results to measures.
 
-Those of section 5, on positions, are in `kamoda_position`, those of section 6 on the variances in
-`kamoda_variance`. Arguments are the results as plain arrays; parameters (`case.…`) are those of the
-claim's entry in `book/claims.yml`. What algebra guarantees is left out: it cannot fail.
+Arguments are results as plain arrays. What must hold of the measures is in `book/claims.yml`; what
+algebra guarantees is left out, since it cannot fail. A claim without a function takes its results
+as they are, by the names that `judged: takes` gives them there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from lnattn.affinity.table1 import distinct_pairs
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.study import bootstrapped_means
-from lnattn.stats import spearman
-from lnattn_book.claims.verdicts import Case, Record, limits, rule, size
-from lnattn_book.claims.words import (
-    FAILS,
-    HOLDS,
-    HOLDS_IN_PART,
-    NOT_SEEN,
-    UNDECIDED,
-    by_interval,
-    graded,
-    listed_words,
-)
+from lnattn.stats import Correlation, spearman
+from lnattn_book.claims.rules import Case, rule, stated, truths
+from lnattn_book.claims.verdicts import Between, listed_words
 
+#: What is missing where only position embeddings and attention weights of a model are known.
+TOKENS = "the token embeddings, which σ depends on"
 #: The terms that the paper finds to matter (K10), and those that it does not.
 PURE, MIXED = ("ee", "e", "p", "pp"), ("ep", "pe")
 
-#: Folding is exact, by the largest differences over all inputs tried; and the key bias is idle, by
-#: the largest change of a weight when either bias grows by 100.
-k1 = limits(
-    "K1",
-    "float64 float32",
-    lambda case, got: got.float64 <= case.float64 and got.float32 <= case.float32,
-    "largest error {float64:.0e} in float64, {float32:.0e} in float32",
-    effect=lambda got: size(got.float64, null=0),
-)
-k2 = limits(
-    "K2",
-    "key query",
-    lambda case, got: got.key <= case.change < got.query,
-    "adding 100 to the key bias moves no weight by more than {key:.0e}; to the query bias, "
-    "{query:.2f}",
-    effect=lambda got: size(got.key, null=got.query),
-)
+k1, k2, k6, k13, k14 = map(stated, ("K1", "K2", "K6", "K13", "K14"))
+k15, k18, k21, k22, f1 = map(stated, ("K15", "K18", "K21", "K22", "F1"))
 
 
 @rule
-def k3(case: Case, table: pd.DataFrame) -> Record:
-    """K3, partners complete a word. table: `lnattn.affinity.table1.look_up`."""
+def k3(case: Case, table: pd.DataFrame, iens: Sequence[int] = ()) -> dict[str, Any]:
+    """table: `lnattn.affinity.table1.look_up`; iens: ranks of ‘ sap’ and ‘Al’ for ‘iens’, if known.
+
+    Elsewhere than in GPT-2 the printed ranks mean nothing: pairs are looked up in all heads.
+    """
     known = distinct_pairs(table)
+    best, chance = (known[name].to_numpy(dtype=float) for name in ("best rank", "chance"))
+    found: dict[str, Any] = {"pairs": len(known), "median": np.nan, "chance": np.nan}
+    less, met = Between(np.nan, np.nan, np.nan), best <= case.rank
+    if len(known):
+        found |= {"median": np.median(best), "chance": np.median(chance)}
+        picks = np.random.default_rng(0).integers(len(known), size=(2000, len(known)))
+        drawn = np.median(best[picks], axis=1) / np.median(chance[picks], axis=1)
+        ends = np.quantile(drawn, (0.025, 0.975))
+        less = Between(found["median"] / found["chance"], *ends)
+    top = np.full(2, np.nan)
     if case.own:
-        printed = (table["rank here"] == table["rank"]).fillna(False).astype(bool)
-        count, n = int(printed.sum()), len(table)
-        words = f"{count} of {n} pairs have the printed rank in their head"
-        return Record(graded(printed), words, {"as printed": count}, **size(count / n, n=n))
-    if len(known) < case.pairs:
-        words = f"{len(known)} pairs can be looked up"
-        return Record(UNDECIDED, words, note="needs a larger vocabulary")
-    ranked = known["best rank"] <= case.rank
-    best, chance = (float(known[name].median()) for name in ("best rank", "chance"))
-    some = HOLDS_IN_PART if best <= case.chance * chance else NOT_SEEN
-    return Record(
-        graded(ranked, none=some, some=some),
-        f"median best rank {best:,.0f} (chance {chance:,.0f}); "
-        f"{int(ranked.sum())} of {len(known)} pairs up to rank {case.rank}",
-        {"share ranked": float(ranked.mean()), "median to chance": best / chance},
-        "looked up in all heads; the printed ranks are GPT-2's",
-        f"{best:,.0f}",
-        **size(best, "median rank", chance, len(known)),
-    )
+        met = (table["rank here"] == table["rank"]).fillna(False).to_numpy(dtype=bool)
+        less = Between.of(1.0 - met.any())
+        top = np.sort(iens) <= [1, 2] if len(iens) else top
+    return {**found, "met": met, "less": less, "top": top}
 
 
 @rule
-def k4(case: Case, z: np.ndarray) -> Record:
-    """K4, two kinds of heads. z: mean same-token z-score of each head."""
-    same, other = z > case.same, z < case.other
-    verdict = graded(same | other, some=HOLDS_IN_PART)
-    if not (same.any() and other.any()):
-        verdict = FAILS if same.any() else NOT_SEEN
-    return Record(
-        verdict,
-        f"mean z-scores from {z.min():.1f} to {z.max():.1f}: {same.sum()} above {case.same}, "
-        f"{other.sum()} below {case.other}, {(~same & ~other).sum()} between",
-        {"highest": z.max(), "lowest": z.min()},
-        short=f"{z.max():.1f}",
-        **size(z.max(), "standard deviations", 0, len(z)),
-    )
+def k4(case: Case, z: Float[np.ndarray, "head 3"]) -> dict[str, Any]:
+    """z: same-token z-score of each head, its mean over tokens with the ends of the interval."""
+    found = {"z": Between.rows(z)}
+    same, other = truths(f"z > {case.same}", found), truths(f"z < {case.other}", found)
+    one_kind, both = np.maximum(same, other), min(same.max(), other.max())
+    apart = {"both": both, "parted": min(both, one_kind.min())}
+    return {**found, **apart, "between": int((one_kind < 1).sum())}
 
 
 @rule
-def k5(case: Case, auroc: np.ndarray, wrong_query: np.ndarray, pair_heads: Sequence[int]) -> Record:
-    """K5, AUROC finds the detokenization head.
+def k5(
+    case: Case,
+    auroc: Float[np.ndarray, "head 3"],
+    wrong_query: Float[np.ndarray, "head"],
+    pair_heads: Sequence[int],
+) -> dict[str, Any]:
+    """auroc: means over query tokens, low, high; pair_heads: see `table1.pair_heads`.
 
-    auroc, wrong_query: means over query tokens [head]; pair_heads: of `table1.pair_heads`, where
-    most pairs of Table 1 rank best.
+    The interval of a skill takes the wrong query's mean for as uncertain as the right one's, and
+    for another sample: too wide if anything. Several heads that tie for most pairs are all asked.
     """
-    skill = auroc - wrong_query
-    top, knowing = int(auroc.argmax()), int(skill.argmax())
-    found = Record(
-        NOT_SEEN,
-        f"largest mean AUROC: head {top}, {auroc[top]:.3f} (wrong query {wrong_query[top]:.3f}); "
-        f"largest skill: head {knowing}, {skill[knowing]:+.3f}",
-        {"auroc": auroc[top], "head": top, "skill": skill[knowing], "skilled": knowing},
-        short=f"{skill[knowing]:+.3f}",
-        **size(skill[knowing], "AUROC", 0, len(skill)),
-    )
-    if skill[knowing] <= case.skill:
-        return found
-    if not pair_heads:
-        return replace(found, verdict=UNDECIDED, note="needs Table 1's pairs in the vocabulary")
-    some = {head: HOLDS_IN_PART if head == knowing else FAILS for head in pair_heads}
-    verdicts = {HOLDS if h == top and skill[top] > case.skill else some[h] for h in pair_heads}
-    most = listed_words(map(str, pair_heads))
-    note = f"most pairs of Table 1 are best in head {most}"
-    if len(pair_heads) > 1:
-        note = f"heads {most} tie for most pairs of Table 1"
-    return replace(found, verdict=verdicts.pop() if len(verdicts) == 1 else UNDECIDED, note=note)
+    half = np.sqrt(2) * (auroc[:, 2] - auroc[:, 1]) / 2
+    mean = auroc[:, 0] - wrong_query
+    skill = Between(mean, mean - half, mean + half).family()
+    sure = truths(f"skill > {case.skill}", {"skill": skill})
+    knowing, top = int(mean.argmax()), int(auroc[:, 0].argmax())
+    found: dict[str, Any] = {"knows": 0.5, "leads": 0.5, "absent": not sure.any()}
+    for name, best in (("knows", knowing), ("leads", top)):
+        if found["absent"]:
+            found[name] = 0.0
+        elif pair_heads and sure.max() == 1:
+            ends = {min(float(head == best), sure[head]) for head in pair_heads}
+            found[name] = ends.pop() if len(ends) == 1 else 0.5
+    pairs = f"head {listed_words(map(str, pair_heads))}" if pair_heads else "no head"
+    shown = {"head_by_skill": f"{knowing}", "head_by_auroc": f"{top}", "pairs": pairs}
+    largest = Between(*(end[knowing] for end in skill))
+    return {**found, **shown, "skill": largest, "auroc": auroc[top, 0], "heads": len(mean)}
 
 
 @rule
-def k10(case: Case, sums: np.ndarray, rows: np.ndarray) -> Record:
-    """K10, ep and pe matter little.
+def k7(case: Case, table: pd.DataFrame) -> dict[str, Any]:
+    """table: `lnattn.position.curves.position_table`, one row a head."""
+    columns = {"cycles": "T^pp cycles", "wave": "T^pp wave share", "near": "near T^pp percentile"}
+    return {name: table[column].to_numpy(dtype=float) for name, column in columns.items()}
 
-    sums, rows: [document term] in the order of `TERMS`, the sum of contributions over positions,
-    averaged over heads, and the number of positions.
+
+@rule
+def k8(case: Case, near_share: np.ndarray, echo: np.ndarray) -> dict[str, Any]:
+    """near_share, echo: [head], or [case head] for several assumptions about σ; `wave_recurrence`.
+
+    Where no key is a wavelength away there is no wave to hide, and the echo is 0.
     """
+    hidden = Between(*(np.where(one == 0, np.nan, one) for one in Between.of(echo)))
+    return {"share": near_share, "echo": hidden}
+
+
+@rule
+def k9(case: Case, table: pd.DataFrame) -> dict[str, Any]:
+    """table: `lnattn.position.measured.beside_position` with the skill of single texts."""
+    itself, alone = (table[f"itself, {how}"].to_numpy() for how in ("measured", "by position"))
+    skill = table["skill, one text"].to_numpy()
+    return {"skill": skill, "itself": itself, "above": itself - alone}
+
+
+@rule
+def k10(case: Case, sums: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
+    """sums, rows: [document term] in the order of `TERMS`, the sum of contributions over positions,
+    averaged over heads, and the number of positions."""
     means = dict(zip(TERMS, sums.sum(axis=0) / rows.sum(axis=0), strict=True))
-    words = " > ".join(sorted(means, key=means.__getitem__, reverse=True))
-    ratio = min(means[t] for t in PURE) / max(means[t] for t in MIXED)
-    found = Record(UNDECIDED, words, means, "needs more than one document", f"{ratio:.2f}")
-    found = replace(found, **size(ratio, "times", n=len(sums)))
-    if len(sums) < 2:
-        return found
     drawn = dict(zip(TERMS, bootstrapped_means(sums, rows, case.draws).T, strict=True))
-    beaten: dict[str, list[str]] = {}
-    open_: dict[str, list[str]] = {}
+    found: dict[str, Any] = {f"T_{term}": mean for term, mean in means.items()}
     for mixed in MIXED:
-        ends = {t: np.quantile(drawn[t] - drawn[mixed], (0.025, 0.975)) for t in PURE}
-        beaten[mixed] = [term for term, (_, high) in ends.items() if high < 0]
-        open_[mixed] = [term for term, (low, high) in ends.items() if low <= 0 <= high]
-    beats = [f"{m} exceeds {listed_words(terms)}" for m, terms in beaten.items() if terms]
-    unsure = [f"{m} and {listed_words(terms)}" for m, terms in open_.items() if terms]
-    verdict = graded((not terms for terms in beaten.values()), none=FAILS)
-    if verdict != FAILS and any(open_[mixed] and not beaten[mixed] for mixed in MIXED):
-        verdict = UNDECIDED
-    if unsure:
-        beats.append(f"no order is certain between {', nor between '.join(unsure)}")
-        beats += ["more documents would decide"] * (verdict == UNDECIDED)
-    return replace(found, verdict=verdict, note="; ".join(beats))
+        ends = [np.quantile(drawn[term] - drawn[mixed], (0.025, 0.975)) for term in PURE]
+        above = [means[term] - means[mixed] for term in PURE]
+        found[f"above_{mixed}"] = Between(above, *np.transpose(ends))
+    found["order"] = " > ".join(sorted(means, key=means.__getitem__, reverse=True))
+    found["ratio"] = min(means[t] for t in PURE) / max(means[t] for t in MIXED)
+    return found | {"documents": len(sums)}
 
 
 @rule
-def k16(case: Case, z: np.ndarray, skill: np.ndarray) -> Record:
-    """K16, same-token heads detokenize less. z: mean same-token z-score; skill: as for K5."""
-    few = f"{len(z)} heads are few; those of a wider model would decide"
-    if len(z) < 4:
-        return Record(UNDECIDED, f"{len(z)} heads", note=few)
-    found = spearman(z, skill)
-    verdict = by_interval(-found.high, -found.low)
-    return Record(
-        verdict,
-        f"ρ = {found} over {found.n} heads",
-        {"spearman": found.rho},
-        few if verdict == UNDECIDED else "",
-        **size((found.rho, found.low, found.high), "ρ", 0, found.n),
-    )
+def k11(case: Case, correlations: Sequence[Correlation], tokens: int) -> dict[str, Any]:
+    """correlations: of T^e with the count, one a head; tokens: how many were counted."""
+    return {"rho": _sizes(correlations), "tokens": tokens}
+
+
+#: K17 takes what K11 does.
+k17 = stated("K17", k11.measure)
+
+
+def _sizes(correlations: Sequence[Correlation]) -> Between:
+    """|ρ| of each head, with intervals that hold for all of them together."""
+    rows = np.array([(one.rho, one.low, one.high) for one in correlations])
+    value, *ends = np.abs(rows).T
+    low = np.where(rows[:, 1] * rows[:, 2] <= 0, 0.0, np.minimum(*ends))
+    return Between(value, low, np.maximum(*ends)).family()
+
+
+@rule
+def k12(case: Case, correlation: Correlation, ratio: float, tokens: int) -> dict[str, Any]:
+    """ratio: mean Var(e) over mean |Cov(e, p)|; tokens: how many were counted."""
+    return {"rho": correlation, "ratio": ratio, "tokens": tokens, "n": correlation.n}
+
+
+@rule
+def k16(case: Case, z: np.ndarray, skill: np.ndarray) -> dict[str, Any]:
+    """z: mean same-token z-score; skill: as for K5; both [head]."""
+    rho = spearman(z, skill) if len(z) > 3 else Between(np.nan, -1.0, 1.0)
+    return {"rho": rho, "heads": len(z)}
+
+
+@rule
+def k19(case: Case, norm: Correlation, others: Sequence[Correlation]) -> dict[str, Any]:
+    """Correlations with information gain, of the norm and of T^e in each head."""
+    return {"elsewhere": _sizes(others), "norm": abs(norm.rho)}
+
+
+@rule
+def k20(case: Case, attention: Float[np.ndarray, "head query"]) -> dict[str, Any]:
+    """attention: on position 0 of queries 1, 2, …; how it fades from the first quarter of them to
+    the last, beyond what even attention, 1 over the number of keys, does."""
+    even = attention * (np.arange(attention.shape[1]) + 2)
+    quarter = max(attention.shape[1] // 4, 1)
+    return {"left": even[:, -quarter:].mean(axis=1) / even[:, :quarter].mean(axis=1)}

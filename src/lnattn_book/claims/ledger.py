@@ -78,10 +78,7 @@ def as_record(data: Mapping[str, Any], origin: str) -> Record:
     """Data as a `Record`; what is none, or names an unknown claim, is a `ResultError`."""
     try:  # JSON has lists for tuples, and maps for leaves
         pairs = {key: tuple(data[key]) for key in ("interval", "stands") if data.get(key)}
-        leaves = tuple(
-            Leaf(**{**one, "interval": one["interval"] and tuple(one["interval"])})
-            for one in data.get("leaves", ())
-        )
+        leaves = tuple(Leaf(**one) for one in data.get("leaves", ()))
         record = Record(**{**data, **pairs, "leaves": leaves})
     except (TypeError, KeyError, AttributeError) as error:
         raise ResultError(f"{origin} is not a ledger record ({error}); rebuild.") from error

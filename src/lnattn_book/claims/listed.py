@@ -29,23 +29,20 @@ SOURCES = {
     "N": "this book, on normalisation",
 }
 #: The published checkpoints that claims are about, as `model` names them.
-CHECKPOINTS = ("gpt2",)
+CHECKPOINTS = ("gpt2", "gpt2-medium")
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim, as `book/claims.yml` states it.
+    """One claim, as `book/claims.yml` states it; what each field says is at the top of that file.
 
-    paper: BibTeX key; section: where the paper says it; line: the claim in twelve words; reported:
-    the paper's value or picture; rule: the parameters of its rule (see `verdicts`), numbers by
-    name; words: the rule for readers; kind: one of `KINDS`; tolerance: the largest difference from
-    a frozen number that still counts as the same in a later build, or None; function: dotted name
-    of what computes it; model: what the claim is about; chapter: the notebook that computes it;
-    test: the test of that computation (`tests/FILE.py::test_NAME`); measure: what `Record.short`
-    is; quote: the source's own words, without formulas; changed: date, reason (why) and earlier
-    verdicts by model (before) of a rule that replaced another after its numbers; grid: sensible
-    values of its thresholds; leaves: lines of its parts by name; second: who gives the number
-    independently (by), and the test that holds it (test).
+    judged: how `rules` comes to a verdict. takes: names of the results, where they are the
+    measures; holds, or leaves by name: the condition (see `conditions`; 'named' are the heads that
+    the paper names, and some head elsewhere); absent: if what does not hold is merely not seen, but
+    on the claim's own model; needs: conditions without which nothing is decided, and what would
+    decide; unsure: what would decide where an interval holds a limit; met_by: a condition on the
+    null, by which what it meets is undecided; said, short, note: texts with measures; each: what
+    arrays are of; effect: of which measure, unit, chance, n.
     """
 
     id: str
@@ -66,7 +63,7 @@ class Claim:
     quote: str = ""
     changed: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
-    leaves: Mapping[str, str] = field(default_factory=dict)
+    judged: Mapping[str, Any] = field(default_factory=dict)
     second: Mapping[str, str] = field(default_factory=dict)
 
     @property

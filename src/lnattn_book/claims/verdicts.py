@@ -1,24 +1,16 @@
-"""Records of what was found about a claim, and the rules that give their verdicts.
-
-A rule judges the results of a study: `k6(spearman, model="gpt2") -> Record`. What it says to
-readers, its thresholds and the grid of others as sensible stand in `book/claims.yml`; a judge has
-no number of its own, so that it can be asked again with other ones.
-"""
+"""Verdicts, measures and records of what was found about a claim. What judges is in `rules`."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
-from types import SimpleNamespace
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import norm
 
-from lnattn.errors import ResultError
-from lnattn.storage import plain_scalar
-from lnattn_book.claims.listed import Claim, claim
+from lnattn_book.claims.listed import Claim
 
 HOLDS = "holds"
 HOLDS_IN_PART = "holds in part"
@@ -45,18 +37,48 @@ SIGNS: Mapping[str, str] = {**VERDICTS, NOT_ASKED: "·", DERIVED: "="}
 FRAGILE = 0.8
 
 
+class Between(NamedTuple):
+    """A number, or one for each head, with the ends of its interval."""
+
+    value: Any
+    low: Any
+    high: Any
+
+    @classmethod
+    def of(cls, measure: Any) -> Between:
+        """Of a number or an array [head], an estimate, a correlation, or an array [case head].
+
+        Cases are assumptions about what is not known: the interval reaches over all of them.
+        """
+        if isinstance(measure, cls):
+            return measure
+        if hasattr(measure, "low"):
+            value = measure.rho if hasattr(measure, "rho") else measure.value
+            return cls(value, measure.low, measure.high)
+        one = np.asarray(measure, dtype=np.float64)
+        if one.ndim == 2:
+            return cls(np.median(one, axis=0), one.min(axis=0), one.max(axis=0))
+        return cls(one, one, one)
+
+    @classmethod
+    def rows(cls, table: Any) -> Between:
+        """Of rows of mean, low and high."""
+        return cls(*np.asarray(table, dtype=np.float64).reshape(-1, 3).T)
+
+    def family(self) -> Between:
+        """Stretched so that all of its intervals hold together (Bonferroni, for normal means)."""
+        value, low, high = map(np.asarray, self)
+        stretch = norm.ppf(1 - 0.025 / max(value.size, 1)) / norm.ppf(0.975)
+        return Between(value, value - stretch * (value - low), value + stretch * (high - value))
+
+
 @dataclass(frozen=True)
 class Leaf:
-    """A part of a compound claim with a verdict of its own; see `Record` for the fields."""
+    """A part of a compound claim with a verdict of its own, and what was measured for it."""
 
     name: str
     verdict: str
     words: str
-    estimate: float | None = None
-    unit: str = ""
-    interval: tuple[float, float] | None = None
-    null: float | None = None
-    n: int | None = None
 
 
 @dataclass(frozen=True)
@@ -123,140 +145,6 @@ def size(value: Any, unit: str = "", null: Any = None, n: Any = None) -> dict[st
     return {"estimate": estimate, "unit": unit, "interval": interval, "null": null, "n": n}
 
 
-class Case(SimpleNamespace):
-    """What a rule is given beside results: the claim's parameters by name, and `own`.
-
-    own: whether the results are of the model that the claim is about.
-    """
-
-    own: bool
-
-
-#: Every rule, by the claim's id.
-RULES: dict[str, Rule] = {}
-
-
-@dataclass(frozen=True)
-class Rule:
-    """The rule of one claim. judge: from a `Case` and results to a `Record`."""
-
-    claim: str
-    judge: Callable[..., Record]
-    before: Any = None  # until no module gives it
-
-    def in_words(self) -> str:
-        """The rule for readers, with the claim's parameters."""
-        about = claim(self.claim)
-        shown = {k: _Listed(v) if isinstance(v, list) else v for k, v in about.rule.items()}
-        return with_minus(about.words.format(**shown))
-
-    def __call__(self, *results: Any, model: str, **named: Any) -> Record:
-        """The record of these results, which are of `model`.
-
-        On a model that the claim is not about, the absence of a phenomenon is no evidence: there a
-        judge may say 'not seen in this model', which on the claim's own model means 'fails'.
-        """
-        about, note, stands = claim(self.claim), "", None
-        own = about.is_about(model)
-
-        def judged(thresholds: Mapping[str, Any]) -> Record:
-            found = self.judge(Case(**thresholds, own=own), *results, **named)
-            return _of_own(found) if own else found
-
-        found = judged(about.rule)
-        _check(about, found)
-        if before := about.changed.get("before", {}).get(model, ""):
-            note = "rule changed after the numbers on {date}: {why}".format(**about.changed)
-            note += f"; by the rule before it: {before}"
-        if about.grid and found.verdict != NOT_COMPUTABLE:
-            cases = [
-                dict(zip(about.grid, some, strict=True)) for some in product(*about.grid.values())
-            ]
-            same = sum(judged({**about.rule, **one}).verdict == found.verdict for one in cases)
-            stands = same, len(cases)
-        return replace(
-            found,
-            words=with_minus(found.words),
-            values={name: plain_scalar(value, name) for name, value in found.values.items()},
-            note=with_minus("; ".join(filter(None, (found.note, note)))),
-            short=with_minus(found.short),
-            leaves=tuple(replace(one, words=with_minus(one.words)) for one in found.leaves),
-            claim=self.claim,
-            model=str(model),
-            rule=self.in_words(),
-            before=before,
-            stands=stands,
-            kind=about.kind,
-        )
-
-
-def rule(judge: Callable[..., Record]) -> Rule:
-    """Make the `Rule` of the claim that a function is named after, k5 of K5, and enter it."""
-    one = Rule(judge.__name__.upper(), judge)
-    RULES[one.claim] = one
-    return one
-
-
-def not_computable(claim_id: str, model: str, why: str) -> Record:
-    """The record where a model lacks what the claim needs; `why` says what."""
-    about, words = claim(claim_id), RULES[claim_id].in_words()
-    return Record(NOT_COMPUTABLE, why, claim=claim_id, model=model, rule=words, kind=about.kind)
-
-
-def _of_own(found: Record) -> Record:
-    """The record on the model that its claim is about: what is not seen there fails."""
-    if found.leaves:
-        seen = [replace(o, verdict=FAILS) if o.verdict == NOT_SEEN else o for o in found.leaves]
-        return replace(found, verdict=total(seen), leaves=tuple(seen))
-    return replace(found, verdict=FAILS) if found.verdict == NOT_SEEN else found
-
-
-def _check(about: Claim, found: Record) -> None:
-    """Raise `ResultError` for a record that says too little, or what no rule can say."""
-    whole = {one.verdict for one in found.leaves}
-    if not {found.verdict, *whole} <= set(VERDICTS):
-        raise ResultError(f"{about.id}: {found.verdict!r} is not a verdict.")
-    if found.verdict == UNDECIDED and not found.note:
-        raise ResultError(f"{about.id}: 'undecided' must say what would decide.")
-    if HOLDS_IN_PART in whole or {one.name for one in found.leaves} - set(about.leaves):
-        raise ResultError(f"{about.id}: a leaf that no claim has, or that holds in part.")
-
-
-# --- verdicts from flags and intervals ----------------------------------------------------------
-
-
-def exact(met: Any) -> str:
-    """The verdict on an identity: it holds or fails."""
-    return HOLDS if met else FAILS
-
-
-def graded(flags: Iterable[Any], none: str = FAILS, some: str = HOLDS_IN_PART) -> str:
-    """'Holds' if all flags are set, `some` if some are, `none` if none is."""
-    flags = [bool(one) for one in flags]
-    return HOLDS if all(flags) else some if any(flags) else none
-
-
-def by_interval(low: float, high: float) -> str:
-    """'Holds' if an interval lies above 0, 'fails' if below, else 'undecided'."""
-    return HOLDS if low > 0 else FAILS if high < 0 else UNDECIDED
-
-
-def of_heads(flags: Iterable[Any], none: str = FAILS) -> tuple[str, str]:
-    """The verdict and a phrase such as '11 of 12 heads', from one flag for each head.
-
-    All heads: the claim holds; some: in part; none: `none`. flags may be [case head], where cases
-    are assumptions about what is not known: if they lead to different verdicts, it is undecided.
-    """
-    cases = np.atleast_2d(np.asarray(list(flags), dtype=bool))
-    if cases.size == 0:
-        raise ResultError("a verdict needs at least one head.")
-    sure, possible = np.asarray(cases.all(axis=0)), np.asarray(cases.any(axis=0))
-    least, most, heads = int(sure.sum()), int(possible.sum()), cases.shape[1]
-    found = {graded(list(sure), none), graded(list(possible), none)}
-    words = f"{least} of {heads} heads" if least == most else f"{least} to {most} of {heads} heads"
-    return (found.pop() if len(found) == 1 else UNDECIDED), words
-
-
 def total(leaves: Iterable[Leaf]) -> str:
     """The verdict on a compound claim, from those of its parts; only here can it hold in part."""
     found = {one.verdict for one in leaves} - {NOT_COMPUTABLE}
@@ -275,7 +163,7 @@ def counts_as(about: Claim, verdict: str) -> str:
 # --- words --------------------------------------------------------------------------------------
 
 
-def effect(one: Leaf | Record) -> str:
+def effect(one: Record) -> str:
     """The estimate with unit, interval, chance and n, as far as they are known."""
     if one.estimate is None:
         return ""
@@ -296,11 +184,6 @@ def robustness(one: Record) -> str:
     return f"the verdict stands with {share}{fragile}"
 
 
-def heads_where(flags: Iterable[Any]) -> str:
-    """The heads whose flag is set, for a sentence: '0, 2 and 3'; 'none' where there is none."""
-    return listed_words([str(head) for head, flag in enumerate(flags) if flag]) or "none"
-
-
 def listed_words(parts: Iterable[str]) -> str:
     """'a', 'a and b', 'a, b and c'; '' for nothing."""
     *others, last = list(parts) or [""]
@@ -312,34 +195,21 @@ def with_minus(text: str) -> str:
     return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
 
 
-class _Listed(list[Any]):
-    """Values that a rule's words show as 'a, b and c', or one of them by its index."""
+class Shown:
+    """A measure as a sentence has it: '3.1 [2.0, 4.2]', '0.1 to 0.9' of heads, 'yes', a text."""
 
-    def __str__(self) -> str:
-        return listed_words(map(str, self))
+    def __init__(self, measure: Any) -> None:
+        self.measure = measure
 
-
-# --- until no module needs them -----------------------------------------------------------------
-
-
-def replacing(_before: Any) -> Callable[[Callable[..., Record]], Rule]:
-    return rule
-
-
-def limits(
-    claim_id: str, names: str, met: Any, words: str, note: str = "", effect: Any = lambda _got: {}
-) -> Rule:
-    def judge(case: Case, *results: Any, **named: Any) -> Record:
-        got = SimpleNamespace(**dict(zip(names.split(), results, strict=False)), **named)
-        if vars(got).keys() != set(names.split()):
-            raise ResultError(f"the rule of {claim_id} judges {names}, not {', '.join(vars(got))}.")
-        said = vars(got)
-        verdict = HOLDS if met(case, got) else FAILS
-        return Record(verdict, words.format(**said), note=note.format(**said), **effect(got))
-
-    RULES[claim_id] = Rule(claim_id, judge)
-    return RULES[claim_id]
-
-
-def rule_of(claim_id: str) -> str:
-    return RULES[claim_id].in_words()
+    def __format__(self, spec: str) -> str:
+        one = self.measure
+        if isinstance(one, str):
+            return one
+        if isinstance(one, bool | np.bool_):
+            return "yes" if one else "no"
+        value, low, high = map(np.asarray, Between.of(one))
+        if value.ndim:
+            known = value[~np.isnan(value)]
+            return f"{known.min():{spec}} to {known.max():{spec}}" if known.size else "none"
+        shown = f"{float(value):{spec}}" if spec else f"{float(value):.15g}"
+        return f"{shown} [{float(low):{spec}}, {float(high):{spec}}]" if low < high else shown

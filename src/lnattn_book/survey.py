@@ -2,7 +2,7 @@
 
 Every claim is asked by its one rule; the chapters that look at a claim closely call the same rule
 with the same results. Beside a model stands its *null*: the same model with the entries of every
-tensor dealt out anew. A claim that the null passes too says nothing about training.
+tensor in random order. A claim that the null passes too says nothing about training.
 """
 
 from __future__ import annotations
@@ -29,20 +29,23 @@ from lnattn.position.measured import beside_position, measured_attention, near_s
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import position_only
 from lnattn.rotary.weights import AnyFirstLayer
+from lnattn.stats import bootstrap_means
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
-from lnattn_book.claims import kamoda, kamoda_position, kamoda_variance
+from lnattn_book.claims.kamoda import TOKENS
 from lnattn_book.claims.ledger import as_record
-from lnattn_book.claims.verdicts import RULES, UNDECIDED, VERDICTS, Record, not_computable
+from lnattn_book.claims.rules import RULES, not_computable
+from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Record
 
-#: The claims that are asked; importing the modules enters their rules.
+#: The claims that are asked.
 ASKED = tuple(f"K{n}" for n in range(3, 16))
-ASKED_IN = (kamoda, kamoda_position, kamoda_variance)
 #: Tokens of the windows in which the 'if first token' switch is tried.
 SWITCH_WINDOW = 256
 #: Query tokens whose AUROC is taken where no whole study is given: nulls, which need no more.
 _AUROC_QUERIES = 400
+#: Draws of a bootstrap over the tokens of a vocabulary.
+_DRAWS = 200
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,12 @@ def survey(seen: Evidence) -> dict[str, Record]:
 
     A partial checkpoint gets those about positions only; the others say what is missing.
     """
-    name, needs = seen.name or seen.model.name, f"needs {kamoda_position.TOKENS}"
+    name = seen.name or seen.model.name
     found = _of_positions(seen) if seen.model.is_partial else _of_all(seen)
     return {
         claim: RULES[claim](*found[claim], model=name)
         if claim in found
-        else not_computable(claim, name, needs)
+        else not_computable(claim, name, f"needs {TOKENS}")
         for claim in ASKED
     }
 
@@ -99,23 +102,24 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     queries, sigma = share_of_context(tokens.n_positions), inverse_sigma_bands(tokens, folded.eps)
     bias, vectors = position_bias(folded, tokens.W_P, queries, sigma), token_vectors(folded, tokens)
     pairs = table1.look_up(vectors, seen.model.tokenizer)
-    auroc = (seen.study.mean_auroc(), seen.study.wrong_query()) if seen.study else None
-    shares = near_share(bias.attention(), queries, bias.causal)[:, -1]
-    measured = measured_attention(folded, tokens, seen.cut(queries[-1] + 1), queries)
+    measured = measured_attention(folded, tokens, seen.cut(queries[-1] + 1), queries, bias)
     terms = contributions(folded, tokens, seen.framed)
     inputs = variance.variance_of_inputs(tokens, folded.eps)
     known = variance.frequency_study(folded, tokens, inputs, counts.unigrams)
     ends = variance.position_outliers(tokens.W_P)
-    texts = seen.cut(min(tokens.n_positions, SWITCH_WINDOW))
-    switch = first_token_switch(folded, tokens, texts)
-    near = curves.nearness(folded, tokens.W_P, sigma)
+    switch = first_token_switch(folded, tokens, seen.cut(min(tokens.n_positions, SWITCH_WINDOW)))
+    shape = curves.position_table(bias, curves.nearness(folded, tokens.W_P, sigma))
+    auroc = auroc_of(seen.study) if seen.study else _some_auroc(vectors, counts, seen.seed)
     return {
         "K3": (pairs,),
-        "K4": (same_token_z(vectors).mean(dim=1).numpy(),),
-        "K5": (*(auroc or _some_auroc(vectors, counts, seen.seed)), table1.pair_heads(pairs)),
+        "K4": (mean_z(same_token_z(vectors).numpy()),),
+        "K5": (*auroc, table1.pair_heads(pairs)),
         "K6": (np.array([curves.trend(curve).spearman for curve in bias.term_p().mean]),),
-        "K7": (curves.position_table(bias, near),),
-        "K8": (shares, curves.wave_recurrence(bias)[:, -1]),
+        "K7": (shape,),
+        "K8": (
+            near_share(bias.attention(), queries, bias.causal)[:, -1],
+            curves.wave_recurrence(bias)[:, -1],
+        ),
         "K9": (beside_position(measured, bias),),
         "K10": (terms.document_sums, terms.document_rows),
         "K11": (known.head_correlations, counts.tokens),
@@ -126,32 +130,44 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def _some_auroc(vectors: TokenVectors, counts: Counts, seed: int) -> tuple[np.ndarray, ...]:
-    """Mean AUROC of each head for some query tokens, and with the wrong query."""
+def mean_z(z: np.ndarray) -> np.ndarray:
+    """Same-token z-scores [head token] as K4 takes them: mean, low and high over tokens."""
+    return bootstrap_means(np.asarray(z, dtype=np.float64), draws=_DRAWS)
+
+
+def auroc_of(study: Detokenization) -> tuple[np.ndarray, np.ndarray]:
+    """What K5 takes of an affinity study: AUROC with its interval, and the wrong query's."""
+    return np.column_stack([study.mean_auroc(), study.interval]), study.wrong_query()
+
+
+def _some_auroc(vectors: TokenVectors, counts: Counts, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The same for some query tokens."""
     before = Neighbours.before(counts.bigrams)
     having = np.flatnonzero(before.n_distinct)
     number = min(_AUROC_QUERIES, len(having))
     some = np.random.default_rng(seed).choice(having, number, replace=False)
-    wrong = vectors.shuffled(seed, keys=False)
-    return tuple(head_auroc(one, before, some).mean() for one in (vectors, wrong))
+    own, wrong = (
+        head_auroc(one, before, some) for one in (vectors, vectors.shuffled(seed, keys=False))
+    )
+    return np.column_stack([own.mean(), own.interval()]), wrong.mean()
 
 
 def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str, Record]:
-    """The survey of several nulls of one model as one: the best verdict that any deal gets.
+    """The survey of several nulls of one model as one: the best verdict that any of them gets.
 
     If a null passes, the claim is easy to meet by chance; `short` says how many got as far.
     """
-    deals = [
+    nulls = [
         replace(seen, model=permuted_weights(seen.model, seed), study=None, seed=seed, name="")
         for seed in seeds
     ]
-    runs, order = [survey(deal) for deal in deals], list(VERDICTS)
+    runs, order = [survey(null) for null in nulls], list(VERDICTS)
     order.insert(2, order.pop(order.index(UNDECIDED)))
     together = {}
     for claim in ASKED:
         found = sorted((run[claim] for run in runs), key=lambda one: order.index(one.verdict))
         count = sum(one.verdict == found[0].verdict for one in found)
-        name = f"{seen.name}, dealt anew"
+        name = f"{seen.name or seen.model.name}, in random order"
         together[claim] = replace(found[0], model=name, short=f"{count} of {len(runs)}")
     return together
 
@@ -164,7 +180,7 @@ def write_survey(
     **facts: Any,
 ) -> Path:
     """Freeze a survey as folder/name.npz and .json; returns the path of the record."""
-    values = [v for one in found.values() for v in one.values.values() if not isinstance(v, str)]
+    values = [value for one in found.values() for value in one.values.values()]
     about = {k: v for k, v in model.provenance.items() if k != "tensors"}
     rows = [asdict(one) for one in found.values()]
     record = provenance(study="survey of claims", model=about, verdicts=rows, **facts)
@@ -176,13 +192,9 @@ def read_survey(
 ) -> tuple[dict[str, Record], dict[str, Any]]:
     """A frozen survey and its record; `ResultError` where it is missing, damaged or outdated."""
     _, record = read_result(folder, name)
-    rows = record.get("verdicts", [])
-    if [row.get("claim") for row in rows] != list(ASKED):
-        raise ResultError(f"{folder}/{name}.json is no survey of these claims; compute it again.")
-    found = {row["claim"]: as_record(row, f"{folder}/{name}.json") for row in rows}
+    found = {row["claim"]: as_record(row, f"{name}.json") for row in record.get("verdicts", [])}
     outdated = [one for one in found if found[one].rule != RULES[one].in_words()]
-    if outdated:
-        raise ResultError(
-            f"{folder}/{name}.json was made by another rule of {outdated[0]}; compute it again."
-        )
+    if list(found) != list(ASKED) or outdated:
+        what = f"made by another rule of {outdated[0]}" if outdated else "no survey of these claims"
+        raise ResultError(f"{folder}/{name}.json is {what}; compute it again.")
     return found, record

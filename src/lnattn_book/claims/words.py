@@ -1,3 +1,0 @@
-"""Re-exports, until no module imports from here."""
-
-from lnattn_book.claims.verdicts import *  # noqa: F403

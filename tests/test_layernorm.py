@@ -70,3 +70,12 @@ def test_constant_vectors():
     assert standardise(constant).isnan().all()  # no direction is left, and eps is 0
     assert standardise(constant, 1e-5).abs().max() == 0
     assert sigma(constant, 0.25).item() == 0.5
+
+
+def test_layer_norm_mixes_the_features():
+    """A change of one feature moves all others, so features are not treated one by one."""
+    x = torch.randn(6, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    y = x.clone()
+    y[0] += 1
+    moved = (standardise(y, 1e-5) - standardise(x, 1e-5)).abs()
+    assert (moved > 1e-3).all()

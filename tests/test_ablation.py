@@ -257,7 +257,7 @@ def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
         assert found.record["model"] == name
         assert found.record["largest_change_by_nothing"] < 1e-4
         assert found.tokens[:, 0, 0].min() >= 5  # 'Hogmanay' is no word of theirs
-        told = whole_models.told_by_weights(name, found)
+        told = whole_models.weight_predictors(name, found)
         assert list(told.columns) == ["auroc", "specific auroc", "divergence"]
         assert told.notna().all().all()
     with pytest.raises(ResultError, match="sees what follows"):

@@ -14,7 +14,7 @@ from lnattn import FirstLayer, fold
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.study import (
     HEAD_BASELINES,
-    Detokenization,
+    AffinityResult,
     detokenization,
     query_specific_auroc,
 )
@@ -49,13 +49,13 @@ def vectors(model: FirstLayer) -> TokenVectors:
 
 
 @pytest.fixture(scope="module")
-def study(model: FirstLayer, vectors: TokenVectors, counts: Counts) -> Detokenization:
+def study(model: FirstLayer, vectors: TokenVectors, counts: Counts) -> AffinityResult:
     few = {"heat_tokens": 10, "pairs": 3, "draws": 50}
     return detokenization(vectors, model.embeddings, counts, **few, seed=2)
 
 
 def test_study_is_made_of_its_parts(
-    study: Detokenization, vectors: TokenVectors, counts: Counts
+    study: AffinityResult, vectors: TokenVectors, counts: Counts
 ) -> None:
     before = Neighbours.before(counts.bigrams)
     expected = head_auroc(vectors, before)
@@ -76,7 +76,7 @@ def test_study_is_made_of_its_parts(
 
 
 def test_common_baselines_are_about_keys_only(
-    study: Detokenization, model: FirstLayer, counts: Counts
+    study: AffinityResult, model: FirstLayer, counts: Counts
 ) -> None:
     frequency, cosine = study.common_baselines
     before = Neighbours.before(counts.bigrams)
@@ -98,7 +98,7 @@ def test_a_head_that_knows_the_bigrams_is_found(counts: Counts) -> None:
 
 
 def test_some_query_tokens_are_asked_as_all_are(
-    study: Detokenization, model: FirstLayer, vectors: TokenVectors, counts: Counts
+    study: AffinityResult, model: FirstLayer, vectors: TokenVectors, counts: Counts
 ) -> None:
     asks = partial(detokenization, vectors, model.embeddings, counts)
     some = asks(queries=30, heat_tokens=10, pairs=3, draws=50, seed=2)
@@ -115,15 +115,15 @@ def test_some_query_tokens_are_asked_as_all_are(
     np.testing.assert_array_equal(every.auroc, study.auroc)
 
 
-def test_study_survives_the_file(study: Detokenization, tmp_path) -> None:
+def test_study_survives_the_file(study: AffinityResult, tmp_path) -> None:
     study.write(tmp_path)
-    again = Detokenization.read(tmp_path)
+    again = AffinityResult.read(tmp_path)
     pd.testing.assert_frame_equal(again.table(), study.table())
     np.testing.assert_array_equal(again.pair_keys, study.pair_keys)
     assert again.record["seed"] == 2
     write_result(tmp_path, "other", {"x": np.zeros(2)}, {})
-    with pytest.raises(ResultError, match="no frozen Detokenization"):
-        Detokenization.read(tmp_path, "other")
+    with pytest.raises(ResultError, match="no frozen AffinityResult"):
+        AffinityResult.read(tmp_path, "other")
 
 
 class WordPiece:

@@ -15,7 +15,7 @@ from pathlib import Path
 from experiments.book_model.book_model import train_book_model
 from experiments.book_model.embed import embed
 from experiments.book_model.forward import fastest_precision
-from experiments.book_model.look import freeze_looks, look_of, shape_of
+from experiments.book_model.look import look_of, save_snapshots, shape_of
 from experiments.book_model.loop import default_device
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import snapshots
@@ -57,7 +57,7 @@ def look_at(args: argparse.Namespace) -> None:
             looks.append(table if kind == "over-training" else table.assign(**shape_of(kept.plan)))
             weights[kept.model.name] = kept.model.provenance["weights_sha256"]
             print(f"{kept.model.name}: {table.iloc[-1]['found']:.1%} of the pieces", flush=True)
-            frozen(freeze_looks(args.out, kind, looks, weights_sha256=weights, **facts))
+            frozen(save_snapshots(args.out, kind, looks, weights_sha256=weights, **facts))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -156,7 +156,7 @@ def near_spread(
     return torch.stack(near).std(dim=0, correction=0).mean(dim=-1)
 
 
-def freeze_looks(
+def save_snapshots(
     folder: Path | str, name: str, looks: Iterable[pd.DataFrame], **facts: Any
 ) -> Path:
     """Write tables of looks, one below the other, as folder/name.npz and .json."""

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.book_model.look import freeze_looks, look_of
+from experiments.book_model.look import look_of, save_snapshots
 from experiments.book_model.snapshots import Snapshot, snapshots
 from experiments.command import frozen, main, new_parser
 from experiments.joining.measure import lost
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
         "seconds": round(sum(seconds), 1),
     }
     for what, found in tables.items():
-        frozen(freeze_looks(args.out, what, [found], **facts, **texts))
+        frozen(save_snapshots(args.out, what, [found], **facts, **texts))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -21,7 +21,7 @@ from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import PositionOnly
 from lnattn.storage import write_json
 from lnattn.text.counts import Counts
-from lnattn_book.small_models import BEST, of_gpt2
+from lnattn_book.small_models import BEST, gpt2_reference
 
 
 class Letters:
@@ -137,7 +137,7 @@ def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
 def test_attention_by_position_of_gpt2_from_its_frozen_terms() -> None:
     """Against a softmax by hand of the frozen terms, for one assumed variance of tokens."""
     folder = data_folder() / "results" / "gpt2"
-    previous, itself = of_gpt2(folder)
+    previous, itself = gpt2_reference(folder)
     frozen = PositionOnly.read(folder)
     assert previous.shape == itself.shape == (len(frozen.assumed), 12)
     sigma = np.sqrt(frozen.variance + frozen.assumed[1])

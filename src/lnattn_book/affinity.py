@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from lnattn.affinity.study import Detokenization, detokenization
+from lnattn.affinity.study import AffinityResult, detokenization
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import ResultError
 from lnattn.freezing import results_folder
@@ -19,7 +19,7 @@ from lnattn_book.samples import token_counts
 
 def affinity_study(
     vectors: TokenVectors, embeddings: Embeddings, counts: Counts, source: Mapping[str, Any]
-) -> tuple[Detokenization, str]:
+) -> tuple[AffinityResult, str]:
     """The study of a model's token vectors and bigram counts, and in words where it came from.
 
     source: what the vectors and counts are of, as `counts_and_source` says it. A frozen study is
@@ -28,7 +28,7 @@ def affinity_study(
     """
     folder = results_folder(source["model"])
     if (folder / "detokenization.json").is_file():
-        frozen = Detokenization.read(folder)
+        frozen = AffinityResult.read(folder)
         if all(frozen.record.get(key) == value for key, value in source.items()):
             return frozen, f"frozen on {frozen.record['date']}"
         reason = "the frozen study is of other weights or counts"
@@ -39,12 +39,12 @@ def affinity_study(
 
 def affinity_computed(
     vectors: TokenVectors, embeddings: Embeddings, counts: Counts, source: Mapping[str, Any]
-) -> Detokenization:
+) -> AffinityResult:
     """The study, computed for this book whatever is frozen; of `queries_asked` query tokens."""
     key = {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source}
     queries = queries_asked()
     return computed_once(
-        Detokenization,
+        AffinityResult,
         source["model"],
         key | {"queries": queries or "all"},
         lambda: detokenization(vectors, embeddings, counts, queries=queries, source=source),

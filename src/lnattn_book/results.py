@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lnattn.ablation.study import Ablations
-from lnattn.affinity.study import Detokenization
+from lnattn.affinity.study import AffinityResult
 from lnattn.composition import CompositionStudy
 from lnattn.contribution.study import Contributions
 from lnattn.errors import LnattnError, ResultError
@@ -65,7 +65,7 @@ KINDS = (
     Kind("claims/*.json", lambda folder, _: frozen_records(folder), "make freeze-claims"),
     _of_model("position", PositionOnly.read),
     _of_model("composition", CompositionStudy.read),
-    _of_model("detokenization", Detokenization.read),
+    _of_model("detokenization", AffinityResult.read),
     _of_model("contribution", Contributions.read),
     _of_model("ablation", Ablations.read),
     _of_model(LayerVerdicts.NAME, LayerVerdicts.read),

@@ -57,7 +57,7 @@ def later_half(context: int) -> np.ndarray:
     return np.arange(max(1, context // 2), context)
 
 
-def of_gpt2(folder: Path | str) -> tuple[np.ndarray, np.ndarray]:
+def gpt2_reference(folder: Path | str) -> tuple[np.ndarray, np.ndarray]:
     """GPT-2's attention by position alone on i−1 and on i: both [case head], from frozen weights.
 
     folder: that of its frozen position study (chapter 07), whose three queries are averaged. The
@@ -95,7 +95,7 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
 def read_looks(
     folder: Path | str, name: str, column: str = "spread pp"
 ) -> tuple[pd.DataFrame, Mapping[str, Any]]:
-    """What `freeze_looks` wrote; `ResultError` where it is missing, damaged or something else.
+    """What `save_snapshots` wrote; `ResultError` where it is missing, damaged or something else.
 
     column: one that its tables must have.
     """

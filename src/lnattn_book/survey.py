@@ -16,7 +16,7 @@ import numpy as np
 
 from lnattn.affinity import table1
 from lnattn.affinity.auroc import Neighbours, head_auroc
-from lnattn.affinity.study import Detokenization
+from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.vectors import TokenVectors, same_token_z, token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
@@ -62,7 +62,7 @@ class Evidence:
     cut: Callable[[int], np.ndarray] | None = None
     framed: Sequence[Sequence[int]] = ()
     counts: Counts | None = None
-    study: Detokenization | None = None
+    study: AffinityResult | None = None
     seed: int = 0
     name: str = ""
 

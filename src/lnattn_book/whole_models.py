@@ -12,7 +12,7 @@ import torch
 
 from lnattn.ablation.parts import Spelling
 from lnattn.ablation.study import Ablations, ablations
-from lnattn.affinity.study import Detokenization, query_specific_auroc
+from lnattn.affinity.study import AffinityResult, query_specific_auroc
 from lnattn.affinity.subwords import token_classes
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import PairTerms, six_terms
@@ -119,7 +119,7 @@ def _source(model: AnyFirstLayer) -> dict[str, Any]:
     }
 
 
-def told_by_weights(name: str, found: Ablations) -> pd.DataFrame:
+def weight_predictors(name: str, found: Ablations) -> pd.DataFrame:
     """What foretells a head's part, a row a head, from the frozen studies of the model.
 
     auroc: T^ee against bigrams; specific auroc: less that of a wrong query; divergence: how far
@@ -130,7 +130,7 @@ def told_by_weights(name: str, found: Ablations) -> pd.DataFrame:
         study = RotaryStudy.read(folder)
         auroc, specific = study.grid.own[0, 0].mean(axis=1), study.grid.query_specific_auroc[0, 0]
     else:
-        other = Detokenization.read(folder)
+        other = AffinityResult.read(folder)
         auroc, specific = other.mean_auroc(), query_specific_auroc(other)
     return pd.DataFrame(
         {"auroc": auroc, "specific auroc": specific, "divergence": found.moved[found.of("ee")]},

@@ -6,8 +6,8 @@ wherever the two stand. `token_vectors` are its factors; `partners` looks up a f
 """
 
 from lnattn.affinity.auroc import head_auroc
-from lnattn.affinity.study import Detokenization, detokenization
+from lnattn.affinity.study import AffinityResult, detokenization
 from lnattn.affinity.topk import partners
 from lnattn.affinity.vectors import token_vectors
 
-__all__ = ["Detokenization", "detokenization", "head_auroc", "partners", "token_vectors"]
+__all__ = ["AffinityResult", "detokenization", "head_auroc", "partners", "token_vectors"]

@@ -40,7 +40,7 @@ COMMON_BASELINES = ("frequency", "cosine")
 
 
 @dataclass(frozen=True, eq=False)
-class Detokenization(Result):
+class AffinityResult(Result):
     """The affinity study of one model. Made by `detokenization`.
 
     auroc: float32 [head vocab], NaN where undefined or not asked for; interval: [head 2], 95 %
@@ -114,7 +114,7 @@ def detokenization(
     draws: int = 1000,
     seed: int = 0,
     source: Mapping[str, Any] | None = None,
-) -> Detokenization:
+) -> AffinityResult:
     """The whole affinity study of a model's first layer: about three V × V products per head.
 
     vectors: of all its tokens; embeddings: for the baseline of cosines; counts: of a corpus in its
@@ -138,7 +138,7 @@ def detokenization(
     }
     drawn = _draw_tokens(counts.unigrams, heat_tokens, seed)
     best = strongest_pairs(vectors, pairs)
-    return Detokenization(
+    return AffinityResult(
         auroc=auroc.values.astype(np.float32),
         interval=auroc.interval(draws=draws, seed=seed),
         head_baselines=np.stack([one.mean() for one in baselines]),
@@ -167,6 +167,6 @@ def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
     return np.sort(np.random.default_rng(seed).choice(occurring, size=n, replace=False))
 
 
-def query_specific_auroc(result: Detokenization) -> Float[np.ndarray, "head"]:
+def query_specific_auroc(result: AffinityResult) -> Float[np.ndarray, "head"]:
     """AUROC minus that of the wrong query: what a head knows about *this* query token."""
     return result.mean_auroc() - result.wrong_query()

@@ -25,7 +25,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from lnattn.attention.factored import FactoredMatrix, triangle
+from lnattn.attention.factored import FactoredMatrix, qr_r
 from lnattn.attention.folding import FoldedAttention
 from lnattn.errors import ShapeError
 from lnattn.weights import AttentionLayer
@@ -70,13 +70,13 @@ def write_factor(layer: HeadWeights) -> Float[Tensor, "head rank d_model"]:
 
     W_V = Q R gives ‖W_V W_O M‖ = ‖R W_O M‖ for every M: the d_model rows shrink to d_head.
     """
-    return _unit(triangle(layer.W_V) @ layer.W_O)
+    return _unit(qr_r(layer.W_V) @ layer.W_O)
 
 
 def read_factor(layer: HeadWeights, kind: Kind) -> Float[Tensor, "head d_model rank"]:
     """M of norm 1 for one kind of composition, turned on its output side to rank columns."""
     circuit = read_circuit(layer, kind)
-    return _unit(circuit.left @ triangle(circuit.right.mT).mT)
+    return _unit(circuit.left @ qr_r(circuit.right.mT).mT)
 
 
 def _pair_norms(

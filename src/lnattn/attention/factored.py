@@ -46,6 +46,6 @@ class FactoredMatrix:
         return values.gather(-1, values.abs().argsort(-1, descending=True))
 
 
-def triangle(tall: Float[Tensor, "*batch row col"]) -> Float[Tensor, "*batch min col"]:
+def qr_r(tall: Float[Tensor, "*batch row col"]) -> Float[Tensor, "*batch min col"]:
     """R of the thin QR decomposition: keeps every norm ‖tall · X‖ = ‖R · X‖ in col × col."""
     return torch.linalg.qr(tall, mode="r").R

@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.attention.circuits import KINDS, Composition, Kind
-from lnattn.attention.factored import triangle
+from lnattn.attention.factored import qr_r
 
 #: A first layer, of learned positions or of rotary ones.
 M = TypeVar("M", bound=Any)
@@ -83,7 +83,7 @@ def rotation_draws(
     gaussian = torch.randn(draws, d_model, cols, generator=generator, dtype=p.dtype)
     # G = Q R with Q Haar distributed on frames (up to signs, which the squares forget).
     corner = torch.linalg.solve_triangular(
-        triangle(gaussian), gaussian[:, :rows], upper=True, left=False
+        qr_r(gaussian), gaussian[:, :rows], upper=True, left=False
     )
     return (p @ corner.square() @ q.mT).sqrt()
 

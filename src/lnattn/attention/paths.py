@@ -24,7 +24,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.layernorm import sigma
-from lnattn.attention.residual import Readout, decompose, weigh
+from lnattn.attention.residual import Readout, attend, decompose
 from lnattn.errors import ShapeError
 from lnattn.transformer import Transformer
 
@@ -102,11 +102,11 @@ def two_layer_paths(
     return TwoLayerPaths(
         direct=x,
         first=first,
-        second=weigh(moves[1], x, two),
-        virtual=weigh(moves[1], first, two),
+        second=attend(moves[1], x, two),
+        virtual=attend(moves[1], first, two),
         mlp=parts.mlps.sum(0),
-        mlp_second=weigh(moves[1], parts.mlps[0], two),
-        bias=parts.biases.sum(0) + weigh(moves[1], constant, two).sum(0),
+        mlp_second=attend(moves[1], parts.mlps[0], two),
+        bias=parts.biases.sum(0) + attend(moves[1], constant, two).sum(0),
         moves=moves,
         readout=parts.readout,
     )

@@ -110,7 +110,7 @@ class LogitDecomposition:
         return torch.cat((self.readout.logit_of(self.stream(), ids), self.readout.bias[ids][None]))
 
 
-def weigh(
+def attend(
     alpha: Float[Tensor, "head query key"],
     source: Float[Tensor, "*any key d_model"],
     folded: FoldedAttention,
@@ -139,7 +139,7 @@ def decompose(
     for block in model.blocks:
         folded = fold(block.attention)
         alpha = folded.attention(x)
-        update = weigh(alpha, divide_by_sigma(x, folded.eps), folded)
+        update = attend(alpha, divide_by_sigma(x, folded.eps), folded)
         heads.append(update)
         biases.append(folded.b_VO)
         patterns.append(alpha)

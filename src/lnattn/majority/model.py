@@ -22,7 +22,7 @@ from lnattn.errors import ShapeError
 
 
 @dataclass(frozen=True)
-class Arm:
+class Variant:
     """One way to normalise the input of attention.
 
     project: subtract the mean first. norm: 'sqrt' scales to norm √d, 'inverse' to 1/√d, 'sigma'
@@ -75,32 +75,34 @@ def other_normals(d: int, count: int) -> Float[Tensor, "count d"]:
 
 
 _LISTED = (
-    Arm("layernorm", "projection, norm √d (LayerNorm)", True, "sqrt"),
-    Arm("rms", "no projection, norm √d (RMSNorm)", False, "sqrt"),
-    Arm("authors", "no projection, norm 1/√d (the authors' code)", False, "inverse"),
-    Arm("projection-small", "projection, norm 1/√d", True, "inverse"),
-    Arm("literal", "no projection, x/σ(x) (the text, read literally)", False, "sigma"),
-    Arm("small-scores", "no projection, norm √d, queries and keys 1/√d", False, "sqrt", "scores"),
-    Arm("small-values", "no projection, norm √d, values 1/√d", False, "sqrt", "values"),
-    Arm("other-normal", "orthogonal to one other vector, norm √d", False, "sqrt", others=1),
-    Arm("three-normals", "orthogonal to 1 and two others, norm √d", True, "sqrt", others=2),
-    Arm("five-normals", "orthogonal to 1 and four others, norm √d", True, "sqrt", others=4),
-    Arm("random-normal", "projection along a random vector", False, "sqrt", direction="random"),
-    Arm("learnt-normal", "projection along a learnt vector", False, "sqrt", direction="learnt"),
-    Arm("unnormalised", "no normalisation", False, "none"),
-    Arm("uniform-layernorm", "LayerNorm, attention uniform", True, "sqrt", uniform=True),
-    Arm("uniform-rms", "RMSNorm, attention uniform", False, "sqrt", uniform=True),
+    Variant("layernorm", "projection, norm √d (LayerNorm)", True, "sqrt"),
+    Variant("rms", "no projection, norm √d (RMSNorm)", False, "sqrt"),
+    Variant("authors", "no projection, norm 1/√d (the authors' code)", False, "inverse"),
+    Variant("projection-small", "projection, norm 1/√d", True, "inverse"),
+    Variant("literal", "no projection, x/σ(x) (the text, read literally)", False, "sigma"),
+    Variant(
+        "small-scores", "no projection, norm √d, queries and keys 1/√d", False, "sqrt", "scores"
+    ),
+    Variant("small-values", "no projection, norm √d, values 1/√d", False, "sqrt", "values"),
+    Variant("other-normal", "orthogonal to one other vector, norm √d", False, "sqrt", others=1),
+    Variant("three-normals", "orthogonal to 1 and two others, norm √d", True, "sqrt", others=2),
+    Variant("five-normals", "orthogonal to 1 and four others, norm √d", True, "sqrt", others=4),
+    Variant("random-normal", "projection along a random vector", False, "sqrt", direction="random"),
+    Variant("learnt-normal", "projection along a learnt vector", False, "sqrt", direction="learnt"),
+    Variant("unnormalised", "no normalisation", False, "none"),
+    Variant("uniform-layernorm", "LayerNorm, attention uniform", True, "sqrt", uniform=True),
+    Variant("uniform-rms", "RMSNorm, attention uniform", False, "sqrt", uniform=True),
 )
 #: All arms by name; the first five are the experiment, the next two take its result apart, three
 #: project along other vectors than 1 (§5), and the last five are controls (`controls`).
-ARMS: Mapping[str, Arm] = {arm.name: arm for arm in _LISTED}
+ARMS: Mapping[str, Variant] = {arm.name: arm for arm in _LISTED}
 #: The parameter that holds a run's own vector to project along.
 DIRECTION = "layer.norm1.direction"
 #: The five arms of the experiment.
 MAIN_ARMS: tuple[str, ...] = tuple(ARMS)[:5]
 
 
-def arm(name: str) -> Arm:
+def arm(name: str) -> Variant:
     """The arm of this name; an unknown name is one `ShapeError`."""
     if name not in ARMS:
         raise ShapeError(f"arm {name!r} is not one of: {', '.join(ARMS)}.")
@@ -113,7 +115,7 @@ class InputNorm(nn.Module):
     eps = 0.0
     direction: nn.Parameter | None
 
-    def __init__(self, arm: Arm, d_model: int) -> None:
+    def __init__(self, arm: Variant, d_model: int) -> None:
         super().__init__()
         self.arm = arm
         own = arm.direction != "none"
@@ -131,7 +133,7 @@ class MajorityTransformer(nn.Module):
     dropout), because torch's fused inference path needs a bias that this model does not have.
     """
 
-    def __init__(self, arm: Arm, d_model: int = 8, classes: int = 20) -> None:
+    def __init__(self, arm: Variant, d_model: int = 8, classes: int = 20) -> None:
         super().__init__()
         if arm.small != "none" or arm.uniform:
             raise ShapeError(f"arm {arm.name!r} has no equivalent in nn.TransformerEncoderLayer.")

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lnattn.errors import ResultError
-from lnattn.majority.model import DIRECTION, Arm, initial_parameters
+from lnattn.majority.model import DIRECTION, Variant, initial_parameters
 from lnattn.majority.task import UNIFORM, MajorityData, majority_data
 
 
@@ -63,7 +63,7 @@ class MajorityPlan:
         decay = self.steps_per_epoch() * (self.decay_epochs or self.epochs)
         return self.learning_rate * (1 - step / decay)
 
-    def parameters(self, arm: Arm, seed: int) -> dict[str, Tensor]:
+    def parameters(self, arm: Variant, seed: int) -> dict[str, Tensor]:
         """The parameters at the start of the run with this seed, by name."""
         own = arm.direction != "none"
         sizes = self.d_model, self.classes, self.initial_scale
@@ -83,7 +83,7 @@ class Attention(NamedTuple):
     values: Float[Tensor, "classes d"]
 
 
-def attention_of(parameters: Mapping[str, Tensor], arm: Arm) -> Attention:
+def attention_of(parameters: Mapping[str, Tensor], arm: Variant) -> Attention:
     """Queries, scores and values of every class; parameters as in `initial_parameters`."""
     y = arm.normalise(parameters["embedding.weight"], parameters.get(DIRECTION))
     d = y.shape[-1]
@@ -97,7 +97,7 @@ def attention_of(parameters: Mapping[str, Tensor], arm: Arm) -> Attention:
 
 
 def evaluate(
-    parameters: Mapping[str, Tensor], arm: Arm, counts: Int[Tensor, "batch classes"]
+    parameters: Mapping[str, Tensor], arm: Variant, counts: Int[Tensor, "batch classes"]
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Mean cross-entropy (nats) and share of right answers over all positions of all sequences.
 
@@ -127,7 +127,7 @@ def evaluate(
     return loss / n.sum(), right / n.sum()
 
 
-def train(arm: Arm, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
+def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
     """Train one run; the same arm, plan and seed give the same run.
 
     Returns `epoch` [point]; `loss` (training, mean over the epoch before; at epoch 0 of the first

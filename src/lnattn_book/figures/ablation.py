@@ -28,7 +28,7 @@ _NAMES = {**DISTANCE_NAMES, **TERM_NAMES, "pairs": "counted pairs"}
 _COMPARED = ("place", "ee")
 
 
-def lost(models: Mapping[str, Ablations]) -> Figure:
+def loss_by_head(models: Mapping[str, Ablations]) -> Figure:
     """Loss without each part in all heads: over all tokens, and after second pieces of words."""
     rows = {name: _parts(one) for name, one in models.items()}
     heights = [len(one) for one in rows.values()]
@@ -70,7 +70,7 @@ def _parts(found: Ablations) -> list[str]:
     return ["place", *sorted((w for w in losses if losses[w] != whole), key=lambda w: -losses[w])]
 
 
-def foretold(models: Mapping[str, tuple[Ablations, pd.DataFrame]]) -> Figure:
+def prediction_scatter(models: Mapping[str, tuple[Ablations, pd.DataFrame]]) -> Figure:
     """Each head: what the weights tell of its T^ee beside the loss after second pieces without."""
     figure, axes = plt.subplots(1, len(models), figsize=(WIDTH, 3.0), sharey=True, squeeze=False)
     for ax, (name, (found, told)) in zip(axes[0], models.items(), strict=True):

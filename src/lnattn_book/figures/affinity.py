@@ -6,7 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, Detokenization
+from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, AffinityResult
 from lnattn_book.style import (
     BLACK,
     BLUE,
@@ -27,7 +27,7 @@ _LOOK = {"shuffled": ("x", GREY), "wrong query": ("o", VERMILION), "reversed": (
 _LINES = {"frequency": ("--", GREEN), "cosine": (":", ORANGE)}
 
 
-def same_token(study: Detokenization, ringed: int) -> Figure:
+def same_token(study: AffinityResult, ringed: int) -> Figure:
     """z-score of the token itself in its own row of the vocabulary: all tokens, head by head."""
     figure, ax = plt.subplots(figsize=(WIDTH, 2.5))
     heads, edges = np.arange(study.n_heads), [0.025, 0.25, 0.5, 0.75, 0.975]
@@ -41,7 +41,7 @@ def same_token(study: Detokenization, ringed: int) -> Figure:
     return figure
 
 
-def auroc_bars(study: Detokenization) -> Figure:
+def auroc_bars(study: AffinityResult) -> Figure:
     """Mean AUROC of every head with its interval, and all baselines (compare Fig. 2D).
 
     Ringed: the head with the largest area, when it is asked with the wrong query.

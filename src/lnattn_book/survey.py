@@ -135,7 +135,7 @@ def mean_z(z: np.ndarray) -> np.ndarray:
     return bootstrap_means(np.asarray(z, dtype=np.float64), draws=_DRAWS)
 
 
-def auroc_of(study: Detokenization) -> tuple[np.ndarray, np.ndarray]:
+def auroc_of(study: AffinityResult) -> tuple[np.ndarray, np.ndarray]:
     """What K5 takes of an affinity study: AUROC with its interval, and the wrong query's."""
     return np.column_stack([study.mean_auroc(), study.interval]), study.wrong_query()
 

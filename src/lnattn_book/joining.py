@@ -10,23 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
-from scipy.stats import t
 
 from lnattn_book.small_models import BEST, read_looks
 
 #: A peak's excess that is left at the end, below which joining counts as displaced (S4).
 _LEFT = 0.5
-
-
-def over_seeds(values: Any) -> tuple[float, float, float]:
-    """The mean of some seeds' values, and its 95 % interval by Student's t."""
-    values = np.asarray(values, dtype=np.float64)
-    if len(values) < 2:
-        return float(values.mean()) if len(values) else np.nan, -np.inf, np.inf
-    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
-    return float(values.mean()), float(values.mean() - half), float(values.mean() + half)
 
 
 @dataclass(frozen=True, eq=False)

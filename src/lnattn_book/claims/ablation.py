@@ -13,7 +13,8 @@ import numpy as np
 from lnattn.ablation.study import CLASSES, Ablations, interval
 from lnattn_book.claims.rules import Case, rule
 from lnattn_book.claims.verdicts import NOT_COMPUTABLE, Between, Record
-from lnattn_book.joining import Joining, over_seeds
+from lnattn_book.joining import Joining
+from lnattn_book.language_models import mean_and_interval
 
 
 @rule
@@ -55,7 +56,7 @@ def s11(case: Case, found: Joining) -> dict[str, Any] | Record:
             f"by chance up to {most['chance high']:.1%}",
         )
     every, alone = found.of("after", "ee"), found.of("after", "ee", "joining")
-    whole = Between(*over_seeds(every["value"]))
+    whole = Between(*mean_and_interval(every["value"].to_numpy()))
     lost = 1.0 if whole.low > 0 else 0.0 if whole.high < case.nats else 0.5
     much = whole.value >= case.nats and bool((alone["low"] > 0).all())
     shown = {"whole": whole, "alone": alone["value"].to_numpy(), "seeds": seeds}

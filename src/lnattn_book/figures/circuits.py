@@ -1,4 +1,4 @@
-"""Composition scores, and predictions taken apart (chapter 04)."""
+"""Composition scores of heads (chapter 04)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 from matplotlib.figure import Figure
 
 from lnattn_book.style import (
@@ -75,20 +74,4 @@ def readers_of(scores: np.ndarray, writer: str, first_layer: int, marks: Sequenc
         ylabel="layer of the reader",
     )
     figure.colorbar(image, ax=ax, label=f"score with {writer}", shrink=0.9)
-    return figure
-
-
-def logit_parts(parts: pd.Series, title: str, most: int = 14) -> Figure:
-    """The summands of one logit, largest first; what is left out is one bar of its own."""
-    order = parts.abs().sort_values(ascending=False).index
-    shown = parts[order[:most]]
-    if len(order) > most:
-        shown.loc[f"{len(order) - most} others"] = parts[order[most:]].sum()
-    figure, ax = plt.subplots(figsize=(WIDTH, 0.27 * len(shown) + 1.1))
-    bars = ax.barh(shown.index, shown, color=np.where(shown >= 0, BLUE, VERMILION))
-    ax.bar_label(bars, [f"{x:+.2f}".replace("-", "−") for x in shown], padding=3, fontsize=SMALL)
-    ax.axvline(0, color=BLACK, lw=0.8)
-    ax.set(title=title, xlabel="summand of the logit")
-    ax.invert_yaxis()
-    ax.margins(x=0.2)
     return figure

@@ -1,15 +1,12 @@
-"""What one layer's attention does: a mean of values, and a pattern (chapter 01)."""
+"""What one layer's attention does: a mean of values (chapter 01)."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-from lnattn_book.figures.terms import without_hidden
-from lnattn_book.style import BLUE, HIDDEN, SEQUENTIAL, VERMILION, WIDTH, words_at
+from lnattn_book.style import BLUE, VERMILION, WIDTH, words_at
 
 
 def expectation(values: np.ndarray, weights: np.ndarray, output: np.ndarray) -> Figure:
@@ -23,16 +20,4 @@ def expectation(values: np.ndarray, weights: np.ndarray, output: np.ndarray) -> 
     ax.margins(0.2)
     ax.set(xlabel="feature 1 of the value", ylabel="feature 2")
     ax.legend(markerscale=0.5, loc="best")
-    return figure
-
-
-def attention_pattern(alpha: np.ndarray, labels: Sequence[str]) -> Figure:
-    """One head's attention over a sentence: rows are queries and add up to 1."""
-    figure, ax = plt.subplots(figsize=(WIDTH, 4.4))
-    image = ax.imshow(without_hidden(alpha), cmap=SEQUENTIAL, vmin=0)
-    ax.set_facecolor(HIDDEN)
-    ax.set(xlabel="key", ylabel="query", xticks=range(len(labels)), yticks=range(len(labels)))
-    ax.set_xticklabels(labels, rotation=60, ha="right")
-    ax.set_yticklabels(labels)
-    figure.colorbar(image, ax=ax, label="attention weight")
     return figure

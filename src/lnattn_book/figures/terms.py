@@ -108,9 +108,3 @@ def centred_rows(panel: np.ndarray, causal: bool = True) -> np.ndarray:
     hidden = np.triu(np.ones(panel.shape, dtype=bool), k=1)
     visible = np.where(hidden & causal, np.nan, panel)
     return visible - np.nanmean(visible, axis=1, keepdims=True)
-
-
-def without_hidden(attention: np.ndarray) -> np.ndarray:
-    """Attention with NaN for later keys, which no query sees; all of it where some do."""
-    later = np.triu(np.ones(attention.shape, dtype=bool), k=1)
-    return attention if attention[later].any() else np.where(later, np.nan, attention)

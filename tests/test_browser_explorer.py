@@ -5,7 +5,6 @@ Skipped, by name, where no Chromium is installed.
 
 from __future__ import annotations
 
-import re
 import shutil
 import unicodedata
 from pathlib import Path
@@ -219,19 +218,6 @@ def test_choosing_a_token_with_keys_alone(tab, site) -> None:
     press(tab, "Enter")
     tab.until(f"document.querySelector('.chosen').textContent === {seen('city')!r}")
     assert f"token={HOSTILE.index('city')}" in tab.evaluate("location.hash")
-
-
-def test_the_rank_of_a_pair(tab, site, book_model) -> None:
-    vectors = token_vectors(fold(book_model.attention), book_model.embeddings)
-    query, key = (book_model.tokenizer.encode(text)[0] for text in (" York", " New"))
-    scores = vectors.scores([query])[:, 0]
-    show(tab, site, f"#model=book-gpt2&token={query}&key={key}")
-    said = tab.evaluate("[...document.querySelectorAll('.pair')].map(one => one.textContent)")
-    found = [re.fullmatch(r"␣New is key (.*) of all, at (.*)", one).groups() for one in said]
-    assert [int(rank.replace(",", "")) for rank, _ in found] == [
-        1 + int((head > head[key]).sum()) for head in scores
-    ]
-    np.testing.assert_allclose([number(score) for _, score in found], scores[:, key], atol=0.051)
 
 
 def test_a_pair_near_and_far(tab, site) -> None:

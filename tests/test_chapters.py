@@ -95,10 +95,3 @@ def test_every_figure_is_referred_to(path):
 def test_no_two_figures_have_one_label():
     labels = [label for path in PAGES for label in figures(path.read_text(encoding="utf-8"))]
     assert len(labels) == len(set(labels))
-
-
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=name)
-def test_no_cell_asks_for_the_name_of_its_model(path):
-    """A model has several names; the claims say which of them they are about."""
-    code = "\n".join(cell.code for cell in cells(path.read_text(encoding="utf-8")))
-    assert not re.search(r"\bmodel\.name [!=]= ", code)

@@ -63,10 +63,6 @@ def code_of(path: Path) -> list[str]:
     return ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
 
 
-def test_every_notebook_there_is_listed_here():
-    assert {path.stem for path in (ROOT / "examples").glob("*.ipynb")} == set(EXAMPLES)
-
-
 def test_an_example_runs_on_a_folder(example, monkeypatch):
     name, folder, whole = example
     monkeypatch.setenv("CHECKPOINT", str(folder))
@@ -98,9 +94,3 @@ def test_an_example_runs_as_it_is_without_a_network(name, monkeypatch):
         exec(compile(cell, name, "exec"), space)  # trusted: our own file
     assert space["model"].name in BOOK_MODELS
     assert space["attention"].sum(dim=-1).allclose(torch.ones(()))
-
-
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_is_kept_without_outputs(name):
-    cells = json.loads(notebook(name).read_text(encoding="utf-8"))["cells"]
-    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in cells)

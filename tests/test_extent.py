@@ -42,11 +42,3 @@ def test_an_edition_is_counted_and_compared_with_the_record(built, capsys):
     said = capsys.readouterr().out
     assert "figures: 28 where there were 40" in said
     assert "pages" not in said
-
-
-def test_each_number_is_watched():
-    before = {"pages": 100, "claims": 50, "figures": 90, "bytes": 1000}
-    assert extent.shrunk(before, {name: n * 9 // 10 for name, n in before.items()}) == []
-    for name in before:
-        assert extent.shrunk(before, before | {name: before[name] * 89 // 100})[0].startswith(name)
-    assert len(extent.shrunk(before, {})) == 4

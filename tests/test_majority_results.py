@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from experiments.majority.plans import SWEEPS, jobs_of
+from experiments.majority.plans import jobs_of
 from lnattn.majority import results
 from lnattn.majority.model import arm
 from lnattn.majority.results import Experiment
@@ -57,23 +57,3 @@ def test_the_frozen_claims_follow_from_the_frozen_results():
         angle = main.of(name).angle
         fall = (angle[:, 0] - angle[:, -1]).mean()
         assert entries["B5", f"majority, {model}"]["without"] == pytest.approx(fall)
-
-
-@pytest.mark.parametrize("name", SWEEPS)
-def test_the_sweeps_of_the_controls_share_no_seed_with_them(name):
-    seeds = {seed for curves in Experiment.read(FOLDER, "controls").curves for seed in curves.seeds}
-    assert seeds == set(range(10))
-    assert not seeds & {seed for one in Experiment.read(FOLDER, name).curves for seed in one.seeds}
-
-
-def test_uniform_attention_and_no_norm_left_their_mark():
-    """What the kept keys and scores show of each control."""
-    controls = Experiment.read(FOLDER, "controls")
-    for curves in controls.curves:
-        of = arm(curves.arm)
-        assert (curves.spread == 0).all() == of.uniform
-        norms = np.linalg.norm(curves.keys, axis=-1)
-        assert (np.abs(norms - 8**0.5).max() < 1e-4) == (of.norm == "sqrt")
-        # A direction of the run's own is missing from its keys, in each run another.
-        smallest = np.linalg.svd(curves.keys, compute_uv=False)[:, -1]
-        assert (smallest < 1e-4).all() == (of.project or of.direction != "none")

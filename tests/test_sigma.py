@@ -64,20 +64,6 @@ def test_covariances_and_variances_are_those_of_numpy():
     np.testing.assert_allclose(variances(model.W_E), np.diag(expected)[5:], rtol=1e-12)
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_change_nothing(threads):
-    model, before = embeddings(2000, 11, 6), torch.get_num_threads()
-    alone = inverse_sigma_bands(model, 1e-5, block=2)
-    torch.set_num_threads(threads)
-    try:
-        shared = inverse_sigma_bands(model, 1e-5, block=2)
-        assert torch.get_num_threads() == threads
-    finally:
-        torch.set_num_threads(before)
-    for field in ("mean", "lower", "upper"):
-        np.testing.assert_allclose(getattr(shared, field), getattr(alone, field), rtol=1e-12)
-
-
 def test_cancelling_pair_is_refused_without_epsilon_and_finite_with_it():
     rows = torch.tensor([[1.0, 3.0, 1.0, 3.0]], dtype=torch.float64)
     model = Embeddings(rows, -rows)

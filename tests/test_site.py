@@ -14,7 +14,6 @@ from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
 import pytest
-import yaml
 from bs4 import BeautifulSoup
 from site_pages import EMBEDDED, ROOT, SITE, each_page, needs_site
 
@@ -178,17 +177,3 @@ def test_the_claims_page_has_every_record_with_all_its_links():
     linked = {link.split("#")[1] for link in links if "api-modules.html#" in link}
     plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
     assert not plain, "functions that the API reference does not have"
-
-
-@needs_site
-def test_the_main_path_is_read_in_less_than_two_hours():
-    """By the pages' own clock: at most 12 minutes a chapter, 110 without 'Nobody reads 1'."""
-    path = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))["parts"][0]["chapters"]
-    taken = {
-        one["file"]: int(
-            re.search(r"about (\d+) minute", (SITE / f"{one['file']}.html").read_text("utf-8"))[1]
-        )
-        for one in path
-    }
-    assert {name: minutes for name, minutes in taken.items() if minutes > 12} == {}
-    assert sum(taken.values()) - taken["notebooks/14-nobody-reads-1"] <= 110

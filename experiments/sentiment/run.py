@@ -46,6 +46,8 @@ SCALES = (0.02, 0.1, 0.35)
 EPOCHS = (3, 6)
 #: An arm is trained that is right by so much more often than whoever names the frequent label.
 TRAINED = 0.1
+#: The arm without LayerNorms goes first: the others are there to be compared with it.
+_ORDER = ("none", "full", "no-scaling")
 #: How many pairs of rate and scale are trained for all numbers of epochs.
 _BEST = 3
 SEEDS = (0, 1, 2, 3, 4)
@@ -65,12 +67,14 @@ def freeze_sentiment(
     scales: Sequence[float] = SCALES,
     epochs: Sequence[int] = EPOCHS,
     seeds: Sequence[int] = SEEDS,
+    arms: Sequence[str] = _ORDER,
     progress: bool = True,
 ) -> Path:
     """Train all classifiers, or go on with them, decide all words and freeze `sentiment`.
 
     train, dev: the treebank's TSV files with columns `sentence` and `label`. `out/partial` keeps
-    what each run has found until all are done. Raises `CorpusError` if a sentence of the paper's
+    what each run has found until all are done. arms: those to train; the others stay as they are
+    frozen in `out`. Raises `CorpusError` if a sentence of the paper's
     Table 4 is not among the validation sentences, and `ResultError` if an arm cannot be trained.
     """
     out, plan = Path(out), plan or ClassifierPlan()
@@ -85,7 +89,7 @@ def freeze_sentiment(
     best = min(_BEST, len(pairs))
     more = best * len(epochs) * len(SEARCH_SEEDS) - best  # the first number of epochs is there
     bar = progress_bar(
-        total=len(ARMS) * (len(pairs) + more + len(seeds)), what="sentiment", disable=not progress
+        total=len(arms) * (len(pairs) + more + len(seeds)), what="sentiment", disable=not progress
     )
 
     def run(arm: str, own: ClassifierPlan, seed: int) -> dict[str, np.ndarray]:
@@ -120,23 +124,33 @@ def freeze_sentiment(
             "chosen": again[int(np.argmax(of_both))],
         }
 
-    searched = {}
+    searched, runs = {}, {}
     least = max(back.positive.mean(), 1 - back.positive.mean()) + TRAINED
-    for arm in reversed(ARMS):  # the one without LayerNorms first: the others are for comparison
+    for arm in sorted(arms, key=_ORDER.index):
         searched[arm] = search(arm)
         if (most := max(searched[arm]["of_both_seeds"])) < least:
             raise ResultError(
                 f"the arm {arm!r} is not trained by any setting of the search: right on "
                 f"{most:.1%} of the sentences held back, where {least:.1%} would do."
             )
-    runs = [[run(arm, searched[arm]["chosen"], seed) for seed in seeds] for arm in ARMS]
+        runs[arm] = [run(arm, searched[arm]["chosen"], seed) for seed in seeds]
     bar.close()
-    marks = np.array([[one["marks"] for one in of_arm] for of_arm in runs])
+    marks = {arm: np.array([one["marks"] for one in runs[arm]]) for arm in runs}
+    new: dict[str, dict[str, Any]] = {
+        "right": {arm: np.array([one["right"] for one in runs[arm]]) for arm in runs},
+        "unselectable": {arm: of_arm.any(axis=1) for arm, of_arm in marks.items()},
+        "by_layer": {arm: of_arm.mean(axis=2) for arm, of_arm in marks.items()},
+        "held_back": {arm: max(one["of_both_seeds"]) for arm, one in searched.items()},
+    }
+    kept_arms, search_of = [arm for arm in ARMS if arm not in runs], {}
+    if kept_arms:
+        frozen = Sentiment.read(out, Sentiment.NAME)
+        search_of = {arm: frozen.record["search"][arm] for arm in kept_arms}
+        for key, of_arm in new.items():
+            of_arm.update({arm: getattr(frozen, key)[frozen.of(arm)] for arm in kept_arms})
+    search_of |= {a: {**one, "chosen": asdict(one["chosen"])} for a, one in searched.items()}
     path = Sentiment(
-        right=np.array([[one["right"] for one in of_arm] for of_arm in runs]),
-        unselectable=np.any(marks, axis=2),
-        by_layer=marks.mean(axis=3),
-        held_back=np.array([max(searched[arm]["of_both_seeds"]) for arm in ARMS]),
+        **{key: np.array([of_arm[arm] for arm in ARMS]) for key, of_arm in new.items()},
         **_words(given, asked),
         record=provenance(
             arms=list(ARMS),
@@ -144,7 +158,7 @@ def freeze_sentiment(
             rates=list(rates),
             scales=list(scales),
             epochs=list(epochs),
-            search={a: {**one, "chosen": asdict(one["chosen"])} for a, one in searched.items()},
+            search={arm: search_of[arm] for arm in ARMS},
             vocabulary=len(vocabulary),
             sentences={
                 "fitted": len(fit.sentences),

@@ -163,6 +163,14 @@ def test_a_study_is_made_and_frozen(files, tmp_path):
             search["again"][first]
         )
         assert best == max(search["of_both_seeds"]) > 0.6
+    # One arm anew: the others stay as they are.
+    again = options | {"plan": replace(TINY, weight_decay=0.0), "arms": ("none",)}
+    freeze_sentiment(*files, tmp_path / "whole", progress=False, **again)
+    other = Sentiment.read(tmp_path / "whole", Sentiment.NAME)
+    for arm, same in (("full", True), ("no-scaling", True), ("none", False)):
+        assert (other.record["search"][arm] == whole.record["search"][arm]) is same
+        if same:
+            np.testing.assert_array_equal(other.right[other.of(arm)], whole.right[whole.of(arm)])
 
 
 # --- what is frozen -------------------------------------------------------------------------------
@@ -173,9 +181,11 @@ def test_the_frozen_study_is_whole():
     record = found.record
     assert {"date", "versions", "sha256", "plan", "command"} <= set(record)
     assert found.right.shape == (len(ARMS), len(sentiment.SEEDS), record["sentences"]["dev"])
-    assert found.held_back.shape == (len(ARMS), len(sentiment.RATES))
-    best = found.held_back.argmax(axis=1)
-    assert record["chosen_rates"] == [record["rates"][i] for i in best]
+    assert found.held_back.shape == (len(ARMS),)
+    for arm, best in zip(ARMS, found.held_back, strict=True):
+        search = record["search"][arm]
+        assert best == max(search.get("of_both_seeds", search["pairs"]))
+        assert search["chosen"]["learning_rate"] in record["rates"]
     assert found.sentence[-1] == record["sentences"]["dev"] - 1
     # By Theorem 1 nothing is unselectable with the scaling; without it something is.
     assert [bool(marks.any()) for marks in found.unselectable] == [False, True, True]

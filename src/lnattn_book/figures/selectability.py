@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -10,16 +11,15 @@ from jaxtyping import Float
 from matplotlib.figure import Figure
 
 from lnattn.selectability.decide import Selectability
-from lnattn.selectability.first_layers import HeadShares
 from lnattn.selectability.random_keys import RandomGrid
 from lnattn_book.figures.layernorm import hull_of
 from lnattn_book.language_models import KEYS, FrozenArm, LongRuns
 from lnattn_book.style import (
     BLACK,
     BLUE,
-    FONT,
     GREEN,
     ORANGE,
+    PALETTE,
     SEQUENTIAL,
     VERMILION,
     WIDTH,
@@ -133,21 +133,34 @@ def shares_by_width(arms: Sequence[FrozenArm]) -> Figure:
     return figure
 
 
-def in_fewer_dimensions(models: Mapping[str, HeadShares]) -> Figure:
-    """Share of unselectable keys against the number of principal components kept, head by head."""
-    size = (WIDTH, 0.8 + 1.9 * len(models))
-    figure, axes = plt.subplots(len(models), 1, figsize=size, squeeze=False, sharex=True)
-    for ax, (title, one) in zip(axes.flat, models.items(), strict=True):
-        for values in one.fewer:
-            ax.plot(one.dims, 100 * values, color=BLUE, alpha=0.5, lw=1.2, label="each head")
-        ax.plot(one.dims, 100 * one.normal, "--", color=BLACK, label="normal keys")
-        ax.set_xscale("log", base=2)
-        ax.set_ylim(-4, 104)
-        ax.set_title(f"{title}, {one.lengths[-1]} keys")
-    ticks = sorted({2 << k for one in models.values() for k in range(6) if 2 << k <= one.dims[-1]})
-    axes[-1, 0].set_xticks(ticks)
-    axes[-1, 0].get_xaxis().set_major_formatter("{x:g}")
-    axes[-1, 0].set_xlabel("principal components kept")
-    figure.supylabel("unselectable keys (%)", fontsize=FONT)
-    legend(figure)
+#: Sets of keys in the figure of the law: mark, and what they are of.
+_SETS = {
+    "full": ("o", "small models, LayerNorm"),
+    "no-scaling": ("s", "… without scaling"),
+    "minilm": ("^", "MiniLM"),
+    "book-gpt2": ("v", "book-gpt2"),
+    "book-llama": ("<", "book-llama"),
+    "gpt2": ("x", "GPT-2, positions"),
+}
+
+
+def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any]) -> Figure:
+    """Share of unselectable keys against their number: Gaussian ones as lines, models as marks."""
+    figure, ax = plt.subplots(figsize=(WIDTH * 1.3, 5.0))
+    for width, line, colour in zip(record["curves"], found["curve"].T, PALETTE, strict=False):
+        ax.plot(record["counts"], 100 * line, color=colour, linewidth=2)
+        if width != 32:  # its curve and that of 64 are one line
+            name, up = (width, 4) if width <= 16 else ("32, 64", -10)
+            end = (record["counts"][-1], 100 * line[-1])
+            words_at(ax, f"$d'$ = {name}", end, (5, up), color=colour)
+    for name, n, shares in zip(record["sets"], found["n"], found["share"], strict=True):
+        mark, label = _SETS[name]
+        ax.plot([], [], mark, color=BLACK, label=label)
+        for line, colour in zip(shares, PALETTE, strict=False):
+            ax.plot(n, 100 * line, mark, color=colour, linestyle=":", linewidth=0.8, markersize=5)
+    ax.set_xscale("log", base=2)
+    ax.set(xlabel="number of keys n", ylabel="unselectable keys (%)", xlim=(28, 1900))
+    ax.set_xticks(record["counts"])
+    ax.get_xaxis().set_major_formatter("{x:g}")
+    legend(figure, "lower center", 3)
     return figure

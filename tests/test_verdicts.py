@@ -81,6 +81,8 @@ shares = np.array([[0.5, 0.4, 0.4, 0.4], [0.52, 0.42, 0.42, 0.42]])
 two = ["a wish", "steps (2 and 9)"]
 
 H, P, F, N, U = HOLDS, HOLDS_IN_PART, FAILS, NOT_SEEN, UNDECIDED
+
+
 #: Verdict and results, by claim; those of GPT-2's own in `OF_GPT2`.
 TRIALS: dict[str, list[tuple[str, tuple]]] = {
     "K1": [(H, (1e-15, 1e-6)), (F, (1e-9, 1e-6)), (F, (1e-15, 1e-3))],
@@ -366,7 +368,7 @@ OF_GPT2 = [
     *(("K13", F, (5.0, 0.0, 0.7)), ("K14", F, (array(0.4, 0.5),))),
 ]
 #: Tried with their studies, in their tests.
-ELSEWHERE = {"S7", "S8", "S11", "U1"}
+ELSEWHERE = {"S7", "S8", "S11", "U1", "U4", "U5"}
 
 
 def trials() -> Iterator[Any]:

@@ -104,20 +104,12 @@ def run(args: argparse.Namespace) -> None:
     cut = sample_windows(first, 256, first.tokenizer.bos_token_id)[0][: 2 * COST_WINDOWS]
     make = partial(cost.costs, whole, iter(cut.tolist()), HEARD["book-gpt2"])
     heard["book-gpt2"] = [part("cost-book-gpt2", make, windows=len(cut))]
-    of_margin = np.array(
-        [
-            [
-                cost.savings(np.mean([o["cost"] for o in one], axis=0)[:, margin])
-                for margin in (0, 1)
-            ]
-            for one in heard.values()
-        ]
-    )
-    arrays["saving"], arrays["saving_less"] = of_margin[:, 0], of_margin[:, 1]
+    costs = [np.mean([o["cost"] for o in one], axis=0) for one in heard.values()]
+    for name, margin in (("saving", 0), ("saving_less", 1)):
+        arrays[name] = np.array([cost.savings(one[:, margin]) for one in costs])
     for key in ("received", "lowered"):
-        arrays[key] = np.array(
-            [np.mean([o[key].mean(axis=0) for o in one], axis=0) for one in heard.values()]
-        )
+        means = [np.mean([o[key].mean(axis=0) for o in one], axis=0) for one in heard.values()]
+        arrays[key] = np.array(means)
     record = provenance(
         what="unselectable keys inside heads beside Gaussian ones, and what they cost",
         counts=COUNTS, widths=WIDTHS, dims=DIMS, sets=SETS, models=MODELS, heard=list(HEARD),

@@ -71,16 +71,8 @@ def drawn(counts: Sequence[int], widths: Sequence[int], draws: int) -> dict[str,
 def on_spheres(n: int, widths: Sequence[int], parts: int, draws: int) -> dict[str, np.ndarray]:
     """Shares of n LayerNormed random keys in a `parts`-th of their dimensions: [width draw]."""
     rng = np.random.default_rng(0)
-    return {
-        "share": np.array(
-            [
-                [
-                    selectability(
-                        standardised(rng.normal(size=(n, d)))[:, : d // parts]
-                    ).unselectable
-                    for _ in range(draws)
-                ]
-                for d in widths
-            ]
-        )
-    }
+
+    def share(d: int) -> float:
+        return selectability(standardised(rng.normal(size=(n, d)))[:, : d // parts]).unselectable
+
+    return {"share": np.array([[share(d) for _ in range(draws)] for d in widths])}

@@ -28,7 +28,6 @@ from experiments.sentiment.classifier import (
     unselectable_words,
 )
 from lnattn.errors import CorpusError, ResultError
-from lnattn.progress import progress_bar
 from lnattn.storage import provenance, sha256_of_file, write_atomically
 from lnattn_book.words import Sentiment
 
@@ -46,8 +45,6 @@ SCALES = (0.02, 0.1, 0.35)
 EPOCHS = (3, 6)
 #: An arm is trained that is right by so much more often than whoever names the frequent label.
 TRAINED = 0.1
-#: The arm without LayerNorms goes first: the others are there to be compared with it.
-_ORDER = ("none", "full", "no-scaling")
 #: How many pairs of rate and scale are trained for all numbers of epochs.
 _BEST = 3
 SEEDS = (0, 1, 2, 3, 4)
@@ -67,8 +64,7 @@ def freeze_sentiment(
     scales: Sequence[float] = SCALES,
     epochs: Sequence[int] = EPOCHS,
     seeds: Sequence[int] = SEEDS,
-    arms: Sequence[str] = _ORDER,
-    progress: bool = True,
+    arms: Sequence[str] = tuple(ARMS),
 ) -> Path:
     """Train all classifiers, or go on with them, decide all words and freeze `sentiment`.
 
@@ -87,10 +83,6 @@ def freeze_sentiment(
     shas = {"train": sha256_of_file(train), "dev": sha256_of_file(dev)}
     pairs = [replace(plan, learning_rate=r, initial_scale=s) for r in rates for s in scales]
     best = min(_BEST, len(pairs))
-    more = best * len(epochs) * len(SEARCH_SEEDS) - best  # the first number of epochs is there
-    bar = progress_bar(
-        total=len(arms) * (len(pairs) + more + len(seeds)), what="sentiment", disable=not progress
-    )
 
     def run(arm: str, own: ClassifierPlan, seed: int) -> dict[str, np.ndarray]:
         name = f"{arm}-{own.learning_rate:g}-{own.initial_scale:g}-{own.epochs}-{seed}.npz"
@@ -104,7 +96,6 @@ def freeze_sentiment(
                 found["right"] = is_right(model, vocabulary, asked)
                 found["marks"] = unselectable_words(model, vocabulary, asked.sentences)
             write_atomically(path, partial(_savez, {**found, "run": np.array(what)}))
-            bar.update()
         return found
 
     def held_back(arm: str, own: ClassifierPlan, search_seeds: Sequence[int]) -> float:
@@ -126,7 +117,7 @@ def freeze_sentiment(
 
     searched, runs = {}, {}
     least = max(back.positive.mean(), 1 - back.positive.mean()) + TRAINED
-    for arm in sorted(arms, key=_ORDER.index):
+    for arm in reversed(arms):  # the one without LayerNorms first: others are to be compared
         searched[arm] = search(arm)
         if (most := max(searched[arm]["of_both_seeds"])) < least:
             raise ResultError(
@@ -134,7 +125,6 @@ def freeze_sentiment(
                 f"{most:.1%} of the sentences held back, where {least:.1%} would do."
             )
         runs[arm] = [run(arm, searched[arm]["chosen"], seed) for seed in seeds]
-    bar.close()
     marks = {arm: np.array([one["marks"] for one in runs[arm]]) for arm in runs}
     new: dict[str, dict[str, Any]] = {
         "right": {arm: np.array([one["right"] for one in runs[arm]]) for arm in runs},

@@ -28,19 +28,15 @@ def test_angles_and_shares_are_those_of_known_cases():
     # Sylvester's problem: one of four points in the plane lies in the triangle of the others.
     assert 4 * gaussian.expected_share(4, 2) == pytest.approx(1 - 6 / np.pi * np.arcsin(1 / 3))
     assert gaussian.expected_share(9, 8) == 0
-    # For many keys: that of facets, times d inner angles at a corner; slowly, and from above.
-    far = []
-    for n in (10**3, 10**6, 10**9):
-        many = 2**3 / np.sqrt(3) * np.pi * np.log(n) * 3 * gaussian.inner_angle(2)
-        far.append(many / (n * (1 - gaussian.expected_share(n, 3))))
-    assert 1.4 > far[0] > far[1] > far[2] > 1
+    many = [2**3 / np.sqrt(3) * np.pi * np.log(n) / 2 / (n * (1 - gaussian.expected_share(n, 3)))
+            for n in (10**3, 10**6, 10**9)]  # fmt: skip
+    assert 1.4 > many[0] > many[1] > many[2] > 1
 
 
 def test_the_walk_finds_what_the_law_says():
     found = gaussian.drawn((40, 90), (3, 6), 200)
     share = found["unselectable"] / np.array([40, 90])[:, None, None]
     error = share.std(axis=2, ddof=1) / np.sqrt(200)
-    assert np.abs(share.mean(axis=2) - found["expected"]).max() > 0
     assert (np.abs(share.mean(axis=2) - found["expected"]) < 3.5 * error).all()
 
 
@@ -53,9 +49,7 @@ def test_an_effective_dimension_is_the_one_that_was_planted():
     assert mean == pytest.approx([1, 1], abs=0.1)
     assert (low <= mean).all()
     assert (mean <= high).all()
-    halved = gaussian.effective_dimension(np.array([gaussian.expected_share(200, 3), 0.0]), 200)
-    assert halved[0] == pytest.approx(3)
-    assert np.isnan(halved[1])
+    assert np.isnan(gaussian.effective_dimension(np.array(0.0), 200))
 
 
 @pytest.fixture(scope="module")
@@ -101,5 +95,5 @@ def test_classes_hold_for_every_query_and_pairs_are_alike():
         assert len(set(unselectable)) == len(set(selectable)) > 1
     gaps = [np.abs(np.diff(received[two], axis=0)).mean() for two in (free, by_attention)]
     assert gaps[1] < gaps[0]
-    saving = cost.savings(np.array([[[1.0, 2.0], [3.0, 2.0]]] * 4))
-    np.testing.assert_allclose(saving[:, 0, 0], [0.5, -0.5])
+    saving = cost.savings(np.array([[[1.0, 2.0], [3.0, 2.0]]] * 4))[:, 0, 0]
+    assert saving == pytest.approx([0.5, -0.5])

@@ -121,6 +121,12 @@ KINDS = (
         }.items()
     ),
     Kind(
+        "selectability/law.json",
+        read_result,
+        "python -m experiments.selectability_law --squad SQUAD --gpt2 GPT2 --parts PARTS "
+        "--out data/results/selectability",
+    ),
+    Kind(
         "majority/*.json",
         Experiment.read,
         "python -m experiments.majority --only {name} --out data/results/majority",

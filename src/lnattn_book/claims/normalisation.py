@@ -51,9 +51,10 @@ def end_lead(runs: Experiment, one: str, other: str) -> tuple[float, float, floa
 UNSCALED = ("no-scaling", "none")
 
 
-def _learnt(found: Sentiment, arms: tuple[str, ...]) -> np.ndarray:
-    """By how much each arm is right more often than the more frequent label."""
-    return np.array([found.right[found.of(arm)].mean() for arm in arms]) - found.majority
+def _learnt(case: Case, found: Sentiment, arms: tuple[str, ...]) -> np.ndarray:
+    """Whether each arm is trained: in every seed right so much more often than one label."""
+    right = np.array([found.right[found.of(arm)].mean(axis=1).min() for arm in arms])
+    return right >= found.majority + case.trained
 
 
 @rule
@@ -64,8 +65,8 @@ def n5(case: Case, found: Sentiment) -> dict[str, Any]:
     points = [100 * np.array([one.difference, one.low, one.high]) for one in of]
     open_ = np.array([[0, -np.inf, np.inf]] * 2)
     # What an arm that learnt nothing, or chance too often, gives decides nothing.
-    sure = [a > 0 and not (one.low > 0 and one.p >= case.p)
-            for a, one in zip(_learnt(found, UNSCALED), of, strict=True)]  # fmt: skip
+    sure = [a and not (one.low > 0 and one.p >= case.p)
+            for a, one in zip(_learnt(case, found, UNSCALED), of, strict=True)]  # fmt: skip
     counted = Between.rows(np.where(np.array(sure)[:, None], points, open_)).family()
     first = Between(*points[0])
     return {"more": counted, "first": first, "second": Between(*points[1]),
@@ -76,7 +77,7 @@ def n5(case: Case, found: Sentiment) -> dict[str, Any]:
 def n6(case: Case, found: Sentiment) -> dict[str, Any]:
     """How much more often the classifier with LayerNorms is right than without scaling, or them."""
     points = 100 * np.array([lead(found, "full", arm) for arm in UNSCALED])
-    sure = (_learnt(found, UNSCALED) > 0) & (_learnt(found, ("full",)) > 0)
+    sure = _learnt(case, found, UNSCALED) & _learnt(case, found, ("full",))
     counted = np.where(sure[:, None], points, [[0, -np.inf, np.inf]] * 2)
     first, second = (Between(*one) for one in points)
     return {"more": Between.rows(counted).family(), "first": first, "second": second,

@@ -1,15 +1,11 @@
-"""What the book's own claims on unselectable keys in all layers (chapter 11) are judged by.
-
-No paper states these. They were written, with their parameters in `book/claims.yml`, before any
-deeper layer was asked.
-"""
+"""What the book's own claims on unselectable keys (chapter 11) are judged by."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from lnattn.selectability.layers import LayerVerdicts
-from lnattn_book.claims.rules import Case, rule
+from lnattn_book.claims.rules import Case, rule, stated
 
 
 @rule
@@ -18,3 +14,7 @@ def u1(case: Case, found: LayerVerdicts) -> dict[str, Any]:
     shares = found.by_head()
     keys = found.unselectable[0].size
     return {"lost": shares.ravel(), "most": shares.max(), "share": shares.mean(), "keys": keys}
+
+
+u4 = stated("U4")
+u5 = stated("U5")

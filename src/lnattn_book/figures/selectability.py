@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from lnattn.selectability.decide import Selectability
 from lnattn.selectability.random_keys import RandomGrid
 from lnattn_book.figures.layernorm import hull_of
-from lnattn_book.language_models import KEYS, FrozenArm, LongRuns
+from lnattn_book.language_models import KEYS, LongRuns
 from lnattn_book.style import (
     BLACK,
     BLUE,
@@ -106,53 +106,22 @@ def long_runs(found: LongRuns) -> Figure:
     return figure
 
 
-def shares_by_width(arms: Sequence[FrozenArm]) -> Figure:
-    """Unselectable keys against the width: of the whole layer, and of single heads."""
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)
-    for ax, (title, place) in zip(axes, _PLACES.items(), strict=True):
-        for arm in ("full", "no-scaling"):
-            colour, mark, _ = ARM_STYLE[arm]
-            runs = [one for one in arms if one.arm == arm]
-            widths = sorted({one.d for one in runs})
-            means = [100 * np.mean([o.share(place) for o in runs if o.d == d]) for d in widths]
-            ax.plot(widths, means, color=colour, marker=mark)
-            if arm == "full" and place != KEYS:
-                ring(ax, widths[0], means[0])
-        ax.set_xscale("log", base=2)
-        ax.set_xticks(sorted({one.d for one in arms}))
-        ax.get_xaxis().set_major_formatter("{x:g}")
-        ax.set(xlabel="width d", title=title + (", $R^d$" if place == KEYS else ", $R^{d/4}$"))
-    for ax, arm, where in (
-        (axes[0], "no-scaling", (10, 38)),
-        (axes[0], "full", (8, 4)),
-        (axes[1], "no-scaling", (26, 55)),
-        (axes[1], "full", (11, 40)),
-    ):
-        ax.annotate(ARM_STYLE[arm][2], where, color=ARM_STYLE[arm][0])
-    axes[0].set_ylabel("unselectable keys (%)")
-    return figure
-
-
 #: Sets of keys in the figure of the law: mark, and what they are of.
 _SETS = {
-    "full": ("o", "small models, LayerNorm"),
-    "no-scaling": ("s", "… without scaling"),
-    "minilm": ("^", "MiniLM"),
-    "book-gpt2": ("v", "book-gpt2"),
-    "book-llama": ("<", "book-llama"),
-    "gpt2": ("x", "GPT-2, positions"),
+    **{"full": ("o", "small models, LayerNorm"), "no-scaling": ("s", "… without scaling")},
+    **{"minilm": ("^", "MiniLM"), "book-gpt2": ("v", "book-gpt2")},
+    **{"book-llama": ("<", "book-llama"), "gpt2": ("x", "GPT-2, positions")},
 }
 
 
 def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any]) -> Figure:
     """Share of unselectable keys against their number: Gaussian ones as lines, models as marks."""
     figure, ax = plt.subplots(figsize=(WIDTH * 1.3, 5.0))
-    for width, line, colour in zip(record["curves"], found["curve"].T, PALETTE, strict=False):
+    for width, line, colour in zip(record["widths"], found["expected"].T, PALETTE, strict=False):
         ax.plot(record["counts"], 100 * line, color=colour, linewidth=2)
-        if width != 32:  # its curve and that of 64 are one line
-            name, up = (width, 4) if width <= 16 else ("32, 64", -10)
-            end = (record["counts"][-1], 100 * line[-1])
-            words_at(ax, f"$d'$ = {name}", end, (5, up), color=colour)
+        name, up = (width, 4) if width <= 16 else ("32, 64", -10)  # both lines are zero
+        end = (record["counts"][-1], 100 * line[-1])
+        words_at(ax, f"$d'$ = {name}", end, (5, up), color=colour)
     for name, n, shares in zip(record["sets"], found["n"], found["share"], strict=True):
         mark, label = _SETS[name]
         ax.plot([], [], mark, color=BLACK, label=label)

@@ -16,5 +16,4 @@ def u1(case: Case, found: LayerVerdicts) -> dict[str, Any]:
     return {"lost": shares.ravel(), "most": shares.max(), "share": shares.mean(), "keys": keys}
 
 
-u4 = stated("U4")
-u5 = stated("U5")
+u4, u5 = stated("U4"), stated("U5")

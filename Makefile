@@ -34,7 +34,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent embed twice links benchmark screenshots check lock clean
+.PHONY: help setup book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent attest embed twice links benchmark screenshots check lock clean
 
 help:
 	@echo "make setup                install what is needed, and do no more (every command does so first)"
@@ -48,6 +48,7 @@ help:
 	@echo "make rehearsal            the same without a network, with a stand-in for GPT-2, in _build/rehearsal"
 	@echo "make claims               print the papers' claims beside what the last build found"
 	@echo "make freeze-claims        take the claims of the last build as those to compare with"
+	@echo "make attest               write what the last build found here, with a hash of its verdicts, to be sent"
 	@echo "make freeze-extent        take the pages, claims, figures and bytes of what is built as those to compare with"
 	@echo "make embed RUN=folder     take a finished training run into data, as book-gpt2 or book-llama"
 	@echo "make twice                build two copies from nothing and compare their numbers"
@@ -80,7 +81,10 @@ freeze-claims: $(STAMP)
 	@$(PY) -m lnattn_book.claims --freeze
 
 freeze-extent: $(STAMP)
-	@$(PY) -m booksite.extent $(ARGS)
+	@$(PY) -m booksite.extent
+
+attest: $(STAMP)
+	@$(PY) tests/attest.py
 
 embed: $(STAMP)
 	@test -n "$(RUN)" || { echo "give RUN=folder, of a finished training run" >&2; exit 2; }

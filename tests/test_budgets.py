@@ -173,7 +173,7 @@ def test_a_result_comes_to_the_claims_page_through_few_modules(monkeypatch):
         found = kamoda.k6(np.full(12, 0.95), model="gpt2")
         data = json.loads(json.dumps(asdict(ledger.register(found))))
         record = ledger.as_record(data, "a build")
-        assert "GPT-2: holds" in tables.matrix(app, "book/claims", [record]).astext()
+        assert "GPT-2: holds" in tables.matrix(app, "book/claims", [record], {}).astext()
 
     files = files_entered(walk)
     modules = {file for file in files if file.startswith(("booksite/", "lnattn_book/claims/"))}

@@ -131,33 +131,6 @@ def test_the_page_is_quiet(page):
     assert all("no-mathjax.js" in e["entry"].get("url", "") for e in page.of("Log.entryAdded"))
 
 
-def test_a_citation_shows_its_reference(page):
-    """On focus and under the pointer; Escape hides it; the title is not shown twice."""
-    page.evaluate("""(() => {
-      const article = document.createElement('div');
-      article.className = 'bd-article';
-      article.innerHTML = '<a href="bibliography.html#id1" title="A & B <i>2025</i>">A</a>';
-      document.body.prepend(article);
-      const again = document.createElement('script');
-      again.src = document.querySelector('script[src*="reading.js"]').src;
-      return new Promise(done => { again.onload = done; document.body.append(again); });
-    })()""")
-    link = "document.querySelector('.bd-article a')"
-    notes = "[...document.querySelectorAll('.citation-note')]"
-    visible = f"{notes}.filter(note => !note.hidden).map(note => note.textContent)"
-    assert page.evaluate(visible) == []
-    page.evaluate(f"{link}.focus()")
-    assert page.evaluate(visible) == ["A & B <i>2025</i>"]
-    assert page.evaluate(f"{link}.getAttribute('aria-describedby')") == "citation-note"
-    assert page.evaluate(f"{link}.hasAttribute('title')") is False
-    page.evaluate("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))")
-    assert page.evaluate(visible) == []
-    page.evaluate(f"{link}.dispatchEvent(new PointerEvent('pointerenter'))")
-    assert page.evaluate(visible) == ["A & B <i>2025</i>"]
-    page.evaluate(f"{link}.dispatchEvent(new PointerEvent('pointerleave'))")
-    assert page.evaluate(visible) == []
-
-
 def test_symbols_and_equations_show_what_they_are(page):
     """Under the pointer, on focus and on a tap."""
     page.evaluate("""(() => {

@@ -5,30 +5,29 @@ Skipped, by name, where Sphinx (the extra `book`) is not installed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
+import attest
 from bs4 import BeautifulSoup
 from small_site import build
 
-from booksite import links
-from booksite.claims_tables import column
+from booksite.claims_tables import column, machines
 from lnattn import paths
 from lnattn_book.claims import __main__ as command
 from lnattn_book.claims import frozen as frozen_claims
 from lnattn_book.claims.listed import claims
-from lnattn_book.claims.verdicts import Record, size
-from lnattn_book.style import model_name
+from lnattn_book.claims.verdicts import Leaf, Record, size
 
 ROOT = paths.repository()
 PAGES = {
-    "index": "# Start\n\nSummary: {claims-summary}`here`\n\n"
+    "index": "# Start\n\n"
     "```{toctree}\nbook/claims\nnotebooks/05-six-terms\nnotebooks/03-folding\n```\n",
     "notebooks/05-six-terms": '# 05 · Six \\<terms\\>\n\nWords of a "chapter" & more.\n',
     "notebooks/03-folding": "# 03 · Folding\n\n(fig-x)=\n## Part\n\nText.\n",
@@ -68,7 +67,7 @@ class Book:
     def leave(self, records: list[dict], chapter: str = "notebooks/03-folding") -> None:
         path = self.out.parent / "jupyter_execute" / f"{chapter}.glue.json"
         path.parent.mkdir(parents=True, exist_ok=True)
-        texts = {f"claim:{n}": json.dumps(vars(entry(**one))) for n, one in enumerate(records)}
+        texts = {f"claim:{n}": json.dumps(asdict(entry(**one))) for n, one in enumerate(records)}
         path.write_text(json.dumps({k: {"data": {"text/plain": v}} for k, v in texts.items()}))
 
     def build(self, **settings) -> str:
@@ -114,7 +113,7 @@ def test_every_claim_is_one_line_with_a_sign_a_model_and_unfolds(book):
     one, other, unasked = rows["K1"], rows["K2"], rows["K3"]
     assert text(one.summary).startswith(f"K1 {claims()['K1'].line}")
     (sign,) = one.select(".sign")
-    assert (sign["aria-label"], text(sign)) == ("tiny: identity or arithmetic", "=")
+    assert (sign["aria-label"], text(sign)) == ("stand-ins: identity or arithmetic", "=")
     assert text(one.select_one(".found")).startswith("= holds · tiny error 5e-15, 3 of 4")
     assert "Effect: 0.5 nats [0.25, 0.75], chance 0, n = 30" in text(one.select_one(".found"))
     assert "Kind and tolerance: derivation; a later build may differ by 1e-10" in text(one)
@@ -152,23 +151,8 @@ def test_models_share_columns_by_what_they_are():
         "x/y",
     ]
     assert [column(one) for one in names] == [
-        *("GPT-2 (frozen)".partition(" (")[0], "trained here", "no model", "no model"),
-        *(model_name("book-gpt2"), "x/y"),
+        *("GPT-2", "trained here", "none", "none", "stand-ins", "stand-ins"),
     ]
-
-
-def test_rules_stand_once_where_they_are_one_and_beside_each_verdict_where_not(tmp_path):
-    several = Book(tmp_path)
-    two = [RECORDS[0] | {"model": model, "rule": "less than 1e-9"} for model in ("tiny", '<a "b">')]
-    other = [RECORDS[1] | {"model": m, "rule": f"over {m}"} for m in ("tiny", "else")]
-    several.leave([*two, *other])
-    several.build()
-    rows = several.rows()
-    assert text(rows["K1"]).count("Rule: less than 1e-9") == 1
-    assert [text(one).partition("Rule: ")[2][:5] for one in rows["K2"].select(".found")] == [
-        *("over ", "over ")
-    ]
-    assert {one["data-model"] for one in rows["K1"].select(".found")} == {"tiny", '<a "b">'}
 
 
 def test_chapters_that_ask_the_same_model_share_a_sign(tmp_path):
@@ -189,13 +173,6 @@ def test_links_lead_to_the_cell_and_the_test(book):
     assert claims()["K1"].test.partition("::")[0] in book.page("book/claims")
 
 
-def test_a_test_is_a_link_where_the_repositorys_address_is_known():
-    options = {"repository_url": "https://example.org/a/b/"}
-    config = argparse.Namespace(html_theme_options=options)
-    link = links.to_test(config, "tests/test_a.py::test_b")
-    assert link["refuri"] == "https://example.org/a/b/blob/main/tests/test_a.py"
-
-
 def test_mathematics_is_loaded_where_the_table_has_some(book):
     assert "MathJax" in book.page("book/claims")
     assert "lnattn/claims.js" in book.page("book/claims")
@@ -207,20 +184,12 @@ def test_the_sentence_and_the_file_and_the_command_agree(book, monkeypatch, caps
     assert data["summary"].startswith(
         f"Of the {len(PAPERS)} claims of the two papers 1 are identities or arithmetic"
     )
-    assert data["summary"] in book.page("index")
+    assert data["summary"] in book.page("book/claims")
     monkeypatch.setattr(command, "repository", lambda: book.folder)
     assert command.main(["--json"]) == 0
     assert json.loads(capsys.readouterr().out) == data["claims"]
     assert command.main([]) == 0
     assert capsys.readouterr().out.rstrip().endswith(data["summary"])
-
-
-def test_a_second_build_writes_the_same_bytes(book, tmp_path):
-    again = Book(tmp_path)
-    again.leave(RECORDS)
-    again.build()
-    name = "claims.json"
-    assert (again.out / name).read_bytes() == (book.out / name).read_bytes()
 
 
 def test_a_chapter_that_forgets_a_claim_is_a_warning(book, tmp_path):
@@ -238,7 +207,7 @@ def test_new_records_reach_the_page_though_no_source_changed(tmp_path, monkeypat
     one.leave([RECORDS[0] | {"words": "error 1e-14, 3 of 4"}, RECORDS[1] | {"verdict": "holds"}])
     one.build()
     assert "error 1e-14" in one.page("book/claims")
-    assert "2 are identities or arithmetic" in one.page("index")
+    assert "2 are identities or arithmetic" in one.page("book/claims")
 
 
 def test_a_number_that_differs_from_the_frozen_one_is_a_warning(tmp_path, monkeypatch):
@@ -271,7 +240,6 @@ def test_a_page_describes_itself_and_titles_are_escaped(book):
     }
     assert found["og:image"] == "../_static/preview.png"
     assert "og:url" not in found
-    assert f"Of the {len(PAPERS)} claims" in tags(book.page("index"))["description"]
 
 
 def test_addresses_are_whole_where_the_site_knows_its_own(tmp_path):
@@ -281,3 +249,30 @@ def test_addresses_are_whole_where_the_site_knows_its_own(tmp_path):
     found = tags(one.page("book/claims"))
     assert found["og:url"] == "https://example.org/b&amp;c/book/claims.html"
     assert found["og:image"] == "https://example.org/b&amp;c/_static/preview.png"
+
+
+# --- parts, and machines ---
+
+
+def test_parts_of_a_claim_stand_below_its_line_and_a_fragile_verdict_is_marked(tmp_path):
+    parts = Book(tmp_path)
+    found = {"claim": "K12", "verdict": "fails", "words": "x", "stands": (1, 9)}
+    parts.leave([found | {"leaves": (Leaf("a part", "fails", "3 of 9"),)}])
+    parts.build()
+    summary = parts.rows()["K12"].summary
+    assert text(summary.select_one(".part")) == "a part"
+    labels = [sign["aria-label"] for sign in summary.select(".sign")]
+    assert labels == ["stand-ins: fails, fragile", "stand-ins: fails"]
+
+
+def test_a_machine_that_finds_the_same_has_the_same_hash_and_another_verdict_another():
+    found = [entry(**record) for record in RECORDS]
+    one = attest.attestation("tiny", found, "0123456789")
+    assert one["sha256"] == attest.attestation("tiny", found[::-1], "ffff")["sha256"]
+    other = [replace(found[0], verdict="fails"), *found[1:]]
+    changed = attest.attestation("tiny", other, "0123456789")
+    assert changed["sha256"] != one["sha256"]
+    table = machines([one, changed], one["verdicts"], one["sha256"]).astext()
+    assert table.count(f"{len(found)} of {len(found)}") == 1
+    assert table.count(f"{len(found) - 1} of {len(found)}") == 1
+    assert (table.count(", the same"), table.count(", another")) == (1, 1)

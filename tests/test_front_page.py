@@ -34,9 +34,6 @@ Takes {minutes}`index notebooks/05-six-terms` minutes.
 
 {try-this}`text=A <cat>&head=1`
 
-```{book-links}
-```
-
 ```{toctree}
 notebooks/05-six-terms
 ```

@@ -1,8 +1,9 @@
-"""The claims page, and the sentence that sums it up: a Sphinx extension.
+"""The claims page: a Sphinx extension.
 
 - `{claims-bars}`: the claims of each of the two papers by verdict, and a sentence on them;
 - `{claims-table}`: every claim in a line, with a sign for each model and, unfolded, what was found;
-- `{claims-summary}` (a role; its text is ignored): that sentence.
+- `{claims-checks}`: how many have a second way to their number, and a rule older than it;
+- `{claims-machines}`: the machines that sent what a build of theirs gave, see `tests/attest.py`.
 
 A page is read before all chapters have run, so all leave a mark that is filled at the end. Then
 claims are checked: one left out by its chapter, or a number that differs from the frozen one, is a
@@ -11,7 +12,9 @@ warning, and the build treats warnings as errors.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,39 +22,31 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective, SphinxRole
+from sphinx.util.docutils import SphinxDirective
 
 from booksite import links
-from booksite.claims_tables import bar, matrix
+from booksite.claims_tables import bar, machines, matrix
 from booksite.executed import registered
-from lnattn.models.choice import default_model
-from lnattn.paths import FROZEN_CLAIMS
-from lnattn.storage import write_json
+from lnattn.models.choice import FALLBACK, default_model
+from lnattn.paths import ATTESTATIONS, FROZEN_CLAIMS
+from lnattn.storage import read_json, write_json
 from lnattn_book.claims import frozen, ledger
 from lnattn_book.claims.listed import SOURCES, claims
 from lnattn_book.claims.tally import PAPERS, sentence, tally
 from lnattn_book.claims.verdicts import Record
 
 MARK = "lnattn_claims"
+#: Since when each claim's rule and number stand: `tests/rule_first.py` writes it.
+COMMITS = FROZEN_CLAIMS / "commits.json"
 _log = logging.getLogger(__name__)
 
 
 class Mark(SphinxDirective):
     """Leaves a container that `fill` replaces; the directive's name says by what."""
 
-    has_content = False
-
     def run(self) -> list[nodes.Node]:
-        self.env.metadata[self.env.docname][MARK] = "mathematics"  # written in every build
+        self.env.metadata[self.env.docname][MARK] = "yes"  # written in every build
         return [nodes.container("", **{MARK: self.name})]
-
-
-class SummaryRole(SphinxRole):
-    """Leaves an inline mark that `fill` replaces by the sentence."""
-
-    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        self.env.metadata[self.env.docname].setdefault(MARK, "text")
-        return [nodes.inline("", "", **{MARK: "claims-summary"})], []
 
 
 def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -62,10 +57,8 @@ def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
     for problem in problems(found, env.found_docs, Path(app.srcdir)):
         _log.warning("%s", problem, type="lnattn", subtype="claims")
     marked = [name for name in env.found_docs if MARK in env.metadata[name]]
-    has_equations = env.get_domain("math").data["has_equations"]
-    for name in marked:
-        if env.metadata[name][MARK] == "mathematics":
-            has_equations[name] = True  # else Sphinx leaves MathJax out of the page
+    for name in marked:  # else Sphinx leaves MathJax out of the page
+        env.get_domain("math").data["has_equations"][name] = True
     return marked
 
 
@@ -88,22 +81,54 @@ def problems(found: list[Record], pages: Iterable[str], root: Path) -> list[str]
 
 
 def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Put the bars, the matrix and the sentence where their marks are."""
+    """Put what was found where its marks are."""
+    marks = [node for node in doctree.findall(nodes.Element) if MARK in node]
+    if not marks:
+        return
     found: list[Record] = getattr(app, MARK, [])
     counts = tally(claims().values(), found, default_model().name)
-    for mark in [node for node in doctree.findall(nodes.Element) if MARK in node]:
-        if mark[MARK] == "claims-summary":
-            mark.replace_self(nodes.Text(sentence(counts)))
-        elif mark[MARK] == "claims-bars":
+    root = Path(app.srcdir)
+    since = read_json(file)["claims"] if (file := root / COMMITS).is_file() else {}
+    for mark in marks:
+        if mark[MARK] == "claims-bars":
             bars = [bar(SOURCES[letter], counts[letter]) for letter in PAPERS]
-            mark.replace_self(nodes.container("", *bars, nodes.paragraph("", sentence(counts))))
+            new: nodes.Node = nodes.container("", *bars, nodes.paragraph("", sentence(counts)))
+        elif mark[MARK] == "claims-table":
+            new = matrix(app, page, found, since)
+        elif mark[MARK] == "claims-checks":
+            new = nodes.paragraph("", checks(since))
         else:
-            mark.replace_self(matrix(app, page, found))
+            held = frozen.frozen_records(root / FROZEN_CLAIMS, FALLBACK)[1]
+            sent = map(read_json, sorted((root / ATTESTATIONS).glob("*.json")))
+            new = machines(sent, verdicts_of(held), hash_of(verdicts_of(held)))
+        mark.replace_self(new)
+
+
+def checks(since: Mapping[str, Mapping[str, Any]]) -> str:
+    """How many claims have a second way to their number, and thresholds that are older than it."""
+    second = sum(bool(one.second) for one in claims().values())
+    first = sum(one["first"] for one in since.values())
+    return (
+        f"For {second} of the {len(claims())} claims another program gives the number as well: "
+        "another library, the slow and plain one or the authors' algorithm, and a test holds it. "
+        f"Of the {len(since)} with a frozen number the thresholds of {first} are older in the "
+        "repository than the oldest number that stands here; every claim names both commits."
+    )
+
+
+def verdicts_of(found: Iterable[Record]) -> dict[str, str]:
+    """'K1 on MODEL' → verdict."""
+    return dict(sorted((f"{one.claim} on {one.model}", one.verdict) for one in found))
+
+
+def hash_of(verdicts: Mapping[str, str]) -> str:
+    """SHA-256 over the verdicts of a build."""
+    return hashlib.sha256(json.dumps(sorted(verdicts.items())).encode()).hexdigest()
 
 
 def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree: Any) -> None:
     """Load the filter on the claims page only."""
-    if app.env.metadata.get(page, {}).get(MARK) == "mathematics":
+    if MARK in app.env.metadata.get(page, {}):
         app.add_js_file("lnattn/claims.js", loading_method="defer")
         app.add_css_file("lnattn/claims.css")
 
@@ -113,20 +138,17 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
     if exception is None and app.builder.format == "html":
         found: list[Record] = getattr(app, MARK, [])
         model = default_model().name
-        counts = tally(claims().values(), found, model)
         record = {
             "model": model,
-            "summary": sentence(counts),
-            "verdicts": counts,
+            "summary": sentence(tally(claims().values(), found, model)),
             "claims": ledger.report(claims().values(), found),
         }
         write_json(Path(app.outdir) / "claims.json", record)
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    for name in ("claims-bars", "claims-table"):
+    for name in ("claims-bars", "claims-table", "claims-checks", "claims-machines"):
         app.add_directive(name, Mark)
-    app.add_role("claims-summary", SummaryRole())
     app.connect("doctree-read", links.name_cells)
     app.connect("env-updated", gather)
     app.connect("doctree-resolved", fill)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -15,28 +16,23 @@ from lnattn.models.choice import default_model
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import SOURCES, Claim, claims
 from lnattn_book.claims.tally import PAPERS
-from lnattn_book.claims.verdicts import (
-    SIGNS,
-    VERDICTS,
-    Record,
-    counts_as,
-    effect,
-    robustness,
-)
+from lnattn_book.claims.verdicts import SIGNS, Record, counts_as, effect, robustness
 from lnattn_book.style import model_name
 
-#: The columns that come first and last; between them stands each other model by its name.
-PLACES = {"GPT-2": 0, "trained here": 2, "no model": 3}
+#: The columns of the matrix: groups of models.
+COLUMNS = ("GPT-2", "stand-ins", "trained here", "none")
+HEAD = "".join(f"<span>{name}</span>" for name in ("", *COLUMNS))
+HEAD = f'<div class="claims-head" aria-hidden="true">{HEAD}</div>'
 
 
 def column(model: str) -> str:
-    """The column of a model: its name, or one for all that the book trains, or for none."""
-    first = model.partition(" ")[0].rstrip(",")
+    """The column of a model: GPT-2, another one in its place, what the book trains, or none."""
+    first = model_name(model).partition(" ")[0].rstrip(",")
     if first in ("no", "random"):
-        return "no model"
+        return "none"
     if first in ("majority", "trained", "classifiers", "language"):
         return "trained here"
-    return model_name(first)
+    return "GPT-2" if first == "GPT-2" else "stand-ins"
 
 
 def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
@@ -52,59 +48,77 @@ def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
     return _html(f'<div class="claims-bar"><p>{source}</p><div {label}>{parts}</div></div>')
 
 
-def matrix(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
-    """All claims: those of the two papers in the open, those of each other source folded."""
+def matrix(
+    app: Sphinx, page: str, found: list[Record], since: Mapping[str, Any]
+) -> nodes.container:
+    """All claims: those of the two papers in the open, those of each other source folded.
+
+    since: by claim, the commits of its rule and its number.
+    """
     of: dict[str, list[Record]] = {}
     for entry in found:
         of.setdefault(entry.claim, []).append(entry)
-    listed = list(claims().values())
-    made: list[nodes.Node] = _rows(app, page, [one for one in listed if one.id[0] in PAPERS], of)
+
+    def rows(letter: str) -> list[nodes.Node]:
+        made: list[nodes.Node] = [_html(HEAD)]
+        for claim in claims().values():
+            if claim.id[0] == letter:
+                mine = own_first(claim, of.get(claim.id, []))
+                behind = _behind(app, page, claim, mine, since.get(claim.id, {}))
+                made += [_html(_opening(claim, mine)), *behind, _html("</details>")]
+        return made
+
+    made = [node for letter in PAPERS for node in rows(letter)]
     for letter, name in SOURCES.items():
-        some = [one for one in listed if one.id[0] == letter and letter not in PAPERS]
-        if not some:
-            continue
-        first = [(one, entry) for one in some for entry in of.get(one.id, [])[:1]]
-        counts = Counter(SIGNS[counts_as(one, entry.verdict)] for one, entry in first)
-        marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
-        title = f"{name[0].upper()}{name[1:]}: {len(some)} claims {marks}".rstrip()
-        opening = f'<details class="claims-group"><summary>{html.escape(title)}</summary>'
-        made += [_html(opening), *_rows(app, page, some, of), _html("</details>")]
+        some = [one for one in claims().values() if one.id[0] == letter and letter not in PAPERS]
+        if some:
+            first = [(one, entry) for one in some for entry in of.get(one.id, [])[:1]]
+            counts = Counter(SIGNS[counts_as(one, entry.verdict)] for one, entry in first)
+            marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
+            title = html.escape(f"{name[0].upper()}{name[1:]}: {len(some)} claims {marks}".rstrip())
+            opening = f'<details class="claims-group"><summary>{title}</summary>'
+            made += [_html(opening), *rows(letter), _html("</details>")]
     return nodes.container("", *made, classes=["claims-all"])
 
 
-def _rows(
-    app: Sphinx, page: str, some: list[Claim], of: Mapping[str, list[Record]]
+def _opening(claim: Claim, mine: list[Record]) -> str:
+    """The begin of a claim: its line, a line for each of its parts, and their signs."""
+    fragile = {id(one): robustness(one).endswith("fragile") for one in mine}
+    whole = [(one, counts_as(claim, one.verdict), fragile[id(one)]) for one in mine]
+    lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole)
+    parts = [(leaf.name, (one, leaf.verdict, False)) for one in mine for leaf in one.leaves]
+    for name in dict.fromkeys(name for name, _ in parts):
+        said = f'<span class="part">{html.escape(name)}</span>'
+        lines += _line(said, [one for part, one in parts if part == name])
+    return (
+        f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
+        f'data-source="{html.escape(claim.source, quote=True)}"><summary>{lines}</summary>'
+    )
+
+
+def _line(said: str, found: Iterable[tuple[Record, str, bool]]) -> str:
+    """A line of the matrix: what is claimed, and in each column each sign once.
+
+    found: a record, what it or a part of it counts as, and whether that is fragile; those that
+    count come first.
+    """
+    shown, cells = sorted(found, key=lambda one: not one[0].counted), f"<span>{said}</span>"
+    for name in COLUMNS:
+        asked = [(what, weak) for one, what, weak in shown if column(one.model) == name]
+        signs = ""
+        for what, weak in dict.fromkeys(asked):
+            label = html.escape(f"{name}: {what}{', fragile' * weak}", quote=True)
+            kinds = f"sign {_class(what)}{' fragile' * weak}"
+            signs += f'<span class="{kinds}" role="img" aria-label="{label}" title="{label}">'
+            signs += f"{SIGNS[what]}</span>"
+        cells += f"<span>{signs}</span>"
+    return cells
+
+
+def _behind(
+    app: Sphinx, page: str, claim: Claim, mine: list[Record], since: Mapping[str, Any]
 ) -> list[nodes.Node]:
-    seen = {column(entry.model) for one in some for entry in of.get(one.id, [])}
-    names = sorted(seen, key=lambda name: (PLACES.get(name, 1), name))
-    heads = "".join(f"<span>{html.escape(name)}</span>" for name in ("", *names))
-    top = f'<div class="claims-head" aria-hidden="true">{heads}</div>'
-    made: list[nodes.Node] = [_html(f'<div style="--models: {len(names)}">{top}')]
-    for claim in some:
-        mine = own_first(claim, of.get(claim.id, []))
-        signs = "".join(_signs(claim, name, mine) for name in names)
-        opening = (
-            f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
-            f'data-source="{html.escape(claim.source, quote=True)}"><summary>'
-            f"<span><b>{claim.id}</b> {html.escape(claim.line)}</span>{signs}</summary>"
-        )
-        made += [_html(opening), *_behind(app, page, claim, mine), _html("</details>")]
-    return [*made, _html("</div>")]
-
-
-def _signs(claim: Claim, name: str, mine: list[Record]) -> str:
-    """The signs of a claim in one column, each verdict once, those that count first."""
-    asked = sorted((e for e in mine if column(e.model) == name), key=lambda one: not one.counted)
-    signs = ""
-    for verdict in dict.fromkeys(counts_as(claim, entry.verdict) for entry in asked):
-        label = html.escape(f"{name}: {verdict}", quote=True)
-        signs += f'<span class="sign {_class(verdict)}" role="img" aria-label="{label}" '
-        signs += f'title="{label}">{SIGNS[verdict]}</span>'
-    return f"<span>{signs}</span>"
-
-
-def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[nodes.Node]:
-    """What a click opens: the statement, what the source says, each record, and the rule."""
+    """What a click opens: the statement, what the source says, the rule, and each record."""
     where = nodes.emphasis("", f" ({claim.source}, {claim.section})")
     parts: list[nodes.Node] = [nodes.paragraph("", "", *inline(claim.statement), where)]
     rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
@@ -119,6 +133,11 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[no
             for name, values in claim.grid.items()
         ),
         "A second way: ": claim.second and "{by}, held by {test}".format(**claim.second),
+        "In the repository: ": ", ".join(
+            f"{'the oldest ' * (name == 'number')}{name} since {commit}"
+            for name, commit in since.items()
+            if name != "first"
+        ),
     }
     for label, text in labelled.items():
         if text:
@@ -130,16 +149,15 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[no
         alike.setdefault((entry.model, entry.verdict), []).append(entry)
     for (name, verdict), asked in alike.items():
         model = html.escape(name, quote=True)
-        opening = f'<div class="found" data-model="{model}" data-verdict="{verdict}">'
         counted = counts_as(claim, verdict)
-        shown = f"{SIGNS[counted]} {verdict} · {model_name(name)}"
+        shown = nodes.strong("", f"{SIGNS[counted]} {verdict} · {model_name(name)}")
         look = links.of_claim(app, page, claim, asked[0])
         for other in asked[1:]:
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
         different = {(one.words, one.note, one.rule): one for one in asked}
         parts += [
-            _html(opening),
-            nodes.paragraph("", "", nodes.strong("", shown), classes=["verdict", _class(counted)]),
+            _html(f'<div class="found" data-model="{model}" data-verdict="{verdict}">'),
+            nodes.paragraph("", "", shown, classes=["verdict", _class(counted)]),
             *(_found(one, with_rule=len(rules) > 1) for one in different.values()),
             nodes.paragraph("", "", *look, classes=["look-at"]),
             _html("</div>"),
@@ -149,22 +167,39 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record]) -> list[no
 
 def _found(one: Record, *, with_rule: bool) -> nodes.paragraph:
     """What was found, its effect, the note on it, and the rule where it is not said elsewhere."""
-    parts = _leaves(one) if one.leaves else inline(one.words)
-    if size := effect(one):
-        parts += [nodes.Text(". "), nodes.strong("", "Effect: "), *inline(size)]
-    parts += [nodes.Text("; "), *inline(one.note)] if one.note else []
-    parts += [nodes.Text(f". Robustness: {robustness(one)}.")] if one.stands else []
-    parts += [nodes.Text(" Rule: "), *inline(one.rule)] if with_rule and one.rule else []
-    return nodes.paragraph("", "", *parts)
-
-
-def _leaves(one: Record) -> list[nodes.Node]:
-    """The parts of a compound claim, each with its sign, name, words and effect."""
-    made: list[nodes.Node] = []
+    said: list[nodes.Node] = []
     for leaf in one.leaves:
-        made += [nodes.Text("; ")] if made else []
-        made += [nodes.strong("", f"{VERDICTS[leaf.verdict]} {leaf.name}: "), *inline(leaf.words)]
-    return made
+        said += [nodes.Text("; ")] if said else []
+        said += [nodes.strong("", f"{SIGNS[leaf.verdict]} {leaf.name}: "), *inline(leaf.words)]
+    said = said or inline(one.words)
+    if size := effect(one):
+        said += [nodes.Text(". "), nodes.strong("", "Effect: "), *inline(size)]
+    said += [nodes.Text("; "), *inline(one.note)] if one.note else []
+    said += [nodes.Text(f". Robustness: {robustness(one)}.")] if one.stands else []
+    said += [nodes.Text(" Rule: "), *inline(one.rule)] if with_rule and one.rule else []
+    return nodes.paragraph("", "", *said)
+
+
+def machines(
+    sent: Iterable[Mapping[str, Any]], frozen: Mapping[str, str], digest: str
+) -> nodes.raw:
+    """A table of what builds elsewhere gave: of each, how many of the frozen verdicts it has."""
+    heads = ("Made", "Processor and system", "Versions", "Commit", "Verdicts as frozen", "Hash")
+    lines = "".join(f"<th>{name}</th>" for name in heads)
+    for one in sent:
+        same = sum(one["verdicts"].get(name) == verdict for name, verdict in frozen.items())
+        cells = (
+            one["date"],
+            f"{one['processor']}; {one['platform']}",
+            ", ".join(f"{name} {number}" for name, number in one["versions"].items()),
+            one["commit"][:8],
+            f"{same} of {len(frozen)}",
+            f"{one['sha256'][:8]}, {'the same' if one['sha256'] == digest else 'another'}",
+        )
+        lines += "</tr><tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
+    return _html(
+        f'<div class="pst-scrollable-table-container"><table><tr>{lines}</tr></table></div>'
+    )
 
 
 def inline(text: str) -> list[nodes.Node]:

@@ -62,7 +62,7 @@ def assemble(target: Path, editions: Sequence[Edition], note: str = "") -> Path:
 def _link(root: Path, one: Edition, other: Edition) -> None:
     """Put a link to the other edition into every page of this one that has a header."""
     own, there = root / one.folder, root / other.folder
-    linked = 0
+    linked, name = 0, html.escape(other.model)
     for source in sorted(one.site.rglob("*.html")):
         page = source.relative_to(one.site)
         path = own / page
@@ -70,19 +70,15 @@ def _link(root: Path, one: Edition, other: Edition) -> None:
         if _BUTTONS not in text:
             continue
         same = page if (other.site / page).is_file() else Path(FRONT)
-        link = _switch(Path(os.path.relpath(there / same, path.parent)).as_posix(), other.model)
+        address = html.escape(Path(os.path.relpath(there / same, path.parent)).as_posix())
+        link = (
+            f'<a class="btn btn-sm edition-switch" href="{address}" '
+            f'title="This page, computed on {name}">on {name}</a>'
+        )
         path.write_text(text.replace(_BUTTONS, _BUTTONS + link, 1), encoding="utf-8")
         linked += 1
     if not linked:
         raise ResultError(f"no page of {one.site} has a header to put a link into.")
-
-
-def _switch(address: str, model: str) -> str:
-    name = html.escape(model)
-    return (
-        f'<a class="btn btn-sm edition-switch" href="{html.escape(address)}" '
-        f'title="This page, computed on {name}">on {name}</a>'
-    )
 
 
 def _insert_note(path: Path, note: str) -> None:

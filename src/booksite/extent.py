@@ -7,9 +7,7 @@ whose figures fail to appear, or a page that is left out, is no error to Sphinx.
 
 from __future__ import annotations
 
-import argparse
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from booksite.inputs import PUBLISHED
@@ -65,21 +63,9 @@ def freeze(root: Path, output: Path) -> None:
     for edition, place in ((FALLBACK, root), ("GPT-2", output / PREFERRED)):
         if (Folders(place).html / "claims.json").is_file():
             recorded[edition] = extent_of(Folders(place).html)
-            say(
-                f"{edition}: " + ", ".join(f"{n:,} {what}" for what, n in recorded[edition].items())
-            )
+            say(f"{edition}: {recorded[edition]}")
     write_json(path, recorded)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Record what is built; the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m booksite.extent", description=__doc__)
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="where publish was told to")
-    options = parser.parse_args(arguments)
-    root = repository()
-    freeze(root, options.output or root / "_build")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    freeze(repository(), repository() / "_build")

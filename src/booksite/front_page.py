@@ -1,11 +1,10 @@
 """What the front page shows of the chapters: their minutes and pictures.
 
 - `{minutes}` (a role): how long some pages take together, by the book's own clock;
-- `{thumbnail}`: the picture of a chapter's figure, named by its label;
-- `{book-links}`: authors, and the repository where its address is known.
+- `{thumbnail}`: the picture of a chapter's figure, named by its label.
 
-The chapters are read after the front page. So all three leave a mark that is filled when all pages
-are there. A page or a figure that is not there is a warning, which the build treats as an error.
+The chapters are read after the front page. So both leave a mark that is filled when all pages are
+there. A page or a figure that is not there is a warning, which the build treats as an error.
 """
 
 from __future__ import annotations
@@ -33,24 +32,19 @@ class Minutes(SphinxRole):
     """`{minutes}`PAGE PAGE``: the sum of the minutes that pages take to read."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        remember(self.env)
+        self.env.metadata[self.env.docname][MARK] = "yes"  # written in every build
         return [nodes.inline("", "", **{MARK: f"minutes {self.text}"})], []
 
 
 class Mark(SphinxDirective):
     """Leaves a container that `fill` replaces; named by the directive and its argument."""
 
-    optional_arguments = 1
+    required_arguments = 1
     has_content = False
 
     def run(self) -> list[nodes.Node]:
-        remember(self.env)
+        self.env.metadata[self.env.docname][MARK] = "yes"  # written in every build
         return [nodes.container("", **{MARK: " ".join([self.name, *self.arguments])})]
-
-
-def remember(env: BuildEnvironment) -> None:
-    """Note that the present page has to be written in every build."""
-    env.metadata[env.docname][MARK] = "yes"
 
 
 def marked(_app: Sphinx, env: BuildEnvironment) -> list[str]:
@@ -67,10 +61,8 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
         try:
             if what == "minutes":
                 mark.replace_self(nodes.Text(str(minutes_of(app.env, names))))
-            elif what == "thumbnail":
-                mark.replace_self(thumbnail(app, page, *names))
             else:
-                mark.replace_self(book_links(app))
+                mark.replace_self(thumbnail(app, page, *names))
         except ResultError as error:
             _log.warning("%s: %s", page, error, type="lnattn", subtype="front_page")
             mark.replace_self(nodes.Text("?"))
@@ -121,24 +113,10 @@ def figure_of(env: BuildEnvironment, label: str) -> tuple[str, nodes.Element]:
     raise ResultError(f"no figure is labelled {label!r}; name another one.")
 
 
-# ---- Links ---------------------------------------------------------------------------------------
-
-
-def book_links(app: Sphinx) -> nodes.paragraph:
-    """Authors and repository."""
-    parts: list[nodes.Node] = [nodes.Text(f"By {app.config.author}.")]
-    address = app.config.html_theme_options.get("repository_url", "")
-    if address:
-        link = nodes.reference("", "The repository", refuri=address)
-        parts += [nodes.Text(" "), link, nodes.Text(".")]
-    return nodes.paragraph("", "", *parts)
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the role, the directives and the events above."""
     app.add_role("minutes", Minutes())
-    for name in ("thumbnail", "book-links"):
-        app.add_directive(name, Mark)
+    app.add_directive("thumbnail", Mark)
     app.connect("env-updated", marked)
     app.connect("doctree-resolved", fill)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

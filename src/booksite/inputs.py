@@ -15,7 +15,7 @@ from pathlib import Path
 
 from lnattn.models import hub
 from lnattn.models.choice import rotary_models
-from lnattn.paths import FROZEN_CLAIMS
+from lnattn.paths import ATTESTATIONS, FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
 
 #: What published sites hold, see `booksite.extent`: no input either.
@@ -41,7 +41,7 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
     environment = os.environ if environment is None else environment
     packages = (root / "src" / name for name in ("lnattn", "lnattn_book"))
     places = (*packages, root / "data", root / "constraints.txt")
-    apart = (root / FROZEN_CLAIMS, root / PUBLISHED)
+    apart = (root / FROZEN_CLAIMS, root / PUBLISHED, root / ATTESTATIONS)
     files = [path for path in files_below(*places) if not any(map(path.is_relative_to, apart))]
     facts = {
         "model": model,
@@ -63,15 +63,15 @@ def _is_held(name: str) -> bool:
 def site_digest(root: Path, execution: str, repository: str = "") -> str:
     """Digest of all that the built site depends on, the execution digest included."""
     pages = ("book", "notebooks", "tests", "_config.yml", "_toc.yml", "src/booksite")
-    files = files_below(*(root / name for name in (*pages, FROZEN_CLAIMS)))
+    files = files_below(*(root / name for name in (*pages, FROZEN_CLAIMS, ATTESTATIONS)))
     return digest_of(root, files, {"execution": execution, "repository": repository})
 
 
 def claims_as_chapters_see_them(root: Path) -> str:
-    """The list of claims as chapters show it: everything in it but the names of the tests."""
+    """The list of claims as chapters show it: everything in it but tests."""
     path = root / "book" / "claims.yml"
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    kept = [line for line in lines if not line.startswith("  test:")]
+    kept = [line for line in lines if not line.startswith(("  test:", "  second:"))]
     return hashlib.sha256("\n".join(kept).encode()).hexdigest()
 
 

@@ -9,6 +9,8 @@ from lnattn.errors import ResultError
 
 #: The numbers that pages are checked against: no chapter computes with them.
 FROZEN_CLAIMS = Path("data", "results", "claims")
+#: What builds of the book on other machines found.
+ATTESTATIONS = Path("data", "attestations")
 
 
 def data_folder() -> Path:

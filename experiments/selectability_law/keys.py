@@ -21,6 +21,8 @@ from lnattn.selectability.verify import decided
 from lnattn.stats import resampled_counts
 from lnattn_book.samples import sample_windows
 
+#: Shares of Gaussian keys between which a ratio is asked.
+FEW, MOST = 0.01, 0.995
 #: One set of keys of each head: [head n d].
 Heads = Float[np.ndarray, "head n d"]
 
@@ -78,7 +80,7 @@ def judged(
 ) -> dict[str, np.ndarray]:
     """Effective dimension over dimension, of the last n: `ratio` [dim 3], mean and 95 % interval.
 
-    gaussian: [dim], the law's share, which says where the ratio can be asked.
+    gaussian: [dim], the law's share; asked: [dim], whether it leaves keys of both kinds.
     """
     of_window = share[:, -1]
     weights = resampled_counts(of_window.shape[1], draws, 0) / of_window.shape[1]
@@ -86,4 +88,6 @@ def judged(
     ratio = effective_dimension(means, n) / np.array(dims)[:, None]
     ends = np.quantile(ratio[:, 1:], (0.025, 0.975), axis=1)
     gaussian = np.array([expected_share(n, d) for d in dims])
-    return {"ratio": np.stack([ratio[:, 0], *ends], axis=1), "gaussian": gaussian}
+    ratio = np.stack([ratio[:, 0], *ends], axis=1)
+    asked = (gaussian > FEW) & (gaussian < MOST) & np.isfinite(ratio).all(axis=1)
+    return {"ratio": ratio, "gaussian": gaussian, "asked": asked}

@@ -49,7 +49,7 @@ def test_an_effective_dimension_is_the_one_that_was_planted():
     assert mean == pytest.approx([1, 1], abs=0.1)
     assert (low <= mean).all()
     assert (mean <= high).all()
-    assert np.isnan(gaussian.effective_dimension(np.array(0.0), 200))
+    assert np.isnan(gaussian.effective_dimension(np.array([0.0]), 200)).all()
 
 
 @pytest.fixture(scope="module")

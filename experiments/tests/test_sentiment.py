@@ -175,7 +175,7 @@ def test_a_study_is_made_and_frozen(files, tmp_path):
 def test_the_frozen_study_is_whole():
     found = Sentiment.read(FROZEN, Sentiment.NAME)
     record = found.record
-    assert {"date", "versions", "sha256", "plan", "command"} <= set(record)
+    assert {"date", "versions", "sha256", "search", "command"} <= set(record)
     assert found.right.shape == (len(ARMS), len(sentiment.SEEDS), record["sentences"]["dev"])
     assert found.held_back.shape == (len(ARMS),)
     for arm, best in zip(ARMS, found.held_back, strict=True):

@@ -34,8 +34,8 @@ EXCEPTED = {
     "bc9e6347, before the runs; the list of claims was brought in line with their result",
 }
 #: The parts of a rule in the list of claims, and what the page calls them.
-PARTS = {"rule": "thresholds", "words": "words", "grid": "grid"}
-THRESHOLDS = ("rule", "grid")
+PARTS = {"rule": "thresholds", "judged": "conditions", "words": "words", "grid": "grid"}
+THRESHOLDS = ("rule", "judged", "grid")
 #: What a run gives; the rest of a record is made of its rule, or says where it stands.
 RESULT = ("verdict", "values", "estimate", "interval", "null", "n", "leaves")
 
@@ -88,8 +88,8 @@ def same_number(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def commits(root: Path, head: str = "HEAD") -> dict[str, Any]:
     """By claim, the commit since which each of `PARTS` and the oldest frozen number stand.
 
-    Each as 'hash date'; `first`: whether the thresholds are older than that number; `at`: the last
-    commit that was looked at.
+    Each as 'hash date'; `first`: whether thresholds and conditions are older than that number;
+    `at`: the last commit that was looked at.
     """
     paths = (LIST, FROZEN_CLAIMS.as_posix() + "/*.json", f":!{COMMITS.as_posix()}")
     log = git(root, "log", "--format=%h %as", "--abbrev=8", head, "--", *paths).splitlines()
@@ -105,8 +105,8 @@ def commits(root: Path, head: str = "HEAD") -> dict[str, Any]:
         for claim, one in found.items():
             if rules[0][claim].get(part) is not None:
                 one[name] = log[backs[claim]]
-            if part == "rule":
-                one["first"] = backs[claim] > oldest[claim]
+            if part in ("rule", "judged"):
+                one["first"] = one.get("first", True) and backs[claim] > oldest[claim]
     said = {claim: {**one, "number": log[oldest[claim]]} for claim, one in found.items()}
     return {"at": log[0], "claims": said}
 

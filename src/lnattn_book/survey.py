@@ -17,7 +17,7 @@ import numpy as np
 from lnattn.affinity import table1
 from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.study import AffinityResult
-from lnattn.affinity.vectors import TokenVectors, same_token_z, token_vectors
+from lnattn.affinity.vectors import TokenVectors, ranks, same_token_z, token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.contribution.study import contributions
@@ -33,6 +33,7 @@ from lnattn.stats import bootstrap_means
 from lnattn.storage import provenance, read_result, write_result
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
+from lnattn_book.claims import listed
 from lnattn_book.claims.kamoda import TOKENS
 from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.rules import RULES, not_computable
@@ -111,7 +112,7 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     shape = curves.position_table(bias, curves.nearness(folded, tokens.W_P, sigma))
     auroc = auroc_of(seen.study) if seen.study else _some_auroc(vectors, counts, seen.seed)
     return {
-        "K3": (pairs,),
+        "K3": (pairs, iens(vectors, seen.model.tokenizer, seen.name or seen.model.name)),
         "K4": (mean_z(same_token_z(vectors).numpy()),),
         "K5": (*auroc, table1.pair_heads(pairs)),
         "K6": (np.array([curves.trend(curve).spearman for curve in bias.term_p().mean]),),
@@ -150,6 +151,14 @@ def _some_auroc(vectors: TokenVectors, counts: Counts, seed: int) -> tuple[np.nd
         head_auroc(one, before, some) for one in (vectors, vectors.shuffled(seed, keys=False))
     )
     return np.column_stack([own.mean(), own.interval()]), wrong.mean()
+
+
+def iens(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]:
+    """Ranks of ‘ sap’ and ‘Al’ for ‘iens’ in head 7 of GPT-2 (Fig. 2A); of other models none."""
+    if not listed.claim("K3").is_about(name):
+        return []
+    asked, *keys = tokenizer.convert_tokens_to_ids(["iens", "Ġsap", "Al"])
+    return ranks(vectors, [asked] * 2, keys)[:, 7].tolist()
 
 
 def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str, Record]:

@@ -101,8 +101,10 @@ def epochs_to(
 ) -> Float[np.ndarray, "run"]:
     """The first measured epoch at which a run has this accuracy, or a loss this low; else inf.
 
-    Exactly one of the two thresholds.
+    Exactly one of the two thresholds; `ResultError` for none or both.
     """
+    if (accuracy is None) == (loss is None):
+        raise ResultError("give one threshold, of accuracy or of loss.")
     reached = curves.accuracy >= accuracy if loss is None else curves.loss <= loss
     first = np.where(reached.any(axis=1), curves.epoch[reached.argmax(axis=1)], np.inf)
     return first.astype(np.float64)

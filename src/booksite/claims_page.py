@@ -111,8 +111,8 @@ def checks(since: Mapping[str, Mapping[str, Any]]) -> str:
     return (
         f"For {second} of the {len(claims())} claims another program gives the number as well: "
         "another library, the slow and plain one or the authors' algorithm, and a test holds it. "
-        f"Of the {len(since)} with a frozen number the thresholds of {first} are older in the "
-        "repository than the oldest number that stands here; every claim names both commits."
+        f"Of the {len(since)} with a number the rules of {first}, thresholds and conditions, "
+        "are older in the repository than the oldest number here; every claim names both commits."
     )
 
 

@@ -42,16 +42,6 @@ class Spectrum:
         reached = self.curve(torch.tensor([distance]))[:, 0] - self.constant
         return reached / self.amplitude.sum(1)
 
-    def met_by_chance(self, draws: int = 10_000, seed: int = 0) -> Float[Tensor, "draw head"]:
-        """`met` with independent random phases, the same at every distance."""
-        generator = torch.Generator().manual_seed(seed)
-        heads, frequencies = self.amplitude.shape
-        found = torch.empty(draws, heads, dtype=torch.float64)
-        for head, amplitude in enumerate(self.amplitude):
-            phase = torch.rand(draws, frequencies, generator=generator, dtype=torch.float64)
-            found[:, head] = (2 * torch.pi * phase).cos() @ (amplitude / amplitude.sum())
-        return found
-
 
 def spectrum(
     folded: FoldedRelative,

@@ -1,4 +1,4 @@
-"""What the book's own claims on what nobody reads (chapter 14) are judged by, and D8 with them.
+"""What the book's own claims on what nobody reads (chapter 14) are judged by.
 
 They were written, with their parameters in `book/claims.yml`, before the arms that N10 and N11
 judge were trained; the experiment's README says for which real models numbers were known.
@@ -39,12 +39,6 @@ n8 = stated("N8", n7.measure)
 
 
 @rule
-def n9(case: Case, along: np.ndarray, top: np.ndarray) -> dict[str, Any]:
-    """along, top: [layer], top the quantile of chance that is asked for."""
-    return {"beyond": along - top, "along": along, "least": along[case.layers].min()}
-
-
-@rule
 def n10(
     case: Case, along_n: Mapping[str, np.ndarray], along_1: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
@@ -64,31 +58,6 @@ def n11(case: Case, first: np.ndarray) -> dict[str, Any]:
     step = bootstrapped(first)
     found = {"between": bool(step.low > 0 and step.high < 1), "step": step}
     return {**found, "off": abs(step.value - FIRST_STEP), "seeds": len(first)}
-
-
-@rule
-def n12(case: Case, with_sigma: np.ndarray, without: np.ndarray) -> dict[str, Any]:
-    """Both: AUROC [head]; asked are the heads in which either is away from one half."""
-    away = np.maximum(abs(with_sigma - 0.5), abs(without - 0.5)) >= case.skill
-    change, top = without - with_sigma, int(abs(with_sigma - 0.5).argmax())
-    asked = np.where(away, abs(change), np.nan if away.any() else np.inf)
-    largest = float(change[away][abs(change[away]).argmax()]) if away.any() else np.nan
-    shown = {"largest": largest, "heads": int(away.sum()), "absent": not away.any()}
-    return {"moved": asked, "top": abs(change[top]) if away.any() else np.inf, **shown}
-
-
-@rule
-def d8(case: Case, share: np.ndarray, peak: np.ndarray, null: np.ndarray) -> dict[str, Any]:
-    """share: [head]; peak: distance of the highest [head]; null: [draw head].
-
-    p is of the head that looks at distance 1 and agrees there most, times the number of heads.
-    """
-    looking = peak == 1
-    p = np.minimum((1 + (null >= share).sum(axis=0)) / (1 + len(null)) * len(share), 1)
-    head = int(np.where(looking, p, np.inf).argmin())
-    found = {"p": p[head] if looking.any() else np.inf, "head": f"{head}", "absent": False}
-    found |= {"share": share[head], "chance": null[:, head].mean(), "heads": len(share)}
-    return found | {"looking": int(looking.sum()), "absent": not looking.any()}
 
 
 def bootstrapped(values: np.ndarray) -> Between:

@@ -14,7 +14,6 @@ from lnattn.majority.results import Curves, Experiment
 from lnattn.majority.train import MajorityPlan
 from lnattn.selectability.random_keys import RandomGrid
 from lnattn.stats import Correlation
-from lnattn_book.small_models import BEST
 from lnattn_book.words import MarkedSentence, Sentiment
 
 
@@ -151,16 +150,6 @@ def subwords(found: int, n: int, chance: float, spread: float = 0.01) -> Subword
     drawn = chance + spread * np.linspace(-1, 1, 101)
     pieces = Pieces(*np.zeros((2, n), dtype=np.int64), np.full(n, 0.5), np.full(n, 100))
     return Subwords(pieces, ranks, np.broadcast_to(drawn[None, :, None], (2, 101, 3)))
-
-
-def looks(found, previous, unit: float = 1e7, **columns: Any) -> pd.DataFrame:
-    """One checkpoint for each number: two heads, of which the second looks back by position."""
-    tables = []
-    for number, (share, back) in enumerate(zip(found, previous, strict=True)):
-        table = pd.DataFrame({"head": [0, 1, BEST], "found": [0, share, share]})
-        table = table.assign(**{"chance": 0.05, "chance high": 0.07}, previous=[0.1, back, np.nan])
-        tables.append(table.assign(step=2**number, tokens=2**number * unit))
-    return pd.concat(tables).assign(**columns)
 
 
 def written(*values: float) -> pd.DataFrame:

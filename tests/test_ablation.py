@@ -30,7 +30,7 @@ from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze
 from lnattn.models.attending import losses, patched
 from lnattn_book import whole_models
-from lnattn_book.claims import ablation
+from lnattn_book.claims import ours
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
@@ -280,7 +280,7 @@ def made(excess, heads=4, tokens=500):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("rule", [ablation.s7, ablation.s8])
+@pytest.mark.parametrize("rule", [ours.s7, ours.s8])
 def test_what_is_lost_decides_whether_it_is_used(rule):
     specific = np.array([0.0, 0.1, 0.3, 0.2])
 
@@ -311,7 +311,7 @@ def test_a_joining_layer_is_used_where_three_seeds_lose_without_it():
                     row = {"measure": "after", "removed": "ee", "head": head, "value": here}
                     lost.append({**about, **row, "low": here - 0.01, "high": here + 0.01})
         made = Joining(pd.DataFrame(looks), pd.DataFrame(lost), {})
-        return ablation.s11(made, model="three seeds"), made
+        return ours.s11(made, model="three seeds"), made
 
     record, made = verdict([0.1, 0.11, 0.12])
     assert record.verdict == HOLDS

@@ -38,7 +38,7 @@ from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import provenance, write_result
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
-from lnattn_book.claims.subwords import piece_rule
+from lnattn_book.claims.ours import piece_rule
 from lnattn_book.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
 from lnattn_book.small_models import BEST, by_position, later_half, looking_back
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from booksite.executed import registered
 from lnattn.models.choice import FALLBACK, default_model
 from lnattn.paths import ATTESTATIONS, FROZEN_CLAIMS
 from lnattn.storage import read_json, write_json
-from lnattn_book.claims import frozen, ledger
+from lnattn_book.claims import frozen
 from lnattn_book.claims.listed import SOURCES, claims
 from lnattn_book.claims.tally import PAPERS, sentence, tally
 from lnattn_book.claims.verdicts import Record
@@ -64,13 +65,11 @@ def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 def problems(found: list[Record], pages: Iterable[str], root: Path) -> list[str]:
     """What must not be: claims that a chapter of this book forgets, and numbers that changed."""
-    pages = set(pages)
     chapters = {name.split("/")[-1] for name in pages}
-    named = {entry.claim for entry in found}
     said = [
         f"claim {claim.id} belongs to chapter {claim.chapter}, which does not register it"
         for claim in claims().values()
-        if claim.chapter in chapters and claim.id not in named
+        if claim.chapter in chapters and claim.id not in {entry.claim for entry in found}
     ]
     said += frozen.two_verdicts(found)
     _, before = frozen.frozen_records(root / FROZEN_CLAIMS, default_model().name)
@@ -136,12 +135,14 @@ def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree:
 def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
     if exception is None and app.builder.format == "html":
-        found: list[Record] = getattr(app, MARK, [])
-        model = default_model().name
+        found, model = getattr(app, MARK, []), default_model().name
         record = {
             "model": model,
             "summary": sentence(tally(claims().values(), found, model)),
-            "claims": ledger.report(claims().values(), found),
+            "claims": [
+                {**asdict(about), "found": [asdict(one) for one in found if one.claim == name]}
+                for name, about in claims().items()
+            ],
         }
         write_json(Path(app.outdir) / "claims.json", record)
 

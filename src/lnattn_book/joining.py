@@ -14,7 +14,7 @@ import pandas as pd
 
 from lnattn_book.small_models import BEST, read_looks
 
-#: A peak's excess that is left at the end, below which joining counts as displaced (S4).
+#: A peak's excess that is left at the end, below which joining counts as displaced.
 _LEFT = 0.5
 
 

@@ -1,8 +1,7 @@
 """What the claims of Brody et al. 2023 on LayerNorm and majority are judged by.
 
-Those on unselectable keys are in `brody_keys`. Arguments are results: small numbers, or the frozen
-runs of a study as it reads them. That projected keys lie in the plane is algebra, so B6 does not
-judge it.
+Those on keys are in `unselectable`. Arguments are results: small numbers, or the frozen runs of a
+study as it reads them. That projected keys lie in the plane is algebra, so B6 does not judge it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import numpy as np
 from lnattn.majority.model import ARMS
 from lnattn.majority.results import Experiment, lag
 from lnattn.majority.train import angles_to_ones
-from lnattn_book.claims.normalisation import end_lead as end_lead
 from lnattn_book.claims.rules import Case, rule, stated
 from lnattn_book.claims.verdicts import Between
 from lnattn_book.language_models import mean_and_interval
@@ -83,3 +81,11 @@ def b15(case: Case, ratios: Mapping[int, float], seeds: int) -> dict[str, Any]:
     """ratios: epochs without the projection over those with it, by width, at equal norm."""
     narrow, *wide = (ratios[width] for width in sorted(ratios))
     return {"narrow": narrow, "wide": np.array(wide), "widths": len(ratios), "seeds": seeds}
+
+
+def end_lead(runs: Experiment, one: str, other: str) -> tuple[float, float, float]:
+    """How much more an arm gets right at the end than another: mean over seeds, and interval."""
+    of, than = runs.of(one), runs.of(other)
+    common = [seed for seed in of.seeds if seed in than.seeds]
+    ends = (arm.accuracy[[arm.seeds.index(seed) for seed in common], -1] for arm in (of, than))
+    return mean_and_interval(np.subtract(*ends, dtype=np.float64))

@@ -15,6 +15,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from IPython import get_ipython
+from IPython.display import Markdown, display
+
 from lnattn.errors import ResultError
 from lnattn_book.claims.listed import Claim, claim, claims
 from lnattn_book.claims.verdicts import VERDICTS, Leaf, Record
@@ -44,7 +47,7 @@ def register(
     if not found.words.strip() or not found.model.strip():
         raise ResultError(f"claim {found.claim} needs words and a model, not empty text.")
     name = claim(found.claim).function
-    shell = _shell()
+    shell = get_ipython()
     record = replace(
         found,
         function=f"{function.__module__}.{function.__qualname__}" if function else name,
@@ -56,22 +59,11 @@ def register(
     )
     _registered[record.claim, record.model] = record
     if shell:
-        from IPython.display import display
-
         # A number, because the same claim may be registered again, which replaces the record.
         name = f"{RECORD_PREFIX}{record.claim}:{record.model}:{next(_numbers)}"
         data = {_HIDDEN + "text/plain": json.dumps(asdict(record), ensure_ascii=False)}
         display(data, metadata={"scrapbook": {"name": name, "mime_prefix": _HIDDEN}}, raw=True)
     return record
-
-
-def _shell() -> Any:
-    """The running IPython shell, or None."""
-    try:
-        from IPython import get_ipython
-    except ImportError:  # the package without the book's extra
-        return None
-    return get_ipython()
 
 
 def as_record(data: Mapping[str, Any], origin: str) -> Record:
@@ -100,41 +92,17 @@ def own_first(about: Claim, found: Iterable[Record]) -> list[Record]:
     return sorted(mine, key=lambda one: one.chapter.split("/")[-1] != about.chapter)
 
 
-def report(chosen: Iterable[Claim], found: Sequence[Record]) -> list[dict[str, Any]]:
-    """Claims with what was found about each, as plain data."""
-    return [
-        {**asdict(about), "found": [asdict(one) for one in found if one.claim == about.id]}
-        for about in chosen
-    ]
-
-
-class Table(str):
-    """Markdown that a notebook shows as such."""
-
-    def _repr_markdown_(self) -> str:
-        return str(self)
-
-
-def table(ids: Sequence[str] | str) -> Table:
-    """The table 'claim | reported | reproduced here | holds?' of what this process registered.
+def table(ids: Sequence[str]) -> Markdown:
+    """The table 'claim | reported | model | holds? | found' of what this process registered.
 
     A claim that has no record appears as such: it is never left out in silence.
     """
-    rows, rules = [], {}
-    for about in map(claim, [ids] if isinstance(ids, str) else ids):
-        stated = f"**{about.id}** ({about.section}) {about.statement}"
-        mine = sorted((m, one) for (name, m), one in _registered.items() if name == about.id)
-        for model, one in mine:
-            found = f"{one.words}<br>*{html.escape(model)}*"
-            verdict = f"{one.mark} {one.verdict}" + (f": {one.note}" if one.note else "")
-            rows.append((stated, about.reported, found, verdict))
-            rules[about.id] = f"- **{about.id}** {one.rule}"
-        if not mine:
-            rows.append((stated, about.reported, "not computed in this build", "not registered"))
-    lines = [" | ".join(" ".join(x.split()).replace("|", "\\|") for x in row) for row in rows]
-    # The wrapper lets the site's style sheet stack the cells on a phone.
-    head = (
-        '<div class="claims">\n\n| Claim | Reported | Reproduced here | Holds? |\n|:--|:--|:--|:--|'
-    )
-    after = ["The verdicts follow these rules:", "", *rules.values()] if rules else []
-    return Table("\n".join([head, *(f"| {line} |" for line in lines), "\n</div>\n", *after]))
+    lines = ["| Claim | Reported | Model | Holds? | Found here |", "|:--|:--|:--|:--|:--|"]
+    for about in map(claim, ids):
+        mine = in_order(one for one in _registered.values() if one.claim == about.id)
+        found = [(html.escape(one.model), f"{one.mark} {one.verdict}", one.words) for one in mine]
+        for cells in found or [("", "not registered", "not computed in this build")]:
+            row = f"**{about.id}** {about.line}", about.reported, *cells
+            shown = (" ".join(cell.split()).replace("|", "\\|") for cell in row)
+            lines.append(f"| {' | '.join(shown)} |")
+    return Markdown("\n".join(lines))

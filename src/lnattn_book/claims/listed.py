@@ -67,11 +67,6 @@ class Claim:
     second: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def is_ours(self) -> bool:
-        """Whether the book makes it, and no source does."""
-        return self.id[0] in "SDUN"
-
-    @property
     def source(self) -> str:
         """Where the claim comes from, in a few words."""
         return SOURCES[self.id[0]]
@@ -86,14 +81,10 @@ class Claim:
         return self.needs_checkpoint and model.split(" (")[0].rsplit("/", 1)[-1] == self.model
 
 
-def claims(path: Path | str | None = None) -> dict[str, Claim]:
+@lru_cache
+def claims(path: Path | None = None) -> dict[str, Claim]:
     """All claims by id, in the file's order; a malformed file is one `ResultError`."""
-    source = Path(path) if path else repository() / "book" / "claims.yml"
-    return _claims(source, source.stat().st_mtime_ns if source.is_file() else 0)
-
-
-@lru_cache(maxsize=4)
-def _claims(source: Path, _changed: int) -> dict[str, Claim]:
+    source = path or repository() / "book" / "claims.yml"
     try:
         listed = [Claim(**one) for one in yaml.safe_load(source.read_text(encoding="utf-8"))]
     except (OSError, yaml.YAMLError, TypeError) as error:

@@ -43,8 +43,7 @@ from lnattn_book.claims.verdicts import (
 
 #: 'named [1, 7]': in the heads that the paper names, and on other models in some head.
 _NAMED = re.compile(r"named (\[[\d, ]+\]|\d+) ")
-
-
+#: What compares a measure with a limit.
 _SIGNS = {
     "<": operator.lt,
     "<=": operator.le,
@@ -56,15 +55,9 @@ _SIGNS = {
 _PARTS = re.compile(r"(?:(all|any|most|\d+ of|at \[[\d, ]+\]) )?(.+)")
 
 
-class Case(SimpleNamespace):
-    """What a measure is given beside results: the claim's parameters by name, and `own`.
-
-    own: whether the results are of the model that the claim is about.
-    """
-
-    own: bool
-
-
+#: What a measure is given beside results: the claim's parameters by name, and `own`, whether the
+#: results are of the model that the claim is about.
+Case = SimpleNamespace
 #: Every rule, by the claim's id.
 RULES: dict[str, Rule] = {}
 
@@ -99,7 +92,8 @@ class Rule:
             if self.measure is not None:
                 found = self.measure(case, *results, **named)
             else:
-                found = dict(zip(about.judged["takes"].split(), results, strict=False)) | named
+                takes = about.judged.get("takes", "").split()
+                found = dict(zip(takes, results, strict=False)) | named
             return found if isinstance(found, Record) else judge(about, case, found)
 
         found = judged(about.rule)
@@ -114,10 +108,7 @@ class Rule:
             stands = same, len(cases)
         return replace(
             found,
-            words=with_minus(found.words),
-            note=with_minus("; ".join(filter(None, (found.note, note)))),
-            short=with_minus(found.short),
-            leaves=tuple(replace(one, words=with_minus(one.words)) for one in found.leaves),
+            note="; ".join(filter(None, (found.note, note))),
             claim=self.claim,
             model=str(model),
             rule=self.in_words(),
@@ -260,7 +251,8 @@ def _measured(condition: str, measures: Mapping[str, Any], each: str) -> str:
         listed = f" ({listed_words(which)})" if 0 < len(which) < min(max(len(asked), 3), 9) else ""
         return f"{count} of {len(asked)} {each or 'heads'}{listed}" if asked else "not asked"
     names = [name for name in dict.fromkeys(names_of(condition)) if name in measures]
-    return ", ".join(f"{name} {Shown(measures[name]):.3g}".replace("_", " ") for name in names)
+    said = (f"{name} {Shown(measures[name]):.3g}".replace("_", " ") for name in names)
+    return with_minus(", ".join(said))
 
 
 def _effect(says: Mapping[str, Any], measures: Mapping[str, Any]) -> dict[str, Any]:
@@ -296,11 +288,11 @@ def _numbers(measures: Mapping[str, Any]) -> Any:
 
 
 def _said(template: str, measures: Mapping[str, Any]) -> str:
-    return template.format(**{name: Shown(one) for name, one in measures.items()})
+    return with_minus(template.format(**{name: Shown(one) for name, one in measures.items()}))
 
 
 def _number(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 50 else f"{value:.2f}"
+    return with_minus(f"{value:,.0f}" if abs(value) >= 50 else f"{value:.2f}")
 
 
 class _Listed(list[Any]):

@@ -1,4 +1,4 @@
-"""How many claims hold: counted from the ledger, put into a sentence, never typed."""
+"""How many claims hold: counted from the records, put into a sentence, never typed."""
 
 from __future__ import annotations
 
@@ -7,30 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import Claim
-from lnattn_book.claims.verdicts import (
-    DERIVED,
-    FAILS,
-    HOLDS,
-    HOLDS_IN_PART,
-    NOT_ASKED,
-    NOT_COMPUTABLE,
-    NOT_SEEN,
-    SIGNS,
-    UNDECIDED,
-    Record,
-    counts_as,
-    listed_words,
-)
+from lnattn_book.claims.verdicts import DERIVED, NOT_ASKED, SIGNS, Record, counts_as
 
-_WORDS = {
-    HOLDS: ("holds", "hold"),
-    HOLDS_IN_PART: ("holds in part", "hold in part"),
-    FAILS: ("fails", "fail"),
-    NOT_SEEN: ("is not seen there", "are not seen there"),
-    UNDECIDED: ("is undecided", "are undecided"),
-    NOT_COMPUTABLE: ("cannot be computed", "cannot be computed"),
-    NOT_ASKED: ("was not asked", "were not asked"),
-}
 #: The first letters of the claims of the two papers.
 PAPERS = "KB"
 
@@ -42,7 +20,7 @@ def verdict_of(claim: Claim, found: Sequence[Record], model: str) -> str:
     where that has none, of any. The record of the claim's own chapter comes first.
     """
     mine = [one for one in own_first(claim, found) if one.counted]
-    if claim.needs_checkpoint and not claim.is_ours:
+    if claim.needs_checkpoint:
         mine = [one for one in mine if claim.is_about(one.model)]
     else:
         mine = [one for one in mine if one.model == model] or mine
@@ -66,14 +44,11 @@ def tally(
 
 def sentence(counts: Mapping[str, Mapping[str, int]]) -> str:
     """One sentence on the claims of the two papers, from a `tally`."""
-    both: Counter[str] = Counter()
-    for letter in PAPERS:
-        both.update(counts.get(letter, {}))
+    both = sum((Counter(counts.get(letter, {})) for letter in PAPERS), Counter())
     derived = both.pop(DERIVED, 0)
-    shown = {HOLDS: both[HOLDS]} | {v: both[v] for v in _WORDS if both[v]}  # 'holds' always
-    said = listed_words(f"{n} {_WORDS[verdict][n != 1]}" for verdict, n in shown.items())
+    shown = ", ".join(f"{both[what]} {SIGNS[what]} {what}" for what in SIGNS if both[what])
     return (
         f"Of the {derived + both.total()} claims of the two papers {derived} are identities or "
-        f"arithmetic, which only a mistake could break; of the {both.total()} that could fail, "
-        f"{said}."
+        f"arithmetic, which only a mistake could break; of the {both.total()} that could fail: "
+        f"{shown}."
     )

@@ -56,7 +56,7 @@ SETS = {
     "duplicates": np.repeat(normal(20, 3), [1, 2] * 10, axis=0),
     "all equal": np.ones((4, 3)),
     "a corner that is only just one": np.array(
-        [[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 1 + 1e-5], [0.5, 1 - 1e-5]]
+        [[0, 0], [1, 0], [0, 1], [1, 1], [0.5, 1 + 1e-7], [0.5, 1 - 1e-7]]
     ),
 }
 
@@ -166,10 +166,11 @@ def test_margins_and_residuals_are_those_of_the_certificates():
     assert selectability(keys[:1]).margin[0] == math.inf
 
 
-def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
-    def gives_up(z, columns, todo, corners, tolerance, most, verdict, *rest):
-        verdict[todo] = kernel.UNDECIDED
+def gives_up(z, columns, todo, corners, tolerance, most, verdict, *rest):
+    verdict[todo] = kernel.UNDECIDED
 
+
+def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
     keys = normal(40, 3, 7)
     walked = selectability(keys)
     assert walked.by_linear_program == 0
@@ -181,6 +182,26 @@ def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
     assert ((found.method == PROGRAM) & ~found.selectable).any()
     assert ((found.method == PROGRAM) & found.selectable).any()
     assert verify(keys, found).ok
+
+
+def test_a_key_that_wins_by_a_ten_millionth_is_selectable(monkeypatch):
+    """Also where the walk gives up: layer-normed keys near one another, and one apart."""
+    rng, left = np.random.default_rng(0), 0
+    for spread in [1e-3, 3e-4, 1e-4] * 8:
+        near = rng.normal(size=8) + spread * rng.normal(size=(20, 8))
+        keys = layer_normed(np.concatenate([rng.normal(size=(1, 8)), near]))
+        found = selectability(keys * rng.uniform(0.5, 2, 8))
+        assert found.selectable.all()
+        left += found.by_linear_program
+    assert left > 4
+    monkeypatch.setattr(kernel, "walk_all", gives_up)
+    monkeypatch.setattr(kernel, "own_direction", lambda *_: None)
+    square = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [0.5, 0]])
+    for lead, wins in ((1e-7, True), (1e-8, True), (1e-11, False), (-1e-7, False)):
+        square[4, 1] = 1 + lead
+        found = selectability(square)
+        assert found.by_linear_program == 5
+        assert found.selectable.tolist() == [True] * 4 + [wins]
 
 
 BAD = {

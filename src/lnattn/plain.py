@@ -297,6 +297,10 @@ def whitened(keys: Array) -> tuple[Array, Array]:  # [n d] -> [n rank], [d rank]
     return left[:, :rank] * root, right[:rank].T * (root / spread[:rank])
 
 
+#: HiGHS takes for 0 what is smaller, 1e-7 unless told; there are keys that win by less.
+PRECISE = {f"{kind}_feasibility_tolerance": 1e-10 for kind in ("primal", "dual")}
+
+
 # maximise r:  v·h_j + ‖h_j − h‖ r ≤ v·h for all other keys h_j,  −1 ≤ v_k ≤ 1,  0 ≤ r ≤ 1
 def winning_query(key: Array, others: Array) -> tuple[Array, float]:  # [d], [n d] -> [d]
     """A query v for which the key beats all others, and r by how much; r = 0: there is none."""
@@ -306,6 +310,7 @@ def winning_query(key: Array, others: Array) -> tuple[Array, float]:  # [d], [n 
         A_ub=np.column_stack([away, np.linalg.norm(away, axis=1)]),
         b_ub=np.zeros(len(away)),
         bounds=[(-1, 1)] * len(key) + [(0, 1)],
+        options=PRECISE,
     )
     return found.x[:-1], float(found.x[-1])
 
@@ -323,6 +328,7 @@ def combination(key: Array, others: Array) -> Array:  # [d], [n d] -> [n]
         A_eq=np.block([[(others - key).T, above, below], [np.ones((1, n)), np.zeros((1, 2 * d))]]),
         b_eq=np.append(np.zeros(d), 1.0),
         bounds=[(0, None)] * (n + 2 * d),
+        options=PRECISE,
     )
     return found.x[:n]
 
@@ -343,7 +349,7 @@ def selectability(keys: Array, strict: bool = True) -> tuple[Array, list[Array]]
             proofs.append(np.eye(len(keys))[other])
             continue
         v, radius = winning_query(points[i], points[~same])
-        verdicts[i] = radius > 1e-6  # what the solver leaves of 0 is below
+        verdicts[i] = radius > 1e-9  # what the solver leaves of 0 is below
         weights = np.zeros(len(keys))
         if not verdicts[i]:
             weights[~same] = combination(points[i], points[~same])

@@ -26,8 +26,6 @@ DIRECTION, WALK, PROGRAM, DUPLICATE = range(4)
 
 #: Singular values below this share of the largest are the rounding of float32, and no dimension.
 RANK_TOLERANCE = 1e-6
-#: A radius or distance that HiGHS, by its tolerance of 1e-7, may report where there is none.
-SMALLEST_RADIUS = 1e-6
 #: Nearer to the hull than this, in whitened coordinates, is inside.
 HULL_TOLERANCE = 1e-9
 
@@ -211,7 +209,7 @@ def _decide(keys: np.ndarray, rank_tolerance: float, hull_tolerance: float) -> S
         )  # fmt: skip
         for i in np.flatnonzero(verdict == kernel.UNDECIDED).tolist():
             method[i] = PROGRAM
-            verdict[i] = _by_program(hull.points, i, directions[i], support[i], weights[i])
+            verdict[i] = _by_program(hull.points, i, hull_tolerance, (directions, support, weights))
     elif n == 1:
         verdict[0] = kernel.OUTSIDE
     selectable = verdict == kernel.OUTSIDE
@@ -226,18 +224,20 @@ def _decide(keys: np.ndarray, rank_tolerance: float, hull_tolerance: float) -> S
 
 
 def _by_program(
-    points: np.ndarray, i: int, direction: np.ndarray, support: np.ndarray, weights: np.ndarray
+    points: np.ndarray, i: int, tolerance: float, proofs: tuple[np.ndarray, ...]
 ) -> int:
-    """The verdict on key i by HiGHS, its proof written into the last three arguments."""
+    """The verdict on key i by HiGHS; its direction, or support and weights, enter `proofs`."""
+    direction, support, weights = (of_all[i] for of_all in proofs)
     others = np.delete(points, i, axis=0)
     v, radius = plain.winning_query(points[i], others)
-    if radius > SMALLEST_RADIUS:
+    if radius > tolerance:
         direction[:] = v
         return kernel.OUTSIDE
     lam = np.clip(plain.combination(points[i], others), 0.0, None)
     distance = float(np.abs(lam @ others - points[i]).sum())
     used = np.flatnonzero(lam > 0)
-    if distance > SMALLEST_RADIUS or len(used) > len(support):
+    # Its norm is another than that of the walk.
+    if distance > 1e3 * tolerance or len(used) > len(support):
         raise ResultError(
             f"key {i} of the distinct keys is neither in nor out of the hull: a ball of radius "
             f"{radius:.1e} fits, and the nearest combination is {distance:.1e} away; raise "

@@ -132,8 +132,10 @@ def test_six_terms_add_up_and_are_the_packages(size):
     assert tuple(terms) == TERMS
     for name in TERMS:
         close(fast[name], terms[name], 1e-8)
+    # A row of small variance has scores that no exp can hold; the identity is one of any scores.
+    shrink = max(10.0, *(np.abs(term).max() / 20 for term in terms.values()))
     for name in TERMS:
-        s, t, scale = sum(terms.values()) / 10, terms[name] / 10, folded.scale
+        s, t, scale = sum(terms.values()) / shrink, terms[name] / shrink, folded.scale
         definition = plain.kl_of_removal(s, t, scale, folded.causal)
         close(plain.kl_in_closed_form(s, t, scale, folded.causal), definition, 1e-8)
         assert (definition > -1e-12).all()

@@ -31,7 +31,6 @@ from lnattn_book.claims.verdicts import (
     VERDICTS,
     Record,
 )
-from lnattn_book.figures.models import claims_by_models
 from lnattn_book.survey import ASKED, Evidence
 
 POSITIONS = {"K6", "K7", "K8", "K13", "K14"}
@@ -185,10 +184,3 @@ def test_outdated_or_foreign_survey_is_refused(partial, tmp_path):
     path.write_text(json.dumps(record))
     with pytest.raises(ResultError, match="another rule of K3"):
         survey.read_survey(tmp_path)
-
-
-def test_table_marks_verdicts(found, partial):
-    table = claims_by_models({"a": found, "b": survey.survey(Evidence(partial))})
-    assert list(table.index) == list(ASKED)
-    assert table.loc["K6", "a"] == f"{found['K6'].mark} {found['K6'].short}"
-    assert set(table["b"][[c not in POSITIONS for c in table.index]]) == {"–"}

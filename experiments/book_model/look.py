@@ -26,11 +26,12 @@ from lnattn.affinity.subwords import (
     token_classes,
 )
 from lnattn.affinity.vectors import TokenVectors, token_vectors
-from lnattn.attention.folding import fold, softmax_over_keys
+from lnattn.attention.folding import FoldedAttention, fold, softmax_over_keys
 from lnattn.attention.terms import PairTerms, six_terms
 from lnattn.errors import CorpusError, ShapeError
+from lnattn.position.bias import position_bias
 from lnattn.position.curves import NEAR
-from lnattn.position.sigma import inverse_sigma_bands
+from lnattn.position.sigma import InverseSigma, inverse_sigma_bands
 from lnattn.rotary.affinity import vectors_at_distance
 from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.rotary.terms import distance_terms
@@ -40,7 +41,7 @@ from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 from lnattn_book.claims.ours import piece_rule
 from lnattn_book.samples import FEWEST_WINDOWS, sample_tokens, sample_windows
-from lnattn_book.small_models import BEST, by_position, later_half, looking_back
+from lnattn_book.small_models import BEST
 
 #: Texts whose terms are compared.
 _TEXTS = 20
@@ -128,10 +129,23 @@ def _rotary_parts(model: RelativeFirstLayer, counts: Counts, texts: Sequence[lis
     of_texts = (distance_terms(folded, embeddings, ids, constants=means) for ids in texts)
     spread = _spread_of(("ee", "d"), of_texts)
     alone = distance_terms(folded, embeddings, texts[0], constants=means).d
-    queries = later_half(len(texts[0]))
-    attention = softmax_over_keys(alone, folded.scale, folded.causal)[:, queries].numpy()
+    attention = softmax_over_keys(alone, folded.scale, folded.causal).numpy()
     vectors = vectors_at_distance(folded, embeddings, 1, means)
-    return vectors, {"ee": spread["ee"], "pp": spread["d"]}, looking_back(attention, queries, 2)
+    return vectors, {"ee": spread["ee"], "pp": spread["d"]}, looking_back(attention)
+
+
+def by_position(
+    folded: FoldedAttention, W_P: Float[Tensor, "position d_model"], sigma: InverseSigma
+) -> Float[np.ndarray, "2 head"]:
+    """Attention by position alone, softmax of T^p + T^pp, as `looking_back` takes it."""
+    bias = position_bias(folded, W_P, range(len(W_P)), sigma)
+    return looking_back(bias.attention())
+
+
+def looking_back(attention: Float[np.ndarray, "head query key"]) -> Float[np.ndarray, "2 head"]:
+    """Mean attention on the query itself and on the key before, in the later half of a text."""
+    queries = np.arange(max(1, attention.shape[1] // 2), attention.shape[1])
+    return np.stack([attention[:, queries, queries - o].mean(axis=1) for o in (0, 1)])
 
 
 def _spread_of(names: Sequence[str], terms: Iterable[PairTerms]) -> dict[str, Tensor]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 from experiments.command import frozen, main, new_parser
-from experiments.sentiment.classifier import ARMS
 from experiments.sentiment.run import freeze_sentiment
 
 if __name__ == "__main__":
@@ -13,11 +12,4 @@ if __name__ == "__main__":
     parser.add_argument("train", help="TSV with columns sentence and label")
     parser.add_argument("dev", help="the same, of the validation sentences")
     parser.add_argument("--out", required=True, metavar="FOLDER")
-    parser.add_argument(
-        "--arms", nargs="+", choices=ARMS, default=list(ARMS), help="the others stay"
-    )
-    run = main(
-        parser,
-        lambda args: frozen(freeze_sentiment(args.train, args.dev, args.out, arms=args.arms)),
-    )
-    sys.exit(run)
+    sys.exit(main(parser, lambda args: frozen(freeze_sentiment(args.train, args.dev, args.out))))

@@ -64,13 +64,11 @@ def freeze_sentiment(
     scales: Sequence[float] = SCALES,
     epochs: Sequence[int] = EPOCHS,
     seeds: Sequence[int] = SEEDS,
-    arms: Sequence[str] = tuple(ARMS),
 ) -> Path:
     """Train all classifiers, or go on with them, decide all words and freeze `sentiment`.
 
     train, dev: the treebank's TSV files with columns `sentence` and `label`. `out/partial` keeps
-    what each run has found until all are done. arms: those to train; the others stay as they are
-    frozen in `out`. Raises `CorpusError` if a sentence of the paper's
+    what each run has found until all are done. Raises `CorpusError` if a sentence of the paper's
     Table 4 is not among the validation sentences, and `ResultError` if an arm cannot be trained.
     """
     out, plan = Path(out), plan or ClassifierPlan()
@@ -117,7 +115,7 @@ def freeze_sentiment(
 
     searched, runs = {}, {}
     least = max(back.positive.mean(), 1 - back.positive.mean()) + TRAINED
-    for arm in reversed(arms):  # the one without LayerNorms first: others are to be compared
+    for arm in reversed(ARMS):  # the one without LayerNorms first: others are to be compared
         searched[arm] = search(arm)
         if (most := max(searched[arm]["of_both_seeds"])) < least:
             raise ResultError(
@@ -126,21 +124,14 @@ def freeze_sentiment(
             )
         runs[arm] = [run(arm, searched[arm]["chosen"], seed) for seed in seeds]
     marks = {arm: np.array([one["marks"] for one in runs[arm]]) for arm in runs}
-    new: dict[str, dict[str, Any]] = {
+    found: dict[str, dict[str, Any]] = {
         "right": {arm: np.array([one["right"] for one in runs[arm]]) for arm in runs},
         "unselectable": {arm: of_arm.any(axis=1) for arm, of_arm in marks.items()},
         "by_layer": {arm: of_arm.mean(axis=2) for arm, of_arm in marks.items()},
         "held_back": {arm: max(one["of_both_seeds"]) for arm, one in searched.items()},
     }
-    kept_arms, search_of = [arm for arm in ARMS if arm not in runs], {}
-    if kept_arms:
-        frozen = Sentiment.read(out, Sentiment.NAME)
-        search_of = {arm: frozen.record["search"][arm] for arm in kept_arms}
-        for key, of_arm in new.items():
-            of_arm.update({arm: getattr(frozen, key)[frozen.of(arm)] for arm in kept_arms})
-    search_of |= {a: {**one, "chosen": asdict(one["chosen"])} for a, one in searched.items()}
     path = Sentiment(
-        **{key: np.array([of_arm[arm] for arm in ARMS]) for key, of_arm in new.items()},
+        **{key: np.array([of_arm[arm] for arm in ARMS]) for key, of_arm in found.items()},
         **_words(given, asked),
         record=provenance(
             arms=list(ARMS),
@@ -148,7 +139,7 @@ def freeze_sentiment(
             rates=list(rates),
             scales=list(scales),
             epochs=list(epochs),
-            search={arm: search_of[arm] for arm in ARMS},
+            search={a: {**searched[a], "chosen": asdict(searched[a]["chosen"])} for a in ARMS},
             vocabulary=len(vocabulary),
             sentences={
                 "fitted": len(fit.sentences),

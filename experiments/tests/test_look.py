@@ -7,7 +7,6 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 from safetensors.torch import save_file
-from scipy.special import softmax
 
 from experiments.book_model.look import by_position, look, near_spread
 from experiments.book_model.plan import TrainingPlan
@@ -16,12 +15,10 @@ from experiments.tokens import train_bpe
 from lnattn import FirstLayer, fold, six_terms
 from lnattn.affinity.subwords import PieceRule
 from lnattn.errors import CheckpointError, CorpusError
-from lnattn.paths import data_folder
 from lnattn.position.sigma import inverse_sigma_bands
-from lnattn.position.without_tokens import PositionOnly
 from lnattn.storage import write_json
 from lnattn.text.counts import Counts
-from lnattn_book.small_models import BEST, gpt2_reference
+from lnattn_book.small_models import BEST
 
 
 class Letters:
@@ -132,20 +129,3 @@ def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
         )
         assert one.model.tokenizer("homo")["input_ids"]
         assert len(one.model.provenance["weights_sha256"]) == 64
-
-
-def test_attention_by_position_of_gpt2_from_its_frozen_terms() -> None:
-    """Against a softmax by hand of the frozen terms, for one assumed variance of tokens."""
-    folder = data_folder() / "results" / "gpt2"
-    previous, itself = gpt2_reference(folder)
-    frozen = PositionOnly.read(folder)
-    assert previous.shape == itself.shape == (len(frozen.assumed), 12)
-    sigma = np.sqrt(frozen.variance + frozen.assumed[1])
-    before, own = np.zeros((2, 12))
-    for row, i in enumerate(frozen.bias.queries):
-        terms = frozen.bias.self_assertion + frozen.bias.comparison[:, row] / sigma[i]
-        alpha = softmax((terms / sigma)[:, : i + 1] / frozen.bias.scale, axis=1)
-        before, own = before + alpha[:, i - 1] / 3, own + alpha[:, i] / 3
-    np.testing.assert_allclose(previous[1], before)
-    np.testing.assert_allclose(itself[1], own)
-    assert (previous.max(axis=1) < 0.3).all()

@@ -160,12 +160,6 @@ def test_a_study_is_made_and_frozen(files, tmp_path, monkeypatch):
         names = ("learning_rate", "initial_scale", "epochs")
         assert [search["chosen"][name] for name in names] == chosen
         assert best == max(search["of_both_seeds"])
-    # One arm anew: the others stay as they are.
-    again = options | {"plan": replace(TINY, weight_decay=0.0), "arms": ("none",)}
-    freeze_sentiment(*files, tmp_path / "whole", **again)
-    other = Sentiment.read(tmp_path / "whole", Sentiment.NAME)
-    same = [other.record["search"][arm] == whole.record["search"][arm] for arm in ARMS]
-    assert same == [True, True, False]
 
 
 # --- what is frozen -------------------------------------------------------------------------------
@@ -182,8 +176,8 @@ def test_the_frozen_study_is_whole():
         assert best == max(search.get("of_both_seeds", search["pairs"]))
         assert search["chosen"]["learning_rate"] in record["rates"]
     assert found.sentence[-1] == record["sentences"]["dev"] - 1
-    # By Theorem 1 nothing is unselectable with the scaling, but to rounding; without it some are.
-    assert [marks.mean() > 1e-3 for marks in found.unselectable] == [False, True, True]
+    # By Theorem 1 nothing is unselectable with the scaling; without it some words are.
+    assert [marks.any() for marks in found.unselectable] == [False, True, True]
     assert (found.by_layer.max(axis=2) <= found.unselectable.mean(axis=2)).all()
     bold = {word for words in sentiment.TABLE_4.values() for word in words}
     marked = found.marked("none")

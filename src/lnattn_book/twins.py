@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -10,7 +11,7 @@ import torch
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.vectors import TokenVectors, token_vectors
 from lnattn.attention.folding import fold
-from lnattn.errors import CheckpointError, HubError, ResultError
+from lnattn.errors import CheckpointError, ResultError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.choice import rotary_models
 from lnattn.rotary.affinity import DistanceGrid, distance_grid
@@ -18,27 +19,16 @@ from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.weights import RelativeFirstLayer
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
-from lnattn_book.claims.verdicts import listed_words
 
 
-def available_rotary_models() -> tuple[list[RelativeFirstLayer], list[str]]:
-    """The first layers of `rotary_models` that can be read, and in words why others cannot."""
-    found, missing, absent = [], [], []
+def available_rotary_models() -> list[RelativeFirstLayer]:
+    """The first layers of `rotary_models` that can be read; the explorer says what others lack."""
+    found = []
     for name in rotary_models():
-        try:
-            model = load_first_layer(name)
-        except HubError:
-            missing.append(name)
-        except CheckpointError as error:
-            absent.append(str(error).rstrip("."))
-        else:
-            if isinstance(model, RelativeFirstLayer):
+        with suppress(CheckpointError):
+            if isinstance(model := load_first_layer(name), RelativeFirstLayer):
                 found.append(model)
-            else:
-                absent.append(f"{name} adds its positions to its input")
-    if missing:
-        absent.insert(0, f"neither the cache nor a network had {listed_words(missing)}")
-    return found, absent
+    return found
 
 
 def twin_of(study: RotaryStudy, model: FirstLayer, counts: Counts, seed: int = 0) -> DistanceGrid:

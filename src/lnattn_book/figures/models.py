@@ -1,36 +1,15 @@
-"""Figures and the table that set models side by side (chapter 12)."""
+"""A figure that sets models side by side (chapter 12)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
-import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn_book.claims.listed import claim as claim_of
 from lnattn_book.claims.verdicts import Record
 from lnattn_book.dark import AS_IT_IS
 from lnattn_book.style import SMALL, WIDTH, model_name
-
-
-def claims_by_models(columns: Mapping[str, Mapping[str, Record]]) -> pd.DataFrame:
-    """One row a claim, one column a model: the verdict's mark, and the claim's one number.
-
-    columns: model name → its survey.
-    """
-    claims = list(next(iter(columns.values())))
-    rows = {
-        claim: {
-            "measure": claim_of(claim).measure,
-            **{
-                name: f"{one[claim].mark} {one[claim].short}".strip()
-                for name, one in columns.items()
-            },
-        }
-        for claim in claims
-    }
-    return pd.DataFrame.from_dict(rows, orient="index").rename_axis(columns="claim")
 
 
 #: The claims that every model is judged by, in a few words.

@@ -11,7 +11,6 @@ from lnattn_book.claims.verdicts import Record
 from lnattn_book.dark import AS_IT_IS
 from lnattn_book.style import SMALL, WIDTH, model_name
 
-
 #: The claims that every model is judged by, in a few words.
 _SHORT = {
     "K3": "a name's words find each other",

@@ -12,9 +12,6 @@ import torch
 from random_families import CONTEXT, VOCAB, make, save
 
 from lnattn import Embeddings, load_first_layer
-from lnattn.affinity.study import detokenization
-from lnattn.affinity.vectors import token_vectors
-from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import ResultError
 from lnattn.position.measured import windows
@@ -93,14 +90,6 @@ def test_counts_are_those_that_are_given_and_not_the_documents(seen, found):
     assert one["K10"] == found["K10"]
 
 
-def test_a_study_of_all_query_tokens_is_taken_where_there_is_one(seen, found):
-    tokens = seen.model.embeddings
-    vectors = token_vectors(fold(seen.model.attention), tokens)
-    study = detokenization(vectors, tokens, seen.counts, heat_tokens=5, pairs=1, draws=2)
-    with_study = survey.survey(replace(seen, study=study))["K5"]
-    assert with_study.values["auroc"] == pytest.approx(float(study.mean_auroc().max()))
-
-
 def test_partial_model_answers_what_it_can(partial):
     found = survey.survey(Evidence(partial))
     answered = {claim for claim, one in found.items() if one.verdict != NOT_COMPUTABLE}
@@ -139,16 +128,13 @@ def test_planted_effects_are_found_and_lost_by_the_null(model):
 
 
 def test_null_keeps_values_and_loses_places(model):
-    null = permuted_weights(model, 3)
+    null, again = permuted_weights(model, 3), permuted_weights(model, 3)
     for owner in ("embeddings", "attention"):
         for name, tensor in vars(getattr(model, owner)).items():
             if isinstance(tensor, torch.Tensor):
                 dealt = getattr(getattr(null, owner), name)
                 assert torch.equal(dealt.flatten().sort().values, tensor.flatten().sort().values)
                 assert not torch.equal(dealt, tensor), name
-    assert not torch.equal(null.attention.ln.gamma, model.attention.ln.gamma)
-    assert null.attention.scale == model.attention.scale
-    again = permuted_weights(model, 3)
     assert torch.equal(again.attention.W_Q, null.attention.W_Q)
     assert "dealt anew" in null.name
 
@@ -166,17 +152,11 @@ def test_survey_of_null_shows_the_best_deal_and_how_many_got_there(partial, monk
     assert found["K3"].verdict == NOT_COMPUTABLE
 
 
-def test_frozen_survey_comes_back(found, model, tmp_path):
-    survey.write_survey(tmp_path, found, model, texts="random")
+def test_frozen_survey_comes_back_and_an_outdated_one_is_refused(found, model, tmp_path):
+    path = survey.write_survey(tmp_path, found, model, texts="random")
     back, record = survey.read_survey(tmp_path)
     assert back == found
     assert record["model"]["weights_sha256"] == model.provenance["weights_sha256"]
-    assert record["texts"] == "random"
-
-
-def test_outdated_or_foreign_survey_is_refused(partial, tmp_path):
-    path = survey.write_survey(tmp_path, survey.survey(Evidence(partial)), partial)
-    record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "verdicts": record["verdicts"][1:]}))
     with pytest.raises(ResultError, match="no survey of these claims"):
         survey.read_survey(tmp_path)

@@ -26,9 +26,7 @@ from lnattn_book.claims.verdicts import Leaf, Record, size
 
 ROOT = paths.repository()
 PAGES = {
-    "index": "# Start\n\n"
-    "```{toctree}\nbook/claims\nnotebooks/05-six-terms\nnotebooks/03-folding\n```\n",
-    "notebooks/05-six-terms": '# 05 · Six \\<terms\\>\n\nWords of a "chapter" & more.\n',
+    "index": "# Start\n\n```{toctree}\nbook/claims\nnotebooks/03-folding\n```\n",
     "notebooks/03-folding": "# 03 · Folding\n\n(fig-x)=\n## Part\n\nText.\n",
     # What the page refers to is in chapters that this book has not.
     "book/claims": re.sub(r"\{ref\}`[^`]*`", "there", (ROOT / "book" / "claims.md").read_text()),
@@ -54,7 +52,7 @@ def entry(**facts) -> Record:
 
 
 class Book:
-    """A book of four pages below a folder, with the records that its chapter 03 left."""
+    """A book of three pages below a folder, with the records that its chapter 03 left."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.source, self.out = folder, folder / "source", folder / "_build" / "html"
@@ -157,21 +155,6 @@ def test_parts_of_a_claim_stand_below_its_line_and_a_fragile_verdict_is_marked(t
     assert text(summary.select_one(".part")) == "a part"
     labels = [sign["aria-label"] for sign in summary.select(".sign")]
     assert labels == ["stand-ins: fails, fragile", "stand-ins: fails"]
-
-
-def test_a_page_describes_itself_and_addresses_are_whole_where_the_site_knows_its_own(tmp_path):
-    one = Book(tmp_path)
-    one.build(RECORDS, html_baseurl="https://example.org/b&c/")
-    found = dict(
-        re.findall(
-            r'<meta (?:name|property)="([^"]+)" content="([^"]*)" />',
-            one.page("notebooks/05-six-terms"),
-        )
-    )
-    assert found["og:title"] == "05 · Six &lt;terms&gt;"
-    assert found["description"] == found["og:description"]
-    assert found["og:url"] == "https://example.org/b&amp;c/notebooks/05-six-terms.html"
-    assert found["og:image"] == "https://example.org/b&amp;c/_static/preview.png"
 
 
 def test_a_machine_that_finds_the_same_has_the_same_hash_and_another_verdict_another():

@@ -142,3 +142,15 @@ def test_the_widgets_heads_do_what_it_says_of_them(name, head, query, key, left)
         assert before.min() > 0.9
     if name == "book-gpt2":
         assert attention_of(terms, head, query, "").argmax() == key
+
+
+def test_a_page_describes_itself_with_whole_addresses_and_escaped_titles(tmp_path):
+    pages = {"index.md": '# Six \\<terms\\>\n\nWords of a "chapter" & more.\n'}
+    settings = {"extensions": ["myst_parser", "booksite.head"], "project": "Tiny book"}
+    out, _, _ = build(tmp_path, pages, html_baseurl="https://example.org/b&c/", **settings)
+    page = (out / "index.html").read_text("utf-8")
+    found = dict(re.findall(r'<meta (?:name|property)="([^"]+)" content="([^"]*)" />', page))
+    assert found["og:title"] == "Six &lt;terms&gt;"
+    assert "chapter" in found["description"] == found["og:description"]
+    assert found["og:url"] == "https://example.org/b&amp;c/index.html"
+    assert found["og:image"] == "https://example.org/b&amp;c/_static/preview.png"

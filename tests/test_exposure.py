@@ -7,39 +7,33 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from lnattn_book.claims import ours
 from lnattn_book.exposure import exposure, lead
 from lnattn_book.words import Sentiment
 
 
-def made_up(extra: float, seed: int = 0) -> Sentiment:
+def made_up(*extra: float, right=(0.8, 0.7, 0.75), seeds: int = 5) -> Sentiment:
     """400 types, rare or frequent; deciding ones are rare, and rare words are lost more often.
 
-    extra: by how much more often deciding words are lost than neutral ones as frequent.
+    extra: by arm, by how much more often deciding words are lost than neutral ones as frequent.
     """
-    rng = np.random.default_rng(seed)
+    arms, rng = ("full", "no-scaling", "none"), np.random.default_rng(0)
     count = np.where(np.arange(400) < 200, 20, 300)
     decides = rng.random(400) < np.where(count == 20, 0.5, 0.05)
     positive = np.where(decides, count, count // 2)
     occurrences = np.where(count == 20, 5, 30)
     of_word = np.repeat(np.arange(400), occurrences)
-    chance = np.where(count == 20, 0.4, 0.1) + extra * decides
-    lost = rng.random((2, 5, len(of_word))) < chance[of_word]
-    right = rng.random((2, 5, 300)) < np.array([0.8, 0.7])[:, None, None]
+    chance = np.where(count == 20, 0.4, 0.1) + np.multiply.outer([0.0, *extra], decides)
     return Sentiment(
-        right=right,
-        unselectable=lost,
-        by_layer=np.zeros((2, 5, 4)),
-        held_back=np.zeros(2),
+        right=rng.random((1, seeds, 4000)) < np.array(right)[:, None, None],
+        unselectable=rng.random((3, seeds, len(of_word))) < chance[:, None, of_word],
+        by_layer=np.zeros((3, seeds, 4)),
+        held_back=np.zeros(3),
         sentence=np.arange(len(of_word)) // 10,
         type=np.where(rng.random(len(of_word)) < 0.02, -1, of_word),
         count=count,
         positive=positive,
-        record={
-            "arms": ["none", "other"],
-            "positive_share": 0.45,
-            "positive_share_of_training": 0.5,
-            "examples": [],
-        },
+        record={"arms": arms, "positive_share": 0.45, "positive_share_of_training": 0.5},
     )
 
 
@@ -47,32 +41,51 @@ ASKED = {"least": 10, "decides": 3.0, "neutral": 1.0, "draws": 2000}
 
 
 def test_exposure_finds_what_was_put_in_and_nothing_else():
-    found = exposure(made_up(0.1), "none", **ASKED)
+    found = exposure(made_up(0, 0.1), "none", **ASKED)
     assert found.low < 0.1 < found.high
     assert found.low > 0.05
     assert found.p < 0.001
     assert found.difference == pytest.approx(found.rates[0] - found.rates[1])
     # Deciding words are rare and so lost more often, but not more often than others as rare.
-    data = made_up(0.0)
+    data = made_up(0, 0)
     nothing = exposure(data, "none", **ASKED)
     assert nothing.low < 0 < nothing.high
     assert nothing.p > 0.05
     known = data.type >= 0
     decides = np.abs(data.weight()) >= 3
     of_words = decides[data.type[known]]
-    lost = data.unselectable[0][:, known]
+    lost = data.unselectable[2][:, known]
     assert lost[:, of_words].mean() - lost[:, ~of_words].mean() > 0.05
 
 
 def test_lead_is_paired_by_sentence_and_seed():
-    data = made_up(0.0)
-    gain, low, high = lead(data, "none", "other")
-    assert gain == pytest.approx(data.right[0].mean() - data.right[1].mean())
+    data = made_up(0, 0)
+    gain, low, high = lead(data, "full", "none")
+    assert gain == pytest.approx(data.right[0].mean() - data.right[2].mean())
     assert low < gain < high
-    assert lead(data, "other", "none")[0] == pytest.approx(-gain)
+    assert lead(data, "none", "full")[0] == pytest.approx(-gain)
     # Where only few sentences differ, pairing makes the interval narrow.
-    near = replace(data, right=np.stack([data.right[0], data.right[0]]))
-    near.right[1, :, :10] = ~near.right[0, :, :10]
-    _, narrow, wide = lead(near, "none", "other")
+    near = replace(data, right=np.stack([data.right[0]] * 3))
+    near.right[2, :, :10] = ~near.right[0, :, :10]
+    _, narrow, wide = lead(near, "full", "none")
     assert wide - narrow < (high - low) / 2
     assert data.majority == 0.55
+
+
+@pytest.mark.parametrize(
+    ("rule", "verdict", "made"),
+    [
+        (ours.n5, "holds", made_up(0.1, 0.1)),
+        (ours.n5, "holds in part", made_up(-0.1, 0.1)),
+        (ours.n5, "fails", made_up(-0.1, -0.1)),
+        (ours.n5, "undecided", made_up(0, 0)),
+        (ours.n5, "undecided", made_up(0.1, 0.1, seeds=4)),
+        (ours.n5, "undecided", made_up(0.1, 0.1, right=(0.8, 0.8, 0.55))),  # one learnt nothing
+        (ours.n6, "holds", made_up(0, 0, right=(0.85, 0.8, 0.75))),
+        (ours.n6, "holds in part", made_up(0, 0, right=(0.8, 0.85, 0.75))),
+        (ours.n6, "fails", made_up(0, 0, right=(0.75, 0.8, 0.85))),
+        (ours.n6, "undecided", made_up(0, 0, right=(0.85, 0.55, 0.55))),
+    ],
+)
+def test_rules_find_what_was_put_in_where_models_learnt(rule, verdict, made):
+    assert rule(made, model="any").verdict == verdict

@@ -7,95 +7,201 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
-from made_up import (
-    arms,
-    array,
-    beside,
-    classifiers,
-    composition,
-    contributions,
-    ends,
-    first_steps,
-    gpt2_heads,
-    grid_of_keys,
-    marked,
-    measured,
-    normals,
-    pairs,
-    paths,
-    rho,
-    subwords,
-    sure,
-    waves,
-    written,
-)
 
 import lnattn_book.claims
+from lnattn.affinity.subwords import Pieces, Subwords
+from lnattn.attention.terms import TERMS
 from lnattn.errors import ResultError
+from lnattn.majority.results import Curves, Experiment
+from lnattn.majority.train import MajorityPlan
+from lnattn.selectability.random_keys import RandomGrid
+from lnattn.stats import Correlation
 from lnattn_book.claims import ours
 from lnattn_book.claims.rules import RULES
-from lnattn_book.claims.verdicts import (
-    FAILS,
-    HOLDS,
-    HOLDS_IN_PART,
-    NOT_COMPUTABLE,
-    NOT_SEEN,
-    UNDECIDED,
-    Record,
-)
+from lnattn_book.claims.verdicts import VERDICTS, Record
+from lnattn_book.words import MarkedSentence
 
 for _one in pkgutil.iter_modules(lnattn_book.claims.__path__):
     if _one.name != "__main__":
         importlib.import_module(f"lnattn_book.claims.{_one.name}")
 
 OWN, OTHER = "gpt2", "somebody/tiny"
-NAN = float("nan")
+#: Holds, holds in part, fails, not seen, undecided, not computable.
+H, P, F, N, U, NOT_COMPUTABLE = VERDICTS
 
 
 def asked(claim_id: str, *results: Any, model: str = OTHER, **named: Any) -> Record:
     """The record, after a look at what every one must have."""
     found = RULES[claim_id](*results, model=model, **named)
     assert found.words
-    assert found.rule
-    assert found.kind
-    assert found.verdict != UNDECIDED or found.note
+    assert found.verdict != U or found.note
     assert found.interval is None or found.interval[0] <= found.estimate <= found.interval[1]
     return found
+
+
+# --- results that a study might give --------------------------------------------------------------
+
+
+def array(*values: float) -> np.ndarray:
+    return np.array(values, dtype=float)
+
+
+def pairs(*best: float, here: tuple = (), **more: Any) -> pd.DataFrame:
+    """A look-up of Table 1; rows with NaN could not be looked up."""
+    n = range(len(best))
+    table = {"query": [f"q{i}" for i in n], "key": [f"k{i}" for i in n], "query id": n, "key id": n}
+    numbers = {"rank": [1 + i for i in n], "rank here": here or best, "best rank": best}
+    numbers |= {"chance": [1000] * len(best)}
+    return pd.DataFrame(table | numbers | more).astype(dict.fromkeys(numbers, "Int64"))
+
+
+def waves(*heads: tuple[float, float, float]) -> pd.DataFrame:
+    return pd.DataFrame(heads, columns=["near T^pp percentile", "T^pp cycles", "T^pp wave share"])
+
+
+def measured(skill: Any, itself: Any, predicted: Any) -> pd.DataFrame:
+    of = {"skill, one text": skill, "itself, measured": itself, "itself, by position": predicted}
+    return pd.DataFrame(of)
+
+
+def gpt2_heads(follower: int, selfish: int) -> pd.DataFrame:
+    heads = np.arange(12)
+    return measured((heads == follower) * 0.9, (heads == selfish) * 0.9, heads * 0.0)
+
+
+def sure(*means: float, half: float = 0.01) -> np.ndarray:
+    """Rows of mean, low and high."""
+    return array(*means)[:, None] + half * array(0, -1, 1)
+
+
+def contributions(spread: float = 0.01, documents: int = 40, **means: float):
+    """Sums and rows of documents with these means and a spread between documents."""
+    generator = np.random.default_rng(0)
+    base = array(*(means.get(term, 1.0) for term in TERMS))
+    rows = generator.integers(50, 200, size=(documents, 1)) * np.ones((1, len(TERMS)))
+    return (base + spread * generator.standard_normal((documents, len(TERMS)))) * rows, rows
+
+
+def rho(value: float, half: float = 0.02) -> Correlation:
+    return Correlation(value, value - half, value + half, 1000)
+
+
+def curves(arm: str, pace: list[float], fall=(30.0,), tilt=(10.0,), stops_at: float = 1.0):
+    """Runs whose accuracy is 1 − exp(−epoch / pace), whose loss is one minus that, and so on."""
+    epoch, runs = np.arange(0, 1001), len(pace)
+    accuracy = np.minimum(1 - np.exp(-epoch / np.array(pace)[:, None]), stops_at)
+    tilts = np.radians(np.resize(np.array(tilt, dtype=float), runs))[:, None]
+    # A direction that is `tilt` away from 1, towards a vector of the plane.
+    queries = np.cos(tilts) * np.ones(3) / np.sqrt(3) + np.sin(tilts) * array(1, -1, 0) / np.sqrt(2)
+    falls = np.resize(np.array(fall, dtype=float), runs)[:, None]
+    plan, queries = MajorityPlan(d_model=3, classes=4), np.repeat(queries[:, None], 4, axis=1)
+    angle = 60 - falls * epoch / epoch[-1]
+    return Curves(
+        arm, plan, tuple(range(runs)), epoch, 1 - accuracy, accuracy, angle, angle, queries, queries
+    )
+
+
+def beside(pace: list[float] = [100.0] * 6, **other: Any) -> tuple[Experiment, str]:
+    """An arm with projection at pace 100, and one without, named rms, at another pace."""
+    own = {name: other.pop(name) for name in ("fall", "tilt") if name in other}
+    without = {name.removesuffix("_without"): value for name, value in other.items()}
+    arms = (curves("layernorm", [100.0] * len(pace), **own), curves("rms", pace, **without))
+    return Experiment(arms, {}), "rms"
+
+
+def ends(noise: float = 0.001, runs: int = 10, **less: Any) -> Experiment:
+    """Arms by name, with _ for -, and how much less each gets right at the end."""
+    wiggle = noise * np.random.default_rng(1).normal(size=(len(less), runs))
+    made = []
+    for (name, by), own in zip(less.items(), wiggle, strict=True):
+        one = curves(name.replace("_", "-"), [100.0] * runs)
+        made.append(
+            replace(one, accuracy=one.accuracy - 0.3 - np.reshape(by, (-1, 1)) + own[:, None])
+        )
+    return Experiment(tuple(made), {})
+
+
+def normals(other: float, several: float, **more: Any):
+    runs = ends(layernorm=0.0, other_normal=-other, three_normals=-several, **more)
+    return runs, "other-normal", ["three-normals"]
+
+
+def grid_of_keys(share) -> RandomGrid:
+    """A grid with these mean shares [n d] of 10, 20 and 40 keys."""
+    counts = np.array([10, 20, 40])
+    lost = (np.array(share) * counts[:, None]).round().astype(np.int64)[..., None]
+    return RandomGrid(counts, np.array([3, 8]), lost, False, 0, 0)
+
+
+def marked(exact: tuple[bool, bool, bool], base: float):
+    """Two sentences with a marked word each, of which that of the first may be lost."""
+    words, none = ("a", "great", "film"), (False,) * 3
+    return [MarkedSentence(words, e, none, (False, True, False)) for e in (exact, none)], base
+
+
+def subwords(found: int, n: int, chance: float, spread: float = 0.01) -> Subwords:
+    """`found` of n pieces at rank 1 in head 1, the others at 500; chance around a mean."""
+    ranks = np.full((2, n), 500, dtype=np.int32)
+    ranks[1, :found] = 1
+    drawn = chance + spread * np.linspace(-1, 1, 101)
+    pieces = Pieces(*np.zeros((2, n), dtype=np.int64), np.full(n, 0.5), np.full(n, 100))
+    return Subwords(pieces, ranks, np.broadcast_to(drawn[None, :, None], (2, 101, 3)))
+
+
+def written(*values: float) -> pd.DataFrame:
+    return pd.DataFrame({"along": values, "low": 0.8})
+
+
+def arms(along_n, along_1, seeds: int = 5):
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.05, seeds))
+    return tuple(
+        {"SGD": a * noise, "Adam": b * noise, "AdamW": b * noise} for a, b in (along_n, along_1)
+    )
+
+
+def first_steps(mean: float, n: int = 60):
+    spread = np.random.default_rng(0).normal(0, 0.1, n)
+    return (spread - spread.mean() + mean,)
+
+
+def paths(one: float, two: float):
+    noise = np.random.default_rng(0).normal(size=30)
+    return 100 * one + noise, 100 * two - noise, np.full(30, 100.0)
+
+
+def composition(keys: float, queries: float):
+    return {"K": 3.0, "Q": 3.0}, {"K": keys, "Q": queries}
 
 
 z, noise = np.arange(12.0), np.random.default_rng(0).permutation(12.0 * np.arange(12))
 better = np.array([[6.0, 6.5], [6.1, 6.58], [6.0, 6.49]])
 mixed = np.array([[6.0, 6.5], [6.1, 6.4], [6.0, 6.1]])  # lower in each, by chance as like as not
 worse = better[:, ::-1]
-ranks = {2: 1, 8: 7}
+ranks, even = {2: 1, 8: 7}, 10 / 256
 both, bend, far, faint = (0.9, 2.5, 0.9), (0.9, 0.6, 0.9), (0.3, 2.5, 0.9), (0.3, 2.5, 0.1)
-even = 10 / 256
 shares = np.array([[0.5, 0.4, 0.4, 0.4], [0.52, 0.42, 0.42, 0.42]])
-two = ["a wish", "steps (2 and 9)"]
-
-H, P, F, N, U = HOLDS, HOLDS_IN_PART, FAILS, NOT_SEEN, UNDECIDED
 
 
 #: Verdict and results, by claim; those of GPT-2's own in `OF_GPT2`.
-TRIALS: dict[str, list[tuple[str, tuple]]] = {
+TRIALS: dict[str, list[tuple[str, tuple | dict]]] = {
     "K1": [(H, (1e-15, 1e-6)), (F, (1e-9, 1e-6)), (F, (1e-15, 1e-3))],
     # A test that cannot see a bias at all says nothing about one.
     "K2": [(H, (1e-15, 0.5)), (F, (1e-3, 0.5)), (F, (1e-15, 1e-15))],
     "K3": [
         *((H, (pairs(1, 2, 3, 9, 10),)), (P, (pairs(1, 2, 3, 9, 11),))),
-        *((P, (pairs(*[300] * 9),)), (N, (pairs(*[900] * 9),)), (U, (pairs(1, 2, 3, 4),))),
+        *((N, (pairs(*[900] * 9),)), (U, (pairs(1, 2, 3, 4, np.nan),))),
         (U, (pairs(100, 400, 600, 1200, 1500),)),  # half of chance lies in the interval
-        (U, (pairs(1, 2, 3, 4, NAN),)),
         (U, (pairs(1, 1, 1, 1, 900, **{"query id": [0, 0, 0, 0, 1], "key id": [2, 2, 2, 2, 3]}),)),
     ],
     "K4": [
         *((H, (sure(5, 0.5, -1),)), (P, (sure(5, 1.5, -1),)), (N, (sure(5, 3, 1.5),))),
-        *((N, (sure(1.9, 0, 0),)), (U, (sure(2, 0, 0),))),
+        (U, (sure(2, 0, 0),)),
     ],
     "K5": [
         (H, (sure(0.9, 0.6), array(0.7, 0.59), [0])),
@@ -117,10 +223,8 @@ TRIALS: dict[str, list[tuple[str, tuple]]] = {
         (N, (waves((0.3, 0.6, 0.9), faint),)),
     ],
     "K8": [
-        (H, (array(0.9, 0.6), array(0.1, 0.2))),
-        *((P, (array(0.9, 0.6), array(0.1, 0.8))), (N, (array(0.1, 0.2), array(0.9, 0.8)))),
+        *((H, (array(0.9, 0.6), array(0.1, 0.2))), (P, (array(0.9, 0.6), array(0.1, 0.8)))),
         (N, (array(0.1, 0.2), array(0, 0))),  # no wave, which nothing can hide
-        (U, (np.array([[0.9, 0.1], [0.1, 0.1]]), np.zeros((2, 2)))),
     ],
     "K9": [
         (H, (measured([0.9, 0.1], [0.1, 0.8], [0.1, 0.1]),)),
@@ -131,19 +235,17 @@ TRIALS: dict[str, list[tuple[str, tuple]]] = {
     "K10": [
         *((H, contributions(ep=0.1, pe=0.1)), (P, contributions(ep=0.1, pe=1.5, e=0.5))),
         *((F, contributions(ep=1.5, pe=1.5)), (U, contributions(ep=0.1, pe=1.0, spread=0.5))),
-        *((U, contributions(documents=1)), (U, contributions(ep=1.0, pe=2.0, ee=3, spread=0.5))),
+        (U, contributions(documents=1)),
     ],
     "K11": [
         (H, ([rho(0.6), rho(-0.7), rho(0.8), rho(0.0)], 5_000_000)),
         (P, ([rho(0.6), rho(-0.7), rho(0.4), rho(0.0)], 5_000_000)),
-        *((N, ([rho(0.3), rho(0.4), rho(0.0)], 5_000_000)), (U, ([rho(0.51)], 5_000_000))),
-        *((U, ([rho(0.6)] * 3, 42_000)), (U, ([rho(0.0, 0.9)] * 3, 5_000_000))),
+        *((N, ([rho(0.3), rho(0.4)], 5_000_000)), (U, ([rho(0.6)] * 3, 42_000))),
     ],
     "K12": [
         *((H, (rho(-0.5), 46.0, 5_000_000)), (P, (rho(-0.5), 7.0, 5_000_000))),
         # Far from 0 by its interval alone, as the correlation of many tokens is even by chance.
-        *((P, (rho(0.6), 46.0, 5_000_000)), (F, (rho(-0.05), 7.0, 5_000_000))),
-        *((U, (rho(-0.2, 0.15), 7.0, 5_000_000)), (U, (rho(-0.5), 46.0, 42_000))),
+        *((F, (rho(-0.05), 7.0, 5_000_000)), (U, (rho(-0.5), 46.0, 42_000))),
     ],
     "K13": [(H, (50.0, -40.0, 0.05)), (P, (50.0, 0.0, 0.7)), (N, (5.0, 0.0, 0.7))],
     "K14": [(H, (array(0.01, 0.09),)), (P, (array(0.01, 0.5),)), (N, (array(0.4, 0.5),))],
@@ -175,19 +277,17 @@ TRIALS: dict[str, list[tuple[str, tuple]]] = {
         *((H, (1e-15, ranks, 1e-12)), (F, (1e-5, ranks, 1e-12)), (F, (1e-15, ranks, 1e-5))),
         (F, (1e-15, {2: 1, 8: 8}, 1e-12)),
     ],
-    "B2": [(H, (100, 2, 1e-12)), (F, (100, 3, 1e-12)), (F, (100, 1, 1e-12)), (F, (100, 2, 1e-3))],
+    "B2": [(H, (100, 2, 1e-12)), (F, (100, 3, 1e-12)), (F, (100, 2, 1e-3))],
     "B3": [(H, (9, 9, 0, 1000)), (F, (9, 8, 0, 1000)), (F, (9, 9, 1, 1000))],
     "B4": [
         *((H, beside([300, 310, 290, 300, 305, 295])), (P, beside([150, 155, 145, 150, 152, 148]))),
-        *((F, beside([97] * 6)), (F, beside([50, 52, 48, 50, 51, 49]))),
-        *((U, beside([60, 90, 150, 260, 300, 320])), (U, beside([300, 310, 290, 300]))),
+        *((F, beside([97] * 6)), (U, beside([60, 90, 150, 260, 300, 320]))),
         (H, beside([300] * 6, stops_at_without=0.75)),  # the slower arm never arrives
         (F, beside([100] * 6, stops_at_without=0.82)),  # as fast up to 82 %, and then never
     ],
     "B5": [
         *((H, beside(fall=[30], fall_without=[5])), (P, beside(fall=[30], fall_without=[30]))),
         *((F, beside(fall=[5], fall_without=[30])), (U, beside(fall=[30, 5], fall_without=[5]))),
-        (U, beside([100.0] * 4, fall=[30], fall_without=[5])),
     ],
     "B6": [
         *((H, beside(tilt=[10], tilt_without=[50])), (P, beside(tilt=[60], tilt_without=[50]))),
@@ -200,45 +300,37 @@ TRIALS: dict[str, list[tuple[str, tuple]]] = {
     ],
     # A layer with next to none is no confirmation, whatever the model with scaling does.
     "B8": [
-        *((H, (shares, array(0.3, 0.3, 0.3, 0.3))), (F, (0 * shares,))),
-        *((P, (shares * [1, 1, 1, 0.125],)), (F, (shares * [1, 1, 1, 0.001],)), (U, (shares[:1],))),
+        *((H, (shares, array(0.3, 0.3, 0.3, 0.3))), (F, (0 * shares,)), (U, (shares[:1],))),
+        *((P, (shares * [1, 1, 1, 0.125],)), (F, (shares * [1, 1, 1, 0.001],))),
     ],
-    "B9": [(H, (shares,)), (P, (shares * [1, 1, 1, 0.125],)), (F, (0 * shares,))],
+    "B9": [(H, (shares,)), (F, (0 * shares,))],
     "B10": [
-        *((H, (better, better, 0.5, 5)), (U, (better, mixed, 0.5, 5)), (U, (mixed, mixed, 0.5, 5))),
-        *((F, (worse, worse, 0.5, 5)), (P, (better, worse, 0.5, 5))),
-        *((U, (better, better, 0.003, 5)), (U, (worse, worse, 0.5, 1))),
-        (U, (better[:2], better[:2], 0.5, 5)),
+        *((H, (better, better, 0.5, 5)), (U, (better, mixed, 0.5, 5)), (F, (worse, worse, 0.5, 5))),
+        *((P, (better, worse, 0.5, 5)), (U, (better, better, 0.003, 5))),
     ],
     # One of two marked words is more than chance gives if one of a hundred is lost.
     "B11": [
         *((H, marked((False, True, False), 0.01)), (U, marked((False, True, False), 0.1))),
         *((F, marked((True, False, False), 0.9)), (U, marked((True, False, False), 0.1))),
     ],
-    "B12": [
-        *((H, ([584, 413_752, 446_250],)), (P, ([584, 413_499, 446_250],))),
-        (F, ([585, 413_499, 458_458],)),
-    ],
+    "B12": [(H, ([584, 413_752, 446_250],)), (F, ([585, 413_499, 458_458],))],
     "B13": [
         *((H, normals(0.0, 0.0)), (P, normals(0.0, -0.1)), (F, normals(-0.05, -0.05))),
-        *((U, normals(0.0, 0.0, noise=0.05)), (U, normals(0.0, 0.0, runs=4))),
+        (U, normals(0.0, 0.0, noise=0.05)),
     ],
-    "B14": [(H, (0.1, 0.7, 0.0)), (P, (0.0, 0.7, 0.0)), (F, (0.0, 0.0, 0.0)), (F, (0.0, 0.7, 0.1))],
+    "B14": [(H, (0.1, 0.7, 0.0)), (P, (0.0, 0.7, 0.0)), (F, (0.0, 0.7, 0.1))],
     "B15": [
         *((H, ({8: 2.0, 16: 1.1, 32: 0.9}, 5)), (P, ({8: 0.5, 16: 1.1, 32: 0.9}, 5))),
         *((F, ({8: 1.1, 16: 2.0, 32: 0.9}, 5)), (U, ({8: 2.0, 16: 1.1}, 5))),
-        (U, ({8: 2.0, 16: 1.1, 32: 0.9}, 4)),
     ],
     "B16": [(H, (0.0, 0.05)), (P, (0.0, 0.5)), (F, (0.2, 0.5))],
     "M3": [(H, (True, True)), (P, (False, True)), (F, (False, False))],
-    "M4": [(verdict, {"over": over, "under": under, "h": 1.0})
-           for verdict, over, under in ((H, 0.0, 0.0), (P, 0.0, -1.0), (F, 0.5, -1.0))],
+    "M4": [(H, {"over": 0.0, "under": 0.0, "h": 1.0}), (F, {"over": 0.5, "under": -1.0, "h": 1.0})],
     "M6": [(H, (1e-9, 1e-9, 1e-9)), (F, (1e-9, 1e-9, 1e-2))],
     "M7": [(H, (0.0,)), (F, (0.1,))],
-    "M8": [(H, (2.0, 50.0)), (P, (2.0, 5.0)), (F, (5.0, 2.0)), (F, (20.0, 5.0)), (F, (20.0, 50.0))],
+    "M8": [(H, (2.0, 50.0)), (P, (2.0, 5.0)), (F, (5.0, 2.0)), (F, (20.0, 50.0))],
     "M12": [(H, (0.0, 0.0)), (F, (0.5, 0.0))],
-    "M13": [(verdict, {"off": off, "transposed": transposed})
-            for verdict, off, transposed in ((H, 0.0, 0.0), (P, 1.1, 0.0), (F, 1.1, 1.1))],
+    "M13": [(H, {"off": 0.0, "transposed": 0.0}), (F, {"off": 1.1, "transposed": 1.1})],
     "M14": [(H, (0.6, 4096)), (F, (0.4, 1024))],
     "R1": [(H, (1e-15, 0.0)), (P, (1e-15, 0.4)), (F, (1e-6, 0.4))],
     "R2": [(H, (1e-15,)), (F, (1e-6,))],
@@ -248,21 +340,18 @@ TRIALS: dict[str, list[tuple[str, tuple]]] = {
     "R7": [(H, paths(2.0, 0.5)), (F, paths(0.5, 2.0)), (U, paths(1.0, 1.0)), (H, paths(0.5, 0.0))],
     "D1": [
         (H, (np.array([[0.08, 0.06, 0.1], [0.09, -0.01, 0.2]]),)),
-        (P, (np.array([[0.02, 0.01, 0.03]]),)),
-        (U, (np.array([[0.09, -0.01, 0.2]]),)),
-        (N, (np.array([[-0.02, -0.03, -0.01]]),)),
+        *((P, (np.array([[0.02, 0.01, 0.03]]),)), (N, (np.array([[-0.02, -0.03, -0.01]]),))),
         # Above 0 by its own interval, but not as the best of four heads.
         (U, (np.array([[0.02, 0.001, 0.03], *[[0, -0.01, 0.01]] * 3]),)),
     ],
     "D3": [
         (H, (array(2.1, 3) * even, array(1, 1) * even)),
-        (P, (array(1.9, 3) * even, array(1, 1) * even)),
         (F, (array(1.9, 1) * even, array(3, 3) * even)),
         (U, (array(2.1, 3) * even, array(1, 3) * even)),  # heads that learned nothing do, too
     ],
     "D5": [
         *((H, (array(0.1, 0.05, 0.2), [])), (F, (array(-0.1, -0.2, -0.05), []))),
-        *((U, (array(0.1, -0.1, 0.2), [])), (U, (array(0.1, 0.05, 0.2), two))),
+        *((U, (array(0.1, -0.1, 0.2), [])), (U, (array(0.1, 0.05, 0.2), ["a wish"]))),
     ],
     "S1": [
         # Above chance, but not twice as many; twice chance, and too few pieces to be sure.
@@ -271,41 +360,23 @@ TRIALS: dict[str, list[tuple[str, tuple]]] = {
         (NOT_COMPUTABLE, (subwords(29, 29, 0.04),)),
     ],
     "N1": [
-        (H, (ends(runs=10, layernorm=0, rms=0.02),)),
-        *((F, (ends(runs=10, layernorm=0.02, rms=0),)), (U, (ends(runs=10, layernorm=0, rms=0),))),
-        (U, (ends(runs=9, layernorm=0, rms=0.02),)),
+        *((H, (ends(layernorm=0, rms=0.02),)), (F, (ends(layernorm=0.02, rms=0),))),
+        *((U, (ends(layernorm=0, rms=0),)), (U, (ends(runs=9, layernorm=0, rms=0.02),))),
         # A large difference of which the runs are of two minds.
-        (U, (ends(runs=10, layernorm=0, rms=np.tile([0.1, -0.09], 5)),)),
+        (U, (ends(layernorm=0, rms=np.tile([0.1, -0.09], 5)),)),
     ],
     "N3": [
-        (H, (ends(runs=10, layernorm=0, rms=0, uniform_layernorm=0.02, uniform_rms=0.02),)),
-        (P, (ends(runs=10, layernorm=0, rms=0, uniform_layernorm=0.02, uniform_rms=-0.02),)),
-        (F, (ends(runs=10, layernorm=0, rms=0, uniform_layernorm=-0.02, uniform_rms=-0.02),)),
-        (U, (ends(runs=10, layernorm=0, rms=0, uniform_layernorm=0, uniform_rms=0),)),
+        (H, (ends(layernorm=0, rms=0, uniform_layernorm=0.02, uniform_rms=0.02),)),
+        (P, (ends(layernorm=0, rms=0, uniform_layernorm=0.02, uniform_rms=-0.02),)),
+        (F, (ends(layernorm=0, rms=0, uniform_layernorm=-0.02, uniform_rms=-0.02),)),
     ],
     "N4": [
-        (H, (ends(runs=10, layernorm=0, rms=0, unnormalised=0.02),)),
-        (P, (ends(runs=10, layernorm=0, rms=0.04, unnormalised=0.02),)),
-        (F, (ends(runs=10, layernorm=0, rms=0, unnormalised=-0.02),)),
-        (U, (ends(runs=10, layernorm=0, rms=0, unnormalised=0),)),
-    ],
-    "N5": [
-        *((H, (classifiers((0.1, 0.1)),)), (F, (classifiers((-0.1, -0.1)),))),
-        *((P, (classifiers((-0.1, 0.1)),)), (U, (classifiers(),))),
-        (U, (classifiers((0.1, 0.1), seeds=4),)),
-        (U, (classifiers((0.1, 0.1), right=(0.8, 0.8, 0.55)),)),  # one learnt nothing
-    ],
-    "N6": [
-        (H, (classifiers(right=(0.85, 0.8, 0.75)),)),
-        (P, (classifiers(right=(0.8, 0.85, 0.75)),)),
-        (F, (classifiers(right=(0.75, 0.8, 0.85)),)),
-        (U, (classifiers(right=(0.85, 0.55, 0.55)),)),
-        (U, (classifiers(right=(0.85, 0.8, 0.75), seeds=4),)),
+        (H, (ends(layernorm=0, rms=0, unnormalised=0.02),)),
+        (P, (ends(layernorm=0, rms=0.04, unnormalised=0.02),)),
+        (F, (ends(layernorm=0, rms=0, unnormalised=-0.02),)),
     ],
     "N7": [
-        (H, (written(0.1, 0.3, 0.79),)),
-        (P, (written(0.1, 0.3, 0.81),)),
-        (F, (written(1.0, 1.1),)),
+        *((H, (written(0.1, 0.3, 0.79),)), (P, (written(0.1, 0.3, 0.81),))),
         (F, (written(0.1, 0.9, 1.0, 0.2),)),  # one half is not more than half
     ],
     "N8": [
@@ -315,15 +386,11 @@ TRIALS: dict[str, list[tuple[str, tuple]]] = {
     "N10": [
         *((H, arms((0.1, 0.3), (1, 1))), (P, arms((0.1, 0.6), (1, 1)))),
         # 1 is avoided whatever the norm removes.
-        *((F, arms((1, 1), (0.1, 0.3))), (F, arms((0.1, 0.3), (0.1, 0.3)))),
-        (U, arms((0.1, 0.3), (1, 1), seeds=4)),
+        *((F, arms((0.1, 0.3), (0.1, 0.3))), (U, arms((0.1, 0.3), (1, 1), seeds=4))),
     ],
     "N11": [
-        (H, first_steps(0.36)),
-        (P, first_steps(0.6)),
-        (F, first_steps(0.0)),
-        (F, first_steps(1)),
-        (U, first_steps(0.36, n=49)),
+        *((H, first_steps(0.36)), (P, first_steps(0.6)), (U, first_steps(0.36, n=49))),
+        *((F, first_steps(0.0)), (F, first_steps(1))),
     ],
 }  # fmt: skip
 flat = (0.3, 0.6, 0.9)
@@ -331,32 +398,20 @@ flat = (0.3, 0.6, 0.9)
 OF_GPT2 = [
     ("K3", H, (pairs(1, 1, 1, 1, 1, here=(1, 2, 3, 4, 5)), [1, 2])),
     ("K3", P, (pairs(1, 1, 1, 1, 1, here=(1, 2, 3, 4, 5)), [1, 3])),
-    ("K3", P, (pairs(1, 1, 1, 1, 1, here=(1, 2, 4, 4, 4)),)),
     ("K3", F, (pairs(1, 1, 1, 1, 1, here=(2, 3, 4, 5, 6)),)),
     *(("K4", F, (sure(1.9, 0, 0),)), ("K5", F, (sure(0.9, 0.8), array(0.88, 0.8), [0]))),
     *(("K6", F, (np.full(8, 0.1),)), ("K6", P, (array(0.5, 0.95, *[0.5] * 5, 0.95),))),
-    *(("K7", F, (waves(*[flat] * 8),)), ("K7", P, (waves(flat, both, *[flat] * 5, both),))),
-    *(("K8", F, (np.full(8, 0.1), np.zeros(8))), ("K9", H, (gpt2_heads(7, 1),))),
-    *(("K9", P, (gpt2_heads(7, 2),)), ("K9", F, (gpt2_heads(6, 2),))),
-    *(("K13", F, (5.0, 0.0, 0.7)), ("K14", F, (array(0.4, 0.5),))),
+    *(("K7", P, (waves(flat, both, *[flat] * 5, both),)), ("K9", H, (gpt2_heads(7, 1),))),
+    *(("K8", F, (np.full(8, 0.1), np.zeros(8))), ("K9", F, (gpt2_heads(6, 2),))),
 ]
 #: Tried with their studies, in their tests.
-ELSEWHERE = {"S7", "S8", "S11", "U1", "U4", "U5"}
+ELSEWHERE = {"S7", "S8", "S11", "U1", "U4", "U5", "N5", "N6"}
+ALL = [(one, OTHER, *trial) for one, rows in TRIALS.items() for trial in rows]
+ALL += [(one, OWN, *trial) for one, *trial in OF_GPT2]
 
 
-def trials() -> Iterator[Any]:
-    for claim_id, rows in TRIALS.items():
-        for number, (verdict, results) in enumerate(rows):
-            yield pytest.param(
-                claim_id, OTHER, verdict, results, id=f"{claim_id}-{number}-{verdict}"
-            )
-    for claim_id, verdict, results in OF_GPT2:
-        yield pytest.param(claim_id, OWN, verdict, results, id=f"{claim_id}-gpt2-{verdict}")
-
-
-@pytest.mark.parametrize(("claim_id", "model", "verdict", "results"), trials())
+@pytest.mark.parametrize(("claim_id", "model", "verdict", "results"), ALL)
 def test_a_rule_finds_what_was_planted_and_nothing_else(claim_id, model, verdict, results):
-    # 'Not seen' is 'fails' of the model that a claim is about, and GPT-2 is no other's.
     given, named = ((), results) if isinstance(results, dict) else (results, {})
     assert asked(claim_id, *given, model=model, **named).verdict == verdict
 
@@ -365,8 +420,8 @@ def test_every_rule_is_tried_and_can_both_hold_and_fail():
     assert set(TRIALS) == set(RULES) - ELSEWHERE
     for claim_id, rows in TRIALS.items():
         given = {verdict for verdict, _ in rows}
-        assert HOLDS in given, claim_id
-        assert given & {FAILS, NOT_SEEN}, f"nothing can fail {claim_id}"
+        assert H in given, claim_id
+        assert given & {F, N}, f"nothing can fail {claim_id}"
 
 
 def test_words_say_what_was_found():
@@ -375,14 +430,10 @@ def test_words_say_what_was_found():
     assert falls.words == "some head: 1 of 2 heads (0); every head: 1 of 2 heads (0)"
     assert falls.values == {"spearman, least": -0.99, "spearman, most": 0.95}
     assert "every head: 1 to 2 of 2 heads" in asked("K6", np.array([[0.95, 0.99], [0.95, 0]])).words
-    never = asked("B4", *beside([300] * 6, stops_at_without=0.75))
-    assert "inf" in never.note
     # (0.5 + 0.3 + 0.1) / 3, and t = 4.303 times the standard error 0.1155 on either side.
     scaling = asked("B10", mixed, mixed, 0.5, 5)
     assert "held out: held out 0.3 [−0.197, 0.797]" in scaling.words
     np.testing.assert_allclose(scaling.interval, (-0.197, 0.797), atol=5e-4)
-    assert "up to 9.7 points" in asked("B8", np.array([[0.5, 0.4, 0.25, 0.4]] * 2)).note
-    assert "with probability 0.19" in asked("B11", *marked((False, True, False), 0.1)).words
     one = asked("S1", subwords(80, 400, 0.04))
     assert "20.0% [16.4%, 24.2%] of 400 pieces, most of them in head 1 (chance 4.0%" in one.words
     assert (one.estimate, one.null, one.n) == (0.2, pytest.approx(0.04), 400)
@@ -393,11 +444,3 @@ def test_nothing_gives_no_verdict():
         ours.n7(written(), model=OTHER)
     with pytest.raises(ResultError):
         ours.geometric(np.array([]))
-
-
-def test_intervals_are_those_of_the_mean_over_seeds():
-    values = np.random.default_rng(1).normal(2, 1, 400)
-    mean, low, high = ours.bootstrapped(values)
-    half = 1.96 * values.std() / 20
-    np.testing.assert_allclose([low, high], [mean - half, mean + half], atol=0.02)
-    np.testing.assert_allclose(ours.geometric(np.exp(values)), np.exp([mean, low, high]))

@@ -16,6 +16,7 @@ from lnattn.affinity.subwords import (
     TOPS,
     PieceRule,
     Pieces,
+    Subwords,
     TokenClasses,
     continuation_pieces,
     subword_ranks,
@@ -24,6 +25,8 @@ from lnattn.affinity.subwords import (
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import CorpusError, TokenError
 from lnattn.text.counts import Counts
+from lnattn_book.claims import ours
+from lnattn_book.claims.verdicts import Record
 
 
 class WordPiece:
@@ -174,6 +177,27 @@ def test_a_head_that_joins_is_told_from_one_that_likes_its_keys_always() -> None
     alone = subword_ranks(TokenVectors(queries[:1], keys[:1]), pieces, draws=50)
     assert alone.excess(1) == pytest.approx(1, abs=0.1)
     assert found.heads_of(1).tolist() == [20, 0]
+
+
+def test_the_rule_of_s1_finds_shares_above_chance() -> None:
+    """Above chance, but not twice as many; twice chance, and too few pieces to be sure."""
+
+    def record(found: int, n: int, chance: float) -> Record:
+        """`found` of n pieces at rank 1 in head 1, the others at 500; chance around a mean."""
+        ranks = np.full((2, n), 500, dtype=np.int32)
+        ranks[1, :found] = 1
+        drawn = np.linspace(chance - 0.01, chance + 0.01, 101)[None, :, None]
+        made = Subwords(pieces_of([0] * n, [0] * n), ranks, np.broadcast_to(drawn, (2, 101, 3)))
+        return ours.s1(made, model="any")
+
+    one = record(80, 400, 0.04)
+    assert one.verdict == "holds"
+    assert "20.0% [16.4%, 24.2%] of 400 pieces, most of them in head 1 (chance 4.0%" in one.words
+    assert (one.estimate, one.null, one.n) == (0.2, pytest.approx(0.04), 400)
+    assert record(80, 400, 0.15).verdict == "holds in part"
+    assert record(5, 40, 0.06).verdict == "undecided"
+    assert record(16, 400, 0.04).verdict == "not seen in this model"
+    assert record(29, 29, 0.04).verdict == "not computable"
 
 
 def random_case() -> tuple[TokenVectors, Counts, TokenClasses]:

@@ -92,7 +92,7 @@ def _opening(claim: Claim, mine: list[Record]) -> str:
         lines += _line(said, [one for part, one in parts if part == name])
     return (
         f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
-        f'data-source="{html.escape(claim.source, quote=True)}"><summary>{lines}</summary>'
+        f'data-source="{html.escape(SOURCES[claim.id[0]], quote=True)}"><summary>{lines}</summary>'
     )
 
 
@@ -119,7 +119,7 @@ def _behind(
     app: Sphinx, page: str, claim: Claim, mine: list[Record], since: Mapping[str, Any]
 ) -> list[nodes.Node]:
     """What a click opens: the statement, what the source says, the rule, and each record."""
-    where = nodes.emphasis("", f" ({claim.source}, {claim.section})")
+    where = nodes.emphasis("", f" ({SOURCES[claim.id[0]]}, {claim.section})")
     parts: list[nodes.Node] = [nodes.paragraph("", "", *inline(claim.statement), where)]
     rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
     tolerance = "a thousandth" if claim.tolerance is None else f"{claim.tolerance:g}"

@@ -67,11 +67,6 @@ class Claim:
     second: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def source(self) -> str:
-        """Where the claim comes from, in a few words."""
-        return SOURCES[self.id[0]]
-
-    @property
     def needs_checkpoint(self) -> bool:
         """Whether it is about one published checkpoint, and not about algebra or new models."""
         return self.model in CHECKPOINTS

@@ -103,9 +103,6 @@ def s11(case: Case, found: Joining) -> dict[str, Any] | Record:
 
 # --- distance (chapter 13): D --------------------------------------------------------------------
 
-#: What book-gpt2 and book-llama differ in besides their positions.
-TWINS_DIFFER = ("RMSNorm for LayerNorm", "keys shared by four heads", "SwiGLU for GELU")
-
 
 @rule
 def d1(case: Case, skill: np.ndarray) -> dict[str, Any]:

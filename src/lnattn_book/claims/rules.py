@@ -13,11 +13,11 @@ many values it must hold: 'all' (if it says nothing), 'any', 'most' (more than h
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from operator import eq, ge, gt, le, lt
 from types import SimpleNamespace
 from typing import Any
 
@@ -44,13 +44,7 @@ from lnattn_book.claims.verdicts import (
 #: 'named [1, 7]': in the heads that the paper names, and on other models in some head.
 _NAMED = re.compile(r"named (\[[\d, ]+\]|\d+) ")
 #: What compares a measure with a limit.
-_SIGNS = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-}
+_SIGNS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq}
 #: For how many of the values a condition holds, and what it compares.
 _PARTS = re.compile(r"(?:(all|any|most|\d+ of|at \[[\d, ]+\]) )?(.+)")
 

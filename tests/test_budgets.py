@@ -165,6 +165,7 @@ def test_a_result_comes_to_the_claims_page_through_few_modules(monkeypatch):
     tables = pytest.importorskip("booksite.claims_tables", reason="Sphinx is not installed")
     monkeypatch.setattr(tables.links, "of_claim", lambda *_: [])
     monkeypatch.setattr(ledger, "_registered", {})
+    monkeypatch.setenv("LNATTN_MODEL", "gpt2")  # which no hub need be asked for
     app = object.__new__(tables.Sphinx)
 
     def walk():

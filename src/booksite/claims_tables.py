@@ -55,6 +55,7 @@ def matrix(
 
     since: by claim, the commits of its rule and its number.
     """
+    own = default_model().name
     of: dict[str, list[Record]] = {}
     for entry in found:
         of.setdefault(entry.claim, []).append(entry)
@@ -64,7 +65,7 @@ def matrix(
         for claim in claims().values():
             if claim.id[0] == letter:
                 mine = own_first(claim, of.get(claim.id, []))
-                behind = _behind(app, page, claim, mine, since.get(claim.id, {}))
+                behind = _behind(app, page, claim, mine, since.get(claim.id, {}), own)
                 made += [_html(_opening(claim, mine)), *behind, _html("</details>")]
         return made
 
@@ -116,9 +117,9 @@ def _line(said: str, found: Iterable[tuple[Record, str, bool]]) -> str:
 
 
 def _behind(
-    app: Sphinx, page: str, claim: Claim, mine: list[Record], since: Mapping[str, Any]
+    app: Sphinx, page: str, claim: Claim, mine: list[Record], since: Mapping[str, Any], own: str
 ) -> list[nodes.Node]:
-    """What a click opens: the statement, what the source says, the rule, and each record."""
+    """What a click opens: statement, source, rule, and each record, those of model `own` first."""
     where = nodes.emphasis("", f" ({SOURCES[claim.id[0]]}, {claim.section})")
     parts: list[nodes.Node] = [nodes.paragraph("", "", *inline(claim.statement), where)]
     rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
@@ -144,7 +145,6 @@ def _behind(
             parts.append(nodes.paragraph("", "", nodes.strong("", label), *inline(text)))
     parts += [] if mine else [nodes.paragraph("", "not yet registered")]
     alike: dict[tuple[str, str], list[Record]] = {}
-    own = default_model().name
     for entry in sorted(mine, key=lambda one: (not claim.is_about(one.model), one.model != own)):
         alike.setdefault((entry.model, entry.verdict), []).append(entry)
     for (name, verdict), asked in alike.items():

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -70,33 +66,6 @@ def test_ranks_count_strictly_better_keys(
             assert found[row, h] == plain.rank(table[h, b].numpy(), a)
     tied = TokenVectors(torch.ones(1, 5, 1), torch.tensor([[[2.0], [3.0], [2.0], [2.0], [1.0]]]))
     assert ranks(tied, [0, 0, 0], [0, 3, 4])[:, 0].tolist() == [2, 2, 5]
-
-
-#: Ranks of 1,000 pairs at MiniLM's size, in a thread of its own; prints by how many MiB the
-#: process grew beyond its peak after the first 30 pairs.
-_MEMORY_OF_RANKS = """
-import threading, torch
-from pathlib import Path
-from lnattn.affinity.vectors import TokenVectors, ranks
-def peak():
-    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) // 1024
-vectors = TokenVectors(torch.randn(12, 30522, 16), torch.randn(12, 30522, 16))
-ids = torch.randint(30522, (2, 1000))
-before = (ranks(vectors, *ids[:, :30]), peak())[1]
-thread = threading.Thread(target=ranks, args=(vectors, *ids))
-thread.start(); thread.join()
-print(peak() - before)
-"""
-
-
-# The largest size of a process (VmHWM) is told by Linux alone.
-@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs Linux's /proc")
-def test_ranks_do_not_let_the_heap_grow() -> None:
-    """A block of memory a step, with a small result kept of each, made it grow by a gigabyte."""
-    done = subprocess.run(
-        [sys.executable, "-c", _MEMORY_OF_RANKS], capture_output=True, text=True, check=True
-    )
-    assert int(done.stdout) < 250
 
 
 def test_diagonal_z_by_hand() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import sparse
-from sklearn.metrics import auc, roc_auc_score, roc_curve
+from sklearn.metrics import roc_auc_score
 
 from lnattn import plain
 from lnattn.affinity.auroc import (
@@ -166,8 +166,6 @@ def test_labels_give_scikit_learn_the_same_question() -> None:
             scores = vectors.scores([query])[head, 0].numpy()
             area = roc_auc_score(positive, scores, sample_weight=weight)
             assert area == pytest.approx(values[head, query], abs=1e-12)
-            passed, recalled, _ = roc_curve(positive, scores, sample_weight=weight)
-            assert auc(passed, recalled) == pytest.approx(area, abs=1e-12)
 
 
 def test_frequency_baseline_ranks_by_frequency() -> None:
@@ -175,11 +173,3 @@ def test_frequency_baseline_ranks_by_frequency() -> None:
     vectors = frequency_vectors(np.array([10, 5, 5]))
     values = head_auroc(vectors, Neighbours.before(bigrams)).values
     np.testing.assert_allclose(values, [[np.nan, 0.25, 1.0]])
-    counts = np.random.default_rng(0).zipf(1.5, size=70)
-    _, bigrams = random_case()
-    plain = TokenVectors(
-        torch.ones(1, 70, 1).double(), torch.from_numpy(counts * 1.0)[None, :, None]
-    )
-    of_ranks = head_auroc(frequency_vectors(counts), Neighbours.before(bigrams)).values
-    of_counts = head_auroc(plain, Neighbours.before(bigrams)).values
-    np.testing.assert_array_equal(of_ranks, of_counts)

@@ -56,29 +56,3 @@ def test_notes_are_put_on_symbols_alone(tmp_path) -> None:
     )
     assert "data-note" not in (out / "book" / "notation.html").read_text("utf-8")
     assert not warnings
-
-
-def test_a_symbol_shows_its_note_on_focus_and_on_a_tap(tmp_path, chromium) -> None:
-    (tmp_path / "page.html").write_text(
-        '<article class="bd-article"><span class="symbol" data-note="a <b>note</b>">'
-        '<i id="formula" tabindex="0">T</i></span></article>'
-        f'<script src="{(repository() / "src/booksite/assets/reading.js").as_uri()}"></script>'
-    )
-    page = chromium.open(900, 700)
-    try:
-        page.go((tmp_path / "page.html").as_uri())
-        notes = "[...document.querySelectorAll('.citation-note')].filter(note => !note.hidden)"
-        visible = f"{notes}.map(note => note.textContent.trim())"
-        for on, off in (
-            ("querySelector('#formula').focus()", "querySelector('#formula').blur()"),
-            (
-                "querySelector('.symbol').dispatchEvent(new MouseEvent('click'))",
-                "body.dispatchEvent(new PointerEvent('pointerdown', {bubbles: true}))",
-            ),
-        ):
-            page.evaluate(f"document.{on}; 0")
-            assert page.evaluate(visible) == ["a <b>note</b>"]
-            page.evaluate(f"document.{off}; 0")
-            assert page.evaluate(visible) == []
-    finally:
-        page.close()

@@ -23,16 +23,6 @@ def built(folder, content: str, rest: str = "") -> tuple[str, str]:
     return (out / "index.html").read_text(), warnings
 
 
-def test_three_paragraphs_become_a_question_and_three_terms(tmp_path):
-    page, warnings = built(tmp_path, THREE)
-    assert not warnings
-    answer, why, time = (f"<dt>{name}" for name in (*opening.PARTS[1:], opening.TIME))
-    texts = ["What is it?", answer, "<em>thing</em>", why, "Things matter.", time]
-    places = [page.index(text) for text in texts]
-    assert places == sorted(places)
-    assert "about 1 minute to read" in page
-
-
 @pytest.mark.parametrize(
     ("rest", "minutes"),
     [

@@ -1,7 +1,6 @@
 """What the project promised to stay: small, in layers, and short to follow. Read from the source.
 
-`PROMISED` are the limits; `STILL` names those that do not hold yet, with what holds instead. A row
-of `STILL` goes as soon as its promise is kept, and no number here is ever raised.
+No number here is ever raised.
 """
 
 from __future__ import annotations
@@ -55,10 +54,6 @@ PROMISED = {
     "rooms that chapter 13 walks through": 6,
     "modules from a result to its line on the claims page": 5,
 }
-STILL = {
-    "book": 5_880,
-    "tests": 14_580,
-}
 
 
 def lines_of(part: str) -> int:
@@ -70,9 +65,7 @@ def lines_of(part: str) -> int:
 
 @pytest.mark.parametrize("part", PARTS)
 def test_every_part_is_within_its_limit(part):
-    limit = STILL.get(part, PROMISED[part])
-    assert 0 < lines_of(part) <= limit
-    assert limit >= PROMISED[part]
+    assert 0 < lines_of(part) <= PROMISED[part]
 
 
 def imports_of(path: Path) -> Iterator[str]:
@@ -157,7 +150,7 @@ def test_chapter_13_walks_through_few_rooms():
     counts = {skip: Counts.from_documents([stream], 40, skip=skip) for skip in (1, 2, 3)}
     rooms = rooms_entered(lambda: rotary_study(model, counts, [stream[:30].tolist()], queries=20))
     part = "rooms that chapter 13 walks through"
-    assert 2 < len(rooms) <= STILL.get(part, PROMISED[part]), sorted(rooms)
+    assert 2 < len(rooms) <= PROMISED[part], sorted(rooms)
 
 
 def test_a_result_comes_to_the_claims_page_through_few_modules(monkeypatch):
@@ -177,7 +170,7 @@ def test_a_result_comes_to_the_claims_page_through_few_modules(monkeypatch):
     files = files_entered(walk)
     modules = {file for file in files if file.startswith(("booksite/", "lnattn_book/claims/"))}
     part = "modules from a result to its line on the claims page"
-    assert 2 < len(modules) <= STILL.get(part, PROMISED[part]), sorted(modules)
+    assert 2 < len(modules) <= PROMISED[part], sorted(modules)
 
 
 def test_nothing_of_this_machine_is_committed():

@@ -53,7 +53,7 @@ def show(ids: Iterable[str]) -> None:
     for about in chosen:
         print(f"{about.id}: {about.line}")
         mine = [f"    {one.mark} {one}" for one in found if one.claim == about.id]
-        print("\n".join(mine) or "    not computed yet: execute the book")
+        print("\n".join(dict.fromkeys(mine)) or "    not computed yet: execute the book")
 
 
 if __name__ == "__main__":

@@ -80,14 +80,9 @@ def model_name(name: str) -> str:
     return MODEL_NAMES.get(first, first) + name[len(first) :]
 
 
-def term_symbol(term: str) -> str:
-    """A term as figures write it: T with its letters."""
-    return f"$T^{{{term}}}$"
-
-
 def term_label(term: str) -> str:
-    """A term's symbol with its plain name, for legends."""
-    return f"{term_symbol(term)} {TERM_NAMES[term]}"
+    """A term as figures write it, T with its letters, and its plain name, for legends."""
+    return f"$T^{{{term}}}$ {TERM_NAMES[term]}"
 
 
 #: For quantities that start at zero or at a minimum: perceptually even, safe for colour-blind eyes.

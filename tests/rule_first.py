@@ -36,6 +36,8 @@ EXCEPTED = {
 #: The parts of a rule in the list of claims, and what the page calls them.
 PARTS = {"rule": "thresholds", "judged": "conditions", "words": "words", "grid": "grid"}
 THRESHOLDS = ("rule", "judged", "grid")
+#: What decides in `judged`; the rest of it are texts, which may be worded better at any time.
+DECIDES = ("takes", "holds", "leaves", "absent", "needs", "met_by")
 #: What a run gives; the rest of a record is made of its rule, or says where it stands.
 RESULT = ("verdict", "values", "estimate", "interval", "null", "n", "leaves")
 
@@ -56,6 +58,9 @@ def has_history(root: Path) -> bool:
 def rules_at(root: Path, commit: str) -> dict[str, dict[str, Any]]:
     """By claim, what the list said of it in a commit."""
     listed = yaml.load(git(root, "show", f"{commit}:{LIST.as_posix()}"), yaml.CSafeLoader) or []
+    for one in listed:
+        if "judged" in one:
+            one["judged"] = {key: one["judged"].get(key) for key in DECIDES}
     return {one["id"]: one for one in listed}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -11,13 +12,8 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import FirstLayer, fold
-from lnattn.affinity.auroc import Neighbours, head_auroc
-from lnattn.affinity.study import (
-    HEAD_BASELINES,
-    AffinityResult,
-    detokenization,
-    query_specific_auroc,
-)
+from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
+from lnattn.affinity.study import HEAD_BASELINES, AffinityResult, detokenization
 from lnattn.affinity.table1 import (
     TABLE_1,
     distinct_pairs,
@@ -27,6 +23,7 @@ from lnattn.affinity.table1 import (
 )
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
 from lnattn.errors import ResultError
+from lnattn.stats import bootstrap_means
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
 
@@ -66,13 +63,26 @@ def test_study_is_made_of_its_parts(
     assert (counts.unigrams[study.heat_tokens] > 0).all()
     assert len(set(study.heat_tokens.tolist())) == 10
     assert study.record["query_tokens"] == expected.defined.sum()
-    wrong = head_auroc(vectors.shuffled(2, keys=False), before).mean()
-    np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("wrong query")], wrong)
-    np.testing.assert_allclose(query_specific_auroc(study), expected.mean() - wrong, atol=1e-6)
+    defined = np.flatnonzero(expected.defined)
+    wrong = wrong_queries(vectors, before, defined, seed=2)
+    mean, apart = wrong.mean(axis=1), expected.values[:, defined] - wrong
+    np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("wrong query")], mean)
+    np.testing.assert_allclose(study.skill, bootstrap_means(apart, draws=50, seed=2), atol=1e-6)
     dealt = head_auroc(vectors.shuffled(2), before).mean()
     np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("shuffled")], dealt)
     reverse = head_auroc(vectors, Neighbours.before(counts.bigrams.T.tocsr())).mean()
     np.testing.assert_allclose(study.head_baselines[HEAD_BASELINES.index("reversed")], reverse)
+
+
+def test_a_wrong_query_is_another_of_those_that_are_asked(vectors, counts) -> None:
+    """One draw is the AUROC of query vectors dealt anew."""
+    before = Neighbours.before(counts.bigrams)
+    ids = np.flatnonzero(head_auroc(vectors, before).defined)[::2]
+    order = np.random.default_rng(5).permutation(len(ids))
+    moved = vectors.queries.clone()
+    moved[:, ids[order]] = vectors.queries[:, ids]
+    by_hand = head_auroc(replace(vectors, queries=moved), before, ids).values[:, ids]
+    np.testing.assert_allclose(wrong_queries(vectors, before, ids, 1, seed=5), by_hand)
 
 
 def test_common_baselines_are_about_keys_only(
@@ -80,8 +90,8 @@ def test_common_baselines_are_about_keys_only(
 ) -> None:
     frequency, cosine = study.common_baselines
     before = Neighbours.before(counts.bigrams)
-    ones = torch.ones(1, 50, 1, dtype=torch.float64)
-    by_hand = TokenVectors(ones, torch.from_numpy(counts.unigrams).double()[None, :, None])
+    keys = torch.from_numpy(counts.unigrams).double()[None, :, None]
+    by_hand = TokenVectors(torch.ones_like(keys), keys)
     assert frequency == pytest.approx(head_auroc(by_hand, before).mean()[0])
     unit = torch.nn.functional.normalize(model.embeddings.W_E, dim=1)[None]
     expected = head_auroc(TokenVectors(unit, unit), before).mean()[0]

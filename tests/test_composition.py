@@ -56,14 +56,16 @@ def test_double_centring_removes_what_a_head_has_with_everybody():
     assert special[0, 1, 2, 3].item() == pytest.approx((3 / 4) ** 2)
 
 
-def test_exceedances_count_against_the_impossible_quantile(study):
-    table = exceedances(study.raw, share=0.1)
-    for kind in "QKV":
-        pairs = pair_table(study.raw, kind)
-        level = np.quantile(pairs[~pairs["possible"]]["score"], 0.9)
-        assert table.loc[kind, "threshold"] == pytest.approx(level)
-        assert table.loc[kind, "above"] == (pairs[pairs["possible"]]["score"] >= level).sum()
-        assert table.loc[kind, "expected"] == pytest.approx(0.1 * 24)
+def test_pairs_are_compared_with_those_of_the_same_two_layers(study):
+    """By hand; what differs between layers alone is not counted."""
+    found, scores = exceedances(study.raw, share=0.25), study.raw.scores.numpy()
+    assert found.shape == (3, 2, 6)
+    usable, other = scores[1, 0, :, 2].flatten(), scores[1, 2, :, 0].flatten()
+    least = np.sort(np.concatenate([usable, other]))[-2]
+    np.testing.assert_array_equal(found[1, :, 1], [(usable >= least).sum(), (other >= least).sum()])
+    drift = torch.arange(4.0)[:, None] + torch.arange(4.0)
+    moved = replace(study.raw, scores=study.raw.scores + drift[:, None, :, None])
+    np.testing.assert_array_equal(exceedances(moved, share=0.25), found)
 
 
 def test_frozen_study_reads_back_the_same(study, tmp_path):

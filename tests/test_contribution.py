@@ -19,7 +19,6 @@ from lnattn.contribution.study import (
     LEVELS,
     PAPERS_CODE,
     TEXT,
-    bootstrapped_means,
     contributions,
 )
 
@@ -158,20 +157,6 @@ def test_documents_are_averaged_as_by_hand() -> None:
     assert result.record["tokens"] == 24 + 9 + 1 + 24
     order = np.argsort(-everything.mean(axis=(1, 2)))
     assert result.ranking() == [TERMS[t] for t in order]
-
-
-def test_bootstrapped_means_share_their_documents() -> None:
-    """Terms that differ by a constant differ by it in every draw, however documents spread."""
-    generator = np.random.default_rng(0)
-    rows = generator.integers(1, 100, size=(30, 1)) * np.ones((1, 2))
-    per_row = generator.normal(5, 3, size=(30, 1)) + np.array([[0.0, 0.25]])
-    drawn = bootstrapped_means(per_row * rows, rows, draws=400, seed=1)
-    np.testing.assert_allclose(drawn[:, 1] - drawn[:, 0], 0.25, atol=1e-10)
-    mean = (per_row * rows).sum(axis=0) / rows.sum(axis=0)
-    weights = rows[:, 0] / rows[:, 0].sum()
-    expected = np.sqrt((weights**2 * (per_row[:, 0] - mean[0]) ** 2).sum())
-    assert drawn[:, 0].std() == pytest.approx(expected, rel=0.15)
-    assert np.array_equal(drawn, bootstrapped_means(per_row * rows, rows, draws=400, seed=1))
 
 
 def test_convention_of_the_papers_code() -> None:

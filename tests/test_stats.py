@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.stats import blocks, bootstrap_means, resampled_counts
+from lnattn.stats import blocks, bootstrap_means, resampled_counts, resampled_ratios
 
 
 def test_rows_of_a_bootstrap_share_their_draws():
@@ -23,6 +23,19 @@ def test_a_sample_has_as_many_things_as_there_are():
     np.testing.assert_allclose(drawn.mean(axis=0), 1, atol=0.1)
     np.testing.assert_allclose(drawn.var(axis=0), 6 / 7, atol=0.1)
     np.testing.assert_array_equal(drawn, resampled_counts(7, 5000, seed=1))
+
+
+def test_ratios_share_their_draws():
+    """What differs by a constant differs by it in every draw, however documents spread."""
+    generator = np.random.default_rng(0)
+    rows = generator.integers(1, 100, size=(30, 1)) * np.ones((1, 2))
+    per_row = generator.normal(5, 3, size=(30, 1)) + np.array([[0.0, 0.25]])
+    drawn = resampled_ratios(per_row * rows, rows, draws=400, seed=1)
+    np.testing.assert_allclose(drawn[:, 1] - drawn[:, 0], 0.25, atol=1e-10)
+    mean = (per_row * rows).sum(axis=0) / rows.sum(axis=0)
+    weights = rows[:, 0] / rows[:, 0].sum()
+    expected = np.sqrt((weights**2 * (per_row[:, 0] - mean[0]) ** 2).sum())
+    assert drawn[:, 0].std() == pytest.approx(expected, rel=0.15)
 
 
 @pytest.mark.parametrize(("n", "width", "most"), [(10, 3, 7), (1, 100, 7), (0, 3, 7), (8, 2, 4)])

@@ -8,16 +8,17 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.circuits import KINDS, Composition, Kind, model_composition
+from lnattn.attention.circuits import Composition, Kind, model_composition
 from lnattn.attention.folding import fold
 from lnattn.attention.head_scores import previous_token_score
 from lnattn.attention.nulls import random_baseline, rotation_z
@@ -147,25 +148,25 @@ def double_centred(
     return scores - writer - reader + scores.mean((1, 3), keepdim=True)
 
 
-def exceedances(composition: Composition, share: float = 0.01) -> pd.DataFrame:
-    """How many usable pairs score as high as a share of the impossible ones, an empirical level.
+def exceedances(
+    composition: Composition, share: float = 0.01
+) -> Int[np.ndarray, "kind side layer_pair"]:
+    """How many of the highest scores are of pairs that can compose, and how many are of others.
 
-    One row a kind: threshold, pairs, above, expected (share · pairs), ratio, near 1 where usable
-    pairs score no higher than pairs that cannot compose. `ResultError` without impossible pairs.
+    Of each two layers, scores of the later one's heads as readers (the first side) and of the
+    earlier one's, which no computation can use, are put together; counted are those among the
+    highest `share`. Where usable pairs score no higher, sides are alike. `ResultError` without
+    impossible pairs.
     """
-    rows, possible = [], composition.possible()
-    for kind in KINDS:
-        scores = composition.of(kind).double()
-        impossible = scores[~possible]
-        if impossible.isnan().all():
+    scores, found = composition.scores.double(), []
+    for a, b in combinations(range(scores.shape[1]), 2):
+        both = torch.stack([scores[:, a, :, b], scores[:, b, :, a]], dim=1).flatten(2)
+        if both.isnan().any():
             raise ResultError("impossible pairs were not computed; model_composition can.")
-        level = float(impossible[~impossible.isnan()].quantile(1 - share))
-        pairs, above = int(possible.sum()), int((scores[possible] >= level).sum())
-        expected = share * pairs
-        ratio = above / expected if expected else np.nan
-        rows.append((kind, level, pairs, above, expected, ratio))
-    columns = ["kind", "threshold", "pairs", "above", "expected", "ratio"]
-    return pd.DataFrame(rows, columns=columns).set_index("kind")
+        most = max(1, round(share * both[0].numel()))
+        least = both.flatten(1).topk(most).values[:, -1]
+        found.append((both >= least[:, None, None]).sum(dim=-1))
+    return torch.stack(found, dim=-1).numpy()
 
 
 def _share_at_least(scores: Tensor, reference: Tensor) -> Tensor:

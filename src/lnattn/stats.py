@@ -28,6 +28,17 @@ def resampled_counts(n: int, draws: int, seed: int = 0) -> Int[np.ndarray, "draw
     return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
 
 
+def resampled_ratios(
+    over: Shaped[np.ndarray, "n *what"],
+    under: Shaped[np.ndarray, "n ..."],
+    draws: int = 2000,
+    seed: int = 0,
+) -> Float[np.ndarray, "draw *what"]:
+    """Sums of `over` through sums of `under` when n things are drawn anew, the same for all."""
+    drawn = resampled_counts(len(over), draws, seed)
+    return (drawn @ over) / (drawn @ under)
+
+
 def bootstrap_means(
     values: Float[np.ndarray, "row n"], level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> Float[np.ndarray, "row 3"]:

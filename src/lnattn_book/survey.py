@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from lnattn.affinity import table1
-from lnattn.affinity.auroc import Neighbours, head_auroc
+from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.vectors import TokenVectors, ranks, same_token_z, token_vectors
 from lnattn.attention.folding import fold
@@ -24,7 +24,7 @@ from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
 from lnattn.position import curves, variance
 from lnattn.position.bias import position_bias, share_of_context
-from lnattn.position.first_token import first_token_switch
+from lnattn.position.first_token import FirstTokenSwitch, first_token_switch
 from lnattn.position.measured import beside_position, measured_attention, near_share
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import position_only
@@ -37,7 +37,7 @@ from lnattn_book.claims import listed
 from lnattn_book.claims.kamoda import TOKENS
 from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.rules import RULES, not_computable
-from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Record
+from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Between, Record
 
 #: The claims that are asked.
 ASKED = tuple(f"K{n}" for n in range(3, 16))
@@ -127,8 +127,13 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
         "K12": (known.variance_correlation, inputs.ratio, counts.tokens),
         "K13": (ends.first, ends.last_log, ends.interior_spread),
         "K14": (curves.last_rows(folded, tokens.W_P).ratio,),
-        "K15": (switch.score, switch.amplification()),
+        "K15": (switch.score, amplified(switch)),
     }
+
+
+def amplified(switch: FirstTokenSwitch) -> Between:
+    """What K15 takes of the switch, with intervals over texts that hold for all heads together."""
+    return Between.resampled(switch.true.mean(axis=-1), switch.median.mean(axis=-1)).family()
 
 
 def mean_z(z: np.ndarray) -> np.ndarray:
@@ -137,8 +142,8 @@ def mean_z(z: np.ndarray) -> np.ndarray:
 
 
 def auroc_of(study: AffinityResult) -> tuple[np.ndarray, np.ndarray]:
-    """What K5 takes of an affinity study: AUROC with its interval, and the wrong query's."""
-    return np.column_stack([study.mean_auroc(), study.interval]), study.wrong_query()
+    """What K5 takes of an affinity study: AUROC, and skill with its interval."""
+    return study.mean_auroc(), study.skill
 
 
 def _some_auroc(vectors: TokenVectors, counts: Counts, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -146,11 +151,10 @@ def _some_auroc(vectors: TokenVectors, counts: Counts, seed: int) -> tuple[np.nd
     before = Neighbours.before(counts.bigrams)
     having = np.flatnonzero(before.n_distinct)
     number = min(_AUROC_QUERIES, len(having))
-    some = np.random.default_rng(seed).choice(having, number, replace=False)
-    own, wrong = (
-        head_auroc(one, before, some) for one in (vectors, vectors.shuffled(seed, keys=False))
-    )
-    return np.column_stack([own.mean(), own.interval()]), wrong.mean()
+    some = np.sort(np.random.default_rng(seed).choice(having, number, replace=False))
+    own = head_auroc(vectors, before, some).values[:, some]
+    skill = bootstrap_means(own - wrong_queries(vectors, before, some, seed=seed))
+    return own.mean(axis=1), skill
 
 
 def iens(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]:

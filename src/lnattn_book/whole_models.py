@@ -12,7 +12,7 @@ import torch
 
 from lnattn.ablation.parts import Spelling
 from lnattn.ablation.study import Ablations, ablations
-from lnattn.affinity.study import AffinityResult, query_specific_auroc
+from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import token_classes
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import PairTerms, six_terms
@@ -131,7 +131,7 @@ def weight_predictors(name: str, found: Ablations) -> pd.DataFrame:
         auroc, specific = study.grid.own[0, 0].mean(axis=1), study.grid.query_specific_auroc[0, 0]
     else:
         other = AffinityResult.read(folder)
-        auroc, specific = other.mean_auroc(), query_specific_auroc(other)
+        auroc, specific = other.mean_auroc(), other.skill[:, 0]
     return pd.DataFrame(
         {"auroc": auroc, "specific auroc": specific, "divergence": found.moved[found.of("ee")]},
         index=pd.RangeIndex(found.n_heads, name="head"),

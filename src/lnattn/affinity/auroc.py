@@ -9,7 +9,7 @@ never follows another has none: it is left out of a head's mean, where the autho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import numpy as np
 import torch
@@ -178,6 +178,31 @@ def head_aurocs(
             made = vectors.queries_of(head, torch.from_numpy(queries))
             for_each_score_block(visit, made, keys)
     return [HeadAuroc(one) for one in values]
+
+
+def wrong_queries(
+    vectors: TokenVectors,
+    neighbours: Neighbours,
+    queries: Int[np.ndarray, "query"],
+    draws: int = 20,
+    seed: int = 0,
+) -> Float[np.ndarray, "head query"]:
+    """AUROC for the neighbours of each query token, but by the scores of others: a baseline.
+
+    queries: ascending ids that have neighbours, dealt anew among themselves; mean over `draws`.
+    """
+    rng = np.random.default_rng(seed)
+    dealt = np.stack([rng.permutation(len(queries)) for _ in range(draws)])
+    values, tables = np.empty((vectors.n_heads, *dealt.shape)), astuple(neighbours)
+    for head in range(vectors.n_heads):
+
+        def visit(begin: int, scores: np.ndarray, head: int = head) -> None:
+            for draw, order in enumerate(dealt[:, begin : begin + len(scores)]):
+                values[head, draw, order] = aurocs_of_rows(scores, queries[order], *tables)
+
+        made = vectors.queries_of(head, torch.from_numpy(queries))
+        for_each_score_block(visit, made, vectors.keys_of(head))
+    return values.mean(axis=1)
 
 
 def _ids(ids: Sequence[int] | np.ndarray | None, vocab: int, what: str) -> Int[np.ndarray, "id"]:

@@ -4,7 +4,8 @@ Kamoda et al. 2025, §4: the AUROC of every head against bigram counts, the same
 the strongest pairs. An AUROC alone says little, so five others stand beside it:
 
     shuffled     T^ee with the tokens permuted: chance
-    wrong query  T^ee of another query token: what a head knows of keys that are popular anyway
+    wrong query  T^ee of other query tokens: what a head knows of keys that are popular anyway (what
+                 it has beyond that is its *skill*)
     reversed     T^ee against count(b, a): does the head know which of the two comes first?
     frequency    the key's unigram count in place of T^ee: no attention at all
     cosine       the similarity of the two embeddings: no attention either
@@ -21,7 +22,14 @@ import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
-from lnattn.affinity.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc, head_aurocs
+from lnattn.affinity.auroc import (
+    HeadAuroc,
+    Neighbours,
+    frequency_vectors,
+    head_auroc,
+    head_aurocs,
+    wrong_queries,
+)
 from lnattn.affinity.topk import strongest_pairs
 from lnattn.affinity.vectors import (
     TokenVectors,
@@ -30,6 +38,7 @@ from lnattn.affinity.vectors import (
     heat_map,
     same_token_z,
 )
+from lnattn.stats import bootstrap_means
 from lnattn.storage import Result, provenance
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings
@@ -44,8 +53,9 @@ class AffinityResult(Result):
     """The affinity study of one model. Made by `detokenization`.
 
     auroc: float32 [head vocab], NaN where undefined or not asked for; interval: [head 2], 95 %
-    bootstrap interval of its mean over query tokens; head_baselines: [baseline head], means, in the
-    order of `HEAD_BASELINES`; common_baselines: [baseline], in the order of `COMMON_BASELINES`.
+    bootstrap interval of its mean over query tokens; skill: [head 3], mean, low and high of what is
+    left when each query token's AUROC with wrong queries is subtracted; head_baselines: [baseline
+    head], means, in the order of `HEAD_BASELINES`; common_baselines: [baseline], likewise.
     heat_tokens: [n], tokens drawn at random; heat: [head n n], their T^ee.
     same_token: float32 [head vocab], z-score of T^ee_{v,v} in its row over the whole vocabulary.
     pair_queries, pair_keys, pair_scores: [head rank], strongest pairs of two different tokens.
@@ -56,6 +66,7 @@ class AffinityResult(Result):
 
     auroc: Float[np.ndarray, "head vocab"]
     interval: Float[np.ndarray, "head 2"]
+    skill: Float[np.ndarray, "head 3"]
     head_baselines: Float[np.ndarray, "baseline head"]
     common_baselines: Float[np.ndarray, "common"]
     heat_tokens: Int[np.ndarray, "n"]
@@ -79,10 +90,6 @@ class AffinityResult(Result):
     def mean_auroc(self) -> Float[np.ndarray, "head"]:
         """Mean over the query tokens that have an AUROC, in double precision."""
         return HeadAuroc(self.auroc.astype(np.float64)).mean()
-
-    def wrong_query(self) -> Float[np.ndarray, "head"]:
-        """Mean AUROC of each head when it is asked with the wrong query."""
-        return self.head_baselines[HEAD_BASELINES.index("wrong query")]
 
     def diagonal_z(self) -> Float[np.ndarray, "head"]:
         """Mean z-score of the heat map's diagonal, for every head."""
@@ -128,10 +135,10 @@ def detokenization(
     if queries is not None:
         asked = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
     auroc, reverse = head_aurocs(vectors, [before, after], asked)
-    shuffled, wrong = (
-        head_auroc(vectors.shuffled(seed, keys=keys), before, asked) for keys in (True, False)
-    )
-    baselines = [shuffled, wrong, reverse]  # in the order of `HEAD_BASELINES`
+    defined = np.flatnonzero(auroc.defined)
+    wrong = wrong_queries(vectors, before, defined, seed=seed)
+    shuffled = head_auroc(vectors.shuffled(seed), before, asked)
+    baselines = [shuffled.mean(), wrong.mean(axis=1), reverse.mean()]  # as `HEAD_BASELINES`
     common = {
         "frequency": head_auroc(frequency_vectors(counts.unigrams), before, asked),
         "cosine": head_auroc(cosine_vectors(embeddings), before, asked),
@@ -141,7 +148,8 @@ def detokenization(
     return AffinityResult(
         auroc=auroc.values.astype(np.float32),
         interval=auroc.interval(draws=draws, seed=seed),
-        head_baselines=np.stack([one.mean() for one in baselines]),
+        skill=bootstrap_means(auroc.values[:, defined] - wrong, draws=draws, seed=seed),
+        head_baselines=np.stack(baselines),
         common_baselines=np.array([common[name].mean()[0] for name in COMMON_BASELINES]),
         heat_tokens=drawn,
         heat=heat_map(vectors, torch.from_numpy(drawn)).numpy().astype(np.float32),
@@ -165,8 +173,3 @@ def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
     """n different tokens at random among those that occur: unused rows were never trained."""
     occurring = np.flatnonzero(unigrams)
     return np.sort(np.random.default_rng(seed).choice(occurring, size=n, replace=False))
-
-
-def query_specific_auroc(result: AffinityResult) -> Float[np.ndarray, "head"]:
-    """AUROC minus that of the wrong query: what a head knows about *this* query token."""
-    return result.mean_auroc() - result.wrong_query()

@@ -23,7 +23,6 @@ from lnattn.contribution.kl import SixTermKL
 from lnattn.errors import CorpusError, ResultError
 from lnattn.ids import whole_ids
 from lnattn.progress import progress_bar
-from lnattn.stats import resampled_counts
 from lnattn.storage import Result, provenance
 from lnattn.weights import Embeddings
 
@@ -124,17 +123,6 @@ class Contributions(Result):
         ]
         levels = (f"q{level:g}" for level in LEVELS)
         return pd.DataFrame(rows, columns=["term", "head", "mean", *levels])
-
-
-def bootstrapped_means(
-    sums: Float[np.ndarray, "document term"],
-    rows: Float[np.ndarray, "document term"],
-    draws: int,
-    seed: int = 0,
-) -> Float[np.ndarray, "draw term"]:
-    """Means of the terms over resampled documents, the same for all terms."""
-    drawn = resampled_counts(len(sums), draws, seed)
-    return (drawn @ sums) / (drawn @ rows)
 
 
 def contributions(

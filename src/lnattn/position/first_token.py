@@ -23,28 +23,28 @@ from lnattn.weights import Embeddings
 class FirstTokenSwitch:
     """Attention on position 0, as it is and with an ordinary σ there.
 
-    true, median: [head query], attention on key 0 with its own σ and with the median σ, queries 1
-    …; score: [head], b_QK p_0ᵀ, undivided; sigma_ratio: σ_0 over the median (a mean over windows).
+    true, median: attention on key 0 with its own σ and with the median σ, by text, queries 1 …;
+    score: [head], b_QK p_0ᵀ, undivided; sigma_ratio: σ_0 over the median (a mean over texts).
     """
 
-    true: Float[np.ndarray, "head query"]
-    median: Float[np.ndarray, "head query"]
+    true: Float[np.ndarray, "text head query"]
+    median: Float[np.ndarray, "text head query"]
     score: Float[np.ndarray, "head"]
     sigma_ratio: float
 
     def amplification(self) -> Float[np.ndarray, "head"]:
         """Mean attention on position 0 over all queries: with its own σ, over with the median."""
-        return self.true.mean(axis=-1) / self.median.mean(axis=-1)
+        return self.true.mean(axis=(0, 2)) / self.median.mean(axis=(0, 2))
 
 
 def first_token_switch(
     folded: FoldedAttention, embeddings: Embeddings, token_windows: Int[np.ndarray, "window token"]
 ) -> FirstTokenSwitch:
-    """The counterfactual, as keys alone, for attention on windows of text; mean over windows."""
+    """The counterfactual, as keys alone, for attention on windows of text."""
     count, n = token_windows.shape
-    both = torch.zeros(2, folded.n_heads, n - 1, dtype=torch.float64)
+    both = torch.zeros(2, count, folded.n_heads, n - 1, dtype=torch.float64)
     ratio = 0.0
-    for ids in torch.from_numpy(token_windows):
+    for text, ids in enumerate(torch.from_numpy(token_windows)):
         tokens, positions = look_up(embeddings, ids)
         inputs = tokens + positions
         divisor = sigma(inputs, folded.eps)
@@ -56,6 +56,6 @@ def first_token_switch(
                 # A key's score is linear in the key, so dividing it by another σ rescales it.
                 scores[:, :, 0] *= larger
             alpha = softmax_over_keys(scores, folded.scale, folded.causal, None, folded.window)
-            both[which] += alpha[:, 1:, 0].double() / count
+            both[which, text] = alpha[:, 1:, 0]
     score = (folded.b_QK @ embeddings.W_P[0]).double().numpy()
     return FirstTokenSwitch(both[0].numpy(), both[1].numpy(), score, ratio)

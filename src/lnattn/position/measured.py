@@ -61,7 +61,8 @@ def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = 
     Columns: 'near' and 'itself', attention on the nearest ten keys and on the query's own position,
     by position and measured; 'total variation', half the sum of absolute differences; 'even', the
     same for measured against even attention; 'skill', 1 − total variation over even; 'skill, one
-    text', the mean of the skills of single texts, in which what single words do does not cancel.
+    text', the mean of the skills of single texts, in which what single words do does not cancel;
+    'itself, error' and 'skill, error', standard errors over texts (NaN for one).
     row: which of the queries, the same for both. Raises `ShapeError` where they differ.
     """
     if measured.queries != bias.queries:
@@ -76,12 +77,16 @@ def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = 
         "near, measured": measured.near_share()[:, row],
         "itself, by position": alone[:, i],
         "itself, measured": real[:, i],
+        "itself, error": measured.error[:, row, i],
         "total variation": variation,
         "even": null,
         "skill": 1 - variation / null,
     }
     if measured.text_skill is not None:
-        table["skill, one text"] = measured.text_skill[:, :, row].mean(axis=0)
+        skills = measured.text_skill[:, :, row]
+        table["skill, one text"] = skills.mean(axis=0)
+        further = max(len(skills) - 1, 0) or np.nan
+        table["skill, error"] = skills.std(axis=0) / np.sqrt(further)
     return pd.DataFrame(table, index=pd.RangeIndex(len(variation), name="head"))
 
 

@@ -16,7 +16,6 @@ from jaxtyping import Float
 
 from lnattn.affinity.table1 import distinct_pairs
 from lnattn.attention.terms import TERMS
-from lnattn.contribution.study import bootstrapped_means
 from lnattn.stats import Correlation, spearman
 from lnattn_book.claims.rules import Case, rule, stated, truths
 from lnattn_book.claims.verdicts import Between, listed_words
@@ -67,20 +66,17 @@ def k4(case: Case, z: Float[np.ndarray, "head 3"]) -> dict[str, Any]:
 @rule
 def k5(
     case: Case,
-    auroc: Float[np.ndarray, "head 3"],
-    wrong_query: Float[np.ndarray, "head"],
+    auroc: Float[np.ndarray, "head"],
+    skill: Float[np.ndarray, "head 3"],
     pair_heads: Sequence[int],
 ) -> dict[str, Any]:
-    """auroc: means over query tokens, low, high; pair_heads: see `table1.pair_heads`.
+    """auroc: means over query tokens; skill: mean, low, high; pair_heads: `table1.pair_heads`.
 
-    The interval of a skill takes the wrong query's mean for as uncertain as the right one's, and
-    for another sample: too wide if anything. Several heads that tie for most pairs are all asked.
+    Several heads that tie for most pairs are all asked.
     """
-    half = np.sqrt(2) * (auroc[:, 2] - auroc[:, 1]) / 2
-    mean = auroc[:, 0] - wrong_query
-    skill = Between(mean, mean - half, mean + half).family()
-    sure = truths(f"skill > {case.skill}", {"skill": skill})
-    knowing, top = int(mean.argmax()), int(auroc[:, 0].argmax())
+    family = Between.rows(skill).family()
+    sure = truths(f"skill > {case.skill}", {"skill": family})
+    knowing, top = int(family.value.argmax()), int(auroc.argmax())
     found: dict[str, Any] = {"knows": 0.5, "leads": 0.5, "absent": not sure.any()}
     for name, best in (("knows", knowing), ("leads", top)):
         if found["absent"]:
@@ -90,8 +86,8 @@ def k5(
             found[name] = ends.pop() if len(ends) == 1 else 0.5
     pairs = f"head {listed_words(map(str, pair_heads))}" if pair_heads else "no head"
     shown = {"head_by_skill": f"{knowing}", "head_by_auroc": f"{top}", "pairs": pairs}
-    largest = Between(*(end[knowing] for end in skill))
-    return {**found, **shown, "skill": largest, "auroc": auroc[top, 0], "heads": len(mean)}
+    largest = Between(*(end[knowing] for end in family))
+    return {**found, **shown, "skill": largest, "auroc": auroc[top], "heads": len(auroc)}
 
 
 @rule
@@ -114,9 +110,14 @@ def k8(case: Case, near_share: np.ndarray, echo: np.ndarray) -> dict[str, Any]:
 @rule
 def k9(case: Case, table: pd.DataFrame) -> dict[str, Any]:
     """table: `lnattn.position.measured.beside_position` with the skill of single texts."""
-    itself, alone = (table[f"itself, {how}"].to_numpy() for how in ("measured", "by position"))
-    skill = table["skill, one text"].to_numpy()
-    return {"skill": skill, "itself": itself, "above": itself - alone}
+
+    def sure(mean: pd.Series, what: str) -> Between:
+        half = 1.96 * table[f"{what}, error"].fillna(np.inf)  # of one text it is not known
+        return Between(mean, mean - half, mean + half).family()
+
+    itself, alone = (table[f"itself, {how}"] for how in ("measured", "by position"))
+    found = {"skill": sure(table["skill, one text"], "skill"), "itself": sure(itself, "itself")}
+    return {**found, "above": sure(itself - alone, "itself")}
 
 
 @rule
@@ -124,12 +125,13 @@ def k10(case: Case, sums: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     """sums, rows: [document term] in the order of `TERMS`, the sum of contributions over positions,
     averaged over heads, and the number of positions."""
     means = dict(zip(TERMS, sums.sum(axis=0) / rows.sum(axis=0), strict=True))
-    drawn = dict(zip(TERMS, bootstrapped_means(sums, rows, case.draws).T, strict=True))
     found: dict[str, Any] = {f"T_{term}": mean for term, mean in means.items()}
-    for mixed in MIXED:
-        ends = [np.quantile(drawn[term] - drawn[mixed], (0.025, 0.975)) for term in PURE]
-        above = [means[term] - means[mixed] for term in PURE]
-        found[f"above_{mixed}"] = Between(above, *np.transpose(ends))
+    pure, mixed = ([TERMS.index(term) for term in some] for some in (PURE, MIXED))
+    above = Between.resampled(
+        sums, rows, lambda of: of[..., None, pure] - of[..., mixed, None], case.draws
+    )
+    for number, name in enumerate(MIXED):
+        found[f"above_{name}"] = Between(*(ends[number] for ends in above))
     found["order"] = " > ".join(sorted(means, key=means.__getitem__, reverse=True))
     found["ratio"] = min(means[t] for t in PURE) / max(means[t] for t in MIXED)
     return found | {"documents": len(sums)}
@@ -173,9 +175,10 @@ def k19(case: Case, norm: Correlation, others: Sequence[Correlation]) -> dict[st
 
 
 @rule
-def k20(case: Case, attention: Float[np.ndarray, "head query"]) -> dict[str, Any]:
+def k20(case: Case, attention: Float[np.ndarray, "text head query"]) -> dict[str, Any]:
     """attention: on position 0 of queries 1, 2, …; how it fades from the first quarter of them to
     the last, beyond what even attention, 1 over the number of keys, does."""
-    even = attention * (np.arange(attention.shape[1]) + 2)
-    quarter = max(attention.shape[1] // 4, 1)
-    return {"left": even[:, -quarter:].mean(axis=1) / even[:, :quarter].mean(axis=1)}
+    even = attention * (np.arange(attention.shape[-1]) + 2)
+    quarter = max(attention.shape[-1] // 4, 1)
+    ends = even[..., -quarter:].sum(axis=-1), even[..., :quarter].sum(axis=-1)
+    return {"left": Between.resampled(*ends).family()}

@@ -42,7 +42,7 @@ class Claim:
     on the claim's own model; needs: conditions without which nothing is decided, and what would
     decide; unsure: what would decide where an interval holds a limit; met_by: a condition on the
     null, by which what it meets is undecided; said, short, note: texts with measures; each: what
-    arrays are of; effect: of which measure, unit, chance, n.
+    arrays are of; effect: of which measure, unit, chance, n; exact where nothing is drawn.
     """
 
     id: str

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from lnattn.contribution.study import bootstrapped_means
 from lnattn_book.claims.rules import Case, rule, stated
 from lnattn_book.claims.verdicts import Between
 
@@ -17,12 +16,11 @@ r1, r2, r3, r4 = map(stated, ("R1", "R2", "R3", "R4"))
 
 
 @rule
-def r6(case: Case, tenth: dict[str, float], hundredth: dict[str, float]) -> dict[str, Any]:
-    """By 'Q' and 'K': how many times as often usable pairs of heads reach the score that a tenth,
-    and a hundredth, of the impossible pairs reach."""
-    return {f"{kind}": min(tenth[kind], hundredth[kind]) for kind in "QK"} | {
-        "tenth": np.array([tenth[kind] for kind in "QK"]),
-        "hundredth": np.array([hundredth[kind] for kind in "QK"]),
+def r6(case: Case, tenth: np.ndarray, hundredth: np.ndarray) -> dict[str, Any]:
+    """`lnattn.composition.exceedances` by the highest tenth and hundredth, [kind side layers]."""
+    return {
+        name: Between.resampled(*np.moveaxis(np.asarray(one, dtype=np.float64), (1, 2), (0, 1)))
+        for name, one in (("tenth", tenth), ("hundredth", hundredth))
     }
 
 
@@ -32,7 +30,5 @@ def r7(case: Case, one: np.ndarray, two: np.ndarray, tokens: np.ndarray) -> dict
     without those through two; tokens: [document], how many losses were summed."""
     sums, rows = np.stack([one, two], axis=1), np.stack([tokens, tokens], axis=1)
     rises = sums.sum(axis=0) / tokens.sum()
-    drawn = bootstrapped_means(sums, rows, case.draws)
-    low, high = np.quantile(drawn[:, 0] - drawn[:, 1], (0.025, 0.975))
-    more = Between(rises[0] - rises[1], low, high)
+    more = Between.resampled(sums, rows, lambda of: of[..., 0] - of[..., 1], case.draws)
     return {"more": more, "one": rises[0], "two": rises[1], "documents": len(one)}

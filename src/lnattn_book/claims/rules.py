@@ -264,7 +264,7 @@ def _effect(says: Mapping[str, Any], measures: Mapping[str, Any]) -> dict[str, A
     interval = ends if ends[1] < ends[2] else ends[:1]
     null = says.get("chance")
     null = float(Between.of(measures[null]).value) if isinstance(null, str) else null
-    return size(interval, says.get("unit", ""), null, n)
+    return {**size(interval, says.get("unit", ""), null, n), "exact": says.get("exact", False)}
 
 
 def _numbers(measures: Mapping[str, Any]) -> Any:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
 
+from lnattn.stats import resampled_ratios
 from lnattn_book.claims.listed import Claim
 
 HOLDS = "holds"
@@ -61,6 +62,18 @@ class Between(NamedTuple):
         return cls(one, one, one)
 
     @classmethod
+    def resampled(
+        cls,
+        over: np.ndarray,
+        under: np.ndarray,
+        of: Callable[[np.ndarray], np.ndarray] = np.asarray,
+        draws: int = 2000,
+    ) -> Between:
+        """`of` the ratios [… what] of two sums over n things, and its interval, n drawn anew."""
+        drawn = of(resampled_ratios(over, under, draws))
+        return cls(of(over.sum(0) / under.sum(0)), *np.quantile(drawn, (0.025, 0.975), axis=0))
+
+    @classmethod
     def rows(cls, table: Any) -> Between:
         """Of rows of mean, low and high."""
         return cls(*np.asarray(table, dtype=np.float64).reshape(-1, 3).T)
@@ -88,7 +101,8 @@ class Record:
     verdict: one of `VERDICTS`; words: what was found; values: the numbers behind the words; note:
     what limits the verdict, and for 'undecided' what would decide; short: the one number by which
     models are set side by side. estimate, unit, interval (95 %), null (what chance or an untrained
-    twin gives) and n (how many were judged): see `size`; leaves: the parts of a compound claim.
+    twin gives) and n (how many were judged): see `size`; exact: whether nothing is drawn, so that
+    there is no interval; leaves: the parts of a compound claim.
     claim, model, rule, kind, before (the verdict by the rule that this one replaced, if any) and
     stands (in how many cases of the grid the verdict is the same, and of how many) come from the
     `Rule`; function, cell, counted, chapter and execution from the chapter that registers it.
@@ -104,6 +118,7 @@ class Record:
     interval: tuple[float, float] | None = None
     null: float | None = None
     n: int | None = None
+    exact: bool = False
     leaves: tuple[Leaf, ...] = ()
     kind: str = ""
     claim: str = ""
@@ -168,10 +183,11 @@ def effect(one: Record) -> str:
     if one.estimate is None:
         return ""
     ends = one.interval and f" [{one.interval[0]:.3g}, {one.interval[1]:.3g}]"
+    ends = ends or ", exact: nothing is drawn" * one.exact
     chance = "" if one.null is None else f", chance {one.null:.3g}"
     number = "" if one.n is None else f", n = {one.n:,}"
     unit = f" {one.unit}" if one.unit else ""
-    return with_minus(f"{one.estimate:.3g}{unit}{ends or ''}{chance}{number}")
+    return with_minus(f"{one.estimate:.3g}{unit}{ends}{chance}{number}")
 
 
 def robustness(one: Record) -> str:

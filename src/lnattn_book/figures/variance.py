@@ -79,7 +79,7 @@ def first_token(switch: FirstTokenSwitch) -> Figure:
     Heads in which its own σ draws attention there are ringed.
     """
     figure, ax = plt.subplots(figsize=SINGLE)
-    true, median = switch.true.mean(axis=-1), switch.median.mean(axis=-1)
+    true, median = (one.mean(axis=(0, 2)) for one in (switch.true, switch.median))
     heads, drawn = np.arange(len(true)), switch.amplification() > 1
     ax.vlines(heads, median, true, color=BLACK, linewidth=1)
     ax.plot(heads, true, "o", color=VERMILION, label=r"its own $\sigma$")

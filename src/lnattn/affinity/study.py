@@ -46,6 +46,8 @@ from lnattn.weights import Embeddings
 #: Baselines with one AUROC for each head, and those with one for all.
 HEAD_BASELINES = ("shuffled", "wrong query", "reversed")
 COMMON_BASELINES = ("frequency", "cosine")
+#: Of how many query tokens the skill is taken, at most: each is asked with many wrong queries.
+SKILL_QUERIES = 8192
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,9 +55,9 @@ class AffinityResult(Result):
     """The affinity study of one model. Made by `detokenization`.
 
     auroc: float32 [head vocab], NaN where undefined or not asked for; interval: [head 2], 95 %
-    bootstrap interval of its mean over query tokens; skill: [head 3], mean, low and high of what is
-    left when each query token's AUROC with wrong queries is subtracted; head_baselines: [baseline
-    head], means, in the order of `HEAD_BASELINES`; common_baselines: [baseline], likewise.
+    bootstrap interval of its mean over query tokens; skill: [head 3], mean, low and high of AUROC
+    less that with wrong queries, over `SKILL_QUERIES`; head_baselines: [baseline head], means, in
+    the order of `HEAD_BASELINES`; common_baselines: [baseline], likewise.
     heat_tokens: [n], tokens drawn at random; heat: [head n n], their T^ee.
     same_token: float32 [head vocab], z-score of T^ee_{v,v} in its row over the whole vocabulary.
     pair_queries, pair_keys, pair_scores: [head rank], strongest pairs of two different tokens.
@@ -135,8 +137,9 @@ def detokenization(
     if queries is not None:
         asked = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
     auroc, reverse = head_aurocs(vectors, [before, after], asked)
-    defined = np.flatnonzero(auroc.defined)
-    wrong = wrong_queries(vectors, before, defined, seed=seed)
+    some = np.flatnonzero(auroc.defined)
+    some = np.sort(np.random.default_rng(seed).permutation(some)[:SKILL_QUERIES])
+    wrong = wrong_queries(vectors, before, some, seed=seed)
     shuffled = head_auroc(vectors.shuffled(seed), before, asked)
     baselines = [shuffled.mean(), wrong.mean(axis=1), reverse.mean()]  # as `HEAD_BASELINES`
     common = {
@@ -148,7 +151,7 @@ def detokenization(
     return AffinityResult(
         auroc=auroc.values.astype(np.float32),
         interval=auroc.interval(draws=draws, seed=seed),
-        skill=bootstrap_means(auroc.values[:, defined] - wrong, draws=draws, seed=seed),
+        skill=bootstrap_means(auroc.values[:, some] - wrong, draws=draws, seed=seed),
         head_baselines=np.stack(baselines),
         common_baselines=np.array([common[name].mean()[0] for name in COMMON_BASELINES]),
         heat_tokens=drawn,

@@ -18,10 +18,12 @@ r1, r2, r3, r4 = map(stated, ("R1", "R2", "R3", "R4"))
 @rule
 def r6(case: Case, tenth: np.ndarray, hundredth: np.ndarray) -> dict[str, Any]:
     """`lnattn.composition.exceedances` by the highest tenth and hundredth, [kind side layers]."""
-    return {
-        name: Between.resampled(*np.moveaxis(np.asarray(one, dtype=np.float64), (1, 2), (0, 1)))
+    found = {
+        f"{kind}_{name}": Between.resampled(*one[place].astype(np.float64))
         for name, one in (("tenth", tenth), ("hundredth", hundredth))
+        for place, kind in enumerate("QK")
     }
+    return {**found, "weakest": min(found.values(), key=lambda one: float(one.low))}
 
 
 @rule

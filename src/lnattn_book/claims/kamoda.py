@@ -133,7 +133,9 @@ def k10(case: Case, sums: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     for number, name in enumerate(MIXED):
         found[f"above_{name}"] = Between(*(ends[number] for ends in above))
     found["order"] = " > ".join(sorted(means, key=means.__getitem__, reverse=True))
-    found["ratio"] = min(means[t] for t in PURE) / max(means[t] for t in MIXED)
+    found["ratio"] = Between.resampled(
+        sums, rows, lambda of: of[..., pure].min(-1) / of[..., mixed].max(-1), case.draws
+    )
     return found | {"documents": len(sums)}
 
 

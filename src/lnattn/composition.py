@@ -151,12 +151,10 @@ def double_centred(
 def exceedances(
     composition: Composition, share: float = 0.01
 ) -> Int[np.ndarray, "kind side layer_pair"]:
-    """How many of the highest scores are of pairs that can compose, and how many are of others.
+    """Of each two layers, how many of the highest scores are of which side.
 
-    Of each two layers, scores of the later one's heads as readers (the first side) and of the
-    earlier one's, which no computation can use, are put together; counted are those among the
-    highest `share`. Where usable pairs score no higher, sides are alike. `ResultError` without
-    impossible pairs.
+    Sides: the later layer reads, or the earlier one, which no computation can use. Counted are the
+    highest `share` of both together. `ResultError` without impossible pairs.
     """
     scores, found = composition.scores.double(), []
     for a, b in combinations(range(scores.shape[1]), 2):

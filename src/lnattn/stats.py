@@ -29,12 +29,9 @@ def resampled_counts(n: int, draws: int, seed: int = 0) -> Int[np.ndarray, "draw
 
 
 def resampled_ratios(
-    over: Shaped[np.ndarray, "n *what"],
-    under: Shaped[np.ndarray, "n ..."],
-    draws: int = 2000,
-    seed: int = 0,
+    over: np.ndarray, under: np.ndarray, draws: int = 2000, seed: int = 0
 ) -> Float[np.ndarray, "draw *what"]:
-    """Sums of `over` through sums of `under` when n things are drawn anew, the same for all."""
+    """Sums of `over` [n …] through sums of `under` [n …] when n things are drawn anew."""
     drawn = resampled_counts(len(over), draws, seed)
     return (drawn @ over) / (drawn @ under)
 

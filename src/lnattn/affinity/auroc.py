@@ -181,26 +181,22 @@ def head_aurocs(
 
 
 def wrong_queries(
-    vectors: TokenVectors,
-    neighbours: Neighbours,
-    queries: Int[np.ndarray, "query"],
-    draws: int = 20,
-    seed: int = 0,
+    vectors: TokenVectors, neighbours: Neighbours, ids: np.ndarray, draws: int = 20, seed: int = 0
 ) -> Float[np.ndarray, "head query"]:
     """AUROC for the neighbours of each query token, but by the scores of others: a baseline.
 
-    queries: ascending ids that have neighbours, dealt anew among themselves; mean over `draws`.
+    ids: [query], ascending, of tokens with neighbours, dealt anew among themselves in each draw.
     """
     rng = np.random.default_rng(seed)
-    dealt = np.stack([rng.permutation(len(queries)) for _ in range(draws)])
+    dealt = np.stack([rng.permutation(len(ids)) for _ in range(draws)])
     values, tables = np.empty((vectors.n_heads, *dealt.shape)), astuple(neighbours)
     for head in range(vectors.n_heads):
 
         def visit(begin: int, scores: np.ndarray, head: int = head) -> None:
             for draw, order in enumerate(dealt[:, begin : begin + len(scores)]):
-                values[head, draw, order] = aurocs_of_rows(scores, queries[order], *tables)
+                values[head, draw, order] = aurocs_of_rows(scores, ids[order], *tables)
 
-        made = vectors.queries_of(head, torch.from_numpy(queries))
+        made = vectors.queries_of(head, torch.from_numpy(ids))
         for_each_score_block(visit, made, vectors.keys_of(head))
     return values.mean(axis=1)
 

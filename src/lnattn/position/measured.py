@@ -62,7 +62,7 @@ def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = 
     by position and measured; 'total variation', half the sum of absolute differences; 'even', the
     same for measured against even attention; 'skill', 1 − total variation over even; 'skill, one
     text', the mean of the skills of single texts, in which what single words do does not cancel;
-    'itself, error' and 'skill, error', standard errors over texts (NaN for one).
+    'itself, error' and 'skill, error', over texts (NaN for one).
     row: which of the queries, the same for both. Raises `ShapeError` where they differ.
     """
     if measured.queries != bias.queries:
@@ -85,8 +85,7 @@ def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = 
     if measured.text_skill is not None:
         skills = measured.text_skill[:, :, row]
         table["skill, one text"] = skills.mean(axis=0)
-        further = max(len(skills) - 1, 0) or np.nan
-        table["skill, error"] = skills.std(axis=0) / np.sqrt(further)
+        table["skill, error"] = skills.std(axis=0) / np.sqrt(len(skills) - 1 or np.nan)
     return pd.DataFrame(table, index=pd.RangeIndex(len(variation), name="head"))
 
 

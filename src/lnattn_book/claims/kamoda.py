@@ -126,16 +126,12 @@ def k10(case: Case, sums: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
     averaged over heads, and the number of positions."""
     means = dict(zip(TERMS, sums.sum(axis=0) / rows.sum(axis=0), strict=True))
     found: dict[str, Any] = {f"T_{term}": mean for term, mean in means.items()}
-    pure, mixed = ([TERMS.index(term) for term in some] for some in (PURE, MIXED))
-    above = Between.resampled(
-        sums, rows, lambda of: of[..., None, pure] - of[..., mixed, None], case.draws
-    )
-    for number, name in enumerate(MIXED):
-        found[f"above_{name}"] = Between(*(ends[number] for ends in above))
+    pure = [TERMS.index(term) for term in PURE]
+    for name in MIXED:
+        more = sums[:, pure] - sums[:, [TERMS.index(name)]]
+        found[f"above_{name}"] = Between.resampled(more, rows[:, pure], case.draws)
     found["order"] = " > ".join(sorted(means, key=means.__getitem__, reverse=True))
-    found["ratio"] = Between.resampled(
-        sums, rows, lambda of: of[..., pure].min(-1) / of[..., mixed].max(-1), case.draws
-    )
+    found["ratio"] = min(means[t] for t in PURE) / max(means[t] for t in MIXED)
     return found | {"documents": len(sums)}
 
 

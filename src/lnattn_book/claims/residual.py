@@ -30,7 +30,6 @@ def r6(case: Case, tenth: np.ndarray, hundredth: np.ndarray) -> dict[str, Any]:
 def r7(case: Case, one: np.ndarray, two: np.ndarray, tokens: np.ndarray) -> dict[str, Any]:
     """one, two: [document], how much the sum of losses rises without the paths through one head,
     without those through two; tokens: [document], how many losses were summed."""
-    sums, rows = np.stack([one, two], axis=1), np.stack([tokens, tokens], axis=1)
-    rises = sums.sum(axis=0) / tokens.sum()
-    more = Between.resampled(sums, rows, lambda of: of[..., 0] - of[..., 1], case.draws)
-    return {"more": more, "one": rises[0], "two": rises[1], "documents": len(one)}
+    more = Between.resampled(one - two, tokens, case.draws)
+    rises = {"one": one.sum() / tokens.sum(), "two": two.sum() / tokens.sum()}
+    return {"more": more, **rises, "documents": len(one)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -62,16 +62,10 @@ class Between(NamedTuple):
         return cls(one, one, one)
 
     @classmethod
-    def resampled(
-        cls,
-        over: np.ndarray,
-        under: np.ndarray,
-        of: Callable[[np.ndarray], np.ndarray] = np.asarray,
-        draws: int = 2000,
-    ) -> Between:
-        """`of` the ratios [… what] of two sums over n things, and its interval, n drawn anew."""
-        drawn = of(resampled_ratios(over, under, draws))
-        return cls(of(over.sum(0) / under.sum(0)), *np.quantile(drawn, (0.025, 0.975), axis=0))
+    def resampled(cls, over: np.ndarray, under: np.ndarray, draws: int = 2000) -> Between:
+        """Of sums of `over` [n …] through sums of `under` [n …], when n things are drawn anew."""
+        ends = np.quantile(resampled_ratios(over, under, draws), (0.025, 0.975), axis=0)
+        return cls(over.sum(axis=0) / under.sum(axis=0), *ends)
 
     @classmethod
     def rows(cls, table: Any) -> Between:

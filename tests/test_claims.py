@@ -23,7 +23,7 @@ from lnattn_book.claims import frozen, kamoda, ledger, rules
 from lnattn_book.claims.listed import KINDS, SOURCES, Claim, claim, claims
 from lnattn_book.claims.rules import RULES, truth
 from lnattn_book.claims.tally import sentence, tally
-from lnattn_book.claims.verdicts import DERIVED, NOT_ASKED, VERDICTS, Between, Leaf, Record
+from lnattn_book.claims.verdicts import ABSENT, DERIVED, NOT_ASKED, VERDICTS, Between, Leaf, Record
 
 ROOT = paths.repository()
 HOLDS, HOLDS_IN_PART, FAILS, NOT_SEEN, UNDECIDED, NOT_COMPUTABLE = VERDICTS
@@ -225,11 +225,11 @@ def test_each_claim_counts_once_and_derivations_apart():
     counts = tally(asked, found, "tiny")
     some = {letter: {what: n for what, n in row.items() if n} for letter, row in counts.items()}
     assert some == {
-        **{"K": {HOLDS_IN_PART: 1, HOLDS: 1, NOT_ASKED: 1}, "M": {NOT_ASKED: 1}},
+        **{"K": {HOLDS_IN_PART: 1, HOLDS: 1, ABSENT: 1}, "M": {NOT_ASKED: 1}},
         "B": {HOLDS: 1, FAILS: 1, DERIVED: 1},
     }
     assert sentence(counts).endswith(
-        "of the 5 that could fail: 2 ✓ holds, 1 ◐ holds in part, 1 ✗ fails, 1 · not asked."
+        "2 ✓ holds, 1 ◐ holds in part, 1 ✗ fails, 1 ◌ needs its checkpoint."
     )
 
 

@@ -16,7 +16,7 @@ from lnattn.models.choice import default_model
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import SOURCES, Claim, claims
 from lnattn_book.claims.tally import PAPERS
-from lnattn_book.claims.verdicts import SIGNS, Record, counts_as, effect, robustness
+from lnattn_book.claims.verdicts import ABSENT, SIGNS, Record, counts_as, effect, robustness
 from lnattn_book.style import model_name
 
 #: The columns of the matrix: groups of models.
@@ -100,8 +100,7 @@ def _opening(claim: Claim, mine: list[Record]) -> str:
 def _line(said: str, found: Iterable[tuple[Record, str, bool]]) -> str:
     """A line of the matrix: what is claimed, and in each column each sign once.
 
-    found: a record, what it or a part of it counts as, and whether that is fragile; those that
-    count come first.
+    found: records, what they count as, and whether that is fragile; those that count come first.
     """
     shown, cells = sorted(found, key=lambda one: not one[0].counted), f"<span>{said}</span>"
     for name in COLUMNS:
@@ -143,7 +142,8 @@ def _behind(
     for label, text in labelled.items():
         if text:
             parts.append(nodes.paragraph("", "", nodes.strong("", label), *inline(text)))
-    parts += [] if mine else [nodes.paragraph("", "not yet registered")]
+    if claim.needs_checkpoint and not any(claim.is_about(entry.model) for entry in mine):
+        parts.append(nodes.paragraph("", f"{ABSENT}: LNATTN_MODEL={claim.model} make book"))
     alike: dict[tuple[str, str], list[Record]] = {}
     for entry in sorted(mine, key=lambda one: (not claim.is_about(one.model), one.model != own)):
         alike.setdefault((entry.model, entry.verdict), []).append(entry)

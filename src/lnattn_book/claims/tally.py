@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import Claim
-from lnattn_book.claims.verdicts import DERIVED, NOT_ASKED, SIGNS, Record, counts_as
+from lnattn_book.claims.verdicts import ABSENT, DERIVED, NOT_ASKED, SIGNS, Record, counts_as
 
 #: The first letters of the claims of the two papers.
 PAPERS = "KB"
@@ -24,7 +24,7 @@ def verdict_of(claim: Claim, found: Sequence[Record], model: str) -> str:
         mine = [one for one in mine if claim.is_about(one.model)]
     else:
         mine = [one for one in mine if one.model == model] or mine
-    return mine[0].verdict if mine else NOT_ASKED
+    return mine[0].verdict if mine else ABSENT if claim.needs_checkpoint else NOT_ASKED
 
 
 def tally(

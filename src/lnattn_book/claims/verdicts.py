@@ -29,11 +29,12 @@ VERDICTS: Mapping[str, str] = {
     UNDECIDED: "?",
     NOT_COMPUTABLE: "–",
 }
-#: What stands in place of a verdict where a claim was not asked, and where it is a derivation.
-NOT_ASKED = "not asked"
+#: What stands in place of a verdict where a claim was not asked, for want of its own checkpoint or
+#: else, and where it is a derivation.
+ABSENT, NOT_ASKED = "needs its checkpoint", "not asked"
 DERIVED = "identity or arithmetic"
 #: The marks of all that a claim can count as.
-SIGNS: Mapping[str, str] = {**VERDICTS, NOT_ASKED: "·", DERIVED: "="}
+SIGNS: Mapping[str, str] = {**VERDICTS, ABSENT: "◌", NOT_ASKED: "·", DERIVED: "="}
 #: A verdict that stands in less of its grid than this is called fragile.
 FRAGILE = 0.8
 

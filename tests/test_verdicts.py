@@ -123,7 +123,7 @@ def paths(one: float, two: float):
 
 
 def composition(keys: float, queries: float, layers: int = 66):
-    """Three usable pairs for each other one of two layers in the highest tenth, fewer in the tail."""
+    """Of two layers three usable pairs for each other one in the highest tenth, fewer beyond."""
     few = np.stack([array(queries, keys, 1), np.ones(3)], axis=1)[..., None]
     return np.tile([[3], [1]], (3, 1, layers)), few * (1 + np.linspace(-0.1, 0.1, layers))
 

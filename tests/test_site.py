@@ -70,6 +70,15 @@ def test_every_link_inside_the_site_leads_somewhere(page):
 
 @needs_site
 @each_page
+def test_a_page_is_titled_once_and_no_head_of_a_column_is_empty(page):
+    soup = BeautifulSoup((SITE / page).read_text("utf-8"), "html.parser")
+    parts = soup.title.text.split(" — ")
+    assert len(parts) == len(set(parts))
+    assert not [cell for cell in soup.select("article thead th") if not cell.text.strip()]
+
+
+@needs_site
+@each_page
 def test_a_page_names_no_resource_of_another_host(page):
     assert not [src for src in anatomy(SITE / page).loaded if urlsplit(src).netloc]
 

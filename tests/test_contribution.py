@@ -106,7 +106,7 @@ def test_a_constant_per_query_contributes_nothing() -> None:
     heads=st.integers(1, 3),
     d_head=st.integers(1, 4),
     causal=st.booleans(),
-    log_factor=st.floats(-3, 1.5),
+    log_factor=st.floats(-3, 1),  # beyond it the definition itself underflows
     seed=st.integers(0, 10_000),
     repeated=st.booleans(),
 )

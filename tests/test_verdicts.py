@@ -20,7 +20,7 @@ from lnattn.selectability.random_keys import RandomGrid
 from lnattn.stats import Correlation
 from lnattn_book.claims import ours
 from lnattn_book.claims.rules import RULES
-from lnattn_book.claims.verdicts import VERDICTS, Between, Record
+from lnattn_book.claims.verdicts import VERDICTS, Between, Record, effect
 from lnattn_book.words import MarkedSentence
 
 for _one in pkgutil.iter_modules(lnattn_book.claims.__path__):
@@ -351,6 +351,7 @@ def test_words_say_what_was_found():
     falls = asked("K6", array(0.95, -0.99))
     assert falls.words == "some head: 1 of 2 heads (0); every head: 1 of 2 heads (0)"
     assert falls.values == {"spearman, least": -0.99, "spearman, most": 0.95}
+    assert effect(falls) == "−0.02 ρ (median head), exact: nothing is drawn, chance 0, n = 2"
     assert "every head: 1 to 2 of 2 heads" in asked("K6", np.array([[0.95, 0.99], [0.95, 0]])).words
     # (0.5 + 0.3 + 0.1) / 3, and t = 4.303 times the standard error 0.1155 on either side.
     scaling = asked("B10", mixed, mixed, 0.5, 5)

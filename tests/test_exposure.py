@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lnattn_book.claims import ours
-from lnattn_book.exposure import exposure, lead
+from lnattn_book.exposure import Exposure, exposure, lead
 from lnattn_book.words import Sentiment
 
 
@@ -89,3 +89,11 @@ def test_lead_is_paired_by_sentence_and_seed():
 )
 def test_rules_find_what_was_put_in_where_models_learnt(rule, verdict, made):
     assert rule(made, model="any").verdict == verdict
+
+
+def test_what_dealing_words_anew_gives_as_often_decides_nothing(monkeypatch):
+    """An interval above 0 of words and seeds, where deals of the words reach it as well."""
+    for p, verdict in ((0.01, "holds"), (0.2, "undecided")):
+        found = Exposure(0.1, 0.08, 0.12, p, (0.4, 0.3), (50, 50))
+        monkeypatch.setattr(ours, "exposure", lambda *_, one=found, **__: one)
+        assert ours.n5(made_up(0, 0), model="any").verdict == verdict

@@ -291,7 +291,8 @@ def test_two_chapters_run_at_a_time_and_one_that_fails_ends_the_build(book, monk
     )
     assert build.build(book) == 1
     said = capfd.readouterr()
-    assert {"1 of 2", "2 of 2"} == set(re.findall(r"\[book\] (\d of \d): [ab],", said.out))
+    # That b failed at its division says that both met; which of the two ends first is open.
+    assert "1 of 2" in re.findall(r"\[book\] (\d of \d): [ab],", said.out)
     assert "c," not in said.out
     assert "ZeroDivisionError" in said.err
     assert "tokens - " in said.err

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -163,3 +167,30 @@ def test_a_same_token_head_stands_out() -> None:
     same, different = diagonal_z(heat_map(both, range(100))).tolist()
     assert same > 3
     assert abs(different) < 0.5
+
+
+#: Ranks of 1,000 pairs at MiniLM's size, in a thread of its own; prints by how many MiB the
+#: process grew beyond its peak after the first 30 pairs.
+_MEMORY_OF_RANKS = """
+import threading, torch
+from pathlib import Path
+from lnattn.affinity.vectors import TokenVectors, ranks
+def peak():
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) // 1024
+vectors = TokenVectors(torch.randn(12, 30522, 16), torch.randn(12, 30522, 16))
+ids = torch.randint(30522, (2, 1000))
+before = (ranks(vectors, *ids[:, :30]), peak())[1]
+thread = threading.Thread(target=ranks, args=(vectors, *ids))
+thread.start(); thread.join()
+print(peak() - before)
+"""
+
+
+# The largest size of a process (VmHWM) is told by Linux alone.
+@pytest.mark.skipif(not Path("/proc/self/status").is_file(), reason="needs Linux's /proc")
+def test_ranks_do_not_let_the_heap_grow() -> None:
+    """A block of memory a step, with a small result kept of each, made it grow by a gigabyte."""
+    done = subprocess.run(
+        [sys.executable, "-c", _MEMORY_OF_RANKS], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 250

@@ -185,6 +185,11 @@ def test_the_site_works_from_a_disk(page, chromium):
         states = tab.evaluate(
             "[...document.querySelectorAll('.token-explorer')].map(e => e.dataset.state)"
         )
+        theme = "document.documentElement.dataset.theme"
+        tab.evaluate(f"{theme} = 'dark'; dispatchEvent(new Event('beforeprint')); 0")
+        printed = tab.evaluate(theme)
+        tab.evaluate("dispatchEvent(new Event('afterprint')); 0")
+        assert (printed, tab.evaluate(theme)) == ("light", "dark")
     finally:
         tab.close()
     assert not wrong

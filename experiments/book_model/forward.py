@@ -18,6 +18,8 @@ from transformers.models.gpt2.modeling_gpt2 import eager_attention_forward
 
 from lnattn.rotary.weights import apply_rotary
 
+#: Rows whose logits are made at once; so many stay in a processor's cache.
+_ROWS = 128
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 
 
@@ -52,6 +54,36 @@ AttentionInterface.register(ATTENTION["rotary"], rotary_attention)
 AttentionMaskInterface.register(ATTENTION["rotary"], eager_mask)
 
 
+class CrossEntropy(torch.autograd.Function):
+    """Mean cross-entropy of hidden rows, and its gradient, a few rows at a time.
+
+    All logits of a step at once would go through memory six times; on a processor that takes as
+    long as the products. Logits are float32 at least, whatever the rows are multiplied in.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, table: Tensor, following: Tensor) -> Tensor:
+        total, rows, of_table = 0.0, torch.empty_like(hidden), torch.zeros_like(table)
+        for part, own, some in zip(hidden.split(_ROWS), following.split(_ROWS), rows.split(_ROWS)):
+            logits = (part @ table.T).to(torch.promote_types(part.dtype, torch.float32))
+            chosen = logits.log_softmax(dim=1)
+            at = (torch.arange(len(own), device=own.device), own)
+            total = total - chosen[at].sum() / len(hidden)
+            if any(ctx.needs_input_grad):
+                slope = chosen.exp_().div_(len(hidden))
+                slope[at] -= 1 / len(hidden)
+                slope = slope.to(part.dtype)
+                some.copy_(slope @ table)
+                of_table.addmm_(slope.T, part)
+        ctx.save_for_backward(rows, of_table)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor, Tensor, None]:
+        rows, of_table = ctx.saved_tensors
+        return slope.to(rows) * rows, slope.to(rows) * of_table, None
+
+
 def training_loss(
     model: PreTrainedModel, precision: str, compiled: bool = False
 ) -> Callable[[Int[Tensor, "batch context_plus_1"]], Float[Tensor, ""]]:
@@ -74,7 +106,6 @@ def training_loss(
         x = torch.nn.functional.embedding(rows[:, :-1], table).to(lower)
         named = base.named_parameters() if lower != table.dtype else ()
         hidden = run(x, {n: p.to(lower) for n, p in named if p is not table})
-        logits = (hidden @ table.to(lower).T).to(table.dtype)
-        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), rows[:, 1:].flatten())
+        return CrossEntropy.apply(hidden.flatten(0, 1), table.to(lower), rows[:, 1:].flatten())
 
     return loss

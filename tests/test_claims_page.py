@@ -100,7 +100,7 @@ def test_every_claim_is_one_line_with_a_sign_a_model_and_unfolds(book):
     assert f"The source: “… {claims()['K3'].quote} …”" in text(unasked)
     assert "\\(b_K\\) < <i>3</i>; a \\(\\sigma\\) & b" in text(other.select_one(".found"))
     assert "needs its checkpoint: LNATTN_MODEL=gpt2 make book" in text(unasked)
-    assert not unasked.select(".sign")
+    assert [text(sign) for sign in unasked.select(".sign")] == ["◌"]
 
 
 def test_bars_and_the_sentence_count_each_claim_once_and_derivations_apart(book):

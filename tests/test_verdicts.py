@@ -91,7 +91,7 @@ def rho(value: float, half: float = 0.02) -> Correlation:
 def grid_of_keys(share) -> RandomGrid:
     """A grid with these mean shares [n d] of 10, 20 and 40 keys."""
     counts = np.array([10, 20, 40])
-    lost = (np.array(share) * counts[:, None]).round().astype(np.int64)[..., None]
+    lost = (np.array(share) * counts[:, None]).round().astype(np.int64)[..., None].repeat(2, 2)
     return RandomGrid(counts, np.array([3, 8]), lost, False, 0, 0)
 
 
@@ -262,12 +262,12 @@ TRIALS: dict[str, list[tuple[str, tuple | dict]]] = {
         *((H, ({8: 2.0, 16: 1.1, 32: 0.9}, 5)), (P, ({8: 0.5, 16: 1.1, 32: 0.9}, 5))),
         *((F, ({8: 1.1, 16: 2.0, 32: 0.9}, 5)), (U, ({8: 2.0, 16: 1.1}, 5))),
     ],
-    "B16": [(H, (0.0, 0.05)), (P, (0.0, 0.5)), (F, (0.2, 0.5))],
+    "B16": [(H, (0.0, 0.05, 12)), (P, (0.0, 0.5, 12)), (F, (0.2, 0.5, 12))],
     "M3": [(H, (True, True)), (P, (False, True)), (F, (False, False))],
     "M4": [(H, {"over": 0.0, "under": 0.0, "h": 1.0}), (F, {"over": 0.5, "under": -1.0, "h": 1.0})],
     "M6": [(H, (1e-9, 1e-9, 1e-9)), (F, (1e-9, 1e-9, 1e-2))],
     "M7": [(H, (0.0,)), (F, (0.1,))],
-    "M8": [(H, (2.0, 50.0)), (P, (2.0, 5.0)), (F, (5.0, 2.0)), (F, (20.0, 50.0))],
+    "M8": [(H, (2.0, 50.0, 5)), (P, (2.0, 5.0, 5)), (F, (5.0, 2.0, 5)), (F, (20.0, 50.0, 5))],
     "M12": [(H, (0.0, 0.0)), (F, (0.5, 0.0))],
     "M13": [(H, {"off": 0.0, "transposed": 0.0}), (F, {"off": 1.1, "transposed": 1.1})],
     "M14": [(H, (0.6, 4096)), (F, (0.4, 1024))],

@@ -64,7 +64,9 @@ class CrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, table: Tensor, following: Tensor) -> Tensor:
         total, rows, of_table = 0.0, torch.empty_like(hidden), torch.zeros_like(table)
-        for part, own, some in zip(hidden.split(_ROWS), following.split(_ROWS), rows.split(_ROWS)):
+        for part, own, some in zip(
+            hidden.split(_ROWS), following.split(_ROWS), rows.split(_ROWS), strict=True
+        ):
             logits = (part @ table.T).to(torch.promote_types(part.dtype, torch.float32))
             chosen = logits.log_softmax(dim=1)
             at = (torch.arange(len(own), device=own.device), own)

@@ -15,7 +15,7 @@ from booksite import links
 from lnattn.models.choice import default_model
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import SOURCES, Claim, claims
-from lnattn_book.claims.tally import PAPERS
+from lnattn_book.claims.tally import PAPERS, is_absent
 from lnattn_book.claims.verdicts import ABSENT, SIGNS, Record, counts_as, effect, robustness
 from lnattn_book.style import model_name
 
@@ -86,7 +86,8 @@ def _opening(claim: Claim, mine: list[Record]) -> str:
     """The begin of a claim: its line, a line for each of its parts, and their signs."""
     fragile = {id(one): robustness(one).endswith("fragile") for one in mine}
     whole = [(one, counts_as(claim, one.verdict), fragile[id(one)]) for one in mine]
-    lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole)
+    absent = [(Record(ABSENT, "", model=claim.model), ABSENT, False)] * is_absent(claim, mine)
+    lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole + absent)
     parts = [(leaf.name, (one, leaf.verdict, False)) for one in mine for leaf in one.leaves]
     for name in dict.fromkeys(name for name, _ in parts):
         said = f'<span class="part">{html.escape(name)}</span>'
@@ -142,13 +143,12 @@ def _behind(
     for label, text in labelled.items():
         if text:
             parts.append(nodes.paragraph("", "", nodes.strong("", label), *inline(text)))
-    if claim.needs_checkpoint and not any(claim.is_about(entry.model) for entry in mine):
+    if is_absent(claim, mine):
         parts.append(nodes.paragraph("", f"{ABSENT}: LNATTN_MODEL={claim.model} make book"))
     alike: dict[tuple[str, str], list[Record]] = {}
     for entry in sorted(mine, key=lambda one: (not claim.is_about(one.model), one.model != own)):
         alike.setdefault((entry.model, entry.verdict), []).append(entry)
     for (name, verdict), asked in alike.items():
-        model = html.escape(name, quote=True)
         counted = counts_as(claim, verdict)
         shown = nodes.strong("", f"{SIGNS[counted]} {verdict} · {model_name(name)}")
         look = links.of_claim(app, page, claim, asked[0])
@@ -156,7 +156,7 @@ def _behind(
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
         different = {(one.words, one.note, one.rule): one for one in asked}
         parts += [
-            _html(f'<div class="found" data-model="{model}" data-verdict="{verdict}">'),
+            _html(f'<div class="found" data-model="{html.escape(name)}" data-verdict="{verdict}">'),
             nodes.paragraph("", "", shown, classes=["verdict", _class(counted)]),
             *(_found(one, with_rule=len(rules) > 1) for one in different.values()),
             nodes.paragraph("", "", *look, classes=["look-at"]),

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lnattn.majority.model import ARMS
-from lnattn.majority.results import Experiment, lag
+from lnattn.majority.results import Estimate, Experiment, lag
 from lnattn.majority.train import angles_to_ones
 from lnattn_book.claims.rules import Case, rule, stated
 from lnattn_book.claims.verdicts import Between
@@ -77,10 +77,10 @@ def b13(case: Case, runs: Experiment, other: str, several: Sequence[str]) -> dic
 
 
 @rule
-def b15(case: Case, ratios: Mapping[int, float], seeds: int) -> dict[str, Any]:
+def b15(case: Case, ratios: Mapping[int, Estimate | float], seeds: int) -> dict[str, Any]:
     """ratios: epochs without the projection over those with it, by width, at equal norm."""
-    narrow, *wide = (ratios[width] for width in sorted(ratios))
-    return {"narrow": narrow, "wide": np.array(wide), "widths": len(ratios), "seeds": seeds}
+    narrow, *wide = (Between.of(ratios[width]) for width in sorted(ratios))
+    return {"narrow": narrow, "wide": Between.rows(wide), "widths": len(ratios), "seeds": seeds}
 
 
 def end_lead(runs: Experiment, one: str, other: str) -> tuple[float, float, float]:

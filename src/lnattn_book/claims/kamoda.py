@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from lnattn.affinity.table1 import distinct_pairs
 from lnattn.attention.terms import TERMS
-from lnattn.stats import Correlation, spearman
+from lnattn.stats import Correlation, resampled_ratios, spearman
 from lnattn_book.claims.rules import Case, rule, stated, truths
 from lnattn_book.claims.verdicts import Between, listed_words
 
@@ -40,11 +40,11 @@ def k3(case: Case, table: pd.DataFrame, iens: Sequence[int] = ()) -> dict[str, A
     found: dict[str, Any] = {"pairs": len(known), "median": np.nan, "chance": np.nan}
     less, met = Between(np.nan, np.nan, np.nan), best <= case.rank
     if len(known):
-        found |= {"median": np.median(best), "chance": np.median(chance)}
+        found |= {"median": Between.median(best), "chance": np.median(chance)}
         picks = np.random.default_rng(0).integers(len(known), size=(2000, len(known)))
         drawn = np.median(best[picks], axis=1) / np.median(chance[picks], axis=1)
         ends = np.quantile(drawn, (0.025, 0.975))
-        less = Between(found["median"] / found["chance"], *ends)
+        less = Between(found["median"].value / found["chance"], *ends)
     top = np.full(2, np.nan)
     if case.own:
         met = (table["rank here"] == table["rank"]).fillna(False).to_numpy(dtype=bool)
@@ -131,7 +131,9 @@ def k10(case: Case, sums: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
         more = sums[:, pure] - sums[:, [TERMS.index(name)]]
         found[f"above_{name}"] = Between.resampled(more, rows[:, pure], case.draws)
     found["order"] = " > ".join(sorted(means, key=means.__getitem__, reverse=True))
-    found["ratio"] = min(means[t] for t in PURE) / max(means[t] for t in MIXED)
+    mixed, drawn = [TERMS.index(term) for term in MIXED], resampled_ratios(sums, rows, case.draws)
+    ends = np.quantile(drawn[:, pure].min(axis=1) / drawn[:, mixed].max(axis=1), (0.025, 0.975))
+    found["ratio"] = Between(min(means[t] for t in PURE) / max(means[t] for t in MIXED), *ends)
     return found | {"documents": len(sums)}
 
 

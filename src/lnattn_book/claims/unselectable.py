@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import binom
+from scipy.stats import binom, binomtest
 
 from lnattn_book.claims.rules import Case, rule, stated
 from lnattn_book.claims.verdicts import Between
@@ -31,9 +31,9 @@ def b7(case: Case, grid: RandomGrid) -> dict[str, Any]:
     return {
         "rises": (np.diff(share, axis=0) >= -case.noise).mean(),
         "falls": (np.diff(share, axis=1) <= case.noise).mean(),
-        "corner": share[-1, 0],
+        "corner": Between(*mean_and_interval(grid.unselectable[-1, 0] / grid.counts[-1])),
         "far": share[-1, -1],
-        "cells": share.size,
+        "draws": grid.unselectable.shape[2],
     }
 
 
@@ -79,6 +79,8 @@ def b11(case: Case, sentences: Sequence[MarkedSentence], base: float) -> dict[st
     lost, words = int(sum(marked)), len(marked)
     luck = float(binom.sf(lost - 1, words, base) if lost else binom.pmf(0, words, base))
     found: dict[str, Any] = {"can": float(bool(lost)) if luck < case.p else 0.5, "luck": luck}
+    ends = binomtest(lost, words).proportion_ci()
+    found["marked"] = Between(lost, words * ends.low, words * ends.high)
     return {**found, "lost": lost, "words": words, "base": base, "expected": base * words}
 
 

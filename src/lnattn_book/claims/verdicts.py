@@ -69,6 +69,12 @@ class Between(NamedTuple):
         return cls(over.sum(axis=0) / under.sum(axis=0), *ends)
 
     @classmethod
+    def median(cls, values: np.ndarray, draws: int = 2000) -> Between:
+        """The median of values [n], when n of them are drawn anew."""
+        picks = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
+        return cls(np.median(values), *np.quantile(np.median(values[picks], 1), (0.025, 0.975)))
+
+    @classmethod
     def rows(cls, table: Any) -> Between:
         """Of rows of mean, low and high."""
         return cls(*np.asarray(table, dtype=np.float64).reshape(-1, 3).T)

@@ -29,15 +29,8 @@ def train(args: argparse.Namespace) -> None:
     given = given_plan(args, TrainingPlan)
     device = args.device or default_device()
     given.setdefault("precision", fastest_precision(device))
-    record = train_book_model(
-        args.text,
-        args.held_out,
-        args.out,
-        TrainingPlan(**given),
-        licence=args.licence,
-        device=device,
-        compiled=args.compiled,
-    )
+    plan, facts = TrainingPlan(**given), {"licence": args.licence, "device": device}
+    record = train_book_model(args.text, args.held_out, args.out, plan, **facts)
     baselines = record["baselines"]
     print(
         f"{args.out}: {record['tokens']['train']:,} tokens, held-out loss "
@@ -70,7 +63,6 @@ def parser() -> argparse.ArgumentParser:
     own.add_argument("--out", required=True, metavar="FOLDER")
     own.add_argument("--licence", metavar="TEXT", help="source and licence, for the model's card")
     own.add_argument("--device", help="cpu, cuda, … (default: a GPU if there is one)")
-    own.add_argument("--compiled", action="store_true", help="torch.compile the step")
     add_plan(own, TrainingPlan)
     own.set_defaults(run_task=train)
     own = tasks.add_parser("embed")

@@ -33,7 +33,6 @@ def train_book_model(
     *,
     licence: str | None = None,
     device: str | None = None,
-    compiled: bool = False,
     progress: bool = True,
 ) -> dict[str, Any]:
     """Train a small model from nothing and write a complete model folder; return its record.
@@ -65,7 +64,7 @@ def train_book_model(
         for role, texts in (("train", sources), ("held_out", held_out))
     )
     started = time.perf_counter()
-    options = {"device": device, "compiled": compiled, "progress": progress}
+    options = {"device": device, "progress": progress}
     end = tokenizer.eos_token_id
     model, log = train(train_tokens, held_tokens, plan, folder, end, **options)
     seconds = time.perf_counter() - started

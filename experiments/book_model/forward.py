@@ -55,29 +55,24 @@ AttentionMaskInterface.register(ATTENTION["rotary"], eager_mask)
 
 
 class CrossEntropy(torch.autograd.Function):
-    """Mean cross-entropy of hidden rows, and its gradient, a few rows at a time.
+    """Mean cross-entropy of hidden rows, with its gradient, a few rows at a time.
 
-    All logits of a step at once would go through memory six times; on a processor that takes as
-    long as the products. Logits are float32 at least, whatever the rows are multiplied in.
+    A step's logits at once go through memory six times, which takes as long as the products do.
     """
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, table: Tensor, following: Tensor) -> Tensor:
-        total, rows, of_table = 0.0, torch.empty_like(hidden), torch.zeros_like(table)
-        for part, own, some in zip(
-            hidden.split(_ROWS), following.split(_ROWS), rows.split(_ROWS), strict=True
-        ):
+        total, rows, of_table = 0.0, [], torch.zeros_like(table)
+        for part, own in zip(hidden.split(_ROWS), following[:, None].split(_ROWS), strict=True):
             logits = (part @ table.T).to(torch.promote_types(part.dtype, torch.float32))
-            chosen = logits.log_softmax(dim=1)
-            at = (torch.arange(len(own), device=own.device), own)
-            total = total - chosen[at].sum() / len(hidden)
+            log_share = logits.log_softmax(dim=1)
+            total = total - log_share.gather(1, own).sum() / len(hidden)
             if any(ctx.needs_input_grad):
-                slope = chosen.exp_().div_(len(hidden))
-                slope[at] -= 1 / len(hidden)
-                slope = slope.to(part.dtype)
-                some.copy_(slope @ table)
+                slope = log_share.exp_().scatter_add_(1, own, -torch.ones_like(logits[:, :1]))
+                slope = (slope / len(hidden)).to(part.dtype)
+                rows.append(slope @ table)
                 of_table.addmm_(slope.T, part)
-        ctx.save_for_backward(rows, of_table)
+        ctx.save_for_backward(torch.cat(rows) if rows else hidden, of_table)
         return total
 
     @staticmethod
@@ -87,12 +82,12 @@ class CrossEntropy(torch.autograd.Function):
 
 
 def training_loss(
-    model: PreTrainedModel, precision: str, compiled: bool = False
+    model: PreTrainedModel, precision: str
 ) -> Callable[[Int[Tensor, "batch context_plus_1"]], Float[Tensor, ""]]:
     """The mean next-token loss of a model on windows, as a function of their rows.
 
     model: a causal language model with tied embeddings in float32 (or, in tests, float64, which
-    precision "float32" leaves as it is); compiled: run its blocks through torch.compile.
+    precision "float32" leaves as it is).
     """
     base, table = model.base_model, model.get_input_embeddings().weight
     lower = PRECISIONS[precision] if precision != "float32" else table.dtype
@@ -101,13 +96,11 @@ def training_loss(
         inputs = {"inputs_embeds": x, "use_cache": False}
         return torch.func.functional_call(base, parameters, (), inputs).last_hidden_state
 
-    run = torch.compile(blocks) if compiled else blocks
-
     def loss(rows: Tensor) -> Tensor:
         # The embedding's gradient sums over many tokens: it is looked up, and summed, in float32.
         x = torch.nn.functional.embedding(rows[:, :-1], table).to(lower)
         named = base.named_parameters() if lower != table.dtype else ()
-        hidden = run(x, {n: p.to(lower) for n, p in named if p is not table})
+        hidden = blocks(x, {n: p.to(lower) for n, p in named if p is not table})
         return CrossEntropy.apply(hidden.flatten(0, 1), table.to(lower), rows[:, 1:].flatten())
 
     return loss

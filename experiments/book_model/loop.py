@@ -105,15 +105,13 @@ def train(
     *,
     device: str | None = None,
     progress: bool = True,
-    compiled: bool = False,
     prepare: Callable[[PreTrainedModel], None] | None = None,
 ) -> tuple[PreTrainedModel, list[dict[str, int | float]]]:
     """Train a model and return the model of the best held-out loss, with the log of evaluations.
 
     `folder/checkpoint/` keeps the state of the run, after every evaluation and every five minutes;
     calling again with the same plan goes on from there. Stops at `plan.steps`, or when the held-out
-    loss has not fallen for `plan.patience` evaluations. `compiled` runs the step through
-    torch.compile (about a third faster on a CPU, after a minute; needs a C++ compiler).
+    loss has not fallen for `plan.patience` evaluations.
     `plan.steps` alone may differ on a resumed run: the learning rate then follows the new schedule
     from there on, and the log says so. prepare: changes the new model in place before anything
     else, say to replace a module.
@@ -130,7 +128,7 @@ def train(
     run = resume_run(state_folder, model, optimiser, plan)
     if run is None:
         run = {"plan": asdict(plan), "step": 0, "best": math.inf, "stale": 0, "log": []}
-    loss_of = training_loss(model, plan.precision, compiled)
+    loss_of = training_loss(model, plan.precision)
     batches = windows(train_tokens, plan)
     for _ in range(run["step"]):
         next(batches)
@@ -162,7 +160,8 @@ def train(
             save_run(state_folder, model, optimiser, run, improved)
             saved = time.perf_counter()
             if progress:
-                bar.write(_line(run["log"][-1]), file=sys.stderr)
+                said = ", ".join(f"{name} {value:,.6g}" for name, value in entry.items())
+                bar.write(said, file=sys.stderr)
             since, seen, recent = time.perf_counter(), 0, []
         elif time.perf_counter() - saved > _SAVE_EVERY:
             save_run(state_folder, model, optimiser, run, improved=False)
@@ -170,14 +169,6 @@ def train(
     bar.close()
     load_best(state_folder, model)
     return model.eval(), run["log"]
-
-
-def _line(entry: dict[str, int | float]) -> str:
-    return (
-        f"step {entry['step']:,}, {entry['tokens'] / 1e6:.1f} M tokens: training "
-        f"{entry['train_loss']:.4f}, held out {entry['held_out_loss']:.4f} nats a token; "
-        f"{entry['tokens_per_second']:,.0f} tokens/s"
-    )
 
 
 def take_step(

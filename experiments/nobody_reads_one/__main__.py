@@ -92,13 +92,10 @@ def main() -> None:
         one = verbs.add_parser(verb)
         one.add_argument("out", type=Path)
         one.add_argument("--seeds", type=int, default=5)
-    verbs.choices["train"].add_argument(
-        "--text", type=Path, default=data_folder() / "text" / "sample.jsonl"
-    )
+    text, to = data_folder() / "text" / "sample.jsonl", data_folder() / "results" / NAME
+    verbs.choices["train"].add_argument("--text", type=Path, default=text)
     verbs.choices["train"].add_argument("--first", type=int, default=100)
-    verbs.choices["freeze"].add_argument(
-        "--to", type=Path, default=data_folder() / "results" / NAME
-    )
+    verbs.choices["freeze"].add_argument("--to", type=Path, default=to)
     real = verbs.add_parser("real")
     real.add_argument("names", nargs="+", metavar="[LABEL=]NAME")
     real.add_argument("--to", type=Path, required=True)

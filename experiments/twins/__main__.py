@@ -59,10 +59,8 @@ def run(args: argparse.Namespace) -> None:
             tokens = np.load(folder / "checkpoint" / "train_tokens.npy", allow_pickle=False)
             vocab = kept.plan.vocab_size
             counts = {n: Counts.from_documents([tokens], vocab, skip=n) for n in (1, 2, 3)}
-        name, record = (
-            f"{kept.plan.attention}-{kept.plan.seed}",
-            read_json(folder / "training.json"),
-        )
+        name = f"{kept.plan.attention}-{kept.plan.seed}"
+        record = read_json(folder / "training.json")
         arrays |= {f"{name} {what}": value for what, value in answers(kept, counts).items()}
         shown: dict[str, Any] = {"plan": record["plan"], "held_out_loss": record["held_out_loss"]}
         facts[name] = {**shown, "weights_sha256": record["weights_sha256"]}

@@ -15,7 +15,7 @@ from booksite import links
 from lnattn.models.choice import default_model
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import SOURCES, Claim, claims
-from lnattn_book.claims.tally import PAPERS, is_absent
+from lnattn_book.claims.tally import PAPERS
 from lnattn_book.claims.verdicts import ABSENT, SIGNS, Record, counts_as, effect, robustness
 from lnattn_book.style import model_name
 
@@ -84,10 +84,10 @@ def matrix(
 
 def _opening(claim: Claim, mine: list[Record]) -> str:
     """The begin of a claim: its line, a line for each of its parts, and their signs."""
-    fragile = {id(one): robustness(one).endswith("fragile") for one in mine}
-    whole = [(one, counts_as(claim, one.verdict), fragile[id(one)]) for one in mine]
-    absent = [(Record(ABSENT, "", model=claim.model), ABSENT, False)] * is_absent(claim, mine)
-    lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole + absent)
+    whole = [(e, counts_as(claim, e.verdict), robustness(e).endswith("fragile")) for e in mine]
+    if claim.is_absent(one.model for one in mine):
+        whole.append((Record(ABSENT, "", model=claim.model), ABSENT, False))
+    lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole)
     parts = [(leaf.name, (one, leaf.verdict, False)) for one in mine for leaf in one.leaves]
     for name in dict.fromkeys(name for name, _ in parts):
         said = f'<span class="part">{html.escape(name)}</span>'
@@ -143,7 +143,7 @@ def _behind(
     for label, text in labelled.items():
         if text:
             parts.append(nodes.paragraph("", "", nodes.strong("", label), *inline(text)))
-    if is_absent(claim, mine):
+    if claim.is_absent(entry.model for entry in mine):
         parts.append(nodes.paragraph("", f"{ABSENT}: LNATTN_MODEL={claim.model} make book"))
     alike: dict[tuple[str, str], list[Record]] = {}
     for entry in sorted(mine, key=lambda one: (not claim.is_about(one.model), one.model != own)):

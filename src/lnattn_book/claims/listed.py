@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -74,6 +74,10 @@ class Claim:
     def is_about(self, model: str) -> bool:
         """Whether it is about this checkpoint; 'gpt2 (frozen)' counts as 'gpt2'."""
         return self.needs_checkpoint and model.split(" (")[0].rsplit("/", 1)[-1] == self.model
+
+    def is_absent(self, models: Iterable[str]) -> bool:
+        """Whether it is about a checkpoint that is none of these models."""
+        return self.needs_checkpoint and not any(map(self.is_about, models))
 
 
 @lru_cache

@@ -27,11 +27,6 @@ def verdict_of(claim: Claim, found: Sequence[Record], model: str) -> str:
     return mine[0].verdict if mine else ABSENT if claim.needs_checkpoint else NOT_ASKED
 
 
-def is_absent(claim: Claim, found: Iterable[Record]) -> bool:
-    """Whether a claim is about a checkpoint that none of its records is of."""
-    return claim.needs_checkpoint and not any(claim.is_about(one.model) for one in found)
-
-
 def tally(
     claims: Iterable[Claim], found: Sequence[Record], model: str
 ) -> dict[str, dict[str, int]]:

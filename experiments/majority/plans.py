@@ -29,12 +29,7 @@ from lnattn.storage import provenance, read_json, write_result
 SHORT = MajorityPlan(examples=25_000, batch=1500, epochs=200, decay_epochs=1000)
 #: Figures 1a and 1b, from the authors' scripts: three dimensions, one batch an epoch.
 THREE_D = MajorityPlan(
-    d_model=3,
-    classes=10,
-    length=30,
-    examples=6000,
-    epochs=10_000,
-    evaluate_every=100,
+    d_model=3, classes=10, length=30, examples=6000, epochs=10_000, evaluate_every=100
 )
 #: The controls' runs, and the shorter ones, at a rate that hardly decays, that decide an arm's rate
 #: and scale.

@@ -12,9 +12,8 @@ import shutil
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -93,7 +92,8 @@ def freeze_sentiment(
             if seed not in SEARCH_SEEDS:
                 found["right"] = is_right(model, vocabulary, asked)
                 found["marks"] = unselectable_words(model, vocabulary, asked.sentences)
-            write_atomically(path, partial(_savez, {**found, "run": np.array(what)}))
+            arrays = {**found, "run": np.array(what)}
+            write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
         return found
 
     def held_back(arm: str, own: ClassifierPlan, search_seeds: Sequence[int]) -> float:
@@ -130,22 +130,16 @@ def freeze_sentiment(
         "by_layer": {arm: of_arm.mean(axis=2) for arm, of_arm in marks.items()},
         "held_back": {arm: max(one["of_both_seeds"]) for arm, one in searched.items()},
     }
+    asked_of = {"arms": ARMS, "seeds": seeds, "rates": rates, "scales": scales, "epochs": epochs}
+    sentences = {"fitted": len(fit.sentences), "held_back": kept, "dev": len(asked.sentences)}
     path = Sentiment(
         **{key: np.array([of_arm[arm] for arm in ARMS]) for key, of_arm in found.items()},
         **_words(given, asked),
         record=provenance(
-            arms=list(ARMS),
-            seeds=list(seeds),
-            rates=list(rates),
-            scales=list(scales),
-            epochs=list(epochs),
+            **{name: list(values) for name, values in asked_of.items()},
             search={a: {**searched[a], "chosen": asdict(searched[a]["chosen"])} for a in ARMS},
             vocabulary=len(vocabulary),
-            sentences={
-                "fitted": len(fit.sentences),
-                "held_back": kept,
-                "dev": len(asked.sentences),
-            },
+            sentences=sentences,
             files={"train": Path(train).name, "dev": Path(dev).name},
             sha256=shas,
             positive_share=float(asked.positive.mean()),
@@ -188,7 +182,3 @@ def _kept(path: Path, what: str) -> dict[str, np.ndarray] | None:
     if str(found.pop("run")) != what:
         raise ResultError(f"{path} is of other files or another plan; delete its folder.")
     return found
-
-
-def _savez(arrays: dict[str, Any], file: BinaryIO) -> None:
-    np.savez_compressed(file, **arrays)

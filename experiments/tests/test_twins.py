@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
 from experiments.book_model.snapshots import turned
-from experiments.twins.compare import by_place, vectors_at
+from experiments.twins.compare import by_place, by_position_alone, vectors_at
 from lnattn import FirstLayer, fold, fold_relative, six_terms
+from lnattn.attention.nulls import permuted_weights
 from lnattn.rotary.position import distance_variance
 
 COUNTS = np.random.default_rng(0).integers(1, 9, 15)
@@ -29,7 +31,7 @@ def test_scores_at_places_are_those_of_the_six_terms() -> None:
 def test_shares_are_an_analysis_of_variance() -> None:
     """Learned: by all pairs of tokens and places. Rotary: those of chapter 13."""
     learned, weight = model(), COUNTS / COUNTS.sum()
-    share, attention = by_place(learned, COUNTS, 9)
+    share = by_place(learned, COUNTS, 9)
     q = vectors_at(learned, "queries", 8).numpy()
     keys = np.stack([vectors_at(learned, "keys", place).numpy() for place in range(9)])
     scores = np.einsum("hbd,nhad->hbna", q, keys)
@@ -39,10 +41,20 @@ def test_shares_are_an_analysis_of_variance() -> None:
     of_key = np.einsum("hbna,b->hna", scores, weight) - alone[..., None]
     np.testing.assert_allclose(share[3], alone.var(axis=1) / total)
     np.testing.assert_allclose(share[2], np.einsum("hna,a->h", of_key**2, weight) / 9 / total)
-    expected = torch.softmax(torch.from_numpy(alone) / learned.attention.scale, dim=1)
-    np.testing.assert_allclose(attention, expected)
     rotary = turned(learned)
     found = distance_variance(
         fold_relative(rotary.attention), rotary.embeddings, COUNTS, range(9)
     ).share
-    np.testing.assert_allclose(by_place(rotary, COUNTS, 9)[0], found, rtol=1e-5)
+    np.testing.assert_allclose(by_place(rotary, COUNTS, 9), found, rtol=1e-5)
+
+
+@pytest.mark.parametrize("one", [model(), turned(model())])
+def test_attention_by_position_is_that_of_mean_queries_and_mean_keys(one) -> None:
+    dealt = permuted_weights(one, 0, heads_only=True)
+    found = by_position_alone([dealt, one], COUNTS, 9)
+    for some, attention in zip((dealt, one), found, strict=True):
+        keys = [torch.from_numpy(COUNTS / COUNTS.sum()) @ vectors_at(some, "keys", at).double()
+                for at in range(9)]  # fmt: skip
+        query = torch.from_numpy(COUNTS / COUNTS.sum()) @ vectors_at(some, "queries", 8).double()
+        scores = torch.einsum("hd,nhd->hn", query, torch.stack(keys)) / one.attention.scale
+        np.testing.assert_allclose(attention, scores.softmax(dim=1).numpy(), rtol=1e-5)

@@ -14,38 +14,31 @@ import numpy as np
 
 from experiments.book_model.snapshots import Snapshot, snapshots
 from experiments.command import frozen, main, new_parser
-from experiments.twins.compare import PARTS, by_place, skill
+from experiments.twins.compare import PARTS, by_place, by_position_alone, skill
 from lnattn.affinity.auroc import Neighbours
 from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import CheckpointError
+from lnattn.position.curves import NEAR
 from lnattn.rotary.affinity import sample_queries
 from lnattn.rotary.position import NULLS
-from lnattn.rotary.study import QUERIES, rotary_study
-from lnattn.rotary.weights import RelativeFirstLayer
+from lnattn.rotary.study import QUERIES
 from lnattn.storage import provenance, read_json, write_result
 from lnattn.text.counts import Counts
-from lnattn_book.samples import sample_tokens
 
 
 def answers(kept: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
-    """What the rules of README.md ask of one model; of a rotary one also what D6 and D7 judge."""
+    """What the rules of README.md ask of one model; near: of it and of its shuffled heads."""
     model, context, unigrams = kept.model, kept.plan.context, counts[1].unigrams
     pairs = {apart: Neighbours.before(one.bigrams) for apart, one in counts.items()}
     grid = skill(model, unigrams, pairs, sample_queries(unigrams, QUERIES))
-    shares, attention = by_place(model, unigrams, context)
     dealt = (permuted_weights(model, deal, heads_only=True) for deal in range(NULLS))
-    null = [by_place(one, unigrams, context)[0][PARTS.index("d")] for one in dealt]
-    found = {
+    alone = by_position_alone([model, *dealt], unigrams, context)
+    return {
         "skill": grid.query_specific_auroc,
-        "share": shares,
-        "null": np.array(null),
-        "attention": attention,
+        "share": by_place(model, unigrams, context),
+        "near": alone[..., -NEAR:].sum(axis=-1),
+        "before": alone[0, :, -2],
     }
-    if isinstance(model, RelativeFirstLayer):
-        study = rotary_study(model, counts, sample_tokens(model))
-        for name in ("divergence", "null_divergence", "rho", "null_rho"):
-            found[name] = getattr(study, name)
-    return found
 
 
 def run(args: argparse.Namespace) -> None:

@@ -6,7 +6,7 @@ positions. Less their means over tokens they give the part of a score that neith
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import torch
@@ -74,11 +74,11 @@ def skill(
 
 def by_place(
     model: AnyFirstLayer, unigrams: Int[np.ndarray, "vocab"], context: int
-) -> tuple[Float[np.ndarray, "part head"], Float[np.ndarray, "head key"]]:
+) -> Float[np.ndarray, "part head"]:
     """Shares of `PARTS` in the variance of scores between the keys of the last query of a context.
 
-    And its attention by position alone, of mean query and mean keys. Tokens are drawn by their
-    counts, and the key's place evenly; a query's mean score, which no softmax sees, takes no part.
+    Tokens are drawn by their counts, and the key's place evenly; a query's mean score, which no
+    softmax sees, takes no part.
     """
     share = torch.from_numpy(unigrams / unigrams.sum())
     q0, apart = _about_mean(vectors_at(model, "queries", context - 1).double(), share)
@@ -100,5 +100,31 @@ def by_place(
         torch.stack(own).mean(dim=0),
         alone.var(dim=1, correction=0),
     ])  # fmt: skip
-    attention = (alone / float(model.attention.scale)).softmax(dim=1)
-    return (variance / variance.sum(dim=0)).numpy(), attention.numpy()
+    return (variance / variance.sum(dim=0)).numpy()
+
+
+@torch.inference_mode()
+def by_position_alone(
+    models: Iterable[AnyFirstLayer], unigrams: Int[np.ndarray, "vocab"], context: int
+) -> Float[np.ndarray, "model head key"]:
+    """Attention of the last query of a context, by mean query and mean keys, tokens by counts.
+
+    Of several models with the same embeddings.
+    """
+    share, rows, found = torch.from_numpy(unigrams / unigrams.sum()), None, []
+    for model in models:
+        if isinstance(model, RelativeFirstLayer):
+            folded, at = fold_relative(model.attention), torch.arange(context)
+            q, k = (share @ vectors_at(model, side, 0).double() for side in ("queries", "keys"))
+            q, keys = (folded.rotated(one[:, None].expand(-1, context, -1), at) for one in (q, k))
+            q = q[:, -1]
+        else:
+            block, x = fold(model.attention), model.embeddings
+            if rows is None:  # the mean row of each place
+                places = ((x.tokens() + x.W_P[place]).double() for place in range(context))
+                rows = torch.stack([share @ (at / sigma(at, block.eps)[:, None]) for at in places])
+            q = rows[-1] @ block.W_Q.double() + block.b_Q.double()
+            keys = rows @ block.W_K.double()
+        scores = torch.einsum("hd,hnd->hn", q, keys) / float(model.attention.scale)
+        found.append(scores.softmax(dim=1).numpy())
+    return np.array(found)

@@ -135,9 +135,7 @@ def freeze_long(
         runs={
             name: {
                 "learning_rate": records[key]["plan"]["learning_rate"],
-                "tokens_seen": records[key]["tokens_seen"],
-                "weights_sha256": records[key]["weights_sha256"],
-                "date": records[key]["date"],
+                **{what: records[key][what] for what in ("tokens_seen", "weights_sha256", "date")},
             }
             for key, name in done.items()
         },

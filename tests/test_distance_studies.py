@@ -15,9 +15,8 @@ from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.topk import partners, strongest_pairs
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
 from lnattn.contribution.study import kl_of_removal
-from lnattn.errors import ResultError, ShapeError, TokenError
+from lnattn.errors import ShapeError, TokenError
 from lnattn.rotary.affinity import (
-    best_head_difference,
     curve_over_distance,
     distance_grid,
     sample_queries,
@@ -315,25 +314,6 @@ def test_a_head_that_looks_one_token_back_is_found_at_that_distance():
     assert skill.argmax() == 0
     assert skill[0] > 0.4
     assert skill[0] > 2 * skill[1:].max()
-
-
-def test_difference_of_skill(parts):
-    folded, embeddings = parts
-    ids, pairs = [2, 5, 6, 9], {1: pair_counts(1)}
-    near, far = (
-        distance_grid({turn: vectors_at_distance(folded, embeddings, turn, query_ids=ids)}, pairs)
-        for turn in (1, 4)
-    )
-    mean, low, high = best_head_difference(near, far)
-    assert mean == pytest.approx(
-        near.query_specific_auroc[0, 0].max() - far.query_specific_auroc[0, 0].max()
-    )
-    assert low <= mean <= high
-    with pytest.raises(ResultError, match="same query tokens"):
-        best_head_difference(
-            near,
-            distance_grid({1: vectors_at_distance(folded, embeddings, 1, query_ids=[2, 5])}, pairs),
-        )
 
 
 def test_sampled_queries_occur():

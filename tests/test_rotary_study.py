@@ -10,23 +10,20 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 import torch
-from random_models import attention_layer, embeddings_of, random_gpt2
 from scipy.stats import spearmanr
 from test_distance import random_relative
 
 import lnattn
-from lnattn import FirstLayer, fold_relative, freezing
+from lnattn import fold_relative, freezing
 from lnattn.cli.main import main
 from lnattn.errors import ResultError
 from lnattn.rotary import position
-from lnattn.rotary.affinity import best_head_difference
 from lnattn.rotary.position import distance_variance, self_assertion
 from lnattn.rotary.study import RotaryStudy, rotary_study
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
 from lnattn_book import freezing as book_freezing
-from lnattn_book import twins
 from lnattn_book.figures import rotary as figures
 
 mpl.use("Agg")
@@ -192,18 +189,3 @@ def test_figures_show_every_head(everything):
     np.testing.assert_allclose(shown, study.curve[2] - study.curve[2].mean())
     bars = figures.shares(study).axes[0].patches
     assert len(bars) == 4 * study.n_heads
-
-
-def test_twins_are_asked_about_the_same_tokens(everything, monkeypatch):
-    _, counts, study = everything
-    gpt2 = random_gpt2(seed=3, vocab=WORDS)
-    model = FirstLayer(embeddings_of(gpt2), attention_layer(gpt2), TwoWords())
-    twin = twins.twin_of(study, model, counts[1])
-    mean, low, high = best_head_difference(study.grid, twin)
-    assert low <= mean <= high
-    assert abs(mean) < 0.3
-    np.testing.assert_array_equal(twin.queries, study.queries)
-    with pytest.raises(ResultError, match="not over the tokens"):
-        twins.twin_of(study, model, Counts.from_documents([np.arange(5)], 7))
-    with pytest.raises(ResultError, match="do not read the same tokens"):
-        twins.twin_of(study, model, counts[2])

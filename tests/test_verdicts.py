@@ -293,8 +293,8 @@ TRIALS: dict[str, list[tuple[str, tuple | dict]]] = {
         (U, (array(2.1, 3) * even, array(1, 3) * even)),  # heads that learned nothing do, too
     ],
     "D5": [
-        *((H, (array(0.1, 0.05, 0.2), [])), (F, (array(-0.1, -0.2, -0.05), []))),
-        *((U, (array(0.1, -0.1, 0.2), [])), (U, (array(0.1, 0.05, 0.2), ["a wish"]))),
+        *((H, (array(2, 3, 4), array(1, 2, 3.1))), (F, (array(1, 2, 3.1), array(2, 3, 4)))),
+        *((U, (array(0, 1, 2), array(1, 1, 1))), (U, (array(2, 2.1), array(1, 1)))),
     ],
     "N7": [
         *((H, (written(0.1, 0.3, 0.79),)), (P, (written(0.1, 0.3, 0.81),))),

@@ -1,24 +1,21 @@
-"""The book's two twins side by side: rotary positions against learned ones (chapter 13)."""
+"""Models with rotary positions, and twins that differ in their positions alone (chapter 13)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
+from jaxtyping import Float
 
-from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.vectors import TokenVectors, token_vectors
-from lnattn.attention.folding import fold
-from lnattn.errors import CheckpointError, ResultError
+from lnattn.errors import CheckpointError
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.choice import rotary_models
-from lnattn.rotary.affinity import DistanceGrid, distance_grid
-from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.weights import RelativeFirstLayer
-from lnattn.text.counts import Counts
-from lnattn.weights import FirstLayer
+from lnattn.storage import read_result
 
 
 def available_rotary_models() -> list[RelativeFirstLayer]:
@@ -31,32 +28,25 @@ def available_rotary_models() -> list[RelativeFirstLayer]:
     return found
 
 
-def twin_of(study: RotaryStudy, model: FirstLayer, counts: Counts, seed: int = 0) -> DistanceGrid:
-    """AUROCs of the same query tokens in a model with learned positions, trained on the same text.
+@dataclass(frozen=True, eq=False)
+class Twins:
+    """What `experiments/twins` froze of each pair, by the name of its model: KIND-SEED.
 
-    counts: those of neighbours that the study was made with. Raises `ResultError` where they are
-    others, or of other tokens than the model's.
+    KIND is "rotary" or, for learned positions, "causal".
     """
-    if counts.vocab_size != model.embeddings.vocab_size:
-        raise ResultError(f"the counts are not over the tokens of {model.name}.")
-    if study.record.get("pairs_sha256") != counts.sha256:
-        raise ResultError(
-            f"the study of {study.record['model']} was made with other counts than those of "
-            f"{model.name}: the two do not read the same tokens."
-        )
-    every = token_vectors(fold(model.attention), model.embeddings)
-    tokens = torch.from_numpy(study.queries)
-    some = TokenVectors(every.queries[:, tokens], every.keys, tokens)
-    return distance_grid({1: some}, {1: Neighbours.before(counts.bigrams)}, seed)
 
+    arrays: Mapping[str, np.ndarray]
+    record: Mapping[str, Any]
 
-def not_alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
-    """What two trainings differ in besides the architecture, in words; empty where in nothing."""
-    plans = [{**one["plan"], "corpus": one["corpus"]}, {**other["plan"], "corpus": other["corpus"]}]
-    ignored = {"architecture", "patience", "evaluate_every"}
-    names = sorted((plans[0].keys() | plans[1].keys()) - ignored)
-    return [
-        name if name == "corpus" else f"{name} ({plans[0].get(name)} and {plans[1].get(name)})"
-        for name in names
-        if plans[0].get(name) != plans[1].get(name)
-    ]
+    @classmethod
+    def read(cls, folder: Path | str) -> Twins:
+        return cls(*read_result(folder, "twins"))
+
+    def of(self, kind: str, what: str) -> Float[np.ndarray, "seed ..."]:
+        """One array of the models of a kind whose twin is there, too."""
+        seeds = sorted(name[7:] for name in self.record["runs"] if name[:7] == "rotary-")
+        return np.array([self.arrays[f"{kind}-{seed} {what}"] for seed in seeds])
+
+    def skill(self, kind: str) -> Float[np.ndarray, "seed"]:
+        """What the best head knows of its query one token apart: AUROC less a wrong query's."""
+        return self.of(kind, "skill")[:, 0, 0].max(axis=1)

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lnattn.affinity.auroc import Neighbours, head_aurocs
 from lnattn.affinity.vectors import TokenVectors
-from lnattn.errors import CorpusError, ResultError, ShapeError, TokenError
+from lnattn.errors import CorpusError, ShapeError, TokenError
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors
 from lnattn.rotary.weights import TokenEmbeddings
 from lnattn.stats import bootstrap_means
@@ -140,18 +140,3 @@ def sample_queries(counts: Int[np.ndarray, "vocab"], number: int, seed: int = 0)
     often = np.flatnonzero(counts >= 10)
     chosen = np.random.default_rng(seed).choice(often, min(number, len(often)), replace=False)
     return np.sort(chosen)
-
-
-def best_head_difference(
-    one: DistanceGrid, other: DistanceGrid, draws: int = 1000, seed: int = 0
-) -> Float[np.ndarray, "3"]:
-    """`query_specific_auroc` of one model's best head less another's: mean, low, high (95 %).
-
-    Both at their first offset and distance, on the same query tokens, resampled together. Each
-    model's best head is chosen on all of them, so both differences are flattered alike.
-    """
-    if not np.array_equal(one.queries, other.queries):
-        raise ResultError("the two models were not asked about the same query tokens.")
-    values = [grid.own[0, 0] - grid.wrong[0, 0] for grid in (one, other)]
-    best = [value[value.mean(axis=1).argmax()] for value in values]
-    return bootstrap_means((best[0] - best[1])[None], 0.95, draws, seed)[0]

@@ -6,7 +6,7 @@ experiment says what was known.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -118,9 +118,9 @@ def d3(case: Case, share: np.ndarray, null: np.ndarray) -> dict[str, Any]:
 
 
 @rule
-def d5(case: Case, difference: np.ndarray, unlike: Sequence[str]) -> dict[str, Any]:
-    """difference: mean, low, high; unlike: what the two differ in besides positions, in words."""
-    return {"more": Between(*difference), "differ": len(unlike), "unlike": ", ".join(unlike)}
+def d5(case: Case, rotary: np.ndarray, learned: np.ndarray) -> dict[str, Any]:
+    """rotary, learned: skill of the best head of two models alike but for positions, [seed]."""
+    return {"more": Between(*mean_and_interval(rotary - learned)), "pairs": len(rotary)}
 
 
 # --- normalisation, and what nobody reads (chapters 10, 11 and 14): N ----------------------------

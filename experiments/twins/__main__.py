@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -54,9 +53,9 @@ def run(args: argparse.Namespace) -> None:
             counts = {n: Counts.from_documents([tokens], vocab, skip=n) for n in (1, 2, 3)}
         name = f"{kept.plan.attention}-{kept.plan.seed}"
         record = read_json(folder / "training.json")
-        arrays |= {f"{name} {what}": value for what, value in answers(kept, counts).items()}
-        shown: dict[str, Any] = {"plan": record["plan"], "held_out_loss": record["held_out_loss"]}
-        facts[name] = {**shown, "weights_sha256": record["weights_sha256"]}
+        found = answers(kept, counts) | {"held out": np.array(record["held_out_loss"])}
+        arrays |= {f"{name} {what}": value for what, value in found.items()}
+        facts[name] = {what: record[what] for what in ("plan", "held_out_loss", "weights_sha256")}
         print(f"{name}: held out {record['held_out_loss']:.4f}", flush=True)
     frozen(write_result(args.out, "twins", arrays, provenance(runs=facts, parts=PARTS)))
 

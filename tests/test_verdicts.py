@@ -364,3 +364,14 @@ def test_nothing_gives_no_verdict():
         ours.n7(written(), model=OTHER)
     with pytest.raises(ResultError):
         ours.geometric(np.array([]))
+
+
+def test_intervals_of_effects_are_those_of_what_is_drawn_anew():
+    """Of a median; of a ratio that changes with the documents; of one word in seven (exact)."""
+    value, low, high = Between.median(np.array([0.0] * 30 + [1.0] * 31 + [2.0] * 30))
+    assert (value, low, high) == (1, 1, 1) != Between.median(np.arange(9.0))
+    ratio = RULES["K10"](*contributions(ep=0.1, pe=1.0, spread=0.5), model="gpt2")
+    assert ratio.interval[0] < ratio.estimate < ratio.interval[1]
+    one = MarkedSentence(("a",) * 7, (True, *[False] * 6), (False,) * 7, (True,) * 7)
+    found = RULES["B11"]([one], 0.07, model="trained here").interval
+    np.testing.assert_allclose(found, (7 * 0.00361, 7 * 0.57872), rtol=1e-3)

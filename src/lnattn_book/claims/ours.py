@@ -94,7 +94,7 @@ def s11(case: Case, found: Joining) -> dict[str, Any] | Record:
             f"by chance up to {most['chance high']:.1%}",
         )
     every, alone = found.of("after", "ee"), found.of("after", "ee", "joining")
-    whole = Between(*mean_and_interval(every["value"].to_numpy()))
+    whole = Between(*mean_and_interval(every["value"].to_numpy(), case.level))
     lost = 1.0 if whole.low > 0 else 0.0 if whole.high < case.nats else 0.5
     much = whole.value >= case.nats and bool((alone["low"] > 0).all())
     shown = {"whole": whole, "alone": alone["value"].to_numpy(), "seeds": seeds}

@@ -316,7 +316,7 @@ def test_a_joining_layer_is_used_where_three_seeds_lose_without_it():
     record, made = verdict([0.1, 0.11, 0.12])
     assert record.verdict == HOLDS
     assert made.peaks().loc[2].tolist() == [128, 32, 256, 1, True]
-    half = 4.302653 * 0.01 / np.sqrt(3)
+    half = 6.205347 * 0.01 / np.sqrt(3)  # 97.5 %
     assert record.interval == pytest.approx((0.11 - half, 0.11 + half))
     assert verdict([0.01, 0.011, 0.012])[0].verdict == HOLDS_IN_PART  # less than 0.02 nats
     assert verdict([0.1, 0.11, 0.12], alone=0.0)[0].verdict == HOLDS_IN_PART

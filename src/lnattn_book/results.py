@@ -80,9 +80,9 @@ KINDS = (
     _looks("small-models", "RUN RUNS"),
     *(
         Kind(
-            f"joining/{name}.json",
+            f"joining*/{name}.json",
             lambda folder, _: Joining.read(folder),
-            "python -m experiments.joining RUNS --work WORK --out data/results/joining",
+            "python -m experiments.joining RUNS --work WORK --out data/results/{folder}",
         )
         for name in ("looks", "lost")
     ),

@@ -14,7 +14,8 @@ from scipy.stats import spearmanr
 from lnattn import fold
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
-from lnattn.position.first_token import first_token_switch
+from lnattn.position.first_token import first_token_switch, switch_by_place
+from lnattn.position.sigma import assumed_inverse_sigma, inverse_sigma_bands
 from lnattn.position.variance import (
     frequency_study,
     information_gain,
@@ -147,6 +148,33 @@ def test_switch_on_text_changes_the_first_key_only(folded, embeddings):
     assert found.sigma_ratio == pytest.approx(np.mean(ratios))
     expected = found.true.mean(axis=(0, 2)) / found.median.mean(axis=(0, 2))
     np.testing.assert_allclose(found.amplification(), expected)
+
+
+def test_switch_by_place_is_a_softmax_of_two_terms_with_one_divisor_changed(folded, embeddings):
+    """Row by row from W_QK itself; the queries' divisors and all other keys' stay as they are."""
+    W_P, n = embeddings.W_P, embeddings.n_positions
+    divisor = (embeddings.W_P.var(dim=1, correction=0) + 0.3 + 1e-5).sqrt()
+    found = switch_by_place(folded, W_P, assumed_inverse_sigma(W_P, 0.3, 1e-5), block=5)
+    changed = divisor.clone()
+    changed[0] = 1 / np.median(1 / divisor[1:])
+    assert found.true.shape == found.median.shape == (1, 3, n - 1)
+    assert found.sigma_ratio == pytest.approx(float(divisor[0] / changed[0]))
+    np.testing.assert_allclose(found.score, folded.b_QK @ W_P[0])
+    for head in range(3):
+        compared = W_P @ folded.dense_W_QK(head) @ W_P.T
+        asserted = W_P @ folded.b_QK[head]
+        for i in (1, 6, n - 1):
+            for keys, attention in ((divisor, found.true), (changed, found.median)):
+                scores = (compared[i] / divisor[i] + asserted) / keys / folded.scale
+                expected = float(scores[: i + 1].softmax(0)[0])
+                assert attention[0, head, i - 1] == pytest.approx(expected, rel=1e-10)
+
+
+def test_switch_by_place_takes_the_mean_over_tokens_where_they_are_known(folded, embeddings):
+    sigma_of_pairs = inverse_sigma_bands(embeddings, folded.eps)
+    found = switch_by_place(folded, embeddings.W_P, sigma_of_pairs)
+    inverse = (1 / sigma(embeddings.W_E[:, None] + embeddings.W_P[None], folded.eps)).mean(dim=0)
+    assert found.sigma_ratio == pytest.approx(float(np.median(inverse[1:]) / inverse[0]))
 
 
 def test_information_gain_is_zero_for_independent_and_large_for_certain_successors():

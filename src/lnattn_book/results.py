@@ -18,6 +18,7 @@ from lnattn.selectability import first_layers
 from lnattn.selectability.layers import LayerVerdicts
 from lnattn.storage import read_json, read_result, write_json
 from lnattn_book import benchmark_report, language_models, survey, words
+from lnattn_book.by_place import ByPlace
 from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns
@@ -64,6 +65,11 @@ KINDS = (
     ),
     Kind("claims/*.json", lambda folder, _: frozen_records(folder), "make freeze-claims"),
     _of_model("position", PositionOnly.read),
+    Kind(
+        f"*/{ByPlace.NAME}.json",
+        ByPlace.read,
+        "python -m experiments.place_alone FOLDER --out data/results/{folder}",
+    ),
     _of_model("composition", CompositionStudy.read),
     _of_model("detokenization", AffinityResult.read),
     _of_model("contribution", Contributions.read),

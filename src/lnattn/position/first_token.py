@@ -2,20 +2,24 @@
 
 Kamoda et al. 2025, §6.4: where b_QK p_0ᵀ is negative, position 0 would be shunned; a large σ_0
 shrinks that negative score and makes position 0 a sink. The test is a counterfactual: the same
-scores with σ_0 replaced by the median σ of the other inputs, everything else untouched.
+scores with σ_0 replaced by the median σ of the other inputs, everything else untouched. It is asked
+of attention on text (`first_token_switch`) or of attention by position alone (`switch_by_place`).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
+from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import look_up
+from lnattn.position.bias import position_bias
+from lnattn.position.sigma import InverseSigma
 from lnattn.weights import Embeddings
 
 
@@ -59,3 +63,31 @@ def first_token_switch(
             both[which, text] = alpha[:, 1:, 0]
     score = (folded.b_QK @ embeddings.W_P[0]).double().numpy()
     return FirstTokenSwitch(both[0].numpy(), both[1].numpy(), score, ratio)
+
+
+def switch_by_place(
+    folded: FoldedAttention,
+    W_P: Float[Tensor, "position d_model"],
+    inverse_sigma: InverseSigma,
+    block: int = 128,
+) -> FirstTokenSwitch:
+    """The counterfactual for attention by position alone, softmax of (T^p + T^pp)/√d_head.
+
+    No token embedding is needed but for 1/σ, which `assumed_inverse_sigma` or
+    `inverse_sigma_bands` gives; only its mean is used. The axis of texts has length 1. block: how
+    many queries are held at one time. Raises `ShapeError` for a layer with local attention.
+    """
+    mean = inverse_sigma.mean
+    ordinary = mean.copy()
+    ordinary[0] = np.median(mean[1:])
+    divisors = (mean, ordinary)
+    n = len(mean)
+    attention = np.empty((2, 1, folded.n_heads, n - 1))
+    for begin in range(1, n, block):
+        queries = range(begin, min(begin + block, n))
+        bias = position_bias(folded, W_P, queries)
+        for case, divisor in enumerate(divisors):
+            divided = replace(bias, inverse_sigma=InverseSigma(divisor, None, None))
+            attention[case, 0, :, begin - 1 : queries.stop - 1] = divided.attention()[:, :, 0]
+    score = (folded.b_QK @ W_P[0]).double().numpy()
+    return FirstTokenSwitch(attention[0], attention[1], score, float(ordinary[0] / mean[0]))

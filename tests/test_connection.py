@@ -1,0 +1,142 @@
+"""Settings between this machine and the hub: each costs one line that names it, never a build."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+from huggingface_hub import constants
+
+from lnattn import default_model, load_first_layer
+from lnattn.errors import HubError, one_line
+from lnattn.models import connection, hub
+from lnattn.models.connection import hub_errors, wrong_setting
+
+#: A setting of the environment that no client can use, and words that the sentence must have.
+WRONG = {
+    "SOCKS without its package": ("ALL_PROXY", "socks5://127.0.0.1:9", ("ALL_PROXY", "socksio")),
+    "certificates not there": ("SSL_CERT_FILE", "/missing.pem", ("SSL_CERT_FILE", "/missing.pem")),
+    "letter in the token": ("HF_TOKEN", "hf_ä", ("HF_TOKEN", "letter")),
+    "proxy misspelt": ("HTTPS_PROXY", "htp://x", ("HTTPS_PROXY", "htp://x")),
+    "proxy of another kind": ("ALL_PROXY", "socks://x:1", ("ALL_PROXY", "socks5://")),
+    "endpoint without scheme": ("HF_ENDPOINT", "hf-mirror.com", ("HF_ENDPOINT", "https://")),
+}
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+
+@pytest.fixture
+def plain(monkeypatch):
+    """An environment without proxies, certificates and tokens."""
+    for name in (*_PROXIES, "SSL_CERT_FILE", "SSL_CERT_DIR", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    monkeypatch.setattr(constants, "ENDPOINT", "https://huggingface.co")
+    return monkeypatch
+
+
+def test_nothing_is_wrong_with_usual_settings(plain):
+    assert wrong_setting() is None
+    plain.setenv("HTTPS_PROXY", "http://user:secret@proxy:3128")
+    plain.setenv("HF_TOKEN", "hf_abcdef\n")  # as a secret store hands it over
+    assert wrong_setting() is None
+    plain.setenv("HTTP_PROXY", "proxy:3128")
+    assert wrong_setting() is None
+
+
+def test_a_password_is_never_shown(plain):
+    plain.setenv("HTTPS_PROXY", "htp://user:secret@proxy:3128")
+    plain.setenv("HF_TOKEN", "hf_sécret")
+    assert "cret" not in wrong_setting()
+    plain.delenv("HTTPS_PROXY")
+    assert "cret" not in wrong_setting()
+
+
+def test_socks_is_no_fault_where_its_package_is_there(plain):
+    plain.setenv("ALL_PROXY", "socks5://127.0.0.1:1080")
+    assert "socksio" in wrong_setting()
+    plain.setattr(connection, "find_spec", lambda name: object())
+    assert wrong_setting() is None
+
+
+def test_a_proxy_without_a_host_is_said(plain):
+    plain.setenv("HTTPS_PROXY", "http://")
+    assert "HTTPS_PROXY" in wrong_setting()
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_first_command_survives_and_says_why(case, tmp_path):
+    """A new process each: clients read their settings once, when they are made."""
+    name, value, words = WRONG[case]
+    code = (
+        "import lnattn\n"
+        "print(lnattn.default_model())\n"
+        "print(lnattn.load_first_layer('book-gpt2').name)\n"
+        "try: lnattn.load_first_layer('someone/model')\n"
+        "except lnattn.LnattnError as error: print(error)\n"
+    )
+    env = {key: text for key, text in os.environ.items() if key.upper() not in _PROXIES}
+    env |= {"HF_HOME": str(tmp_path), "PYTHONWARNINGS": "ignore", name: value}
+    for other in ("LNATTN_MODEL", "LNATTN_MODEL_WHY"):
+        env.pop(other, None)
+    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    chosen, loaded, refused = ran.stdout.splitlines()
+    assert chosen.startswith("book-gpt2 (the embedded model: ")
+    assert loaded == "book-gpt2"
+    assert words[0] in chosen
+    assert all(word in refused for word in words)
+
+
+def test_an_error_of_any_kind_becomes_one_sentence(plain):
+    for kind in (ImportError, RuntimeError, OSError, ValueError, UnicodeError):
+        with pytest.raises(HubError) as error, hub_errors("someone/model"):
+            raise kind("a message\n" * 1000)
+        assert "\n" not in str(error.value)
+        assert len(str(error.value)) < 700
+    with pytest.raises(KeyboardInterrupt), hub_errors("someone/model"):
+        raise KeyboardInterrupt
+
+
+def test_a_cache_that_cannot_be_read_leaves_the_embedded_model(plain, monkeypatch):
+    def broken(*args, **options):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.delenv("LNATTN_MODEL", raising=False)
+    monkeypatch.setattr(hub, "try_to_load_from_cache", broken)
+    assert default_model().name == "book-gpt2"
+    assert "Permission denied" in default_model().why
+
+
+# ---- a folder that is called as a model is -----------------------------------------------------
+
+
+@pytest.fixture
+def no_network(monkeypatch, tmp_path):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_an_empty_folder_does_not_hide_a_known_model(no_network, tmp_path):
+    (tmp_path / "gpt2").mkdir()
+    with pytest.raises(HubError, match="HF_HUB_OFFLINE"):  # the hub's was looked for
+        load_first_layer("gpt2")
+
+
+def test_a_folder_that_hides_another_model_is_named(no_network, tmp_path):
+    (tmp_path / "someone" / "model").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"a folder here without a config\.json.*@main"):
+        load_first_layer("someone/model")
+    with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
+        load_first_layer("someone/model@main")
+
+
+@pytest.mark.parametrize("length", [3, 9, 10, 300])
+def test_messages_are_cut_in_their_middle(length):
+    cut = one_line("begin" + "x" * 1000 + "end", length)
+    assert len(cut) <= length
+    assert cut[0] == "b"
+    assert cut[-1] == "d"
+    assert one_line("x" * length, length) == "x" * length

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from dataclasses import replace
 
@@ -63,7 +64,7 @@ def test_missing_and_damaged_configuration(folder):
     (folder / "config.json").write_text("[]")
     assert "no JSON object" in complaint(folder)
     (folder / "config.json").unlink()
-    assert "no config.json" in complaint(folder)
+    assert "config.json does not exist; without it the layout" in complaint(folder)
 
 
 @pytest.mark.parametrize("keep", [0, 7, 100, -1])
@@ -195,8 +196,25 @@ def test_index_of_shards(folder):
     assert "there is no file" in complaint(folder)
     index.write_text(json.dumps({"weight_map": {"a": "../elsewhere.safetensors"}}))
     assert "outside its folder" in complaint(folder)
-    index.write_text("{}")
-    assert "no index of shards" in complaint(folder)
+
+
+@pytest.mark.parametrize(
+    ("index", "words"),
+    [
+        ("{}", "no 'weight_map'"),
+        ('{"weight_map": []}', "no 'weight_map'"),
+        ('{"weight_map": {"a": 1}}', "1 is no file"),
+        ('{"weight_map": {"a": "\\ud800.safetensors"}}', r"'\ud800.safetensors' is no file"),
+        ('{"weight_map": {"a": "pipe"}}', "no regular file"),
+        ('{"weight_map": {"a": "."}}', "outside its folder"),
+        ("[" * 100_000, "nested too deeply"),
+    ],
+)
+def test_no_index_of_shards(folder, index, words):
+    (folder / WEIGHTS).unlink()
+    os.mkfifo(folder / "pipe")
+    (folder / "model.safetensors.index.json").write_text(index)
+    assert words in complaint(folder)
 
 
 def test_checksum_sees_one_changed_bit(good, folder):

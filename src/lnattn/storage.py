@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, ClassVar, TypeVar
 import numpy as np
 
 from lnattn.errors import ResultError
+from lnattn.json_files import read_json as read_json
 
 _CHUNK = 1 << 20
 R = TypeVar("R", bound="Result")
@@ -81,17 +82,6 @@ def write_json(path: Path | str, record: Mapping[str, Any]) -> Path:
     """Write a mapping as indented UTF-8 JSON, atomically, keys in the order given."""
     text = json.dumps(record, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
     return write_atomically(path, lambda file: file.write(text.encode()))
-
-
-def read_json(path: Path | str) -> dict[str, Any]:
-    """Read a JSON object; a missing or damaged file is one `ResultError`."""
-    path = Path(path)
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise ResultError(f"{path} does not exist; compute it first.") from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ResultError(f"{path} is no valid JSON ({error}); delete and recompute it.") from error
 
 
 def sha256_of_file(path: Path | str) -> str:

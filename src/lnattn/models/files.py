@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.util import find_spec
@@ -14,7 +13,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from lnattn.errors import CheckpointError
+from lnattn.errors import CheckpointError, one_line
+from lnattn.json_files import read_json
 from lnattn.storage import sha256_of_file
 
 #: all-MiniLM-L6-v2 as a Python package, so that a real pretrained model installs offline.
@@ -86,32 +86,27 @@ class LocalWeights:
 
 
 def _open(path: Path) -> Any:
+    if path.exists() and not path.is_file():  # to open a pipe would wait for ever
+        raise CheckpointError(f"{path} is no regular file; fetch the checkpoint again.")
     try:
         return safe_open(path, framework="pt")
     except FileNotFoundError as error:
         raise CheckpointError(f"there is no file {path}; fetch the checkpoint again.") from error
     except (SafetensorError, OSError) as error:
         raise CheckpointError(
-            f"{path} is no readable safetensors file ({error}): it is cut short, damaged or in "
-            "another format; fetch it again."
+            f"{path} is no readable safetensors file ({one_line(error)}): it is cut short, damaged "
+            "or in another format; fetch it again."
         ) from error
 
 
 def read_config(path: Path) -> dict[str, Any]:
     """A checkpoint's config.json; `CheckpointError` where it is missing or damaged."""
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise CheckpointError(
-            f"{path.parent} has no config.json, so the layout of its weights is unknown; add it."
-        ) from error
-    except ValueError as error:
-        raise CheckpointError(
-            f"{path} is no valid JSON ({error}); delete it to have it fetched anew, or mend it."
-        ) from error
-    if not isinstance(config, dict):
-        raise CheckpointError(f"{path} is no JSON object; delete it, or mend it.")
-    return config
+    return read_json(
+        path,
+        CheckpointError,
+        mend="mend it, or delete it to have it fetched anew",
+        absent="without it the layout of the weights is unknown; add it",
+    )
 
 
 def minilm_folder() -> Path:
@@ -136,17 +131,25 @@ def _check_minilm(path: Path) -> None:
         )
 
 
+def read_index(path: Path) -> dict[str, str]:
+    """Which shard holds which tensor: tensor -> file name, all files beside the index."""
+    again = "fetch it again"
+    where = read_json(path, CheckpointError, mend=again, absent=again).get("weight_map")
+    if not isinstance(where, dict) or not where:
+        raise CheckpointError(f"{path} is no index of shards (no 'weight_map'); {again}.")
+    for name in where.values():
+        if not isinstance(name, str) or not name.isprintable():
+            raise CheckpointError(
+                f"{path} is no index of shards ({one_line(ascii(name))} is no file); {again}."
+            )
+        if Path(name).name != name:
+            raise CheckpointError(f"{path} points outside its folder; do not use this checkpoint.")
+    return where
+
+
 def shards_of(index: Path) -> tuple[str, ...]:
     """The files that an index of shards names, all beside it."""
-    try:
-        names = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CheckpointError(
-            f"{index} is no index of shards ({type(error).__name__}); fetch it again."
-        ) from error
-    if any(Path(name).name != name for name in names):
-        raise CheckpointError(f"{index} points outside its folder; do not use this checkpoint.")
-    return tuple(names)
+    return tuple(sorted(set(read_index(index).values())))
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:

@@ -18,9 +18,12 @@ from PIL import Image
 from small_site import build
 
 from booksite.explorer.publishing import sentences
+from booksite.front_page import FALSIFIABLE, waiting
 from booksite.opening import WORDS
 from lnattn import fold, load_first_layer, paths, six_terms
 from lnattn.text.tokenizers import encode_documents
+from lnattn_book.claims.listed import claims
+from lnattn_book.claims.verdicts import Record
 
 ROOT = paths.repository()
 #: The parts of the site that the front page needs.
@@ -154,3 +157,19 @@ def test_a_page_describes_itself_with_whole_addresses_and_escaped_titles(tmp_pat
     assert "chapter" in found["description"] == found["og:description"]
     assert found["og:url"] == "https://example.org/b&amp;c/index.html"
     assert found["og:image"] == "https://example.org/b&amp;c/_static/preview.png"
+
+
+def test_the_front_page_counts_the_claims_that_wait_for_gpt2() -> None:
+    about = [
+        one.id for one in claims().values() if one.needs_checkpoint and one.kind in FALSIFIABLE
+    ]
+    small = waiting([])
+    assert small.startswith(f"{len(about)} of the {len(about)} falsifiable claims about GPT-2 wait")
+    on_gpt2 = [Record("holds", "", claim=name, model="gpt2") for name in about]
+    on_another = [Record("holds", "", claim=name, model="book-gpt2") for name in about]
+    rest = f"{len(about) - 2} of the {len(about)} "
+    assert waiting([*on_gpt2[:2], *on_another]).startswith(rest)
+    no_answer = Record("not computable", "", claim=about[1], model="gpt2")
+    assert waiting([on_gpt2[0], no_answer]).startswith(f"{len(about) - 1} of")
+    medium = [Record("holds", "", claim=name, model="gpt2-medium") for name in about]
+    assert waiting([*on_gpt2, *medium]).startswith(f"All {len(about)} falsifiable claims")

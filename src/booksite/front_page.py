@@ -1,7 +1,8 @@
 """What the front page shows of the chapters: their minutes and pictures.
 
 - `{minutes}` (a role): how long some pages take together, by the book's own clock;
-- `{thumbnail}`: the picture of a chapter's figure, named by its label.
+- `{thumbnail}`: the picture of a chapter's figure, named by its label;
+- `{waiting}` (a directive): how many claims about GPT-2 this build could not ask, and what would.
 
 The chapters are read after the front page. So both leave a mark that is filled when all pages are
 there. A page or a figure that is not there is a warning, which the build treats as an error.
@@ -10,7 +11,8 @@ there. A page or a figure that is not there is a warning, which the build treats
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from docutils import nodes
@@ -20,10 +22,16 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
+from booksite import claims_page
 from booksite.downloads import drawings_of, drawn_for, executed
 from booksite.opening import MINUTES
 from lnattn.errors import ResultError
+from lnattn_book.claims.listed import claims
+from lnattn_book.claims.tally import verdict_of
+from lnattn_book.claims.verdicts import ABSENT, NOT_COMPUTABLE, Record
 
+#: The kinds of claims that could turn out wrong.
+FALSIFIABLE = ("number", "trend", "cause")
 MARK = "lnattn_front_page"
 _log = logging.getLogger(__name__)
 
@@ -37,9 +45,9 @@ class Minutes(SphinxRole):
 
 
 class Mark(SphinxDirective):
-    """Leaves a container that `fill` replaces; named by the directive and its argument."""
+    """Leaves a container that `fill` replaces; named by the directive and its argument, if any."""
 
-    required_arguments = 1
+    optional_arguments = 1
     has_content = False
 
     def run(self) -> list[nodes.Node]:
@@ -61,6 +69,8 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
         try:
             if what == "minutes":
                 mark.replace_self(nodes.Text(str(minutes_of(app.env, names))))
+            elif what == "waiting":
+                mark.replace_self(nodes.paragraph("", waiting(getattr(app, claims_page.MARK, []))))
             else:
                 mark.replace_self(thumbnail(app, page, *names))
         except ResultError as error:
@@ -74,6 +84,20 @@ def minutes_of(env: BuildEnvironment, pages: Iterable[str]) -> int:
     if absent := [page for page, count in counted.items() if count is None]:
         raise ResultError(f"{absent[0]} is no page of the book; name another.")
     return sum(count or 0 for count in counted.values())
+
+
+def waiting(found: Sequence[Record]) -> str:
+    """A sentence on the claims about GPT-2 that need its own weights and could still fail."""
+    about = [one for one in claims().values() if one.needs_checkpoint and one.kind in FALSIFIABLE]
+    verdicts = Counter(verdict_of(one, found, model="") for one in about)
+    open_ = verdicts[ABSENT] + verdicts[NOT_COMPUTABLE]
+    if not open_:
+        return f"All {len(about)} falsifiable claims about GPT-2 are judged on GPT-2 itself."
+    return (
+        f"{open_} of the {len(about)} falsifiable claims about GPT-2 wait for its token "
+        "embeddings, which this repository does not hold. A build with a network fetches them "
+        "and judges these claims on GPT-2 itself; here you see the same code on small models."
+    )
 
 
 # ---- Pictures ------------------------------------------------------------------------------------
@@ -117,6 +141,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register the role, the directives and the events above."""
     app.add_role("minutes", Minutes())
     app.add_directive("thumbnail", Mark)
+    app.add_directive("waiting", Mark)
     app.connect("env-updated", marked)
     app.connect("doctree-resolved", fill)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

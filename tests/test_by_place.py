@@ -13,6 +13,7 @@ from random_models import attention_layer, embeddings_of, random_gpt2
 
 from lnattn import Embeddings, FirstLayer, fold, load_first_layer
 from lnattn.errors import ResultError
+from lnattn.paths import data_folder
 from lnattn.position.without_tokens import position_only
 from lnattn_book.by_place import GPT2_SIGMA, ByPlace, PublishedSigma, by_place, token_variance
 
@@ -54,6 +55,18 @@ def test_attention_on_the_first_place_is_a_softmax_by_hand(found, partial):
         assert attention[head, i - 1] == pytest.approx(float(expected), rel=1e-10)
 
 
+def test_weights_in_single_precision_give_the_same(found, partial):
+    single = replace(
+        partial,
+        attention=partial.attention.to(torch.float32),
+        embeddings=partial.embeddings.to(torch.float32),
+    )
+    median = float(single.embeddings.W_P.double().var(dim=1, correction=0).median())
+    again = by_place(single, PublishedSigma(first=1.0, elsewhere=(median + 0.2) ** 0.5))
+    np.testing.assert_allclose(again.own, found.own, atol=1e-4)
+    np.testing.assert_allclose(again.score, found.score, rtol=1e-4)
+
+
 def test_it_comes_back_from_its_file_and_divides_the_frozen_terms(found, partial, tmp_path):
     found.write(tmp_path)
     back = ByPlace.read(tmp_path)
@@ -74,3 +87,7 @@ def test_gpt2_itself():
     found = by_place(replace(first, embeddings=Embeddings(None, first.embeddings.W_P)))
     assert found.sigma[0] == pytest.approx(GPT2_SIGMA.first, rel=0.05)
     assert found.own.shape == (12, 1022)
+    frozen = ByPlace.read(data_folder() / "results" / "gpt2")
+    np.testing.assert_allclose(frozen.own, found.own, atol=1e-8)
+    np.testing.assert_allclose(frozen.ordinary, found.ordinary, atol=1e-8)
+    np.testing.assert_allclose(frozen.score, found.score, rtol=1e-8)

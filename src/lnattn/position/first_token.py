@@ -89,5 +89,5 @@ def switch_by_place(
         for case, divisor in enumerate(divisors):
             divided = replace(bias, inverse_sigma=InverseSigma(divisor, None, None))
             attention[case, 0, :, begin - 1 : queries.stop - 1] = divided.attention()[:, :, 0]
-    score = (folded.b_QK @ W_P[0]).double().numpy()
+    score = position_bias(folded, W_P, [0]).self_assertion[:, 0]
     return FirstTokenSwitch(attention[0], attention[1], score, float(ordinary[0] / mean[0]))

@@ -29,7 +29,13 @@ def build(
     with patch_docutils(), docutils_namespace():
         app = Sphinx(
             source, None, out, out.parent / "doctrees", "html",
-            confoverrides={"html_theme": "basic", **settings}, status=None, warning=said,
+            confoverrides={
+                "html_theme": "basic",
+                # A dictionary of its own: extensions add to Sphinx's default for good.
+                "source_suffix": {".rst": "restructuredtext"},
+                **settings,
+            },
+            status=None, warning=said,
         )  # fmt: skip
         app.build()
     return out, said.getvalue(), app

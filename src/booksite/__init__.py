@@ -1,21 +1,30 @@
 """What makes a site of the executed chapters: takes no part in what a chapter computes.
 
-As a Sphinx extension, `booksite` is all of it: claims, downloads, the front page, the explorer, and
-what search engines read.
+As a Sphinx extension, `booksite` is all of it: which files are pages, claims, downloads, the front
+page, the explorer, and what search engines read.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
+
+#: The modules below that are extensions of Sphinx, too.
+PARTS = (
+    "pages",
+    "assets",
+    "claims_page",
+    "downloads",
+    "explorer.page",
+    "front_page",
+    "glossary",
+    "head",
+    "opening",
+    "roles",
+)
 
 
 def setup(app: Any) -> dict[str, Any]:
-    # Here, because the command line reads parts of this package where Sphinx is not installed.
-    from booksite import assets, claims_page, downloads, front_page, glossary, head, opening, roles
-    from booksite.explorer import page as explorer
-
-    for part in (
-        assets, claims_page, downloads, explorer, front_page, glossary, head, opening, roles,
-    ):  # fmt: skip
-        part.setup(app)
+    for name in PARTS:  # here: the command line reads parts of this package without Sphinx
+        import_module(f"booksite.{name}").setup(app)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

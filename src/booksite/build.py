@@ -20,6 +20,7 @@ from pathlib import Path
 from huggingface_hub import constants
 
 from booksite.inputs import execution_digest, site_digest
+from booksite.pages import listed_pages
 from booksite.settings import Folders, addresses, environment, write_config
 from booksite.terminal import progress_shown, say
 from lnattn.errors import CheckpointError, LnattnError, ResultError
@@ -151,8 +152,9 @@ def execute_chapter(root: Path, name: str) -> int:
 
 
 def chapters(root: Path) -> list[Path]:
-    """All notebooks of the book, in order."""
-    return sorted((root / "notebooks").glob("*.md"))
+    """All notebooks of the book, by name; a reader's own ones beside them are none of it."""
+    pages = (root / name for name in listed_pages(root))
+    return sorted(path for path in pages if path.parent.name == "notebooks")
 
 
 def chapters_at_a_time(choice: Choice) -> int:
@@ -167,8 +169,11 @@ def is_small(choice: Choice) -> bool:
 
 
 def find_chapter(root: Path, name: str) -> Path:
-    """The notebook with this number ('6', '06') or name; anything else is a `ResultError`."""
-    known = {path.stem: path for path in chapters(root)}
+    """The notebook with this number ('6', '06') or name; anything else is a `ResultError`.
+
+    A reader's own notebook among the chapters can be named, too.
+    """
+    known = {path.stem: path for path in sorted((root / "notebooks").glob("*.md"))}
     wanted = f"{int(name):02d}-" if name.isdecimal() else None
     for stem, path in known.items():
         if stem == name or (wanted and stem.startswith(wanted)):

@@ -11,7 +11,16 @@ from typing import Any
 import pytest
 
 ASSETS = Path(__file__).resolve().parents[1] / "src" / "booksite" / "explorer" / "assets"
-SCRIPTS = ("explorer.js", "first-layer.js", "checkpoint.js", "tokenizer.js", "models.js")
+SCRIPTS = (
+    "explorer.js",
+    "first-layer.js",
+    "safetensors.js",
+    "settings.js",
+    "checkpoint.js",
+    "patterns.js",
+    "tokenizer.js",
+    "models.js",
+)
 #: What the scripts need of a page. `fileOf(path)` is a file as a reader chooses it.
 _HARNESS = """
 const fs = require('fs');

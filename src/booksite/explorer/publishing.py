@@ -32,7 +32,16 @@ from lnattn_book.style import (
 ASSETS = Path(__file__).parent / "assets"
 STYLE = "explorer.css"
 #: What every part loads.
-_ALL = ("explorer.js", "first-layer.js", "checkpoint.js", "tokenizer.js", "models.js")
+_ALL = (
+    "explorer.js",
+    "first-layer.js",
+    "safetensors.js",
+    "settings.js",
+    "checkpoint.js",
+    "patterns.js",
+    "tokenizer.js",
+    "models.js",
+)
 #: Every part: what it needs JavaScript for, and the scripts that it loads, in this order.
 PARTS = {
     "open": ("Choosing a model, or opening your own,", (*_ALL, "open.js")),

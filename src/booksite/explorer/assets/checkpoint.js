@@ -1,101 +1,37 @@
-/* The first layer of a checkpoint: the header of a safetensors file and those few tensors of it.
+/* The first layer of a checkpoint: those few tensors of a safetensors file, as its config.json says.
  *
- * A source is { name, size, slice(from, to) → a promise of bytes }: a file of the reader's, or what
- * comes with the page. What cannot be used is refused with one sentence.
+ * What cannot be used is refused with one sentence.
  */
 "use strict";
 
 globalThis.lnattnCheckpoint = (() => {
+  const { WIDTH, decoded, refuse } = lnattnSafetensors;
+  const { settingsOf } = lnattnSettings;
   const LARGEST = 8e8; // bytes of embeddings that a page may hold
-  const LONGEST = 1e8; // bytes of a header
-  const PIECE = 1 << 23; // bytes read at once
 
-  function refuse(sentence) {
-    throw new Error(sentence);
-  }
-
-  // ---- Sources -----------------------------------------------------------------------------------
-
-  const ofBlob = (blob, name = blob.name) =>
-    ({ name, size: blob.size, slice: (from, to) => blob.slice(from, to).arrayBuffer() });
-
-  // ---- The header --------------------------------------------------------------------------------
-
-  const HALF = Float32Array.from({ length: 1 << 16 }, (_, bits) => {
-    const [power, rest] = [(bits >> 10) & 31, bits & 1023];
-    const size = power === 0 ? rest * 2 ** -24
-      : power === 31 ? (rest ? NaN : Infinity) : (1 + rest / 1024) * 2 ** (power - 15);
-    return bits >> 15 ? -size : size;
-  });
-  const WIDTH = { F32: 4, F16: 2, BF16: 2, I8: 1 };
-
-  /** Stored numbers as Float32Array. */
-  function decoded(dtype, bytes, from = 0, count = (bytes.byteLength - from) / WIDTH[dtype]) {
-    if (dtype === "F32") return new Float32Array(bytes, from, count);
-    if (dtype === "I8") return Float32Array.from(new Int8Array(bytes, from, count));
-    const stored = new Uint16Array(bytes, from, count);
-    if (dtype === "F16") return Float32Array.from(stored, (bits) => HALF[bits]);
-    return new Float32Array(Uint32Array.from(stored, (bits) => bits << 16).buffer);
-  }
-
-  /** The tensors of a safetensors file: { has, shape, bytes }. */
-  async function open(source) {
-    const { name, size } = source;
-    const start = new Uint8Array(await source.slice(0, Math.min(8, size)));
-    const letters = String.fromCharCode(...start);
-    const length = size < 8 ? Infinity : Number(new DataView(start.buffer).getBigUint64(0, true));
-    const isPickle = letters.startsWith("PK") || (letters[0] === "\x80" && length > LONGEST);
-    if (/\.(bin|pt|pth|ckpt|pkl)$/i.test(name) || isPickle) {
-      refuse(`${name} is a pickle, which may hold a program: give the model's safetensors file.`);
-    }
-    if (letters.startsWith("GGUF")) refuse(`${name} is a GGUF file: give the model's safetensors file.`);
-    if (/-\d+-of-\d+\.safetensors$/.test(name) || /index\.json$/.test(name)) {
-      refuse(`${name} is a part of a sharded checkpoint: save the model as one safetensors file.`);
-    }
-    if (length > LONGEST) refuse(`${name} is no safetensors file.`);
-    if (8 + length > size) refuse(`${name} ends within its header: fetch it again.`);
-    let header = null;
-    try {
-      header = JSON.parse(new TextDecoder().decode(await source.slice(8, 8 + length)));
-    } catch {
-      refuse(`${name} has a header that cannot be read: fetch it again.`);
-    }
-    const end = Object.values(header).reduce((last, { data_offsets: at }) => Math.max(last, at?.[1] ?? 0), 0);
-    if (8 + length + end > size) {
-      refuse(`${name} has ${size} of ${8 + length + end} bytes: fetch it again.`);
-    }
-    let read = 8 + length;
-
-    /** The bytes of a tensor, read piece by piece. */
-    async function bytes(tensor, tell = () => {}) {
-      const [from, to] = header[tensor].data_offsets.map((at) => 8 + length + at);
-      const made = new Uint8Array(to - from);
-      for (let at = from; at < to; at += PIECE) {
-        made.set(new Uint8Array(await source.slice(at, Math.min(to, at + PIECE))), at - from);
-        tell((at - from) / (to - from));
-      }
-      read += to - from;
-      return made.buffer;
-    }
-    return { name, size, bytes, tensors: header, read: () => read };
-  }
+  // ---- Tensors -----------------------------------------------------------------------------------
 
   /** What reads the tensors of a file by name, without the prefix that the file uses. */
   function reader(file, prefix) {
-    function checked(tensor, shape, isOwn = false) {
-      const found = file.tensors[prefix + tensor];
-      if (!found) {
+    const has = (tensor) => file.tensors.has(prefix + tensor);
+
+    function checked(tensor, shape, isPacked = false) {
+      const entry = file.tensors.get(prefix + tensor);
+      if (!entry) {
         refuse(`${file.name} has no tensor ${prefix}${tensor}, so the model's first layer is not in it.`);
       }
-      if (!(found.dtype in WIDTH) || (!isOwn && found.dtype.startsWith("I"))) {
-        refuse(`${file.name} is quantised (${prefix}${tensor} is stored as ${found.dtype}): give F32, F16 or BF16.`);
+      if (!WIDTH.has(entry.dtype) || (!isPacked && entry.dtype === "I8")) {
+        refuse(`${file.name} is quantised (${prefix}${tensor} is stored as ${entry.dtype}): give F64, F32, F16 or BF16.`);
       }
-      if (found.shape.join() !== shape.map((n, i) => n ?? found.shape[i]).join()) {
-        refuse(`${prefix}${tensor} in ${file.name} has the shape ${found.shape.join(" × ")} where config.json `
+      const isFitting = entry.shape.length === shape.length
+        && shape.every((n, i) => n === null || n === entry.shape[i]);
+      if (!isFitting) {
+        refuse(`${prefix}${tensor} in ${file.name} has the shape ${entry.shape.join(" × ")} where config.json `
           + `asks for ${shape.map((n) => n ?? "any").join(" × ")}: give the two files of one model.`);
       }
-      return found;
+      return entry;
     }
+
     async function get(tensor, ...shape) {
       const { dtype } = checked(tensor, shape);
       const values = decoded(dtype, await file.bytes(prefix + tensor));
@@ -104,22 +40,21 @@ globalThis.lnattnCheckpoint = (() => {
       }
       return values;
     }
-    const has = (tensor) => prefix + tensor in file.tensors;
+
     /** A linear layer as [in, column]: it is stored the other way round. */
-    async function linear(tensor, inside, outside, bias) {
-      checked(`${tensor}.weight`, [outside, inside]);
+    async function linear(tensor, inside, outside, hasBias) {
       const stored = await get(`${tensor}.weight`, outside, inside);
       const turned = Float32Array.from(stored, (_, at) => stored[(at % outside) * inside + Math.floor(at / outside)]);
-      return [turned, bias ? await get(`${tensor}.bias`, outside) : null];
+      return [turned, hasBias ? await get(`${tensor}.bias`, outside) : null];
     }
-    const norm = async (tensor, d) => {
+
+    async function norm(tensor, d) {
       const [gain, shift] = has(`${tensor}.gamma`) ? ["gamma", "beta"] : ["weight", "bias"];
       return { gamma: await get(`${tensor}.${gain}`, d), beta: await get(`${tensor}.${shift}`, d) };
-    };
+    }
+
     return { checked, get, has, linear, norm };
   }
-
-  // ---- Families ----------------------------------------------------------------------------------
 
   const split = (flat, d) => Array.from({ length: flat.length / d }, (_, i) => flat.subarray(i * d, (i + 1) * d));
 
@@ -128,115 +63,176 @@ globalThis.lnattnCheckpoint = (() => {
     { length: (flat.length / width) * (to - from) },
     (_, at) => flat[Math.floor(at / (to - from)) * width + from + (at % (to - from))]);
 
+  // ---- Families ----------------------------------------------------------------------------------
+
+  /** The width of a head; refuses a width that its heads do not share evenly. */
+  function headWidth(d, heads) {
+    if (d % heads) refuse(`config.json asks for ${heads} heads of a width of ${d}, which does not divide evenly.`);
+    return d / heads;
+  }
+
   /** How far each pair of coordinates turns from one position to the next. */
-  function frequenciesOf(config, width) {
-    const how = { ...config.rope_scaling, ...config.rope_parameters };
-    const kind = how.rope_type ?? how.type ?? "default";
+  function frequenciesOf(settings, width) {
+    const how = settingsOf({ ...settings.part("rope_scaling"), ...settings.part("rope_parameters") });
+    const kind = how.word("rope_type", how.word("type", "default"));
     if (kind !== "default") refuse(`The page does not know how this model stretches its positions (${kind}).`);
-    const theta = how.rope_theta ?? config.rope_theta ?? 1e4;
+    const share = how.number("partial_rotary_factor", settings.number("partial_rotary_factor", 1));
+    if (share !== 1) refuse("This model turns only a part of its queries and keys, which the page does not compute.");
+    const theta = how.number("rope_theta", settings.number("rope_theta", 1e4));
+    if (width % 2 || theta === 0) refuse("Rotary positions need heads of an even width and a base above 0.");
     return Float64Array.from({ length: width / 2 }, (_, i) => theta ** ((-2 * i) / width));
   }
 
+  /** How many keys back the first layer of a decoder with windows sees; null: all. */
+  function windowOf(settings, model) {
+    if (model === "mistral") return settings.whole("sliding_window", null);
+    if (model !== "qwen2" || !settings.flag("use_sliding_window", false)) return null;
+    const kinds = settings.value("layer_types", null);
+    const isLocal = Array.isArray(kinds) ? kinds[0] === "sliding_attention"
+      : settings.number("max_window_layers", 28) === 0;
+    return isLocal ? settings.whole("sliding_window", 4096) : null;
+  }
+
   /** By model_type: prefixes, a tensor that tells which is in use, the embeddings, and the rest. */
-  const FAMILIES = {
+  const FAMILIES = new Map(Object.entries({
     gpt2: {
-      prefixes: ["transformer.", ""], anchor: "wpe.weight", tokens: "wte.weight", d: "n_embd",
-      async layer({ get, norm }, config, d) {
+      prefixes: ["transformer.", ""], anchor: "wpe.weight", tokens: "wte.weight", d: "n_embd", isTied: true,
+      async layer({ get, norm }, settings, d) {
+        if (settings.flag("add_cross_attention", false)) {
+          refuse("This model's blocks also attend to an encoder, which the page does not compute: give a plain decoder.");
+        }
+        if (settings.word("positions", "learned") !== "learned") {
+          refuse("This GPT-2 has no learned positions, which the page does not compute.");
+        }
+        const heads = settings.whole("n_head");
+        headWidth(d, heads);
         const W = await get("h.0.attn.c_attn.weight", d, 3 * d);
         const b = await get("h.0.attn.c_attn.bias", 3 * d);
+        const places = settings.whole("n_positions", settings.whole("n_ctx", null));
         return {
-          ...await norm("h.0.ln_1", d), eps: config.layer_norm_epsilon ?? 1e-5, heads: config.n_head,
-          scaled: config.scale_attn_weights ?? true,
+          ...await norm("h.0.ln_1", d), eps: settings.number("layer_norm_epsilon", 1e-5), heads,
+          isScaled: settings.flag("scale_attn_weights", true),
           W_Q: columns(W, 3 * d, 0, d), W_K: columns(W, 3 * d, d, 2 * d), b_Q: b.slice(0, d), b_K: b.slice(d, 2 * d),
-          positions: split(await get("wpe.weight", config.n_positions ?? config.n_ctx ?? null, d), d),
+          positions: split(await get("wpe.weight", places, d), d),
         };
       },
     },
     bert: {
       prefixes: ["bert.", ""], anchor: "embeddings.position_embeddings.weight",
-      tokens: "embeddings.word_embeddings.weight", d: "hidden_size",
-      async layer({ get, linear, norm }, config, d) {
+      tokens: "embeddings.word_embeddings.weight", d: "hidden_size", isTied: false,
+      async layer({ get, linear, norm }, settings, d) {
+        const kind = settings.word("position_embedding_type", "absolute");
+        if (kind !== "absolute") refuse(`This BERT has positions of the kind ${kind}, which the page does not compute.`);
+        const heads = settings.whole("num_attention_heads");
+        headWidth(d, heads);
         const [W_Q, b_Q] = await linear("encoder.layer.0.attention.self.query", d, d, true);
         const [W_K, b_K] = await linear("encoder.layer.0.attention.self.key", d, d, true);
-        const type = await get("embeddings.token_type_embeddings.weight", config.type_vocab_size ?? null, d);
-        const rows = await get("embeddings.position_embeddings.weight", config.max_position_embeddings, d);
+        const type = await get("embeddings.token_type_embeddings.weight", settings.whole("type_vocab_size", 2), d);
+        const rows = await get("embeddings.position_embeddings.weight", settings.whole("max_position_embeddings"), d);
         return {
-          ...await norm("embeddings.LayerNorm", d), eps: config.layer_norm_eps ?? 1e-12,
-          heads: config.num_attention_heads, causal: Boolean(config.is_decoder), W_Q, W_K, b_Q, b_K,
+          ...await norm("embeddings.LayerNorm", d), eps: settings.number("layer_norm_eps", 1e-12), heads,
+          causal: settings.flag("is_decoder", false), W_Q, W_K, b_Q, b_K,
           positions: split(rows, d).map((row) => row.map((x, i) => x + type[i])),
         };
       },
     },
     llama: {
-      prefixes: ["model.", ""], anchor: "embed_tokens.weight", tokens: "embed_tokens.weight", d: "hidden_size",
-      async layer({ get, has, linear }, config, d) {
+      prefixes: ["model.", ""], anchor: "layers.0.input_layernorm.weight", tokens: "embed_tokens.weight",
+      d: "hidden_size", isTied: false,
+      async layer({ get, has, linear }, settings, d) {
         const at = "layers.0.self_attn";
         if (has(`${at}.q_norm.weight`)) refuse("This model norms its queries and keys, which the page does not compute.");
-        const heads = config.num_attention_heads;
-        const keyHeads = config.num_key_value_heads ?? heads;
-        const width = config.head_dim ?? d / heads;
+        const heads = settings.whole("num_attention_heads");
+        const keyHeads = settings.whole("num_key_value_heads", heads);
+        if (heads % keyHeads) refuse(`config.json asks for ${heads} heads that share ${keyHeads} keys, which does not divide evenly.`);
+        const width = settings.whole("head_dim", null) ?? headWidth(d, heads);
         const [W_Q, b_Q] = await linear(`${at}.q_proj`, d, heads * width, has(`${at}.q_proj.bias`));
         const [W_K, b_K] = await linear(`${at}.k_proj`, d, keyHeads * width, has(`${at}.k_proj.bias`));
         return {
-          gamma: await get("layers.0.input_layernorm.weight", d), norm: "rms", eps: config.rms_norm_eps ?? 1e-6,
-          heads, keyHeads, W_Q, W_K, b_Q, b_K, positionsAre: "rotary", frequencies: frequenciesOf(config, width),
-          window: config.sliding_window && config.model_type === "mistral" ? config.sliding_window : null,
-          places: config.max_position_embeddings ?? 2048,
+          gamma: await get("layers.0.input_layernorm.weight", d), norm: "rms", eps: settings.number("rms_norm_eps", 1e-6),
+          heads, keyHeads, W_Q, W_K, b_Q, b_K, positionsAre: "rotary", frequencies: frequenciesOf(settings, width),
+          window: windowOf(settings, settings.word("model_type")),
+          places: settings.whole("max_position_embeddings", 2048),
         };
       },
     },
     // What comes with the page: the package has read it.
     lnattn: {
-      prefixes: [""], anchor: "gamma", tokens: "W_E", d: "d",
-      async layer({ get, has }, config, d) {
+      prefixes: [""], anchor: "gamma", tokens: "W_E", d: "d", isTied: false,
+      async layer({ get, has }, settings, d, about) {
         const names = ["gamma", "beta", "W_Q", "b_Q", "W_K", "b_K", "q0", "k0", "frequencies"].filter(has);
-        const found = await Promise.all(names.map((name) => get(name, ...(name.startsWith("W") ? [d, null] : [null]))));
+        const read = names.map((name) => get(name, ...(name.startsWith("W") ? [d, null] : [null])));
+        const values = await Promise.all(read);
         const positions = has("positions") ? split(await get("positions", null, d), d) : null;
-        return { ...config, positions, ...Object.fromEntries(names.map((name, i) => [name, found[i]])) };
+        return { ...about, positions, ...Object.fromEntries(names.map((name, i) => [name, values[i]])) };
       },
     },
-  };
-  FAMILIES.mistral = FAMILIES.qwen2 = FAMILIES.llama;
+  }));
+  FAMILIES.set("mistral", FAMILIES.get("llama"));
+  FAMILIES.set("qwen2", FAMILIES.get("llama"));
 
-  /** The first layer of an open file, folded, and its config; and what reads its embeddings. */
+  /** Prefixes that wrappers put before a model's own names: compiled, parallel, with adapters. */
+  const WRAPPERS = ["", "_orig_mod.", "module.", "base_model.model.", "pretrained_model."];
+
+  function familyOf(settings) {
+    const name = settings.word("model_type");
+    const family = FAMILIES.get(name);
+    if (!family) {
+      const known = [...FAMILIES.keys()].filter((key) => key !== "lnattn").join(", ");
+      refuse(`The page does not read models of the type ${name.slice(0, 60)}; it reads ${known}.`);
+    }
+    return family;
+  }
+
+  function prefixOf(file, { anchor, prefixes }, model) {
+    const all = WRAPPERS.flatMap((wrapper) => prefixes.map((prefix) => wrapper + prefix));
+    const prefix = all.find((start) => file.tensors.has(start + anchor));
+    if (prefix === undefined) {
+      refuse(`${file.name} has no tensor ${anchor}, so the first layer of a ${model} is not in it.`);
+    }
+    return prefix;
+  }
+
+  /** The name of the token embeddings: a file may hold a tied pair under its other name only. */
+  function tokensOf(file, prefix, { tokens, isTied, prefixes }, settings) {
+    if (file.tensors.has(prefix + tokens) || !settings.flag("tie_word_embeddings", isTied)) return prefix + tokens;
+    const inner = prefixes.find((start) => start && prefix.endsWith(start)) ?? "";
+    const tied = `${prefix.slice(0, prefix.length - inner.length)}lm_head.weight`;
+    return file.tensors.has(tied) ? tied : prefix + tokens;
+  }
+
+  /** The first layer of an open file, folded, and its settings; and what its embeddings are called. */
   async function layerOf(file, config) {
     if (!config) refuse(`Give the config.json of ${file.name} with it.`);
-    const kind = Object.hasOwn(FAMILIES, config.model_type) ? FAMILIES[config.model_type] : null;
-    if (!kind) {
-      const known = Object.keys(FAMILIES).filter((name) => name !== "lnattn").join(", ");
-      refuse(`The page does not read models of the type ${config.model_type}; it reads ${known}.`);
+    const settings = settingsOf(config);
+    const family = familyOf(settings);
+    if (settings.value("quantization_config", null) !== null) {
+      refuse(`${file.name} is quantised: give F64, F32, F16 or BF16.`);
     }
-    if (config.quantization_config) refuse(`${file.name} is quantised: give F32, F16 or BF16.`);
-    const prefix = kind.prefixes.find((one) => one + kind.anchor in file.tensors);
-    if (prefix === undefined) {
-      refuse(`${file.name} has no tensor ${kind.anchor}, so the first layer of a ${config.model_type} is not in it.`);
-    }
-    const from = reader(file, prefix);
-    const d = config[kind.d];
-    const own = await kind.layer(from, config, d);
-    if (!(own.heads > 0) || own.W_Q.length % (d * own.heads)) {
-      refuse(`config.json asks for ${own.heads} heads of a width of ${d}: give the two files of one model.`);
-    }
+    const prefix = prefixOf(file, family, settings.word("model_type"));
+    const d = settings.whole(family.d);
+    const own = await family.layer(reader(file, prefix), settings, d, config);
     const layer = lnattnFirstLayer.fold({
       d, norm: "layer", positionsAre: "learned", keyHeads: own.heads, causal: true, window: null, ...own,
     });
-    layer.scale ??= own.scaled ?? true ? Math.sqrt(layer.width) : 1;
-    return { config, layer, prefix, tokens: prefix + kind.tokens };
+    layer.scale ??= own.isScaled ?? true ? Math.sqrt(layer.width) : 1;
+    return { config, layer, settings, tokens: tokensOf(file, prefix, family, settings) };
   }
 
   /** The token embeddings: { size, rows(first, count) }, held as they are stored. */
   async function embeddingsOf(file, tensor, d, vocab, tell) {
-    const { dtype, shape } = reader(file, "").checked(tensor, [vocab ?? null, d], `${tensor}.scale` in file.tensors);
-    const [from, to] = file.tensors[tensor].data_offsets;
+    const hasScales = file.tensors.has(`${tensor}.scale`);
+    const { dtype, shape, from, to } = reader(file, "").checked(tensor, [vocab ?? null, d], hasScales);
     if (to - from > LARGEST) refuse(`The embeddings of ${file.name} are too large for a page (${to - from} bytes).`);
+    if (!shape[0]) refuse(`The embeddings of ${file.name} are empty: fetch it again.`);
     const bytes = await file.bytes(tensor, tell);
     const scales = dtype === "I8" ? decoded("F32", await file.bytes(`${tensor}.scale`)) : null;
     function rows(first, count) {
-      const made = decoded(dtype, bytes, first * d * WIDTH[dtype], count * d);
+      const made = decoded(dtype, bytes, first * d * WIDTH.get(dtype), count * d);
       return scales ? made.map((value, at) => value * scales[first + Math.floor(at / d)]) : made;
     }
     return { size: shape[0], rows };
   }
 
-  return { decoded, embeddingsOf, layerOf, ofBlob, open, refuse };
+  return { embeddingsOf, layerOf };
 })();

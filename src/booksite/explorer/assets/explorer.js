@@ -48,6 +48,20 @@ window.lnattnExplorer = (() => {
     receive(name, isJson ? flow.json() : flow.arrayBuffer());
   }
 
+  // ---- Long work -----------------------------------------------------------------------------
+
+  const STRETCH = 30; // ms of work without a pause
+
+  /** A function to wait for now and then in a long computation: it lets the page answer. */
+  function breath() {
+    let last = performance.now();
+    return async () => {
+      if (performance.now() - last < STRETCH) return;
+      await new Promise((done) => setTimeout(done));
+      last = performance.now();
+    };
+  }
+
   // ---- Tokens as text ------------------------------------------------------------------------
 
   const INVISIBLE = /[\p{C}\p{Z}]/u;
@@ -215,7 +229,7 @@ window.lnattnExplorer = (() => {
   }
 
   return {
-    chosen, colour, go, load, make, mount, number, options, partOf, plain, receive, receivePacked, state,
-    tokenElement,
+    breath, chosen, colour, go, load, make, mount, number, options, partOf, plain, receive, receivePacked,
+    state, tokenElement,
   };
 })();

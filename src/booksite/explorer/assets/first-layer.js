@@ -9,6 +9,7 @@
 "use strict";
 
 globalThis.lnattnFirstLayer = (() => {
+  const { breath } = lnattnExplorer;
   const TERMS = ["ee", "ep", "pe", "pp", "e", "p"];
   const DISTANCE_TERMS = ["ee", "ed", "e", "d"];
 
@@ -186,14 +187,17 @@ globalThis.lnattnFirstLayer = (() => {
   const BLOCK = 1024; // tokens looked at together
   const SAMPLE = 64; // tokens that show how far the quick σ may be off
 
-  /** Lets the page answer between two pieces of a long computation. */
-  function breath() {
-    let last = performance.now();
-    return async () => {
-      if (performance.now() - last < 30) return;
-      await new Promise((done) => setTimeout(done));
-      last = performance.now();
-    };
+  /** The `most`-th largest of many numbers. */
+  function cutOff(values, most) {
+    const largest = []; // ascending
+    for (const value of values) {
+      if (largest.length === most && value <= largest[0]) continue;
+      if (largest.length === most) largest.shift();
+      let at = largest.length;
+      while (at > 0 && largest[at - 1] > value) at--;
+      largest.splice(at, 0, value);
+    }
+    return largest[0];
   }
 
   /**
@@ -300,7 +304,7 @@ globalThis.lnattnFirstLayer = (() => {
 
     /** The `most` tokens with the highest scores, best first: [{ id, score }]. */
     function picked(side, scores, most) {
-      let last = Float64Array.from(scores).sort().at(-Math.min(most, size));
+      let last = cutOff(scores, Math.min(most, size));
       last -= 3 * slack * Math.abs(last);
       const able = [];
       scores.forEach((score, id) => score >= last && able.push({ id, score: scoreOf(side, id) }));
@@ -324,8 +328,12 @@ globalThis.lnattnFirstLayer = (() => {
     async function partners(id, { keys = 5, queries = 3, distance = 0, key = -1 } = {}) {
       const sides = [...asked(id, true, distance), ...asked(id, false, distance)];
       const quick = await scan(sides.map(({ vector }) => vector));
-      const best = sides.map((side, i) => picked(side, quick[i], i < heads ? keys : queries));
-      const fares = sides.slice(0, heads).map((side, i) => key < 0 ? null : judged(side, quick[i], key));
+      const [best, fares] = [[], []];
+      for (const [i, side] of sides.entries()) {
+        best.push(picked(side, quick[i], i < heads ? keys : queries));
+        if (i < heads) fares.push(key < 0 ? null : judged(side, quick[i], key));
+        await rest();
+      }
       return { keys: best.slice(0, heads), queries: best.slice(heads), judged: fares };
     }
     return { partners };

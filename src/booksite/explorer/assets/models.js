@@ -3,7 +3,8 @@
 
 globalThis.lnattnModels = (() => {
   const { load, partOf, state } = lnattnExplorer;
-  const { decoded, embeddingsOf, layerOf, ofBlob, open, refuse } = lnattnCheckpoint;
+  const { embeddingsOf, layerOf } = lnattnCheckpoint;
+  const { decoded, ofBlob, open, refuse } = lnattnSafetensors;
   const { fromMerges, tokenizer } = lnattnTokenizer;
   const { strongest, termsOf, termsOfParts, vocabulary } = lnattnFirstLayer;
 
@@ -20,7 +21,7 @@ globalThis.lnattnModels = (() => {
 
   const packed = async (bytes, name) => open(ofBlob(new Blob([await bytes]), name));
 
-  const aboutOf = (file) => JSON.parse(file.tensors.__metadata__.about); // the settings, as JSON
+  const aboutOf = (file) => JSON.parse(file.about.about); // the settings, as JSON
 
   async function shipped(one) {
     const part = partOf(one);
@@ -36,18 +37,20 @@ globalThis.lnattnModels = (() => {
 
   const opened = [];
 
+  const idOf = (value) => (Number.isSafeInteger(value) && value >= 0 ? value : null);
+
   /** A file of a model, read: its first layer, embeddings and tokenizer. tell(share of it). */
   async function openSource(source, { config = null, words = null, name = source.name } = {}, tell = () => {}) {
     const begun = performance.now();
     const file = await open(source);
     const found = await layerOf(file, config);
     const { layer } = found;
-    const held = await embeddingsOf(file, found.tokens, layer.d, found.config.vocab_size, tell);
+    const held = await embeddingsOf(file, found.tokens, layer.d, found.settings.whole("vocab_size", null), tell);
     if (!words && held.size !== 50257) {
       refuse(`${file.name} has ${held.size} tokens, which are not GPT-2's: give its tokenizer.json with it.`);
     }
-    const begin = found.config.model_type === "qwen2" ? null : found.config.bos_token_id ?? null;
-    const read = tokenizer(words ?? fromMerges(await load("gpt2")), held.size, begin);
+    const begin = found.config.model_type === "qwen2" ? null : idOf(found.config.bos_token_id);
+    const read = await tokenizer(words ?? fromMerges(await load("gpt2")), held.size, begin);
     const all = await vocabulary(layer, held.rows, held.size);
     const one = { folder: `opened-${opened.length + 1}`, name, why: "opened by you" };
     const model = {
@@ -107,7 +110,7 @@ globalThis.lnattnModels = (() => {
     const file = await packed(partOf(one)("opening"), "opening");
     const { text, tokens, ...layer } = aboutOf(file);
     const [queries, keys] = [{}, {}];
-    for (const [name, { dtype }] of Object.entries(file.tensors).filter(([, { shape }]) => shape)) {
+    for (const [name, { dtype }] of file.tensors) {
       const flat = decoded(dtype, await file.bytes(name));
       const width = flat.length / tokens.length;
       layer.width = width / layer.heads;

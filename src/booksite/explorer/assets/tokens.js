@@ -7,18 +7,43 @@ globalThis.lnattnTokens = (() => {
 
   // ---- Searching -----------------------------------------------------------------------------
 
+  const BLOCK = 4096; // tokens looked at between two pauses
+  const lowered = new WeakMap(); // a vocabulary in small letters
+
+  async function smallLetters(tokens, rest) {
+    if (!lowered.has(tokens)) {
+      const small = [];
+      for (const [id, token] of tokens.entries()) {
+        small.push(token.toLowerCase());
+        if (id % BLOCK === 0) await rest();
+      }
+      lowered.set(tokens, small);
+    }
+    return lowered.get(tokens);
+  }
+
+  /** How well a token fits what was typed: 0 is best; −1: not at all. */
+  function fitOf(token, lower, text, small) {
+    if (!lower.includes(small.trim())) return -1;
+    if (token === text) return 0;
+    if (lower.trim() === small.trim()) return 1;
+    if (lower.trimStart().startsWith(small.trimStart())) return 2;
+    return lower.includes(small) ? 3 : -1;
+  }
+
   /** Ids of the tokens that match what was typed, best first; "#12" is the id 12. */
-  function search(tokens, typed) {
+  async function search(tokens, typed) {
     const text = typed.replaceAll("␣", " ").replaceAll("⏎", "\n");
     const id = /^#(\d+)$/.exec(text);
     if (id && Number(id[1]) < tokens.length) return [Number(id[1])];
+    const rest = lnattnExplorer.breath();
+    const lower = await smallLetters(tokens, rest);
     const small = text.toLowerCase();
-    const fits = [
-      (token) => token === text, (token, lower) => lower.trim() === small.trim(),
-      (_, lower) => lower.trimStart().startsWith(small.trimStart()), (_, lower) => lower.includes(small),
-    ];
-    const groups = fits.map(() => []);
-    tokens.forEach((token, id) => groups[fits.findIndex((fit) => fit(token, token.toLowerCase()))]?.push(id));
+    const groups = [[], [], [], []];
+    for (const [token, name] of tokens.entries()) {
+      groups[fitOf(name, lower[token], text, small)]?.push(token);
+      if (token % BLOCK === 0) await rest();
+    }
     return groups.flat();
   }
 
@@ -33,7 +58,9 @@ globalThis.lnattnTokens = (() => {
       listed = new Map();
       if (input.value) {
         const { tokens } = await (await lnattnModels.current()).words();
-        const found = search(tokens, input.value);
+        const typed = input.value;
+        const found = await search(tokens, typed);
+        if (typed !== input.value) return; // another letter came meanwhile, and asks again
         for (const token of found.slice(0, MOST)) listed.set(plain(tokens[token]), token);
         if (!found.length) said.textContent = `“${input.value}” is not in this list of tokens.`;
         else said.textContent = `${found.length} ${found.length === 1 ? "token" : "tokens"}`;

@@ -18,6 +18,7 @@ PARTS = (
     "explorer.page",
     "front_page",
     "glossary",
+    "guards",
     "head",
     "opening",
     "roles",

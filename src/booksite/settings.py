@@ -11,6 +11,7 @@ from pathlib import Path
 import yaml
 
 from lnattn.models.choice import Choice
+from lnattn_book import guards
 
 
 class Folders:
@@ -80,6 +81,7 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
         "JUPYTER_PATH": str(folders.build / "jupyter"),
         "IPYTHONDIR": str(folders.build / "ipython"),
         "LNATTN_DRAWINGS": "yes",
+        guards.RECORDING: "record",
         "LNATTN_MODEL": choice.name,
         "LNATTN_MODEL_WHY": choice.why,
         "LNATTN_PROGRESS": str(folders.progress),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import inspect
 import os
 import platform
 from collections.abc import Mapping
@@ -15,8 +16,11 @@ from IPython.display import display
 
 from lnattn.errors import ResultError
 from lnattn.storage import package_versions, plain_scalar
-from lnattn_book import drawings
+from lnattn_book import drawings, guards
+from lnattn_book.guards import asking
 from lnattn_book.style import use_style
+
+__all__ = ["Banner", "asking", "describe", "formatted", "glue", "glue_all", "holds", "start"]
 
 _SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
 
@@ -87,18 +91,16 @@ def glue(name: str, value: Any, spec: str = "") -> str:
     return text
 
 
-def holds(statement: str, condition: Any) -> None:
-    """Assert what a sentence of the page says, in a hidden cell beside it.
+def holds(sentence: str, condition: Any) -> None:
+    """Ask of the numbers what a sentence of the page says, in a hidden cell beside it.
 
-    Raises `ResultError`, which stops the build, where the condition is false or not one truth
-    value.
+    sentence: the words of the page, as they stand there. condition: one truth value; None where
+    the reader's model has nothing to ask; or a function without arguments that gives either, in
+    which an error stays. Never raises: where the sentence does not hold, one line says so, with
+    what was found and what was asked, and the run goes on. A build of the book makes a warning of
+    it (see `lnattn_book.guards`).
     """
-    try:
-        true = bool(condition)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ResultError(f"whether {statement!r} holds must be one truth value.") from error
-    if not true:
-        raise ResultError(f"the page says {statement!r}, but its numbers no longer do.")
+    guards.ask(sentence, condition, inspect.currentframe()).show()
 
 
 def glue_all(prefix: str, **numbers: Any) -> None:

@@ -1,0 +1,118 @@
+"""What the guards of a page found: a warning where one does not hold, a mark at each sentence.
+
+`page.holds` leaves what it found in the executed notebook (`lnattn_book.guards`). The words it
+checks are looked for in the page's own text. Behind them stands a small mark that opens the
+assertion: what was asked, as it stands in the code, and what was found. It is a button with a
+popover, so it works without JavaScript; a `details` would end the paragraph. It does not make its
+line higher, and print leaves it out.
+
+A guard that does not hold is a Sphinx warning, with which `-W` fails. Words that stand nowhere on
+their page have no mark; the build counts them.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util import logging
+
+from lnattn.storage import read_json
+from lnattn_book.guards import Guard, read
+
+#: Where the counts of a page are kept in Sphinx's metadata: guards, and marks among them.
+COUNTS = "lnattn_guards"
+#: What stands between two parts of a checked sentence that lie apart.
+GAP = "…"
+_LOGGER = logging.getLogger(__name__)
+#: Parts of a page that hold prose, and may carry a mark.
+_PROSE = (nodes.paragraph, nodes.term, nodes.caption)
+
+
+def guards_of(app: Sphinx, page: str) -> list[Guard]:
+    """What the guards of an executed page found; none of a page that runs no code."""
+    notebook = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
+    return list(read(read_json(notebook))) if notebook.is_file() else []
+
+
+def mark(guard: Guard, name: str) -> str:
+    """The mark of a checked sentence, as HTML; name: what the page calls its note."""
+    sign, state = ("✓", "holds") if guard.holds else ("✗", "fails")
+    rows = [("asked", f"<code>{html.escape(guard.asked)}</code>" if guard.asked else "")]
+    rows.append(("found", html.escape(guard.found)))
+    inner = "".join(
+        f'<span class="guard-row">{label}: {text}</span>' for label, text in rows if text
+    )
+    words = html.escape(guard.sentence, quote=True)
+    return (
+        f'<button type="button" class="guard guard-{state}" popovertarget="{name}" '
+        f'aria-label="checked by the code of this page: {words}">{sign}</button>'
+        f'<span popover id="{name}" class="guard-note">'
+        f'<span class="guard-row">The page says: ‘{words}’</span>{inner}</span>'
+    )
+
+
+def place(doctree: nodes.document, guard: Guard, name: str) -> bool:
+    """Put a guard's mark behind its words, where the page has them; whether it has."""
+    for block in doctree.findall(lambda node: isinstance(node, _PROSE)):
+        texts = list(_texts(block))
+        end = _end_of(guard.sentence, "".join(map(str, texts)))
+        if end is None:
+            continue
+        for text, last in zip(texts, accumulate(map(len, texts)), strict=True):
+            if end <= last:
+                made = nodes.raw("", mark(guard, name), format="html")
+                _split(text, len(text) - (last - end), made)
+                return True
+    return False
+
+
+def _texts(block: nodes.Element) -> Iterator[nodes.Text]:
+    """The texts of a block, but for those of marks that stand there already."""
+    return (one for one in block.findall(nodes.Text) if not isinstance(one.parent, nodes.raw))
+
+
+def _end_of(sentence: str, text: str) -> int | None:
+    """Where the checked words end in a text, the point behind them included; None if not there."""
+    parts = (re.escape(part).replace(r"\ ", r"\s+") for part in sentence.split(GAP))
+    found = re.search(".*?".join(parts) + r"[.,;:]?", text, re.IGNORECASE | re.DOTALL)
+    return found.end() if found else None
+
+
+def _split(text: nodes.Text, at: int, between: nodes.Node) -> None:
+    """Put a node into a text, behind so many of its characters."""
+    words = str(text)
+    text.parent.replace(text, [nodes.Text(words[:at]), between, nodes.Text(words[at:])])
+
+
+def report(app: Sphinx, doctree: nodes.document) -> None:
+    """Sphinx's event `doctree-read`: warn of what does not hold, and mark what is checked."""
+    page = app.env.docname
+    guards = guards_of(app, page)
+    for guard in guards:
+        if guard.holds is False:
+            _LOGGER.warning(guard.message, location=page, type="lnattn", subtype="guard")
+    asked = [guard for guard in guards if guard.holds is not None]
+    marked = sum(place(doctree, guard, f"guard-{no}") for no, guard in enumerate(asked))
+    app.env.metadata[page][COUNTS] = (len(guards), marked)
+
+
+def tell(app: Sphinx, error: Exception | None) -> None:
+    """Sphinx's event `build-finished`: how many sentences are checked, how many bear a mark."""
+    counts = [about.get(COUNTS, (0, 0)) for about in app.env.metadata.values()]
+    checked, marked = map(sum, zip((0, 0), *counts, strict=True))
+    if checked and error is None:
+        _LOGGER.info(f"{checked} sentences are checked, {marked} of them with a mark at the words")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the events above."""
+    app.connect("doctree-read", report, priority=300)  # before the page is put in order
+    app.connect("build-finished", tell)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,65 @@
+"""Marks at checked sentences, and warnings of those that do not hold."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
+from small_site import build
+
+from booksite import guards
+from lnattn_book.guards import Guard
+
+PAGE = """# A page
+
+It lifts *New* by four & more,
+and $x$ **falls below a third**. Nothing else.
+
+A second paragraph says that it falls below a third.
+"""
+FOUND = [
+    Guard("lifts New by four & more", "3.8 < lift", "lift = 4.1", True),
+    Guard("falls … a third", "x < 1 / 3", "x = 0.6", False),
+    Guard("words that stand nowhere", "True", "", True),
+    Guard("Nothing else", "", "not asked of this model", None),
+]
+
+
+@pytest.fixture
+def page(tmp_path, monkeypatch):
+    monkeypatch.setattr(guards, "guards_of", lambda _app, _page: FOUND)
+    out, warnings, _ = build(
+        tmp_path,
+        {"index.md": PAGE},
+        extensions=["myst_parser", "booksite.guards"],
+        myst_enable_extensions=["dollarmath"],
+    )
+    return (out / "index.html").read_text("utf-8"), warnings
+
+
+def test_a_mark_stands_behind_the_words_that_are_checked(page) -> None:
+    text, _ = page
+    plain = re.sub(r"<span popover.*?</span></span>", "", text, flags=re.DOTALL)
+    plain = re.sub(r"<(?!button)[^>]+>", "", re.sub(r"<button[^>]*>", "<button>", plain))
+    assert "by four &amp; more,<button>✓" in plain
+    assert "falls below a third.<button>✗ Nothing" in plain
+    assert plain.count("<button>") == 2, "one mark each, none at words that are not there"
+
+
+def test_a_mark_opens_what_was_asked_and_found(page) -> None:
+    text, _ = page
+    (name,) = re.findall(r'guard-fails" popovertarget="([^"]+)"', text)
+    note = re.search(rf'<span popover id="{name}".*?</span></span>', text, re.DOTALL)[0]
+    assert "asked: <code>x &lt; 1 / 3</code>" in note
+    assert "found: x = 0.6" in note
+    assert "<details" not in text, "it would end the paragraph"
+
+
+def test_a_sentence_that_does_not_hold_is_a_warning(page) -> None:
+    _, warnings = page
+    (line,) = re.findall(".*WARNING.*", str(warnings))
+    assert "falls … a third" in line
+    assert "x = 0.6" in line

@@ -127,7 +127,7 @@ def test_nearness_against_a_loop(folded, embeddings):
             near = [j for j in range(i + 1) if i - j < 4]
             far = [j for j in range(i + 1) if i - j >= 4]
             assert found.share[head, i] == pytest.approx(sum(alpha[j] for j in near))
-            assert found.peak[head, i] == i - max(range(i + 1), key=lambda j: score[j])
+            assert found.peak[head, i] == i - max(range(min(i, 1), i + 1), key=lambda j: score[j])
             level = sum(score[j] for j in near) / len(near)
             if far:
                 below = sum(score[j] < level for j in far) / len(far)
@@ -135,6 +135,17 @@ def test_nearness_against_a_loop(folded, embeddings):
             else:
                 assert np.isnan(found.percentile[head, i])
             assert found.uniform[i] == pytest.approx(len(near) / (i + 1))
+
+
+def test_a_long_first_position_is_no_crest(folded, embeddings):
+    """Position 0 made a hundred times longer wins every row, and says nothing about the wave."""
+    longer = embeddings.W_P.clone()
+    longer[0] *= 100
+    scores = position_bias(folded, longer, range(1, 16)).comparison
+    assert (scores.argmax(axis=-1) == 0).mean() > 0.3
+    np.testing.assert_array_equal(
+        nearness(folded, longer).peak[:, 1:], nearness(folded, embeddings.W_P).peak[:, 1:]
+    )
 
 
 def test_trend_of_known_curves():

@@ -93,7 +93,8 @@ class Nearness:
     """How strongly each head's position terms favour near keys, for every query.
 
     share: attention by position alone on the nearest keys; uniform: what even attention
-    would give; peak: distance to the key with the highest T^pp; percentile: share of the other keys
+    would give; peak: distance to the key with the highest T^pp, position 0 left out, whose long
+    embedding (§6.4) would stand out whatever the wave does; percentile: share of the other keys
     whose T^pp is below the mean over the nearest, NaN while all keys seen are near.
     """
 
@@ -126,7 +127,8 @@ def nearness(
             near, seen = near_keys(i, n, folded.causal, window)
             share[:, i] = attention[:, row, near].sum(axis=-1)
             uniform[i] = near.sum() / seen.sum()
-            peak[:, i] = np.abs(i - np.where(seen, compared[:, row], -np.inf).argmax(axis=-1))
+            ordinary = seen & (np.arange(n) > 0) if i > 0 else seen
+            peak[:, i] = np.abs(i - np.where(ordinary, compared[:, row], -np.inf).argmax(axis=-1))
             far = compared[:, row, seen & ~near]
             level = compared[:, row, near].mean(axis=-1, keepdims=True)
             percentile[:, i] = (far < level).mean(axis=-1) if far.size else np.nan

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -17,21 +17,32 @@ import numpy as np
 import pandas as pd
 
 from experiments.book_model.look import look_of, save_snapshots
+from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshots import Snapshot, snapshots
 from experiments.command import frozen, main, new_parser
 from experiments.joining.measure import lost
 from experiments.once import once
+from lnattn import load_first_layer
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import six_terms
 from lnattn.paths import data_folder
-from lnattn.storage import sha256_of_file
+from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.counts import Counts
 from lnattn_book.joining import Joining
 from lnattn_book.samples import sample_file, sample_tokens
 from lnattn_book.whole_models import spelling_of
 
 
-def asked(kept: Snapshot, counts: Counts, what: str) -> dict[str, np.ndarray]:
+def embedded(name: str) -> Snapshot:
+    """An embedded model as the last snapshot of the run that made it."""
+    folder = data_folder() / name
+    plan = TrainingPlan(**read_json(folder / "training.json")["plan"])
+    tokens = plan.steps * plan.batch * plan.context
+    weights = folder / "model.safetensors"
+    return Snapshot(plan.steps, tokens, load_first_layer(name), plan, weights)
+
+
+def asked(kept: Snapshot, counts: Counts, what: str, each_head: bool) -> dict[str, np.ndarray]:
     """A snapshot's look at its heads ("looks"), or what it loses without parts ("lost")."""
     model = kept.model
     if what == "looks":
@@ -45,15 +56,25 @@ def asked(kept: Snapshot, counts: Counts, what: str) -> dict[str, np.ndarray]:
             counts.bigrams,
             window=min(256, model.embeddings.n_positions),
             first=model.tokenizer.bos_token_id,
+            each_head=each_head,
         )
     text = table.select_dtypes(exclude="number").columns
     return {name: table[name].to_numpy(str if name in text else None) for name in table}
+
+
+def of_the_rules(kept: Iterable[Snapshot], looks: pd.DataFrame) -> Iterator[Snapshot]:
+    """Those that rules 1 to 5 ask: of each seed that joins its peak, before it, and its last."""
+    peaks = Joining(looks, looks, {}).peaks()
+    steps = {(seed, row[at]) for seed, row in peaks.iterrows() for at in ("before", "step", "last")}
+    return (one for one in kept if (one.plan.seed, one.step) in steps)
 
 
 def run(args: argparse.Namespace) -> None:
     counts = Counts.load(Path(args.counts))
     texts = {"counts": sha256_of_file(Path(args.counts)), "texts": sha256_of_file(sample_file())}
     kept = [one for folder in args.run for one in snapshots(folder)]
+    if args.end:
+        kept.append(embedded(args.end))
     seconds = []
 
     def table(what: str, wanted: Iterable[Snapshot]) -> pd.DataFrame:
@@ -62,17 +83,17 @@ def run(args: argparse.Namespace) -> None:
             about = {"seed": one.plan.seed, "step": one.step, "tokens trained": one.tokens}
             settings = {"weights": one.model.provenance["weights_sha256"], **texts}
             name = f"{what}-seed-{one.plan.seed}-step-{one.step}"
-            arrays, record = once(args.work, name, settings, partial(asked, one, counts, what))
+            arrays, record = once(
+                args.work, name, settings, partial(asked, one, counts, what, not args.every)
+            )
             found.append(pd.DataFrame(arrays).assign(**about))
             seconds.append(record["seconds"])
             print(name, flush=True)
         return pd.concat(found) if found else pd.DataFrame({"measure": []})
 
     looks = table("looks", kept)
-    peaks = Joining(looks, looks, {}).peaks()
-    steps = {(seed, row[at]) for seed, row in peaks.iterrows() for at in ("before", "step", "last")}
     tables = {"looks": looks}
-    tables["lost"] = table("lost", (one for one in kept if (one.plan.seed, one.step) in steps))
+    tables["lost"] = table("lost", kept if args.every else of_the_rules(kept, looks))
     facts = {
         "weights_sha256": {one.model.name: one.model.provenance["weights_sha256"] for one in kept},
         "plans": {f"seed-{one.plan.seed}": vars(one.plan) for one in kept},
@@ -84,9 +105,11 @@ def run(args: argparse.Namespace) -> None:
 
 def parser() -> argparse.ArgumentParser:
     whole = new_parser("joining", __doc__)
-    whole.add_argument("run", nargs="+")
+    whole.add_argument("run", nargs="*")
     whole.add_argument("--out", required=True, metavar="FOLDER")
     whole.add_argument("--work", required=True, metavar="FOLDER")
+    whole.add_argument("--every", action="store_true", help="ask every snapshot what it loses")
+    whole.add_argument("--end", metavar="MODEL", help="an embedded model, as the last snapshot")
     counts = data_folder() / "book-gpt2" / "counts.npz"
     whole.add_argument("--counts", default=counts, metavar="FILE", help="of the runs' text")
     return whole

@@ -36,6 +36,8 @@ from lnattn.progress import progress_bar
 POSITION = "position"
 #: What is left out of all heads; T^ee is left out of each head alone, too.
 REMOVED = ("ee", PAIRS, PLACE, POSITION)
+#: What is lost without all positions, less what is lost without T^ee.
+WHERE_LESS_WHAT = "position less ee"
 #: Every token as a query, and as what a query foretells.
 _SIDES = (slice(None, -1), slice(1, None))
 #: Patterns that go through the model at once.
@@ -58,18 +60,19 @@ def without(
     terms: SixTerms,
     ids: Int[Tensor, "n"],
     counted: Bool[Tensor, "query key"],
+    each_head: bool = True,
 ) -> tuple[Float[np.ndarray, "row predicted"], Float[np.ndarray, "row n"]]:
     """Losses of one text, and 1 − cos of the second layer's attention output with row 0's.
 
-    Row 0: the model told its own attention; then `REMOVED`, and T^ee of each head. counted: pairs
-    that stood side by side in the training text. The model is `patched`.
+    Row 0: the model told its own attention; then `REMOVED`, and, with each_head, T^ee of each head.
+    counted: pairs that stood side by side in the training text. The model is `patched`.
     """
     scores = terms.scores()
     parts = removals(terms, counted, causal_mask(len(ids), len(ids)))
     parts[POSITION] = terms["ep"] + terms["pe"] + terms["pp"] + terms["p"]
     own = terms.softmax(scores)
     patterns = [own, *(terms.softmax(scores - parts[name]) for name in REMOVED)]
-    for head in range(len(own)):
+    for head in range(len(own) if each_head else 0):
         patterns.append(own.clone())
         patterns[-1][head] = patterns[1][head]
     outputs: list[Tensor] = []
@@ -95,21 +98,24 @@ def lost(
     window: int = 256,
     first: int | None = None,
     draws: int = 500,
+    each_head: bool = True,
 ) -> pd.DataFrame:
     """What is lost without each part, a row a part and measure.
 
-    Columns: removed, head (−1 for all), measure, value, low, high (95 %, documents resampled), at
-    and beside (the mean change at the class, and at matched tokens), tokens (with a match). The
-    measures: 'after' second pieces, 'on' them, 'words' that begin right after a split one, 'second
-    layer' (1 − cos of its attention output, at second pieces), and 'everywhere' (beside: 0).
-    Arguments as of `lnattn.ablation.ablations`.
+    Columns: removed (`REMOVED`, or `WHERE_LESS_WHAT`: a difference), head (−1 for all), measure,
+    value, low, high (95 %, documents resampled), at and beside (the mean change at the class, and
+    at matched tokens), tokens (with a match). The measures: 'after' second pieces, 'on' them,
+    'words' that begin right after a split one, 'second layer' (1 − cos of its attention output, at
+    second pieces), and 'everywhere' (beside: 0).
+    each_head: whether T^ee is left out of each head alone, too. Other arguments as of
+    `lnattn.ablation.ablations`.
     """
     texts = windows_of(documents, window, first)
     found = []
     with patched(model):
         for _, ids in progress_bar(texts, "windows without parts"):
             counted = torch.from_numpy(bigrams[ids.numpy()][:, ids.numpy()].toarray().T > 0)
-            found.append(without(model, terms_of(ids), ids, counted))
+            found.append(without(model, terms_of(ids), ids, counted, each_head))
     loss = np.concatenate([one for one, _ in found], axis=1).astype(np.float64)
     turned = np.concatenate([one[1:, :-1] for _, one in found], axis=1).astype(np.float64)
     base, change = loss[0], loss[1:] - loss[0]
@@ -135,7 +141,12 @@ def lost(
     names += [("ee", head) for head in range(len(change) - len(names))]
     rows = []
 
+    what, where = names.index(("ee", -1)), names.index((POSITION, -1))
+    names.append((WHERE_LESS_WHAT, -1))
+
     def add(measure: str, means: np.ndarray, tokens: int) -> None:
+        difference = means[:, [where]] - means[:, [what]]
+        means = np.concatenate([means, difference], axis=1)
         for (removed, head), (at, beside) in zip(names, means.transpose(1, 2, 0), strict=True):
             value, low, high = interval(at - beside)
             asked = {"removed": removed, "head": head, "measure": measure, "tokens": tokens}

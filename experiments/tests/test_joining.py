@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import sparse
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from experiments.joining.measure import continues, lost
+from experiments.joining.measure import WHERE_LESS_WHAT, continues, lost
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.ablation.parts import Spelling
 
@@ -60,7 +61,7 @@ def texts() -> list[list[int]]:
     return found
 
 
-def measured(by_content: bool, tmp_path):
+def measured(by_content: bool, tmp_path, each_head: bool = True):
     model = planted(by_content)
     model.save_pretrained(tmp_path)
     first = load_first_layer(tmp_path)
@@ -70,7 +71,10 @@ def measured(by_content: bool, tmp_path):
     bigrams[list(FIRST), SECOND] = 9
     bigrams[list(FIRST), FOLLOWING] = bigrams[list(FIRST), SINGLE] = 72  # all as frequent
     terms_of = partial(six_terms, fold(first.attention), first.embeddings)
-    table = lost(model, terms_of, texts(), spelling, sparse.csr_array(bigrams), window=40, draws=50)
+    table = lost(
+        model, terms_of, texts(), spelling, sparse.csr_array(bigrams), window=40, draws=50,
+        each_head=each_head,
+    )  # fmt: skip
     return table.set_index(["measure", "removed", "head"]).sort_index()
 
 
@@ -83,12 +87,27 @@ def test_a_model_that_joins_by_content_is_told_from_one_that_does_not(tmp_path):
     for removed, head in (("ee", 1), ("place", -1), ("position", -1)):
         assert used.loc[("after", removed, head), "value"] == pytest.approx(0, abs=1e-5)
     assert used.loc[("everywhere", "ee", -1), "value"] > 0.1
+    for measure in ("everywhere", "after", "on"):
+        where, what = (used.loc[(measure, one, -1)] for one in ("position", "ee"))
+        difference = used.loc[(measure, WHERE_LESS_WHAT, -1)]
+        for column in ("value", "at", "beside"):
+            assert difference[column] == pytest.approx(where[column] - what[column], abs=1e-9)
+    # The positions do nothing here, so the difference is T^ee's own loss, its sign turned.
+    what, difference = used.loc[("after", "ee", -1)], used.loc[("after", WHERE_LESS_WHAT, -1)]
+    assert difference["low"] == pytest.approx(-what["high"], abs=1e-4)
+    assert difference["high"] < -5
     unused = measured(False, tmp_path / "unused")
     for removed, head in (("ee", -1), ("ee", 0)):
         assert -0.02 < unused.loc[("after", removed, head), "value"] < 0.02
     # Matched are the easiest and the hardest of them: no other token is as easy as the rest.
     assert used.loc["after", "tokens"].unique() == [8]
     assert unused.loc["after", "tokens"].min() > 8
+
+
+def test_all_heads_at_once_give_the_same_without_each_alone(tmp_path):
+    whole, short = (measured(True, tmp_path / str(each), each) for each in (True, False))
+    assert set(short.index.get_level_values("head")) == {-1}
+    pd.testing.assert_frame_equal(whole.xs(-1, level="head"), short.xs(-1, level="head"))
 
 
 def test_what_continues_is_no_match():

@@ -14,6 +14,7 @@ PARTS = (
     "pages",
     "assets",
     "claims_page",
+    "directives",
     "downloads",
     "explorer.page",
     "front_page",

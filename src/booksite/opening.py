@@ -143,11 +143,11 @@ def _is_sight(node: nodes.Element) -> bool:
 
 
 def _apart(node: nodes.Node | None) -> bool:
-    """Whether a node lies in a dropdown of sphinx-design, which marks it so, or in the panel."""
+    """Whether a node lies in a dropdown (sphinx-design marks its own), a solution or the panel."""
     while node is not None:
         if isinstance(node, nodes.Element) and (
             node.get("design_component") == "dropdown"
-            or {"on-model", "on-model-folded"} & set(node["classes"])
+            or {"dropdown", "solution", "on-model", "on-model-folded"} & set(node["classes"])
         ):
             return True
         node = node.parent

@@ -68,21 +68,24 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _find_tokenizer(name: str) -> Any:
-    from tokenizers import Tokenizer
-
-    from lnattn.errors import CorpusError, LnattnError
+    """The tokenizer of a file, a folder or a model; a line says where its class disagrees."""
     from lnattn.models.checkpoints import open_checkpoint
-    from lnattn.text.tokenizers import load_tokenizer
+    from lnattn.models.files import read_tokenizer
+    from lnattn.progress import say
+    from lnattn.text.tokenizer_files import disagreement, load_tokenizer
 
     path = Path(name)
-    try:
-        if path.is_file():
-            return Tokenizer.from_file(name)
-        return load_tokenizer(path if path.is_dir() else open_checkpoint(name).folder)
-    except LnattnError:
-        raise
-    except Exception as error:  # the library raises bare Exception
-        raise CorpusError(f"{name} holds no tokenizer that can be read ({error}).") from error
+    if path.is_file():
+        return load_tokenizer(path)
+    if path.is_dir():
+        folder, tokenizer = path, load_tokenizer(path)
+    else:
+        checkpoint = open_checkpoint(name)
+        folder = checkpoint.folder
+        tokenizer = read_tokenizer(folder, checkpoint.family.config.get("vocab_size"))
+    if difference := disagreement(folder):
+        say(difference)
+    return tokenizer
 
 
 def _boundary(kind: str, tokenizer: Any) -> Any:
@@ -91,9 +94,9 @@ def _boundary(kind: str, tokenizer: Any) -> Any:
 
     if kind == "none":
         return Boundary()
-    end = getattr(tokenizer, "eos_token_id", None)
-    if end is None and hasattr(tokenizer, "token_to_id"):
-        end = tokenizer.token_to_id("<|endoftext|>")
+    end = tokenizer.eos_token_id
+    if end is None:  # a tokenizer.json by itself names none
+        end = tokenizer.get_vocab().get("<|endoftext|>")
     if end is None:
         raise CorpusError(f"this tokenizer has no end-of-text token for --boundary {kind}.")
     return Boundary(end=end, start=end if kind == "both" else None)

@@ -67,12 +67,13 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     checkpoint = open_checkpoint(name_or_path)
     family = checkpoint.family
     embeddings, attention = _embeddings_and_block(family, layer)
+    rows = embeddings.vocab_size or family.config.get("vocab_size")
     return joined(
         family,
         embeddings,
         attention,
         layer=layer,
-        tokenizer=read_tokenizer(checkpoint.folder, family.config.get("vocab_size")),
+        tokenizer=read_tokenizer(checkpoint.folder, rows if isinstance(rows, int) else None),
         provenance={**checkpoint.provenance(), **family.notes(), **why},
     )
 

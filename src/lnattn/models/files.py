@@ -13,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from lnattn.errors import CheckpointError, one_line
+from lnattn.errors import CheckpointError, CorpusError, one_line
 from lnattn.json_files import read_json
 from lnattn.storage import sha256_of_file
 
@@ -174,28 +174,15 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def read_tokenizer(folder: Path, rows: int | None) -> Any:
-    """The folder's tokenizer, whose ids are below `rows`; None where it has no tokenizer file."""
-    if not any((folder / name).is_file() for name in _TOKENIZER_FILES):
+    """The folder's tokenizer for a model of `rows` embeddings; None where there is no file of one.
+
+    As `lnattn.text.tokenizer_files.load_tokenizer`, but what is wrong is a `CheckpointError`.
+    """
+    if not any((folder / name).exists() for name in _TOKENIZER_FILES):
         return None
-    from lnattn.text.tokenizers import load_tokenizer  # imports transformers, which is slow
+    from lnattn.text.tokenizer_files import load_tokenizer  # imports transformers, which is slow
 
     try:
-        tokenizer = load_tokenizer(folder)
-    except Exception as error:  # the tokenizers library raises bare Exception for a damaged file
-        what = " ".join(str(error).split())
-        raise CheckpointError(
-            f"transformers cannot read tokenizer and config.json in {folder} ({what}); mend them, "
-            "or fetch them again."
-        ) from error
-    ids = tokenizer.get_vocab().values()
-    if len(ids) <= len(tokenizer.all_special_ids):
-        raise CheckpointError(
-            f"the tokenizer in {folder} has an empty vocabulary: a file is missing, such as "
-            "tokenizer.json, or vocab.json with merges.txt; fetch its files again."
-        )
-    if rows is not None and max(ids) >= rows:
-        raise CheckpointError(
-            f"the tokenizer in {folder} has a token with the id {max(ids)}, but the model has "
-            f"embeddings for the ids 0 to {rows - 1} only; give the one of these weights."
-        )
-    return tokenizer
+        return load_tokenizer(folder, rows)
+    except CorpusError as error:
+        raise CheckpointError(str(error)) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,24 +12,12 @@ from transformers import PreTrainedTokenizerFast
 
 from lnattn.errors import CorpusError
 from lnattn.progress import say
+from lnattn.text.tokenizer_files import load_tokenizer as load_tokenizer
+from lnattn.text.tokenizer_files import tokenizer_errors
 
 _BATCH = 1000
 #: Characters of a document that is warned of: a tokenizer holds some 130 bytes for each.
 LONG = 10_000_000
-_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer.model")
-
-
-def load_tokenizer(folder: Path | str) -> PreTrainedTokenizerFast:
-    """Load `tokenizer.json` (and its configuration) from a local folder, never from a network.
-
-    A folder with the older `vocab.json` and `merges.txt`, or `vocab.txt`, is read too. Raises
-    `CorpusError` for a folder with neither.
-    """
-    from transformers import AutoTokenizer
-
-    if not any((Path(folder) / name).is_file() for name in _FILES):
-        raise CorpusError(f"{folder} holds no tokenizer.json; put the model's own there.")
-    return AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
 
 
 def plain_tokenizer(tokenizer: Any) -> str:
@@ -40,7 +27,8 @@ def plain_tokenizer(tokenizer: Any) -> str:
         raise CorpusError(
             f"{type(tokenizer).__name__} is no fast tokenizer; convert it to a tokenizer.json."
         )
-    plain = Tokenizer.from_str(backend.to_str())
+    with tokenizer_errors("this tokenizer cannot be written and read again"):
+        plain = Tokenizer.from_str(backend.to_str())
     plain.no_truncation()
     plain.no_padding()
     return plain.to_str()
@@ -57,7 +45,9 @@ def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[np.ndarr
     size = 0
     for document in chain(documents, [None]):
         if document is None or size >= 1 << 20 or len(batch) == _BATCH:
-            for encoding in tokenizer.encode_batch_fast(batch, add_special_tokens=False):
+            with tokenizer_errors("this tokenizer cannot encode a text"):
+                encodings = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
+            for encoding in encodings:
                 yield np.array(encoding.ids, dtype=np.int32)
             batch, size = [], 0
         if document is not None:
@@ -80,7 +70,9 @@ def encode_documents(
     Empty documents are left out.
     """
     for text in documents:
-        ids = list(tokenizer(text, truncation=True, max_length=context, verbose=False)["input_ids"])
+        with tokenizer_errors("this tokenizer cannot encode a text"):
+            encoding = tokenizer(text, truncation=True, max_length=context, verbose=False)
+        ids = list(encoding["input_ids"])
         first = tokenizer.bos_token_id
         if first is not None and ids[:1] != [first]:
             ids = [first, *ids][:context]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import browser
+import browsing
 import pytest
 from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
+from playwright.sync_api import Browser
 
 # Must come before the first import of the package, so that every signature is checked.
 install_import_hook(["lnattn", "lnattn_book", "booksite", "experiments"], "beartype.beartype")
@@ -63,12 +64,10 @@ def gpt2() -> GPT2LMHeadModel:
 
 
 @pytest.fixture(scope="session")
-def chromium() -> Iterator[browser.Browser]:
+def chromium() -> Iterator[Browser]:
     """One headless browser for all tests that look at pages."""
-    executable = browser.find()
     # What is asked of a page is what a browser makes of it; pip installs none.
-    if executable is None:
+    if browsing.executable() is None:
         pytest.skip("no Chromium is installed here; apt-get install chromium")
-    # Patient: the longest page's check takes seconds, but a busy machine may stretch them.
-    with browser.Browser(executable, patience=300) as running:
-        yield running
+    with browsing.chromium() as browser:
+        yield browser

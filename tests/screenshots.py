@@ -10,8 +10,10 @@ import sys
 from itertools import product
 from pathlib import Path
 
-import browser
+import browsing
+from browsing import tab_in
 from PIL import Image
+from playwright.sync_api import Browser
 from site_pages import ROOT, SITE, served
 
 FOLDER = ROOT / "book" / "images"
@@ -35,17 +37,12 @@ SHOTS = (
 )
 
 
-def take(
-    running: browser.Browser, address: str, at: str, size: tuple[int, int], path: Path
-) -> None:
+def take(browser: Browser, address: str, at: str, size: tuple[int, int], path: Path) -> None:
     """Write one picture, in the theme that the path's name ends with."""
     theme = path.stem.rpartition("-")[2]
-    tab = running.open(*size)
-    choose = f"localStorage.setItem('mode', '{theme}'); localStorage.setItem('theme', '{theme}')"
-    try:
-        tab.call("Page.addScriptToEvaluateOnNewDocument", source=choose)
+    with tab_in(browser, size, theme=theme) as tab:
         tab.go(address)
-        tab.evaluate("new Promise(done => setTimeout(done, 1500))")
+        tab.page.wait_for_timeout(1500)
         if at:  # an error where the page has no such element
             there = f"document.querySelector({at!r})"
             scroll = f"window.scrollTo(0, {there}.getBoundingClientRect().top + scrollY - 90)"
@@ -54,10 +51,8 @@ def take(
                 f"['ready', undefined].includes({there}.dataset.state ?? {there}.dataset.part)"
             )
             tab.evaluate(scroll)
-            tab.evaluate("new Promise(done => setTimeout(done, 300))")
+            tab.page.wait_for_timeout(300)
         tab.screenshot(path)
-    finally:
-        tab.close()
     with Image.open(path) as opened:
         # The widget's picture stands on a page, where scripts do not run: without the bar on top.
         top = 84 if "widget" in path.name else 0
@@ -68,17 +63,16 @@ def take(
 
 
 def main() -> int:
-    executable = browser.find()
-    if executable is None:
+    if browsing.executable() is None:
         print("no Chromium is installed here; apt-get install chromium", file=sys.stderr)
         return 1
     if not (SITE / "index.html").is_file():
         print("the site is not built here; run: make book", file=sys.stderr)
         return 1
-    with browser.Browser(executable) as running, served(SITE) as base:
+    with browsing.chromium() as browser, served(SITE) as base:
         for (name, address, at, *size), theme in product(SHOTS, ("light", "dark")):
             path = FOLDER / f"{name}-{theme}.png"
-            take(running, base + address, at, tuple(size), path)
+            take(browser, base + address, at, tuple(size), path)
             print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e3:.0f} kB")
     return 0
 

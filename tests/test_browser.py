@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import accessibility
-import browser
+import browsing
 import pytest
+from browsing import DESKTOP, PHONE, Tab, tab_in
 from site_pages import SEEN, SITE, SYSTEM_PAGES, each_page, needs_site, seen_before, served
 
 needs_browser = pytest.mark.skipif(
-    browser.find() is None, reason="no Chromium is installed here; apt-get install chromium"
+    browsing.executable() is None, reason="no Chromium is installed here; apt-get install chromium"
 )
 pytestmark = [needs_site, needs_browser]
 
@@ -73,49 +73,20 @@ LOOK = """
 """
 
 
-def problems(tab) -> list[str]:
-    """Requests that failed, and what the console calls an error, since the page was opened."""
-    tab.collect()
-    found = [
-        f"status {event['response']['status']}: {event['response']['url']}"
-        for event in tab.of("Network.responseReceived")
-        if event["response"]["status"] >= 400
-    ]
-    found += [event["errorText"] for event in tab.of("Network.loadingFailed")]
-    found += [
-        event["entry"]["text"]
-        for event in tab.of("Log.entryAdded")
-        if event["entry"]["level"] == "error"
-    ]
-    found += [
-        str(event["args"])
-        for event in tab.of("Runtime.consoleAPICalled")
-        if event["type"] in {"error", "assert"}
-    ]
-    return found + [str(event["exceptionDetails"]) for event in tab.of("Runtime.exceptionThrown")]
-
-
-def requested(tab) -> list[str]:
-    return [event["request"]["url"] for event in tab.of("Network.requestWillBeSent")]
-
-
 @each_page
 def test_a_page_in_the_browser(page, address, chromium):
     """Everything is looked at in one visit, and reported together: visits are what takes time."""
     # CI looks at both editions; a page whose article is the same in both was checked in the other.
     if seen_before(page):
         pytest.skip(f"the same in {SEEN}, which was looked at before")
-    tab = chromium.open(360, 740)
-    try:
+    with tab_in(chromium, PHONE) as tab:
         tab.go(address + page)
         tab.evaluate(FETCH)
         phone = tab.evaluate(LOOK)
-        tab.resize(1280, 900)
+        tab.resize(DESKTOP)
         desktop = tab.evaluate(LOOK)
         light, dark = barriers(tab, page)
-        wrong, urls = problems(tab), requested(tab)
-    finally:
-        tab.close()
+        wrong, urls = tab.problems, tab.requests
     assert urls, "the browser reported no request at all"
     elsewhere = [url for url in urls if not url.startswith((address, "data:", "blob:"))]
     assert not elsewhere, "requests to other hosts"
@@ -125,10 +96,10 @@ def test_a_page_in_the_browser(page, address, chromium):
     assert phone["rendered"] == phone["formulas"]
     assert not phone["nameless"], "images without alternative text"
     assert not phone["empty"], "images without content"
-    assert phone["overflow"] <= 0, f"scrolls sideways at 360 px: {phone['wide']}"
-    assert not phone["clipped"], "cut off at 360 px"
-    assert not desktop["clipped"], "cut off at 1280 px"
-    assert desktop["overflow"] <= 0, f"scrolls sideways at 1280 px: {desktop['wide']}"
+    assert phone["overflow"] <= 0, f"scrolls sideways at 390 px: {phone['wide']}"
+    assert not phone["clipped"], "cut off at 390 px"
+    assert not desktop["clipped"], "cut off at 1440 px"
+    assert desktop["overflow"] <= 0, f"scrolls sideways at 1440 px: {desktop['wide']}"
     assert phone["language"] == "en"
     if page not in SYSTEM_PAGES:
         assert phone["headings"] == 1
@@ -136,67 +107,65 @@ def test_a_page_in_the_browser(page, address, chromium):
     assert not dark, "contrast on dark ground"
 
 
-def barriers(tab, page: str) -> tuple[list[str], list[str]]:
+def barriers(tab: Tab, page: str) -> tuple[list[str], list[str]]:
     """Grave violations: of all guidelines in light colours, of legibility in dark ones.
 
-    Empty without axe-core (see the next test), and for the page of the API that autodoc makes.
-    Dark colours come from the style sheet: one edition is looked at in them.
+    Empty for the page of the API that autodoc makes. Dark colours come from the style sheet: one
+    edition is looked at in them.
     """
-    if accessibility.find() is None or page.startswith("book/api-"):
+    if page.startswith("book/api-"):
         return [], []
     # A folded claim is looked at unfolded; axe would take what it holds for lying on the rest.
-    tab.evaluate("document.querySelectorAll('.claims-all details').forEach(one => one.open = true)")
+    tab.evaluate("document.querySelectorAll('.claims-all details').forEach(e => e.open = true)")
     tab.evaluate("document.documentElement.dataset.theme = 'light'")
-    light = accessibility.violations(tab)
+    light = browsing.violations(tab)
     if SEEN and Path(SEEN, page).is_file():
         return light, []
     tab.evaluate("document.documentElement.dataset.theme = 'dark'")
-    return light, accessibility.violations(tab, accessibility.CONTRAST)
+    return light, browsing.violations(tab, browsing.CONTRAST)
 
 
-# It tries axe-core itself, which a package of the extra `test` carries.
-@pytest.mark.skipif(accessibility.find() is None, reason="axe-core absent: pip install .[test]")
 def test_the_checker_of_accessibility_runs(address, chromium):
     """On a page that is spoilt on purpose."""
-    tab = chromium.open()
-    try:
+    with tab_in(chromium) as tab:
         tab.go(address + "book/index.html")
         tab.evaluate("document.querySelector('.bd-article h1').style.color = '#ddd'")
-        assert any("color-contrast" in line for line in accessibility.violations(tab))
-    finally:
-        tab.close()
+        assert any("color-contrast" in line for line in browsing.violations(tab))
 
 
 PARTS = {"book/index.html": 1, "book/notation.html": 0, "book/token-explorer.html": 3}
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 @pytest.mark.parametrize("page", PARTS)
-def test_the_site_works_from_a_disk(page, chromium):
-    tab = chromium.open(360, 740)
-    try:
+def test_the_site_works_from_a_disk(page, size, theme, chromium):
+    with tab_in(chromium, size, theme=theme) as tab:
         tab.go((SITE / page).as_uri())
         tab.until(EXPLORED)
-        found = tab.evaluate(LOOK)
+        looked = tab.evaluate(LOOK)
         if "explorer" in page:  # what is typed needs scripts of its own: weights and embeddings
-            tab.evaluate("document.getElementById('explorer-text').select(); 0")
-            tab.call("Input.insertText", text="Zürich, 日本")
+            tab.page.fill("#explorer-text", "Zürich, 日本")
             tab.until("/.Z.*ür.*ich/.test(document.querySelector('.words').textContent)")
-        wrong, urls = problems(tab), requested(tab)
         states = tab.evaluate(
             "[...document.querySelectorAll('.token-explorer')].map(e => e.dataset.state)"
         )
-        theme = "document.documentElement.dataset.theme"
-        tab.evaluate(f"{theme} = 'dark'; dispatchEvent(new Event('beforeprint')); 0")
-        printed = tab.evaluate(theme)
-        tab.evaluate("dispatchEvent(new Event('afterprint')); 0")
-        assert (printed, tab.evaluate(theme)) == ("light", "dark")
-    finally:
-        tab.close()
-    assert not wrong
-    assert all(url.startswith(("file://", "data:", "blob:")) for url in urls)
-    assert found["rendered"] == found["formulas"]
+        assert tab.evaluate("document.documentElement.dataset.theme") == theme
+    assert not tab.problems
+    assert all(url.startswith(("file://", "data:", "blob:")) for url in tab.requests)
+    assert looked["rendered"] == looked["formulas"]
     assert states == ["ready"] * PARTS[page]
     assert "url=book/index.html" in (SITE / "index.html").read_text(encoding="utf-8")
+
+
+def test_a_page_is_printed_in_light_colours(chromium):
+    theme = "document.documentElement.dataset.theme"
+    with tab_in(chromium, theme="dark") as tab:
+        tab.go((SITE / "book/notation.html").as_uri())
+        tab.evaluate("void dispatchEvent(new Event('beforeprint'))")
+        printed = tab.evaluate(theme)
+        tab.evaluate("void dispatchEvent(new Event('afterprint'))")
+        assert (printed, tab.evaluate(theme)) == ("light", "dark")
 
 
 RESULTS = """[...document.querySelectorAll('#search-results li')].map(one => [
@@ -204,8 +173,7 @@ RESULTS = """[...document.querySelectorAll('#search-results li')].map(one => [
 
 
 def test_a_search_lists_chapters_first_and_the_api_last_without_tex(address, chromium):
-    tab = chromium.open()
-    try:
+    with tab_in(chromium) as tab:
         tab.go(f"{address}search.html?q=auroc")
         tab.until("/found/.test(document.querySelector('#search-results p')?.textContent ?? '')")
         tab.until(f"{RESULTS}.every(one => one[1].length > 40 || /book.(api|plain)/.test(one[0]))")
@@ -213,8 +181,6 @@ def test_a_search_lists_chapters_first_and_the_api_last_without_tex(address, chr
         tab.go(f"{address}search.html?q=layer+norm")
         tab.until("document.querySelectorAll('#search-results li a').length > 3")
         first = tab.evaluate("document.querySelector('#search-results li a').getAttribute('href')")
-    finally:
-        tab.close()
     assert first.startswith("notebooks/02-layernorm.html")
     ranks = (r"notebooks/(?!0[014]-)\d", r"(?!book/(api|how-to)|genindex|py-modindex)", "")
     kinds = [next(i for i, rank in enumerate(ranks) if re.match(rank, page)) for page, _ in found]
@@ -235,12 +201,10 @@ new PerformanceObserver(list => {
 @pytest.mark.parametrize("page", ["book/index.html", "book/token-explorer.html"])
 def test_a_page_does_not_jump_while_it_loads(page, address, chromium):
     """Below a tenth, which is what browsers' makers call good, on a phone."""
-    tab = chromium.open(412, 915)
-    try:
-        tab.call("Page.addScriptToEvaluateOnNewDocument", source=SHIFTS)
+    with tab_in(chromium, (412, 915)) as tab:
+        tab.page.add_init_script(SHIFTS)
         tab.go(address + page)
         tab.until(EXPLORED)
-        shifted = tab.evaluate("new Promise(done => setTimeout(() => done(window.shifted), 500))")
-    finally:
-        tab.close()
+        tab.page.wait_for_timeout(500)
+        shifted = tab.evaluate("window.shifted")
     assert shifted < 0.1

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from browsing import PHONE, tab_in
 from hostile import HOSTILE, hostile_scripts
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
@@ -106,22 +107,12 @@ def site(tmp_path_factory) -> Path:
 @pytest.fixture
 def tab(chromium, site):
     """A tab that must have raised no error, dialog or request elsewhere when the test is over."""
-    tab = chromium.open(360, 740)
-    yield tab
-    tab.collect()
-    errors = tab.of("Runtime.exceptionThrown") + [
-        event for event in tab.of("Log.entryAdded") if event["entry"]["level"] == "error"
-    ]
-    elsewhere = [
-        event["request"]["url"]
-        for event in tab.of("Network.requestWillBeSent")
-        if not event["request"]["url"].startswith((site.as_uri(), "blob:"))
-    ]
-    dialogs = tab.of("Page.javascriptDialogOpening")
-    tab.close()
-    assert not errors
-    assert not elsewhere
-    assert not dialogs
+    with tab_in(chromium, PHONE) as tab:
+        yield tab
+    elsewhere = [url for url in tab.requests if not url.startswith((site.as_uri(), "blob:"))]
+    assert not tab.problems
+    assert not tab.dialogs
+    assert not [url for url in elsewhere if url != "about:blank"]
 
 
 def show(tab, site, hash_="", page="tokens") -> None:
@@ -130,24 +121,9 @@ def show(tab, site, hash_="", page="tokens") -> None:
     tab.evaluate(READY)
 
 
-def press(tab, key: str) -> None:
-    codes = {"ArrowDown": 40, "Enter": 13, "Escape": 27}
-    for kind in ("rawKeyDown", "keyUp"):
-        tab.call(
-            "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=codes[key]
-        )
-
-
 def write(tab, text: str, box: str = "explorer-token") -> None:
-    tab.evaluate(f"document.getElementById('{box}').focus(); document.activeElement.select()")
-    if text:
-        tab.call("Input.insertText", text=text)
-    else:
-        tab.evaluate(
-            "document.activeElement.value = '';"
-            "document.activeElement.dispatchEvent(new Event('input'))"
-        )
-    tab.evaluate("new Promise(done => setTimeout(done, 400))")
+    tab.page.fill(f"#{box}", text)
+    tab.page.wait_for_timeout(400)
 
 
 def text_of(tab, selector: str) -> Any:
@@ -170,17 +146,17 @@ def test_every_hostile_token_is_shown_as_text(tab, site) -> None:
             assert shown == (HOSTILE[token].replace(" ", "␣") or "empty")
         assert tab.evaluate("window.harmed ?? null") is None
         assert tab.evaluate(f"document.querySelectorAll('{markup}').length") == 0
-        assert tab.evaluate("document.documentElement.scrollWidth") <= 360
+        assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE[0]
 
 
 def test_choosing_a_token_with_keys_alone(tab, site) -> None:
     show(tab, site, "#model=tiny&token=7")
     before = tab.evaluate("location.hash")
     write(tab, "")
-    press(tab, "Enter")
+    tab.page.keyboard.press("Enter")
     assert tab.evaluate("location.hash") == before, "Enter on an empty box chooses nothing"
     write(tab, "city")
-    press(tab, "Enter")
+    tab.page.keyboard.press("Enter")
     tab.until("document.querySelector('.chosen').textContent === 'city'")
     assert f"token={HOSTILE.index('city')}" in tab.evaluate("location.hash")
 
@@ -223,7 +199,7 @@ def test_the_front_pages_widget_answers_each_click(tab, site) -> None:
     stops = "[...document.querySelectorAll('[id^=explorer-word]')].filter(e => e.tabIndex === 0)"
     (before,) = tab.evaluate(f"{stops}.map(e => e.id)")
     tab.evaluate(f"{stops}[0].focus()")
-    press(tab, "ArrowDown")
+    tab.page.keyboard.press("ArrowDown")
     tab.until(f"{stops}[0].id !== {before!r}")
     assert tab.evaluate(f"{stops}.length") == 1
     assert tab.evaluate(f"document.activeElement === {stops}[0]")
@@ -233,10 +209,7 @@ def test_the_front_pages_widget_answers_each_click(tab, site) -> None:
 
 
 def choose(tab, *files: Path) -> None:
-    tab.call("DOM.enable")
-    root = tab.call("DOM.getDocument")["root"]["nodeId"]
-    node = tab.call("DOM.querySelector", nodeId=root, selector="#explorer-files")["nodeId"]
-    tab.call("DOM.setFileInputFiles", nodeId=node, files=[str(file) for file in files])
+    tab.page.set_input_files("#explorer-files", [str(file) for file in files])
     tab.until("/ read in /.test(document.querySelector('[data-part=open]').textContent)"
               " || document.querySelector('[data-part=open] .problem')")  # fmt: skip
 

@@ -60,3 +60,13 @@ def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name,
     assert ("to read, and 5 for the panel On GPT-2" in page) == is_open
     assert "</details>" in page
     assert ('<details class="on-model" open>' in page) == is_open
+
+
+def test_the_answer_stands_before_the_picture_and_the_rest_behind_it(tmp_path):
+    cell = (
+        ":::{container}\n:::{figure-md}\n![seen](https://example.org/a.png)\n\nCaption.\n:::\n:::\n"
+    )
+    page, _ = built(tmp_path, THREE, cell)
+    question, answer = page.index("What is it?"), page.index("Short answer")
+    picture, why = page.index("<figure"), page.index("Why it matters")
+    assert question < answer < picture < why < page.index("about 1 minute")

@@ -1,9 +1,10 @@
 """How every chapter opens, how long it takes, and where it shows the reader's own model.
 
 `{opening}` is a directive of three paragraphs: the question, the answer, why it matters. On the
-page stand the question, one grey folded line (the cell that names model and versions), the
-chapter's first picture, and then the rest, with the minutes, which are counted, not typed: words of
-prose at `WORDS` a minute, and `PAUSE` of a minute for whatever else one has to look at.
+page stand the question and its answer, one grey folded line (the cell that names model and
+versions), the chapter's first picture, and then the rest, with the minutes, which are counted, not
+typed: words of prose at `WORDS` a minute, and `PAUSE` of a minute for whatever else one has to look
+at.
 
 A section with the title `PANEL` holds what the chapter gives on the model of this build. Its title
 names that model. On GPT-2, which the papers are about, it is the chapter's first section and open;
@@ -25,6 +26,8 @@ from lnattn_book.style import model_name
 PARTS = ("Question", "Short answer", "Why it matters")
 TIME = "Time"
 PANEL = "On MODEL"
+#: Class of the answer's list, which stays with the question, and of the list behind the picture.
+ANSWER, REST = "chapter-answer", "chapter-rest"
 #: What the one line before the picture is called.
 MADE = "How this page was made"
 #: Words that one reads in a minute of a text with mathematics in it.
@@ -37,7 +40,7 @@ _BANNER = re.compile(r'class="lnattn-banner".*?<strong>(.*?)</strong>', re.DOTAL
 
 
 class Opening(SphinxDirective):
-    """`{opening}`: three paragraphs; the question, and a list of the others and the time."""
+    """`{opening}`: three paragraphs; the question, its answer, and a list of the rest."""
 
     has_content = True
 
@@ -49,16 +52,25 @@ class Opening(SphinxDirective):
                 f"an opening is {len(PARTS)} paragraphs ({', '.join(PARTS).lower()}), with an "
                 "empty line between two of them."
             )
-        question, *others = holder.children
+        question, answer, why = holder.children
         question["classes"].append("chapter-question")
         time = nodes.paragraph("", "", nodes.inline("", "", **{MINUTES: True}))
-        items = [
-            nodes.definition_list_item(
-                "", nodes.term("", "", nodes.Text(name)), nodes.definition("", part)
-            )
-            for name, part in zip((*PARTS[1:], TIME), (*others, time), strict=True)
+        return [
+            question,
+            _listed(ANSWER, {PARTS[1]: answer}),
+            _listed(REST, {PARTS[2]: why, TIME: time}),
         ]
-        return [question, nodes.definition_list("", *items, classes=["chapter-opening"])]
+
+
+def _listed(kind: str, parts: dict[str, nodes.Node]) -> nodes.definition_list:
+    """Named paragraphs as a list."""
+    items = [
+        nodes.definition_list_item(
+            "", nodes.term("", "", nodes.Text(name)), nodes.definition("", part)
+        )
+        for name, part in parts.items()
+    ]
+    return nodes.definition_list("", *items, classes=["chapter-opening", kind])
 
 
 # ---- Order ---------------------------------------------------------------------------------------
@@ -73,19 +85,19 @@ def model_of(doctree: nodes.document) -> str | None:
 
 
 def arrange(doctree: nodes.document) -> None:
-    """Fold what the page was made with, and put the first picture before the answer."""
+    """Fold what the page was made with; put the first picture between answer and rest."""
     for cell in _cells(doctree):
         if any(_BANNER.search(raw.astext()) for raw in cell.findall(nodes.raw)):
             cell.update_all_atts(
                 {"hide_mode": "all", "prompt_show": MADE, "prompt_hide": MADE}, replace=True
             )
             cell["classes"].append("page-made")
-    for answer in list(doctree.findall(_is_opening)):
-        beside = answer.parent.children
-        for node in beside[beside.index(answer) + 1 :]:
+    for rest in list(doctree.findall(_is_rest)):
+        beside = rest.parent.children
+        for node in beside[beside.index(rest) + 1 :]:
             if any(node.findall(nodes.figure)):
-                beside.remove(answer)
-                beside.insert(beside.index(node) + 1, answer)
+                beside.remove(rest)
+                beside.insert(beside.index(node) + 1, rest)
                 break
             if not isinstance(node, nodes.container | nodes.comment | nodes.target):
                 break  # prose: there is no picture right here
@@ -117,8 +129,8 @@ def _cells(doctree: nodes.document) -> list[nodes.container]:
     return [node for node in found if node.get("nb_element") == "cell_code"]
 
 
-def _is_opening(node: nodes.Node) -> bool:
-    return isinstance(node, nodes.definition_list) and "chapter-opening" in node["classes"]
+def _is_rest(node: nodes.Node) -> bool:
+    return isinstance(node, nodes.definition_list) and REST in node["classes"]
 
 
 # ---- Time ----------------------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from common import growth, peak_memory, ratio, time_side_by_side
 
-from lnattn import plain
-from lnattn.selectability.decide import SMALLEST_RADIUS, AffineHull, selectability
+from lnattn.selectability.decide import HULL_TOLERANCE, AffineHull, selectability
 from lnattn.selectability.papers_search import BoundedSearch, bounded_search
+from lnattn.selectability.program import widest_query
 from lnattn.selectability.verify import verify
 
 
@@ -93,7 +93,7 @@ def programs(keys: np.ndarray, part: int) -> list[bool]:
     """The verdicts on `part` keys, evenly spread, by one linear program each."""
     points = AffineHull.of(keys).points
     return [
-        plain.winning_query(points[i], np.delete(points, i, axis=0))[1] > SMALLEST_RADIUS
+        widest_query(points[i], np.delete(points, i, axis=0))[1] > HULL_TOLERANCE
         for i in chosen(len(keys), part)
     ]
 

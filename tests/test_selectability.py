@@ -7,13 +7,15 @@ import math
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.spatial import ConvexHull
 
 from lnattn import plain
 from lnattn.errors import ResultError, ShapeError
-from lnattn.selectability import kernel
+from lnattn.selectability import decide, kernel
 from lnattn.selectability.decide import (
     DUPLICATE,
     PROGRAM,
@@ -77,20 +79,14 @@ def test_verdicts_are_those_of_linear_programs_and_come_with_proofs(name: str, s
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_verdicts_do_not_depend_on_order_threads_or_affine_maps(threads: int):
-    import numba
-
+def test_verdicts_do_not_depend_on_order_threads_or_affine_maps(threads: int, monkeypatch):
+    monkeypatch.setattr(decide, "thread_count", lambda jobs: threads)
     keys = normal(120, 4, 5)
     order = np.random.default_rng(0).permutation(len(keys))
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(threads, before))
-    try:
-        found = selectability(keys).selectable
-        np.testing.assert_array_equal(selectability(keys[order]).selectable, found[order])
-        moved = keys @ normal(4, 4, 6) + 3.0
-        np.testing.assert_array_equal(selectability(moved).selectable, found)
-    finally:
-        numba.set_num_threads(before)
+    found = selectability(keys).selectable
+    np.testing.assert_array_equal(selectability(keys[order]).selectable, found[order])
+    moved = keys @ normal(4, 4, 6) + 3.0
+    np.testing.assert_array_equal(selectability(moved).selectable, found)
 
 
 @pytest.mark.parametrize("d", [2, 3, 8, 33])
@@ -166,8 +162,12 @@ def test_margins_and_residuals_are_those_of_the_certificates():
     assert selectability(keys[:1]).margin[0] == math.inf
 
 
-def gives_up(z, columns, todo, corners, tolerance, most, verdict, *rest):
-    verdict[todo] = kernel.UNDECIDED
+def gives_up(keys, todo, proofs, start, step):
+    proofs.verdict[todo] = kernel.UNDECIDED
+
+
+def nobody_wins(keys, queries, verdict, winner, start, step):
+    winner[:] = -1
 
 
 def test_what_the_walk_leaves_goes_to_linear_programs_and_says_so(monkeypatch):
@@ -195,7 +195,7 @@ def test_a_key_that_wins_by_a_ten_millionth_is_selectable(monkeypatch):
         left += found.by_linear_program
     assert left > 4
     monkeypatch.setattr(kernel, "walk_all", gives_up)
-    monkeypatch.setattr(kernel, "own_direction", lambda *_: None)
+    monkeypatch.setattr(kernel, "winners", nobody_wins)
     square = np.array([[0.0, 0], [1, 0], [0, 1], [1, 1], [0.5, 0]])
     for lead, wins in ((1e-7, True), (1e-8, True), (1e-11, False), (-1e-7, False)):
         square[4, 1] = 1 + lead
@@ -218,6 +218,57 @@ def test_bad_keys_are_refused_in_a_sentence(name: str):
     keys, words = BAD[name]
     with pytest.raises(ShapeError, match=words):
         selectability(keys)
+
+
+@pytest.mark.parametrize("tolerance", [-1e-9, 1, None, "1e-6", True, math.nan])
+@pytest.mark.parametrize("name", ["rank_tolerance", "hull_tolerance"])
+def test_a_tolerance_is_a_small_number(name: str, tolerance: object, shapes_unchecked):
+    with pytest.raises(ShapeError, match=f"{name} must be a number from 0 up to 1"):
+        selectability(normal(4, 2), **{name: tolerance})
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16", "int64"])
+def test_tensors_of_every_type_are_decided(dtype: str):
+    """Parameters, and columns of a larger tensor, which are not contiguous, too."""
+    tensor = torch.from_numpy(normal(60, 3) * 8).to(getattr(torch, dtype))
+    expected, _ = plain.selectability(tensor.double().numpy())
+    given = torch.nn.Parameter(tensor) if tensor.is_floating_point() else tensor
+    wide = torch.cat([given, given], dim=1)[:, :3]
+    for keys in (given, wide):
+        found = selectability(keys)
+        assert found.selectable.tolist() == expected.tolist()
+        assert verify(keys, found).ok
+
+
+@pytest.mark.parametrize("scale", [5e-320, 1e-310, 1e-200, 1e200, 2e307])
+def test_verdicts_and_proofs_do_not_depend_on_the_scale(scale: float):
+    """Also among denormal numbers, and where a difference or a square would overflow."""
+    keys = normal(40, 3, 8)
+    expected = selectability(keys).selectable
+    found = selectability(keys * scale)
+    assert found.selectable.tolist() == expected.tolist()
+    checked = verify(keys * scale, found)
+    assert checked.ok, checked.failures
+    assert checked.smallest_margin == pytest.approx(
+        verify(keys, selectability(keys)).smallest_margin * scale, rel=0.05, abs=0
+    )
+
+
+def test_one_huge_key_or_coordinate_is_warned_of():
+    """What the others do would count as rounding; a smaller tolerance decides it as Qhull does."""
+    keys = normal(200, 4, 9)
+    keys[3] = 1e8
+    with pytest.warns(UserWarning, match="in 4 of 4 coordinates .* because key 3 lies 1e"):
+        assert selectability(keys).rank == 1
+    found = selectability(keys, rank_tolerance=1e-12)
+    assert found.rank == 4
+    assert verify(keys, found).ok
+    wide = normal(200, 4, 9) * [1.0, 1e7, 1.0, 1.0]
+    with pytest.warns(UserWarning, match="in 3 of 4 coordinates .* because coordinate 1 is"):
+        assert selectability(wide).rank == 1
+    found = selectability(wide, rank_tolerance=1e-12)
+    corners = ConvexHull(normal(200, 4, 9)).vertices  # the scale of a coordinate moves no corner
+    assert np.flatnonzero(found.selectable).tolist() == sorted(corners)
 
 
 def broken(found: Selectability, **changes: object) -> Selectability:

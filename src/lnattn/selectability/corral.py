@@ -11,13 +11,13 @@ from __future__ import annotations
 import math
 from typing import no_type_check
 
-import numba as nb
+from lnattn.compiled import compiled
 
 #: A weight below this is rounding: its key leaves the combination.
 NO_WEIGHT = 1e-13
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def factor_row(gram, factor, solved, i):
     """Row i of the Cholesky factor L of gram, and of L⁻¹ 1; False if gram is singular.
@@ -40,7 +40,7 @@ def factor_row(gram, factor, solved, i):
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def append(points, gram, m):
     """Row m of the Gram matrix X Xᵀ + 1 1ᵀ of the points so far and points[m]."""
@@ -51,7 +51,7 @@ def append(points, gram, m):
         gram[m, j] = total
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def affine_minimiser(factor, solved, m, weights):
     """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, from their Gram matrix's factor."""
@@ -66,7 +66,7 @@ def affine_minimiser(factor, solved, m, weights):
         weights[i] /= total
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def shrink(points, members, gram, weights, target, m):
     """Step from weights towards target until one weight is 0; drop it.

@@ -8,16 +8,19 @@ the key wins, or the convex combination of other keys that it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import warnings
+from dataclasses import dataclass, replace
 
-import numba as nb
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor
 
-from lnattn import plain
+from lnattn.arrays import as_array
+from lnattn.compiled import in_threads, thread_count
 from lnattn.errors import ResultError, ShapeError
 from lnattn.products import one_blas_thread
 from lnattn.selectability import kernel
+from lnattn.selectability.program import nearest_combination, widest_query
 from lnattn.stats import blocks
 
 #: How each verdict was found: `Selectability.method` indexes this.
@@ -28,6 +31,8 @@ DIRECTION, WALK, PROGRAM, DUPLICATE = range(4)
 RANK_TOLERANCE = 1e-6
 #: Nearer to the hull than this, in whitened coordinates, is inside.
 HULL_TOLERANCE = 1e-9
+#: The share of a coordinate's usual size that may be dropped as rounding without a warning.
+_USUAL_ROUNDING = 0.5
 
 
 @dataclass(frozen=True)
@@ -36,13 +41,15 @@ class AffineHull:
 
     points: [n rank]; back: [d rank], so that back @ v is the direction in the original coordinates
     that scores keys as v scores points, up to a constant; noise: the largest length of what was
-    dropped from any key; rank: of the affine hull.
+    dropped from any key; rank: of the affine hull; vanished: [d], the coordinates of which usually
+    more than half was dropped, as one key or coordinate is so much larger.
     """
 
     points: Float[np.ndarray, "n rank"]
     back: Float[np.ndarray, "d rank"]
     noise: float
     rank: int
+    vanished: Bool[np.ndarray, "d"]
 
     @classmethod
     def of(
@@ -57,19 +64,27 @@ class AffineHull:
         scale = float(np.abs(centred).max(initial=0.0)) or 1.0
         left, sizes, right = np.linalg.svd(centred / scale, full_matrices=False)
         rank = int((sizes > rank_tolerance * sizes[0]).sum()) if len(sizes) else 0
+        # [n d − rank], in an orthonormal basis; `right` leads back to the original coordinates.
         dropped = left[:, rank:] * (sizes[rank:] * scale)
         root = np.sqrt(len(keys))
+        usual = _usual_size(keys)
         return cls(
             points=np.ascontiguousarray(left[:, :rank] * root),
             back=right[:rank].T * (root / (sizes[:rank] * scale)),
             noise=float(np.linalg.norm(dropped, axis=1).max(initial=0.0)),
             rank=rank,
+            vanished=(usual > 0) & (_usual_size(dropped @ right[rank:]) > _USUAL_ROUNDING * usual),
         )
 
     def direction_of(self, v: Float[np.ndarray, "*rows d"]) -> Float[np.ndarray, "*rows rank"]:
         """The direction in these coordinates that scores points as v scores keys."""
         # back has orthogonal columns of length root/size; dividing by its square inverts it.
         return v @ (self.back / np.square(self.back).sum(axis=0))
+
+
+def _usual_size(values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:
+    """The median distance of a coordinate from its median, which a single key cannot move."""
+    return np.median(np.abs(values - np.median(values, axis=0)), axis=0)
 
 
 @dataclass(frozen=True)
@@ -115,7 +130,7 @@ class Selectability:
 
 
 def selectability(
-    keys: Shaped[np.ndarray, "n d"],
+    keys: Shaped[np.ndarray, "n d"] | Shaped[Tensor, "n d"],
     *,
     strict: bool = True,
     rank_tolerance: float = RANK_TOLERANCE,
@@ -123,40 +138,52 @@ def selectability(
 ) -> Selectability:
     """Decide for every key whether some query selects it, with a certificate for each verdict.
 
-    keys: [n d], real, n ≥ 1. strict: of equal keys none can be the only one at the top; with
-    strict=False copies count as one key. rank_tolerance: singular values below this share of the
-    largest count as rounding. hull_tolerance: a key nearer to the hull of the others than this, in
-    standard deviations of the keys, counts as inside. Raises `ShapeError` for an array that is
-    empty, not finite or of another shape, and `ResultError` where there is no verdict.
+    keys: [n d], real, n ≥ 1; an array, or a tensor of any type and device. strict: of equal keys
+    none can be the only one at the top; with strict=False copies count as one key. rank_tolerance:
+    singular values below this share of the largest count as rounding. hull_tolerance: a key nearer
+    to the hull of the others than this, in standard deviations of the keys, counts as inside. May
+    be called from threads and from forked processes.
+
+    Raises `ShapeError` for an array that is empty, not finite or of another shape, or a tolerance
+    that is none, and `ResultError` where there is no verdict. Warns where one key or coordinate is
+    so large that what the others do counts as rounding.
 
     >>> square = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1], [0, 0]])  # and its centre
     >>> selectability(square).selectable.tolist()
     [True, True, True, True, False]
     """
-    given = checked_keys(keys)
+    for name, tolerance in (("rank_tolerance", rank_tolerance), ("hull_tolerance", hull_tolerance)):
+        _check_tolerance(name, tolerance)
+    given, exponent = scaled_to_one(checked_keys(keys))
     distinct, first, place, copies = _distinct(given)
     with one_blas_thread():
-        found = _decide(distinct, rank_tolerance, hull_tolerance)
-    support = np.where(found.support >= 0, first[found.support], -1)[place]
-    weights, direction = found.weights[place], found.direction[place]
-    selectable, method = found.selectable[place], found.method[place]
-    margin, residual = found.margin[place], found.residual[place]
+        of_distinct = _decide(distinct, rank_tolerance, hull_tolerance)
+    verdicts = replace(
+        of_distinct,
+        strict=strict,
+        selectable=of_distinct.selectable[place],
+        method=of_distinct.method[place],
+        direction=of_distinct.direction[place],
+        margin=np.ldexp(of_distinct.margin[place], exponent),
+        support=np.where(of_distinct.support >= 0, first[of_distinct.support], -1)[place],
+        weights=of_distinct.weights[place],
+        residual=np.ldexp(of_distinct.residual[place], exponent),
+        noise=float(np.ldexp(of_distinct.noise, exponent)),
+    )
     if strict:
-        twice = copies[place] > 1
-        second = _another_copy(first, place)
-        selectable[twice], method[twice], direction[twice] = False, DUPLICATE, 0.0
-        margin[twice], residual[twice] = np.nan, 0.0
-        support[twice], weights[twice] = -1, 0.0
-        support[twice, 0], weights[twice, 0] = second[twice], 1.0
-    return Selectability(
-        selectable, strict, direction, margin, support, weights, residual, method,
-        found.rank, found.noise,
-    )  # fmt: skip
+        _refuse_copies(verdicts, copies[place] > 1, _another_copy(first, place))
+    return verdicts
 
 
-def checked_keys(keys: np.ndarray) -> np.ndarray:
+def _check_tolerance(name: str, value: object) -> None:
+    whole = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    if not (whole and 0 <= value < 1):  # type: ignore[operator]
+        raise ShapeError(f"{name} must be a number from 0 up to 1, not {value!r}.")
+
+
+def checked_keys(keys: np.ndarray | Tensor) -> np.ndarray:
     """Keys in float64; `ShapeError` unless they are [n d], real and finite, and not empty."""
-    array = np.asarray(keys)
+    array = as_array(keys)
     if array.ndim != 2 or array.size == 0:
         raise ShapeError(f"keys must be [n d], at least one key, not {list(array.shape)}.")
     if array.dtype.kind not in "fiu":
@@ -168,12 +195,25 @@ def checked_keys(keys: np.ndarray) -> np.ndarray:
     return given + 0.0  # −0 and 0 are one value, and must be one to np.unique too
 
 
+def scaled_to_one(
+    keys: Float[np.ndarray, "n d"],
+) -> tuple[Float[np.ndarray, "n d"], int]:
+    """(keys / 2^e, e), the largest number of them between ½ and 1: no square of it can overflow.
+
+    A power of two changes no digit; a verdict does not depend on the scale.
+    """
+    exponent = int(np.frexp(np.abs(keys).max())[1])
+    return np.ldexp(keys, -exponent), exponent
+
+
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Distinct keys; where each occurs first; which of them each key is; how often each occurs."""
     here = np.arange(len(keys))
     if len(np.unique(keys[:, 0])) == len(keys):  # most sets: no need to compare whole keys
         return keys, here, here, np.ones_like(here)
-    distinct, first, place, copies = np.unique(keys, True, True, True, axis=0)
+    distinct, first, place, copies = np.unique(
+        keys, return_index=True, return_inverse=True, return_counts=True, axis=0
+    )
     return distinct, first, place.reshape(-1), copies
 
 
@@ -185,85 +225,173 @@ def _another_copy(first: np.ndarray, place: np.ndarray) -> np.ndarray:
     return np.where(first[place] != here, first[place], last[place])
 
 
+def _refuse_copies(
+    verdicts: Selectability, is_copy: Bool[np.ndarray, "n"], another: Int[np.ndarray, "n"]
+) -> None:
+    """Make the keys that have a copy unselectable, in place: each is its own copy's combination."""
+    verdicts.selectable[is_copy] = False
+    verdicts.method[is_copy] = DUPLICATE
+    verdicts.direction[is_copy] = 0.0
+    verdicts.margin[is_copy] = np.nan
+    verdicts.residual[is_copy] = 0.0
+    verdicts.support[is_copy] = -1
+    verdicts.support[is_copy, 0] = another[is_copy]
+    verdicts.weights[is_copy] = 0.0
+    verdicts.weights[is_copy, 0] = 1.0
+
+
 def _decide(keys: np.ndarray, rank_tolerance: float, hull_tolerance: float) -> Selectability:
     """`selectability` of distinct keys."""
     hull = AffineHull.of(keys, rank_tolerance)
+    _warn_of_what_vanished(keys, hull)
     n, rank = hull.points.shape
-    verdict = np.full(n, kernel.UNDECIDED)
-    directions = np.zeros((n, rank))
-    support, weights = np.full((n, rank + 2), -1), np.zeros((n, rank + 2))
-    passes, method = np.zeros(n, np.int64), np.full(n, DIRECTION)
+    proofs = kernel.Proofs(
+        verdict=np.full(n, kernel.UNDECIDED),
+        direction=np.zeros((n, rank)),
+        support=np.full((n, rank + 2), -1),
+        weights=np.zeros((n, rank + 2)),
+    )
+    method = np.full(n, DIRECTION)
     if rank:
-        columns = np.ascontiguousarray(hull.points.T)
-        threads = min(nb.get_num_threads(), n)
         # Towards the key itself: settles keys of equal length. Away from the centre: most others.
-        trials = np.stack([hull.direction_of(keys), hull.points])
-        kernel.own_direction(
-            hull.points, columns, trials, hull_tolerance, verdict, directions, threads
-        )
-        corners, todo = np.flatnonzero(verdict == 1), np.flatnonzero(verdict != 1)
-        method[todo] = WALK
-        kernel.walk_all(
-            hull.points, columns, todo, corners, hull_tolerance, 200 + 20 * rank,
-            verdict, passes, directions, support, weights, threads,
-        )  # fmt: skip
-        for i in np.flatnonzero(verdict == kernel.UNDECIDED).tolist():
-            method[i] = PROGRAM
-            verdict[i] = _by_program(hull.points, i, hull_tolerance, (directions, support, weights))
+        queries = (hull.direction_of(keys), hull.points)
+        _decide_in_the_hull(hull.points, queries, hull_tolerance, proofs, method)
     elif n == 1:
-        verdict[0] = kernel.OUTSIDE
-    selectable = verdict == kernel.OUTSIDE
-    directions[~selectable] = 0.0
-    original = directions @ hull.back.T
-    lengths = np.linalg.norm(original, axis=1, keepdims=True)
-    np.divide(original, lengths, out=original, where=lengths > 0)
-    margin, residual = _measure(keys, selectable, original, support, weights)
+        proofs.verdict[0] = kernel.OUTSIDE
+    selectable = proofs.verdict == kernel.OUTSIDE
+    proofs.direction[~selectable] = 0.0
+    direction = proofs.direction @ hull.back.T
+    lengths = np.linalg.norm(direction, axis=1, keepdims=True)
+    np.divide(direction, lengths, out=direction, where=lengths > 0)
     return Selectability(
-        selectable, True, original, margin, support, weights, residual, method, rank, hull.noise
+        selectable=selectable,
+        strict=True,
+        direction=direction,
+        margin=_margins(keys, selectable, direction),
+        support=proofs.support,
+        weights=proofs.weights,
+        residual=_residuals(keys, selectable, proofs),
+        method=method,
+        rank=rank,
+        noise=hull.noise,
     )
 
 
-def _by_program(
-    points: np.ndarray, i: int, tolerance: float, proofs: tuple[np.ndarray, ...]
-) -> int:
-    """The verdict on key i by HiGHS; its direction, or support and weights, enter `proofs`."""
-    direction, support, weights = (of_all[i] for of_all in proofs)
+def _decide_in_the_hull(
+    points: Float[np.ndarray, "n rank"],
+    queries: tuple[Float[np.ndarray, "n rank"], ...],
+    tolerance: float,
+    proofs: kernel.Proofs,
+    method: Int[np.ndarray, "n"],
+) -> None:
+    """Fill `proofs` and `method`: by trial queries, then by walks, then by linear programs."""
+    n, rank = points.shape
+    keys = kernel.Keys(
+        points=points,
+        columns=np.ascontiguousarray(points.T),
+        corners=np.empty(0, np.int64),
+        corner_columns=np.empty((rank, 0)),
+        tolerance=tolerance,
+        most=200 + 20 * rank,
+    )
+    winner = np.empty(n, np.int64)
+    threads = thread_count(n)
+    for trial in queries:
+        query = np.ascontiguousarray(trial)
+        in_threads(
+            lambda thread, query=query: kernel.winners(
+                keys, query, proofs.verdict, winner, thread, threads
+            ),
+            threads,
+        )
+        kernel.settle(winner, query, proofs.verdict, proofs.direction)
+    corners = np.flatnonzero(proofs.verdict == kernel.OUTSIDE)
+    todo = np.flatnonzero(proofs.verdict != kernel.OUTSIDE)
+    method[todo] = WALK
+    known = keys._replace(corners=corners, corner_columns=keys.columns[:, corners].copy())
+    in_threads(lambda thread: kernel.walk_all(known, todo, proofs, thread, threads), threads)
+    for i in np.flatnonzero(proofs.verdict == kernel.UNDECIDED).tolist():
+        method[i] = PROGRAM
+        _decide_by_program(points, i, tolerance, proofs)
+
+
+def _decide_by_program(
+    points: Float[np.ndarray, "n rank"], i: int, tolerance: float, proofs: kernel.Proofs
+) -> None:
+    """The verdict of HiGHS on key i and its proof, into `proofs`."""
     others = np.delete(points, i, axis=0)
-    v, radius = plain.winning_query(points[i], others)
+    query, radius = widest_query(points[i], others)
     if radius > tolerance:
-        direction[:] = v
-        return kernel.OUTSIDE
-    lam = np.clip(plain.combination(points[i], others), 0.0, None)
-    distance = float(np.abs(lam @ others - points[i]).sum())
-    used = np.flatnonzero(lam > 0)
+        proofs.verdict[i] = kernel.OUTSIDE
+        proofs.direction[i] = query
+        return
+    weights = nearest_combination(points[i], others)
+    distance = float(np.abs(weights @ others - points[i]).sum())
+    used = np.flatnonzero(weights > 0)
     # Its norm is another than that of the walk.
-    if distance > 1e3 * tolerance or len(used) > len(support):
+    if distance > 1e3 * tolerance or len(used) > proofs.support.shape[1]:
         raise ResultError(
             f"key {i} of the distinct keys is neither in nor out of the hull: a ball of radius "
             f"{radius:.1e} fits, and the nearest combination is {distance:.1e} away; raise "
             "hull_tolerance."
         )
-    support[: len(used)], weights[: len(used)] = used + (used >= i), lam[used] / lam[used].sum()
-    return kernel.INSIDE
+    proofs.verdict[i] = kernel.INSIDE
+    proofs.support[i, : len(used)] = used + (used >= i)
+    proofs.weights[i, : len(used)] = weights[used] / weights[used].sum()
 
 
-def _measure(
-    keys: np.ndarray, selectable: np.ndarray, direction: np.ndarray,
-    support: np.ndarray, weights: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Margins of the directions and residuals of the combinations, in the original coordinates."""
+def _warn_of_what_vanished(keys: np.ndarray, hull: AffineHull) -> None:
+    """Warn where coordinates in which most keys differ were dropped with the rounding."""
+    if not hull.vanished.any():
+        return
+    distances = np.linalg.norm(keys - np.median(keys, axis=0), axis=1)
+    sizes = _usual_size(keys)
+    far, wide = int(distances.argmax()), int(sizes.argmax())
+    if hull.vanished[wide]:  # even the widest coordinate, so that one key is to blame
+        ratio = distances[far] / np.median(distances)
+        cause = f"key {far} lies {ratio:.0e} times as far out as the median key; drop it"
+    else:
+        ratio = sizes[wide] / np.median(sizes[hull.vanished])
+        cause = f"coordinate {wide} is {ratio:.0e} times as wide as those; rescale it"
+    warnings.warn(
+        f"in {int(hull.vanished.sum())} of {keys.shape[1]} coordinates the keys count as equal, "
+        f"because {cause}, or give a rank_tolerance below {1 / ratio:.0e}.",
+        UserWarning,
+        stacklevel=4,
+    )
+
+
+def _margins(
+    keys: Float[np.ndarray, "n d"],
+    selectable: Bool[np.ndarray, "n"],
+    direction: Float[np.ndarray, "n d"],
+) -> Float[np.ndarray, "n"]:
+    """By how much each selectable key wins in its direction, inf for a key alone; else NaN."""
     n = len(keys)
-    margin, residual = np.full(n, np.nan), np.full(n, np.nan)
     if n == 1:
-        return np.where(selectable, np.inf, np.nan), residual
-    centred, outside = keys - keys.mean(axis=0), np.flatnonzero(selectable)
+        return np.where(selectable, np.inf, np.nan)
+    margin = np.full(n, np.nan)
+    centred = keys - keys.mean(axis=0)
+    outside = np.flatnonzero(selectable)
     for rows in blocks(len(outside), n):
-        these = outside[rows]
-        scores = direction[these] @ centred.T
-        here = np.arange(len(these)), these
-        own, scores[here] = scores[here], -np.inf
-        margin[these] = own - scores.max(axis=1)
+        corners = outside[rows]
+        scores = direction[corners] @ centred.T  # [corner key]
+        itself = np.arange(len(corners)), corners
+        own_scores = scores[itself]
+        scores[itself] = -np.inf
+        margin[corners] = own_scores - scores.max(axis=1)
+    return margin
+
+
+def _residuals(
+    keys: Float[np.ndarray, "n d"], selectable: Bool[np.ndarray, "n"], proofs: kernel.Proofs
+) -> Float[np.ndarray, "n"]:
+    """The distance of each unselectable key from its combination; NaN for the others."""
+    residual = np.full(len(keys), np.nan)
+    if len(keys) == 1:
+        return residual
     for i in np.flatnonzero(~selectable):
-        used = support[i] >= 0
-        residual[i] = np.linalg.norm(weights[i, used] @ keys[support[i, used]] - keys[i])
-    return margin, residual
+        used = proofs.support[i] >= 0
+        combination = proofs.weights[i, used] @ keys[proofs.support[i, used]]
+        residual[i] = np.linalg.norm(combination - keys[i])
+    return residual

@@ -13,21 +13,49 @@ Whichever key wins in its own direction is a corner; the others search among the
 from __future__ import annotations
 
 import math
-from typing import no_type_check
+from typing import NamedTuple, no_type_check
 
-import numba as nb
 import numpy as np
+from jaxtyping import Float, Int
 
+from lnattn.compiled import compiled
 from lnattn.selectability.corral import NO_WEIGHT, affine_minimiser, append, factor_row, shrink
 
 #: Verdicts of the kernel.
 OUTSIDE, INSIDE, UNDECIDED = 1, 0, -1
 
 #: Takes a key out of a search for the smallest score; finite, as fast arithmetic asks for.
-_FAR = 1e300
+FAR = 1e300
 
 
-@nb.njit(cache=True, nogil=True, fastmath=True)
+class Keys(NamedTuple):
+    """A set of keys as the walk reads it.
+
+    corners: keys that are known to be corners, which are searched first. tolerance: how near to the
+    hull of the others counts as inside. most: passes over the keys before a walk is given up.
+    """
+
+    points: Float[np.ndarray, "n rank"]
+    columns: Float[np.ndarray, "rank n"]
+    corners: Int[np.ndarray, "corner"]
+    corner_columns: Float[np.ndarray, "rank corner"]
+    tolerance: float
+    most: int
+
+
+class Proofs(NamedTuple):
+    """What the kernel finds for each key: a verdict, and a direction or a combination.
+
+    support: indices of other keys, −1 where unused; weights: theirs, which sum to 1.
+    """
+
+    verdict: Int[np.ndarray, "n"]
+    direction: Float[np.ndarray, "n rank"]
+    support: Int[np.ndarray, "n rank_and_2"]
+    weights: Float[np.ndarray, "n rank_and_2"]
+
+
+@compiled(fastmath=True)
 @no_type_check
 def scores_of(columns, x, scores):
     """scores[j] = x·z_j for all j; columns: [rank n], so that the inner loop runs along memory."""
@@ -47,7 +75,7 @@ def scores_of(columns, x, scores):
         k += 1
 
 
-@nb.njit(cache=True, nogil=True, fastmath=True)
+@compiled(fastmath=True)
 @no_type_check
 def smallest(scores, n):
     """Index of the smallest of n scores, the first if several."""
@@ -59,31 +87,35 @@ def smallest(scores, n):
     return first
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
-def _next(z, columns, corners, corner_columns, i, x, scores):
+def _next(keys, i, x, scores):
     """The key j ≠ i with the smallest x·(z_j − z_i), and that number.
 
-    Among the known corners first: if one of them is not beyond p, the walk can go there.
+    Among the known corners first: if one of them is not beyond key i, the walk can go there.
     """
     offset = 0.0
     for k in range(len(x)):
-        offset += x[k] * z[i, k]
-    if len(corners):
-        scores_of(corner_columns, x, scores)
-        j = smallest(scores, len(corners))
+        offset += x[k] * keys.points[i, k]
+    if len(keys.corners):
+        scores_of(keys.corner_columns, x, scores)
+        j = smallest(scores, len(keys.corners))
         if scores[j] - offset <= 0.0:
-            return corners[j], scores[j] - offset
-    scores_of(columns, x, scores)
-    scores[i] = _FAR
-    j = smallest(scores, len(z))
+            return keys.corners[j], scores[j] - offset
+    scores_of(keys.columns, x, scores)
+    scores[i] = FAR
+    j = smallest(scores, len(keys.points))
     return j, scores[j] - offset
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
-def walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direction, support, lam):
-    """Wolfe's walk for key i; fills direction, or support and lam; returns (verdict, passes)."""
+def walk(keys, i, scores, direction, support, combination):
+    """Wolfe's walk for key i: its verdict.
+
+    Fills direction [rank], or support and combination [rank + 2]. scores [n] is scratch.
+    """
+    z = keys.points
     rank = z.shape[1]
     points, members = np.empty((rank + 2, rank)), np.empty(rank + 2, np.int64)
     weights, target = np.zeros(rank + 2), np.empty(rank + 2)
@@ -91,34 +123,37 @@ def walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direct
     solved, x = np.empty(rank + 2), np.empty(rank)
 
     x[:] = -z[i]
-    members[0], _ = _next(z, columns, corners, corner_columns, i, x, scores)
+    members[0], _ = _next(keys, i, x, scores)
     points[0] = z[members[0]] - z[i]
-    weights[0], m = 1.0, 1
+    weights[0] = 1.0
+    m = 1
     append(points, gram, 0)
     x[:] = points[0]
     ready = factor_row(gram, factor, solved, 0)
-    for passes in range(1, most):
+    for _ in range(1, keys.most):
         square = 0.0
         for k in range(rank):
             square += x[k] * x[k]
-        if square < tolerance * tolerance:
-            support[:m], lam[:m] = members[:m], weights[:m]
-            return INSIDE, passes
-        j, gap = _next(z, columns, corners, corner_columns, i, x, scores)
-        if gap > tolerance * math.sqrt(square):
+        if square < keys.tolerance * keys.tolerance:
+            support[:m] = members[:m]
+            combination[:m] = weights[:m]
+            return INSIDE
+        j, gap = _next(keys, i, x, scores)
+        if gap > keys.tolerance * math.sqrt(square):
             direction[:] = -x
-            return OUTSIDE, passes
+            return OUTSIDE
         known = m > rank or not ready
         for k in range(m):
             known = known or members[k] == j
         if known:  # no progress is possible: rounding has the better of us
-            return UNDECIDED, passes
-        members[m], weights[m] = j, 0.0
+            return UNDECIDED
+        members[m] = j
+        weights[m] = 0.0
         for k in range(rank):
             points[m, k] = z[j, k] - z[i, k]
         append(points, gram, m)
         if not factor_row(gram, factor, solved, m):
-            return UNDECIDED, passes
+            return UNDECIDED
         m += 1
         while True:
             affine_minimiser(factor, solved, m, target)
@@ -130,67 +165,63 @@ def walk(z, columns, corners, corner_columns, i, tolerance, most, scores, direct
                 break
             kept, moved = shrink(points, members, gram, weights, target, m)
             if kept == m or kept == 0:
-                return UNDECIDED, passes
+                return UNDECIDED
             m = kept
             for row in range(moved, m):
                 if not factor_row(gram, factor, solved, row):
-                    return UNDECIDED, passes
+                    return UNDECIDED
         x[:] = 0.0
         for k in range(m):
             for axis in range(rank):
                 x[axis] += weights[k] * points[k, axis]
-    return UNDECIDED, most
+    return UNDECIDED
 
 
-@nb.njit(cache=True, parallel=True)
+@compiled
 @no_type_check
-def own_direction(z, columns, trials, tolerance, verdict, directions, threads):
-    """First pass: whoever wins in direction trials[t, i], strictly, is a corner. [trial n rank].
+def winners(keys, queries, verdict, winner, start, step):
+    """winner[i] = the key that wins, strictly, for queries[i], [n rank]; −1 for none.
 
-    A later trial is made only for keys that are not decided. Winners are settled afterwards, in
-    order.
+    For i = start, start + step and so on, but for keys that are decided already.
     """
-    n = len(z)
-    winner = np.empty(n, np.int64)
-    for trial in range(len(trials)):
-        winner[:] = -1
-        for thread in nb.prange(threads):
-            scores = np.empty(n)
-            for i in range(thread, n, threads):
-                if verdict[i] == OUTSIDE:
-                    continue
-                x = -trials[trial, i]
-                size = 0.0
-                for k in range(len(x)):
-                    size += x[k] * x[k]
-                scores_of(columns, x, scores)
-                first = smallest(scores, n)
-                best, scores[first] = scores[first], _FAR
-                second = smallest(scores, n)
-                if scores[second] - best > tolerance * math.sqrt(size):
-                    winner[i] = first
-        for i in range(n):
-            j = winner[i]
-            # A key's own direction is the more telling certificate, so it may replace another's.
-            if j >= 0 and (verdict[j] != OUTSIDE or j == i):
-                verdict[j] = OUTSIDE
-                directions[j] = trials[trial, i]
+    n = len(keys.points)
+    scores = np.empty(n)
+    for i in range(start, n, step):
+        winner[i] = -1
+        if verdict[i] == OUTSIDE:
+            continue
+        x = -queries[i]
+        size = 0.0
+        for k in range(len(x)):
+            size += x[k] * x[k]
+        scores_of(keys.columns, x, scores)
+        first = smallest(scores, n)
+        best = scores[first]
+        scores[first] = FAR
+        second = smallest(scores, n)
+        if scores[second] - best > keys.tolerance * math.sqrt(size):
+            winner[i] = first
 
 
-@nb.njit(cache=True, parallel=True)
+@compiled
 @no_type_check
-def walk_all(
-    z, columns, todo, corners, tolerance, most, verdict, passes, directions, support, lam, threads
-):
-    """Second pass: Wolfe's walk for the keys in `todo`, dealt out in turn to `threads` threads."""
-    corner_columns = np.empty((z.shape[1], len(corners)))
-    for c in range(len(corners)):
-        corner_columns[:, c] = z[corners[c]]
-    for thread in nb.prange(threads):
-        scores = np.empty(len(z))
-        for t in range(thread, len(todo), threads):
-            i = todo[t]
-            verdict[i], passes[i] = walk(
-                z, columns, corners, corner_columns, i, tolerance, most, scores,
-                directions[i], support[i], lam[i],
-            )  # fmt: skip
+def settle(winner, queries, verdict, direction):
+    """Whoever wins for a query is a corner, and the query proves it."""
+    for i in range(len(winner)):
+        j = winner[i]
+        # A key's own direction is the more telling certificate, so it may replace another's.
+        if j >= 0 and (verdict[j] != OUTSIDE or j == i):
+            verdict[j] = OUTSIDE
+            direction[j] = queries[i]
+
+
+@compiled
+@no_type_check
+def walk_all(keys, todo, proofs, start, step):
+    """Wolfe's walk for the keys todo[start], todo[start + step] and so on."""
+    scores = np.empty(len(keys.points))
+    for t in range(start, len(todo), step):
+        i = todo[t]
+        proofs.verdict[i] = walk(
+            keys, i, scores, proofs.direction[i], proofs.support[i], proofs.weights[i]
+        )

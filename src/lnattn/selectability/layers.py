@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
+from scipy.stats import rankdata
 
-from lnattn import plain
 from lnattn.errors import CorpusError
 from lnattn.progress import progress_bar
 from lnattn.selectability.decide import AffineHull
@@ -115,16 +115,32 @@ def decide_layers(
 
 def _decide(
     keys: Float[np.ndarray, "n d_head"], counts: Int[np.ndarray, "n"]
-) -> tuple[list[np.ndarray], int, list[list[float]]]:
-    """What is unselectable, the rank, and the AUROC of each property, for one head and window."""
+) -> tuple[list[Bool[np.ndarray, "n"]], int, list[list[float]]]:
+    """What is unselectable, the rank, and the AUROC of each property, for one head and window.
+
+    The first and the last have an entry for each of `KEPT`.
+    """
     hull = AffineHull.of(keys)
     # Their spread is taken out of the components of a hull; the sizes do not matter to a verdict.
-    few = hull.points[:, : max(1, keys.shape[1] // KEPT[1])]
+    first_components = hull.points[:, : max(1, keys.shape[1] // KEPT[1])]
+    unselectable = [~decided(points).selectable for points in (keys, first_components)]
     distance = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
     properties = (counts, np.arange(len(keys)), distance)
-    lost = [~decided(points).selectable for points in (keys, few)]
-    return (
-        lost,
-        hull.rank,
-        [[plain.auroc(one, flags.astype(int)) for one in properties] for flags in lost],
-    )
+    auroc = [[rank_auroc(values, flags) for values in properties] for flags in unselectable]
+    return unselectable, hull.rank, auroc
+
+
+def rank_auroc(values: Shaped[np.ndarray, "n"], flags: Bool[np.ndarray, "n"]) -> float:
+    """The chance that a flagged value is above one that is not, a tie counting half; NaN for none.
+
+    By the sum of ranks (Mann and Whitney 1947).
+
+    >>> rank_auroc(np.array([3, 1, 2]), np.array([True, False, True]))
+    1.0
+    """
+    flagged, others = int(flags.sum()), int((~flags).sum())
+    if not flagged or not others:
+        return float("nan")
+    ranks = rankdata(values)
+    wins = ranks[flags].sum() - flagged * (flagged + 1) / 2
+    return float(wins / (flagged * others))

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy.optimize import linprog
+from torch import Tensor
 
+from lnattn.arrays import as_array
 from lnattn.selectability.decide import checked_keys
 
 #: The box, the smallest radius, and the number of reflections.
@@ -50,7 +52,9 @@ class BoundedSearch:
         return float(1.0 - self.selectable.mean())
 
 
-def bounded_search(keys: Shaped[np.ndarray, "n d"], patience: int = PATIENCE) -> BoundedSearch:
+def bounded_search(
+    keys: Shaped[np.ndarray, "n d"] | Shaped[Tensor, "n d"], patience: int = PATIENCE
+) -> BoundedSearch:
     """Run the papers' search over all keys [n d].
 
     Raises `ShapeError` for keys that are not finite numbers. Unlike the original, a rank below full
@@ -58,7 +62,7 @@ def bounded_search(keys: Shaped[np.ndarray, "n d"], patience: int = PATIENCE) ->
     """
     points = checked_keys(keys)
     n, d = points.shape
-    query, reflected = _reflections(np.asarray(keys), patience)
+    query, reflected = _reflections(as_array(keys), patience)
     reflected &= (np.abs(query) <= BOUND).all(axis=1)
     query[~reflected] = 0.0
     selectable = reflected.copy()

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import no_type_check
 
-import numba as nb
 import numpy as np
 from jaxtyping import Float, Int
 
+from lnattn.compiled import compiled, in_threads, thread_count
 from lnattn.selectability import kernel
 from lnattn.selectability.decide import HULL_TOLERANCE, selectability
 
@@ -67,8 +67,7 @@ def random_grid(
         for row, n in enumerate(counts):
             keys = np.random.default_rng([seed, n, d]).normal(size=(draws, n, d))
             keys = standardised(keys) if layer_norm else keys
-            threads = min(nb.get_num_threads(), draws)
-            found[row, column] = _unselectable_in_sets(keys, HULL_TOLERANCE, threads)
+            found[row, column] = _unselectable_in_sets(keys, HULL_TOLERANCE)
             for draw in np.flatnonzero(found[row, column] < 0):
                 left_over += 1
                 found[row, column, draw] = (~selectability(keys[draw]).selectable).sum()
@@ -90,34 +89,39 @@ def standardised(
     return projected * (np.sqrt(d) / np.linalg.norm(projected, axis=-1, keepdims=True))
 
 
-@nb.njit(cache=True, parallel=True)
-@no_type_check
-def _unselectable_in_sets(sets, tolerance, threads):
-    """How many keys of each set [draw n rank] are unselectable; −1 where the walk cannot tell.
+def _unselectable_in_sets(
+    sets: Float[np.ndarray, "draw n rank"], tolerance: float
+) -> Int[np.ndarray, "draw"]:
+    """How many keys of each set are unselectable; −1 where the walk cannot tell."""
+    count = np.zeros(len(sets), np.int64)
+    threads = thread_count(len(sets))
+    in_threads(lambda thread: _count_in_sets(sets, tolerance, count, thread, threads), threads)
+    return count
 
-    Normal keys need no whitening.
+
+@compiled
+@no_type_check
+def _count_in_sets(sets, tolerance, count, start, step):
+    """The same for every set of one thread. Normal keys need no whitening, and no corner is known.
+
+    For keys of a handful of dimensions the walk is short, so that all of a set is done at once.
     """
     draws, n, rank = sets.shape
-    count = np.zeros(draws, np.int64)
-    for thread in nb.prange(threads):
-        columns, scores, direction = np.empty((rank, n)), np.empty(n), np.empty(rank)
-        support, lam, most = np.empty(rank + 2, np.int64), np.empty(rank + 2), 200 + 20 * rank
-        corners, corner_columns = np.empty(0, np.int64), np.empty((rank, 0))  # none is known
-        for draw in range(thread, draws, threads):
-            z = sets[draw]
-            columns[:] = z.T
-            for i in range(n):
-                kernel.scores_of(columns, -z[i], scores)
-                own = scores[i]
-                scores[i] = np.float64(1e300)
-                if scores[kernel.smallest(scores, n)] - own > tolerance * (1.0 - own):
-                    continue  # it wins in its own direction
-                verdict, _ = kernel.walk(
-                    z, columns, corners, corner_columns, i, tolerance, most,
-                    scores, direction, support, lam,
-                )  # fmt: skip
-                if verdict == kernel.UNDECIDED:
-                    count[draw] = -1
-                    break
-                count[draw] += verdict == kernel.INSIDE
-    return count
+    columns, scores, direction = np.empty((rank, n)), np.empty(n), np.empty(rank)
+    support, weights = np.empty(rank + 2, np.int64), np.empty(rank + 2)
+    corners, corner_columns = np.empty(0, np.int64), np.empty((rank, 0))
+    for draw in range(start, draws, step):
+        points = sets[draw]
+        columns[:] = points.T
+        keys = kernel.Keys(points, columns, corners, corner_columns, tolerance, 200 + 20 * rank)
+        for i in range(n):
+            kernel.scores_of(columns, -points[i], scores)
+            own = scores[i]
+            scores[i] = kernel.FAR
+            if scores[kernel.smallest(scores, n)] - own > tolerance * (1.0 - own):
+                continue  # it wins in its own direction
+            verdict = kernel.walk(keys, i, scores, direction, support, weights)
+            if verdict == kernel.UNDECIDED:
+                count[draw] = -1
+                break
+            count[draw] += verdict == kernel.INSIDE

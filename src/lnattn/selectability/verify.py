@@ -12,9 +12,15 @@ from fractions import Fraction
 
 import numpy as np
 from jaxtyping import Shaped
+from torch import Tensor
 
 from lnattn.errors import ResultError
-from lnattn.selectability.decide import Selectability, selectability
+from lnattn.selectability.decide import (
+    Selectability,
+    checked_keys,
+    scaled_to_one,
+    selectability,
+)
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -42,7 +48,7 @@ class Verification:
 
 
 def verify(
-    keys: Shaped[np.ndarray, "n d"],
+    keys: Shaped[np.ndarray, "n d"] | Shaped[Tensor, "n d"],
     found: Selectability,
     *,
     exact: bool = False,
@@ -56,15 +62,17 @@ def verify(
     `found.noise`. exact: prove in rational numbers, for small sets whose combinations are exact
     ones. Raises `ResultError` where `found` is about other keys.
     """
-    points = np.asarray(keys, dtype=np.float64)
-    if points.shape != found.direction.shape:
+    given = checked_keys(keys)
+    if given.shape != found.direction.shape:
         raise ResultError(
             f"these certificates are about {list(found.direction.shape)} keys, not "
-            f"{list(points.shape)}; compute them again."
+            f"{list(given.shape)}; compute them again."
         )
+    # In these units nothing overflows, and what is small does not vanish.
+    points, exponent = scaled_to_one(given)
     spread = float(np.linalg.norm(points - points.mean(axis=0), axis=1).max())
     largest = float(np.abs(points).sum(axis=1).max())
-    allowed = tolerance * spread + 2.0 * found.noise
+    allowed = tolerance * spread + 2.0 * float(np.ldexp(found.noise, -exponent))
     margins, residuals, failures, exactly = [], [], [], 0
     for i in range(len(points)):
         if found.selectable[i]:
@@ -72,24 +80,26 @@ def verify(
             margins.append(margin)
             exactly += rational
             if not margin > 0:
-                failures.append(f"key {i} does not win in its direction: margin {margin:.3g}.")
-        else:
-            residual, problem = _residual(points, found, i)
-            residuals.append(residual)
-            if exact and problem is None:
-                rational = exactly_combined(points, i, found.support[i])
-                exactly += rational
-                if not rational:
-                    problem = "is no exact combination of its support"
-            elif problem is None and residual > allowed:
-                problem = f"is {residual:.3g} from its combination, more than {allowed:.3g}"
-            if problem:
-                failures.append(f"key {i} {problem}.")
+                size = np.ldexp(margin, exponent)
+                failures.append(f"key {i} does not win in its direction: margin {size:.3g}.")
+            continue
+        residual, problem = _residual(points, found, i)
+        residuals.append(residual)
+        if exact and problem is None:
+            rational = exactly_combined(points, i, found.support[i])
+            exactly += rational
+            if not rational:
+                problem = "is no exact combination of its support"
+        elif problem is None and residual > allowed:
+            size, limit = np.ldexp([residual, allowed], exponent)
+            problem = f"is {size:.3g} from its combination, more than {limit:.3g}"
+        if problem:
+            failures.append(f"key {i} {problem}.")
     return Verification(
         directions=sum(margin > 0 for margin in margins),
         combinations=len(residuals) - (len(failures) - sum(not m > 0 for m in margins)),
         exact=exactly,
-        smallest_margin=min(margins, default=np.inf),
+        smallest_margin=float(np.ldexp(min(margins, default=np.inf), exponent)),
         largest_residual=max(residuals, default=0.0) / (spread or 1.0),
         failures=tuple(failures),
     )

@@ -1,0 +1,87 @@
+"""Compiled kernels wherever they may be called from: forks, threads, pools, without a cache."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lnattn.compiled import in_threads, thread_count
+
+#: Sixteen sets of keys, decided here first; then the same in the ways that are named.
+_DECIDED = """
+import multiprocessing, sys
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+from lnattn.selectability.decide import selectability
+
+def share(seed):
+    return selectability(np.random.default_rng(seed).normal(size=(300, 8))).unselectable
+
+if __name__ == "__main__":
+    seeds = range(6)
+    here = [share(seed) for seed in seeds]
+    for way in sys.argv[1:]:
+        if way == "threads":
+            with ThreadPoolExecutor(4) as pool:
+                there = list(pool.map(share, seeds))
+        elif way == "joblib":
+            from joblib import Parallel, delayed
+            there = Parallel(2)(delayed(share)(seed) for seed in seeds)
+        else:
+            with multiprocessing.get_context(way).Pool(2) as pool:
+                there = pool.map_async(share, seeds).get(timeout=100)
+        assert there == here, way
+        print(way)
+"""
+
+
+def run(folder, ways: list[str], **environment: str) -> subprocess.CompletedProcess:
+    script = folder / "decide.py"
+    script.write_text(_DECIDED)
+    return subprocess.run(
+        [sys.executable, str(script), *ways],
+        env={**os.environ, "NUMBA_NUM_THREADS": "2", **environment},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("layer", ["workqueue", "omp"])
+def test_selectability_in_a_forked_pool_and_in_threads(tmp_path, layer):
+    done = run(tmp_path, ["fork", "threads", "fork"], NUMBA_THREADING_LAYER=layer)
+    assert (done.returncode, done.stdout.split()) == (0, ["fork", "threads", "fork"]), done.stderr
+
+
+def test_selectability_in_processes_that_begin_anew(tmp_path):
+    ways = ["spawn", "forkserver", "joblib"]
+    done = run(tmp_path, ways)
+    assert (done.returncode, done.stdout.split()) == (0, ways), done.stderr
+
+
+def test_where_nothing_can_be_cached_kernels_are_compiled_anew(tmp_path):
+    """numba may use a folder that the user names, and nobody has named one."""
+    done = run(
+        tmp_path, ["threads"],
+        NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator", NUMBA_CACHE_DIR="",
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "threads\n"), done.stderr
+
+
+def test_an_error_in_a_thread_is_raised_here():
+    seen = []
+    in_threads(seen.append, 3)
+    assert sorted(seen) == [0, 1, 2]
+    with pytest.raises(ZeroDivisionError):
+        in_threads(lambda thread: 1 / (thread - 1), 2)
+
+
+def test_threads_are_not_more_than_jobs(monkeypatch):
+    import numba
+
+    monkeypatch.setattr(numba.config, "NUMBA_NUM_THREADS", 4)
+    assert [thread_count(jobs) for jobs in (0, 1, 3, 9)] == [1, 1, 3, 4]

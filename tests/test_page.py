@@ -79,6 +79,13 @@ def test_the_banner_names_model_reason_weights_versions_and_date(monkeypatch):
     assert "<tiny>" not in shown
 
 
+def test_the_first_cell_of_a_chapter_may_name_its_model(monkeypatch):
+    monkeypatch.setenv("LNATTN_MODEL", "book-llama")
+    assert page.choose(None).name == "book-llama"
+    named = page.choose("minilm")
+    assert (named.name, named.why) == ("minilm", "named in this page's first cell")
+
+
 # --- guards -----------------------------------------------------------------------------------
 
 

@@ -15,12 +15,23 @@ import myst_nb
 from IPython.display import display
 
 from lnattn.errors import ResultError
+from lnattn.models.choice import Choice, default_model
 from lnattn.storage import package_versions, plain_scalar
 from lnattn_book import drawings, guards
 from lnattn_book.guards import asking
 from lnattn_book.style import use_style
 
-__all__ = ["Banner", "asking", "describe", "formatted", "glue", "glue_all", "holds", "start"]
+__all__ = [
+    "Banner",
+    "asking",
+    "choose",
+    "describe",
+    "formatted",
+    "glue",
+    "glue_all",
+    "holds",
+    "start",
+]
 
 _SHOWN_VERSIONS = ("lnattn", "torch", "transformers", "numpy", "numba")
 
@@ -43,6 +54,15 @@ class Banner:
             f"Model: <strong>{html.escape(self.model)}</strong> ({html.escape(self.why)})."
             f"{weights} Run with {versions} on {self.date}.</p>"
         )
+
+
+def choose(name: str | None = None) -> Choice:
+    """The model of a chapter's panels: the one that its first cell names, or the book's choice.
+
+    name: as for `lnattn.load_first_layer`; None: what LNATTN_MODEL names, else GPT-2 where it can
+    be had, else book-gpt2 (`lnattn.default_model`). papermill's `-p MODEL` sets it.
+    """
+    return Choice(name, "named in this page's first cell") if name else default_model()
 
 
 def start(model: Any = None, *, why: str | None = None) -> None:

@@ -1,0 +1,71 @@
+"""Run a chapter's cells as a reader would who changed its first cell, in the test's own process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import linecache
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jupytext
+import matplotlib.pyplot as plt
+from jaxtyping import config as jaxtyping_config
+
+from lnattn.paths import repository
+
+NOTEBOOKS = repository() / "notebooks"
+
+
+@dataclass
+class Run:
+    """What a run left: its names, and what it printed or displayed as text."""
+
+    names: dict[str, Any] = field(default_factory=dict)
+    said: str = ""
+
+    @property
+    def broken(self) -> list[str]:
+        """The lines about sentences of the page that are not about this run."""
+        return [line for line in self.said.splitlines() if "of the unchanged chapter" in line]
+
+
+def find(name: str) -> Path:
+    """The notebook whose file begins with a number, or has a name."""
+    (path,) = [path for path in NOTEBOOKS.glob("*.md") if path.stem.startswith(name)]
+    return path
+
+
+def run(name: str, **parameters: Any) -> Run:
+    """Run all code cells of a chapter from its own folder, after its first cell was changed.
+
+    parameters: as papermill would inject them, behind the cell with the tag `parameters`. An error
+    in a cell is raised, with the cell's code in the traceback.
+    """
+    path = find(name)
+    notebook = jupytext.read(path, fmt="md:myst")
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    tagged = [n for n, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", ())]
+    codes = [cell.source for cell in cells]
+    if parameters:
+        (first,) = tagged
+        injected = [f"{key} = {value!r}" for key, value in parameters.items()]
+        codes.insert(first + 1, "\n".join(injected))
+    done, before = Run({"__name__": f"chapter_{path.stem}"}), Path.cwd()
+    os.chdir(path.parent)
+    heard = io.StringIO()
+    jaxtyping_config.update("jaxtyping_disable", True)  # as for a reader
+    try:
+        with contextlib.redirect_stdout(heard):
+            for number, code in enumerate(codes):
+                file = f"<{path.name}, cell {number}>"
+                linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+                exec(compile(code, file, "exec"), done.names)
+                plt.close("all")
+    finally:
+        jaxtyping_config.update("jaxtyping_disable", False)
+        os.chdir(before)
+        done.said = heard.getvalue()
+    return done

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from transformers import GPT2LMHeadModel
 
 from lnattn import AttentionLayer, Embeddings, LayerNorm, identities, plain
 from lnattn.models.architectures import GPT2
+from lnattn.models.sources import InMemory
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.transformer import Transformer
 
@@ -46,20 +46,6 @@ def random_gpt2(
 
 #: The attention block of a Hugging Face GPT-2, read from the module by hand.
 attention_layer = identities.block_of
-
-
-@dataclass
-class InMemory:
-    """Tensors that are already there, as a source of weights."""
-
-    label: str
-    tensors: Mapping[str, torch.Tensor]
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.tensors
-
-    def read(self, name: str) -> torch.Tensor:
-        return self.tensors[name].detach()
 
 
 def transformer_of(weights: Mapping[str, torch.Tensor], config: Mapping[str, Any]) -> Transformer:

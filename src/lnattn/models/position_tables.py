@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lnattn.errors import TokenError
-from lnattn.rotary.weights import DistanceBias, Rotation, Tables
+from lnattn.errors import CheckpointError, TokenError
+from lnattn.rotary.weights import DistanceBias, Rotation
 
 
 def modeling_of(model: torch.nn.Module | type[torch.nn.Module]) -> ModuleType:
@@ -39,23 +39,28 @@ def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = No
     return Rotation(tables)
 
 
-def rows_of(cos: Tensor, sin: Tensor) -> Tables:
-    """Tables for every position of a context, [position rotated], looked up."""
+def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
+    """GPT-J's rotation: sines and cosines side by side, one of each for a pair of neighbours.
+
+    Tables are made up to the last position asked for: a configuration may claim a context of any
+    length. Raises `CheckpointError` where more coordinates are rotated than a head has.
+    """
+    make = modeling_of(model).create_sinusoidal_positions
+    context, rotated = config.max_position_embeddings, config.rotary_dim or config.hidden_size
+    if rotated > d_head:
+        raise CheckpointError(
+            f"rotary_dim in config.json is {rotated}, but a head has {d_head} coordinates; take "
+            "the one of these weights."
+        )
 
     def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        if (last := int(positions.max())) >= len(cos):
-            raise TokenError(f"position {last} is outside the context of {len(cos)}.")
-        return cos[positions.cpu()].to(dtype), sin[positions.cpu()].to(dtype)
+        if (last := int(positions.max())) >= context:
+            raise TokenError(f"position {last} is outside the context of {context}.")
+        rows = make(last + 1, rotated)[positions.cpu()]
+        sin, cos = rows.repeat_interleave(2, dim=-1).to(dtype).chunk(2, dim=-1)
+        return cos, sin
 
-    return tables
-
-
-def gptj(model: torch.nn.Module, config: Any) -> Rotation:
-    """GPT-J's rotation: sines and cosines side by side, one of each for a pair of neighbours."""
-    make = modeling_of(model).create_sinusoidal_positions
-    rows = make(config.max_position_embeddings, config.rotary_dim or config.hidden_size)
-    sin, cos = rows.repeat_interleave(2, dim=-1).chunk(2, dim=-1)
-    return Rotation(rows_of(cos, sin), interleaved=True)
+    return Rotation(tables, interleaved=True)
 
 
 def alibi(model: torch.nn.Module, heads: int, scale: float, kind: str) -> DistanceBias:

@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from lnattn.errors import CheckpointError
+from lnattn.errors import CheckpointError, LnattnError, one_line
 from lnattn.models import position_tables
 from lnattn.models.family import Family
 from lnattn.models.relative_layouts import LAYOUTS, Layout
+from lnattn.models.settings import checked_number, checked_whole
 from lnattn.rotary.weights import (
     DistanceBias,
     HeadNorm,
@@ -28,15 +29,53 @@ from lnattn.rotary.weights import (
 )
 from lnattn.weights import LayerNorm
 
+#: Settings that say nothing about the first layer, and with which transformers would make tables of
+#: any length, or look for code and libraries that reading needs none of.
+_DROPPED = (
+    "model_type",
+    "num_labels",
+    "id2label",
+    "label2id",
+    "attn_implementation",
+    "_attn_implementation",
+    "dtype",
+    "torch_dtype",
+    "auto_map",
+    "pruned_heads",
+)
+#: How families call their number of layers, and lists with an entry for each layer.
+_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers")
+_BY_LAYER = ("layer_types", "mlp_layer_types", "no_rope_layers")
+#: Sizes with which a module without memory is made; the weights are compared with them afterwards.
+_SIZES = (
+    *(
+        "hidden_size",
+        "n_embd",
+        "d_model",
+        "intermediate_size",
+        "n_inner",
+        "d_ff",
+        "ffn_hidden_size",
+    ),
+    *("num_attention_heads", "n_head", "n_heads", "num_heads", "num_key_value_heads"),
+    *("num_kv_heads", "head_dim", "d_kv", "vocab_size", "rotary_dim", "max_position_embeddings"),
+    *("n_positions", "max_seq_len", "seq_length", "relative_attention_num_buckets"),
+    *("relative_attention_max_distance", "num_local_experts", "num_experts", "n_routed_experts"),
+)
+
 
 class RelativeFamily(Family):
     """The first block of a model of `LAYOUTS`, read from named tensors."""
 
     def find_sizes(self) -> None:
-        self.prefix = self.find_prefix(self.layout.prefixes, f"{self.layout.tokens}.weight")
-        self.d_model = int(self.full_config.hidden_size)
-        self.n_heads = int(self.full_config.num_attention_heads)
-        self.n_layers = int(self.full_config.num_hidden_layers)
+        layout = self.layout
+        self.aliases, self.twins = layout.aliases, layout.twins
+        query = f"{layout.block}.{layout.attention}.{layout.query}.weight"
+        self.prefix = self.find_prefix(layout.prefixes, f"{layout.tokens}.weight", query)
+        label, config = self.weights.label, self.full_config
+        self.d_model = checked_whole(config.hidden_size, "hidden_size", label)
+        heads = config.num_attention_heads
+        self.n_heads = checked_whole(heads, "num_attention_heads", label)
 
     # ---- transformers' own view of the configuration ---------------------------------------
     @cached_property
@@ -44,30 +83,60 @@ class RelativeFamily(Family):
         return LAYOUTS[str(self.config["model_type"])]
 
     @cached_property
-    def full_config(self) -> Any:
-        """The configuration with every default filled in, as transformers understands it."""
+    def n_layers(self) -> int:  # type: ignore[override]
+        """How many layers the model has, of which one is read."""
+        given = [name for name in _LAYERS if name in self.config]
+        if given:
+            return self.setting(*given)
         from transformers import AutoConfig
 
-        given = {name: value for name, value in self.config.items() if name != "model_type"}
-        kind = str(self.config["model_type"])
+        return int(AutoConfig.for_model(str(self.config["model_type"])).num_hidden_layers)
+
+    @cached_property
+    def full_config(self) -> Any:
+        """The configuration with every default filled in, as transformers understands it.
+
+        Of one layer: the model would have all of them, though one is read.
+        """
+        from transformers import AutoConfig
+
+        kind, label = str(self.config["model_type"]), self.weights.label
+        given = {name: value for name, value in self.config.items() if name not in _DROPPED}
+        for name in _SIZES:
+            if given.get(name) is not None:
+                checked_whole(given[name], name, label, lowest=0)
+        given |= {name: 1 for name in _LAYERS if name in given} or {"num_hidden_layers": 1}
+        for name in _BY_LAYER:
+            if isinstance(given.get(name), list):
+                given[name] = given[name][:1]
         return self._made("read", lambda: AutoConfig.for_model(kind, **given))
 
     @cached_property
     def skeleton(self) -> nn.Module:
-        """The model with shapes and settings but no numbers."""
+        """The model's embeddings and first block with shapes and settings, but no numbers."""
         from transformers import AutoModel
 
+        def make() -> nn.Module:
+            # Whatever kernel a configuration asks for: none is run.
+            return AutoModel.from_config(self.full_config, attn_implementation="eager")
+
         with torch.device("meta"):
-            return self._made("make a model of", lambda: AutoModel.from_config(self.full_config))
+            return self._made("make a model of", make)
 
     def _made(self, what: str, make: Callable[[], Any]) -> Any:
         try:
             return make()
+        except LnattnError:
+            raise
         except Exception as error:  # transformers raises what it likes for a broken setting
             raise CheckpointError(
                 f"{self.weights.label}: transformers cannot {what} its config.json "
-                f"({type(error).__name__}: {error}); take the one that belongs to the weights."
+                f"({type(error).__name__}: {one_line(error)}); take the one that belongs to the "
+                "weights."
             ) from error
+
+    def is_tied(self) -> bool:
+        return bool(getattr(self.full_config, "tie_word_embeddings", False))
 
     def module(self, *path: str) -> Any:
         return self.skeleton.get_submodule(".".join(path))
@@ -79,22 +148,17 @@ class RelativeFamily(Family):
 
     # ---- what `Family` asks for ------------------------------------------------------------
     def check_variant(self) -> None:
-        if self.config["model_type"] == "falcon" and self.config.get("alibi"):
+        kind = self.config["model_type"]
+        if kind == "falcon" and self.flag("alibi", False):
             self.refuse(
                 "this Falcon rounds its ALiBi penalties to half precision at absolute positions, "
                 "so they are no function of the distance."
             )
-        if self.config.get("use_bidirectional_attention"):
+        if kind == "gemma3_text" and self.flag("use_bidirectional_attention", False):
             self.refuse("its attention is bidirectional inside a window, which is not read here.")
 
     def embeddings(self) -> TokenEmbeddings:
-        layout = self.layout
-        name, shape = f"{layout.tokens}.weight", self.module(layout.tokens).weight.shape
-        factor = math.sqrt(self.d_model) if layout.factor == "root" else 1.0
-        if layout.factor not in ("", "root"):
-            factor = float(getattr(self.full_config, layout.factor))
-        ln = self._layer_norm(layout.tokens_norm) if layout.tokens_norm else None
-        return TokenEmbeddings(self.read(name, *shape, widen=False), factor, ln)
+        return self._made("read the embeddings by", self._embeddings)
 
     def attention(self, layer: int) -> RelativeAttention:
         if layer:
@@ -102,8 +166,21 @@ class RelativeFamily(Family):
                 f"only layer 0 of such a model is read, not layer {layer}: with rotary or relative "
                 "positions the terms need queries and keys that depend on a token alone."
             )
+        return self._made("read the first block by", self._first_block)
+
+    def _embeddings(self) -> TokenEmbeddings:
+        layout = self.layout
+        name, shape = f"{layout.tokens}.weight", self.module(layout.tokens).weight.shape
+        factor = math.sqrt(self.d_model) if layout.factor == "root" else 1.0
+        if layout.factor not in ("", "root"):
+            factor = self._number(getattr(self.full_config, layout.factor), layout.factor)
+        ln = self._layer_norm(layout.tokens_norm) if layout.tokens_norm else None
+        table = self.token_table(name) or self.prefix + name
+        return TokenEmbeddings(self.read_full(table, *shape, widen=False), factor, ln)
+
+    def _first_block(self) -> RelativeAttention:
         (W_Q, b_Q), (W_K, b_K) = self._projections()
-        config, scale = self.full_config, self._scale()
+        scale = self._scale()
         return RelativeAttention(
             ln=self._norm(),
             W_Q=W_Q,
@@ -113,10 +190,10 @@ class RelativeFamily(Family):
             scale=scale,
             norm_Q=self._head_norm(self.layout.norms[0], len(W_Q), W_Q.shape[2]),
             norm_K=self._head_norm(self.layout.norms[1], len(W_K), W_K.shape[2]),
-            clip=getattr(self.mixer, "clip_qkv", None) or getattr(config, "clip_qkv", None),
+            clip=self._clip(),
             rotation=self._rotation(),
             bias=self._bias(scale),
-            soft_cap=config.attn_logit_softcapping if self.layout.soft_cap else None,
+            soft_cap=self._soft_cap(),
             window=self._window(),
             causal=self.layout.positions != "t5",
         )
@@ -204,7 +281,8 @@ class RelativeFamily(Family):
 
     def _eps(self, name: str) -> float:
         module = self.module(name)
-        return float(module.eps if hasattr(module, "eps") else module.variance_epsilon)
+        eps = module.eps if hasattr(module, "eps") else module.variance_epsilon
+        return checked_number(eps, f"the ε of {name}", self.weights.label)
 
     def _head_norm(self, name: str, heads: int, d_head: int) -> HeadNorm | None:
         if not hasattr(self.mixer, name):
@@ -225,23 +303,43 @@ class RelativeFamily(Family):
     def _scale(self) -> float:
         """What the scores are divided by."""
         if hasattr(self.mixer, "scale_attn"):  # GPT-J
-            return float(self.mixer.scale_attn)
+            return self._number(float(self.mixer.scale_attn), "the scale of its scores")
         for name in ("scaling", "inv_norm_factor", "softmax_scale"):
             if hasattr(self.mixer, name):
-                return 1.0 / float(getattr(self.mixer, name))
+                return 1.0 / self._number(getattr(self.mixer, name), "the scale of its scores")
         raise CheckpointError(
             f"{self.weights.label}: this version of transformers does not tell the scale of its "
             "scores; install transformers 5 or newer."
         )
 
+    def _number(self, value: Any, name: str) -> float:
+        """A finite number > 0, as transformers understood a setting."""
+        return checked_number(value, name, self.weights.label, above=True)
+
+    def _clip(self) -> float | None:
+        """The bound of the coordinates of queries and keys, None where they have none."""
+        value = getattr(self.mixer, "clip_qkv", None)  # MPT's module keeps it
+        if value is None and self.layout.clip:
+            value = self.full_config.clip_qkv
+        return None if value is None else self._number(value, "clip_qkv")
+
+    def _soft_cap(self) -> float | None:
+        if not self.layout.soft_cap:
+            return None
+        cap = self.full_config.attn_logit_softcapping
+        return None if cap is None else self._number(cap, "attn_logit_softcapping")
+
     def _window(self) -> int | None:
         owner = self.full_config if self.layout.window else self.mixer
-        return getattr(owner, "sliding_window", None)
+        window = getattr(owner, "sliding_window", None)
+        if window is None:
+            return None
+        return checked_whole(window, "sliding_window", self.weights.label)
 
     def _rotation(self) -> Rotation | None:
         kind = self.layout.positions
         if kind == "gptj":
-            return position_tables.gptj(self.skeleton, self.full_config)
+            return position_tables.gptj(self.skeleton, self.full_config, self.mixer.head_dim)
         if kind != "rotary" or not getattr(self.mixer, "use_rope", True):
             return None
         module = self.module("rotary_emb")

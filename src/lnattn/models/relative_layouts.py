@@ -15,7 +15,10 @@ class Layout:
     values (`blocks`), or the queries of a group, its key, its value, and so on (`groups`). centred:
     LayerNorm and not RMSNorm; one_plus: the gain is stored less 1; joint_norms: one norm over all
     heads; factor: the setting that multiplies embeddings, or 'root' for √d_model; window: the
-    window is that of the configuration, whatever the layer; soft_cap: scores are capped.
+    window is that of the configuration, whatever the layer; soft_cap: scores are capped; clip:
+    coordinates of queries and keys are bounded by the setting clip_qkv. A setting that is not named
+    here is none of the family's, and is not looked at, whatever a config.json holds. aliases,
+    twins: other names of the token embeddings, without prefix: always, and where they are tied.
     """
 
     prefixes: tuple[str, ...] = ("model.", "")
@@ -34,6 +37,9 @@ class Layout:
     factor: str = ""
     window: bool = False
     soft_cap: bool = False
+    clip: bool = False
+    aliases: tuple[str, ...] = ()
+    twins: tuple[str, ...] = ("lm_head.weight",)
     positions: Literal["rotary", "gptj", "bloom", "mpt", "t5"] = "rotary"
 
 
@@ -57,6 +63,7 @@ _T5 = Layout(
     attention="layer.0.SelfAttention",
     query="q",
     key="k",
+    aliases=("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"),
     positions="t5",
 )
 _GPTJ = replace(_DECODER, tokens="wte", norm="ln_1", attention="attn", query="q_proj", joined="")
@@ -74,12 +81,16 @@ LAYOUTS: dict[str, Layout] = {
     "gemma3_text": _GEMMA,
     "phi3": Layout(query="qkv_proj", joined="blocks", window=True),
     "phi": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
-    "olmo": _LAYER_NORM,
+    "olmo": replace(_LAYER_NORM, clip=True),
     "olmo2": Layout(norm="", joint_norms=True),
     "starcoder2": Layout(centred=True, window=True),
     "stablelm": Layout(centred=True, norms=("q_layernorm", "k_layernorm")),
     "gpt_neox": replace(
-        _JOINED, prefixes=("gpt_neox.", ""), tokens="embed_in", attention="attention"
+        _JOINED,
+        prefixes=("gpt_neox.", ""),
+        tokens="embed_in",
+        attention="attention",
+        twins=("embed_out.weight",),
     ),
     "gptj": replace(_GPTJ, positions="gptj"),
     "falcon": _DECODER,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +28,16 @@ from lnattn.progress import say
 TOKENIZER_JSON = "tokenizer.json"
 #: The files any of which makes a tokenizer, by itself or with others.
 _FILES = (TOKENIZER_JSON, "vocab.json", "vocab.txt", "tokenizer.model")
+#: All files that a tokenizer of an older kind consists of.
+_PARTS = (
+    *_FILES,
+    "merges.txt",
+    "added_tokens.json",
+    "special_tokens_map.json",
+    "tokenizer_config.json",
+    "spiece.model",
+    "sentencepiece.bpe.model",
+)
 #: Where the names of special tokens stand, what counts last.
 _CONFIGS = ("special_tokens_map.json", "tokenizer_config.json")
 _SPECIAL = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "sep", "pad", "cls", "mask"))
@@ -221,10 +232,20 @@ def _plain_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_class(folder: Path) -> Any:
-    """What transformers makes of a folder, by the class that it names or that suits its model."""
-    return AutoTokenizer.from_pretrained(
-        str(folder), local_files_only=True, trust_remote_code=False
-    )
+    """What transformers makes of a folder, by the class that it names or that suits its model.
+
+    Of config.json it sees the model's type alone: with all of it, it would make a configuration,
+    which takes for ever where that claims a milliard of labels.
+    """
+    with tempfile.TemporaryDirectory(prefix="lnattn-") as name:
+        place = Path(name)
+        for file in _PARTS:
+            if (folder / file).is_file():
+                (place / file).symlink_to((folder / file).resolve())
+        if (folder / "config.json").is_file():
+            kind = read_json(folder / "config.json", CorpusError, mend="mend it").get("model_type")
+            (place / "config.json").write_text(json.dumps({"model_type": kind}), encoding="utf-8")
+        return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
 
 
 def _check(tokenizer: Tokenizer, place: Path) -> None:

@@ -1,0 +1,272 @@
+"""Checkpoints as others save them: tied, wrapped, adapted, with settings that mean nothing here."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+import torch
+import transformers as hf
+from random_families import VOCAB, make, save
+from random_relative import KINDS, config_of
+from random_relative import make as make_relative
+from safetensors.torch import load_file, save_file, save_model
+from test_checkpoints import complaint, configure
+
+from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
+from lnattn.errors import CheckpointError
+
+WEIGHTS = "model.safetensors"
+IDS = [7, 5, 9, 11]
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory):
+    return save(make("gpt2", torch.float32), tmp_path_factory.mktemp("gpt2"))
+
+
+def attention(folder):
+    """The first layer's attention of a text, by the terms of its kind."""
+    first = load_first_layer(folder)
+    if hasattr(first, "context"):
+        folded = fold_relative(first.attention)
+        return distance_terms(folded, first.embeddings, IDS).attention()
+    return six_terms(fold(first.attention), first.embeddings, IDS).attention()
+
+
+# ---- tied weights under their other name -------------------------------------------------------
+
+#: Kinds of model, with the names of their token embeddings and of the same table elsewhere.
+TIED = {
+    "gpt2": (lambda: make("gpt2", torch.float32), "transformer.wte", "lm_head"),
+    "gpt_neo": (lambda: make("gpt_neo", torch.float32), "transformer.wte", "lm_head"),
+    "opt": (lambda: make("opt", torch.float32), "model.decoder.embed_tokens", "lm_head"),
+    "bert": (
+        lambda: make("bert", torch.float32),
+        "bert.embeddings.word_embeddings",
+        "cls.predictions.decoder",
+    ),
+    "llama": (
+        lambda: hf.LlamaForCausalLM(
+            hf.LlamaConfig(**{**KINDS["llama-default"][1], "tie_word_embeddings": True})
+        ),
+        "model.embed_tokens",
+        "lm_head",
+    ),
+    "gpt_neox": (
+        lambda: hf.GPTNeoXForCausalLM(
+            hf.GPTNeoXConfig(**{**KINDS["gpt_neox"][1], "tie_word_embeddings": True})
+        ),
+        "gpt_neox.embed_in",
+        "embed_out",
+    ),
+    "t5": (lambda: hf.T5Model(config_of("t5")), "shared", "decoder.embed_tokens"),
+}
+
+
+@pytest.mark.parametrize("kind", TIED)
+def test_tied_weights_are_found_under_their_other_name(kind, tmp_path):
+    build, usual, other = TIED[kind]
+    build().save_pretrained(tmp_path)
+    table = load_first_layer(tmp_path).embeddings.W_E
+    tensors = load_file(tmp_path / WEIGHTS)
+    tensors[f"{other}.weight"] = tensors.pop(f"{usual}.weight")
+    save_file(tensors, tmp_path / WEIGHTS)
+    first = load_first_layer(tmp_path)
+    assert torch.equal(first.embeddings.W_E, table)
+    assert not first.is_partial
+
+
+def test_what_save_model_leaves_of_a_tied_pair_is_enough(gpt2, tmp_path):
+    model = make("gpt2", torch.float32)
+    save_model(model, str(tmp_path / WEIGHTS))  # of both names the first in the alphabet
+    model.config.save_pretrained(tmp_path)
+    assert "transformer.wte.weight" not in load_file(tmp_path / WEIGHTS)
+    assert torch.equal(attention(tmp_path), attention(gpt2))
+
+
+def test_an_untied_head_is_no_embedding(tmp_path):
+    settings = {**KINDS["llama-default"][1], "tie_word_embeddings": False}
+    hf.LlamaForCausalLM(hf.LlamaConfig(**settings)).save_pretrained(tmp_path)
+    tensors = load_file(tmp_path / WEIGHTS)
+    del tensors["model.embed_tokens.weight"]
+    save_file(tensors, tmp_path / WEIGHTS)
+    assert "lacks the tensor 'model.embed_tokens.weight'" in complaint(tmp_path)
+
+
+# ---- wrappers --------------------------------------------------------------------------------
+
+
+def renamed(source, folder, change):
+    folder.mkdir()
+    (folder / "config.json").write_text((source / "config.json").read_text())
+    tensors = load_file(source / WEIGHTS)
+    save_file({change(name): tensor for name, tensor in tensors.items()}, folder / WEIGHTS)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "wrapper",
+    ["_orig_mod.", "module.", "base_model.model.", "pretrained_model.", "module._orig_mod."],
+)
+def test_known_wrappers_are_taken_off(wrapper, gpt2, tmp_path):
+    folder = renamed(gpt2, tmp_path / "wrapped", lambda name: wrapper + name)
+    assert torch.equal(attention(folder), attention(gpt2))
+
+
+def test_an_unknown_wrapper_is_named(gpt2, tmp_path):
+    folder = renamed(gpt2, tmp_path / "wrapped", lambda name: f"policy.net.{name}")
+    text = complaint(folder)
+    assert "'policy.net." in text
+    assert "save the inner model" in text
+
+
+def test_adapters_must_be_merged_first(gpt2, tmp_path):
+    def adapted(name):
+        inner = name.replace("c_attn.weight", "c_attn.base_layer.weight")
+        return f"base_model.model.{inner}"
+
+    assert "merge_and_unload" in complaint(renamed(gpt2, tmp_path / "adapted", adapted))
+
+
+# ---- settings that say nothing about the first layer --------------------------------------------
+
+
+@pytest.fixture
+def llama(tmp_path):
+    make_relative(config_of("llama-default"), torch.float32).save_pretrained(tmp_path / "llama")
+    return tmp_path / "llama"
+
+
+@pytest.mark.parametrize(
+    "stray",
+    [
+        {"clip_qkv": 1.0},
+        {"attn_logit_softcapping": 0.5},
+        {"sliding_window": 2},
+        {"use_bidirectional_attention": True},
+        {"attn_implementation": "flash_attention_2"},
+        {"_attn_implementation": "flash_attention_2"},
+        {"num_labels": 2**31},
+        {"id2label": {"0": "a"}},
+        {"torch_dtype": "no-such-type"},
+        {"num_hidden_layers": 10_000},
+        {"auto_map": {"AutoModel": "evil.Model"}},
+    ],
+    ids=str,
+)
+def test_what_a_family_does_not_know_changes_nothing(llama, stray):
+    before = attention(llama)
+    configure(llama, **stray)
+    begun = time.perf_counter()
+    assert torch.equal(attention(llama), before)
+    assert time.perf_counter() - begun < 20  # and not the minutes that a table of labels takes
+
+
+def test_labels_of_a_gpt2_cost_nothing(gpt2, tmp_path):
+    folder = renamed(gpt2, tmp_path / "labelled", str)
+    (folder / "vocab.json").write_text(json.dumps({f"{i:02d}": i for i in range(VOCAB - 5)}))
+    (folder / "merges.txt").write_text("#version: 0.2\n")
+    configure(folder, num_labels=2**31)
+    begun = time.perf_counter()
+    load_first_layer(folder)
+    assert time.perf_counter() - begun < 20
+
+
+@pytest.mark.parametrize(
+    ("kind", "settings", "words"),
+    [
+        ("gptj", {"rotary_dim": 2**31}, "rotary_dim"),
+        ("gptj", {"rotary_dim": 100}, "rotary_dim"),
+        ("gptj", {"n_positions": 2**40}, "n_positions"),
+        ("gptj", {"n_head": float("inf")}, "n_head"),
+        ("gptj", {"n_embd": {}}, "n_embd"),
+        ("gptj", {"n_layer": 0}, "n_layer"),
+        ("falcon", {"layer_norm_epsilon": None}, "ε"),
+        ("falcon", {"layer_norm_epsilon": -1.0}, "ε"),
+        ("gemma2", {"query_pre_attn_scalar": -256}, ""),
+        ("gemma2", {"attn_logit_softcapping": "x"}, "attn_logit_softcapping"),
+        ("mpt", {"d_model": "x"}, "d_model"),
+        ("mpt", {"attn_config": {"clip_qkv": "1"}}, "clip_qkv"),
+        ("olmo", {"clip_qkv": "1"}, "clip_qkv"),
+        ("olmo", {"clip_qkv": -1}, "clip_qkv"),
+        ("granite", {"embedding_multiplier": "x"}, "embedding_multiplier"),
+        ("granite", {"attention_multiplier": float("nan")}, "scale"),
+        ("mistral", {"sliding_window": -1}, "sliding_window"),
+        ("mistral", {"sliding_window": 2.5}, "sliding_window"),
+        ("llama-default", {"hidden_size": "x" * 15_000}, "hidden_size"),
+        ("llama-default", {"rms_norm_eps": "x" * 15_000}, ""),
+        ("llama-default", {"rope_parameters": [1]}, ""),
+        ("t5", {"num_layers": {}}, "num_layers"),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_model(kind, settings, words, tmp_path):
+    make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    configure(tmp_path, **settings)
+    text = complaint(tmp_path)
+    assert words in text
+    assert len(text) < 600
+
+
+def test_a_long_context_of_gptj_costs_nothing(tmp_path):
+    make_relative(config_of("gptj"), torch.float32).save_pretrained(tmp_path)
+    before = attention(tmp_path)
+    configure(tmp_path, n_positions=10_000_000)
+    assert torch.equal(attention(tmp_path), before)
+
+
+def test_layers_of_gpt_neo_are_not_written_out(tmp_path):
+    folder = save(make("gpt_neo", torch.float32), tmp_path)
+    configure(folder, attention_types=[[["global", "local"], 10**9]], attention_layers="absent")
+    assert load_first_layer(folder, 0).attention.window is None
+    assert load_first_layer(folder, 1).attention.window == 8
+    for broken in (5, {}, [1], [["local"]], [[5, "x"]]):
+        configure(folder, attention_types=broken)
+        if broken != {}:
+            assert "attention_types" in complaint(folder)
+    configure(folder, attention_types=[], attention_layers=["local", "global"])
+    assert load_first_layer(folder, 0).attention.window == 8
+    configure(folder, attention_layers=5)
+    assert "attention_types" in complaint(folder)
+
+
+@pytest.mark.parametrize("value", [-5, "x", {}, 2.5, True])
+def test_a_padding_token_that_is_no_id(value, tmp_path):
+    folder = save(make("roberta", torch.float32), tmp_path)
+    configure(folder, pad_token_id=value)
+    assert "pad_token_id" in complaint(folder)
+
+
+def test_where_roberta_counts_positions_from(tmp_path):
+    folder = save(make("roberta", torch.float32), tmp_path)
+    rows = load_first_layer(folder).embeddings.W_P
+    configure(folder, pad_token_id=None)  # transformers' default is 1, as here
+    assert torch.equal(load_first_layer(folder).embeddings.W_P, rows)
+    configure(folder, pad_token_id=0)
+    assert len(load_first_layer(folder).embeddings.W_P) == len(rows) + 1
+    configure(folder, pad_token_id=30)
+    assert "row 31 of 22" in complaint(folder)
+
+
+def test_flags_must_be_true_or_false(gpt2, tmp_path):
+    folder = renamed(gpt2, tmp_path / "flags", str)
+    configure(folder, scale_attn_weights="no")
+    assert "scale_attn_weights in config.json must be true or false" in complaint(folder)
+
+
+def test_a_reference_model_is_eager_whatever_its_config_says(llama):
+    from lnattn.models.reference import load_reference_model
+
+    configure(llama, attn_implementation="flash_attention_2")
+    model = load_reference_model(llama)
+    there = model(torch.tensor([IDS]), output_attentions=True).attentions[0][0]
+    assert (attention(llama) - there).abs().max() < 1e-5
+
+
+def test_an_error_is_one_line_for_callers_too(llama):
+    configure(llama, rope_parameters={"rope_type": "yarn\n" * 900})
+    with pytest.raises(CheckpointError) as error:
+        load_first_layer(llama)
+    assert "\n" not in str(error.value)

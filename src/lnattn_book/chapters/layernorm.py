@@ -1,0 +1,109 @@
+"""LayerNorm as a projection and a scaling: how exactly, what it forgets, which keys can win."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from lnattn import plain
+from lnattn.attention.layernorm import center, standardise
+from lnattn.weights import FirstLayer
+from lnattn_book.samples import sample_windows
+
+#: Windows of the sample whose tokens stand for real inputs.
+_WINDOWS = 300
+
+
+class Forms(NamedTuple):
+    """How far the forms of LayerNorm lie apart, over all widths.
+
+    constructions: largest difference of C = I − 1ᵀ1/d and B diag(1, …, 1, 0) B⁻¹; ranks: width →
+    rank of C; apart: largest difference of √d · xC/‖xC‖ from torch's own LayerNorm.
+    """
+
+    constructions: float
+    ranks: dict[int, int]
+    apart: float
+
+
+def compare_forms(widths: Sequence[int], draws: int = 10_000, seed: int = 0) -> Forms:
+    """LayerNorm written three ways, on Gaussian inputs far from zero, in double precision."""
+    generator = torch.Generator().manual_seed(seed)
+    constructions, apart, ranks = 0.0, 0.0, {}
+    for width in widths:
+        C = torch.from_numpy(plain.centring(width))
+        P = torch.from_numpy(plain.projection(width))
+        constructions = max(constructions, float((C - P).abs().max()))
+        ranks[width] = int(torch.linalg.matrix_rank(C, tol=1e-9))
+        x = 5 + torch.randn(draws, width, generator=generator, dtype=torch.float64)
+        by_formula = math.sqrt(width) * (x @ C) / (x @ C).norm(dim=-1, keepdim=True)
+        reference = torch.nn.functional.layer_norm(x, (width,), eps=0.0)
+        apart = max(apart, float((by_formula - reference).abs().max()))
+    return Forms(constructions, ranks, apart)
+
+
+class Images(NamedTuple):
+    """What LayerNorm makes of points of a plane that contains 1.
+
+    points: how many were drawn; distinct: how many images, to five decimals; error: largest
+    difference from sign(α) √d v.
+    """
+
+    points: int
+    distinct: int
+    error: float
+
+
+def images_of_a_plane(width: int, draws: int = 10_000, seed: int = 0) -> Images:
+    """Standardise points αv + β1 with Gaussian α and β, for one unit vector v orthogonal to 1."""
+    generator = torch.Generator().manual_seed(seed)
+    v = center(torch.randn(width, generator=generator, dtype=torch.float64))
+    v = v / v.norm()
+    alpha, beta = torch.randn(2, draws, 1, generator=generator, dtype=torch.float64)
+    images = standardise(alpha * v + beta)
+    error = float((images - alpha.sign() * math.sqrt(width) * v).abs().max())
+    return Images(draws, len(torch.unique(images.round(decimals=5), dim=0)), error)
+
+
+def inputs(model: FirstLayer, length: int = 64) -> Float[Tensor, "token d_model"]:
+    """Token and position rows, added, for windows of the sample of text; in double precision.
+
+    length: tokens of a window, at most the model's context.
+    """
+    length = min(length, model.embeddings.n_positions)
+    ids = torch.as_tensor(sample_windows(model, length)[0])[:_WINDOWS]
+    tokens, positions = model.embeddings.tokens()[ids], model.embeddings.W_P[:length]
+    return (tokens + positions).double().flatten(0, 1)
+
+
+class Removed(NamedTuple):
+    """What the two halves of LayerNorm take away from each input.
+
+    cosine: |cos| of the input with 1, which the projection deletes; length: of the centred input,
+    which the scaling makes √d. Both [token].
+    """
+
+    cosine: Float[np.ndarray, "token"]
+    length: Float[np.ndarray, "token"]
+
+
+def removed(x: Float[Tensor, "token d_model"]) -> Removed:
+    """How much of each input lies along 1, and how long it is without that part."""
+    along = x.sum(dim=-1) / (x.norm(dim=-1) * math.sqrt(x.shape[1]))
+    return Removed(along.abs().numpy(), center(x).norm(dim=-1).numpy())
+
+
+def wins(
+    keys: Float[Tensor, "key d"], queries: int = 200_000, seed: int = 0
+) -> Int[np.ndarray, "key"]:
+    """How many of so many Gaussian queries give each key the highest score."""
+    generator = torch.Generator().manual_seed(seed)
+    drawn = torch.randn(queries, keys.shape[1], generator=generator, dtype=keys.dtype)
+    winners = (drawn @ keys.T).argmax(dim=-1)
+    return torch.bincount(winners, minlength=len(keys)).numpy()

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from jaxtyping import Int
+from torch import Tensor
 
 from lnattn.errors import TokenError
 from lnattn.models.checkpoints import BOOK_MODELS
@@ -62,6 +64,17 @@ def sample_framed(model: FirstLayer) -> list[list[int]]:
     """The sample's documents as the model expects to read them, cut to its context."""
     texts, context = read_documents([sample_file()]), model.embeddings.n_positions
     return list(encode_documents(texts, tokenizer_of(model), context))
+
+
+def sentence_ids(model: FirstLayer, text: str) -> Int[Tensor, "token"]:
+    """A sentence as the model's own tokenizer frames it, cut to its context.
+
+    Raises `TokenError` for a model without a tokenizer, and for a text without tokens.
+    """
+    ids = tokenizer_of(model)(text)["input_ids"][: model.embeddings.n_positions]
+    if not len(ids):
+        raise TokenError(f"{text!r} has no tokens in {model.name}; give a sentence.")
+    return torch.tensor(ids)
 
 
 def token_counts(model: AnyFirstLayer) -> tuple[Counts, str]:

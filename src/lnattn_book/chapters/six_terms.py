@@ -20,7 +20,7 @@ from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import TERMS, SixTerms, six_terms
 from lnattn.errors import TokenError
 from lnattn.weights import FirstLayer
-from lnattn_book.samples import tokenizer_of
+from lnattn_book.samples import sentence_ids
 
 
 class Sentence(NamedTuple):
@@ -37,11 +37,8 @@ def of_sentence(model: FirstLayer, text: str) -> Sentence:
     Words are tokens as text, with _ for a space. Raises `TokenError` for a model without a
     tokenizer or without token embeddings, and for a sentence without tokens.
     """
-    tokenizer = tokenizer_of(model)
-    ids = torch.tensor(tokenizer(text)["input_ids"][: model.embeddings.n_positions])
-    if not len(ids):
-        raise TokenError(f"{text!r} has no tokens in {model.name}; give a sentence.")
-    words = [tokenizer.decode([token]).replace(" ", "_") for token in ids.tolist()]
+    ids = sentence_ids(model, text)
+    words = [model.tokenizer.decode([token]).replace(" ", "_") for token in ids.tolist()]
     return Sentence(six_terms(fold(model.attention), model.embeddings, ids), ids, words)
 
 

@@ -1,0 +1,65 @@
+"""Folding, looked at: one head's scores before and after, and what an absurd bias moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from lnattn.attention.folding import fold
+from lnattn.attention.forward import project
+from lnattn.attention.layernorm import layer_norm
+from lnattn.identities import attention_error, original_attention
+from lnattn.weights import AttentionLayer, FirstLayer
+from lnattn_book.samples import sentence_ids
+
+#: What a bias is set off by, to see what comes of it: far more than any that training gave.
+ABSURD = 100.0
+
+
+def left_over(
+    layer: AttentionLayer, x: Float[Tensor, "n d_model"], head: int
+) -> Float[Tensor, "query key"]:
+    """The original scores of one head less the folded ones: what folding leaves out.
+
+    Folding drops what depends on the query alone, so each row is one number over and over.
+    """
+    y = layer_norm(x, layer.ln)
+    queries, keys = project(y, layer.W_Q, layer.b_Q)[head], project(y, layer.W_K, layer.b_K)[head]
+    return queries @ keys.T - fold(layer).scores(x)[head]
+
+
+def inputs_of(model: FirstLayer, text: str) -> Float[Tensor, "n d_model"]:
+    """What the first layer reads of a sentence, e + p, cut to the context; in double precision."""
+    ids = sentence_ids(model, text)
+    return (model.embeddings.tokens()[ids] + model.embeddings.W_P[: len(ids)]).double()
+
+
+def moved_by_bias(layer: AttentionLayer, x: Float[Tensor, "n d_model"]) -> dict[str, float]:
+    """How far an attention weight moves at most where the key bias, or the query bias, is absurd.
+
+    Each in turn is raised by `ABSURD` in all coordinates. In double precision; x as from
+    `inputs_of`.
+    """
+    layer = layer.to(torch.float64)
+    usual = original_attention(layer, x)
+    changed: Mapping[str, AttentionLayer] = {
+        "b_K": replace(layer, b_K=layer.b_K + ABSURD),
+        "b_Q": replace(layer, b_Q=layer.b_Q + ABSURD),
+    }
+    moved = {name: original_attention(other, x) - usual for name, other in changed.items()}
+    return {name: float(difference.abs().max()) for name, difference in moved.items()}
+
+
+def trained_errors(reference: PreTrainedModel, model: FirstLayer, text: str) -> dict[str, float]:
+    """max |α' − α| of the folded first layer against a whole model, by dtype, on a sentence."""
+    ids = sentence_ids(model, text)
+    dtypes = (torch.float32, torch.float64)
+    return {
+        str(dtype).removeprefix("torch."): attention_error(reference, model, ids, dtype)
+        for dtype in dtypes
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import resource
 import shutil
 import socket
@@ -12,9 +13,11 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from fake_hub import FakeHub, serving, talk_to
 from huggingface_hub import constants
 from random_families import VOCAB, make, save, save_tokenizer
+from random_relative import config_of
 
 from lnattn import default_model, load_attention_layers, load_first_layer
 from lnattn.errors import CheckpointError, HubError
@@ -26,6 +29,7 @@ from lnattn.models.whole_gpt2 import load_transformer
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 NAME = f"someone/tiny@{COMMIT}"
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
+INDEX = "model.safetensors.index.json"
 
 
 @pytest.fixture(scope="module")
@@ -115,17 +119,86 @@ def test_offline_uses_the_cache_and_asks_nobody(server, local, offline):
     assert server.log == []
 
 
-def test_shards_are_fetched_together(server, local, tmp_path):
-    make("gpt2", torch.float32).save_pretrained(tmp_path / "shards", max_shard_size="20KB")
+@pytest.fixture
+def sharded(server, local, tmp_path):
+    """The hub has the model in shards, of which few hold its first layer."""
+    make("gpt2", torch.float32).save_pretrained(tmp_path / "shards", max_shard_size="12KB")
     del server.files[WEIGHTS]
     server.add_folder(tmp_path / "shards")
-    shards = [name for name in server.files if name.endswith(".safetensors")]
-    assert len(shards) > 1
+    shards = {name for name in server.files if name.endswith(".safetensors")}
+    where = json.loads(server.files[INDEX])["weight_map"]
+    first = {
+        file
+        for name, file in where.items()
+        if name.startswith(("transformer.w", "transformer.h.0.ln_1", "transformer.h.0.attn"))
+    }
+    assert 1 < len(first) < len(shards) - 1
+    return first, shards - first
+
+
+def test_of_shards_only_those_of_the_first_layer_are_fetched(server, local, sharded, offline):
+    first, others = sharded
     assert_is_the_local_one(load_first_layer(NAME), local)
-    assert all(server.fetched()[name] == len(server.files[name]) for name in shards)
+    fetched = server.fetched()
+    for name in first:
+        assert fetched[name] == len(server.files[name])
+    assert not others & fetched.keys()
+    weights = sum(size for name, size in fetched.items() if name.endswith(".safetensors"))
+    assert weights < 0.75 * sum(len(server.files[name]) for name in first | others)
     server.log.clear()
-    load_reference_model(NAME)
+    assert not hub.missing_files(pin_of(NAME))
+    assert load_first_layer(NAME).provenance["files"] == sorted(first)
     assert server.log == []
+    offline()
+    load_first_layer(NAME)
+    with pytest.raises(HubError, match="lacks the weights"):
+        load_first_layer(NAME, layer=1)
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        lambda: load_first_layer(NAME, layer=1),
+        lambda: load_attention_layers(NAME),
+        lambda: load_transformer(NAME),
+        lambda: load_reference_model(NAME),
+    ],
+    ids=["another layer", "all layers", "transformer", "reference"],
+)
+def test_what_reads_more_fetches_the_other_shards(server, sharded, load):
+    first, others = sharded
+    load_first_layer(NAME)
+    server.log.clear()
+    load()
+    assert others <= server.fetched().keys()
+    assert not first & server.fetched().keys()
+
+
+def test_a_rotary_model_in_shards(server, tmp_path, monkeypatch):
+    """A Llama of six layers: the head and the last layers are never asked for."""
+    config = config_of("llama-default")
+    config.num_hidden_layers = 6
+    folder = tmp_path / "llama"
+    transformers.LlamaForCausalLM(config).save_pretrained(folder, max_shard_size="20KB")
+    server.files.clear()
+    server.add_folder(folder)
+    whole = sum(len(file) for name, file in server.files.items() if name.endswith(".safetensors"))
+    first = load_first_layer(NAME)
+    assert torch.equal(first.attention.W_Q, load_first_layer(folder).attention.W_Q)
+    fetched = server.fetched()
+    assert sum(size for name, size in fetched.items() if name.endswith("tensors")) < whole / 2
+
+
+def test_of_a_folder_only_the_shards_of_the_first_layer_need_be_there(tmp_path, local):
+    make("gpt2", torch.float32).save_pretrained(tmp_path / "shards", max_shard_size="12KB")
+    where = json.loads((tmp_path / "shards" / INDEX).read_text())["weight_map"]
+    (tmp_path / "shards" / where["transformer.ln_f.weight"]).unlink()
+    assert (
+        load_first_layer(tmp_path / "shards").provenance["weights_sha256"]
+        == (load_first_layer(local).provenance["weights_sha256"])
+    )
+    with pytest.raises(CheckpointError, match="there is no file"):
+        load_transformer(tmp_path / "shards")
 
 
 # ---- connections that break, hubs that refuse ---------------------------------------------------

@@ -8,6 +8,7 @@ import time
 import pytest
 import torch
 import transformers as hf
+from random_families import KINDS as ABSOLUTE
 from random_families import VOCAB, make, save
 from random_relative import KINDS, config_of
 from random_relative import make as make_relative
@@ -16,6 +17,8 @@ from test_checkpoints import complaint, configure
 
 from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
 from lnattn.errors import CheckpointError
+from lnattn.models.checkpoints import open_checkpoint
+from lnattn.models.reference import load_reference_model
 
 WEIGHTS = "model.safetensors"
 IDS = [7, 5, 9, 11]
@@ -93,6 +96,25 @@ def test_an_untied_head_is_no_embedding(tmp_path):
     del tensors["model.embed_tokens.weight"]
     save_file(tensors, tmp_path / WEIGHTS)
     assert "lacks the tensor 'model.embed_tokens.weight'" in complaint(tmp_path)
+
+
+# ---- which tensors the first layer needs -------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [*ABSOLUTE, *KINDS])
+def test_the_tensors_that_are_fetched_are_those_that_are_read(kind, tmp_path):
+    """Of a sharded model nothing else is fetched, and of other layers nothing."""
+    if kind in ABSOLUTE:
+        save(make(kind, torch.float32), tmp_path)
+    else:
+        make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    read = set(load_first_layer(tmp_path).provenance["tensors"])
+    needed = open_checkpoint(tmp_path).family.first_layer_tensors()
+    assert read <= needed
+    # Values and outputs are not read of relative families, nor types of BERT's second segment.
+    beside = {name for name in needed - read if ".0." not in name}
+    assert not any(".1." in name for name in beside), beside
+    assert len(beside) == 0
 
 
 # ---- wrappers --------------------------------------------------------------------------------
@@ -257,8 +279,6 @@ def test_flags_must_be_true_or_false(gpt2, tmp_path):
 
 
 def test_a_reference_model_is_eager_whatever_its_config_says(llama):
-    from lnattn.models.reference import load_reference_model
-
     configure(llama, attn_implementation="flash_attention_2")
     model = load_reference_model(llama)
     there = model(torch.tensor([IDS]), output_attentions=True).attentions[0][0]

@@ -25,6 +25,8 @@ class GPT2(Family):
 
     prefixes = ("transformer.", "")
     anchor = "wpe.weight"
+    tokens = "wte.weight"
+    first_layer = ("wpe.", "h.0.ln_1.", "h.0.attn.")
     sizes = (
         ("n_embd", "hidden_size"),
         ("n_head", "num_attention_heads"),
@@ -44,7 +46,7 @@ class GPT2(Family):
         positions = self.setting("n_positions", "n_ctx", "max_position_embeddings")
         vocab = self.setting("vocab_size")
         # A partial checkpoint has no token embeddings; position terms need none.
-        table = self.token_table("wte.weight")
+        table = self.token_table(self.tokens)
         tokens = None if table is None else self.read_full(table, vocab, self.d_model)
         return Embeddings(tokens, self.read("wpe.weight", positions, self.d_model))
 
@@ -73,12 +75,14 @@ class GPTNeo(Family):
 
     prefixes = ("transformer.", "")
     anchor = "wpe.weight"
+    tokens = "wte.weight"
+    first_layer = ("wpe.", "h.0.ln_1.", "h.0.attn.")
     sizes = (("hidden_size",), ("num_heads",), ("num_layers",))
 
     def embeddings(self) -> Embeddings:
         positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
         return Embeddings(
-            self.token_rows("wte.weight", vocab),
+            self.token_rows(vocab),
             self.read("wpe.weight", positions, self.d_model),
         )
 
@@ -121,6 +125,8 @@ class OPT(Family):
 
     prefixes = ("model.decoder.", "decoder.", "")
     anchor = "embed_positions.weight"
+    tokens = "embed_tokens.weight"
+    first_layer = ("embed_positions.", "layers.0.self_attn")
     _OFFSET = 2
 
     def check_variant(self) -> None:
@@ -139,7 +145,7 @@ class OPT(Family):
     def embeddings(self) -> Embeddings:
         positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
         rows = self.read("embed_positions.weight", positions + self._OFFSET, self.d_model)
-        tokens = self.token_rows("embed_tokens.weight", vocab)
+        tokens = self.token_rows(vocab)
         return Embeddings(tokens, rows[self._OFFSET :].contiguous())
 
     def attention(self, layer: int) -> AttentionLayer:
@@ -162,6 +168,8 @@ class BERT(Family):
     prefixes = ("bert.", "")
     twins = ("cls.predictions.decoder.weight",)
     anchor = "embeddings.position_embeddings.weight"
+    tokens = "embeddings.word_embeddings.weight"
+    first_layer = ("embeddings.", "encoder.layer.0.attention.")
 
     @property
     def offset(self) -> int:
@@ -187,7 +195,7 @@ class BERT(Family):
             )
         positions = self.read("embeddings.position_embeddings.weight", rows, d)[self.offset :]
         first_type = self.read("embeddings.token_type_embeddings.weight", types, d)[0]
-        tokens = self.token_rows("embeddings.word_embeddings.weight", vocab)
+        tokens = self.token_rows(vocab)
         return Embeddings(tokens, positions + first_type)
 
     def attention(self, layer: int) -> AttentionLayer:

@@ -21,11 +21,10 @@ from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
 from lnattn.models.family import Family
 from lnattn.models.files import (
-    LocalWeights,
     minilm_folder,
+    open_weights,
     read_config,
     read_tokenizer,
-    weight_files,
 )
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.paths import data_folder
@@ -64,7 +63,7 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     ('book-gpt2', 8, 256)
     """
     why = {"why": name_or_path.why} if isinstance(name_or_path, Choice) else {}
-    checkpoint = open_checkpoint(name_or_path)
+    checkpoint = open_checkpoint(name_or_path, whole=layer != 0)
     family = checkpoint.family
     embeddings, attention = _embeddings_and_block(family, layer)
     rows = embeddings.vocab_size or family.config.get("vocab_size")
@@ -99,7 +98,7 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
     >>> len(load_attention_layers("book-gpt2"))
     2
     """
-    family = open_checkpoint(name_or_path).family
+    family = open_checkpoint(name_or_path, whole=True).family
     if isinstance(family, RelativeFamily):
         family.refuse(
             "its positions are rotary or relative, so only its first block is read, by "
@@ -145,8 +144,10 @@ class Checkpoint:
         }
 
 
-def open_checkpoint(name_or_path: str | Path | Choice) -> Checkpoint:
+def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> Checkpoint:
     """Find a checkpoint by name and open its weights, reading no tensor yet.
+
+    whole: fetch all shards of a hub model, not only those that hold its first layer.
 
     A model of the hub is fetched if it is not in the cache. A folder with a config.json goes before
     a hub model of the same name; one without is not taken for a model of that name.
@@ -170,8 +171,8 @@ def open_checkpoint(name_or_path: str | Path | Choice) -> Checkpoint:
             f"{name} is a folder here without a config.json, so it is no checkpoint; add that, or "
             f"write {name}@main if the model of the hub is meant."
         )
-    snapshot = hub.download(pin)
-    weights = LocalWeights(pin.repo, weight_files(snapshot))
+    snapshot = hub.download(pin, whole)
+    weights = open_weights(snapshot, pin.repo)
     family = family_of(read_config(snapshot / "config.json"), weights)
     pinned = pin in hub.PINNED.values()
     origin = {"source": f"hub model {pin.repo}", "revision": snapshot.name, "pinned": pinned}
@@ -182,8 +183,8 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     if not folder.is_dir():
         raise CheckpointError(f"there is no model {str(folder)!r}; give {_KNOWN}.")
     name = name or folder.resolve().name
-    config, files = read_config(folder / "config.json"), weight_files(folder)
-    family = family_of(config, LocalWeights(name, files))
+    config = read_config(folder / "config.json")
+    family = family_of(config, open_weights(folder, name))
     # The folder's own name only: a path tells about a machine, not about the weights.
     origin: dict[str, Any] = {"source": source or f"local folder {name}", "revision": None}
     return Checkpoint(name, folder, family, origin)

@@ -28,6 +28,9 @@ class Family:
     #: As in `find_prefix`.
     prefixes: ClassVar[tuple[str, ...]] = ("",)
     anchor: ClassVar[str]
+    #: The token embeddings, and how the names of what else the first layer needs begin.
+    tokens: str
+    first_layer: tuple[str, ...]
     #: Other names of the token embeddings, without any prefix: always, and where they are tied.
     aliases: tuple[str, ...] = ()
     twins: tuple[str, ...] = ("lm_head.weight",)
@@ -111,6 +114,13 @@ class Family:
         """What provenance says of a family beyond its weights."""
         return {}
 
+    def first_layer_tensors(self) -> set[str]:
+        """The full names of the tensors that the embeddings and block 0 are read from."""
+        beginnings = tuple(self.prefix + part for part in self.first_layer)
+        names = {name for name in self.weights.names() if name.startswith(beginnings)}
+        table = self.token_table(self.tokens)
+        return names if table is None else {*names, table}
+
     # ---- help for subclasses ---------------------------------------------------------------
     def refuse(self, why: str) -> None:
         """Raise the error for a variant that is not supported."""
@@ -139,9 +149,10 @@ class Family:
             same += [self.wrapper + twin for twin in self.twins]
         return next((full for full in same if full in self.weights), None)
 
-    def token_rows(self, name: str, rows: int) -> Tensor:
+    def token_rows(self, rows: int) -> Tensor:
         """The token embeddings [rows d_model], under whichever of their names they are stored."""
-        return self.read_full(self.token_table(name) or self.prefix + name, rows, self.d_model)
+        name = self.token_table(self.tokens) or self.prefix + self.tokens
+        return self.read_full(name, rows, self.d_model)
 
     def is_tied(self) -> bool:
         """Whether the unembedding is the token embeddings' own table."""

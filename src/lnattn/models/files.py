@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -39,18 +39,29 @@ _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer_conf
 
 
 class LocalWeights:
-    """The tensors of safetensors files on disk, the shards in `files`, and what was read of them.
+    """The tensors of a folder's safetensors files, and what was read of them.
 
-    label: how messages call the checkpoint; metadata: what the files say about themselves. Raises
-    `CheckpointError` for a file that is missing, cut short, or no safetensors file.
+    label: how messages call the checkpoint; files: a file, or the shards of one; where: what an
+    index says of them, tensor -> file name. A shard that is not there is missed when a tensor of it
+    is read, not before: the first layer of a large model lies in one of many. metadata: what the
+    files say about themselves. Raises `CheckpointError` for a file that is missing, cut short, or
+    no safetensors file.
     """
 
-    def __init__(self, label: str, files: tuple[Path, ...]) -> None:
+    def __init__(
+        self, label: str, files: tuple[Path, ...], where: Mapping[str, str] | None = None
+    ) -> None:
         self.label, self.files = label, files
         self.metadata: dict[str, str] = {}
         self.readings = Readings()
         self._where: dict[str, Any] = {}
-        for path in files:
+        by_name = {path.name: path for path in files}
+        absent = {path.name for path in files if where and not path.exists()}
+        for name, file in (where or {}).items():
+            if file in absent:
+                self._where[name] = by_name[file]
+        self.files = tuple(path for path in files if path.name not in absent)
+        for path in self.files:
             handle = _open(path)
             self._where.update(dict.fromkeys(handle.keys(), handle))
             self.metadata.update(handle.metadata() or {})
@@ -64,7 +75,10 @@ class LocalWeights:
 
     def read(self, name: str) -> Tensor:
         """One tensor as stored; the rest of the file stays on disk."""
-        tensor = self._where[name].get_tensor(name)
+        handle = self._where[name]
+        if isinstance(handle, Path):
+            _open(handle)  # says that it is not there
+        tensor = handle.get_tensor(name)
         self.readings.note(name, tensor)
         return tensor
 
@@ -143,11 +157,21 @@ def shards_of(index: Path) -> tuple[str, ...]:
     return tuple(sorted(set(read_index(index).values())))
 
 
+def open_weights(folder: Path, label: str) -> LocalWeights:
+    """The weights of a folder, of one file or of shards."""
+    index = folder / "model.safetensors.index.json"
+    files = weight_files(folder)
+    sharded = index.is_file() and not (folder / "model.safetensors").is_file()
+    return LocalWeights(label, files, read_index(index) if sharded else None)
+
+
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """The safetensors files of a folder: the usual one, all shards, or the only one there is."""
-    found = next((folder / name for name in _WEIGHT_FILES if (folder / name).is_file()), None)
-    if found is not None:
-        return tuple(folder / n for n in shards_of(found)) if found.suffix == ".json" else (found,)
+    usual = next((folder / name for name in _WEIGHT_FILES if (folder / name).is_file()), None)
+    if usual is not None and usual.suffix == ".json":
+        return tuple(folder / name for name in shards_of(usual))
+    if usual is not None:
+        return (usual,)
     others = sorted(folder.glob("*.safetensors"))
     if len(others) == 1:
         return (others[0],)

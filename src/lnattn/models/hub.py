@@ -24,9 +24,10 @@ from huggingface_hub import (
 from huggingface_hub.errors import EntryNotFoundError
 
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models.architectures import check_supported
+from lnattn.models.architectures import check_supported, family_of
 from lnattn.models.connection import hub_errors
-from lnattn.models.files import read_config, shards_of
+from lnattn.models.files import read_config, read_index
+from lnattn.models.sources import Named
 from lnattn.storage import sha256_of_file
 
 #: Seconds in which a hub that is at hand says what a model consists of.
@@ -72,11 +73,8 @@ _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
 _NO_TOKENIZER = "tokenizer.json"
 #: Any one of these sets of files is a tokenizer; the other two files only refine it.
 _TOKENIZERS = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("vocab.txt",))
-_TOKENIZER_FILES = (
-    *(name for names in _TOKENIZERS for name in names),
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-)
+_TOKENIZER_FILES = tuple(name for names in _TOKENIZERS for name in names)
+_REFINING = ("tokenizer_config.json", "special_tokens_map.json")
 
 
 def pin_of(name: str) -> Pin | None:
@@ -125,10 +123,11 @@ def snapshot(pin: Pin) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
-def missing_files(pin: Pin) -> tuple[str, ...]:
-    """What the book reads of a model and its snapshot does not hold, in words.
+def missing_files(pin: Pin, whole: bool = False) -> tuple[str, ...]:
+    """What is read of a model and its snapshot does not hold, in words.
 
-    Empty where it is complete. A model that is known to have no tokenizer lacks none.
+    Empty where it is complete. A model that is known to have no tokenizer lacks none. whole: all
+    shards are read, and not only those with the first layer.
     """
     folder = snapshot(pin)
     if folder is None:
@@ -139,9 +138,9 @@ def missing_files(pin: Pin) -> tuple[str, ...]:
     missing = []
     if not _has_tokenizer(present) and (marked is None or isinstance(marked, str)):
         missing.append("tokenizer")
-    weights: tuple[str, ...] = (_WEIGHTS,)
+    weights: Collection[str] = (_WEIGHTS,)
     if _WEIGHTS not in present and _INDEX in present:
-        weights = shards_of(folder / _INDEX)
+        weights = _shards(pin, folder, whole)
     if not present.issuperset(weights):
         missing.append("weights")
     return tuple(missing)
@@ -151,18 +150,28 @@ def _has_tokenizer(files: Collection[str]) -> bool:
     return any(all(name in files for name in names) for names in _TOKENIZERS)
 
 
-def download(pin: Pin) -> Path:
-    """Download a model unless this machine has it; returns the snapshot's folder.
+def _shards(pin: Pin, folder: Path, whole: bool) -> list[str]:
+    """The shards that are read of a model whose configuration and index are in a folder."""
+    where = read_index(folder / _INDEX)
+    if whole:
+        return sorted(set(where.values()))
+    family = family_of(read_config(folder / "config.json"), Named(pin.repo, where))
+    return sorted({where[name] for name in family.first_layer_tensors()})
 
+
+def download(pin: Pin, whole: bool = False) -> Path:
+    """Download what is read of a model unless this machine has it; returns the snapshot's folder.
+
+    Of a model in shards, those that hold the embeddings and the first layer; whole: all of them.
     Raises `HubError` where the model cannot be had, `CheckpointError` where it cannot be used or
     its weights are only a pickle.
     """
     folder = snapshot(pin)
-    if folder and not missing_files(pin):
+    if folder and not missing_files(pin, whole):
         return folder
     if constants.HF_HUB_OFFLINE:
         raise HubError(
-            f"the cache lacks the {' and the '.join(missing_files(pin))} of {pin.repo} at "
+            f"the cache lacks the {' and the '.join(missing_files(pin, whole))} of {pin.repo} at "
             f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
             "'book-gpt2', a local folder, or fetch it once with a network."
         )
@@ -170,16 +179,19 @@ def download(pin: Pin) -> Path:
     with hub_errors(pin.repo):
         config = _fetch(pin, "config.json")
         check_supported(read_config(config), pin.repo)
-        names: tuple[str, ...] = (_WEIGHTS,)
+        names: Collection[str] = (_WEIGHTS,)
         if _WEIGHTS not in files and _INDEX in files:
-            names = shards_of(_fetch(pin, _INDEX))
-        if absent := [name for name in names if name not in files]:
+            names = _shards(pin, _fetch(pin, _INDEX).parent, whole)
+        if absent := sorted(set(names) - files):
             raise CheckpointError(
                 f"{pin.repo} at {config.parent.name[:12]} has no {absent[0]}; its weights may be a "
                 "pickle, which could run code when opened: save it as safetensors "
                 "(save_pretrained) and name that folder."
             )
-        for name in (*(name for name in _TOKENIZER_FILES if name in files), *names):
+        # tokenizer.json is a tokenizer by itself.
+        others = set() if _NO_TOKENIZER in files else files
+        wanted = files & {_NO_TOKENIZER, *_REFINING} | others & set(_TOKENIZER_FILES)
+        for name in (*sorted(wanted), *names):
             _fetch(pin, name)
         if not _has_tokenizer(files):
             with suppress(EntryNotFoundError):  # remembered, for when there is no network

@@ -17,7 +17,7 @@ def load_reference_model(name_or_path: str | Path, head: bool = False) -> PreTra
     In evaluation mode, with the *eager* attention, which can report attention weights. head: with
     its language-model head. Raises `CheckpointError` for a partial checkpoint, which cannot run.
     """
-    checkpoint = open_checkpoint(name_or_path)
+    checkpoint = open_checkpoint(name_or_path, whole=True)
     names = ("model.safetensors", "model.safetensors.index.json")
     if not any((checkpoint.folder / name).is_file() for name in names):
         raise CheckpointError(

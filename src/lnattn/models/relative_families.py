@@ -70,8 +70,13 @@ class RelativeFamily(Family):
     def find_sizes(self) -> None:
         layout = self.layout
         self.aliases, self.twins = layout.aliases, layout.twins
+        self.tokens = f"{layout.tokens}.weight"
+        # Falcon's new decoders keep a norm for attention beside the one for the FFN.
+        norms = [f"{layout.block}.{name}." for name in (layout.norm, "ln_attn") if name]
+        of_tokens = [f"{layout.tokens_norm}."] if layout.tokens_norm else []
+        self.first_layer = (f"{layout.block}.{layout.attention}.", *norms, *of_tokens)
         query = f"{layout.block}.{layout.attention}.{layout.query}.weight"
-        self.prefix = self.find_prefix(layout.prefixes, f"{layout.tokens}.weight", query)
+        self.prefix = self.find_prefix(layout.prefixes, self.tokens, query)
         label, config = self.weights.label, self.full_config
         self.d_model = checked_whole(config.hidden_size, "hidden_size", label)
         heads = config.num_attention_heads
@@ -170,12 +175,12 @@ class RelativeFamily(Family):
 
     def _embeddings(self) -> TokenEmbeddings:
         layout = self.layout
-        name, shape = f"{layout.tokens}.weight", self.module(layout.tokens).weight.shape
+        shape = self.module(layout.tokens).weight.shape
         factor = math.sqrt(self.d_model) if layout.factor == "root" else 1.0
         if layout.factor not in ("", "root"):
             factor = self._number(getattr(self.full_config, layout.factor), layout.factor)
         ln = self._layer_norm(layout.tokens_norm) if layout.tokens_norm else None
-        table = self.token_table(name) or self.prefix + name
+        table = self.token_table(self.tokens) or self.prefix + self.tokens
         return TokenEmbeddings(self.read_full(table, *shape, widen=False), factor, ln)
 
     def _first_block(self) -> RelativeAttention:

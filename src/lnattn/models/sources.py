@@ -29,6 +29,22 @@ class WeightSource(Protocol):
         ...
 
 
+class Named:
+    """The tensors that an index of shards lists: their names and files, before any is fetched."""
+
+    def __init__(self, label: str, where: Mapping[str, str]) -> None:
+        self.label, self.where = label, where
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.where
+
+    def names(self) -> Iterable[str]:
+        return self.where
+
+    def read(self, name: str) -> Tensor:
+        raise CheckpointError(f"{self.label}: {name!r} was not fetched; load the model anew.")
+
+
 def digest_of(tensor: Tensor) -> str:
     """SHA-256 over a tensor's dtype, shape and bytes, as 64 hexadecimal digits."""
     digest = hashlib.sha256(f"{tensor.dtype}:{list(tensor.shape)}:".encode())

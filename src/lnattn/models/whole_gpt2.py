@@ -20,7 +20,7 @@ def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
     >>> load_transformer("book-gpt2").n_layers
     2
     """
-    checkpoint = open_checkpoint(name_or_path)
+    checkpoint = open_checkpoint(name_or_path, whole=True)
     if not isinstance(checkpoint.family, GPT2):
         raise CheckpointError(
             f"{checkpoint.name} is no GPT-2; other families are read by their attention blocks."

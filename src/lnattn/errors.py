@@ -22,6 +22,13 @@ class ShapeError(LnattnError, ValueError):
     """A tensor's shape, dtype or finiteness contradicts what the formula needs."""
 
 
+class TermError(LnattnError, KeyError):
+    """A name is none of a score's terms."""
+
+    #: The sentence as it is; a KeyError would show its repr.
+    __str__ = Exception.__str__
+
+
 class TokenError(LnattnError, ValueError):
     """A token id or a position lies outside what the model was trained for."""
 

@@ -13,7 +13,7 @@ from lnattn.errors import TokenError
 def whole_ids(
     ids: Any, size: int | None = None, what: str = "token id", of: str = "the vocabulary"
 ) -> Int[np.ndarray, "n"]:
-    """The ids as a non-empty int64 array; a list, an array or a tensor may be given.
+    """The ids as a non-empty int64 array; a list, an array or a tensor on any device may be given.
 
     size: ids run from 0 to size − 1 (None: only negative ones are refused); what, of: how messages
     call one of them and all of them. Raises `TokenError` for anything but one row of whole numbers.
@@ -22,7 +22,8 @@ def whole_ids(
     array([3, 1])
     """
     try:
-        given = np.asarray(ids)
+        # A tensor may be on another device, or be one that learns.
+        given = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
     except (ValueError, TypeError, RuntimeError):  # rows of several lengths, or no numbers at all
         given = np.empty((0, 0))
     if given.ndim != 1 or len(given) == 0:

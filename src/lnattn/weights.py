@@ -16,8 +16,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError, TokenError
+from lnattn.inputs import plain_tensor, real_number, require, whole_number
 
 W = TypeVar("W", bound="Weights")
+
+#: The scale of a block that is not told one; then it is √d_head.
+_NOT_GIVEN = math.nan
 
 
 def is_finite(tensor: Tensor) -> bool:
@@ -30,30 +34,46 @@ def is_finite(tensor: Tensor) -> bool:
     )
 
 
-def check_tensors(owner: object, **axes: str) -> dict[str, int]:
-    """The sizes of the axes of a container's tensors, by name; `ShapeError` where they do not fit.
+def check_tensors(
+    owner: object, axes: Mapping[str, str], *, keep_narrow: bool = False
+) -> dict[str, int]:
+    """Make a container's tensors plain, and return the sizes of their axes by name.
 
     axes: for each field that holds a tensor the names of its axes, such as "head d_model d_head".
-    Tensors are of floating point, finite and not empty, and an axis has one size in all of them.
+    What a user's tensor becomes is said in `lnattn.inputs`; keep_narrow leaves half precision as it
+    is. Raises `ShapeError` where a tensor is empty or not finite, or an axis has two sizes.
     """
     sizes: dict[str, int] = {}
     for name, names in axes.items():
-        label, tensor = f"{type(owner).__name__}.{name}", getattr(owner, name)
-        if not isinstance(tensor, Tensor):
-            raise ShapeError(f"{label} must be a torch.Tensor, not {type(tensor).__name__}.")
-        if not tensor.is_floating_point():
-            raise ShapeError(f"{label} must hold floating-point numbers, not {tensor.dtype}.")
-        got, named = list(tensor.shape), names.split()
-        new = set(named) - sizes.keys()
-        if new and (len(got) != len(named) or 0 in got):
-            raise ShapeError(f"{label} must be a non-empty tensor with axes [{names}], not {got}.")
-        sizes |= {axis: got[place] for place, axis in enumerate(named) if axis in new}
-        shape = [sizes[axis] for axis in named]
-        if got != shape:
-            raise ShapeError(f"{label} must have shape [{names}] = {shape}, not {got}.")
+        label = f"{type(owner).__name__}.{name}"
+        tensor = plain_tensor(getattr(owner, name), label, keep_narrow=keep_narrow)
+        _check_axes(label, tensor, names.split(), sizes)
         if not is_finite(tensor):
             raise ShapeError(f"{label} holds NaN or infinite values; the checkpoint is damaged.")
+        object.__setattr__(owner, name, tensor)
     return sizes
+
+
+def _check_axes(label: str, tensor: Tensor, names: list[str], sizes: dict[str, int]) -> None:
+    """Compare a tensor's shape with the sizes known by name, and add those that are new."""
+    shape = list(tensor.shape)
+    if len(shape) != len(names) or 0 in shape:
+        expected = " ".join(names)
+        raise ShapeError(f"{label} must be a non-empty tensor with axes [{expected}], not {shape}.")
+    for name, size in zip(names, shape, strict=True):
+        sizes.setdefault(name, size)
+    wanted = [sizes[name] for name in names]
+    if shape != wanted:
+        raise ShapeError(f"{label} must have shape [{' '.join(names)}] = {wanted}, not {shape}.")
+
+
+def check_width(embeddings: int, attention: int) -> None:
+    """Raise `ShapeError` unless embeddings are as wide as what the attention block reads."""
+    if embeddings != attention:
+        raise ShapeError(
+            f"the embeddings have width {embeddings} but the attention block reads {attention}; "
+            "take both from the same model."
+        )
 
 
 class Weights:
@@ -63,17 +83,21 @@ class Weights:
 
     def to(self: W, dtype: torch.dtype) -> W:
         """The same weights in another floating-point dtype (float64 for identity checks)."""
-        values = ((item.name, getattr(self, item.name)) for item in fields(self))
-        return replace(
-            self, **{k: v.to(dtype) for k, v in values if isinstance(v, Tensor | Weights)}
-        )
+        moved = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Tensor | Weights):
+                moved[item.name] = value.to(dtype)
+        return replace(self, **moved)
 
 
 def dtypes_of(weights: Weights | None) -> set[torch.dtype]:
     """The dtypes of all tensors of a container, those of its norms among them."""
-    values = [getattr(weights, item.name) for item in fields(weights)] if weights else []
-    found = {value.dtype for value in values if isinstance(value, Tensor)}
-    return found.union(*(dtypes_of(value) for value in values if isinstance(value, Weights)))
+    if weights is None:
+        return set()
+    values = [getattr(weights, item.name) for item in fields(weights)]
+    dtypes = {value.dtype for value in values if isinstance(value, Tensor)}
+    return dtypes.union(*(dtypes_of(value) for value in values if isinstance(value, Weights)))
 
 
 class Norm(Weights):
@@ -83,11 +107,8 @@ class Norm(Weights):
     eps: float
 
     def __post_init__(self) -> None:
-        check_tensors(self, gamma="d_model")
-        if not (math.isfinite(self.eps) and self.eps >= 0):
-            raise ShapeError(
-                f"{type(self).__name__}.eps must be a finite number ≥ 0, not {self.eps}."
-            )
+        check_tensors(self, {"gamma": "d_model"})
+        real_number(self.eps, f"{type(self).__name__}.eps", least=0)
 
     @property
     def d_model(self) -> int:
@@ -98,7 +119,12 @@ class Norm(Weights):
 class LayerNorm(Norm):
     """Gain γ, bias β and ε of one LayerNorm (Kamoda et al. 2025, Eq. 2–3).
 
-    gamma, beta: [d_model]; eps is added to the variance, inside the square root.
+    gamma, beta: [d_model]; eps is added to the variance, inside the square root. Raises
+    `ShapeError` for a gain and a bias of two widths, numbers that are not finite, or ε < 0.
+
+    >>> ln = LayerNorm(torch.ones(4), torch.zeros(4), eps=1e-5)
+    >>> ln.d_model
+    4
     """
 
     gamma: Float[Tensor, "d_model"]
@@ -106,8 +132,8 @@ class LayerNorm(Norm):
     eps: float = 1e-5
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        check_tensors(self, gamma="d_model", beta="d_model")
+        check_tensors(self, {"gamma": "d_model", "beta": "d_model"})
+        real_number(self.eps, "LayerNorm.eps", least=0)
 
 
 class Heads:
@@ -141,10 +167,18 @@ class AttentionBlock(Weights, Heads):
 
     def _check_settings(self) -> None:
         name = type(self).__name__
-        if not (math.isfinite(self.scale) and self.scale > 0):
-            raise ShapeError(f"{name}.scale must be a positive number, not {self.scale}.")
-        if self.window is not None and (self.window < 1 or not self.causal):
-            raise ShapeError(f"{name}.window is {self.window}; it must be ≥ 1 in a causal layer.")
+        if self.ln is not None and self.ln.d_model != self.d_model:
+            raise ShapeError(
+                f"{name}.ln normalises {self.ln.d_model} coordinates but W_Q reads {self.d_model}; "
+                "take both from the same block."
+            )
+        real_number(self.scale, f"{name}.scale, a positive number,", least=0, open_ends=True)
+        if self.window is not None:
+            whole_number(self.window, f"{name}.window")
+            if not self.causal:
+                raise ShapeError(
+                    f"{name}.window is {self.window}, but only a causal layer has one."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +188,12 @@ class AttentionLayer(AttentionBlock):
     `causal`: a query sees keys j ≤ i only. `scale`: what the scores are divided by before the
     softmax, √d_head unless given (1 for GPT-Neo). `window`: how many keys a causal query sees at
     most, itself included, or None for all. Weights that a model does not have (a bias) are zeros.
+    Raises `ShapeError` where the shapes, the norm's width, the scale or the window do not fit.
+
+    >>> import lnattn
+    >>> layer = lnattn.load_first_layer("book-gpt2").attention
+    >>> layer.n_heads, layer.d_model, layer.d_head, layer.causal
+    (8, 256, 32, True)
     """
 
     ln: LayerNorm
@@ -166,18 +206,25 @@ class AttentionLayer(AttentionBlock):
     b_V: Float[Tensor, "head d_head"]
     b_O: Float[Tensor, "d_model"]
     causal: bool = True
-    scale: float = math.nan
+    scale: float = _NOT_GIVEN
     window: int | None = None
 
     def __post_init__(self) -> None:
+        require(self.ln, LayerNorm, "AttentionLayer.ln")
         sizes = check_tensors(
             self,
-            **dict.fromkeys(("W_Q", "W_K", "W_V"), "head d_model d_head"),
-            W_O="head d_head d_model",
-            **dict.fromkeys(("b_Q", "b_K", "b_V"), "head d_head"),
-            b_O="d_model",
+            {
+                "W_Q": "head d_model d_head",
+                "W_K": "head d_model d_head",
+                "W_V": "head d_model d_head",
+                "W_O": "head d_head d_model",
+                "b_Q": "head d_head",
+                "b_K": "head d_head",
+                "b_V": "head d_head",
+                "b_O": "d_model",
+            },
         )
-        if math.isnan(self.scale):  # not given
+        if self.scale is _NOT_GIVEN:
             object.__setattr__(self, "scale", math.sqrt(sizes["d_head"]))
         self._check_settings()
 
@@ -188,14 +235,22 @@ class Embeddings(Weights):
 
     W_E: [vocab d_model] or None where a partial checkpoint has none; W_P: [position d_model].
     Row j of W_P belongs to position j of a text, whatever offset the checkpoint stores it with.
+    Raises `ShapeError` where the two have different widths.
+
+    >>> import lnattn
+    >>> embeddings = lnattn.load_first_layer("book-gpt2").embeddings
+    >>> embeddings.vocab_size, embeddings.n_positions, embeddings.d_model
+    (8192, 256, 256)
     """
 
     W_E: Float[Tensor, "vocab d_model"] | None
     W_P: Float[Tensor, "position d_model"]
 
     def __post_init__(self) -> None:
-        tokens = {} if self.W_E is None else {"W_E": "vocab d_model"}
-        check_tensors(self, W_P="position d_model", **tokens)
+        axes = {"W_P": "position d_model"}
+        if self.W_E is not None:
+            axes["W_E"] = "vocab d_model"
+        check_tensors(self, axes)
 
     def tokens(self) -> Float[Tensor, "vocab d_model"]:
         """W_E; `TokenError` for a checkpoint that has none."""
@@ -223,7 +278,13 @@ class FirstLayer(Weights):
     """The first layer of a model which adds position embeddings to its input.
 
     tokenizer: a Hugging Face tokenizer or None; provenance: where the weights are from; layer: the
-    index of the attention block. The six terms are defined for layer 0 only.
+    index of the attention block. The six terms are defined for layer 0 only. Raises `ShapeError`
+    for embeddings that are not as wide as what the block reads.
+
+    >>> import lnattn
+    >>> first = lnattn.load_first_layer("book-gpt2")
+    >>> first.name, first.layer, first.is_partial
+    ('book-gpt2', 0, False)
     """
 
     embeddings: Embeddings
@@ -231,6 +292,11 @@ class FirstLayer(Weights):
     tokenizer: Any = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     layer: int = 0
+
+    def __post_init__(self) -> None:
+        require(self.embeddings, Embeddings, "FirstLayer.embeddings")
+        require(self.attention, AttentionLayer, "FirstLayer.attention")
+        check_width(self.embeddings.d_model, self.attention.d_model)
 
     @property
     def name(self) -> str:
@@ -244,10 +310,4 @@ class FirstLayer(Weights):
 
 def require_absolute(given: Any) -> Any:
     """The model, block or embeddings given; `ShapeError` unless they have absolute positions."""
-    if not isinstance(given, FirstLayer | AttentionLayer | Embeddings):
-        raise ShapeError(
-            f"a {type(given).__name__} has rotary or relative positions, or none, so the six terms "
-            "and what is made of them do not exist; use lnattn.fold_relative and "
-            "lnattn.distance_terms."
-        )
-    return given
+    return require(given, (FirstLayer, AttentionLayer, Embeddings), "the model or its part")

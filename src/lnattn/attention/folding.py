@@ -17,7 +17,8 @@ from torch import Tensor
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.layernorm import center, divide_by_sigma
 from lnattn.errors import ShapeError
-from lnattn.weights import AttentionLayer, Heads, require_absolute
+from lnattn.inputs import plain_tensor, require
+from lnattn.weights import AttentionLayer, Heads
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +28,13 @@ class FoldedAttention(Heads):
     W_Q, W_K, W_V: [head d_model d_head], C diag(γ) W; W_O: [head d_head d_model], unchanged;
     b_Q: [head d_head], β W_Q + b_Q; b_VO: [d_model], Σ_h (β W_V + b_V) W_O + b_O. There is no
     b_K: it adds the same number to every score of a query, which the softmax ignores (K2).
+
+    Its methods raise `ShapeError` for inputs x of another width or dtype than the weights.
+
+    >>> import lnattn
+    >>> folded = lnattn.fold(lnattn.load_first_layer("book-gpt2").attention)
+    >>> tuple(folded.b_QK.shape), tuple(folded.dense_W_QK(head=3).shape)
+    ((8, 256), (256, 256))
     """
 
     W_Q: Float[Tensor, "head d_model d_head"]
@@ -89,6 +97,15 @@ class FoldedAttention(Heads):
 
     def normalised(self, x: Tensor) -> Tensor:
         """x/σ(x), which the folded maps read; x: [..., n, d_model], uncentred."""
+        x = plain_tensor(x, "x")
+        if x.ndim < 2 or x.shape[-1] != self.d_model or x.shape[-2] == 0:
+            raise ShapeError(
+                f"x must have shape [..., n, {self.d_model}] with n ≥ 1, not {list(x.shape)}."
+            )
+        if x.dtype != self.W_Q.dtype:
+            raise ShapeError(
+                f"x is {x.dtype} but the weights are {self.W_Q.dtype}; bring both to one with .to()."
+            )
         return divide_by_sigma(x, self.eps)
 
 
@@ -103,15 +120,17 @@ def fold(layer: AttentionLayer) -> FoldedAttention:
     """Fold γ, β and the centring matrix of a block's norm into its attention weights.
 
     Exact for every input, for any layer whose LayerNorm feeds the attention directly. Raises
-    `ShapeError` for a block with rotary or relative positions, which `fold_relative` takes.
+    `ShapeError` for anything else, such as a block with rotary or relative positions, which
+    `fold_relative` takes.
 
     >>> import lnattn
     >>> folded = fold(lnattn.load_first_layer("book-gpt2").attention)
     >>> tuple(folded.W_Q.shape)  # head, d_model, d_head
     (8, 256, 32)
     """
-    require_absolute(layer)
-    gamma, beta = layer.ln.gamma, layer.ln.beta
+    require(layer, AttentionLayer, "layer")
+    gamma = layer.ln.gamma
+    beta = layer.ln.beta
     value_bias = torch.einsum("d,hdk->hk", beta, layer.W_V) + layer.b_V
     return FoldedAttention(
         W_Q=absorb(gamma, layer.W_Q),
@@ -137,13 +156,18 @@ def softmax_over_keys(
     """softmax_j(scores / scale) over the keys that each query may see.
 
     With `causal`, queries are the last positions of the keys (query i sees keys up to i), and with
-    a `window` only the last so many of these. A query that may see no key at all gets zero
-    attention.
+    a `window` only the last so many of these. mask: True for the keys that exist, of every text. A
+    query that may see no key at all gets zero attention. Raises `ShapeError` for scores that are
+    not finite, and for a mask of another number of keys.
     """
     queries, keys = scores.shape[-2:]
     every = torch.ones(queries, keys, dtype=torch.bool)
     visible = (causal_mask(queries, keys, window) if causal else every).to(scores.device)
     if mask is not None:
+        if mask.shape[-1] != keys:
+            raise ShapeError(
+                f"the mask covers {mask.shape[-1]} tokens, the scores {keys}; give one entry a token."
+            )
         visible = visible & mask[..., None, None, :].bool()
     if not math.isfinite(scores.detach().amax()):  # NaN where any score is
         bad = ~scores.isfinite().all(-1).all(-1).reshape(-1, scores.shape[-3]).all(0)

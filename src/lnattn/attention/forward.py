@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ShapeError
+from lnattn.inputs import require, whole_number
 from lnattn.transformer import ACTIVATIONS, Block, FeedForward
 from lnattn.weights import AttentionLayer, LayerNorm
 
@@ -21,8 +22,11 @@ from lnattn.weights import AttentionLayer, LayerNorm
 def causal_mask(queries: int, keys: int, window: int | None = None) -> Bool[Tensor, "query key"]:
     """True where query i may see key j. The queries are the last positions of the keys.
 
-    window: a query sees only the last so many keys, itself included (GPT-Neo's local layers).
+    window: a query sees only the last so many keys, itself included (GPT-Neo's local layers). Raises
+    `ShapeError` for more queries than keys, or a window that holds no key.
     """
+    if window is not None:
+        whole_number(window, "window")
     if not 1 <= queries <= keys:
         raise ShapeError(f"a causal mask needs 1 ≤ queries ≤ keys, not {queries} and {keys}.")
     visible = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries)
@@ -35,7 +39,14 @@ def attention_pattern(
     scale: float,
     mask: Bool[Tensor, "query key"] | None = None,
 ) -> Float[Tensor, "head query key"]:
-    """α = softmax over `key` of (q · k)/scale, each row a probability distribution over tokens."""
+    """α = softmax over `key` of (q · k)/scale, each row a probability distribution over tokens.
+
+    Raises `ShapeError` for a mask of another shape than the scores: one row would be taken for all.
+    """
+    if mask is not None and mask.shape != (q.shape[1], k.shape[1]):
+        raise ShapeError(
+            f"the mask must be [query key] = [{q.shape[1]}, {k.shape[1]}], not {list(mask.shape)}."
+        )
     scores = (q @ k.mT) / scale
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
@@ -76,8 +87,11 @@ def multi_head_attention(
     """Σ_h α_h (x W_V + b_V) W_O + b_O, and the keys and values for the next call.
 
     x is what the LayerNorm gives out; with `past` the new tokens only, which see the cached ones
-    too.
+    too. Raises `ShapeError` for an x of another width than the block's.
     """
+    require(layer, AttentionLayer, "layer")
+    if x.shape[-1] != layer.d_model:
+        raise ShapeError(f"x has {x.shape[-1]} coordinates but W_Q reads {layer.d_model}.")
     q = project(x, layer.W_Q, layer.b_Q)
     now = KeyValueCache(project(x, layer.W_K, layer.b_K), project(x, layer.W_V, layer.b_V))
     if past is not None:
@@ -112,7 +126,8 @@ def post_ln_layer(
 
     The block's two LayerNorms are read as those *after* attention and FFN.
     """
-    x = layer_norm(x + multi_head_attention(x, block.attention)[0], block.attention.ln)
+    update, _ = multi_head_attention(x, block.attention)
+    x = layer_norm(x + update, block.attention.ln)
     if block.mlp is not None:
         x = layer_norm(x + feed_forward(x, block.mlp), block.mlp.ln)
     return x
@@ -125,9 +140,9 @@ def both_ln_layer(
 
     after: the LayerNorms LN' that follow attention and FFN; the block has those before them.
     """
-    x = layer_norm(
-        x + multi_head_attention(layer_norm(x, block.attention.ln), block.attention)[0], after[0]
-    )
+    update, _ = multi_head_attention(layer_norm(x, block.attention.ln), block.attention)
+    x = layer_norm(x + update, after[0])
     if block.mlp is not None:
-        x = layer_norm(x + feed_forward(layer_norm(x, block.mlp.ln), block.mlp), after[1])
+        update = feed_forward(layer_norm(x, block.mlp.ln), block.mlp)
+        x = layer_norm(x + update, after[1])
     return x

@@ -8,6 +8,7 @@ from __future__ import annotations
 from jaxtyping import Float
 from torch import Tensor
 
+from lnattn.errors import ShapeError
 from lnattn.weights import LayerNorm
 
 
@@ -39,5 +40,13 @@ def divide_by_sigma(x: Float[Tensor, "*batch d"], eps: float) -> Float[Tensor, "
 
 
 def layer_norm(x: Float[Tensor, "*batch d"], ln: LayerNorm) -> Float[Tensor, "*batch d"]:
-    """LayerNorm as written in the original: standardise, then γ and β (Kamoda et al., Eq. 2)."""
+    """LayerNorm as written in the original: standardise, then γ and β (Kamoda et al., Eq. 2).
+
+    Raises `ShapeError` for an x of another width than the norm's.
+    """
+    if x.shape[-1] != ln.d_model:
+        raise ShapeError(
+            f"x has {x.shape[-1]} coordinates but the LayerNorm has {ln.d_model}; take both from "
+            "one model."
+        )
     return standardise(x, ln.eps) * ln.gamma + ln.beta

@@ -8,6 +8,7 @@ the key; one letter means a key that asserts itself. The terms are stated *befor
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, reduce
@@ -19,9 +20,10 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
-from lnattn.errors import ShapeError, TokenError
+from lnattn.errors import ShapeError, TermError, TokenError
 from lnattn.ids import whole_ids
-from lnattn.weights import Embeddings, require_absolute
+from lnattn.inputs import real_number, require
+from lnattn.weights import Embeddings
 
 #: Names of the six terms in the order of the paper.
 TERMS = ("ee", "ep", "pe", "pp", "e", "p")
@@ -67,17 +69,20 @@ class PairTerms:
 
     def scores(self, without: str | None = None) -> Float[Tensor, "head query key"]:
         """The sum of the terms (or of all but one, `without` it): scores before the scale."""
+        if without is not None:
+            self._check(without)
         return reduce(torch.add, (self[name] for name in self.names if name != without))
 
     def attention(self, without: str | None = None) -> Float[Tensor, "head query key"]:
-        """softmax_j(scores / scale); `without` a term, the α^{−T} of Kamoda et al. §6.1."""
-        if without is not None:
-            self._check(without)
+        """softmax_j(scores / scale); `without` a term, the α^{−T} of Kamoda et al. §6.1.
+
+        Raises `TermError` for a name that is no term.
+        """
         return self.softmax(self.scores(without))
 
     def _check(self, name: str) -> None:
         if name not in self.names:
-            raise KeyError(f"there is no term {name!r}; there are {', '.join(self.names)}")
+            raise TermError(f"there is no term {name!r}; there are {', '.join(self.names)}.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +92,12 @@ class SixTerms(PairTerms):
     folded: the block; tokens, positions: the two summands of every input vector. ee, ep, pe, pp, e,
     p: [head query key], divided by σ but not by √d_head; no causal query uses those above the
     diagonal.
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-gpt2")
+    >>> terms = lnattn.six_terms(lnattn.fold(model.attention), model.embeddings, [464, 3290])
+    >>> terms.names, tuple(terms.pp.shape)  # head, query, key
+    (('ee', 'ep', 'pe', 'pp', 'e', 'p'), (8, 2, 2))
     """
 
     folded: FoldedAttention
@@ -157,8 +168,11 @@ def six_terms(
 ) -> SixTerms:
     """The six terms of a sequence of tokens; positions 0 … n−1 unless given.
 
-    Raises `TokenError` for an id outside the vocabulary, a position outside the context, an empty
-    sequence, or a partial checkpoint that has no token embeddings.
+    folded: the first layer's block, from `fold`; token_ids: [n]; positions: [n]. Kamoda et al.
+    2025, §3.5. Raises `TokenError` for an id outside the vocabulary, a position outside the
+    context, an empty sequence, or a partial checkpoint that has no token embeddings; `ShapeError`
+    for weights of another kind, width or dtype. Warns where the embeddings' means are so large that
+    rounding shows.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -166,13 +180,37 @@ def six_terms(
     >>> tuple(terms.attention().shape)  # head, query, key
     (8, 3, 3)
     """
+    require(folded, FoldedAttention, "folded")
     tokens, places = look_up(embeddings, token_ids, positions)
     if (tokens.shape[1], tokens.dtype) != (folded.d_model, folded.W_Q.dtype):
         raise ShapeError(
             f"the embeddings are {tokens.dtype} of width {tokens.shape[1]}, the attention block "
             f"{folded.W_Q.dtype} of width {folded.d_model}; take both from one model, in one dtype."
         )
+    warn_of_rounding(tokens + places)
     return SixTerms(folded, tokens, places)
+
+
+#: A mean of so many σ costs that many units in the last place of a score.
+_LARGE_MEAN = 300.0
+
+
+def warn_of_rounding(x: Float[Tensor, "n d_model"]) -> None:
+    """Warn where the inputs' means are so much larger than their σ that float32 loses the scores.
+
+    The folded weights take the mean away; before that it is there, and is rounded.
+    """
+    if x.dtype != torch.float32:
+        return
+    mean = x.mean(dim=-1).abs()
+    spread = x.std(dim=-1, correction=0)
+    worst = float((mean / spread.clamp_min(torch.finfo(x.dtype).tiny)).max())
+    if worst > _LARGE_MEAN:
+        warnings.warn(
+            f"the embeddings' mean is {worst:.0f} times their standard deviation, so float32 rounds "
+            "the scores; use .to(torch.float64) on the model.",
+            stacklevel=3,
+        )
 
 
 def look_up(
@@ -181,7 +219,7 @@ def look_up(
     positions: Int[Tensor, "n"] | list[int] | None = None,
 ) -> tuple[Float[Tensor, "n d_model"], Float[Tensor, "n d_model"]]:
     """Rows of W_E and W_P for a sequence, after checking every index."""
-    require_absolute(embeddings)
+    require(embeddings, Embeddings, "embeddings")
     tokens = embeddings.tokens()
     ids = check_indices(token_ids, embeddings.vocab_size, "token id", "the vocabulary")
     given = torch.arange(len(ids)) if positions is None else positions
@@ -207,8 +245,9 @@ def sigma_of_pairs(
 ) -> Float[Tensor, "n m"]:
     """σ(e_v + p_j) of every given token at every given position, without adding the vectors.
 
-    σ² = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε: one matrix product for the covariances. Where
-    rounding would make the variance negative, it is 0.
+    σ² = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε: one matrix product for the covariances (Kamoda
+    et al. 2025, §6.3). Where rounding would make the variance negative, it is 0. Raises
+    `TokenError` for ids or positions that the model does not have, `ShapeError` for ε < 0.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -216,13 +255,15 @@ def sigma_of_pairs(
     >>> tuple(sigma.shape)  # token, position
     (2, 3)
     """
-    require_absolute(embeddings)
+    require(embeddings, Embeddings, "embeddings")
+    real_number(eps, "eps", least=0)
     tokens = embeddings.tokens()
     ids = check_indices(token_ids, embeddings.vocab_size, "token id", "the vocabulary")
     places = check_indices(positions, embeddings.n_positions, "position", "the context")
     e = tokens[ids]
     p = embeddings.W_P[places]
-    e, p = e - e.mean(dim=-1, keepdim=True), p - p.mean(dim=-1, keepdim=True)
+    e = e - e.mean(dim=-1, keepdim=True)
+    p = p - p.mean(dim=-1, keepdim=True)
     d = e.shape[-1]
     variance = e.square().sum(-1)[:, None] + p.square().sum(-1)[None, :] + 2 * (e @ p.T)
     return (variance.clamp_min(0) / d + eps).sqrt()

@@ -6,7 +6,6 @@ depends on its token alone, and so does a key. Conventions as in `lnattn.weights
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +16,7 @@ from torch import Tensor
 
 from lnattn.errors import ShapeError
 from lnattn.ids import whole_ids
+from lnattn.inputs import real_number, require
 from lnattn.weights import (
     AttentionBlock,
     FirstLayer,
@@ -24,6 +24,7 @@ from lnattn.weights import (
     Norm,
     Weights,
     check_tensors,
+    check_width,
 )
 
 #: A bias by distance: distances i − j (whole numbers, any shape) -> [head *shape].
@@ -58,7 +59,8 @@ class HeadNorm(Weights):
     joint: bool = False
 
     def __post_init__(self) -> None:
-        check_tensors(self, gamma="head d_head", beta="head d_head")
+        check_tensors(self, {"gamma": "head d_head", "beta": "head d_head"})
+        real_number(self.eps, "HeadNorm.eps", least=0)
 
     def __call__(self, x: Float[Tensor, "head n d_head"]) -> Float[Tensor, "head n d_head"]:
         axes = (0, 2) if self.joint else (2,)
@@ -125,17 +127,27 @@ class RelativeAttention(AttentionBlock):
     causal: bool = True
 
     def __post_init__(self) -> None:
-        queries, keys = "head d_model d_head", "key_head d_model d_head"
-        of_bias = {"b_Q": "head d_head", "b_K": "key_head d_head"}
-        sizes = check_tensors(self, W_Q=queries, W_K=keys, **of_bias)
-        heads, key_heads = sizes["head"], sizes["key_head"]
-        if heads % key_heads:
-            raise ShapeError(f"{heads} query heads cannot share {key_heads} key heads evenly.")
+        if self.ln is not None:
+            require(self.ln, (LayerNorm, RMSNorm), "RelativeAttention.ln")
+        sizes = check_tensors(
+            self,
+            {
+                "W_Q": "head d_model d_head",
+                "W_K": "key_head d_model d_head",
+                "b_Q": "head d_head",
+                "b_K": "key_head d_head",
+            },
+        )
+        if sizes["head"] % sizes["key_head"]:
+            raise ShapeError(
+                f"{sizes['head']} query heads cannot share {sizes['key_head']} key heads evenly; "
+                "the number of key heads must divide that of query heads."
+            )
         self._check_settings()
         for name in ("clip", "soft_cap"):
             value = getattr(self, name)
-            if value is not None and not (math.isfinite(value) and value > 0):
-                raise ShapeError(f"RelativeAttention.{name} must be positive, not {value}.")
+            if value is not None:
+                real_number(value, f"RelativeAttention.{name}", least=0, open_ends=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +163,13 @@ class TokenEmbeddings(Weights):
     ln: LayerNorm | None = None
 
     def __post_init__(self) -> None:
-        check_tensors(self, W_E="vocab d_model")
+        check_tensors(self, {"W_E": "vocab d_model"}, keep_narrow=True)
+        real_number(self.factor, "TokenEmbeddings.factor")
+        if self.ln is not None and self.ln.d_model != self.d_model:
+            raise ShapeError(
+                f"TokenEmbeddings.ln normalises {self.ln.d_model} coordinates but W_E has "
+                f"{self.d_model}; take both from the same model."
+            )
 
     @property
     def vocab_size(self) -> int:
@@ -192,6 +210,11 @@ class RelativeFirstLayer(Weights):
     context: int | None = None
     #: There are token embeddings in every such model.
     is_partial = False
+
+    def __post_init__(self) -> None:
+        require(self.embeddings, TokenEmbeddings, "RelativeFirstLayer.embeddings")
+        require(self.attention, RelativeAttention, "RelativeFirstLayer.attention")
+        check_width(self.embeddings.d_model, self.attention.d_model)
 
     @property
     def name(self) -> str:

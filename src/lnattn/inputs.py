@@ -17,9 +17,10 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import torch
+from scipy import sparse
 from torch import Tensor
 
-from lnattn.errors import LnattnError, ShapeError
+from lnattn.errors import CorpusError, LnattnError, ShapeError
 
 T = TypeVar("T")
 
@@ -113,6 +114,20 @@ def matrix(
     if not math.isfinite(tensor.abs().max()):
         raise ShapeError(f"{name} holds NaN or infinite values; check where it comes from.")
     return tensor
+
+
+def checked_bigrams(counts: Any) -> Any:
+    """Bigram counts [previous next] as they are; `CorpusError` unless square, sparse and whole."""
+    square = sparse.issparse(counts) and counts.ndim == 2 and counts.shape[0] == counts.shape[1]
+    if not square:
+        raise CorpusError(
+            "bigram counts must be a square sparse matrix [previous next]; give the `bigrams` of "
+            "lnattn.text.counts.Counts."
+        )
+    numbers = counts.data if counts.format in ("csr", "csc", "coo") else counts.tocsr().data
+    if len(numbers) and (numbers.dtype.kind not in "iu" or numbers.min() < 0):
+        raise CorpusError("bigram counts must be whole numbers ≥ 0; count the corpus again.")
+    return counts
 
 
 def whole_number(

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int, Shaped
 from scipy.stats import norm, spearmanr
 
 from lnattn.errors import ResultError, ShapeError
+from lnattn.inputs import real_number, whole_number
 
 
 def blocks(n: int, width: int, most: int = 1 << 23) -> Iterator[slice]:
@@ -24,14 +25,26 @@ def resampled_counts(n: int, draws: int, seed: int = 0) -> Int[np.ndarray, "draw
     """How often each of n things is drawn when n are drawn with replacement, `draws` times.
 
     Multinomial weights of a bootstrap: quantities that are weighted by the same ones are paired.
+    Raises `ResultError` for nothing to draw from, or no draw.
     """
+    whole_number(n, "the number of things to draw from", error=ResultError)
+    whole_number(draws, "draws", error=ResultError)
     return np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=draws)
 
 
 def resampled_ratios(
-    over: np.ndarray, under: np.ndarray, draws: int = 2000, seed: int = 0
+    over: Shaped[np.ndarray, "n *what"],
+    under: Shaped[np.ndarray, "n *what"],
+    draws: int = 2000,
+    seed: int = 0,
 ) -> Float[np.ndarray, "draw *what"]:
-    """Sums of `over` [n …] through sums of `under` [n …] when n things are drawn anew."""
+    """Sums of `over` over n things through sums of `under`, when the n are drawn anew.
+
+    A thing's numerator and denominator are drawn together. Raises `ResultError` where the two are
+    of different numbers of things.
+    """
+    if len(over) != len(under):
+        raise ResultError(f"{len(over)} numerators cannot be paired with {len(under)}.")
     drawn = resampled_counts(len(over), draws, seed)
     return (drawn @ over) / (drawn @ under)
 
@@ -41,11 +54,14 @@ def bootstrap_means(
 ) -> Float[np.ndarray, "row 3"]:
     """Mean of each row over n things, and its percentile interval: mean, low, high.
 
-    All rows see the same draws, so that differences of rows are paired.
+    All rows see the same draws, so that differences of rows are paired. level: of the interval,
+    between 0 and 1; draws: resamples. Efron and Tibshirani (1993, ch. 13). Raises `ResultError` for
+    another level, no draw, or nothing to draw from.
     """
     n = values.shape[1]
-    if n < 1:
-        raise ResultError("a bootstrap needs values to draw from; there are none.")
+    whole_number(n, "the number of values a row", error=ResultError)
+    whole_number(draws, "draws", error=ResultError)
+    real_number(level, "level", 0, 1, open_ends=True, error=ResultError)
     rng = np.random.default_rng(seed)
     means = np.empty((draws, len(values)))
     for draw in range(draws):
@@ -74,9 +90,12 @@ def spearman(
     """Spearman's ρ, ties sharing their mean rank; the interval is that of Bonett and Wright (2000).
 
     Pairs are taken as independent draws. Raises `ShapeError` for fewer than four pairs, unequal
-    lengths, values that are not finite, or a constant.
+    lengths, values that are not finite, a constant, or a confidence outside 0 … 1.
     """
-    x, y, n = np.asarray(x, dtype=np.float64), np.asarray(y, dtype=np.float64), len(y)
+    real_number(confidence, "confidence", 0, 1, open_ends=True)
+    x = np.asarray(x, dtype=np.float64)
+    y = np.asarray(y, dtype=np.float64)
+    n = len(y)
     if len(x) != n or n < 4:
         raise ShapeError(f"a rank correlation needs four or more pairs, not {len(x)} and {n}.")
     if not (np.isfinite(x).all() and np.isfinite(y).all()):

@@ -9,7 +9,7 @@ never follows another has none: it is left out of a head's mean, where the autho
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ from lnattn.affinity.scores import for_each_score_block
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.ids import whole_ids
+from lnattn.inputs import checked_bigrams, require, whole_number
 from lnattn.progress import progress_bar
 from lnattn.stats import bootstrap_means
 
@@ -40,23 +41,27 @@ class Neighbours:
 
     @classmethod
     def before(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
-        """Predecessors: from counts [previous next], for b the tokens a with count(a, b) > 0."""
-        return cls._rows(bigrams.tocsc())
+        """Predecessors: from counts [previous next], for b the tokens a with count(a, b) > 0.
+
+        Raises `CorpusError` for anything but a square sparse matrix of whole numbers ≥ 0.
+        """
+        return cls._rows(checked_bigrams(bigrams).tocsc())
 
     @classmethod
     def after(cls, bigrams: sparse.sparray | sparse.spmatrix) -> Neighbours:
         """Successors: the same for the reversed bigram, count(b, a) > 0. A baseline."""
-        return cls._rows(bigrams.tocsr())
+        return cls._rows(checked_bigrams(bigrams).tocsr())
 
     @classmethod
     def _rows(cls, matrix: sparse.sparray | sparse.spmatrix) -> Neighbours:
         matrix = matrix.copy()
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-        if len(matrix.data) and (matrix.data.min() < 0 or matrix.data.dtype.kind not in "iu"):
-            raise CorpusError("bigram counts must be whole numbers ≥ 0; count the corpus again.")
-        arrays = (matrix.indptr, np.int64), (matrix.indices, np.int32), (matrix.data, np.int64)
-        return cls(*(array.astype(dtype) for array, dtype in arrays))
+        return cls(
+            indptr=matrix.indptr.astype(np.int64),
+            tokens=matrix.indices.astype(np.int32),
+            counts=matrix.data.astype(np.int64),
+        )
 
     @property
     def vocab_size(self) -> int:
@@ -66,9 +71,12 @@ class Neighbours:
         """Only the neighbours in `key_ids` (ascending), named by their place in it."""
         place = np.full(self.vocab_size, -1, dtype=np.int32)
         place[key_ids] = np.arange(len(key_ids))
-        kept = place[self.tokens] >= 0
-        indptr = np.append(0, np.cumsum(kept))[self.indptr]
-        return Neighbours(indptr, place[self.tokens[kept]], self.counts[kept])
+        is_key = place[self.tokens] >= 0
+        return Neighbours(
+            indptr=np.append(0, np.cumsum(is_key))[self.indptr],
+            tokens=place[self.tokens[is_key]],
+            counts=self.counts[is_key],
+        )
 
     def labels(self, token: int) -> tuple[Bool[np.ndarray, "vocab"], Int[np.ndarray, "vocab"]]:
         """Which keys are positive for one token, and weights, as scikit-learn wants them.
@@ -77,8 +85,10 @@ class Neighbours:
         `roc_curve` the recall curve of Fig. 2C: share of negatives passed, share of bigrams.
         """
         tokens, counts = self.of(token)
-        positive, weight = np.zeros(self.vocab_size, dtype=bool), np.ones(self.vocab_size, np.int64)
-        positive[tokens], weight[tokens] = True, counts
+        positive = np.zeros(self.vocab_size, dtype=bool)
+        positive[tokens] = True
+        weight = np.ones(self.vocab_size, np.int64)
+        weight[tokens] = counts
         return positive, weight
 
     @property
@@ -87,9 +97,8 @@ class Neighbours:
         return np.diff(self.indptr)
 
     def of(self, token: int) -> tuple[Int[np.ndarray, "n"], Int[np.ndarray, "n"]]:
-        """Neighbours of one token and their counts."""
-        if not 0 <= token < self.vocab_size:
-            raise TokenError(f"token id {token} is outside the vocabulary of {self.vocab_size}.")
+        """Neighbours of one token and their counts; `TokenError` outside the vocabulary."""
+        whole_number(token, "the token id", 0, self.vocab_size - 1, error=TokenError)
         row = slice(self.indptr[token], self.indptr[token + 1])
         return self.tokens[row], self.counts[row]
 
@@ -135,9 +144,11 @@ def head_auroc(
     query_ids: which query tokens (default: all of the vectors); key_ids: which keys take part, as
     positives and as negatives (default: all). Equal to scikit-learn's roc_auc_score(count > 0,
     T^ee, sample_weight=count or 1), to rounding. Time: about two V × V products for each head;
-    memory: a block of scores for each thread. Raises `CorpusError` when counts and vectors have
-    different vocabularies.
+    memory: a block of scores for each thread. Kamoda et al. 2025, §4.2, Fig. 2D. Raises
+    `CorpusError` when counts and vectors have different vocabularies, `TokenError` for ids outside
+    it.
     """
+    require(neighbours, Neighbours, "neighbours")
     return head_aurocs(vectors, [neighbours], query_ids, key_ids)[0]
 
 
@@ -148,6 +159,7 @@ def head_aurocs(
     key_ids: Sequence[int] | np.ndarray | None = None,
 ) -> list[HeadAuroc]:
     """`head_auroc` against several tables of neighbours, whose scores are made once for all."""
+    require(vectors, TokenVectors, "vectors")
     vocab = vectors.vocab_size
     for neighbours in several:
         if neighbours.vocab_size != vocab:
@@ -157,27 +169,32 @@ def head_aurocs(
             )
     if query_ids is None and vectors.tokens is not None:
         query_ids = vectors.tokens.numpy()
-    queries, chosen = _ids(query_ids, vocab, "query token"), None
+    queries = _ids(query_ids, vocab, "query token")
+    chosen_keys = None
     if key_ids is not None:
         ids = _ids(key_ids, vocab, "key token")
-        several, chosen = [one.among(ids) for one in several], torch.from_numpy(ids)
-    queries = queries[sum(one.n_distinct[queries] for one in several) > 0]
+        chosen_keys = torch.from_numpy(ids)
+        several = [neighbours.among(ids) for neighbours in several]
+    queries = queries[sum(neighbours.n_distinct[queries] for neighbours in several) > 0]
     values = np.full((len(several), vectors.n_heads, vocab), np.nan)
     rows = vectors.n_heads * len(queries)
     with progress_bar(total=rows, what="AUROC", unit=" rows") as bar:
         for head in range(vectors.n_heads if rows else 0):
-            keys = vectors.keys_of(head) if chosen is None else vectors.keys_of(head)[chosen]
+            keys = vectors.keys_of(head)
+            if chosen_keys is not None:
+                keys = keys[chosen_keys]
 
             def visit(begin: int, scores: np.ndarray, head: int = head) -> None:
                 ids = queries[begin : begin + len(scores)]
-                for s, one in enumerate(several):
-                    areas = aurocs_of_rows(scores, ids, one.indptr, one.tokens, one.counts)
-                    values[s, head, ids] = areas
+                for table, neighbours in enumerate(several):
+                    values[table, head, ids] = aurocs_of_rows(
+                        scores, ids, neighbours.indptr, neighbours.tokens, neighbours.counts
+                    )
                 bar.update(len(scores))
 
-            made = vectors.queries_of(head, torch.from_numpy(queries))
-            for_each_score_block(visit, made, keys)
-    return [HeadAuroc(one) for one in values]
+            query_vectors = vectors.queries_of(head, torch.from_numpy(queries))
+            for_each_score_block(visit, query_vectors, keys)
+    return [HeadAuroc(table) for table in values]
 
 
 def wrong_queries(
@@ -185,19 +202,23 @@ def wrong_queries(
 ) -> Float[np.ndarray, "head query"]:
     """AUROC for the neighbours of each query token, but by the scores of others: a baseline.
 
-    ids: [query], ascending, of tokens with neighbours, dealt anew among themselves in each draw.
+    ids: [query], ascending, of tokens with neighbours, which are permuted in each of the draws.
+    Raises `ResultError` for no draw.
     """
+    whole_number(draws, "draws", error=ResultError)
     rng = np.random.default_rng(seed)
-    dealt = np.stack([rng.permutation(len(ids)) for _ in range(draws)])
-    values, tables = np.empty((vectors.n_heads, *dealt.shape)), astuple(neighbours)
+    orders = np.stack([rng.permutation(len(ids)) for _ in range(draws)])
+    values = np.empty((vectors.n_heads, *orders.shape))
     for head in range(vectors.n_heads):
 
         def visit(begin: int, scores: np.ndarray, head: int = head) -> None:
-            for draw, order in enumerate(dealt[:, begin : begin + len(scores)]):
-                values[head, draw, order] = aurocs_of_rows(scores, ids[order], *tables)
+            for draw, order in enumerate(orders[:, begin : begin + len(scores)]):
+                values[head, draw, order] = aurocs_of_rows(
+                    scores, ids[order], neighbours.indptr, neighbours.tokens, neighbours.counts
+                )
 
-        made = vectors.queries_of(head, torch.from_numpy(ids))
-        for_each_score_block(visit, made, vectors.keys_of(head))
+        query_vectors = vectors.queries_of(head, torch.from_numpy(ids))
+        for_each_score_block(visit, query_vectors, vectors.keys_of(head))
     return values.mean(axis=1)
 
 

@@ -31,12 +31,12 @@ def aurocs_of_rows(scores, queries, indptr, tokens, counts):
     tokens[indptr[b] : indptr[b + 1]], distinct ids, weighted by `counts`, whole numbers > 0.
     Negatives weigh one. Exact while vocab × weight stays below 2⁶¹.
     """
-    found = np.full(len(queries), np.nan)
+    areas = np.full(len(queries), np.nan)
     for r in range(len(queries)):
-        these = slice(indptr[queries[r]], indptr[queries[r] + 1])
-        if 0 < these.stop - these.start < scores.shape[1]:
-            found[r] = _auroc(scores[r], tokens[these], counts[these])
-    return found
+        entries = slice(indptr[queries[r]], indptr[queries[r] + 1])
+        if 0 < entries.stop - entries.start < scores.shape[1]:
+            areas[r] = _auroc(scores[r], tokens[entries], counts[entries])
+    return areas
 
 
 @nb.njit(cache=True, nogil=True)

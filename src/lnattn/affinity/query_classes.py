@@ -20,9 +20,10 @@ import torch
 from jaxtyping import Float, Int
 
 from lnattn.affinity.auroc import HeadAuroc, Neighbours, frequency_vectors, head_auroc
-from lnattn.affinity.subwords import TokenClasses, cycle
+from lnattn.affinity.subwords import TokenClasses, check_vocabularies, cycle
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import CorpusError
+from lnattn.inputs import one_of, require, whole_number
 from lnattn.text.counts import Counts
 
 CLASSES = ("continuation", "word")
@@ -56,6 +57,7 @@ class ClassAuroc:
 
     def query_specific_auroc(self, queries: str) -> Float[np.ndarray, "head 3"]:
         """What each head knows about the single query of a class, among the right keys."""
+        one_of(queries, CLASSES, "queries")
         return self.heads[CLASSES.index(queries), 1, MEASURES.index("query-specific")]
 
 
@@ -70,15 +72,21 @@ def class_auroc(
 ) -> ClassAuroc:
     """AUROC by class over at most `queries` query tokens of each class, drawn at random.
 
-    Raises `CorpusError` where counts hold fewer than two query tokens of a class.
+    Raises `CorpusError` where counts hold fewer than two query tokens of a class, or are of
+    another vocabulary than the classes; `ShapeError` for a number of queries below 2.
     """
+    require(vectors, TokenVectors, "vectors")
+    whole_number(queries, "queries", least=2)
+    check_vocabularies(counts.vocab_size, len(classes.word))
     before = Neighbours.before(counts.bigrams)
     frequency = frequency_vectors(counts.unigrams)
     heads = np.empty((2, 2, 3, vectors.n_heads, 3))
-    of_frequency, sizes = np.empty((2, 2, 3)), np.empty((2, 2), dtype=np.int64)
+    of_frequency = np.empty((2, 2, 3))
+    n_queries = np.empty(2, dtype=np.int64)
+    n_right_keys = np.empty(2, dtype=np.int64)
 
-    def summary(found: HeadAuroc) -> Float[np.ndarray, "head 3"]:
-        return np.column_stack([found.mean(), found.interval(draws=draws, seed=seed)])
+    def summary(auroc: HeadAuroc) -> Float[np.ndarray, "head 3"]:
+        return np.column_stack([auroc.mean(), auroc.interval(draws=draws, seed=seed)])
 
     for i, name in enumerate(CLASSES):
         members = np.flatnonzero(getattr(classes, name) & (before.n_distinct > 0))
@@ -92,9 +100,14 @@ def class_auroc(
         sent = tokens[torch.from_numpy(cycle(len(drawn), rng))]
         moved = torch.stack([vectors.queries_of(head, sent) for head in range(vectors.n_heads)])
         wrong = TokenVectors(moved, vectors.keys, tokens)
-        sizes[:, i] = len(drawn), len(right)
+        n_queries[i] = len(drawn)
+        n_right_keys[i] = len(right)
         for k, keys in enumerate((None, right)):
-            own, other = (head_auroc(one, before, drawn, keys) for one in (vectors, wrong))
-            heads[i, k] = [summary(f) for f in (own, other, HeadAuroc(own.values - other.values))]
+            auroc = head_auroc(vectors, before, drawn, keys)
+            of_wrong_query = head_auroc(wrong, before, drawn, keys)
+            specific = HeadAuroc(auroc.values - of_wrong_query.values)
+            heads[i, k] = [summary(measure) for measure in (auroc, of_wrong_query, specific)]
             of_frequency[i, k] = summary(head_auroc(frequency, before, drawn, keys))[0]
-    return ClassAuroc(heads, of_frequency, *sizes)
+    return ClassAuroc(
+        heads=heads, frequency=of_frequency, queries=n_queries, right_keys=n_right_keys
+    )

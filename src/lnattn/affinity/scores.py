@@ -27,8 +27,9 @@ def for_each_score_block(
     As many threads as torch has take a block each, which is written over once `visit` returns.
     Products are made on a GPU if torch finds one; scores come back to the CPU.
     """
-    there = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    queries, keys = queries.to(there), keys.to(there).T.contiguous()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    queries = queries.to(device)
+    keys = keys.to(device).T.contiguous()
     vocab = keys.shape[1]
     rows = max(1, min(BLOCK_BYTES // (keys.element_size() * vocab), len(queries)))
     workers = torch.get_num_threads()
@@ -37,9 +38,11 @@ def for_each_score_block(
         buffers.put(keys.new_empty(rows, vocab))
 
     def one_block(begin: int) -> None:
-        some, buffer = queries[begin : begin + rows], buffers.get()
+        rows_of_queries = queries[begin : begin + rows]
+        buffer = buffers.get()
         try:
-            visit(begin, multiply(some, keys, out=buffer[: len(some)]).cpu().numpy())
+            scores = multiply(rows_of_queries, keys, out=buffer[: len(rows_of_queries)])
+            visit(begin, scores.cpu().numpy())
         finally:
             buffers.put(buffer)
 

@@ -38,6 +38,8 @@ from lnattn.affinity.vectors import (
     heat_map,
     same_token_z,
 )
+from lnattn.errors import CorpusError
+from lnattn.inputs import require, whole_number
 from lnattn.stats import bootstrap_means
 from lnattn.storage import Result, provenance
 from lnattn.text.counts import Counts
@@ -86,8 +88,8 @@ class AffinityResult(Result):
     @property
     def share_defined(self) -> float:
         """Of the query tokens that were asked, the share that has an AUROC: a bigram at least."""
-        asked = self.record.get("queries", self.auroc.shape[1])
-        return float(np.isfinite(self.auroc[0]).sum() / asked)
+        sampled = self.record.get("queries", self.auroc.shape[1])
+        return float(np.isfinite(self.auroc[0]).sum() / sampled)
 
     def mean_auroc(self) -> Float[np.ndarray, "head"]:
         """Mean over the query tokens that have an AUROC, in double precision."""
@@ -129,30 +131,43 @@ def detokenization(
     vectors: of all its tokens; embeddings: for the baseline of cosines; counts: of a corpus in its
     own tokens. queries: how many random query tokens have an AUROC (default: all). draws: bootstrap
     samples. source: what the record shall say about model and counts. The same `seed` gives the
-    same result. Raises `CorpusError` where the vocabularies of counts and model differ.
+    same result. Kamoda et al. 2025, §4. Raises `CorpusError` where the vocabularies of counts and
+    model differ, or fewer tokens occur than are drawn; `ShapeError` for a number below 1.
     """
+    require(vectors, TokenVectors, "vectors")
     vocab = vectors.vocab_size
-    before, after = Neighbours.before(counts.bigrams), Neighbours.after(counts.bigrams)
-    asked = None
+    if counts.vocab_size != vocab:
+        raise CorpusError(
+            f"the counts are over {counts.vocab_size} tokens but the model has {vocab}; count the "
+            "corpus with the model's own tokenizer."
+        )
+    before = Neighbours.before(counts.bigrams)
+    after = Neighbours.after(counts.bigrams)
+    sampled = None
     if queries is not None:
-        asked = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
-    auroc, reverse = head_aurocs(vectors, [before, after], asked)
-    some = np.flatnonzero(auroc.defined)
-    some = np.sort(np.random.default_rng(seed).permutation(some)[:SKILL_QUERIES])
-    wrong = wrong_queries(vectors, before, some, seed=seed)
-    shuffled = head_auroc(vectors.shuffled(seed), before, asked)
-    baselines = [shuffled.mean(), wrong.mean(axis=1), reverse.mean()]  # as `HEAD_BASELINES`
+        whole_number(queries, "queries")
+        sampled = np.random.default_rng(seed).choice(vocab, min(queries, vocab), replace=False)
+    auroc, reverse = head_aurocs(vectors, [before, after], sampled)
+    skill_queries = np.random.default_rng(seed).permutation(np.flatnonzero(auroc.defined))
+    skill_queries = np.sort(skill_queries[:SKILL_QUERIES])
+    wrong = wrong_queries(vectors, before, skill_queries, seed=seed)
+    shuffled = head_auroc(vectors.shuffled(seed), before, sampled)
+    head_baselines = {
+        "shuffled": shuffled.mean(),
+        "wrong query": wrong.mean(axis=1),
+        "reversed": reverse.mean(),
+    }
     common = {
-        "frequency": head_auroc(frequency_vectors(counts.unigrams), before, asked),
-        "cosine": head_auroc(cosine_vectors(embeddings), before, asked),
+        "frequency": head_auroc(frequency_vectors(counts.unigrams), before, sampled),
+        "cosine": head_auroc(cosine_vectors(embeddings), before, sampled),
     }
     drawn = _draw_tokens(counts.unigrams, heat_tokens, seed)
     best = strongest_pairs(vectors, pairs)
     return AffinityResult(
         auroc=auroc.values.astype(np.float32),
         interval=auroc.interval(draws=draws, seed=seed),
-        skill=bootstrap_means(auroc.values[:, some] - wrong, draws=draws, seed=seed),
-        head_baselines=np.stack(baselines),
+        skill=bootstrap_means(auroc.values[:, skill_queries] - wrong, draws=draws, seed=seed),
+        head_baselines=np.stack([head_baselines[name] for name in HEAD_BASELINES]),
         common_baselines=np.array([common[name].mean()[0] for name in COMMON_BASELINES]),
         heat_tokens=drawn,
         heat=heat_map(vectors, torch.from_numpy(drawn)).numpy().astype(np.float32),
@@ -163,7 +178,7 @@ def detokenization(
         record=provenance(
             what="affinity study: T^ee, its AUROC against bigrams, and baselines",
             query_tokens=int(auroc.defined.sum()),
-            queries=vocab if asked is None else len(asked),
+            queries=vocab if sampled is None else len(sampled),
             bigrams={"distinct": len(before.tokens), "all": int(before.counts.sum())},
             seed=seed,
             bootstrap_draws=draws,
@@ -174,5 +189,8 @@ def detokenization(
 
 def _draw_tokens(unigrams: np.ndarray, n: int, seed: int) -> np.ndarray:
     """n different tokens at random among those that occur: unused rows were never trained."""
+    whole_number(n, "heat_tokens", least=3)
     occurring = np.flatnonzero(unigrams)
+    if len(occurring) < n:
+        raise CorpusError(f"only {len(occurring)} tokens occur in the counts, too few to draw {n}.")
     return np.sort(np.random.default_rng(seed).choice(occurring, size=n, replace=False))

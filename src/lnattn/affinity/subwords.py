@@ -18,7 +18,8 @@ from scipy.stats import binomtest
 
 from lnattn.affinity.scores import for_each_score_block
 from lnattn.affinity.vectors import TokenVectors
-from lnattn.errors import CorpusError
+from lnattn.errors import CorpusError, ShapeError, TokenError
+from lnattn.inputs import one_of, real_number, require, whole_number
 from lnattn.text.counts import Counts
 
 #: The ranks up to which a predecessor counts as found.
@@ -48,22 +49,32 @@ def token_classes(tokenizer: Any, vocab_size: int) -> TokenClasses:
     """The classes of a Hugging Face tokenizer's tokens; ids that it does not know are in none.
 
     A byte-level token without a space may also begin a text: the counts tell
-    (`continuation_pieces`).
+    (`continuation_pieces`). Raises `TokenError` where there is no tokenizer.
     """
-    vocabulary, special = tokenizer.get_vocab(), set(tokenizer.all_special_ids)
+    if not hasattr(tokenizer, "get_vocab"):
+        raise TokenError(
+            f"tokenizer must be a Hugging Face tokenizer, not {type(tokenizer).__name__}; take the "
+            "`tokenizer` of lnattn.load_first_layer(name)."
+        )
+    whole_number(vocab_size, "vocab_size")
+    vocabulary = tokenizer.get_vocab()
+    special = set(tokenizer.all_special_ids)
     wordpiece = "##s" in vocabulary
-    continuation, word = np.zeros((2, vocab_size), dtype=bool)
+    continuation = np.zeros(vocab_size, dtype=bool)
+    word = np.zeros(vocab_size, dtype=bool)
     for piece, token in vocabulary.items():
         if token in special or token >= vocab_size:
             continue
         if wordpiece:
-            text, continues = piece.removeprefix("##"), piece.startswith("##")
+            text = piece.removeprefix("##")
+            continues = piece.startswith("##")
         else:
             text = tokenizer.convert_tokens_to_string([piece]).strip()
             continues = not piece.startswith(_SPACES)
         if text.isalpha():
-            (continuation if continues else word)[token] = True
-    return TokenClasses(continuation, word, wordpiece)
+            continuation[token] = continues
+            word[token] = not continues
+    return TokenClasses(continuation=continuation, word=word, wordpiece=wordpiece)
 
 
 @dataclass(frozen=True)
@@ -71,10 +82,17 @@ class PieceRule:
     """Which continuation pieces are asked about.
 
     min_count: how often a piece must follow another token; min_share: its main predecessor's share.
+    Raises `ShapeError` for a count below 1, or a share that is not above 0 and at most 1.
     """
 
     min_count: int
     min_share: float
+
+    def __post_init__(self) -> None:
+        whole_number(self.min_count, "PieceRule.min_count")
+        real_number(self.min_share, "PieceRule.min_share", 0, 1)
+        if self.min_share == 0:
+            raise ShapeError("PieceRule.min_share must be above 0: every piece has that share.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,15 +116,26 @@ def continuation_pieces(counts: Counts, classes: TokenClasses, rule: PieceRule) 
     """The pieces that fit a rule; there may be none.
 
     The main predecessor is the most frequent one, of equal ones the one with the smaller id, and
-    must be of letters itself.
+    must be of letters itself. Raises `CorpusError` where counts and classes are of different
+    vocabularies.
     """
+    check_vocabularies(counts.vocab_size, len(classes.word))
     before = counts.by_next
     total = np.asarray(before.sum(axis=0)).ravel()
     main = np.asarray(before.argmax(axis=0)).ravel()
     share = before.max(axis=0).toarray().ravel() / np.maximum(total, 1)
     fits = classes.continuation & classes.letters[main]
     queries = np.flatnonzero(fits & (total >= rule.min_count) & (share >= rule.min_share))
-    return Pieces(queries, main[queries], share[queries], total[queries])
+    return Pieces(queries=queries, keys=main[queries], share=share[queries], count=total[queries])
+
+
+def check_vocabularies(counted: int, spelled: int) -> None:
+    """Raise `CorpusError` unless counts and spelling are of vocabularies of one size."""
+    if counted != spelled:
+        raise CorpusError(
+            f"the counts are over {counted} tokens but the tokenizer's classes over {spelled}; "
+            "count the corpus with the model's own tokenizer."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,20 +165,32 @@ class Subwords:
         """One row a head, and 'best' for the best head of each piece; every column is a share.
 
         found, low, high: pieces whose predecessor is within rank `top`, with Wilson's interval;
-        chance, chance low, chance high: the same of permuted pieces. `CorpusError` without pieces.
+        chance, chance low, chance high: the same of permuted pieces. Raises `CorpusError` without
+        pieces, `ShapeError` for a top that is none of `TOPS`, or a level outside 0 … 1.
         """
+        one_of(top, TOPS, "top")
+        real_number(level, "level", 0, 1, open_ends=True)
         n = len(self.pieces)
         if not n:
             raise CorpusError("no piece fits the rule; count more text or ask for less.")
-        rows, drawn = [], self.chance[TOPS.index(top)]
-        for ranks, draws in zip([*self.ranks, self.best_rank], drawn.T, strict=True):
-            found = int((ranks <= top).sum())
-            interval = binomtest(found, n).proportion_ci(level, method="wilson")
-            band = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-            rows.append((found / n, interval.low, interval.high, draws.mean(), *band))
-        columns = ["found", "low", "high", "chance", "chance low", "chance high"]
-        places = pd.Index([*range(len(self.ranks)), "best"], name="head")
-        return pd.DataFrame(rows, columns=columns, index=places)
+        tails = [(1 - level) / 2, (1 + level) / 2]
+        shares_by_chance = self.chance[TOPS.index(top)].T  # [place draw]
+        rows = []
+        for ranks, by_chance in zip([*self.ranks, self.best_rank], shares_by_chance, strict=True):
+            hits = int((ranks <= top).sum())
+            interval = binomtest(hits, n).proportion_ci(level, method="wilson")
+            chance_low, chance_high = np.quantile(by_chance, tails)
+            rows.append(
+                {
+                    "found": hits / n,
+                    "low": interval.low,
+                    "high": interval.high,
+                    "chance": by_chance.mean(),
+                    "chance low": chance_low,
+                    "chance high": chance_high,
+                }
+            )
+        return pd.DataFrame(rows, index=pd.Index([*range(len(self.ranks)), "best"], name="head"))
 
     def excess(self, top: int = 10) -> float:
         """Share found in the best head beyond mean chance."""
@@ -174,9 +215,12 @@ def subword_ranks(
 
     draws: how often the pieces are permuted, each time along one random cycle, so that none keeps
     its own; keys stay what they are. A head's scores of a piece are sorted once, and the keys of
-    *all* pieces looked up in them.
+    *all* pieces looked up in them. Raises `ShapeError` for no draw.
     """
-    n, heads = len(pieces), vectors.n_heads
+    require(vectors, TokenVectors, "vectors")
+    whole_number(draws, "draws")
+    n = len(pieces)
+    heads = vectors.n_heads
     ranks = np.empty((heads, n), dtype=np.int32)
     chance = np.full((len(TOPS), draws, heads + 1), np.nan)
     rng = np.random.default_rng(seed)
@@ -190,7 +234,7 @@ def subword_ranks(
             chance[:, :, head] = _shares(table, np.stack(cycles))
     if cycles:
         chance[:, :, -1] = _shares(best, np.stack(cycles))
-    return Subwords(pieces, ranks, chance)
+    return Subwords(pieces=pieces, ranks=ranks, chance=chance)
 
 
 def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarray, "query key"]:
@@ -200,11 +244,11 @@ def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarr
     queries = vectors.queries_of(head, torch.from_numpy(pieces.queries))
 
     def visit(begin: int, scores: np.ndarray) -> None:
-        wanted = scores[:, keys]
+        scores_of_keys = scores[:, keys]
         scores.sort(axis=1)
-        for row, (ordered, own) in enumerate(zip(scores, wanted, strict=True)):
-            above = vectors.vocab_size - np.searchsorted(ordered, own, side="right")
-            ranks[begin + row] = 1 + above
+        for row in range(len(scores)):
+            not_above = np.searchsorted(scores[row], scores_of_keys[row], side="right")
+            ranks[begin + row] = 1 + vectors.vocab_size - not_above
 
     for_each_score_block(visit, queries, vectors.keys_of(head))
     return ranks[:, place]
@@ -212,7 +256,8 @@ def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarr
 
 def cycle(n: int, rng: np.random.Generator) -> Int[np.ndarray, "n"]:
     """A random permutation without fixed points: every place is sent on to the next of a round."""
-    order, sent = rng.permutation(n), np.empty(n, dtype=np.int64)
+    order = rng.permutation(n)
+    sent = np.empty(n, dtype=np.int64)
     sent[order] = np.roll(order, -1)
     return sent
 

@@ -14,6 +14,7 @@ import pandas as pd
 import torch
 
 from lnattn.affinity.vectors import TokenVectors, ranks
+from lnattn.inputs import require, whole_number
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,12 @@ TABLE_1: tuple[Pair, ...] = (
 )
 
 
+#: Columns of `look_up` in order, and those of them that hold whole numbers or nothing.
+_COLUMNS = ("head", "query", "key", "rank", "query id", "key id",
+            "rank here", "best rank", "best head", "chance")  # fmt: skip
+_NUMBERS = tuple(name for name in _COLUMNS if name not in ("query", "key"))
+
+
 def token_of(tokenizer: Any, text: str) -> int | None:
     """The id of a part of the table if it is a single token of this tokenizer, else None.
 
@@ -78,29 +85,44 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
     a key which is popular with every query gets no credit. <NA> where a part is not one token of
     this model.
     """
+    require(vectors, TokenVectors, "vectors")
+    whole_number(draws, "draws")
     parts = {part for pair in TABLE_1 for part in (pair.query, pair.key)}
-    ids = {part: id for part in parts if (id := token_of(tokenizer, part)) is not None}
-    known = [p for p in TABLE_1 if p.query in ids and p.key in ids]
-    queries, keys = [ids[p.query] for p in known], [ids[p.key] for p in known]
+    ids = {part: token_of(tokenizer, part) for part in parts}
+    known = [pair for pair in TABLE_1 if None not in (ids[pair.query], ids[pair.key])]
+    rank_by_head: dict[Pair, list[int]] = {}
+    if known:
+        queries = [ids[pair.query] for pair in known]
+        keys = [ids[pair.key] for pair in known]
+        rank_by_head = dict(zip(known, ranks(vectors, queries, keys).tolist(), strict=True))
     generator = torch.Generator().manual_seed(seed)
-    others = torch.randint(vectors.vocab_size, (draws,), generator=generator)
-    found = dict(zip(known, ranks(vectors, queries, keys), strict=True)) if known else {}
-    chance = {
-        key: ranks(vectors, others, [key] * draws).min(dim=1).values.median() for key in set(keys)
-    }
-    table = []
+    random_queries = torch.randint(vectors.vocab_size, (draws,), generator=generator)
+    chance = {}
+    for key in {ids[pair.key] for pair in known}:
+        best_of_heads = ranks(vectors, random_queries, [key] * draws).min(dim=1).values
+        chance[key] = int(best_of_heads.median())
+    rows = []
     for pair in TABLE_1:
-        row: list[Any] = [pair.head, pair.query, pair.key, pair.rank]
-        if pair in found:
-            of_heads = found[pair].tolist()
-            row += [ids[pair.query], ids[pair.key]]
-            row += [of_heads[pair.head] if pair.head < len(of_heads) else None, min(of_heads)]
-            row += [of_heads.index(min(of_heads)), int(chance[ids[pair.key]])]
-        table.append(row + [None] * (10 - len(row)))
-    numbers = ["rank here", "best rank", "best head", "chance"]
-    columns = ["head", "query", "key", "rank", "query id", "key id", *numbers]
-    numbers += ["head", "rank", "query id", "key id"]
-    return pd.DataFrame(table, columns=columns).astype(dict.fromkeys(numbers, "Int64"))
+        row: dict[str, Any] = {
+            "head": pair.head,
+            "query": pair.query,
+            "key": pair.key,
+            "rank": pair.rank,
+        }
+        if pair in rank_by_head:
+            of_heads = rank_by_head[pair]
+            best = min(of_heads)
+            row |= {
+                "query id": ids[pair.query],
+                "key id": ids[pair.key],
+                "rank here": of_heads[pair.head] if pair.head < len(of_heads) else None,
+                "best rank": best,
+                "best head": of_heads.index(best),
+                "chance": chance[ids[pair.key]],
+            }
+        rows.append(row)
+    table = pd.DataFrame(rows, columns=list(_COLUMNS))
+    return table.astype(dict.fromkeys(_NUMBERS, "Int64"))
 
 
 def distinct_pairs(table: pd.DataFrame) -> pd.DataFrame:

@@ -15,6 +15,7 @@ from lnattn.affinity.scores import for_each_score_block
 from lnattn.affinity.vectors import Side, TokenVectors
 from lnattn.errors import TokenError
 from lnattn.ids import whole_ids
+from lnattn.inputs import one_of, require, whole_number
 from lnattn.progress import progress_bar
 
 #: Neighbouring scores that are compared with the worst best one together.
@@ -32,17 +33,21 @@ def _best_of_rows(scores, values, ids):
     last = values.shape[1] - 1
     for r in range(len(scores)):
         for begin in range(0, scores.shape[1], _CHUNK):
-            some = scores[r, begin : begin + _CHUNK]
+            chunk = scores[r, begin : begin + _CHUNK]
             better = 0
-            for v in range(len(some)):
-                better += some[v] > values[r, last]
-            for v in range(len(some) if better else 0):
-                if some[v] > values[r, last]:
+            for v in range(len(chunk)):
+                better += chunk[v] > values[r, last]
+            if not better:
+                continue
+            for v in range(len(chunk)):
+                if chunk[v] > values[r, last]:
                     k = last
-                    while k > 0 and values[r, k - 1] < some[v]:
-                        values[r, k], ids[r, k] = values[r, k - 1], ids[r, k - 1]
+                    while k > 0 and values[r, k - 1] < chunk[v]:
+                        values[r, k] = values[r, k - 1]
+                        ids[r, k] = ids[r, k - 1]
                         k -= 1
-                    values[r, k], ids[r, k] = some[v], begin + v
+                    values[r, k] = chunk[v]
+                    ids[r, k] = begin + v
 
 
 class Partners(NamedTuple):
@@ -63,17 +68,21 @@ def partners(
 
     token_ids: in this order; all tokens where None. side "keys": the given tokens are queries, and
     their favourite keys are returned; "queries": the reverse. Among equal scores the smaller id
-    comes first. Raises `TokenError` for a k or a token outside the vocabulary.
+    comes first. Kamoda et al. 2025, App. C. Raises `TokenError` for a k or a token outside the
+    vocabulary, or a side that is none.
     """
+    require(vectors, TokenVectors, "vectors")
     vocab = vectors.vocab_size
-    _check_k(k, vocab)
-    if side not in ("keys", "queries"):
-        raise TokenError(f"side must be 'keys' or 'queries', not {side!r}.")
-    vectors = vectors if side == "keys" else vectors.swapped()
-    if token_ids is None:
-        tokens = np.arange(vocab) if vectors.tokens is None else vectors.tokens.numpy()
-    else:
+    whole_number(k, "k", most=vocab, error=TokenError)
+    one_of(side, ("keys", "queries"), "side", error=TokenError)
+    if side == "queries":
+        vectors = vectors.swapped()
+    if token_ids is not None:
         tokens = whole_ids(token_ids, vocab) if len(token_ids) else np.empty(0, dtype=np.int64)
+    elif vectors.tokens is not None:
+        tokens = vectors.tokens.numpy()
+    else:
+        tokens = np.arange(vocab)
     shape = (vectors.n_heads, len(tokens), k)
     ids = np.full(shape, -1, dtype=np.int32)
     best = np.full(shape, -np.inf, dtype=vectors.keys.numpy().dtype)
@@ -85,7 +94,7 @@ def partners(
 
         queries = vectors.queries_of(head, None if token_ids is None else torch.from_numpy(tokens))
         for_each_score_block(visit, queries, vectors.keys_of(head))
-    return Partners(tokens, ids, best)
+    return Partners(tokens=tokens, ids=ids, scores=best)
 
 
 class StrongestPairs(NamedTuple):
@@ -100,22 +109,28 @@ def strongest_pairs(vectors: TokenVectors, k: int = 20) -> StrongestPairs:
     """The k strongest pairs of two tokens, of every head, over the whole vocabulary squared.
 
     Among equal scores the pair with the smaller query id comes first, then the smaller key id.
-    Time: one V × V product a head. Memory: k + 1 partners of each token and head.
+    Time: one V × V product a head. Memory: k + 1 partners of each token and head. Raises
+    `TokenError` for a k outside the vocabulary, or vectors of some query tokens only.
     """
+    require(vectors, TokenVectors, "vectors")
     vocab = vectors.vocab_size
-    _check_k(k, vocab - 1)
+    whole_number(k, "k", most=vocab - 1, error=TokenError)
     if vectors.tokens is not None:
         raise TokenError("the queries of all tokens are needed to find the strongest pairs.")
     best = partners(vectors, k=k + 1)  # a token may be among its own
-    queries, found = np.repeat(np.arange(vocab), k + 1), []
+    queries = np.repeat(np.arange(vocab), k + 1)
+    strongest: dict[str, list[np.ndarray]] = {"queries": [], "keys": [], "scores": []}
     for ids, scores in zip(best.ids, best.scores, strict=True):
-        other = np.flatnonzero(ids.ravel() != queries)
-        parts = queries[other], ids.ravel()[other], scores.ravel()[other]
-        first = np.lexsort((parts[1], parts[0], -parts[2]))[:k]
-        found.append([part[first] for part in parts])
-    return StrongestPairs(*(np.stack(part) for part in zip(*found, strict=True)))
-
-
-def _check_k(k: int, most: int) -> None:
-    if not 1 <= k <= most:
-        raise TokenError(f"k must be between 1 and {most} for this vocabulary, not {k}.")
+        different = np.flatnonzero(ids.ravel() != queries)
+        query = queries[different]
+        key = ids.ravel()[different]
+        score = scores.ravel()[different]
+        first = np.lexsort((key, query, -score))[:k]
+        strongest["queries"].append(query[first])
+        strongest["keys"].append(key[first])
+        strongest["scores"].append(score[first])
+    return StrongestPairs(
+        queries=np.stack(strongest["queries"]),
+        keys=np.stack(strongest["keys"]),
+        scores=np.stack(strongest["scores"]),
+    )

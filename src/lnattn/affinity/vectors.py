@@ -19,6 +19,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import check_indices, sigma_of_pairs
 from lnattn.errors import ShapeError, TokenError
+from lnattn.inputs import matrix, plain_tensor, require
 from lnattn.stats import blocks
 from lnattn.weights import Embeddings, is_finite
 
@@ -34,7 +35,8 @@ class TokenVectors:
 
     queries: [head row width], of all tokens in order, or of those in `tokens`, which ascend;
     keys: [key_head vocab width], each key head serving a group of neighbouring query heads. T^ee of
-    query token b and key token a in head h is queries[h, b] · keys[g, a].
+    query token b and key token a in head h is queries[h, b] · keys[g, a]. Raises `ShapeError`
+    where the two do not fit together, are not finite, or are so large that a score overflows.
     """
 
     queries: Float[Tensor, "head row width"]
@@ -42,9 +44,38 @@ class TokenVectors:
     tokens: Int[Tensor, "row"] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "queries", plain_tensor(self.queries, "TokenVectors.queries"))
+        object.__setattr__(self, "keys", plain_tensor(self.keys, "TokenVectors.keys"))
+        self._check_shapes()
         if not (is_finite(self.queries) and is_finite(self.keys)):
             raise ShapeError(
                 "token vectors hold NaN or infinite values: some σ is zero or a weight is broken."
+            )
+        largest_query = float(self.queries.abs().max())
+        largest_key = float(self.keys.abs().max())
+        bound = largest_query * largest_key * self.queries.shape[2]
+        if bound > torch.finfo(self.queries.dtype).max:
+            raise ShapeError(
+                f"scores of these vectors may overflow {self.queries.dtype}: their numbers reach "
+                f"{largest_query:.1e} and {largest_key:.1e}; make them from float64 weights."
+            )
+
+    def _check_shapes(self) -> None:
+        queries, keys = self.queries.shape, self.keys.shape
+        if len(queries) != 3 or len(keys) != 3 or 0 in (*queries, *keys):
+            raise ShapeError(
+                "queries and keys must be [head row width] and [key_head vocab width], none of "
+                f"them 0, not {list(queries)} and {list(keys)}."
+            )
+        rows = keys[1] if self.tokens is None else len(self.tokens)
+        if queries[1] != rows or queries[2] != keys[2] or queries[0] % keys[0]:
+            raise ShapeError(
+                f"queries {list(queries)} and keys {list(keys)} do not fit: they need one width, a "
+                f"row of queries for each of {rows} tokens, and heads that share keys evenly."
+            )
+        if self.queries.dtype != self.keys.dtype:
+            raise ShapeError(
+                f"queries are {self.queries.dtype} but keys {self.keys.dtype}; use .to() on one."
             )
 
     @property
@@ -85,14 +116,14 @@ class TokenVectors:
         still knows is which keys are popular with everyone.
         """
         if self.tokens is not None and keys:
-            raise TokenError("the queries of all tokens are needed to deal them out with the keys.")
+            raise TokenError("the queries of all tokens are needed to permute them with the keys.")
         generator = torch.Generator().manual_seed(seed)
         order = torch.randperm(self.queries.shape[1], generator=generator)
-        dealt = self.keys[:, order] if keys else self.keys
-        return TokenVectors(self.queries[:, order], dealt, self.tokens)
+        permuted_keys = self.keys[:, order] if keys else self.keys
+        return TokenVectors(self.queries[:, order], permuted_keys, self.tokens)
 
     def scores(self, token_ids: Int[Tensor, "n"] | Sequence[int]) -> Float[Tensor, "head n vocab"]:
-        """T^ee of the given query tokens with the whole vocabulary."""
+        """T^ee of the given query tokens with the whole vocabulary, not divided by √d_head."""
         queries = self.queries[:, self._rows(self._checked(token_ids))]
         # Heads that share keys are one taller matrix: [key_head group·n width].
         shared = queries.reshape(len(self.keys), -1, queries.shape[-1])
@@ -115,8 +146,10 @@ class TokenVectors:
 def mean_sigma(embeddings: Embeddings, eps: float) -> Float[Tensor, "vocab"]:
     """σ of every token, averaged over all positions: mean_j σ(e_v + p_j).
 
-    Works through the vocabulary in blocks; raises `TokenError` without token embeddings.
+    Works through the vocabulary in blocks. Kamoda et al. 2025, §4.1. Raises `TokenError` without
+    token embeddings, `ShapeError` for other embeddings than of learned positions.
     """
+    require(embeddings, Embeddings, "embeddings")
     places = torch.arange(embeddings.n_positions)
     means = embeddings.tokens().new_empty(embeddings.vocab_size)
     # Into one result: small pieces kept between large blocks leave the heap in fragments.
@@ -133,8 +166,10 @@ def token_vectors(
 ) -> TokenVectors:
     """e W'_Q / σ and e W'_K / σ of every token: the two factors of T^ee.
 
-    sigma: one divisor for each token; the mean over positions (`mean_sigma`) unless given.
-    Raises `TokenError` for a partial checkpoint, `ShapeError` for a divisor that is not positive.
+    folded: the first layer's block, from `fold`; sigma: [vocab], one divisor for each token; the
+    mean over positions (`mean_sigma`) unless given. Kamoda et al. 2025, §4.1. Raises `TokenError`
+    for a partial checkpoint, `ShapeError` for weights of another kind, width or dtype, or a divisor
+    that is not positive.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -142,15 +177,21 @@ def token_vectors(
     >>> tuple(vectors.scores([464]).shape)  # head, query token, key token
     (8, 1, 8192)
     """
-    tokens = embeddings.tokens()
-    sigma = mean_sigma(embeddings, folded.eps) if sigma is None else sigma
+    require(folded, FoldedAttention, "folded")
+    require(embeddings, Embeddings, "embeddings")
+    tokens = matrix(
+        embeddings.tokens(), "W_E", "vocab d_model", (None, folded.d_model), folded.W_Q.dtype
+    )
+    if sigma is None:
+        sigma = mean_sigma(embeddings, folded.eps)
+    sigma = plain_tensor(sigma, "sigma")
     if sigma.shape != (embeddings.vocab_size,) or not bool((sigma > 0).all()):
         raise ShapeError(
             f"sigma must hold one positive number for each of {embeddings.vocab_size} tokens."
         )
     rows = tokens / sigma[:, None]
     # d_model · d_head multiplications for each token: V-long matrices, but nothing V × V.
-    return TokenVectors(rows @ folded.W_Q, rows @ folded.W_K)
+    return TokenVectors(queries=rows @ folded.W_Q, keys=rows @ folded.W_K)
 
 
 def cosine_vectors(embeddings: Embeddings) -> TokenVectors:
@@ -158,6 +199,8 @@ def cosine_vectors(embeddings: Embeddings) -> TokenVectors:
 
     A baseline without attention. A zero embedding has no direction; it is similar to nothing.
     """
+    if not isinstance(getattr(embeddings, "W_E", None), Tensor):
+        require(embeddings, Embeddings, "embeddings").tokens()  # says what is missing
     tokens = embeddings.tokens()
     length = tokens.norm(dim=1, keepdim=True)
     unit = (tokens / torch.where(length > 0, length, torch.ones_like(length)))[None]
@@ -172,19 +215,25 @@ def ranks(
     """Rank of each key among all keys of its query, 1 for the best: Table 1's last number.
 
     One more than the number of keys with a strictly higher score, so ties share the better rank.
+    Raises `TokenError` for ids outside the vocabulary, or that do not come in pairs.
     """
-    queries, keys = vectors._checked(query_ids), vectors._checked(key_ids)
+    require(vectors, TokenVectors, "vectors")
+    queries = vectors._checked(query_ids)
+    keys = vectors._checked(key_ids)
     if len(queries) != len(keys):
         raise TokenError(f"{len(queries)} query tokens cannot be paired with {len(keys)} keys.")
     # One result and two buffers for all blocks: where each block has memory of its own and leaves
     # a piece of the result behind, the heap falls into fragments and grows by gigabytes.
     result = torch.empty(vectors.n_heads, len(queries), dtype=torch.int32)
-    shape = min(len(queries), max(1, _BLOCK // vectors.vocab_size)), vectors.vocab_size
-    scores, better = vectors.keys.new_empty(shape), torch.empty(shape, dtype=torch.bool)
+    tallest = min(len(queries), max(1, _BLOCK // vectors.vocab_size))
+    scores = vectors.keys.new_empty(tallest, vectors.vocab_size)
+    better = torch.empty(tallest, vectors.vocab_size, dtype=torch.bool)
     for head in range(vectors.n_heads):
         sought = vectors.keys_of(head).T
         for rows in blocks(len(queries), vectors.vocab_size, _BLOCK):
-            block, above = scores[: rows.stop - rows.start], better[: rows.stop - rows.start]
+            height = rows.stop - rows.start
+            block = scores[:height]
+            above = better[:height]
             torch.mm(vectors.queries_of(head, queries[rows]), sought, out=block)
             torch.gt(block, block.gather(1, keys[rows, None]), out=above)
             torch.sum(above, 1, out=result[head, rows])
@@ -194,7 +243,8 @@ def ranks(
 def heat_map(
     vectors: TokenVectors, token_ids: Int[Tensor, "n"] | Sequence[int]
 ) -> Float[Tensor, "head query key"]:
-    """T^ee among the given tokens, all with all (Fig. 2B and 12)."""
+    """T^ee among the given tokens, all with all (Fig. 2B and 12), not divided by √d_head."""
+    require(vectors, TokenVectors, "vectors")
     ids = vectors._checked(token_ids)
     return vectors.scores(ids)[..., ids]
 
@@ -220,12 +270,16 @@ def same_token_z(vectors: TokenVectors) -> Float[Tensor, "head vocab"]:
     """z-score of T^ee_{v,v} within the row of v against the *whole* vocabulary, for every token.
 
     The row of query q has mean q · k̄ and variance q Cov(k) qᵀ, so no row is ever computed: this
-    costs V · width² instead of V² · width. Rows without any spread (q = 0) get 0.
+    costs V · width² instead of V² · width. Rows without any spread (q = 0) get 0. Raises
+    `TokenError` for vectors of some query tokens only.
     """
+    require(vectors, TokenVectors, "vectors")
+    if vectors.tokens is not None:
+        raise TokenError("the queries of all tokens are needed to compare each with itself.")
     keys = vectors.keys_per_head
     keys = keys - keys.mean(dim=1, keepdim=True)
     covariance = keys.mT @ keys / vectors.vocab_size
-    own = (vectors.queries * keys).sum(dim=-1)
+    with_itself = (vectors.queries * keys).sum(dim=-1)
     variance = ((vectors.queries @ covariance) * vectors.queries).sum(dim=-1).clamp_min(0)
     spread = variance.sqrt()
-    return torch.where(spread > 0, own / torch.where(spread > 0, spread, 1), 0)
+    return torch.where(spread > 0, with_itself / torch.where(spread > 0, spread, 1), 0)

@@ -5,8 +5,9 @@ Ferrando et al. 2024, §2). Of a head only two products matter,
 
     W_QK = W_Q W_Kᵀ  (where to attend)      W_OV = W_V W_O  (what to move),
 
-so a later head can use what an earlier one wrote in three ways, always as ‖W_OV M‖_F / (‖W_OV‖_F
-‖M‖_F):
+so a later head can use what an earlier one wrote in three ways, and how much it does is always
+
+    ‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F),
 
     V-composition  M = W_OV of the later head   its values carry what the earlier head wrote,
     Q-composition  M = W_QK                     its queries do,
@@ -28,6 +29,7 @@ from torch import Tensor
 from lnattn.attention.factored import FactoredMatrix, qr_r
 from lnattn.attention.folding import FoldedAttention
 from lnattn.errors import ShapeError
+from lnattn.inputs import one_of, require, shown
 from lnattn.weights import AttentionLayer
 
 Kind = Literal["Q", "K", "V"]
@@ -40,11 +42,13 @@ HeadWeights = AttentionLayer | FoldedAttention
 
 def qk_circuit(layer: HeadWeights) -> FactoredMatrix:
     """W_QK = W_Q W_Kᵀ, [head d_model d_model], rank ≤ d_head: a pair scores x_i W_QK x_jᵀ."""
+    require(layer, (AttentionLayer, FoldedAttention), "layer")
     return FactoredMatrix(layer.W_Q, layer.W_K.mT)
 
 
 def ov_circuit(layer: HeadWeights) -> FactoredMatrix:
     """W_OV = W_V W_O, [head d_model d_model], rank ≤ d_head: what a head adds is x_j W_OV."""
+    require(layer, (AttentionLayer, FoldedAttention), "layer")
     return FactoredMatrix(layer.W_V, layer.W_O)
 
 
@@ -56,7 +60,7 @@ def read_circuit(layer: HeadWeights, kind: Kind) -> FactoredMatrix:
         return qk_circuit(layer)
     if kind == "K":
         return qk_circuit(layer).T
-    raise ShapeError(f"composition is of kind 'Q', 'K' or 'V', not {kind!r}.")
+    raise ShapeError(f"composition is of kind 'Q', 'K' or 'V', not {shown(kind)}.")
 
 
 def _unit(thin: Float[Tensor, "head a b"]) -> Float[Tensor, "head a b"]:
@@ -95,8 +99,16 @@ def composition_scores(
     """‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F) for every head of `earlier` and every head of `later`.
 
     kind: "Q", "K" or "V" (see the module's head for M). Between 0 and 1; heads of zeros score 0.
+    Raises `ShapeError` for another kind, or layers of different widths.
     """
-    return _pair_norms(write_factor(earlier), read_factor(later, kind))
+    read = read_factor(later, kind)
+    require(earlier, (AttentionLayer, FoldedAttention), "earlier")
+    if earlier.d_model != later.d_model:
+        raise ShapeError(
+            f"the earlier layer writes {earlier.d_model} coordinates but the later one reads "
+            f"{later.d_model}; take both from the same model."
+        )
+    return _pair_norms(write_factor(earlier), read)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +127,8 @@ class Composition:
     d_model: int
 
     def of(self, kind: Kind) -> Float[Tensor, "writer_layer writer_head reader_layer reader_head"]:
-        """The scores of one kind."""
-        return self.scores[KINDS.index(kind)]
+        """The scores of one kind; `ShapeError` for a kind that is none."""
+        return self.scores[KINDS.index(one_of(kind, KINDS, "kind"))]
 
     def possible(self) -> Bool[Tensor, "writer_layer writer_head reader_layer reader_head"]:
         """True where the reader's layer comes after the writer's, so that the model can use it."""
@@ -129,8 +141,16 @@ def model_composition(layers: Sequence[HeadWeights], *, impossible: bool = False
     """Composition scores between all heads of all layers, a layer pair after another.
 
     Only pairs with the reader in a later layer, unless `impossible` asks for the others too: no
-    computation can use those.
+    computation can use those. Raises `ShapeError` for no layer, or layers of different shapes.
     """
+    for layer in layers:
+        require(layer, (AttentionLayer, FoldedAttention), "a layer")
+    shapes = {tuple(layer.W_Q.shape) for layer in layers}
+    if len(shapes) != 1:
+        raise ShapeError(
+            f"composition needs one or more layers of one shape, not {len(layers)} layers of "
+            f"{len(shapes)} shapes; take all from one model."
+        )
     heads, d_model, _ = layers[0].W_Q.shape
     write = [write_factor(layer) for layer in layers]
     read = [torch.cat([read_factor(layer, kind) for kind in KINDS]) for layer in layers]
@@ -142,10 +162,10 @@ def model_composition(layers: Sequence[HeadWeights], *, impossible: bool = False
                 scores[:, a, :, b] = pair.transpose(0, 1)
     spectra = torch.stack([_spectrum(reader.mT) for reader in read])
     return Composition(
-        scores,
-        torch.stack([_spectrum(writer) for writer in write]),
-        spectra.unflatten(1, (len(KINDS), heads)).transpose(0, 1),
-        d_model,
+        scores=scores,
+        write_spectrum=torch.stack([_spectrum(writer) for writer in write]),
+        read_spectrum=spectra.unflatten(1, (len(KINDS), heads)).transpose(0, 1),
+        d_model=d_model,
     )
 
 

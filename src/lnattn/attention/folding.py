@@ -104,7 +104,7 @@ class FoldedAttention(Heads):
             )
         if x.dtype != self.W_Q.dtype:
             raise ShapeError(
-                f"x is {x.dtype} but the weights are {self.W_Q.dtype}; bring both to one with .to()."
+                f"x is {x.dtype} but the weights are {self.W_Q.dtype}; use .to() on one of them."
             )
         return divide_by_sigma(x, self.eps)
 
@@ -166,7 +166,7 @@ def softmax_over_keys(
     if mask is not None:
         if mask.shape[-1] != keys:
             raise ShapeError(
-                f"the mask covers {mask.shape[-1]} tokens, the scores {keys}; give one entry a token."
+                f"the mask covers {mask.shape[-1]} tokens, the scores {keys}; give one entry each."
             )
         visible = visible & mask[..., None, None, :].bool()
     if not math.isfinite(scores.detach().amax()):  # NaN where any score is

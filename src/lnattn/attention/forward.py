@@ -22,8 +22,8 @@ from lnattn.weights import AttentionLayer, LayerNorm
 def causal_mask(queries: int, keys: int, window: int | None = None) -> Bool[Tensor, "query key"]:
     """True where query i may see key j. The queries are the last positions of the keys.
 
-    window: a query sees only the last so many keys, itself included (GPT-Neo's local layers). Raises
-    `ShapeError` for more queries than keys, or a window that holds no key.
+    window: a query sees only the last so many keys, itself included (GPT-Neo's local layers).
+    Raises `ShapeError` for more queries than keys, or a window that holds no key.
     """
     if window is not None:
         whole_number(window, "window")

@@ -25,7 +25,9 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.residual import Readout, attend, decompose
-from lnattn.errors import ShapeError
+from lnattn.attention.terms import check_indices
+from lnattn.errors import ShapeError, TokenError
+from lnattn.inputs import require
 from lnattn.transformer import Transformer
 
 
@@ -70,16 +72,18 @@ class TwoLayerPaths:
         """The loss on each next token, in nats, without some of the `groups`.
 
         Patterns and the σ of the last LayerNorm stay those of the whole model. `ShapeError` for a
-        name that is no group.
+        name that is no group, `TokenError` for other token ids than one a query.
         """
+        ids = check_indices(token_ids, len(self.readout.bias), "token id", "the vocabulary")
+        if len(ids) != len(self.direct):
+            raise TokenError(f"give the {len(self.direct)} tokens of the text, not {len(ids)}.")
         groups = self.groups()
         if unknown := set(names) - set(groups):
             raise ShapeError(f"{min(unknown)!r} is not one of: {', '.join(groups)}.")
         parts = [part for name, part in groups.items() if name not in names]
         kept = sum(parts, start=torch.zeros_like(self.direct))
         logits = self.readout.logits(kept) + self.readout.bias
-        targets = torch.as_tensor(token_ids)[1:]
-        return torch.nn.functional.cross_entropy(logits[:-1], targets, reduction="none")
+        return torch.nn.functional.cross_entropy(logits[:-1], ids[1:], reduction="none")
 
 
 def two_layer_paths(
@@ -90,24 +94,27 @@ def two_layer_paths(
     Memory is head² · query · d_model numbers. Raises `ShapeError` unless the model has two layers
     and `TokenError` for ids that the model does not know.
     """
+    require(model, Transformer, "model")
     if model.n_layers != 2:
         raise ShapeError(f"the expansion into paths is for two layers, not {model.n_layers}.")
     parts = decompose(model, token_ids)
-    one, two = (fold(block.attention) for block in model.blocks)
+    layer0 = fold(model.blocks[0].attention)
+    layer1 = fold(model.blocks[1].attention)
     x = parts.direct
     first = parts.heads[0]
     middle = x + first.sum(0) + parts.biases[0] + parts.mlps[0]
-    moves = (_move(parts.attention[0], x, one), _move(parts.attention[1], middle, two))
+    move0 = _move(parts.attention[0], x, layer0)
+    move1 = _move(parts.attention[1], middle, layer1)
     constant = parts.biases[0].expand_as(x)
     return TwoLayerPaths(
         direct=x,
         first=first,
-        second=attend(moves[1], x, two),
-        virtual=attend(moves[1], first, two),
+        second=attend(move1, x, layer1),
+        virtual=attend(move1, first, layer1),
         mlp=parts.mlps.sum(0),
-        mlp_second=attend(moves[1], parts.mlps[0], two),
-        bias=parts.biases.sum(0) + attend(moves[1], constant, two).sum(0),
-        moves=moves,
+        mlp_second=attend(move1, parts.mlps[0], layer1),
+        bias=parts.biases.sum(0) + attend(move1, constant, layer1).sum(0),
+        moves=(move0, move1),
         readout=parts.readout,
     )
 

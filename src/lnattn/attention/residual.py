@@ -23,6 +23,8 @@ from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.forward import feed_forward
 from lnattn.attention.layernorm import center, divide_by_sigma, layer_norm, sigma
 from lnattn.attention.terms import check_indices, look_up
+from lnattn.errors import TokenError
+from lnattn.inputs import require
 from lnattn.transformer import Transformer
 from lnattn.weights import LayerNorm
 
@@ -98,7 +100,7 @@ class LogitDecomposition:
 
         One row a part (the last row is 'final bias', β W_U), one column a query. With `against`,
         the difference from the logit of a second token per query, in which what the softmax ignores
-        cancels.
+        cancels. Raises `TokenError` for ids outside the vocabulary, or not one a query.
         """
         rows = self._rows(tokens)
         if against is not None:
@@ -107,6 +109,10 @@ class LogitDecomposition:
 
     def _rows(self, tokens: Int[Tensor, "query"] | list[int]) -> Float[Tensor, "part query"]:
         ids = check_indices(tokens, len(self.readout.bias), "token id", "the vocabulary")
+        if len(ids) != len(self.direct):
+            raise TokenError(
+                f"one token id a query is needed, {len(self.direct)} in all, not {len(ids)}."
+            )
         return torch.cat((self.readout.logit_of(self.stream(), ids), self.readout.bias[ids][None]))
 
 
@@ -125,7 +131,8 @@ def decompose(
     """Run the model once and keep every summand of its final residual stream.
 
     Computed in the dtype of the weights; memory is layers · heads · query · d_model numbers.
-    Raises `TokenError` for ids outside the vocabulary or more tokens than positions.
+    Elhage et al. 2021. Raises `TokenError` for ids outside the vocabulary or more tokens than
+    positions, `ShapeError` for anything but a whole `Transformer`.
 
     >>> import lnattn
     >>> model = lnattn.load_transformer("book-gpt2")
@@ -133,9 +140,14 @@ def decompose(
     >>> tuple(parts.heads.shape)  # layer, head, query, d_model
     (2, 8, 3, 256)
     """
+    require(model, Transformer, "model")
     tokens, positions = look_up(model.embeddings, token_ids)
-    direct = x = tokens + positions
-    heads, biases, mlps, patterns = [], [], [], []
+    direct = tokens + positions
+    x = direct
+    heads = []
+    biases = []
+    mlps = []
+    patterns = []
     for block in model.blocks:
         folded = fold(block.attention)
         alpha = folded.attention(x)
@@ -144,18 +156,19 @@ def decompose(
         biases.append(folded.b_VO)
         patterns.append(alpha)
         x = x + update.sum(0) + folded.b_VO
-        mlp = block.mlp
-        mlps.append(
-            torch.zeros_like(x) if mlp is None else feed_forward(layer_norm(x, mlp.ln), mlp)
-        )
-        x = x + mlps[-1]
+        if block.mlp is None:
+            written = torch.zeros_like(x)
+        else:
+            written = feed_forward(layer_norm(x, block.mlp.ln), block.mlp)
+        mlps.append(written)
+        x = x + written
     W_U, bias = unembedding(model.ln_f, model.W_U)
     readout = Readout(W_U, bias, sigma(x, model.ln_f.eps))
     return LogitDecomposition(
-        direct,
-        torch.stack(heads),
-        torch.stack(biases),
-        torch.stack(mlps),
-        torch.stack(patterns),
-        readout,
+        direct=direct,
+        heads=torch.stack(heads),
+        biases=torch.stack(biases),
+        mlps=torch.stack(mlps),
+        attention=torch.stack(patterns),
+        readout=readout,
     )

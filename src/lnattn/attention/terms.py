@@ -207,8 +207,8 @@ def warn_of_rounding(x: Float[Tensor, "n d_model"]) -> None:
     worst = float((mean / spread.clamp_min(torch.finfo(x.dtype).tiny)).max())
     if worst > _LARGE_MEAN:
         warnings.warn(
-            f"the embeddings' mean is {worst:.0f} times their standard deviation, so float32 rounds "
-            "the scores; use .to(torch.float64) on the model.",
+            f"the embeddings' mean is {worst:.0f} times their standard deviation, so float32 "
+            "rounds the scores; use .to(torch.float64) on the model.",
             stacklevel=3,
         )
 

@@ -18,6 +18,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.terms import check_indices
 from lnattn.errors import ShapeError
+from lnattn.inputs import matrix, require, whole_number
 from lnattn.position.sigma import InverseSigma
 
 
@@ -70,25 +71,35 @@ class PositionBias:
 
     def attention(self) -> Float[np.ndarray, "head query position"]:
         """softmax_j of the mean of (T^p + T^pp) over √d_head; zero for keys that i cannot see."""
-        total, rows = torch.from_numpy(self.total().mean), []
+        total = torch.from_numpy(self.total().mean)
+        rows = []
         for row, i in enumerate(self.queries):
-            seen = total[:, row : row + 1, : i + 1 if self.causal else None]
+            keys = i + 1 if self.causal else self.n_positions
+            seen = total[:, row : row + 1, :keys]
             alpha = softmax_over_keys(seen, self.scale, causal=False)
             unseen = self.n_positions - alpha.shape[-1]
             rows.append(torch.nn.functional.pad(alpha, (0, unseen)))
         return torch.cat(rows, dim=1).numpy()
 
     def _divided_by_query(self) -> np.ndarray:
-        sigma = self.inverse_sigma
-        return self.comparison * (1.0 if sigma is None else sigma.mean[list(self.queries), None])
+        if self.inverse_sigma is None:
+            return self.comparison
+        return self.comparison * self.inverse_sigma.mean[list(self.queries), None]
 
     def _divided(self, values: np.ndarray) -> Band:
         """`values` / σ_j: mean and band, lower below upper whatever the sign of the value."""
         sigma = self.inverse_sigma
-        if sigma is None or sigma.lower is None or sigma.upper is None:
-            return Band(values if sigma is None else values * sigma.mean, None, None)
-        ends = values * sigma.lower, values * sigma.upper
-        return Band(values * sigma.mean, np.minimum(*ends), np.maximum(*ends))
+        if sigma is None:
+            return Band(values, None, None)
+        if sigma.lower is None or sigma.upper is None:
+            return Band(values * sigma.mean, None, None)
+        by_lower = values * sigma.lower
+        by_upper = values * sigma.upper
+        return Band(
+            mean=values * sigma.mean,
+            lower=np.minimum(by_lower, by_upper),
+            upper=np.maximum(by_lower, by_upper),
+        )
 
 
 def position_bias(
@@ -99,9 +110,10 @@ def position_bias(
 ) -> PositionBias:
     """Position terms of all heads for the given queries, from weights alone, in float64.
 
-    inverse_sigma: from `inverse_sigma_bands`; without it the terms are not divided by σ.
-    Raises `TokenError` for a query outside the context; `ShapeError` for a layer with
-    local attention.
+    folded: the first layer's block, from `fold`; W_P: [position d_model]; queries: positions i;
+    inverse_sigma: from `inverse_sigma_bands`; without it the terms are not divided by σ. Kamoda et
+    al. 2025, §5.1–5.3. Raises `TokenError` for a query that is no position of the context;
+    `ShapeError` for W_P or σ of another model, or a layer with local attention.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -109,28 +121,41 @@ def position_bias(
     >>> tuple(bias.attention().shape)  # head, query, position
     (8, 2, 256)
     """
-    places = torch.as_tensor(list(queries), dtype=torch.long)
-    if len(places) == 0:
-        raise ShapeError("give at least one query position.")
+    require(folded, FoldedAttention, "folded")
+    W_P = matrix(W_P, "W_P", "position d_model", (None, folded.d_model))
+    places = check_indices(queries, len(W_P), "position", "the context")
+    if inverse_sigma is not None and len(inverse_sigma.mean) != len(W_P):
+        raise ShapeError(
+            f"1/σ covers {len(inverse_sigma.mean)} positions but W_P has {len(W_P)}; take both "
+            "from one model."
+        )
     if folded.window is not None:
         raise ShapeError(
             "position studies need a layer whose queries see all earlier keys; this one sees only "
             f"the last {folded.window}."
         )
-    check_indices(places, len(W_P), "position", "the context")
-    positions, W_K = W_P.double(), folded.W_K.double()
+    positions = W_P.double()
+    W_K = folded.W_K.double()
     asserted = (W_K @ folded.b_Q.double()[:, :, None]).squeeze(-1) @ positions.T
     compared = positions[places] @ folded.W_Q.double()
     if len(places) < folded.d_head:  # few queries: no key is projected
         compared = compared @ W_K.mT @ positions.T
     else:
         compared = compared @ (positions @ W_K).mT
-    numbers = asserted.numpy(), compared.numpy()
     return PositionBias(
-        tuple(places.tolist()), *numbers, inverse_sigma, folded.scale, folded.causal
+        queries=tuple(places.tolist()),
+        self_assertion=asserted.numpy(),
+        comparison=compared.numpy(),
+        inverse_sigma=inverse_sigma,
+        scale=folded.scale,
+        causal=folded.causal,
     )
 
 
 def share_of_context(n_positions: int, of: int = 1024) -> tuple[int, ...]:
-    """The paper's query positions 50, 500 and 1000 of 1,024, at the same share of a context."""
+    """The paper's query positions 50, 500 and 1000 of 1,024, at the same share of a context.
+
+    Raises `ShapeError` for a context of no position.
+    """
+    whole_number(n_positions, "n_positions")
     return tuple(min(n_positions - 1, round(i * n_positions / of)) for i in (50, 500, 1000))

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention
 from lnattn.errors import ShapeError
+from lnattn.inputs import require, whole_number
 from lnattn.position.bias import PositionBias, position_bias
 from lnattn.position.sigma import InverseSigma
 
@@ -42,8 +43,11 @@ def trend(curve: Float[np.ndarray, "position"]) -> Trend:
     if np.ptp(inner) == 0:
         raise ShapeError("a constant curve has no trend; the term is the same at all positions.")
     place = np.arange(len(inner))
-    rising, straight = (np.diff(inner) > 0).mean(), np.corrcoef(place, inner)[0, 1] ** 2
-    return Trend(float(spearmanr(place, inner).statistic), float(rising), float(straight))
+    return Trend(
+        spearman=float(spearmanr(place, inner).statistic),
+        rising=float((np.diff(inner) > 0).mean()),
+        straight=float(np.corrcoef(place, inner)[0, 1] ** 2),
+    )
 
 
 class Wave(NamedTuple):
@@ -63,10 +67,12 @@ def dominant_wave(curve: Float[np.ndarray, "position"]) -> Wave:
 
     The highest peak of the detrended curve's Fourier spectrum (Hann window, zero padded) tells
     where to look; a sine and a line are fitted together around it, since a spectrum misplaces a
-    wave that fits only once or twice into the curve.
+    wave that fits only once or twice into the curve. The position at either end is left out (§6.4).
+    Raises `ShapeError` for fewer than three positions between, or a straight line.
     """
     inner = _interior(curve)
-    n, place = len(inner), np.arange(len(inner))
+    n = len(inner)
+    place = np.arange(n)
     line = np.stack([np.ones(n), place], axis=1)
 
     def rest(columns: np.ndarray) -> np.ndarray:
@@ -85,7 +91,7 @@ def dominant_wave(curve: Float[np.ndarray, "position"]) -> Wave:
 
     around = (max(0.5 / n, peak - 1 / n), min(0.5, peak + 1 / n))
     best = minimize_scalar(unexplained, bounds=around, method="bounded", options={"xatol": 1e-7})
-    return Wave(1 / best.x, n * best.x, 1 - best.fun / straight)
+    return Wave(wavelength=1 / best.x, cycles=n * best.x, share=1 - best.fun / straight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,14 +121,23 @@ def nearness(
     window: int = NEAR,
     block: int = 128,
 ) -> Nearness:
-    """`Nearness` of all queries of the context, a block of queries at a time."""
+    """`Nearness` of all queries of the context, a block of queries at a time.
+
+    window: how many keys are near, the query's own among them; block: queries held at one time.
+    Raises `ShapeError` for either below 1, and as `position_bias` does.
+    """
+    whole_number(window, "window")
+    whole_number(block, "block")
     n = len(W_P)
-    share, percentile = np.empty((2, folded.n_heads, n))
-    peak, uniform = np.empty((folded.n_heads, n), dtype=np.int64), np.empty(n)
+    share = np.empty((folded.n_heads, n))
+    percentile = np.empty((folded.n_heads, n))
+    peak = np.empty((folded.n_heads, n), dtype=np.int64)
+    uniform = np.empty(n)
     for begin in range(0, n, block):
         queries = range(begin, min(n, begin + block))
         bias = position_bias(folded, W_P, queries, inverse_sigma)
-        attention, compared = bias.attention(), bias.term_pp().mean
+        attention = bias.attention()
+        compared = bias.term_pp().mean
         for row, i in enumerate(queries):
             near, seen = near_keys(i, n, folded.causal, window)
             share[:, i] = attention[:, row, near].sum(axis=-1)
@@ -132,7 +147,7 @@ def nearness(
             far = compared[:, row, seen & ~near]
             level = compared[:, row, near].mean(axis=-1, keepdims=True)
             percentile[:, i] = (far < level).mean(axis=-1) if far.size else np.nan
-    return Nearness(share, uniform, peak, percentile)
+    return Nearness(share=share, uniform=uniform, peak=peak, percentile=percentile)
 
 
 def usual_nearness(
@@ -162,17 +177,20 @@ def wave_recurrence(bias: PositionBias) -> Float[np.ndarray, "head query"]:
     over the most on a near key: close to 1 where a head cannot tell *here* from *one wave ago*; 0
     where no key is that far.
     """
-    attention, longest = bias.attention(), int(np.argmax(bias.queries))
+    require(bias, PositionBias, "bias")
+    attention = bias.attention()
+    longest = int(np.argmax(bias.queries))
     waves = [dominant_wave(curve).wavelength for curve in bias.term_pp().mean[:, longest]]
-    found = np.zeros(attention.shape[:2])
+    recurrence = np.zeros(attention.shape[:2])
     for column, i in enumerate(bias.queries):
         distance = np.abs(i - np.arange(bias.n_positions))
         near = distance < NEAR
         for head, wavelength in enumerate(waves):
             away = (np.abs(distance - wavelength) <= wavelength / 4) & ~near
             row = attention[head, column]
-            found[head, column] = row[away].max() / row[near].max() if away.any() else 0.0
-    return found
+            if away.any():
+                recurrence[head, column] = row[away].max() / row[near].max()
+    return recurrence
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,10 +214,14 @@ class LastRows:
 def last_rows(
     folded: FoldedAttention, W_P: Float[Tensor, "position d_model"], count: int = 5
 ) -> LastRows:
-    """The comparison curves of the last `count` positions: an untrained last row is flat (K14)."""
+    """The comparison curves of the last `count` positions: an untrained last row is flat (K14).
+
+    Raises `ShapeError` for fewer than two rows, with nothing to compare, or more than there are.
+    """
     n = len(W_P)
+    whole_number(count, "count", least=2, most=n)
     queries = tuple(range(n - count, n))
-    return LastRows(queries, position_bias(folded, W_P, queries).comparison)
+    return LastRows(queries=queries, curves=position_bias(folded, W_P, queries).comparison)
 
 
 def position_table(bias: PositionBias, near: Nearness) -> pd.DataFrame:
@@ -209,9 +231,9 @@ def position_table(bias: PositionBias, near: Nearness) -> pd.DataFrame:
     """
     compared = bias.term_pp().mean[:, int(np.argmax(bias.queries))]
     table = terms_table(bias.term_p().mean, compared, *near.usual())
-    shares, n = bias.attention(), bias.n_positions
+    shares = bias.attention()
     for column, i in enumerate(bias.queries):
-        close, _ = near_keys(i, n, bias.causal)
+        close, _ = near_keys(i, bias.n_positions, bias.causal)
         table[f"near share, i = {i}"] = shares[:, column, close].sum(axis=-1)
     return table
 
@@ -223,12 +245,18 @@ def terms_table(
     percentile: Float[np.ndarray, "head"],
 ) -> pd.DataFrame:
     """One row a head: the trend of T^p, the wave of one curve of T^pp, and its `usual_nearness`."""
-    rising = np.array([trend(curve) for curve in asserted])
-    waves = np.array([dominant_wave(curve) for curve in compared])
-    names = ("T^p Spearman", "T^p rising steps", "T^p straight line R²")
-    shapes = ("T^pp wavelength", "T^pp cycles", "T^pp wave share")
-    columns = dict(zip((*names, *shapes), np.hstack([rising, waves]).T, strict=True))
-    columns |= {"distance to highest T^pp": distance, "near T^pp percentile": percentile}
+    trends = [trend(curve) for curve in asserted]
+    waves = [dominant_wave(curve) for curve in compared]
+    columns = {
+        "T^p Spearman": [head.spearman for head in trends],
+        "T^p rising steps": [head.rising for head in trends],
+        "T^p straight line R²": [head.straight for head in trends],
+        "T^pp wavelength": [head.wavelength for head in waves],
+        "T^pp cycles": [head.cycles for head in waves],
+        "T^pp wave share": [head.share for head in waves],
+        "distance to highest T^pp": distance,
+        "near T^pp percentile": percentile,
+    }
     return pd.DataFrame(columns, index=pd.RangeIndex(len(asserted), name="head"))
 
 

@@ -18,6 +18,8 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import look_up
+from lnattn.errors import ShapeError
+from lnattn.inputs import require, whole_number
 from lnattn.position.bias import position_bias
 from lnattn.position.sigma import InverseSigma
 from lnattn.weights import Embeddings
@@ -44,8 +46,18 @@ class FirstTokenSwitch:
 def first_token_switch(
     folded: FoldedAttention, embeddings: Embeddings, token_windows: Int[np.ndarray, "window token"]
 ) -> FirstTokenSwitch:
-    """The counterfactual, as keys alone, for attention on windows of text."""
+    """The counterfactual, as keys alone, for attention on windows of text.
+
+    token_windows: [window token], ids, two or more a window. Kamoda et al. 2025, §6.4. Raises
+    `ShapeError` for shorter windows or another kind of weights, `TokenError` for unknown tokens.
+    """
+    require(folded, FoldedAttention, "folded")
+    require(embeddings, Embeddings, "embeddings")
     count, n = token_windows.shape
+    if count < 1 or n < 2:
+        raise ShapeError(
+            f"the switch needs one window or more, of two tokens or more, not {count} of {n}."
+        )
     both = torch.zeros(2, count, folded.n_heads, n - 1, dtype=torch.float64)
     ratio = 0.0
     for text, ids in enumerate(torch.from_numpy(token_windows)):
@@ -62,7 +74,9 @@ def first_token_switch(
             alpha = softmax_over_keys(scores, folded.scale, folded.causal, None, folded.window)
             both[which, text] = alpha[:, 1:, 0]
     score = (folded.b_QK @ embeddings.W_P[0]).double().numpy()
-    return FirstTokenSwitch(both[0].numpy(), both[1].numpy(), score, ratio)
+    return FirstTokenSwitch(
+        true=both[0].numpy(), median=both[1].numpy(), score=score, sigma_ratio=ratio
+    )
 
 
 def switch_by_place(
@@ -75,8 +89,15 @@ def switch_by_place(
 
     No token embedding is needed but for 1/σ, which `assumed_inverse_sigma` or
     `inverse_sigma_bands` gives; only its mean is used. The axis of texts has length 1. block: how
-    many queries are held at one time. Raises `ShapeError` for a layer with local attention.
+    many queries are held at one time. Raises `ShapeError` for a layer with local attention, or 1/σ
+    of another number of positions.
     """
+    whole_number(block, "block")
+    if len(inverse_sigma.mean) != len(W_P) or len(W_P) < 2:
+        raise ShapeError(
+            f"1/σ covers {len(inverse_sigma.mean)} positions and W_P {len(W_P)}; both must have "
+            "the same two or more."
+        )
     mean = inverse_sigma.mean
     ordinary = mean.copy()
     ordinary[0] = np.median(mean[1:])
@@ -90,4 +111,9 @@ def switch_by_place(
             divided = replace(bias, inverse_sigma=InverseSigma(divisor, None, None))
             attention[case, 0, :, begin - 1 : queries.stop - 1] = divided.attention()[:, :, 0]
     score = position_bias(folded, W_P, [0]).self_assertion[:, 0]
-    return FirstTokenSwitch(attention[0], attention[1], score, float(ordinary[0] / mean[0]))
+    return FirstTokenSwitch(
+        true=attention[0],
+        median=attention[1],
+        score=score,
+        sigma_ratio=float(ordinary[0] / mean[0]),
+    )

@@ -20,6 +20,7 @@ from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import divide_by_sigma
 from lnattn.attention.terms import check_indices, look_up
 from lnattn.errors import CorpusError, ShapeError
+from lnattn.inputs import require, whole_number
 from lnattn.position.bias import PositionBias
 from lnattn.position.curves import near_keys
 from lnattn.weights import Embeddings
@@ -51,8 +52,11 @@ def near_share(
     causal: bool,
 ) -> Float[np.ndarray, "head query"]:
     """The share of attention that falls on the nearest ten keys of each query."""
-    near = [near_keys(i, attention.shape[-1], causal)[0] for i in queries]
-    return np.stack([attention[:, row, one].sum(axis=-1) for row, one in enumerate(near)], axis=-1)
+    shares = []
+    for row, i in enumerate(queries):
+        near, _ = near_keys(i, attention.shape[-1], causal)
+        shares.append(attention[:, row, near].sum(axis=-1))
+    return np.stack(shares, axis=-1)
 
 
 def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = -1) -> pd.DataFrame:
@@ -63,13 +67,18 @@ def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = 
     same for measured against even attention; 'skill', 1 − total variation over even; 'skill, one
     text', the mean of the skills of single texts, in which what single words do does not cancel;
     'itself, error' and 'skill, error', over texts (NaN for one).
-    row: which of the queries, the same for both. Raises `ShapeError` where they differ.
+    row: which of the queries, the same for both. Raises `ShapeError` where they differ, or for a
+    row that is none of them.
     """
+    require(bias, PositionBias, "bias")
     if measured.queries != bias.queries:
         raise ShapeError("measured attention and position terms are of different queries.")
-    i, length = bias.queries[row], measured.mean.shape[-1]
+    whole_number(row, "row", -len(bias.queries), len(bias.queries) - 1)
+    i = bias.queries[row]
+    length = measured.mean.shape[-1]
     _, seen = near_keys(i, length, bias.causal)
-    alone, real = bias.attention()[:, row, :length], measured.mean[:, row]
+    alone = bias.attention()[:, row, :length]
+    real = measured.mean[:, row]
     variation = np.abs(real - alone).sum(axis=-1) / 2
     null = np.abs(real - seen / seen.sum()).sum(axis=-1) / 2
     table = {
@@ -85,7 +94,9 @@ def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = 
     if measured.text_skill is not None:
         skills = measured.text_skill[:, :, row]
         table["skill, one text"] = skills.mean(axis=0)
-        table["skill, error"] = skills.std(axis=0) / np.sqrt(len(skills) - 1 or np.nan)
+        texts = len(skills)
+        one_text = np.full(skills.shape[1], np.nan)
+        table["skill, error"] = skills.std(axis=0) / np.sqrt(texts - 1) if texts > 1 else one_text
     return pd.DataFrame(table, index=pd.RangeIndex(len(variation), name="head"))
 
 
@@ -95,8 +106,10 @@ def windows(
     """Cut tokenised documents into windows of `length` tokens that do not overlap.
 
     first: a token id put before every window (it counts towards its length), or None. What is left
-    of a document is dropped. Raises `CorpusError` when no document is long enough.
+    of a document is dropped. Raises `CorpusError` when no document is long enough, or a length
+    leaves no room for text.
     """
+    whole_number(length, "length", error=CorpusError)
     before = [] if first is None else [first]
     body = length - len(before)
     if body < 1:
@@ -120,12 +133,18 @@ def measured_attention(
 ) -> MeasuredAttention:
     """Mean attention of the asked queries over windows of text, exact for the first layer.
 
-    bias: position terms of the same queries, for the skill of each text by itself. Raises
-    `TokenError` for an unknown token, a window longer than the context, or a query outside it.
+    token_windows: [window token]; queries: positions in a window; bias: position terms of the same
+    queries, for the skill of each text by itself. Kamoda et al. 2025, §5.4. Raises `TokenError` for
+    an unknown token, a window longer than the context, or a query outside it; `ShapeError` for
+    weights of another kind, no window, or position terms of other queries.
     """
+    require(folded, FoldedAttention, "folded")
+    require(embeddings, Embeddings, "embeddings")
     count, length = token_windows.shape
-    places = torch.as_tensor(list(queries), dtype=torch.long)
-    check_indices(places, length, "query position", "the window")
+    whole_number(count, "the number of windows")
+    places = check_indices(queries, length, "query position", "the window")
+    if bias is not None and bias.queries != tuple(places.tolist()):
+        raise ShapeError("the position terms are of other queries than those asked for.")
     total, squares = torch.zeros(2, folded.n_heads, len(places), length, dtype=torch.float64)
     skills = []
     if bias is not None:
@@ -141,9 +160,14 @@ def measured_attention(
     mean = total / count
     spread = (squares / count - mean.square()).clamp_min(0)
     error = (spread / (count - 1)).sqrt() if count > 1 else torch.full_like(mean, torch.nan)
-    skill = torch.stack(skills).numpy() if skills else None
-    numbers = mean.numpy(), error.numpy(), count
-    return MeasuredAttention(tuple(places.tolist()), *numbers, folded.causal, skill)
+    return MeasuredAttention(
+        queries=tuple(places.tolist()),
+        mean=mean.numpy(),
+        error=error.numpy(),
+        windows=count,
+        causal=folded.causal,
+        text_skill=torch.stack(skills).numpy() if skills else None,
+    )
 
 
 def _rows(folded: FoldedAttention, tokens: Tensor, positions: Tensor, places: Tensor) -> Tensor:

@@ -21,6 +21,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
+from lnattn.inputs import plain_tensor, real_number, require, whole_number
 from lnattn.products import multiply
 from lnattn.weights import Embeddings
 
@@ -55,15 +56,23 @@ def inverse_sigma_bands(
 
     Quantiles interpolate linearly, as `numpy.quantile` does. eps: that of the LayerNorm; block:
     positions held at one time, at most. Works in the dtype of the embeddings. Raises `TokenError`
-    without token embeddings, `ShapeError` where a σ is zero.
+    without token embeddings, `ShapeError` for levels that are no quantiles, or where a σ is zero.
     """
-    tokens, positions = variances(embeddings.tokens()), variances(embeddings.W_P)
+    require(embeddings, Embeddings, "embeddings")
+    real_number(eps, "eps", least=0)
+    whole_number(block, "block")
+    low, high = quantiles
+    if not 0 <= low <= high <= 1:
+        raise ShapeError(f"quantiles must satisfy 0 ≤ low ≤ high ≤ 1, not {low} and {high}.")
+    tokens = variances(embeddings.tokens())
+    positions = variances(embeddings.W_P)
     summary = np.empty((3, len(positions)))
     parts, places = np.modf(np.asarray(quantiles) * (len(tokens) - 1))
     # [below or above, level]: the values beside each quantile, and how much either counts.
     beside = np.stack([places, np.ceil(places + parts)]).astype(int)
     weights = np.stack([1 - parts, parts])
-    kth, threads = np.unique(beside), torch.get_num_threads()
+    kth = np.unique(beside)
+    threads = torch.get_num_threads()
     for rows, covariance in covariance_blocks(embeddings, block):
         # Rounding may leave a variance that cancels below zero; it is zero then.
         variance = covariance.mul_(2).add_(tokens).add_(positions[rows, None]).clamp_(min=0)
@@ -72,9 +81,11 @@ def inverse_sigma_bands(
         if not np.isfinite(summary[0, rows]).all():
             raise ShapeError("σ is zero for some token and position; give an ε above zero.")
         with ThreadPoolExecutor(threads) as pool:  # NumPy partitions without Python's lock
-            list(pool.map(lambda few: few.partition(kth, axis=1), np.array_split(inverse, threads)))
+            parts_of_rows = np.array_split(inverse, threads)
+            list(pool.map(lambda few: few.partition(kth, axis=1), parts_of_rows))
         summary[1:, rows] = (inverse[:, beside] * weights).sum(axis=1).T
-    return InverseSigma(summary[0], summary[1], summary[2], quantiles)
+    mean, lower, upper = summary
+    return InverseSigma(mean=mean, lower=lower, upper=upper, quantiles=quantiles)
 
 
 def assumed_inverse_sigma(
@@ -83,8 +94,13 @@ def assumed_inverse_sigma(
     """1/σ if every token had the same variance and no covariance with any position, without band.
 
     For a partial checkpoint: it shows how far a conclusion depends on the missing token embeddings.
+    Raises `ShapeError` for a variance or an ε below 0, or where σ would be zero.
     """
-    variance = variances(W_P).double() + token_variance + eps
+    real_number(token_variance, "token_variance", least=0)
+    real_number(eps, "eps", least=0)
+    variance = variances(plain_tensor(W_P, "W_P").double()) + token_variance + eps
+    if not bool((variance > 0).all()):
+        raise ShapeError("σ is zero at some position; give an ε or a token variance above zero.")
     return InverseSigma(variance.rsqrt().numpy(), None, None)
 
 

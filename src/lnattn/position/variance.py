@@ -20,6 +20,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
+from lnattn.inputs import checked_bigrams, plain_tensor, real_number, require
 from lnattn.position.sigma import covariance_blocks, variances
 from lnattn.stats import Correlation, spearman
 from lnattn.weights import Embeddings
@@ -45,8 +46,15 @@ class VarianceOfInputs:
 
 
 def variance_of_inputs(embeddings: Embeddings, eps: float) -> VarianceOfInputs:
-    """Variances, mean absolute covariance and mean σ over all token–position pairs, in blocks."""
-    token, position = variances(embeddings.tokens()), variances(embeddings.W_P)
+    """Variances, mean absolute covariance and mean σ over all token–position pairs, in blocks.
+
+    eps: that of the LayerNorm. Raises `TokenError` without token embeddings, `ShapeError` for an ε
+    below 0.
+    """
+    require(embeddings, Embeddings, "embeddings")
+    real_number(eps, "eps", least=0)
+    token = variances(embeddings.tokens())
+    position = variances(embeddings.W_P)
     total = 0.0
     sigma_sum = torch.zeros(len(token), dtype=torch.float64)
     for rows, covariance in covariance_blocks(embeddings):
@@ -54,8 +62,12 @@ def variance_of_inputs(embeddings: Embeddings, eps: float) -> VarianceOfInputs:
         squared = covariance.mul_(2).add_(token).add_(position[rows, None])
         sigma_sum += squared.clamp_(min=0).add_(eps).sqrt_().sum(dim=0, dtype=torch.float64)
     mean = (sigma_sum / len(position)).numpy()
-    share = total / (len(token) * len(position))
-    return VarianceOfInputs(token.double().numpy(), position.double().numpy(), share, mean)
+    return VarianceOfInputs(
+        token=token.double().numpy(),
+        position=position.double().numpy(),
+        covariance=total / (len(token) * len(position)),
+        mean_sigma=mean,
+    )
 
 
 @dataclass(frozen=True)
@@ -76,18 +88,29 @@ class Outliers:
 
 def position_outliers(W_P: Float[Tensor, "position d_model"]) -> Outliers:
     """`outliers_of` the variances of position embeddings."""
-    return outliers_of(variances(W_P.double()).numpy())
+    return outliers_of(variances(plain_tensor(W_P, "W_P").double()).numpy())
 
 
 def outliers_of(variance: Float[np.ndarray, "position"]) -> Outliers:
     """z-scores of the first and last position's variance against the positions between (K13).
 
-    Raises `ShapeError` where more than half of the variances between are equal.
+    Raises `ShapeError` for fewer than five positions, a variance of zero, or where more than half
+    of the variances between are equal.
     """
+    if len(variance) < 5:
+        raise ShapeError(f"five positions are needed to call one an outlier, not {len(variance)}.")
+    if variance.min() <= 0:
+        raise ShapeError("a position embedding is constant, so its variance has no logarithm.")
     first, last = _ends_as_z(variance)
     first_log, last_log = _ends_as_z(np.log(variance))
     low, middle, high = np.quantile(variance[1:-1], (0.25, 0.5, 0.75))
-    return Outliers(first, last, first_log, last_log, float((high - low) / middle))
+    return Outliers(
+        first=first,
+        last=last,
+        first_log=first_log,
+        last_log=last_log,
+        interior_spread=float((high - low) / middle),
+    )
 
 
 def _ends_as_z(values: np.ndarray) -> tuple[float, float]:
@@ -117,16 +140,27 @@ class Norms:
 
 
 def token_norms(W_E: Float[Tensor, "vocab d_model"], eps: float) -> Norms:
-    """Norms of the token embeddings before and after division by σ(e_v) (§6.3)."""
-    W_E = W_E.double()
+    """Norms of the token embeddings before and after division by σ(e_v) (§6.3).
+
+    Raises `ShapeError` for ε < 0, or where a σ is zero.
+    """
+    real_number(eps, "eps", least=0)
+    W_E = plain_tensor(W_E, "W_E").double()
+    width = W_E.shape[-1]
     divisor = sigma(W_E, eps)
     if not bool((divisor > 0).all()):
         raise ShapeError("a token embedding is constant and ε is 0; its σ is zero.")
-    before, after = W_E.norm(dim=-1), W_E.norm(dim=-1) / divisor
-    centred = (variances(W_E) * W_E.shape[-1]).sqrt() / divisor / math.sqrt(W_E.shape[-1])
-    long, short = (float(norms.var(correction=0)) for norms in (before, after))
-    relative, left = (float(norms.std(correction=0) / norms.mean()) for norms in (before, after))
-    return Norms(long, short, relative, left, float((centred - 1).abs().max()))
+    before = W_E.norm(dim=-1)
+    after = before / divisor
+    centred_norms = (variances(W_E) * width).sqrt() / divisor
+    departure = centred_norms / math.sqrt(width) - 1
+    return Norms(
+        variance_before=float(before.var(correction=0)),
+        variance_after=float(after.var(correction=0)),
+        cv_before=float(before.std(correction=0) / before.mean()),
+        cv_after=float(after.std(correction=0) / after.mean()),
+        centred_after=float(departure.abs().max()),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,7 +181,7 @@ class FrequencyStudy:
 
     def table(self) -> pd.DataFrame:
         """One row a head: Spearman of T^e with the count, and its interval."""
-        rows = [(one.rho, one.low, one.high) for one in self.head_correlations]
+        rows = [(head.rho, head.low, head.high) for head in self.head_correlations]
         index = pd.RangeIndex(len(rows), name="head")
         return pd.DataFrame(rows, columns=["Spearman", "low", "high"], index=index)
 
@@ -162,8 +196,10 @@ def frequency_study(
     """Relate T^e of every head, and Var(e), to token counts (K11, K12).
 
     counts: occurrences of each token id in a corpus; those below `min_count` are left out. Raises
-    `ShapeError` for counts of another vocabulary.
+    `ShapeError` for counts of another vocabulary, and where fewer than four tokens are left.
     """
+    require(folded, FoldedAttention, "folded")
+    require(embeddings, Embeddings, "embeddings")
     every = embeddings.tokens()
     if len(counts) != len(every):
         raise ShapeError(
@@ -172,9 +208,17 @@ def frequency_study(
         )
     tokens = np.flatnonzero(counts >= min_count)
     asserted = (folded.b_QK @ every.T).double().numpy() / inputs.mean_sigma
-    asserted, counts, variance = asserted[:, tokens], counts[tokens], inputs.token[tokens]
-    found = spearman(variance, counts), tuple(spearman(row, counts) for row in asserted)
-    return FrequencyStudy(tokens, counts, variance, asserted, *found)
+    asserted = asserted[:, tokens]
+    counts = counts[tokens]
+    variance = inputs.token[tokens]
+    return FrequencyStudy(
+        tokens=tokens,
+        counts=counts,
+        variance=variance,
+        asserted=asserted,
+        variance_correlation=spearman(variance, counts),
+        head_correlations=tuple(spearman(head, counts) for head in asserted),
+    )
 
 
 #: Pairs that are sorted at a time.
@@ -186,26 +230,28 @@ def information_gain(bigrams: sparse.csr_array, seed: int = 0) -> Float[np.ndarr
 
     bigrams: counts [previous next]. Read off few pairs it is too large, so the same with all
     successors permuted is subtracted, as Oyama et al. 2023 do. NaN for a token without a successor.
+    Raises `CorpusError` for counts that are no square matrix of whole numbers ≥ 0.
     """
-    rows = sparse.csr_array(bigrams)
+    rows = sparse.csr_array(checked_bigrams(bigrams))
     totals = rows.sum(axis=0)
     # One array of all pairs at a time; 32 bits hold any token id.
-    shuffled = np.repeat(rows.indices.astype(np.int32), rows.data)
-    np.random.default_rng(seed).shuffle(shuffled)
+    permuted_successors = np.repeat(rows.indices.astype(np.int32), rows.data)
+    np.random.default_rng(seed).shuffle(permuted_successors)
     ends = np.concatenate([[0], np.cumsum(rows.sum(axis=1))])
     # Blocks of rows that end where as many pairs more have come together.
     steps = np.arange(_PAIRS, ends[-1], _PAIRS)
     edges = np.unique([0, *np.searchsorted(ends, steps), len(totals)])
-    parts = []
+    gains = []
     for start, stop in pairwise(edges):
-        own = np.diff(ends[start : stop + 1])
-        row = np.repeat(np.arange(stop - start, dtype=np.int32), own)
-        places = (row, shuffled[ends[start] : ends[stop]])
+        pairs_a_row = np.diff(ends[start : stop + 1])
+        row = np.repeat(np.arange(stop - start, dtype=np.int32), pairs_a_row)
+        successor = permuted_successors[ends[start] : ends[stop]]
         shape = (stop - start, len(totals))
-        dealt = sparse.coo_array((np.ones(len(row), np.int32), places), shape=shape).tocsr()
-        seen = _divergence_of_rows(rows[start:stop], totals)
-        parts.append(seen - _divergence_of_rows(dealt, totals))
-    return np.concatenate(parts)
+        ones = np.ones(len(row), np.int32)
+        permuted = sparse.coo_array((ones, (row, successor)), shape=shape).tocsr()
+        as_counted = _divergence_of_rows(rows[start:stop], totals)
+        gains.append(as_counted - _divergence_of_rows(permuted, totals))
+    return np.concatenate(gains)
 
 
 def _divergence_of_rows(
@@ -213,7 +259,8 @@ def _divergence_of_rows(
 ) -> Float[np.ndarray, "row"]:
     """KL of each row's distribution from that of the totals by column; NaN for an empty row."""
     pairs = counts.tocoo()
-    of_row, of_next = counts.sum(axis=1), totals / totals.sum()
+    of_row = counts.sum(axis=1)
+    of_next = totals / totals.sum()
     share = pairs.data / of_row[pairs.row]
     terms = share * np.log(share / of_next[pairs.col])
     return np.where(of_row > 0, np.bincount(pairs.row, terms, minlength=len(of_row)), np.nan)

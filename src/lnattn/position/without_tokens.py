@@ -16,6 +16,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from lnattn.attention.folding import fold
+from lnattn.inputs import require
 from lnattn.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.position.curves import (
     LastRows,
@@ -33,7 +34,6 @@ from lnattn.weights import FirstLayer
 
 #: Assumed Var(e), as multiples of the median Var(p_j).
 ASSUMED = (0.0, 0.25, 1.0, 4.0, 16.0)
-_AS_THEY_ARE = ("variance", "assumed", "spearman", "near", "echo")
 _FROM_WEIGHTS = ("source", "revision", "weights_sha256", "tensors", "metadata")
 
 
@@ -73,15 +73,16 @@ class PositionOnly(Result):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Curves in single precision."""
-        single = {
-            "self_assertion": self.bias.self_assertion,
-            "comparison": self.bias.comparison,
-            "last_rows": self.last.curves,
-            "percentile": self.percentile,
-        }
         return {
-            **{name: array.astype(np.float32) for name, array in single.items()},
-            **{name: getattr(self, name) for name in _AS_THEY_ARE},
+            "self_assertion": self.bias.self_assertion.astype(np.float32),
+            "comparison": self.bias.comparison.astype(np.float32),
+            "last_rows": self.last.curves.astype(np.float32),
+            "percentile": self.percentile.astype(np.float32),
+            "variance": self.variance,
+            "assumed": self.assumed,
+            "spearman": self.spearman,
+            "near": self.near,
+            "echo": self.echo,
             "queries": np.array(self.bias.queries),
             "last_queries": np.array(self.last.queries),
             "peak": self.peak.astype(np.int32),
@@ -89,19 +90,38 @@ class PositionOnly(Result):
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> PositionOnly:
-        queries, last = (
-            tuple(int(i) for i in arrays[name]) for name in ("queries", "last_queries")
+        bias = PositionBias(
+            queries=tuple(arrays["queries"].tolist()),
+            self_assertion=arrays["self_assertion"].astype(np.float64),
+            comparison=arrays["comparison"].astype(np.float64),
+            inverse_sigma=None,
+            scale=float(record["scale"]),
+            causal=bool(record["causal"]),
         )
-        p, pp = (arrays[name].astype(np.float64) for name in ("self_assertion", "comparison"))
-        scale, causal = float(record["scale"]), bool(record["causal"])
-        bias = PositionBias(queries, p, pp, None, scale, causal)
-        rows = LastRows(last, arrays["last_rows"].astype(np.float64))
-        kept = {name: arrays[name] for name in (*_AS_THEY_ARE, "peak", "percentile")}
-        return cls(bias=bias, last=rows, record=record, **kept)
+        last = LastRows(
+            queries=tuple(arrays["last_queries"].tolist()),
+            curves=arrays["last_rows"].astype(np.float64),
+        )
+        return cls(
+            bias=bias,
+            variance=arrays["variance"],
+            last=last,
+            peak=arrays["peak"],
+            percentile=arrays["percentile"],
+            assumed=arrays["assumed"],
+            spearman=arrays["spearman"],
+            near=arrays["near"],
+            echo=arrays["echo"],
+            record=record,
+        )
 
 
 def position_only(layer: FirstLayer) -> PositionOnly:
-    """Everything about position that needs no token embedding, for the first layer of a model."""
+    """Everything about position that needs no token embedding, for the first layer of a model.
+
+    Raises `ShapeError` for anything but a `FirstLayer` with absolute positions.
+    """
+    require(layer, FirstLayer, "layer")
     W_P = layer.embeddings.W_P
     folded = fold(layer.attention)
     bias = position_bias(folded, W_P, share_of_context(len(W_P)))

@@ -23,12 +23,10 @@ from lnattn.attention.folding import fold
 from lnattn.attention.head_scores import previous_token_score
 from lnattn.attention.nulls import random_baseline, rotation_z
 from lnattn.errors import ResultError
+from lnattn.inputs import real_number
 from lnattn.models.choice import Choice
 from lnattn.storage import Result, provenance
 from lnattn.weights import AttentionLayer, FirstLayer, require_absolute
-
-#: Tensors of a `Composition`.
-_PARTS = ("scores", "write_spectrum", "read_spectrum")
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,21 +51,31 @@ class CompositionStudy(Result):
         return str(self.record.get("name", "unnamed model"))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        found = {"previous_token": self.previous_token.numpy()}
-        for convention in ("raw", "folded"):
-            scores = getattr(self, convention)
-            found |= {f"{convention}_{part}": getattr(scores, part).numpy() for part in _PARTS}
-        return found
+        arrays = {"previous_token": self.previous_token.numpy()}
+        for convention, composition in (("raw", self.raw), ("folded", self.folded)):
+            arrays[f"{convention}_scores"] = composition.scores.numpy()
+            arrays[f"{convention}_write_spectrum"] = composition.write_spectrum.numpy()
+            arrays[f"{convention}_read_spectrum"] = composition.read_spectrum.numpy()
+        return arrays
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> CompositionStudy:
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
 
-        def scores(of: str) -> Composition:
-            found, write, read = (tensors[f"{of}_{part}"] for part in _PARTS)
-            return Composition(found, write, read, int(record["d_model"]))
+        def composition(convention: str) -> Composition:
+            return Composition(
+                scores=tensors[f"{convention}_scores"],
+                write_spectrum=tensors[f"{convention}_write_spectrum"],
+                read_spectrum=tensors[f"{convention}_read_spectrum"],
+                d_model=int(record["d_model"]),
+            )
 
-        return cls(scores("raw"), scores("folded"), tensors["previous_token"], record)
+        return cls(
+            raw=composition("raw"),
+            folded=composition("folded"),
+            previous_token=tensors["previous_token"],
+            record=record,
+        )
 
 
 def study_composition(
@@ -78,6 +86,8 @@ def study_composition(
     """Compute the study from a model's attention blocks and its position embeddings.
 
     layers: all of them, first to last; source: the weights' provenance (their name and sha256).
+    Elhage et al. 2021; Ferrando et al. 2024, §2.2.3. Raises `ShapeError` for no layer, layers of
+    several models, or fewer than two positions.
     """
     begin = time.perf_counter()
     folded = [fold(layer) for layer in layers]
@@ -92,7 +102,9 @@ def study_composition(
         d_model=layers[0].d_model,
         seconds=round(time.perf_counter() - begin, 2),
     )
-    return CompositionStudy(raw_scores, folded_scores, previous, record)
+    return CompositionStudy(
+        raw=raw_scores, folded=folded_scores, previous_token=previous, record=record
+    )
 
 
 def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
@@ -103,8 +115,8 @@ def study_checkpoint(name_or_path: str | Path | Choice) -> CompositionStudy:
     from lnattn.models.checkpoints import load_attention_layers, load_first_layer
 
     first: FirstLayer = require_absolute(load_first_layer(name_or_path))
-    kept = ("name", "source", "revision", "weights_sha256", "files", "metadata")
-    source = {key: first.provenance[key] for key in kept if key in first.provenance}
+    facts = ("name", "source", "revision", "weights_sha256", "files", "metadata")
+    source = {key: first.provenance[key] for key in facts if key in first.provenance}
     return study_composition(load_attention_layers(name_or_path), first.embeddings.W_P, source)
 
 
@@ -154,17 +166,20 @@ def exceedances(
     """Of each two layers, how many of the highest scores are of which side.
 
     Sides: the later layer reads, or the earlier one, which no computation can use. Counted are the
-    highest `share` of both together. `ResultError` without impossible pairs.
+    highest `share` of both together, one at least. Raises `ResultError` without impossible pairs,
+    or for a share that is not above 0 and below 1.
     """
-    scores, found = composition.scores.double(), []
+    real_number(share, "share", 0, 1, open_ends=True, error=ResultError)
+    scores = composition.scores.double()
+    counts = []
     for a, b in combinations(range(scores.shape[1]), 2):
         both = torch.stack([scores[:, a, :, b], scores[:, b, :, a]], dim=1).flatten(2)
         if both.isnan().any():
             raise ResultError("impossible pairs were not computed; model_composition can.")
         most = max(1, round(share * both[0].numel()))
         least = both.flatten(1).topk(most).values[:, -1]
-        found.append((both >= least[:, None, None]).sum(dim=-1))
-    return torch.stack(found, dim=-1).numpy()
+        counts.append((both >= least[:, None, None]).sum(dim=-1))
+    return torch.stack(counts, dim=-1).numpy()
 
 
 def _share_at_least(scores: Tensor, reference: Tensor) -> Tensor:

@@ -16,6 +16,8 @@ from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedModel
 
 from lnattn.attention.folding import fold, softmax_over_keys
 from lnattn.attention.forward import causal_mask, project
+from lnattn.errors import ShapeError
+from lnattn.inputs import require, whole_number
 from lnattn.weights import AttentionLayer, FirstLayer, LayerNorm
 
 
@@ -34,13 +36,22 @@ def random_gpt2(
 ) -> GPT2LMHeadModel:
     """A GPT-2 with eager attention whose γ, β and biases are random, never 1 and 0.
 
-    config: entries of `GPT2Config`, instead of one layer, 64 tokens and 128 positions.
+    config: entries of `GPT2Config`, instead of one layer, 64 tokens and 128 positions. Raises
+    `ShapeError` where the heads do not divide the width.
     """
+    whole_number(d_model, "d_model")
+    whole_number(heads, "heads")
+    if d_model % heads:
+        raise ShapeError(f"{heads} heads do not divide a width of {d_model}; give another.")
     sizes = {"n_layer": 1, "vocab_size": 64, "n_positions": 128, **config}
     settings = GPT2Config(
-        n_embd=d_model, n_head=heads, bos_token_id=0, eos_token_id=0,
-        attn_implementation="eager", **sizes,
-    )  # fmt: skip
+        n_embd=d_model,
+        n_head=heads,
+        bos_token_id=0,
+        eos_token_id=0,
+        attn_implementation="eager",
+        **sizes,
+    )
     model = GPT2LMHeadModel(settings).to(dtype).eval()
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
@@ -54,15 +65,32 @@ def random_gpt2(
 
 def block_of(model: GPT2LMHeadModel, layer: int = 0) -> AttentionLayer:
     """The attention block of a Hugging Face GPT-2 in memory, with the LayerNorm that feeds it."""
-    block, heads, d = model.transformer.h[layer], model.config.n_head, model.config.n_embd
-    joint, out, ln = block.attn.c_attn, block.attn.c_proj, block.ln_1
-    q, k, v = (
-        joint.weight.detach().reshape(d, 3, heads, d // heads).permute(1, 2, 0, 3).contiguous()
+    whole_number(layer, "layer", 0, len(model.transformer.h) - 1)
+    block = model.transformer.h[layer]
+    heads = model.config.n_head
+    d_model = model.config.n_embd
+    d_head = d_model // heads
+    joint = block.attn.c_attn
+    out = block.attn.c_proj
+    # One matrix holds W_Q, W_K and W_V side by side, each with its heads side by side.
+    weights = joint.weight.detach().reshape(d_model, 3, heads, d_head).permute(1, 2, 0, 3)
+    W_Q, W_K, W_V = weights.contiguous()
+    b_Q, b_K, b_V = joint.bias.detach().reshape(3, heads, d_head)
+    return AttentionLayer(
+        ln=LayerNorm(
+            gamma=block.ln_1.weight.detach(),
+            beta=block.ln_1.bias.detach(),
+            eps=float(block.ln_1.eps),
+        ),
+        W_Q=W_Q,
+        W_K=W_K,
+        W_V=W_V,
+        W_O=out.weight.detach().reshape(heads, d_head, d_model),
+        b_Q=b_Q,
+        b_K=b_K,
+        b_V=b_V,
+        b_O=out.bias.detach(),
     )
-    b_q, b_k, b_v = joint.bias.detach().reshape(3, heads, d // heads)
-    W_O = out.weight.detach().reshape(heads, d // heads, d)
-    norm = LayerNorm(ln.weight.detach(), ln.bias.detach(), float(ln.eps))
-    return AttentionLayer(norm, q, k, v, W_O, b_q, b_k, b_v, out.bias.detach())
 
 
 @torch.no_grad()
@@ -94,8 +122,14 @@ def table_of_errors(
         x = 1 + torch.randn(length, d_model, generator=generator, dtype=torch.float64)
         for dtype in (torch.float32, torch.float64):
             error = block_error(random_gpt2(seed, d_model, heads, dtype), x.to(dtype))
-            name = f"random, d = {d_model}, H = {heads}"
-            rows.append((name, str(dtype).removeprefix("torch."), *error))
+            rows.append(
+                {
+                    "model": f"random, d = {d_model}, H = {heads}",
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "attention": error.attention,
+                    "output": error.output,
+                }
+            )
     return pd.DataFrame(rows, columns=["model", "dtype", "attention", "output"])
 
 
@@ -115,6 +149,7 @@ def original_attention(
     layer: AttentionLayer, x: Float[Tensor, "n d_model"]
 ) -> Float[Tensor, "head n n"]:
     """Attention computed as the model is written: LayerNorm, queries, keys with their bias."""
+    require(layer, AttentionLayer, "layer")
     ln = layer.ln
     y = torch.nn.functional.layer_norm(x, (layer.d_model,), ln.gamma, ln.beta, ln.eps)
     scores = project(y, layer.W_Q, layer.b_Q) @ project(y, layer.W_K, layer.b_K).mT

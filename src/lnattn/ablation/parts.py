@@ -13,6 +13,8 @@ from transformers import PreTrainedModel
 
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
+from lnattn.errors import ShapeError
+from lnattn.inputs import whole_number
 from lnattn.models.attending import losses
 from lnattn.stats import resampled_counts
 
@@ -29,12 +31,17 @@ class Spelling:
     """What a vocabulary's spelling tells of each token. All bool [vocab].
 
     continuation: letters that continue a word; word: letters that begin one; capital: whether
-    letters begin with a capital.
+    letters begin with a capital. Raises `ShapeError` for flags of different vocabularies.
     """
 
     continuation: Bool[np.ndarray, "vocab"]
     word: Bool[np.ndarray, "vocab"]
     capital: Bool[np.ndarray, "vocab"]
+
+    def __post_init__(self) -> None:
+        sizes = [len(self.continuation), len(self.word), len(self.capital)]
+        if len(set(sizes)) != 1:
+            raise ShapeError(f"the flags of one vocabulary must have one length, not {sizes}.")
 
     @property
     def letters(self) -> Bool[np.ndarray, "vocab"]:
@@ -43,9 +50,9 @@ class Spelling:
 
 def second_pieces(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     """A token that continues a word, right after the token that begins it."""
-    found = np.zeros(len(ids), dtype=bool)
-    found[1:] = spelling.word[ids[:-1]] & spelling.continuation[ids[1:]]
-    return found
+    is_second = np.zeros(len(ids), dtype=bool)
+    is_second[1:] = spelling.word[ids[:-1]] & spelling.continuation[ids[1:]]
+    return is_second
 
 
 def second_words_of_names(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
@@ -53,12 +60,15 @@ def second_words_of_names(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool
 
     That leaves out beginnings of sentences; what follows must not continue the second word.
     """
-    whole = spelling.word & spelling.capital
-    found = np.zeros(len(ids), dtype=bool)
-    before, first, second = ids[:-3], ids[1:-2], ids[2:-1]
-    found[2:-1] = (spelling.letters & ~spelling.capital)[before] & whole[first] & whole[second]
-    found[:-1] &= ~spelling.continuation[ids[1:]]
-    return found
+    capitalised = spelling.word & spelling.capital
+    in_small_letters = spelling.letters & ~spelling.capital
+    is_second = np.zeros(len(ids), dtype=bool)
+    before = ids[:-3]
+    first = ids[1:-2]
+    second = ids[2:-1]
+    is_second[2:-1] = in_small_letters[before] & capitalised[first] & capitalised[second]
+    is_second[:-1] &= ~spelling.continuation[ids[1:]]
+    return is_second
 
 
 def drawn_documents(documents: int, draws: int, seed: int = 0) -> Int[np.ndarray, "draw document"]:
@@ -70,7 +80,13 @@ def drawn_documents(documents: int, draws: int, seed: int = 0) -> Int[np.ndarray
 def deciles_of(
     values: Shaped[np.ndarray, "n"], chosen: Bool[np.ndarray, "n"], groups: int = 10
 ) -> Int[np.ndarray, "n"]:
-    """The group 0 … groups − 1 of every value, between quantiles of the chosen ones."""
+    """The group 0 … groups − 1 of every value, between quantiles of the chosen ones.
+
+    Raises `ShapeError` where nothing is chosen, or for fewer than one group.
+    """
+    whole_number(groups, "groups")
+    if not chosen.any():
+        raise ShapeError("quantiles of the chosen values need one or more of them; none is chosen.")
     edges = np.quantile(values[chosen], np.arange(1, groups) / groups)
     return np.searchsorted(edges, values, side="right")
 
@@ -89,7 +105,8 @@ def beside_matched(
     same for all rows. A chosen token in whose cell there is no other is left out; the number is of
     those that remain in row 0.
     """
-    cells, documents = int(cell.max(initial=0)) + 1, taken.shape[1]
+    cells = int(cell.max(initial=0)) + 1
+    documents = taken.shape[1]
     place = document * cells + cell
 
     def per_draw(where: Bool[np.ndarray, "n"], weights: np.ndarray | None = None) -> np.ndarray:
@@ -97,17 +114,18 @@ def beside_matched(
         sums = np.bincount(place[where], weights, minlength=documents * cells)
         return taken @ sums.reshape(documents, cells)  # [draw cell]
 
-    n_chosen, n_others = per_draw(chosen), per_draw(others)
-    kept = np.where(n_others > 0, n_chosen, 0.0)
+    n_chosen = per_draw(chosen)
+    n_others = per_draw(others)
+    n_matched = np.where(n_others > 0, n_chosen, 0.0)
     # The others of a cell count as often as the chosen tokens in it.
-    weight = np.divide(kept, n_others, out=np.zeros_like(kept), where=n_others > 0)
-    total = np.maximum(kept.sum(axis=1), 1.0)
+    weight = np.divide(n_matched, n_others, out=np.zeros_like(n_matched), where=n_others > 0)
+    total = np.maximum(n_matched.sum(axis=1), 1.0)
     means = np.empty((len(taken), len(change), 2))
     for row, values in enumerate(change):
-        own = np.where(n_others > 0, per_draw(chosen, values), 0.0)
-        means[:, row, 0] = own.sum(axis=1) / total
+        sum_of_chosen = np.where(n_others > 0, per_draw(chosen, values), 0.0)
+        means[:, row, 0] = sum_of_chosen.sum(axis=1) / total
         means[:, row, 1] = (weight * per_draw(others, values)).sum(axis=1) / total
-    return means, int(kept[0].sum())
+    return means, int(n_matched[0].sum())
 
 
 def removals(
@@ -118,13 +136,13 @@ def removals(
     counted: which pairs count; seen: which keys a query may see. T^ee of a pair becomes the mean
     over the query's other keys, which is neutral: a softmax knows no zero.
     """
-    found = {name: terms[name] for name in terms.names}
-    found[PLACE] = terms["p"] + terms["pp"] if "pp" in terms.names else terms["d"]
+    parts = {name: terms[name] for name in terms.names}
+    parts[PLACE] = terms["p"] + terms["pp"] if "pp" in terms.names else terms["d"]
     others = seen & ~counted
     number = others.sum(dim=-1, keepdim=True)
     mean = (terms["ee"] * others).sum(dim=-1, keepdim=True) / number.clamp_min(1)
-    found[PAIRS] = torch.where(seen & counted & (number > 0), terms["ee"] - mean, 0.0)
-    return found
+    parts[PAIRS] = torch.where(seen & counted & (number > 0), terms["ee"] - mean, 0.0)
+    return parts
 
 
 def ablation_names(terms: Sequence[str], heads: int) -> list[tuple[str, int]]:
@@ -152,13 +170,14 @@ def without_parts(
     patterns = [pattern, *without.values()]
     for what in PER_HEAD:
         for head in range(len(pattern)):
-            patterns.append(pattern.clone())
-            patterns[-1][head] = without[what][head]
+            without_in_one_head = pattern.clone()
+            without_in_one_head[head] = without[what][head]
+            patterns.append(without_in_one_head)
     rows = [losses(model, ids)]
     for begin in range(0, len(patterns), _BATCH):
         rows.append(losses(model, ids, torch.stack(patterns[begin : begin + _BATCH])))
     moved = []
-    for one in without.values():
-        kl = torch.where(pattern > 0, pattern * (pattern / one).log(), 0.0).sum(dim=-1)
+    for changed in without.values():
+        kl = torch.where(pattern > 0, pattern * (pattern / changed).log(), 0.0).sum(dim=-1)
         moved.append(kl[:, 1:].mean(dim=-1))  # the first query has no choice
     return torch.cat(rows), torch.stack(moved)

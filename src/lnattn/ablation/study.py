@@ -26,6 +26,7 @@ from lnattn.ablation.parts import (
 )
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import CorpusError, ResultError
+from lnattn.inputs import checked_bigrams, one_of, whole_number
 from lnattn.models.attending import patched
 from lnattn.progress import progress_bar
 from lnattn.storage import Result, provenance
@@ -67,17 +68,24 @@ class Ablations(Result):
 
     def of(self, what: str, head: int = -1) -> int:
         """The place of an ablation; `ResultError` where it was not made."""
-        found = np.flatnonzero((self.what == what) & (self.head == head))
-        if not len(found):
+        places = np.flatnonzero((self.what == what) & (self.head == head))
+        if not len(places):
             raise ResultError(f"nothing was measured without {what!r} in head {head}.")
-        return int(found[0])
+        return int(places[0])
 
     def excess(
         self, what: str, head: int = -1, *, of: str = "second pieces", reading: str = "after"
     ) -> Float[np.ndarray, "draw"]:
-        """What is lost at a class of tokens beyond what is lost at matched ones."""
-        place = self.of(what, head), READINGS.index(reading), list(CLASSES).index(of)
-        return self.at[:, *place, 0] - self.at[:, *place, 1]
+        """What is lost at a class of tokens beyond what is lost at matched ones, in nats.
+
+        what, head: as in `of`; of: one of `CLASSES`; reading: one of `READINGS`. Raises
+        `ResultError` for a name that is none.
+        """
+        one_of(of, CLASSES, "of", error=ResultError)
+        one_of(reading, READINGS, "reading", error=ResultError)
+        at_reading = self.at[:, self.of(what, head), READINGS.index(reading)]
+        chosen, matched = at_reading[:, list(CLASSES).index(of)].T
+        return chosen - matched
 
     def by_head(self, what: str, of: str = "second pieces") -> Float[np.ndarray, "draw head"]:
         """`excess` for a part that is taken out of one head after another."""
@@ -85,7 +93,12 @@ class Ablations(Result):
 
 
 def interval(draws: Float[np.ndarray, "draw"]) -> tuple[float, float, float]:
-    """The value of the text itself, and its 95 % interval over resampled documents."""
+    """The value of the text itself, and its 95 % interval over resampled documents.
+
+    draws: [draw], the text itself first. Raises `ResultError` without a resample.
+    """
+    if len(draws) < 2:
+        raise ResultError("an interval needs the text itself and one resample or more.")
     low, high = np.quantile(draws[1:], [0.025, 0.975]).tolist()
     return float(draws[0]), low, high
 
@@ -106,13 +119,22 @@ def ablations(
 
     model: with its language-model head; terms_of: the terms of a text, from the same weights;
     documents: token ids, cut into windows; first: a token before each window; bigrams: counts of
-    the training text, of which any counts as a pair. source: what the record shall say.
-    `CorpusError` where no document is long enough.
+    the training text, of which any counts as a pair. source: what the record shall say. Raises
+    `CorpusError` where no document is long enough, the window leaves no room for text, or the
+    counts are no square sparse matrix; `ResultError` for no draw.
     """
+    checked_bigrams(bigrams)
+    if bigrams.shape[0] != len(spelling.word):
+        raise CorpusError(
+            f"the counts are over {bigrams.shape[0]} tokens but the spelling over "
+            f"{len(spelling.word)}; take both from the model's own tokenizer."
+        )
+    whole_number(draws, "draws", error=ResultError)
     begun = time.perf_counter()
     texts = windows_of(documents, window, first)
     about = {**(source or {}), "window": window, "windows": len(texts), "documents": len(documents)}
-    rows, moved = [], []
+    rows = []
+    moved = []
     with patched(model):
         for _, ids in progress_bar(texts, "windows without parts"):
             terms = terms_of(ids)
@@ -120,20 +142,25 @@ def ablations(
             losses, shift = without_parts(model, terms, ids, counted)
             rows.append(losses.numpy())
             moved.append(shift.numpy())
-    found, mean_moved = np.concatenate(rows, axis=1).astype(np.float64), np.mean(moved, axis=0)
+    all_losses = np.concatenate(rows, axis=1).astype(np.float64)
+    mean_moved = np.mean(moved, axis=0)
     listed = ablation_names(terms.names, mean_moved.shape[1])
-    read = _read(found, texts, spelling, np.asarray(bigrams.sum(axis=0)).ravel(), draws)
+    unigrams = np.asarray(bigrams.sum(axis=0)).ravel()
+    read = _read(all_losses, texts, spelling, unigrams, draws)
     return Ablations(
         what=np.array([what for what, _ in listed]),
         head=np.array([head for _, head in listed]),
+        everywhere=read["everywhere"],
+        at=read["at"],
+        loss=read["loss"],
+        tokens=read["tokens"],
         moved=mean_moved,
-        **read,
         record=provenance(
             **about,
-            predictions=found.shape[1],
+            predictions=all_losses.shape[1],
             draws=draws,
             # What telling the model its own attention changes in any loss: rounding.
-            largest_change_by_nothing=float(np.abs(found[1] - found[0]).max()),
+            largest_change_by_nothing=float(np.abs(all_losses[1] - all_losses[0]).max()),
             seconds=round(time.perf_counter() - begun, 1),
         ),
     )
@@ -147,25 +174,31 @@ def _read(
     draws: int,
 ) -> dict[str, np.ndarray]:
     """The arrays of `Ablations` that are made of losses."""
-    base, changes = losses[1], losses[2:] - losses[1]
+    base = losses[1]
+    changes = losses[2:] - base
     document = np.concatenate([np.full(len(ids) - 1, place) for place, ids in texts])
     taken = drawn_documents(int(document.max()) + 1, draws)
     shape = (len(READINGS), len(CLASSES))
     at = np.full((draws + 1, len(changes), *shape, 2), np.nan)
-    loss, tokens = np.full((*shape, 2), np.nan), np.zeros((*shape, 3), dtype=np.int64)
-    flags = [[of(spelling, ids.numpy()) for of in CLASSES.values()] for _, ids in texts]
+    loss = np.full((*shape, 2), np.nan)
+    tokens = np.zeros((*shape, 3), dtype=np.int64)
+    flags = [[in_class(spelling, ids.numpy()) for in_class in CLASSES.values()] for _, ids in texts]
     for r, part in enumerate((slice(None, -1), slice(1, None))):  # of queries, of what follows
         token = np.concatenate([ids[part].numpy() for _, ids in texts])
-        chosen = np.concatenate([np.array(one)[:, part] for one in flags], axis=1)
-        others = spelling.letters[token] & ~chosen.any(axis=0)
-        for c, mine in enumerate(chosen):
-            tokens[r, c] = mine.sum(), 0, others.sum()
-            if not mine.any():
+        members = np.concatenate([np.array(of_text)[:, part] for of_text in flags], axis=1)
+        others = spelling.letters[token] & ~members.any(axis=0)
+        for c, chosen in enumerate(members):
+            tokens[r, c] = chosen.sum(), 0, others.sum()
+            if not chosen.any():
                 continue
-            cell = 10 * deciles_of(unigrams[token], mine) + deciles_of(base, mine)
+            frequency = deciles_of(unigrams[token], chosen)
+            difficulty = deciles_of(base, chosen)
+            cell = 10 * frequency + difficulty
             rows = np.concatenate([changes, base[None]])
-            means, tokens[r, c, 1] = beside_matched(rows, mine, others, cell, document, taken)
-            at[:, :, r, c], loss[r, c] = means[:, :-1], means[0, -1]
+            means, matched = beside_matched(rows, chosen, others, cell, document, taken)
+            tokens[r, c, 1] = matched
+            at[:, :, r, c] = means[:, :-1]
+            loss[r, c] = means[0, -1]
     every = np.ones(len(base), dtype=bool)
     means, _ = beside_matched(changes, every, every, np.zeros_like(document), document, taken)
     everywhere = means[..., 0].astype(np.float32)
@@ -177,16 +210,18 @@ def windows_of(
 ) -> list[tuple[int, Tensor]]:
     """Windows with the number of their document, the last of each as long as it comes.
 
-    first: a token before each, within `length`. `CorpusError` where no document has 32 tokens.
+    first: a token before each, within `length`. Raises `CorpusError` where no document has 32
+    tokens, or the length leaves no room for two.
     """
     before = [] if first is None else [first]
+    whole_number(length, "window", least=2 + len(before), error=CorpusError)
     body = length - len(before)
-    found = [
+    windows = [
         (number, torch.tensor([*before, *document[begin : begin + body]]))
         for number, document in enumerate(documents)
         for begin in range(0, len(document), body)
         if len(document) - begin >= min(_SHORTEST, body)
     ]
-    if not found:
+    if not windows:
         raise CorpusError(f"no document has {_SHORTEST} tokens; give longer texts.")
-    return found
+    return windows

@@ -19,6 +19,8 @@ from torch.utils.flop_counter import flop_registry
 from lnattn.attention.forward import KeyValueCache, pre_ln_layer
 from lnattn.costs.formulas import PRODUCTS, LayerSize, product_costs
 from lnattn.depth import xavier_block
+from lnattn.errors import ShapeError
+from lnattn.inputs import require
 from lnattn.transformer import Block
 
 
@@ -33,19 +35,26 @@ class OperatorCount(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        result, packet = func(*args, **kwargs), func.overloadpacket
+        result = func(*args, **kwargs)
+        packet = func.overloadpacket
         inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
         outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
         # A view looks at its input differently and moves no number.
-        writes = any(one.alias_info and one.alias_info.is_write for one in func._schema.returns)
+        returns = func._schema.returns
+        writes = any(value.alias_info and value.alias_info.is_write for value in returns)
         known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
-        view = not writes and all(one.untyped_storage().data_ptr() in known for one in outputs)
+        in_known_storage = all(out.untyped_storage().data_ptr() in known for out in outputs)
+        view = in_known_storage and not writes
         moved = sum(tensor.numel() * tensor.element_size() for tensor in inputs + outputs)
         counter = flop_registry.get(packet)
         operations = counter(*args, **kwargs, out_val=result) if counter else 0
-        name = str(packet).removeprefix("aten.")
-        row = {"operator": name, "operations": operations, "bytes": 0 if view else moved}
-        self.rows.append(row)
+        self.rows.append(
+            {
+                "operator": str(packet).removeprefix("aten."),
+                "operations": operations,
+                "bytes": 0 if view else moved,
+            }
+        )
         return result
 
 
@@ -54,21 +63,26 @@ def profile_layer(block: Block, x: Tensor, past: KeyValueCache | None = None) ->
 
     x: [token d_model]. One row for each of the eight products of `lnattn.costs.formulas`,
     then 'masking and softmax' (all between the scores and the values), 'activation' (between W_in
-    and W_out, its bias included) and 'LayerNorms, biases, residuals, copies' (all else).
+    and W_out, its bias included) and 'LayerNorms, biases, residuals, copies' (all else). Raises
+    `ShapeError` for a block without an FFN, which executes six products.
     """
+    require(block, Block, "block")
+    if block.mlp is None:
+        raise ShapeError("the table of eight products needs a block with an FFN; this has none.")
     with OperatorCount() as log:
         pre_ln_layer(x, block, past)
     products = [index for index, row in enumerate(log.rows) if row["operations"]]
     if len(products) != len(PRODUCTS):
         raise RuntimeError(f"{len(products)} matrix products were executed, not {len(PRODUCTS)}.")
-    place = dict(zip(products, PRODUCTS, strict=True))
-    between = {"scores": "masking and softmax", "W_in": "activation"}
-    last, others = "W_V", "LayerNorms, biases, residuals, copies"
+    product_at = dict(zip(products, PRODUCTS, strict=True))
+    after_product = {"scores": "masking and softmax", "W_in": "activation"}
+    elsewhere = "LayerNorms, biases, residuals, copies"
+    last_product = "W_V"
     for index, row in enumerate(log.rows):
-        last = place.get(index, last)
-        row["part"] = place.get(index, between.get(last, others))
+        last_product = product_at.get(index, last_product)
+        row["part"] = product_at.get(index, after_product.get(last_product, elsewhere))
     table = pd.DataFrame(log.rows).groupby("part")[["operations", "bytes"]].sum()
-    return table.reindex([*PRODUCTS, *between.values(), others])
+    return table.reindex([*PRODUCTS, *after_product.values(), elsewhere])
 
 
 def random_block(d_model: int, heads: int, d_mlp: int) -> Block:
@@ -79,7 +93,11 @@ def random_block(d_model: int, heads: int, d_mlp: int) -> Block:
 def formula_and_count(size: LayerSize) -> pd.DataFrame:
     """The eight products: operations and bytes by formula beside those counted in a run."""
     block = random_block(size.d_model, size.heads, size.d_mlp)
-    x, before = torch.zeros(size.queries, size.d_model), size.keys - size.queries
-    past = torch.zeros(2, size.heads, before, size.d_model // size.heads)
-    counted = profile_layer(block, x, KeyValueCache(*past) if before else None)
+    x = torch.zeros(size.queries, size.d_model)
+    n_cached = size.keys - size.queries
+    past = None
+    if n_cached:
+        cached = torch.zeros(size.heads, n_cached, size.d_model // size.heads)
+        past = KeyValueCache(k=cached, v=cached.clone())
+    counted = profile_layer(block, x, past)
     return product_costs(size).join(counted.add_prefix("counted_"))

@@ -37,6 +37,18 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
     return table
 
 
+def along_training(looks: pd.DataFrame) -> pd.DataFrame:
+    """One row a step of a run's looks: tokens, found, chance, chance high, previous.
+
+    found: share of pieces found in the best head; previous: the largest attention of a head on the
+    token before, by position alone.
+    """
+    best = looks[looks["head"] == BEST].set_index("step").sort_index()
+    heads = looks[looks["head"] != BEST].groupby("step")
+    columns = best[["tokens", "found", "chance", "chance high"]]
+    return columns.assign(previous=heads["previous"].max())
+
+
 def read_looks(
     folder: Path | str, name: str, column: str = "spread pp"
 ) -> tuple[pd.DataFrame, Mapping[str, Any]]:

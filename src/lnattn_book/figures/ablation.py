@@ -14,13 +14,15 @@ from lnattn_book.style import (
     BLACK,
     BLUE,
     DISTANCE_NAMES,
+    GREEN,
     GREY,
+    SMALL,
+    TERM_COLOURS,
     TERM_NAMES,
     WIDTH,
     legend,
     model_name,
     ring,
-    words_at,
 )
 
 _NAMES = {**DISTANCE_NAMES, **TERM_NAMES, "pairs": "counted pairs"}
@@ -70,20 +72,59 @@ def _parts(found: Ablations) -> list[str]:
     return ["place", *sorted((w for w in losses if losses[w] != whole), key=lambda w: -losses[w])]
 
 
-def prediction_scatter(models: Mapping[str, tuple[Ablations, pd.DataFrame]]) -> Figure:
-    """Each head: what the weights tell of its T^ee beside the loss after second pieces without."""
-    figure, axes = plt.subplots(1, len(models), figsize=(WIDTH, 3.0), sharey=True, squeeze=False)
-    for ax, (name, (found, told)) in zip(axes[0], models.items(), strict=True):
-        by_head, known = found.by_head("ee"), told["specific auroc"]
-        low, high = np.quantile(by_head[1:], [0.025, 0.975], axis=0)
-        ax.vlines(known, low, high, color=BLUE, lw=1)
-        ax.plot(known, by_head[0], "o", color=BLUE, ms=4)
-        for head, (x, y) in enumerate(zip(known, by_head[0], strict=True)):
-            words_at(ax, str(head), (x, y), (4, 3))
-        best = int(known.argmax())
-        ring(ax, known[best], by_head[0, best])
-        ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-        ax.set_title(model_name(name))
-    figure.supxlabel("what the weights know of their query (specific AUROC)", fontsize=11)
-    figure.supylabel("lost after second pieces (nats)", fontsize=11)
+def what_and_where(losses: pd.DataFrame) -> Figure:
+    """Two bars a model: nats lost a token without *what*, and without *where*, with their digits.
+
+    losses: a row a model, columns what and where.
+    """
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.52 * len(losses) + 1.2))
+    rows = np.arange(len(losses))
+    for offset, (part, label, colour) in zip((-0.2, 0.2), _PARTS, strict=True):
+        ax.barh(rows + offset, losses[part], 0.36, color=colour, label=label)
+        for row, value in zip(rows, losses[part], strict=True):
+            ax.text(value + 0.01, row + offset, f"{value:.3f}", va="center", fontsize=SMALL)
+    ax.set_yticks(rows, [model_name(name) for name in losses.index])
+    ax.set(xlabel="lost without it (nats a token)", xlim=(0, 1.12 * losses.max(axis=None)))
+    ax.invert_yaxis()
+    legend(figure, "upper left")
     return figure
+
+
+#: What is compared, its words, and the colour of its (first) term.
+_PARTS = (
+    ("what", "without what", TERM_COLOURS["ee"]),
+    ("where", "without where", TERM_COLOURS["pp"]),
+)
+
+
+def early_and_late(run: pd.DataFrame, losses: pd.DataFrame | None = None) -> Figure:
+    """A training: pieces found and attention on the token before by place; what is lost, above.
+
+    run: a row a snapshot, columns tokens, found, chance, previous. losses: likewise tokens, what
+    and where, in nats; None where no snapshot was asked.
+    """
+    panels = 1 if losses is None else 2
+    figure, axes = plt.subplots(
+        panels, 1, figsize=(WIDTH, 2.4 * panels + 0.6), sharex=True, squeeze=False
+    )
+    if losses is not None:
+        top = axes[0, 0]
+        for part, label, colour in _PARTS:
+            top.plot(losses["tokens"], losses[part], "o-", color=colour, ms=4, label=label)
+        top.axhline(0, color=GREY, lw=0.8, zorder=0)
+        top.set_yscale("symlog", linthresh=0.01)
+        top.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
+        top.set_ylabel("lost (nats a token)")
+    ax = axes[-1, 0]
+    ax.plot(run["tokens"], run["previous"], "s-", color=BLACK, ms=4, label=_BY_PLACE)
+    ax.plot(run["tokens"], run["found"], "o-", color=GREEN, ms=4, label="pieces found")
+    ax.plot(run["tokens"], run["chance"], ":", color=GREY, label="found by chance")
+    ax.set(xscale="log", xlabel="tokens of training", ylabel="share", ylim=(0, None))
+    ticks = run["tokens"].to_numpy()
+    ax.set_xticks(ticks, [f"{one / 1e6:.{int(one < 1e7)}f}M" for one in ticks])
+    ax.minorticks_off()
+    legend(figure, "upper left", columns=1)
+    return figure
+
+
+_BY_PLACE = "largest attention on the token before, by place alone"

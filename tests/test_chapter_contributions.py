@@ -1,0 +1,148 @@
+"""What the chapter on contributions states: its rules on planted curves, its tables by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from lnattn import paths
+from lnattn.ablation.study import Ablations
+from lnattn.errors import ResultError
+from lnattn_book.chapters import contributions as chapter
+from lnattn_book.chapters.contributions import Snapshots
+from lnattn_book.joining import Joining
+
+RESULTS = paths.data_folder() / "results"
+README = paths.repository() / "experiments" / "joining" / "README.md"
+
+
+def snapshots(
+    *losses: tuple[float, float], seed: int = 0, half: float = 0.001, found: float = 0.05
+):
+    """Looks and losses of one run whose snapshots lose (what, where) nats, half-width `half`."""
+    looks, lost = [], []
+    for number, (what, where) in enumerate(losses):
+        key = {"seed": seed, "step": 64 << number, "tokens trained": 1000 << number}
+        share = {"found": found, "chance": 0.04, "chance high": 0.06}
+        looks += [{**key, **share, "head": head, "previous": 0.1 * head} for head in (-1, 0, 1)]
+        for measure in chapter.MEASURES:
+            parts = {"ee": what, "position": where, "position less ee": where - what}
+            lost += [
+                {**key, "measure": measure, "removed": part, "head": -1, "value": value,
+                 "low": value - half, "high": value + half}
+                for part, value in parts.items()
+            ]  # fmt: skip
+    return pd.DataFrame(looks), pd.DataFrame(lost)
+
+
+def run(*losses, **about) -> Snapshots:
+    return Snapshots.of(*snapshots(*losses, **about))
+
+
+def seeds(*ends: tuple[float, float], **about) -> Snapshots:
+    tables = [snapshots((0.01, 0.05), end, seed=seed, **about) for seed, end in enumerate(ends)]
+    return Snapshots.of(*map(pd.concat, zip(*tables, strict=True)))
+
+
+WHAT, WHERE, SAME = (0.04, 0.01), (0.03, 0.9), (0.02, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("losses", "outcome"),
+    [
+        ([WHAT, WHAT, WHERE, (0.019, 0.9)], "takes over"),  # 0.019 of 0.040 is less than half
+        ([WHAT, WHAT, WHERE, (0.021, 0.9)], "words first"),
+        ([SAME, WHAT, SAME, WHERE], "words first"),
+        ([WHAT, WHERE, WHAT, WHERE], "else"),  # what again, after where
+        ([WHAT, WHAT, WHERE, SAME], "else"),  # the end does not say
+        ([WHERE, WHERE, WHERE, WHERE], "where throughout"),
+        ([SAME, SAME, WHERE, WHERE], "where throughout"),
+        ([SAME, SAME, SAME, WHERE], "else"),
+        ([WHAT, WHERE, WHERE], "cannot be asked"),
+    ],
+)
+def test_the_rule_of_a_training(losses, outcome) -> None:
+    assert chapter.of_a_training(run(*losses)) == outcome
+
+
+@pytest.mark.parametrize(
+    ("ends", "outcome"),
+    [
+        ([WHAT, WHAT, WHAT], "what"),
+        ([WHERE, WHERE], "where"),
+        ([WHAT, WHERE, WHAT], "not decided"),
+        ([SAME, SAME], "not decided"),
+        ([WHAT], "cannot be asked"),
+    ],
+)
+def test_the_rule_of_young_models_asks_the_last_snapshot(ends, outcome) -> None:
+    assert chapter.of_young_models(seeds(*ends)) == outcome
+    assert chapter.of_young_models(seeds(*ends, found=0.07)) == "cannot be asked"  # all join
+
+
+def test_the_headline_says_hardly_only_where_it_is() -> None:
+    training = run(WHAT, WHAT, WHERE, WHERE)
+    said = chapter.headline(training, seeds(WHAT, WHAT))
+    assert said.startswith("Words first, then place:")
+    assert said.endswith("So do young models of four layers, whether they join pieces or not: "
+                         "*where* is hardly used yet.")  # fmt: skip
+    used = chapter.headline(training, seeds(WHAT, (0.9, 0.06)))
+    assert used.endswith("whether they join pieces or not.")
+    alone = chapter.headline(None, seeds(WHAT, WHAT))
+    assert "Young models of four layers do lose more without *what*, whether they join" in alone
+    assert chapter.headline(None, None).endswith("those that do not could not be asked.")
+
+
+def test_every_sentence_was_fixed_before_the_runs() -> None:
+    rules = " ".join(README.read_text(encoding="utf-8").split())
+    for sentence in (*chapter.OF_A_TRAINING.values(), *chapter.OF_YOUNG_MODELS.values()):
+        assert sentence in rules, sentence
+
+
+def test_the_sign_on_a_piece() -> None:
+    assert chapter.on_a_piece(-0.02, -0.01) == "less than at matched tokens"
+    assert chapter.on_a_piece(0.01, 0.02) == "more"
+    assert chapter.on_a_piece(-0.01, 0.01) == "no measurable difference"
+
+
+def test_a_snapshot_that_was_not_asked_is_an_error() -> None:
+    looks, lost = snapshots(WHAT, WHERE)
+    with pytest.raises(ResultError, match="was looked at, and not asked"):
+        Snapshots.of(looks, lost[lost["step"] == 64])
+
+
+def test_snapshots_are_read_by_hand() -> None:
+    table = run(WHAT, WHERE).table
+    last = table.loc[(0, 128)]
+    assert last[["tokens", "found", "previous"]].tolist() == [2000, 0.05, 0.1]
+    assert last[["what", "where", "difference", "what on"]].tolist() == pytest.approx(
+        [0.03, 0.9, 0.87, 0.03]
+    )
+    assert last[["low", "high", "what after high"]].tolist() == pytest.approx([0.869, 0.871, 0.031])
+
+
+def test_losses_are_those_of_the_frozen_tables() -> None:
+    models = {name: Ablations.read(RESULTS / name) for name in ("book-gpt2", "book-llama")}
+    young = Joining.read(RESULTS / "joining-batch-32")
+    table = chapter.losses_without(models, young)
+    one = models["book-gpt2"]
+    place = np.flatnonzero((one.what == "place") & (one.head == -1))[0]
+    assert table.loc["book-gpt2", "where"] == one.everywhere[0, place]
+    lost = young.lost.query("measure == 'everywhere' and head == -1 and step == 1024")
+    for seed in (5, 6, 7):
+        for part, name in (("ee", "what"), ("position", "where")):
+            row = lost[(lost["seed"] == seed) & (lost["removed"] == part)]
+            assert table.loc[f"young, seed {seed}", name] == row["value"].item()
+
+
+def test_means_over_seeds_have_intervals_of_97_5_percent() -> None:
+    young = Joining.read(RESULTS / "joining-batch-32")
+    values = young.of("on", "ee")["value"].to_numpy()
+    mean, low, high = chapter.over_seeds(young, "on")
+    assert mean == pytest.approx(values.mean())
+    half = 6.205347 * values.std(ddof=1) / np.sqrt(3)  # Student's t of two degrees, 0.9875
+    assert [low, high] == pytest.approx([mean - half, mean + half], abs=1e-6)
+    less = chapter.where_less_what(young)
+    assert less.index.tolist() == [5, 6, 7]
+    assert (less < 0).all()

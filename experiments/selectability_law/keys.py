@@ -10,13 +10,13 @@ import torch
 from jaxtyping import Float
 
 import lnattn
-from experiments.selectability_law.gaussian import effective_dimension, expected_share
 from experiments.unselectable_lm.small_models import keys_of_layers as keys_of_arm
 from experiments.unselectable_lm.small_models import load_arm
 from lnattn.models import attending
 from lnattn.models.reference import load_reference_model
 from lnattn.selectability.decide import AffineHull, selectability
 from lnattn.selectability.first_layers import position_keys
+from lnattn.selectability.gaussian import effective_dimension, expected_share
 from lnattn.selectability.verify import decided
 from lnattn.stats import resampled_counts
 from lnattn_book.samples import sample_windows

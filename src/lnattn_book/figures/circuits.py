@@ -2,57 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter, PercentFormatter, ScalarFormatter
 
 from lnattn_book.style import (
     BLACK,
-    BLUE,
     GREY,
-    ORANGE,
     SEQUENTIAL,
-    SMALL,
     VERMILION,
     WIDTH,
     legend,
 )
 
 
-def score_distributions(
-    samples: Mapping[str, np.ndarray], baseline: float, marked: Mapping[str, float]
-) -> Figure:
-    """Histograms of composition scores (log counts as densities), as outlines.
+def usable_by_share(table: pd.DataFrame, ring: Sequence[float] = ()) -> Figure:
+    """Usable pairs of heads for each impossible one, among ever more of the highest scores.
 
-    samples: scores by name; baseline: 1/√d_model; marked: single scores with a label.
+    table: rows with kind, share, ratio, low and high; ring: shares that the text speaks of.
     """
-    figure, ax = plt.subplots(figsize=(WIDTH, 3.9))
-    bins = np.linspace(0, 1.02 * max(np.nanmax(values) for values in samples.values()), 90)
-    looks = [(BLUE, "-"), (ORANGE, "--"), (GREY, ":")]
-    for (name, values), (colour, line) in zip(samples.items(), looks, strict=False):
-        density, _ = np.histogram(values, bins, density=True)
-        ax.stairs(density, bins, color=colour, ls=line, lw=1.8, label=name)
-    ax.axvline(baseline, color=BLACK, lw=1)
-    across = ax.get_xaxis_transform()
-    ax.text(baseline, 0.93, r" $1/\sqrt{d}$", transform=across, fontsize=SMALL)
-    ax.set_yscale("log")
-    ax.set_ylim(top=ax.get_ylim()[1] * 6)
-    for index, (name, score) in enumerate(sorted(marked.items(), key=lambda item: item[1])):
-        height = 0.34 + 0.09 * (index % 5)
-        ax.plot([score, score], [0, height], transform=across, color=VERMILION, lw=0.9)
-        look = {"ha": "right", "va": "center", "fontsize": SMALL}
-        ax.text(score, height, f"{name} ", transform=across, **look)
-    ax.set(xlabel="composition score", ylabel="density (log scale)")
-    legend(figure, columns=1)
+    figure, ax = plt.subplots(figsize=(WIDTH, 3.6))
+    looks = {"K": (BLACK, "-", "o"), "Q": (VERMILION, "--", "s"), "V": (GREY, ":", "^")}
+    for kind, (colour, line, marker) in looks.items():
+        rows = table[table["kind"] == kind].sort_values("share")
+        share, ratio = rows["share"].to_numpy(), rows["ratio"].to_numpy()
+        ax.plot(share, ratio, color=colour, ls=line, marker=marker, label=f"{kind}-composition")
+        ax.fill_between(share, rows["low"], rows["high"], color=colour, alpha=0.12, lw=0)
+        ringed = np.isin(share, ring)
+        ax.plot(share[ringed], ratio[ringed], "o", mfc="none", mec=colour, ms=12)
+    ax.axhline(1, color=GREY, lw=1)
+    ax.set(xscale="log", yscale="log", xlabel="highest scores of two layers, share of all")
+    ax.set_ylabel("usable pairs for each impossible one")
+    ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=None))
+    ax.yaxis.set_major_formatter(ScalarFormatter())
+    ax.yaxis.set_minor_formatter(NullFormatter())
+    legend(figure, columns=3)
     return figure
 
 
-def readers_of(scores: np.ndarray, writer: str, first_layer: int, marks: Sequence[str]) -> Figure:
+def readers_of(
+    scores: np.ndarray, writer: str, first_layer: int, marks: Sequence[str], baseline: float
+) -> Figure:
     """Scores of one head as writer with every head of the later layers, layer by layer.
 
-    scores: [layer head], rows from `first_layer` on; marks: readers 'layer.head' to frame.
+    scores: [layer head], rows from `first_layer` on; marks: readers 'layer.head' to frame;
+    baseline: what heads that have nothing to do with each other score, a line on the colour bar.
     """
     layers, heads = scores.shape
     figure, ax = plt.subplots(figsize=(WIDTH, 0.38 * layers + 1.3))
@@ -73,5 +71,6 @@ def readers_of(scores: np.ndarray, writer: str, first_layer: int, marks: Sequenc
         xlabel="head of the reader",
         ylabel="layer of the reader",
     )
-    figure.colorbar(image, ax=ax, label=f"score with {writer}", shrink=0.9)
+    bar = figure.colorbar(image, ax=ax, label=f"score with {writer}", shrink=0.9)
+    bar.ax.axhline(baseline, color=VERMILION, lw=2)
     return figure

@@ -1,0 +1,112 @@
+"""What the chapter on circuits computes (`lnattn_book.chapters.circuits`)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from random_models import random_layer
+
+import lnattn
+from lnattn.attention.circuits import Composition, model_composition
+from lnattn.composition import exceedances, study_composition
+from lnattn.errors import ResultError
+from lnattn.models.choice import Choice
+from lnattn.models.whole_gpt2 import load_transformer
+from lnattn_book.chapters import circuits as chapter
+from lnattn_book.chapters.whole import load_whole
+
+
+def layers(count: int):
+    return [random_layer(seed, 12, 3, 4) for seed in range(count)]
+
+
+def test_two_circuits_are_the_block_and_a_missing_bias_shows():
+    (layer,) = layers(1)
+    x = torch.randn(6, 12, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    errors = chapter.circuit_errors(layer, x)
+    assert max(errors.attention, errors.output) < 1e-12
+    assert errors.without_bias > 1e-3
+
+
+def test_composition_from_factors_is_the_definition():
+    assert chapter.definition_error(*layers(2)) < 1e-12
+
+
+def test_usable_pairs_are_counted_against_impossible_ones_by_layers():
+    composition = model_composition(layers(4), impossible=True)
+    table = chapter.usable_and_impossible(composition, [0.1, 0.5], draws=400)
+    usable, impossible = exceedances(composition, 0.5)[1].sum(axis=-1)
+    row = table.set_index(["kind", "share"]).loc[("K", 0.5)]
+    assert (row["usable"], row["impossible"]) == (usable, impossible)
+    assert row["ratio"] == pytest.approx(usable / impossible)
+    assert row["low"] <= row["ratio"] <= row["high"]
+
+
+def test_an_effect_of_one_layer_has_a_wide_interval():
+    """Usable pairs score high only where layer 0 writes: drawn without it, nothing is left."""
+    scores = torch.full((3, 6, 2, 6, 2), 0.1)
+    scores += 0.01 * torch.rand(scores.shape, generator=torch.Generator().manual_seed(1))
+    scores[:, 0, :, 1:, :] += 1.0
+    flat = torch.ones(6, 2, 4) / 4
+    composition = Composition(scores, flat, torch.stack([flat] * 3), 12)
+    row = chapter.usable_and_impossible(composition, [0.25], draws=500).iloc[0]
+    assert row["ratio"] > 1.5
+    assert row["low"] < 1.2
+
+
+def test_a_model_of_one_layer_is_told_why():
+    with pytest.raises(ResultError, match="one layer has no head"):
+        chapter.usable_and_impossible(model_composition(layers(1), impossible=True), [0.1])
+    alone = study_composition(layers(1), torch.randn(8, 12).double(), {"name": "tiny"})
+    with pytest.raises(ResultError, match="tiny has one layer"):
+        chapter.strongest_pairs(alone)
+
+
+def test_strongest_pairs_are_of_later_readers():
+    study = study_composition(layers(3), torch.randn(8, 12).double(), {"name": "tiny"})
+    table = chapter.strongest_pairs(study, count=2)
+    assert [*table["kind"]] == ["K", "K", "Q", "Q", "V", "V"]
+    assert (table["reader"].str[0].astype(int) > table["writer"].str[0].astype(int)).all()
+
+
+def test_paths_add_up_and_leaving_out_nothing_costs_nothing():
+    two = load_transformer("book-gpt2")
+    ids = [3, 77, 400, 5]
+    errors = chapter.path_errors(two, ids)
+    assert max(errors) < 1e-10
+    losses = chapter.path_losses(two, [ids], {"nothing": (), "FFNs": ("FFNs",)})
+    nothing, ffns = losses.rises()
+    assert nothing == 0
+    assert abs(ffns) > 0.1
+    assert losses.tokens.tolist() == [3]
+
+
+def test_logits_are_the_sum_of_parts():
+    from lnattn.models.reference import load_reference_model
+
+    errors = chapter.sum_errors(
+        load_transformer("book-gpt2"), load_reference_model("book-gpt2"), [3, 77, 400]
+    )
+    assert errors[torch.float64] < 1e-10
+    assert errors[torch.float32] < 1e-4
+
+
+def test_a_page_that_needs_a_whole_model_takes_the_books_and_says_why(capsys):
+    whole, first = load_whole(Choice("minilm", "a test"))
+    assert (whole.n_layers, first.name) == (2, "book-gpt2")
+    assert "this page uses book-gpt2" in capsys.readouterr().out
+
+
+def test_heads_of_one_layer_are_a_share_of_the_impossible_pairs():
+    composition = model_composition(layers(3), impossible=True)
+    among_highest, of_all = chapter.same_layer_shares(composition)
+    assert of_all == pytest.approx(3 / 6)  # of 3 layers: 3 with themselves, 3 the wrong way round
+    assert 0 <= among_highest <= 1
+
+
+def test_previous_token_heads_are_sorted():
+    table = chapter.previous_token_heads(load_transformer("book-gpt2"), count=4)
+    assert len(table) == 4
+    assert np.all(np.diff(table["on the previous token"]) <= 0)
+    assert lnattn.load_first_layer("book-gpt2").attention.n_heads == 8

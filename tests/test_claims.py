@@ -2,37 +2,62 @@
 
 from __future__ import annotations
 
-import importlib
+import ast
 import inspect
 import json
 import pkgutil
 import re
 from dataclasses import asdict, replace
 
+import jsonschema
 import numpy as np
 import pytest
 import yaml
 
-import lnattn_book.claims
 from booksite.executed import registered
 from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.storage import write_json
 from lnattn_book.claims import __main__ as command
-from lnattn_book.claims import frozen, kamoda, ledger, rules
+from lnattn_book.claims import (
+    brody,
+    frozen,
+    kamoda,
+    ledger,
+    mathematics,
+    ours,
+    residual,
+    rules,
+    unselectable,
+)
+from lnattn_book.claims.conditions import (
+    above,
+    any_of,
+    at,
+    at_least_n,
+    below,
+    equal,
+    every,
+    most,
+)
+from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import KINDS, SOURCES, Claim, claim, claims
-from lnattn_book.claims.rules import RULES, truth
+from lnattn_book.claims.rules import RULES, Effect
 from lnattn_book.claims.tally import sentence, tally
-from lnattn_book.claims.verdicts import ABSENT, DERIVED, NOT_ASKED, VERDICTS, Between, Leaf, Record
+from lnattn_book.claims.verdicts import (
+    ABSENT,
+    DERIVED,
+    NOT_ASKED,
+    VERDICTS,
+    Leaf,
+    Record,
+    robustness,
+)
 
 ROOT = paths.repository()
 HOLDS, HOLDS_IN_PART, FAILS, NOT_SEEN, UNDECIDED, NOT_COMPUTABLE = VERDICTS
-#: Importing them enters their rules.
-MODULES = [
-    importlib.import_module(f"lnattn_book.claims.{one.name}")
-    for one in pkgutil.iter_modules(lnattn_book.claims.__path__)
-    if one.name != "__main__"
-]
+#: Importing them enters the rules.
+LISTS = (kamoda, brody, mathematics, ours, residual, unselectable)
 
 
 def with_parts(monkeypatch, claim_id: str, **parts) -> None:
@@ -59,15 +84,41 @@ def test_what_a_claim_names_exists_and_its_numbers_are_stated(one: Claim):
     assert one.id[0] in SOURCES
     assert one.kind in KINDS
     assert len(one.line.split()) <= 12
-    said = set(re.findall(r"{(\w+)", one.words))
-    used = set(re.findall(r"case\.(\w+)", "".join(map(inspect.getsource, MODULES))))
-    judged = set(re.findall(r"{(\w+)}", str(one.judged.get("leaves", one.judged.get("holds")))))
-    assert said | judged <= set(one.rule) <= used | said | judged
-    assert ("holds" in one.judged) != ("leaves" in one.judged)
+    assert set(re.findall(r"{(\w+)", one.words)) <= set(one.rule)
+    assert thresholds_of(RULES[one.id]) <= set(one.rule)
+    assert set(one.rule) <= thresholds_of(RULES[one.id]) | set(re.findall(r"{(\w+)", one.words))
     for name, values in one.grid.items():
         assert one.rule[name] in values
         assert min(values) < max(values)
     assert "{" not in RULES[one.id].in_words().replace("{QK}", "")
+
+
+def thresholds_of(rule: rules.Rule) -> set[str]:
+    """The names that a rule's functions look up in their context."""
+    sources = inspect.getsource(rule.measure), inspect.getsource(rule.decide)
+    return {
+        node.slice.value
+        for source in sources
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "context"
+    }
+
+
+def test_the_list_is_as_its_schema_says():
+    schema = json.loads((ROOT / "book" / "claims.schema.json").read_text(encoding="utf-8"))
+    listed = yaml.safe_load((ROOT / "book" / "claims.yml").read_text(encoding="utf-8"))
+    jsonschema.validate(listed, schema)
+    assert set(schema["items"]["properties"]) == set(Claim.__dataclass_fields__)
+    with pytest.raises(jsonschema.ValidationError, match="treshold"):
+        jsonschema.validate([listed[0] | {"treshold": 1}], schema)
+
+
+@pytest.mark.parametrize("one", claims().values(), ids=claims())
+def test_a_rule_stands_in_the_module_of_its_claim(one: Claim):
+    module = f"lnattn_book.claims.{one.id[0].lower()}{int(one.id[1:]):02d}"
+    assert pkgutil.resolve_name(f"{module}:{one.id.lower()}") is RULES[one.id]
 
 
 TWICE = yaml.safe_dump([asdict(claim("K1"))] * 2)
@@ -93,27 +144,51 @@ def test_words_and_verdicts_follow_the_thresholds_and_say_how_many_give_the_same
         assert (found.verdict, found.stands) == (verdict, (stands, 4))
 
 
-HEADS = {"z": np.array([3.0, np.nan, 1.0]), "open": Between([3, 1], [1, -1], [5, 3.0]), "n": 4}
+Z = np.array([3.0, np.nan, 1.0])
+OPEN = Interval([3, 1], [1, -1], [5, 3.0])
+CONDITIONS = [
+    pytest.param(every(above(Z, 2)), 0, id="every"),
+    pytest.param(any_of(above(Z, 2)), 1, id="any"),
+    pytest.param(at([0], above(Z, 2) & equal(4, 4)), 1, id="and"),
+    pytest.param(at([0, 2], above(Z, 2)), 0, id="at two places"),
+    pytest.param(at([1], above(Z, 2)), np.nan, id="not asked"),
+    pytest.param(most(above(Z, 2)), 0, id="one half is not most"),
+    pytest.param(most(above([3, 3, 1], 2)), 1, id="two of three are most"),
+    pytest.param(at_least_n(1, above(Z, 2)), 1, id="one"),
+    pytest.param(at_least_n(3, above(Z, 0)), 0, id="three of two"),
+    pytest.param(any_of(above(Z, 4)), 0, id="none"),
+    # An interval that holds the limit leaves it open, where that decides.
+    pytest.param(any_of(above(OPEN, 0)), 1, id="any of one open"),
+    pytest.param(every(above(OPEN, 0)), 0.5, id="every of one open"),
+    pytest.param(any_of(above(OPEN, 4)), 0.5, id="any of open ones"),
+    pytest.param(every(above(OPEN, 0) & below(4, 3)), 0, id="open and false"),
+    pytest.param(at_least_n(2, above(OPEN, -2)), 1, id="two"),
+    pytest.param(every(above(2.0, Interval(1, 0, 9))), 1, id="a measure as limit"),
+]
 
 
-@pytest.mark.parametrize(
-    ("condition", "known"),
-    [
-        ("z > 2", 0), ("any z > 2", 1), ("at [0] z > 2 and n == 4", 1), ("at [0, 2] z > 2", 0),
-        ("at [1] z > 2", np.nan), ("most z > 2", 0), ("1 of z > 2", 1), ("3 of z > 0", 0),
-        # An interval that holds the limit leaves it open, where that decides.
-        ("any z > n", 0), ("any open > 0", 1), ("all open > 0", 0.5), ("any open > 4", 0.5),
-        ("all open > 0 and n < 3", 0), ("2 of open > -2", 1),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("condition", "known"), CONDITIONS)
 def test_conditions(condition, known):
-    np.testing.assert_equal(truth(condition, HEADS), known)
-    with pytest.raises(ResultError, match="asks for y, which is not measured"):
-        truth("y > 2", HEADS)
+    np.testing.assert_equal(condition.truth, known)
+
+
+def test_an_effect_is_of_the_head_that_is_picked():
+    measures = {"z": Interval.rows([[1, 0, 2], [5, 4, 6], [3, 2, 4]]), "chance": 7}
+    largest = Effect("z", "σ", null="chance", pick="largest").fields(measures)
+    shown = largest["estimate"], largest["interval"], largest["null"], largest["n"]
+    assert shown == (5, (4, 6), 7, 3)
+    assert Effect("z", pick="least").fields(measures)["estimate"] == 1
+    assert Effect("z").fields(measures)["estimate"] == 3
+    assert Effect("z").fields(measures)["interval"] is None
+
+
+def test_four_fifths_of_the_thresholds_are_not_fragile():
+    assert not robustness(Record(HOLDS, "w", stands=(4, 5))).endswith("fragile")
+    assert robustness(Record(HOLDS, "w", stands=(3, 4))).endswith("(75%): fragile")
 
 
 def test_intervals_of_a_family_are_wider_and_of_one_are_its_own():
-    one, four = (Between.rows([[1.0, 0.0, 2.0]] * n).family() for n in (1, 4))
+    one, four = (Interval.rows([[1.0, 0.0, 2.0]] * n).bonferroni() for n in (1, 4))
     assert (one.low, one.high) == (pytest.approx([0]), pytest.approx([2]))
     assert four.low == pytest.approx([1 - 2.4977 / 1.96] * 4, abs=1e-3)
 
@@ -126,9 +201,9 @@ def test_absence_is_evidence_on_the_claims_own_model_only():
 
 
 def test_what_is_undecided_says_what_would_decide(monkeypatch):
-    open_, judged = np.array([[0.95, 0.95], [0.95, 0.5]]), claim("K6").judged
+    open_, texts = np.array([[0.95, 0.95], [0.95, 0.5]]), claim("K6").texts
     assert "the token embeddings" in kamoda.k6(open_, model="tiny").note
-    with_parts(monkeypatch, "K6", judged={**judged, "unsure": ""})
+    with_parts(monkeypatch, "K6", texts={**texts, "unsure": ""})
     with pytest.raises(ResultError, match="must say what would decide"):
         kamoda.k6(open_, model="tiny")
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lnattn_book.claims import ours
+from lnattn_book.claims import n05, ours
 from lnattn_book.exposure import Exposure, exposure, lead
 from lnattn_book.words import Sentiment
 
@@ -95,5 +95,5 @@ def test_what_dealing_words_anew_gives_as_often_decides_nothing(monkeypatch):
     """An interval above 0 of words and seeds, where deals of the words reach it as well."""
     for p, verdict in ((0.01, "holds"), (0.2, "undecided")):
         found = Exposure(0.1, 0.08, 0.12, p, (0.4, 0.3), (50, 50))
-        monkeypatch.setattr(ours, "exposure", lambda *_, one=found, **__: one)
+        monkeypatch.setattr(n05, "exposure", lambda *_, one=found, **__: one)
         assert ours.n5(made_up(0, 0), model="any").verdict == verdict

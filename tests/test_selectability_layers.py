@@ -17,7 +17,8 @@ from lnattn.selectability.decide import selectability
 from lnattn.selectability.first_layers import first_layer_keys
 from lnattn.selectability.layers import LayerVerdicts, decide_layers
 from lnattn_book.claims import unselectable
-from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, Between
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
 
 
 def drawn_keys(seed: int) -> list[np.ndarray]:
@@ -117,6 +118,6 @@ def test_law_and_cost_are_judged_by_their_intervals():
     cases = {"holds": (1.1, 0.9), "holds in part": (1.1, 0.03), "fails": (0.03, 0.04)}
     for verdict, values in {**cases, "undecided": (1.24, 0.12)}.items():
         rows = [[one, one - 0.05, one + 0.05] for one in values]
-        ratio = Between.rows([*rows, [np.nan] * 3, [np.nan] * 3])
+        ratio = Interval.rows([*rows, [np.nan] * 3, [np.nan] * 3])
         assert unselectable.u4(ratio, 1.0, model="any").verdict == verdict
-        assert unselectable.u5(Between.rows(rows), 1.0, 1.0, model="any").verdict == verdict
+        assert unselectable.u5(Interval.rows(rows), 1.0, 1.0, model="any").verdict == verdict

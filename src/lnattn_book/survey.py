@@ -34,10 +34,11 @@ from lnattn.storage import provenance, read_result, write_result
 from lnattn.text.counts import Counts
 from lnattn.weights import FirstLayer
 from lnattn_book.claims import listed
+from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.kamoda import TOKENS
 from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.rules import RULES, not_computable
-from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Between, Record
+from lnattn_book.claims.verdicts import UNDECIDED, VERDICTS, Record
 
 #: The claims that are asked.
 ASKED = tuple(f"K{n}" for n in range(3, 16))
@@ -131,9 +132,11 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def amplified(switch: FirstTokenSwitch) -> Between:
+def amplified(switch: FirstTokenSwitch) -> Interval:
     """What K15 takes of the switch, with intervals over texts that hold for all heads together."""
-    return Between.resampled(switch.true.mean(axis=-1), switch.median.mean(axis=-1)).family()
+    return Interval.bootstrap_ratio(
+        switch.true.mean(axis=-1), switch.median.mean(axis=-1)
+    ).bonferroni()
 
 
 def mean_z(z: np.ndarray) -> np.ndarray:

@@ -36,13 +36,9 @@ CHECKPOINTS = ("gpt2", "gpt2-medium")
 class Claim:
     """One claim, as `book/claims.yml` states it; what each field says is at the top of that file.
 
-    judged: how `rules` comes to a verdict. takes: names of the results, where they are the
-    measures; holds, or leaves by name: the condition (see `conditions`; 'named' are the heads that
-    the paper names, and some head elsewhere); absent: if what does not hold is merely not seen, but
-    on the claim's own model; needs: conditions without which nothing is decided, and what would
-    decide; unsure: what would decide where an interval holds a limit; met_by: a condition on the
-    null, by which what it meets is undecided; said, short, note: texts with measures; each: what
-    arrays are of; effect: of which measure, unit, chance, n; exact where nothing is drawn.
+    texts: what readers are told of the results, with measures in braces. found: of a claim, or of
+    its parts by name; note: what limits the verdict; short: the one number of a table; unsure: what
+    would decide where an interval holds a limit; each: what arrays are of ('heads', if not said).
     """
 
     id: str
@@ -63,7 +59,7 @@ class Claim:
     quote: str = ""
     changed: Mapping[str, Any] = field(default_factory=dict)
     grid: Mapping[str, Any] = field(default_factory=dict)
-    judged: Mapping[str, Any] = field(default_factory=dict)
+    texts: Mapping[str, Any] = field(default_factory=dict)
     second: Mapping[str, str] = field(default_factory=dict)
 
     @property

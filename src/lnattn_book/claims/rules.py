@@ -1,71 +1,158 @@
 """Rules: from the results of a study to the record of a claim.
 
-`k6(spearman, model="gpt2") -> Record`. A rule first measures, by a function named after its claim
-or by taking results as they are; what its measures must be, what readers are told and what other
-thresholds would be as sensible stands in `book/claims.yml` (`judged`, see `Claim`). So a rule has
-no number of its own, and can be asked again with other ones.
-
-A condition such as 'any skill > 0 and rho < -0.1' compares measures with limits and says for how
-many values it must hold: 'all' (if it says nothing), 'any', 'most' (more than half), '3 of', or
-'at [1, 7]', the places named. Its truth is 1, 0, or ½ where an interval holds the limit; 'and' and
-'all' are the least of truths, 'any' is the largest (Kleene's logic). What is NaN was not asked.
+`k6(spearman, model="gpt2") -> Record`. Each claim is a module, `k06` of K6: `measure` makes numbers
+of results, `decide` compares them with the claim's thresholds, and `register_rule` enters both.
+Thresholds and what readers are told stand in `book/claims.yml`, so that a rule has no number of its
+own and can be asked again with other ones.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
-from operator import eq, ge, gt, le, lt
-from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from lnattn.errors import ResultError
+from lnattn_book.claims.conditions import Condition, Truths, any_of, at, every
+from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import Claim, claim
+from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
     NOT_COMPUTABLE,
     NOT_SEEN,
     UNDECIDED,
-    Between,
     Leaf,
     Record,
-    Shown,
+    effect_fields,
+    format_measure,
     listed_words,
-    size,
     total,
     with_minus,
 )
 
-#: 'named [1, 7]': in the heads that the paper names, and on other models in some head.
-_NAMED = re.compile(r"named (\[[\d, ]+\]|\d+) ")
-#: What compares a measure with a limit.
-_SIGNS = {"<": lt, "<=": le, ">": gt, ">=": ge, "==": eq}
-#: For how many of the values a condition holds, and what it compares.
-_PARTS = re.compile(r"(?:(all|any|most|\d+ of|at \[[\d, ]+\]) )?(.+)")
-
-
-#: What a measure is given beside results: the claim's parameters by name, and `own`, whether the
-#: results are of the model that the claim is about.
-Case = SimpleNamespace
+#: The measures of a claim by name: numbers, arrays [head], intervals, texts.
+Measures = Mapping[str, Any]
 #: Every rule, by the claim's id.
 RULES: dict[str, Rule] = {}
+
+
+@dataclass(frozen=True)
+class RuleContext:
+    """What a rule is given beside results.
+
+    thresholds: the claim's own, or others that are as sensible; own: whether the results are of the
+    model that the claim is about.
+
+    >>> RuleContext({"share": 0.5}, own=False)["share"]
+    0.5
+    """
+
+    thresholds: Mapping[str, Any]
+    own: bool
+
+    def __getitem__(self, name: str) -> Any:
+        return self.thresholds[name]
+
+    def named(self, heads: list[int] | int, truths: Truths) -> Condition:
+        """In the heads that the paper names; on other models, in some head."""
+        return at(heads, truths) if self.own else any_of(truths)
+
+
+@dataclass(frozen=True)
+class Detail:
+    """A measure that decides, but is not among the numbers of a record."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class NotComputable:
+    """What `measure` gives where results are too few to be judged; words: what there was."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What `decide` says of measures.
+
+    parts: conditions by the names of the parts of a compound claim, or one under ''; needs: by what
+    would decide, conditions without which nothing is decided; not_seen: whether what does not hold
+    is merely not seen, on models that the claim is not about (None: as the rule says); null: if a
+    model that learnt nothing meets the claim as well; more: measures that thresholds make.
+    """
+
+    parts: Mapping[str, Condition | Truths]
+    needs: Mapping[str, Condition | Truths] = field(default_factory=dict)
+    not_seen: bool | None = None
+    null: Condition | None = None
+    more: Measures = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, decided: Decision | Mapping[str, Any] | Condition | Truths) -> Decision:
+        """Of parts alone, or of the one condition of a claim that has no parts."""
+        if isinstance(decided, Decision):
+            return decided
+        return cls({"": decided} if isinstance(decided, Condition | Truths) else decided)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The measure that is shown beside a verdict.
+
+    of: its name; pick: which head of an array, else the median of all; null: what chance gives, a
+    number or the name of a measure; n: the name of the measure that says how many were judged;
+    exact: nothing is drawn, so that no interval is missing.
+    """
+
+    of: str
+    unit: str = ""
+    null: str | float | int | None = None
+    n: str | None = None
+    pick: Literal["median", "largest", "least"] = "median"
+    exact: bool = False
+
+    def fields(self, measures: Measures) -> dict[str, Any]:
+        """The fields of a record that show it."""
+        interval = Interval.of(measures[self.of])
+        ends = np.stack(np.broadcast_arrays(*map(np.asarray, interval))).T
+        n = None if self.n is None else measures[self.n]
+        if ends.ndim > 1:
+            n = len(ends) if n is None else n
+            order = np.argsort(ends[:, 0])
+            picked = {"largest": ends[order[-1]], "least": ends[order[0]]}
+            ends = picked.get(self.pick, np.full(3, np.median(ends[:, 0])))
+        shown = ends if ends[1] < ends[2] else ends[:1]
+        null: Any = self.null
+        if isinstance(null, str):
+            null = float(Interval.of(measures[null]).value)
+        return {**effect_fields(shown, self.unit, null, n), "exact": self.exact}
+
+
+Measure = Callable[..., "dict[str, Any] | NotComputable"]
+Decide = Callable[[Measures, RuleContext], "Decision | Mapping[str, Any] | Condition | Truths"]
 
 
 @dataclass(frozen=True)
 class Rule:
     """The rule of one claim.
 
-    measure: from a `Case` and results to measures by name (numbers, arrays [head], `Between`), or
-    to a whole `Record` where there is nothing to compare; None takes results as they are.
+    measure: from a `RuleContext` and results to measures by name; decide: from measures and a
+    `RuleContext` to what holds of them; effect: what is shown beside the verdict; not_seen: see
+    `Decision`; trials: made-up results and their verdicts (None: they stand with the study's test).
     """
 
     claim: str
-    measure: Callable[..., dict[str, Any] | Record] | None = None
+    measure: Measure
+    decide: Decide
+    effect: Effect | None = None
+    not_seen: bool = False
+    trials: Callable[[], list[Trial]] | None = None
 
     def in_words(self) -> str:
         """The rule for readers, with the claim's parameters."""
@@ -79,47 +166,86 @@ class Rule:
         On a model that the claim is not about, the absence of a phenomenon is no evidence: there a
         claim may be 'not seen in this model' that on its own model 'fails'.
         """
-        about, note, stands = claim(self.claim), "", None
+        about = claim(self.claim)
 
         def judged(thresholds: Mapping[str, Any]) -> Record:
-            case = Case(**thresholds, own=about.is_about(model))
-            if self.measure is not None:
-                found = self.measure(case, *results, **named)
-            else:
-                takes = about.judged.get("takes", "").split()
-                found = dict(zip(takes, results, strict=False)) | named
-            return found if isinstance(found, Record) else judge(about, case, found)
+            context = RuleContext(thresholds, own=about.is_about(model))
+            measures = self.measure(context, *results, **named)
+            if isinstance(measures, NotComputable):
+                return Record(NOT_COMPUTABLE, measures.words)
+            return self.judge(measures, context)
 
-        found = judged(about.rule)
-        if before := about.changed.get("before", {}).get(model, ""):
-            note = "rule changed after the numbers on {date}: {why}".format(**about.changed)
-            note += f"; by the rule before it: {before}"
-        if about.grid and found.verdict != NOT_COMPUTABLE:
-            cases = [
-                dict(zip(about.grid, some, strict=True)) for some in product(*about.grid.values())
-            ]
-            same = sum(judged({**about.rule, **one}).verdict == found.verdict for one in cases)
-            stands = same, len(cases)
+        record = judged(about.rule)
+        before = about.changed.get("before", {}).get(model, "")
         return replace(
-            found,
-            note="; ".join(filter(None, (found.note, note))),
+            record,
+            note="; ".join(filter(None, (record.note, before and _changed(about, before)))),
             claim=self.claim,
             model=str(model),
             rule=self.in_words(),
             before=before,
-            stands=stands,
+            stands=self._stands(record, judged),
             kind=about.kind,
         )
 
+    def _stands(
+        self, record: Record, judged: Callable[[Mapping[str, Any]], Record]
+    ) -> tuple[int, int] | None:
+        """With how many combinations of sensible thresholds the verdict is the same, and of how
+        many."""
+        about = claim(self.claim)
+        if not about.grid or record.verdict == NOT_COMPUTABLE:
+            return None
+        choices = [
+            dict(zip(about.grid, values, strict=True)) for values in product(*about.grid.values())
+        ]
+        same = sum(judged({**about.rule, **choice}).verdict == record.verdict for choice in choices)
+        return same, len(choices)
 
-def rule(measure: Callable[..., dict[str, Any] | Record]) -> Rule:
-    """Make the `Rule` of the claim that a function is named after, k5 of K5, and enter it."""
-    return stated(measure.__name__.upper(), measure)
+    def judge(self, measures: Measures, context: RuleContext) -> Record:
+        """The record that measures give, before the model and the rule are named."""
+        about = claim(self.claim)
+        decision = Decision.of(self.decide(measures, context))
+        measures = {**measures, **decision.more}
+        not_seen = self.not_seen if decision.not_seen is None else decision.not_seen
+        missing = [what for what, need in decision.needs.items() if _condition(need).truth < 1]
+        met_by_null = decision.null is not None and decision.null.truth == 1
+        leaves = []
+        for name, part in decision.parts.items():
+            condition = _condition(part)
+            verdict = _verdict(condition.truth, FAILS if context.own or not not_seen else NOT_SEEN)
+            if missing or (met_by_null and verdict == HOLDS):
+                verdict = UNDECIDED
+            shown = name if context.own else name.replace("the heads named", "some head")
+            leaves.append(Leaf(shown, verdict, _found(about, name, condition, measures)))
+        verdict, note = total(leaves), _filled(about.texts.get("note", ""), measures)
+        if verdict == UNDECIDED or missing:
+            would_decide = missing or [_filled(about.texts.get("unsure", ""), measures)]
+            if met_by_null:
+                would_decide = ["a measure that the null does not meet"]
+            if not any(would_decide):
+                raise ResultError(f"{about.id}: 'undecided' must say what would decide.")
+            note = "; ".join(filter(None, (note, f"{listed_words(would_decide)} would decide")))
+        more: dict[str, Any] = {"values": dict(_numbers(measures)), "note": note}
+        if self.effect is not None:
+            more |= self.effect.fields(measures)
+        more["short"] = _short(about, leaves, measures, more.get("estimate"))
+        if list(decision.parts) == [""]:
+            return Record(verdict, leaves[0].words, **more)
+        return Record.of(leaves, **more)
 
 
-def stated(claim_id: str, measure: Callable[..., dict[str, Any] | Record] | None = None) -> Rule:
-    """Enter the `Rule` of a claim whose results are its measures, or need this one first."""
-    RULES[claim_id] = Rule(claim_id, measure)
+def register_rule(
+    claim_id: str,
+    measure: Measure,
+    decide: Decide,
+    *,
+    effect: Effect | None = None,
+    not_seen: bool = False,
+    trials: Callable[[], list[Trial]] | None = None,
+) -> Rule:
+    """Enter and return the `Rule` of a claim of `book/claims.yml`; parameters as there."""
+    RULES[claim_id] = Rule(claim_id, measure, decide, effect, not_seen, trials)
     return RULES[claim_id]
 
 
@@ -129,150 +255,66 @@ def not_computable(claim_id: str, model: str, why: str) -> Record:
     return Record(NOT_COMPUTABLE, why, claim=claim_id, model=model, rule=words, kind=about.kind)
 
 
-# --- conditions --------------------------------------------------------------------------------
+def _condition(part: Condition | Truths) -> Condition:
+    return every(part) if isinstance(part, Truths) else part
 
 
-def truths(condition: str, measures: Mapping[str, Any]) -> np.ndarray:
-    """The truth of each comparison joined by 'and', for each value, before any counting."""
-    _, rest = _parts(condition)
-    found: Any = np.float64(1)
-    for one in rest.split(" and "):
-        name, *compared = one.split(" ")
-        if name not in measures:
-            raise ResultError(f"{condition!r} asks for {name}, which is not measured.")
-        value, low, high = map(np.asarray, Between.of(measures[name]))
-        if compared:
-            sign, limit = _SIGNS[compared[0]], compared[1]
-            than = float(Between.of(measures[limit]).value) if limit in measures else float(limit)
-            true = (np.asarray(sign(low, than), float) + sign(high, than)) / 2
-        else:
-            true = value.astype(np.float64)
-        found = np.minimum(found, np.where(np.isnan(value), np.nan, true))
-    return np.asarray(found)
+def _verdict(truth: float, otherwise: str) -> str:
+    """The verdict on a part; otherwise: that on one which does not hold."""
+    if np.isnan(truth):
+        return NOT_COMPUTABLE
+    return {1.0: HOLDS, 0.0: otherwise}.get(truth, UNDECIDED)
 
 
-def truth(condition: str, measures: Mapping[str, Any]) -> float:
-    """1, ½ or 0 for a whole condition; NaN where nothing could be asked."""
-    how, _ = _parts(condition)
-    found = np.atleast_1d(truths(condition, measures))
-    found = found[places(condition, found)]
-    found = np.sort(found[~np.isnan(found)])
-    if not found.size:
-        return np.nan
-    least = {"any": 1, "most": found.size // 2 + 1}.get(how, found.size)
-    least = int(how[:-3]) if how.endswith(" of") else least
-    return float(found[-least]) if least <= found.size else 0.0
+# --- words --------------------------------------------------------------------------------------
 
 
-def places(condition: str, values: np.ndarray) -> list[int]:
-    """Which of the values a condition is about: those that it names, or all."""
-    how, _ = _parts(condition)
-    return [int(one) for one in re.findall(r"\d+", how)] if "at" in how else [*range(len(values))]
+def _changed(about: Claim, before: str) -> str:
+    """That a rule was changed after its numbers, and the verdict of the one before it."""
+    said = "rule changed after the numbers on {date}: {why}".format(**about.changed)
+    return f"{said}; by the rule before it: {before}"
 
 
-def names_of(condition: str) -> list[str]:
-    """What a condition compares, in its order: measures, and limits that may be measures."""
-    return [one for one in _parts(condition)[1].split(" ") if one not in ("and", *_SIGNS)]
+def _found(about: Claim, name: str, condition: Condition, measures: Measures) -> str:
+    """What was found of a part: its text with numbers, or in how many heads it holds."""
+    texts = about.texts.get("found", {})
+    template = texts.get(name, "") if isinstance(texts, Mapping) else ("" if name else texts)
+    if template:
+        return _filled(template, measures)
+    if not condition.truths.ndim:
+        raise ResultError(f"{about.id} has no text for what was found of {name!r}.")
+    return _count(condition, about.texts.get("each", "heads"))
 
 
-def _parts(condition: str) -> tuple[str, str]:
-    found = _PARTS.fullmatch(condition)
-    if found is None:
-        raise ResultError(f"{condition!r} is no condition.")
-    return found[1] or "all", found[2]
+def _count(condition: Condition, things: str) -> str:
+    """'2 of 8 heads (4 and 7)': of how many things a condition holds, and of which."""
+    asked = [place for place in condition.asked if not np.isnan(condition.truths[place])]
+    if not asked:
+        return "not asked"
+    sure, possible = condition.numbers
+    number = f"{sure}" if sure == possible else f"{sure} to {possible}"
+    holding = [str(place) for place in asked if condition.truths[place] == 1]
+    few = 0 < len(holding) < min(max(len(asked), 3), 9)
+    which = f" ({listed_words(holding)})" if few else ""
+    return f"{number} of {len(asked)} {things}{which}"
 
 
-# --- judging ------------------------------------------------------------------------------------
+def _short(about: Claim, leaves: list[Leaf], measures: Measures, estimate: float | None) -> str:
+    """The one number by which models are set side by side, if the claim has one."""
+    if "short" in about.texts:
+        met = leaves[-1].words.split(" (")[0]
+        return _filled(about.texts["short"], {**measures, "met": met})
+    if about.measure and estimate is not None:
+        return with_minus(f"{estimate:,.0f}" if abs(estimate) >= 50 else f"{estimate:.2f}")
+    return ""
 
 
-def judge(about: Claim, case: Case, measures: Mapping[str, Any]) -> Record:
-    """The record that a claim's conditions give, before the model and the rule are named."""
-    says, parts = about.judged, about.judged.get("leaves", {"": about.judged.get("holds", "")})
-    limits = vars(case)
-    absent = measures.get("absent", says.get("absent", False)) and not case.own
-    note = _said(says.get("note", ""), measures)
-    said = says.get("said", "")
-    wanted = [
-        what
-        for need, what in says.get("needs", {}).items()
-        if truth(need.format(**limits), measures) < 1
-    ]
-    met = says.get("met_by", "")
-    easy = bool(met) and truth(met.format(**limits), measures) == 1
-    leaves = []
-    for name, condition in parts.items():
-        condition = condition.format(**limits)
-        if named := _NAMED.match(condition):
-            where = f"at [{named[1].strip('[]')}]" if case.own else "any"
-            condition = f"{where} {condition[named.end() :]}"
-        known = truth(condition, measures)
-        verdict = {1.0: HOLDS, 0.0: NOT_SEEN if absent else FAILS}.get(known, UNDECIDED)
-        if wanted or (easy and verdict == HOLDS):
-            verdict = UNDECIDED
-        elif np.isnan(known):
-            verdict = NOT_COMPUTABLE
-        template = said.get(name, "") if isinstance(said, Mapping) else said * (not name)
-        words = _said(template, measures) or _measured(condition, measures, says.get("each", ""))
-        shown = name if case.own else name.replace("the heads named", "some head")
-        leaves.append(Leaf(shown, verdict, words))
-    verdict = total(leaves)
-    if verdict == UNDECIDED or wanted:
-        unsure = wanted or [_said(says.get("unsure", ""), measures)]
-        if easy:
-            unsure = ["a measure that the null does not meet"]
-        note = "; ".join(filter(None, (note, f"{listed_words(unsure)} would decide")))
-        if not any(unsure):
-            raise ResultError(f"{about.id}: 'undecided' must say what would decide.")
-    effect = _effect(says.get("effect", {}), measures)
-    more: dict[str, Any] = {"values": dict(_numbers(measures)), "note": note, **effect}
-    if "short" in says:
-        more["short"] = _said(says["short"], {**measures, "met": leaves[-1].words.split(" (")[0]})
-    elif about.measure and "estimate" in effect:
-        more["short"] = _number(effect["estimate"])
-    if list(parts) == [""]:
-        return Record(verdict, leaves[0].words, **more)
-    return Record.of(leaves, **more)
-
-
-def _measured(condition: str, measures: Mapping[str, Any], each: str) -> str:
-    """What was measured for one condition: numbers, or in how many heads it is met."""
-    known = truths(condition, measures)
-    if known.ndim:
-        asked = [place for place in places(condition, known) if not np.isnan(known[place])]
-        sure, maybe = (int((known[asked] >= least).sum()) for least in (1, 0.5))
-        count = f"{sure}" if sure == maybe else f"{sure} to {maybe}"
-        which = [str(place) for place in asked if known[place] == 1]
-        listed = f" ({listed_words(which)})" if 0 < len(which) < min(max(len(asked), 3), 9) else ""
-        return f"{count} of {len(asked)} {each or 'heads'}{listed}" if asked else "not asked"
-    names = [name for name in dict.fromkeys(names_of(condition)) if name in measures]
-    said = (f"{name} {Shown(measures[name]):.3g}".replace("_", " ") for name in names)
-    return with_minus(", ".join(said))
-
-
-def _effect(says: Mapping[str, Any], measures: Mapping[str, Any]) -> dict[str, Any]:
-    """The effect's fields: of one measure, or of its median, 'max' or 'min' over heads."""
-    if not says:
-        return {}
-    how, _, name = says["of"].rpartition(" ")
-    ends = np.stack(np.broadcast_arrays(*map(np.asarray, Between.of(measures[name])))).T
-    n = says.get("n") and measures[says["n"]]
-    if ends.ndim > 1:
-        order = np.argsort(ends[:, 0])
-        n = len(ends) if n is None else n
-        place = {"max": order[-1], "min": order[0]}.get(how, order[(len(order) - 1) // 2])
-        ends = ends[place] if how else np.array([np.median(ends[:, 0])] * 3)
-    interval = ends if ends[1] < ends[2] else ends[:1]
-    null = says.get("chance")
-    null = float(Between.of(measures[null]).value) if isinstance(null, str) else null
-    return {**size(interval, says.get("unit", ""), null, n), "exact": says.get("exact", False)}
-
-
-def _numbers(measures: Mapping[str, Any]) -> Any:
+def _numbers(measures: Measures) -> Any:
     """Names and numbers of the measures: of arrays the least and the most."""
-    for name, one in measures.items():
-        if isinstance(one, str | dict) or name == "absent":
+    for name, measure in measures.items():
+        if isinstance(measure, str | Detail):
             continue
-        value, clear = np.asarray(Between.of(one).value, dtype=np.float64), name.replace("_", " ")
+        value, clear = np.asarray(Interval.of(measure).value, dtype=float), name.replace("_", " ")
         known = value[np.isfinite(value)]
         if value.ndim and known.size:
             yield f"{clear}, least", float(known.min())
@@ -281,12 +323,18 @@ def _numbers(measures: Mapping[str, Any]) -> Any:
             yield clear, float(value)
 
 
-def _said(template: str, measures: Mapping[str, Any]) -> str:
-    return with_minus(template.format(**{name: Shown(one) for name, one in measures.items()}))
+def _filled(template: str, measures: Measures) -> str:
+    return with_minus(template.format(**{k: _Formatted(v) for k, v in measures.items()}))
 
 
-def _number(value: float) -> str:
-    return with_minus(f"{value:,.0f}" if abs(value) >= 50 else f"{value:.2f}")
+class _Formatted:
+    """A measure that a template can format."""
+
+    def __init__(self, measure: Any) -> None:
+        self.measure = measure
+
+    def __format__(self, spec: str) -> str:
+        return format_measure(self.measure, spec)
 
 
 class _Listed(list[Any]):

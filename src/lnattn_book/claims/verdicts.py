@@ -1,16 +1,15 @@
-"""Verdicts, measures and records of what was found about a claim. What judges is in `rules`."""
+"""Verdicts, and records of what was found about a claim. What judges is in `rules`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
-from lnattn.stats import resampled_ratios
+from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import Claim
 
 HOLDS = "holds"
@@ -39,53 +38,6 @@ SIGNS: Mapping[str, str] = {**VERDICTS, ABSENT: "◌", NOT_ASKED: "·", DERIVED:
 FRAGILE = 0.8
 
 
-class Between(NamedTuple):
-    """A number, or one for each head, with the ends of its interval."""
-
-    value: Any
-    low: Any
-    high: Any
-
-    @classmethod
-    def of(cls, measure: Any) -> Between:
-        """Of a number or an array [head], an estimate, a correlation, or an array [case head].
-
-        Cases are assumptions about what is not known: the interval reaches over all of them.
-        """
-        if isinstance(measure, cls):
-            return measure
-        if hasattr(measure, "low"):
-            value = measure.rho if hasattr(measure, "rho") else measure.value
-            return cls(value, measure.low, measure.high)
-        one = np.asarray(measure, dtype=np.float64)
-        if one.ndim == 2:
-            return cls(np.median(one, axis=0), one.min(axis=0), one.max(axis=0))
-        return cls(one, one, one)
-
-    @classmethod
-    def resampled(cls, over: np.ndarray, under: np.ndarray, draws: int = 2000) -> Between:
-        """Of sums of `over` [n …] through sums of `under` [n …], when n things are drawn anew."""
-        ends = np.quantile(resampled_ratios(over, under, draws), (0.025, 0.975), axis=0)
-        return cls(over.sum(axis=0) / under.sum(axis=0), *ends)
-
-    @classmethod
-    def median(cls, values: np.ndarray, draws: int = 2000) -> Between:
-        """The median of values [n], when n of them are drawn anew."""
-        picks = np.random.default_rng(0).integers(len(values), size=(draws, len(values)))
-        return cls(np.median(values), *np.quantile(np.median(values[picks], 1), (0.025, 0.975)))
-
-    @classmethod
-    def rows(cls, table: Any) -> Between:
-        """Of rows of mean, low and high."""
-        return cls(*np.asarray(table, dtype=np.float64).reshape(-1, 3).T)
-
-    def family(self) -> Between:
-        """Stretched so that all of its intervals hold together (Bonferroni, for normal means)."""
-        value, low, high = map(np.asarray, self)
-        stretch = norm.ppf(1 - 0.025 / max(value.size, 1)) / norm.ppf(0.975)
-        return Between(value, value - stretch * (value - low), value + stretch * (high - value))
-
-
 @dataclass(frozen=True)
 class Leaf:
     """A part of a compound claim with a verdict of its own, and what was measured for it."""
@@ -102,8 +54,8 @@ class Record:
     verdict: one of `VERDICTS`; words: what was found; values: the numbers behind the words; note:
     what limits the verdict, and for 'undecided' what would decide; short: the one number by which
     models are set side by side. estimate, unit, interval (95 %), null (what chance or an untrained
-    twin gives) and n (how many were judged): see `size`; exact: whether nothing is drawn, so that
-    there is no interval; leaves: the parts of a compound claim.
+    twin gives) and n (how many were judged): see `effect_fields`; exact: whether nothing is drawn,
+    so that there is no interval; leaves: the parts of a compound claim.
     claim, model, rule, kind, before (the verdict by the rule that this one replaced, if any) and
     stands (in how many cases of the grid the verdict is the same, and of how many) come from the
     `Rule`; function, cell, counted, chapter and execution from the chapter that registers it.
@@ -148,17 +100,22 @@ class Record:
         return f"{self.claim} {self.verdict} ({self.model}): {self.words}"
 
 
-def size(value: Any, unit: str = "", null: Any = None, n: Any = None) -> dict[str, Any]:
+def effect_fields(value: Any, unit: str = "", null: Any = None, n: Any = None) -> dict[str, Any]:
     """The fields of a record's effect; value: a number, or one with the ends of its interval.
 
     What is not finite, such as a median that no run reached, is left out.
     """
-    estimate, *ends = (float(one) for one in np.atleast_1d(value))
-    interval = (ends[0], ends[1]) if ends and np.isfinite(ends).all() else None
+    numbers = [float(number) for number in np.atleast_1d(value)]
+    estimate, ends = numbers[0], numbers[1:]
     if not np.isfinite(estimate):
         return {}
-    null, n = None if null is None else float(null), None if n is None else int(n)
-    return {"estimate": estimate, "unit": unit, "interval": interval, "null": null, "n": n}
+    return {
+        "estimate": estimate,
+        "unit": unit,
+        "interval": (ends[0], ends[1]) if ends and np.isfinite(ends).all() else None,
+        "null": None if null is None else float(null),
+        "n": None if n is None else int(n),
+    }
 
 
 def total(leaves: Iterable[Leaf]) -> str:
@@ -212,21 +169,15 @@ def with_minus(text: str) -> str:
     return re.sub(r"(?<![\w.])-(?=\d)", "−", text)
 
 
-class Shown:
+def format_measure(measure: Any, spec: str = "") -> str:
     """A measure as a sentence has it: '3.1 [2.0, 4.2]', '0.1 to 0.9' of heads, 'yes', a text."""
-
-    def __init__(self, measure: Any) -> None:
-        self.measure = measure
-
-    def __format__(self, spec: str) -> str:
-        one = self.measure
-        if isinstance(one, str):
-            return one
-        if isinstance(one, bool | np.bool_):
-            return "yes" if one else "no"
-        value, low, high = map(np.asarray, Between.of(one))
-        if value.ndim:
-            known = value[~np.isnan(value)]
-            return f"{known.min():{spec}} to {known.max():{spec}}" if known.size else "none"
-        shown = f"{float(value):{spec}}" if spec else f"{float(value):.15g}"
-        return f"{shown} [{float(low):{spec}}, {float(high):{spec}}]" if low < high else shown
+    if isinstance(measure, str):
+        return measure
+    if isinstance(measure, bool | np.bool_):
+        return "yes" if measure else "no"
+    value, low, high = map(np.asarray, Interval.of(measure))
+    if value.ndim:
+        known = value[~np.isnan(value)]
+        return f"{known.min():{spec}} to {known.max():{spec}}" if known.size else "none"
+    shown = f"{float(value):{spec}}" if spec else f"{float(value):.15g}"
+    return f"{shown} [{float(low):{spec}}, {float(high):{spec}}]" if low < high else shown

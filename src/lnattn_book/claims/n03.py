@@ -1,0 +1,34 @@
+"""N3: attention must choose to learn majority well."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lnattn.majority.results import Experiment
+from lnattn_book.claims.arms import measure_leads
+from lnattn_book.claims.conditions import above, at, at_least
+from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
+
+#: Arms, the one that should be worse first.
+PAIRS = [("uniform-layernorm", "layernorm"), ("uniform-rms", "rms")]
+
+
+def measure(context: RuleContext, runs: Experiment) -> dict[str, Any]:
+    """runs: every arm at its best rate and scale."""
+    return measure_leads(runs, PAIRS)
+
+
+def decide(measures: Measures, context: RuleContext) -> Decision:
+    parts = {
+        "with LayerNorm": at([0], above(measures["lead"], 0)),
+        "with RMSNorm": at([1], above(measures["lead"], 0)),
+    }
+    return Decision(parts, needs={"more seeds": at_least(measures["seeds"], context["runs"])})
+
+
+n3 = register_rule(
+    "N3",
+    measure,
+    decide,
+    effect=Effect("lead", unit="points (least pair)", null=0, n="seeds", pick="least"),
+)

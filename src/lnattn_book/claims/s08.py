@@ -1,0 +1,26 @@
+"""S8: a model uses token pairs to put names together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lnattn.ablation.study import Ablations
+from lnattn_book.claims.rules import Effect, NotComputable, RuleContext, register_rule
+from lnattn_book.claims.use import decide_use, measure_use
+
+
+def measure(
+    context: RuleContext, found: Ablations, specific: np.ndarray
+) -> dict[str, Any] | NotComputable:
+    """Is T^ee used where names are put together? specific: AUROC less a wrong query's [head]."""
+    return measure_use(found, specific, "second words of names", context["tokens"])
+
+
+s8 = register_rule(
+    "S8",
+    measure,
+    decide_use,
+    effect=Effect("whole", unit="nats", null=0, n="tokens"),
+)

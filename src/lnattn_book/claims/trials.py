@@ -1,0 +1,158 @@
+"""Made-up results on which rules are tried: a planted effect, none, and noise.
+
+A module of a claim lists its trials; the tests ask that a rule finds what was planted and nothing
+else. Results here look like those of the studies, with as little in them as a rule needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from lnattn.attention.terms import TERMS
+from lnattn.selectability.random_keys import RandomGrid
+from lnattn.stats import Correlation
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.words import MarkedSentence
+
+#: A number, with a fraction or without.
+Real = float | int
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Made-up results, and the verdict that they must get.
+
+    name: what was planted; own: whether they are of the model that the claim is about.
+    """
+
+    name: str
+    verdict: str
+    results: tuple[Any, ...] = ()
+    named: Mapping[str, Any] = field(default_factory=dict)
+    own: bool = False
+
+
+def array(*values: Real) -> np.ndarray:
+    """Numbers, one a head."""
+    return np.array(values, dtype=float)
+
+
+def sure(*means: Real, half: float = 0.01) -> np.ndarray:
+    """Rows of mean, low and high."""
+    return array(*means)[:, None] + half * array(0, -1, 1)
+
+
+def near(*values: Real) -> Interval:
+    """Numbers with narrow intervals."""
+    return Interval.rows(sure(*values))
+
+
+def rho(value: float, half: float = 0.02) -> Correlation:
+    """A rank correlation with an interval of this half-width."""
+    return Correlation(value, value - half, value + half, 1000)
+
+
+def pairs(*best: Real, here: tuple[Real, ...] = (), repeated: bool = False) -> pd.DataFrame:
+    """A look-up of Table 1; rows with NaN could not be looked up.
+
+    repeated: whether all rows but the last are of one pair of tokens.
+    """
+    n = range(len(best))
+    ids = [0] * (len(best) - 1) + [1] if repeated else list(n)
+    table: dict[str, Any] = {"query": [f"q{i}" for i in n], "key": [f"k{i}" for i in n]}
+    table |= {"query id": ids, "key id": ids}
+    numbers = {
+        "rank": [1 + i for i in n],
+        "rank here": here or best,
+        "best rank": best,
+        "chance": [1000] * len(best),
+    }
+    return pd.DataFrame(table | numbers).astype(dict.fromkeys(numbers, "Int64"))
+
+
+def waves(*heads: tuple[Real, Real, Real]) -> pd.DataFrame:
+    """A table of position terms: percentile of near keys, cycles, the wave's share."""
+    return pd.DataFrame(heads, columns=["near T^pp percentile", "T^pp cycles", "T^pp wave share"])
+
+
+def measured(skill: Any, itself: Any, predicted: Any) -> pd.DataFrame:
+    """Attention on text beside its prediction by position, a row a head."""
+    columns = {"skill, one text": skill, "itself, measured": itself}
+    columns |= {"itself, by position": predicted}
+    return pd.DataFrame(columns | {"skill, error": 0.01, "itself, error": 0.01})
+
+
+def gpt2_heads(follower: int, selfish: int) -> pd.DataFrame:
+    """Twelve heads, one of which follows position, and one attends to itself."""
+    heads = np.arange(12)
+    return measured((heads == follower) * 0.9, (heads == selfish) * 0.9, heads * 0.0)
+
+
+def contributions(
+    spread: float = 0.01, documents: int = 40, **means: Real
+) -> tuple[np.ndarray, np.ndarray]:
+    """Sums and rows of documents with these means and a spread between documents."""
+    generator = np.random.default_rng(0)
+    base = array(*(means.get(term, 1.0) for term in TERMS))
+    rows = generator.integers(50, 200, size=(documents, 1)) * np.ones((1, len(TERMS)))
+    return (base + spread * generator.standard_normal((documents, len(TERMS)))) * rows, rows
+
+
+def grid_of_keys(share: Any) -> RandomGrid:
+    """A grid with these mean shares [n d] of 10, 20 and 40 keys."""
+    counts = np.array([10, 20, 40])
+    lost = (np.array(share) * counts[:, None]).round().astype(np.int64)[..., None].repeat(2, 2)
+    return RandomGrid(counts, np.array([3, 8]), lost, False, 0, 0)
+
+
+def marked(exact: tuple[bool, bool, bool], base: Real) -> tuple[list[MarkedSentence], float]:
+    """Two sentences with a marked word each, of which that of the first may be lost."""
+    words, none = ("a", "great", "film"), (False,) * 3
+    sentences = [MarkedSentence(words, lost, none, (False, True, False)) for lost in (exact, none)]
+    return sentences, base
+
+
+def written(*values: Real) -> pd.DataFrame:
+    """What matrices write along 1, where chance has 0.8 or more."""
+    return pd.DataFrame({"along": values, "low": 0.8})
+
+
+def arms(
+    along_n: tuple[Real, Real], along_1: tuple[Real, Real], seeds: int = 5
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """What is written along n and along 1, with SGD and with the two others, by seed."""
+    noise = np.exp(np.random.default_rng(0).normal(0, 0.05, seeds))
+    n, ones = (
+        {"SGD": first * noise, "Adam": others * noise, "AdamW": others * noise}
+        for first, others in (along_n, along_1)
+    )
+    return n, ones
+
+
+def first_steps(mean: Real, n: int = 60) -> tuple[np.ndarray]:
+    """What a first step writes, by seed, with this mean."""
+    spread = np.random.default_rng(0).normal(0, 0.1, n)
+    return (spread - spread.mean() + mean,)
+
+
+def paths(one: Real, two: Real) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Losses of 30 documents without paths through one head and through two, and their tokens."""
+    noise = np.random.default_rng(0).normal(size=30)
+    return 100 * one + noise, 100 * two - noise, np.full(30, 100.0)
+
+
+def composition(keys: Real, queries: Real, layers: int = 66) -> tuple[np.ndarray, np.ndarray]:
+    """Of two layers three usable pairs for each other one in the highest tenth, fewer beyond."""
+    few = np.stack([array(queries, keys, 1), np.ones(3)], axis=1)[..., None]
+    return np.tile([[3], [1]], (3, 1, layers)), few * (1 + np.linspace(-0.1, 0.1, layers))
+
+
+def fading(*heads: np.ndarray, noise: float = 0.01) -> np.ndarray:
+    """Attention on position 0 [text head query], of twenty texts."""
+    texts = np.random.default_rng(0).normal(size=(20, 1, 40))
+    return np.asarray(np.stack(heads) * np.exp(noise * texts))

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-import numpy as np
 import pytest
-from filelock import FileLock
 from random_models import random_gpt2
 
-from lnattn import freezing, once
+from lnattn import freezing
 from lnattn.cli.main import main
 from lnattn.paths import cache_folder
-from lnattn.storage import Result, read_json
+from lnattn.storage import read_json
 
 
 def test_freezing_and_verifying(tmp_path, capsys):
@@ -69,56 +64,3 @@ def test_a_cache_folder_of_the_system_is_absolute(value, monkeypatch):
     assert cache_folder() == Path.home() / ".cache" / "lnattn"
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/caches")
     assert cache_folder() == Path("/var/caches/lnattn")
-
-
-@dataclass(frozen=True)
-class Sums(Result):
-    NAME: ClassVar[str] = "sums"
-    total: np.ndarray
-    record: dict[str, Any] = field(default_factory=dict)
-
-
-def test_a_study_is_computed_once_and_read_from_the_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("LNATTN_STUDIES", str(tmp_path))
-    made = []
-
-    def compute(value: int) -> Sums:
-        made.append(value)
-        return Sums(np.array([value]), {"about": "a sum"})
-
-    def ask(value: int, **key: Any) -> int:
-        found = once.computed_once(Sums, "owner/model", key, lambda: compute(value))
-        return int(found.total[0])
-
-    assert ask(1, weights="a") == ask(2, weights="a") == 1
-    assert Sums.read(tmp_path / "model").record["about"] == "a sum"
-    assert ask(3, weights="b") == 3  # other weights, computed again
-    assert ask(4, weights=None) == ask(5, weights=None) - 1 == 4  # what is unknown is not frozen
-    with once.recomputing():
-        assert ask(6, weights="b") == 6
-    assert ask(7, weights="b") == 3
-    (tmp_path / "model" / "sums.npz").write_bytes(b"damaged")
-    assert ask(8, weights="b") == 8
-    monkeypatch.setattr(once, "_code_digest", lambda: "other code")
-    assert ask(9, weights="b") == 9
-    assert made == [1, 3, 4, 5, 6, 8, 9]
-    once.forget_studies()
-    assert not list(tmp_path.rglob("*.npz"))
-    monkeypatch.setenv("LNATTN_STUDIES", "/proc/nowhere")
-    assert ask(10, weights="b") == 10
-
-
-def test_waiting_for_another_process_is_announced(tmp_path, monkeypatch, capsys):
-    monkeypatch.setenv("LNATTN_STUDIES", str(tmp_path))
-    begun = threading.Event()
-
-    def hold() -> None:  # as another process would
-        with FileLock(tmp_path / ".model.lock"):
-            begun.set()
-            time.sleep(0.3)
-
-    threading.Thread(target=hold).start()
-    begun.wait()
-    found = once.computed_once(Sums, "owner/model", {}, lambda: Sums(np.array([3])))
-    assert found.total[0] == 3
-    assert "another process is computing sums of model; waiting" in "".join(capsys.readouterr())

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +20,6 @@ import numpy as np
 
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models.checkpoints import load_first_layer
-from lnattn.once import recomputing
 from lnattn.paths import data_folder
 from lnattn.storage import check_outputs, read_json, read_result, write_json
 from lnattn.weights import FirstLayer, require_absolute
@@ -30,6 +31,24 @@ TOLERANCE = 1e-4
 #: anything, of other numbers by the study's `jump`.
 TIES = 1e-3
 Frozen = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
+
+
+_RECOMPUTING: ContextVar[bool] = ContextVar("recomputing", default=False)
+
+
+@contextmanager
+def recomputing() -> Iterator[None]:
+    """Inside, a study is to be computed whatever was kept of it, since a frozen one is verified."""
+    token = _RECOMPUTING.set(True)
+    try:
+        yield
+    finally:
+        _RECOMPUTING.reset(token)
+
+
+def is_recomputing() -> bool:
+    """Whether a frozen result is being verified, so that no kept one may be read."""
+    return _RECOMPUTING.get()
 
 
 @dataclass(frozen=True)

@@ -6,26 +6,31 @@ computed, by what, from what, and when), which names the SHA-256 of the arrays.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import json
 import math
 import numbers
 import os
 import platform
-import tempfile
+import secrets
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, TypeVar
+from typing import Any, BinaryIO, ClassVar, TypeVar, get_type_hints
 
 import numpy as np
+from jaxtyping import jaxtyped
 
-from lnattn.errors import ResultError
+from lnattn.errors import ResultError, ShapeError, one_line
 from lnattn.json_files import read_json as read_json
 
 _CHUNK = 1 << 20
+#: NumPy's letters for what an array of a result may hold: truth values, numbers and text.
+_KINDS = "biufcUS"
 R = TypeVar("R", bound="Result")
 
 
@@ -33,23 +38,44 @@ def write_atomically(path: Path | str, write: Callable[[BinaryIO], object]) -> P
     """Call `write(file)` on a temporary neighbour of `path`, then rename it into place.
 
     Readers see the old file or the new one, never a part. If `write` raises (a full disk, an
-    interrupt), the temporary file is removed and the old file is untouched.
+    interrupt), the temporary file is removed and the old file is untouched. A link stays a link:
+    what it leads to is written. Others may read the file as far as the user's umask lets them.
+    Raises `ResultError` for a link that leads back to itself.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    target = real_path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    file = _new_neighbour(target)
+    temporary = Path(file.name)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        # mkstemp makes the file private; results are meant to be read by others.
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(path)
+        temporary.replace(target)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
     return path
+
+
+def real_path(path: Path | str) -> Path:
+    """The absolute path without links; `ResultError` where a link leads back to itself."""
+    path = Path(path)
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ResultError(f"{path} is a link to itself; delete it, or give another.") from error
+    return path.resolve()
+
+
+def _new_neighbour(path: Path) -> BinaryIO:
+    """A new file in the same folder, open for writing, with a name that nobody has."""
+    while True:
+        with contextlib.suppress(FileExistsError):
+            # Made by `open`, and not by `mkstemp`, it has the permissions that the umask leaves.
+            return path.with_name(f".{path.name}.{secrets.token_hex(4)}").open("xb")
 
 
 def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = ()) -> None:
@@ -58,11 +84,14 @@ def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = 
     An output may be new, or a result of this package that is made again. Raises `ResultError` where
     it is one of the inputs, a folder, or of something else.
     """
-    read = [Path(path) for path in inputs]
+    sources = [Path(path) for path in inputs]
     for path in map(Path, outputs):
-        here = path.exists()
-        if any(path.resolve() == one.resolve() or (here and one.exists() and path.samefile(one))
-               for one in read):  # fmt: skip
+        target = real_path(path)
+        here = target.exists()
+        if any(
+            target == real_path(source) or (here and source.exists() and target.samefile(source))
+            for source in sources
+        ):
             raise ResultError(f"{path} is read, and would be written over; give another --out.")
         if here and not (path.is_file() and _is_own(path)):
             raise ResultError(f"{path} is there and is no result of lnattn; give another --out.")
@@ -98,6 +127,8 @@ def sha256_of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
+        if array.dtype.kind not in _KINDS:
+            raise ResultError(f"array {name!r} is of type {array.dtype}; numbers or text are kept.")
         digest.update(f"{name}:{array.dtype.str}:{array.shape}".encode())
         digest.update(array.data)
     return digest.hexdigest()
@@ -164,7 +195,21 @@ def read_arrays(path: Path | str) -> dict[str, np.ndarray]:
     except FileNotFoundError as error:
         raise ResultError(f"{path} does not exist; compute it first.") from error
     except Exception as error:  # a damaged zip raises half a dozen unrelated types
-        raise ResultError(f"{path} cannot be read ({error}); delete it and recompute.") from error
+        reason = one_line(error)
+        raise ResultError(f"{path} cannot be read ({reason}); delete it and recompute.") from error
+
+
+def read_array(path: Path | str) -> np.ndarray:
+    """The array of a .npy file; `ResultError` if it is missing, damaged, or too large to hold."""
+    try:
+        with Path(path).open("rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except FileNotFoundError as error:
+        raise ResultError(f"{path} does not exist; give a .npy file.") from error
+    except Exception as error:  # also `TokenError` and `MemoryError`
+        raise ResultError(
+            f"{path} is no .npy file of numbers ({one_line(error)}); save an array with np.save."
+        ) from error
 
 
 class Result:
@@ -199,12 +244,29 @@ class Result:
         name = name or cls.NAME
         arrays, record = read_result(folder, name)
         try:
-            return cls.restored(arrays, record)
-        except (KeyError, TypeError, ValueError) as error:
+            result = cls.restored(arrays, record)
+            check_shapes(result)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
             raise ResultError(
-                f"{Path(folder) / name}.npz is no frozen {cls.__name__} ({error}); compute it "
-                "again."
+                f"{Path(folder) / name}.npz is no frozen {cls.__name__} ({one_line(error)}); "
+                "compute it again."
             ) from error
+        return result
+
+
+def check_shapes(result: Any) -> None:
+    """`ShapeError` where an array of a dataclass is not what its annotation says.
+
+    An axis name in several annotations is one number: `Float[np.ndarray, "n window"]` beside
+    `Int[np.ndarray, "n"]`.
+    """
+    hints = get_type_hints(type(result))
+    with jaxtyped("context"):
+        for item in fields(result):
+            hint, value = hints[item.name], getattr(result, item.name)
+            if isinstance(value, np.ndarray) and not isinstance(value, hint):
+                found = f"{value.dtype} {list(value.shape)}"
+                raise ShapeError(f"{item.name} is {found}, where {item.type} is meant")
 
 
 def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:

@@ -10,10 +10,10 @@ from lnattn.affinity.study import AffinityResult, detokenization
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import ResultError
 from lnattn.freezing import results_folder
-from lnattn.once import computed_once
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.text.counts import Counts
 from lnattn.weights import Embeddings
+from lnattn_book.cache import cached_study
 from lnattn_book.samples import token_counts
 
 
@@ -43,7 +43,7 @@ def affinity_computed(
     """The study, computed for this book whatever is frozen; of `queries_asked` query tokens."""
     key = {"weights": source["weights_sha256"], "counts": counts.sha256, "source": source}
     queries = queries_asked()
-    return computed_once(
+    return cached_study(
         AffinityResult,
         source["model"],
         key | {"queries": queries or "all"},

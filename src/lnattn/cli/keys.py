@@ -26,11 +26,9 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.errors import ResultError
     from lnattn.selectability.decide import METHODS, selectability
     from lnattn.selectability.verify import verify
+    from lnattn.storage import read_array
 
-    try:
-        keys = np.load(args.file, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ResultError(f"{args.file} is no .npy file of numbers ({error}).") from error
+    keys = read_array(args.file)
     result = selectability(keys, strict=not args.loose)
     checked = verify(keys, result, exact=args.exact)
     if not checked.ok:

@@ -298,12 +298,11 @@ def _decide_in_the_hull(
     threads = thread_count(n)
     for trial in queries:
         query = np.ascontiguousarray(trial)
-        in_threads(
-            lambda thread, query=query: kernel.winners(
-                keys, query, proofs.verdict, winner, thread, threads
-            ),
-            threads,
-        )
+
+        def share(thread: int, query: np.ndarray = query) -> None:
+            kernel.winners(keys, query, proofs.verdict, winner, thread, threads)
+
+        in_threads(share, threads)
         kernel.settle(winner, query, proofs.verdict, proofs.direction)
     corners = np.flatnonzero(proofs.verdict == kernel.OUTSIDE)
     todo = np.flatnonzero(proofs.verdict != kernel.OUTSIDE)

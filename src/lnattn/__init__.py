@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from lnattn.attention.terms import six_terms as six_terms
     from lnattn.contribution.study import contributions as contributions
     from lnattn.errors import LnattnError as LnattnError
-    from lnattn.freezing import verify as verify
     from lnattn.models.checkpoints import load_attention_layers as load_attention_layers
     from lnattn.models.checkpoints import load_first_layer as load_first_layer
     from lnattn.models.choice import Choice as Choice
     from lnattn.models.choice import default_model as default_model
+    from lnattn.models.modules import first_layer as first_layer
+    from lnattn.models.verification import verify as verify
     from lnattn.models.whole_gpt2 import load_transformer as load_transformer
     from lnattn.position.bias import position_bias as position_bias
     from lnattn.rotary.fold import fold_relative as fold_relative
@@ -37,9 +38,10 @@ _HOMES = {
     "lnattn.attention.folding": ("FoldedAttention", "fold"),
     "lnattn.attention.residual": ("decompose",),
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
-    "lnattn.freezing": ("verify",),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),
     "lnattn.models.choice": ("Choice", "default_model"),
+    "lnattn.models.modules": ("first_layer",),
+    "lnattn.models.verification": ("verify",),
     "lnattn.models.whole_gpt2": ("load_transformer",),
     "lnattn.affinity": ("token_vectors",),
     "lnattn.contribution.study": ("contributions",),

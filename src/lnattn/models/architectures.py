@@ -27,6 +27,7 @@ class GPT2(Family):
     anchor = "wpe.weight"
     tokens = "wte.weight"
     first_layer = ("wpe.", "h.0.ln_1.", "h.0.attn.")
+    output = "h.0.attn.c_proj"
     sizes = (
         ("n_embd", "hidden_size"),
         ("n_head", "num_attention_heads"),
@@ -77,6 +78,7 @@ class GPTNeo(Family):
     anchor = "wpe.weight"
     tokens = "wte.weight"
     first_layer = ("wpe.", "h.0.ln_1.", "h.0.attn.")
+    output = "h.0.attn.attention.out_proj"
     sizes = (("hidden_size",), ("num_heads",), ("num_layers",))
 
     def embeddings(self) -> Embeddings:
@@ -127,6 +129,7 @@ class OPT(Family):
     anchor = "embed_positions.weight"
     tokens = "embed_tokens.weight"
     first_layer = ("embed_positions.", "layers.0.self_attn")
+    output = "layers.0.self_attn.out_proj"
     _OFFSET = 2
 
     def check_variant(self) -> None:
@@ -170,6 +173,7 @@ class BERT(Family):
     anchor = "embeddings.position_embeddings.weight"
     tokens = "embeddings.word_embeddings.weight"
     first_layer = ("embeddings.", "encoder.layer.0.attention.")
+    output = "encoder.layer.0.attention.output.dense"
 
     @property
     def offset(self) -> int:

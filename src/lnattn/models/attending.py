@@ -39,15 +39,25 @@ AttentionInterface.register(_NAME, _attention)
 AttentionMaskInterface.register(_NAME, sdpa_mask)
 
 
+def implementation_of(model: Any) -> str | None:
+    """The kind of attention that a model runs with, such as 'eager'; None where it does not say.
+
+    transformers has a public function to set it, and none to ask for it.
+    """
+    kind = getattr(model.config, "_attn_implementation", None)
+    return kind if isinstance(kind, str) else None
+
+
 @contextmanager
 def patched(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     """The model, ready for `losses` and `keys_of_layers`; afterwards it attends as before."""
-    before = model.config._attn_implementation
+    before = implementation_of(model)
     model.set_attn_implementation(_NAME)
     try:
         yield model
     finally:
-        model.set_attn_implementation(before)
+        if before is not None:
+            model.set_attn_implementation(before)
 
 
 @torch.inference_mode()

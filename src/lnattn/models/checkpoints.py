@@ -65,9 +65,9 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     why = {"why": name_or_path.why} if isinstance(name_or_path, Choice) else {}
     checkpoint = open_checkpoint(name_or_path, whole=layer != 0)
     family = checkpoint.family
-    embeddings, attention = _embeddings_and_block(family, layer)
+    embeddings, attention = read_first_layer(family, layer)
     rows = embeddings.vocab_size or family.config.get("vocab_size")
-    return joined(
+    return make_first_layer(
         family,
         embeddings,
         attention,
@@ -77,10 +77,10 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     )
 
 
-def joined(
+def make_first_layer(
     family: Family, embeddings: Any, attention: Any, *, layer: int, provenance: dict, tokenizer: Any
 ) -> AnyFirstLayer:
-    """A first layer of the family's kind."""
+    """Put embeddings and block together as a first layer of the family's kind."""
     if torch.float64 in dtypes_of(attention) | dtypes_of(embeddings):  # one wide tensor widens all
         embeddings, attention = embeddings.to(torch.float64), attention.to(torch.float64)
     parts = {"layer": layer, "tokenizer": tokenizer, "provenance": provenance}
@@ -107,7 +107,8 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
     return [family.attention(layer) for layer in range(family.n_layers)]
 
 
-def _embeddings_and_block(family: Family, layer: int) -> tuple[Any, Any]:
+def read_first_layer(family: Family, layer: int) -> tuple[Any, Any]:
+    """The embeddings and one attention block of an opened model."""
     if not isinstance(layer, int) or isinstance(layer, bool):
         raise CheckpointError(f"layer must be a whole number counted from 0, not {layer!r}.")
     if not 0 <= layer < family.n_layers:
@@ -133,8 +134,9 @@ class Checkpoint:
 
     def provenance(self) -> dict[str, Any]:
         """Where the weights are from; complete once everything has been read."""
-        weights: Any = self.family.weights
-        about = {key: text for key, text in weights.metadata.items() if key != "format"}
+        weights = self.family.weights
+        metadata = getattr(weights, "metadata", {})
+        about = {key: text for key, text in metadata.items() if key != "format"}
         return {
             "name": self.name,
             **self.origin,

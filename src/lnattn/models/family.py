@@ -31,6 +31,8 @@ class Family:
     #: The token embeddings, and how the names of what else the first layer needs begin.
     tokens: str
     first_layer: tuple[str, ...]
+    #: The module that gives out what block 0 adds to the residual; '' where values are not read.
+    output: str = ""
     #: Other names of the token embeddings, without any prefix: always, and where they are tied.
     aliases: tuple[str, ...] = ()
     twins: tuple[str, ...] = ("lm_head.weight",)

@@ -28,6 +28,10 @@ class WeightSource(Protocol):
         """The tensor as stored; `CheckpointError` where it cannot be read."""
         ...
 
+    def record(self) -> dict[str, Any]:
+        """What has been read, for provenance."""
+        ...
+
 
 class Named:
     """The tensors that an index of shards lists: their names and files, before any is fetched."""
@@ -43,6 +47,9 @@ class Named:
 
     def read(self, name: str) -> Tensor:
         raise CheckpointError(f"{self.label}: {name!r} was not fetched; load the model anew.")
+
+    def record(self) -> dict[str, Any]:
+        return {}
 
 
 def digest_of(tensor: Tensor) -> str:
@@ -102,7 +109,7 @@ class InMemory:
                 f"{self.label}: {name!r} lies on the meta device and holds no numbers; load the "
                 "model's weights first."
             )
-        tensor = tensor.cpu()
+        tensor = tensor.to("cpu", copy=True)  # training may go on meanwhile
         self.readings.note(name, tensor)
         return tensor
 

@@ -76,6 +76,9 @@ def test_it_comes_back_from_its_file_and_divides_the_frozen_terms(found, partial
     divided = back.bias(position)
     query = position.bias.queries[1]
     np.testing.assert_allclose(divided.attention()[:, 1, 0], found.own[:, query - 1], rtol=1e-6)
+    variance = partial.embeddings.W_P.var(dim=1, correction=0).numpy()
+    doubled = (variance + 2 * float(found.token_variance) + float(found.eps)) ** -0.5
+    np.testing.assert_allclose(back.bias(position, times=2).inverse_sigma.mean, doubled, rtol=1e-9)
 
 
 def test_gpt2_itself():

@@ -80,9 +80,13 @@ class ByPlace(Result):
         ratio = float(self.sigma[0] / np.median(self.sigma[1:]))
         return FirstTokenSwitch(self.own[None], self.ordinary[None], self.score, ratio)
 
-    def bias(self, position: PositionOnly) -> PositionBias:
-        """The frozen position terms of the same weights, with this σ as their divisor."""
-        return replace(position.bias, inverse_sigma=InverseSigma(1 / self.sigma, None, None))
+    def bias(self, position: PositionOnly, times: int | float = 1) -> PositionBias:
+        """The frozen position terms of the same weights, with this σ as their divisor.
+
+        times: what the variance of tokens is multiplied by, to see how far a result hangs on it.
+        """
+        variance = self.sigma**2 + (times - 1) * float(self.token_variance)
+        return replace(position.bias, inverse_sigma=InverseSigma(variance**-0.5, None, None))
 
 
 def by_place(layer: FirstLayer, published: PublishedSigma = GPT2_SIGMA) -> ByPlace:

@@ -1,4 +1,8 @@
-"""Position terms of heads, drawn as small multiples (chapter 07)."""
+"""Position terms of heads: one head step by step, then all as small multiples (chapter 07).
+
+T^p and T^pp have the colours that they have in the whole book, their sum and its softmax are black.
+Queries differ by dash and shade.
+"""
 
 from __future__ import annotations
 
@@ -6,70 +10,112 @@ from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnattn.position.bias import PositionBias
-from lnattn.position.curves import LastRows
-from lnattn.position.measured import MeasuredAttention
-from lnattn.position.without_tokens import PositionOnly
+from lnattn.position.measured import MeasuredAttention, near_share
 from lnattn_book.style import (
     BLACK,
-    BLUE,
-    GREEN,
+    FONT,
     GREY,
-    PALETTE,
-    SINGLE,
-    VERMILION,
+    SMALL,
+    TERM_COLOURS,
     WIDTH,
     legend,
     ring,
+    term_label,
     words_at,
 )
 
-#: One colour and one dash for each query, so that curves differ without colour too.
-_QUERIES = ((BLUE, "-"), (VERMILION, "--"), (GREEN, "-."))
+#: The dash and the shade of each query, first to last.
+_QUERIES = ((":", 0.6), ("--", 0.8), ("-", 1.0))
 
 
-def self_assertion(bias: PositionBias) -> Figure:
-    """T^p of every head before the division by σ (Fig. 3A and 8 of Kamoda et al. 2025).
+def one_head(
+    slope: Float[np.ndarray, "key"],
+    wave: Float[np.ndarray, "key"],
+    attention: Float[np.ndarray, "key"],
+) -> Figure:
+    """What one head's position terms say of the keys that a query sees: slope, wave, softmax.
 
-    A head whose curve falls is drawn in vermilion.
+    slope, wave: T^p and T^pp over √d_head, which share an axis; attention: the softmax of their
+    sum. The query is the last key. Ringed: the wave's highest crest, position 0 apart.
     """
-    figure, axes = head_grid(range(bias.n_heads), share_y=False)
-    for curve, ax in zip(bias.term_p().mean, axes, strict=True):
-        ax.plot(curve, color=VERMILION if curve[-len(curve) // 4] < curve[1] else BLUE, lw=1.3)
+    figure, axes = plt.subplots(1, 3, figsize=(WIDTH, 2.5))
+    axes[1].sharey(axes[0])
+    axes[1].tick_params(labelleft=False)
+    titles = (term_label("p"), term_label("pp"), "softmax of the sum")
+    colours = (TERM_COLOURS["p"], TERM_COLOURS["pp"], BLACK)
+    for ax, curve, colour, title in zip(
+        axes, (slope, wave, attention), colours, titles, strict=True
+    ):
+        ax.plot(curve, color=colour)
+        ax.plot(len(curve) - 1, curve[-1], "o", color=colour, markersize=4)
+        ax.set_title(title, fontsize=9)
+        ax.locator_params(nbins=4)
+    for ax in axes[:2]:
         ax.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-    _label(figure, "key position j", "$b^{QK}p_j^\\top$")
+    crest = 1 + int(wave[1:].argmax())
+    ring(axes[1], crest, wave[crest], 11)
+    axes[0].set_ylabel(r"score$\,/\sqrt{d'}$")
+    axes[2].set_ylim(0)
+    axes[2].yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
+    axes[1].set_xlabel("key position j; the query is the last")
     return figure
 
 
-def comparison(bias: PositionBias, heads: Sequence[int]) -> Figure:
-    """T^pp before the division by σ, for each query; keys it cannot see drawn thin (Fig. 3B, 9).
+def slopes(bias: PositionBias, apart: Sequence[int]) -> Figure:
+    """T^p of every head on one axis, each from its lowest value to its highest (Fig. 3A and 8).
 
-    Ringed: the highest value that the last query sees.
+    apart: the heads that are drawn bold and named.
     """
-    figure, axes = head_grid(heads, share_y=False)
-    for curves, ax in zip(bias.term_pp().mean[list(heads)], axes, strict=True):
-        for i, curve, (colour, dash) in zip(bias.queries, curves, _QUERIES, strict=False):
-            seen = curve[: i + 1] if bias.causal else curve
-            ax.plot(curve, color=colour, linewidth=0.5, alpha=0.6)
-            ax.plot(seen, dash, color=colour, linewidth=1.5, label=f"query i = {i}")
-            ax.plot(i, curve[i], "o", color=colour, markersize=3.5)
-        ring(ax, seen.argmax(), seen.max(), 11)
-    _label(figure, "key position j", "$p_i W^{QK} p_j^\\top$")
-    legend(figure, columns=3)
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.8))
+    for head, curve in enumerate(bias.term_p().mean):
+        level = (curve - curve.min()) / np.ptp(curve)
+        bold = head in apart
+        ax.plot(
+            level,
+            color=TERM_COLOURS["p"] if bold else GREY,
+            linewidth=2.0 if bold else 0.9,
+            zorder=3 if bold else 2,
+        )
+        if bold:
+            middle = len(level) // 2
+            words_at(ax, f"head {head}", (middle, level[middle]), (4, 6))
+    ax.set(xlabel="key position j", ylabel="$T^p$, lowest to highest", yticks=[0, 1])
     return figure
+
+
+def waves(bias: PositionBias) -> Figure:
+    """T^pp of every head for each query, keys it cannot see drawn thin (Fig. 3B and 9).
+
+    Every panel has its own scale; its title gives the span of what the last query sees. Ringed: the
+    highest value that the last query sees, position 0 apart.
+    """
+    terms = bias.term_pp().mean / bias.scale
+    return _curves(bias, terms, TERM_COLOURS["pp"], r"$T^{pp}/\sqrt{d'}$")
+
+
+def sums(bias: PositionBias) -> Figure:
+    """T^p + T^pp of every head for each query (Fig. 3C), drawn as `waves` is."""
+    return _curves(bias, bias.total().mean / bias.scale, BLACK, r"$(T^p + T^{pp})/\sqrt{d'}$")
 
 
 def attention(bias: PositionBias) -> Figure:
-    """softmax of (T^p + T^pp)/√d_head for each query (Fig. 3D and 10)."""
-    figure, axes = head_grid(range(bias.n_heads))
+    """softmax of (T^p + T^pp)/√d_head for each query (Fig. 3D and 10).
+
+    Every panel has its own scale; its title gives what the last query puts on the nearest ten keys.
+    """
+    near = near_share(bias.attention(), bias.queries, bias.causal)[:, -1]
+    titles = [f"head {head}: {share:.0%} near" for head, share in enumerate(near)]
+    figure, axes = head_grid(range(bias.n_heads), share_y=False, titles=titles)
     for curves, ax in zip(bias.attention(), axes, strict=True):
-        for i, curve, (colour, dash) in zip(bias.queries, curves, _QUERIES, strict=False):
+        for i, curve, look in zip(bias.queries, curves, _QUERIES, strict=False):
             seen = curve[: i + 1] if bias.causal else curve
-            ax.plot(seen, dash, color=colour, linewidth=1.3, label=f"query i = {i}")
-    axes[0].set_ylim(0)  # panels share the axis; its top follows the highest curve of all
+            _query(ax, seen, BLACK, look, f"query i = {i}", first=0)
+        ax.set_ylim(0)
     _label(figure, "key position j", "attention by position alone")
     legend(figure, columns=3)
     return figure
@@ -91,54 +137,13 @@ def measured_beside_predicted(
     for head, ax in zip(heads, axes, strict=True):
         mean = measured.mean[head, row, start : i + 1]
         error = 2 * measured.error[head, row, start : i + 1]
-        ax.fill_between(distance, mean - error, mean + error, color=VERMILION, alpha=0.3, lw=0)
-        ax.plot(distance, mean, color=VERMILION, label="measured on text")
-        ax.plot(distance, predicted[head], color=BLUE, linestyle="--", label="by position alone")
+        ax.fill_between(distance, mean - error, mean + error, color=BLACK, alpha=0.25, lw=0)
+        ax.plot(distance, mean, color=BLACK, label="measured on text")
+        ax.plot(distance, predicted[head], "--", color=GREY, label="by position alone")
     axes[0].set_ylim(0)
     axes[0].invert_xaxis()  # shared: the query is at the right end, as in the other figures
     _label(figure, f"distance i − j of the key from the query, i = {i}", "attention")
     legend(figure)
-    return figure
-
-
-def last_rows(last: LastRows, heads: Sequence[int]) -> Figure:
-    """p_i W_QK p_jᵀ of the last queries: the very last is flat if it was not trained (Fig. 7)."""
-    figure, axes = head_grid(heads, share_y=False)
-    for head, ax in zip(heads, axes, strict=True):
-        for row, i in enumerate(last.queries):
-            is_last = row == len(last.queries) - 1
-            colour = BLACK if is_last else PALETTE[row]
-            width = 2.4 if is_last else 1.1
-            ax.plot(last.curves[head, row], color=colour, linewidth=width, label=f"i = {i}")
-    _label(figure, "key position j", r"$p_i W^{QK} p_j^\top$")
-    legend(figure, columns=3)
-    return figure
-
-
-def assumptions(only: PositionOnly, named: Sequence[int], row: int = 1) -> Figure:
-    """Near share of every head of a partial model, against the assumed variance of tokens.
-
-    named: the heads that are coloured and labelled; the others are grey.
-    """
-    figure, ax = plt.subplots(figsize=SINGLE)
-    multiples = only.assumed / float(np.median(only.variance))
-    colours = dict(zip(named, PALETTE, strict=False))
-    for head in range(only.bias.n_heads):
-        curve, colour = only.near[:, head, row], colours.get(head, GREY)
-        ax.plot(multiples, curve, color=colour, lw=1.8 if head in colours else 0.9, zorder=2)
-        if head in colours:
-            words_at(ax, f"head {head}", (multiples[-1], curve[-1]), (6, -4), color=colour)
-    others = [head for head in range(only.bias.n_heads) if head not in colours]
-    middle = float(np.median(only.near[0, others, row]))
-    words_at(ax, "others", (0, middle), (-8, -4), ha="right", color=GREY)
-    i = only.bias.queries[row]
-    ax.axhline(10 / (i + 1), color=BLACK, linewidth=0.8, linestyle=":")
-    words_at(ax, "even", (0, 10 / (i + 1)), (-8, 3), ha="right")
-    ax.set_xscale("symlog", linthresh=0.25)
-    ax.set_xticks(multiples, [f"{m:g}" for m in multiples])
-    ax.set(xlim=(-0.12, 60), ylim=(0, 1.02))
-    ax.set_xlabel(r"assumed Var($e$), in units of the median Var($p_j$)")
-    ax.set_ylabel(f"share of the nearest ten, i = {i}")
     return figure
 
 
@@ -157,10 +162,45 @@ def head_grid(
     for ax in axes[count:]:
         ax.remove()
     for number, ax in enumerate(axes[:count]):
-        ax.set_title(titles[number] if titles else f"head {heads[number]}", pad=3)
+        title = titles[number] if titles else f"head {heads[number]}"
+        ax.set_title(title, pad=3, fontsize=SMALL if titles else FONT)
         ax.locator_params(axis="x", nbins=4)
         ax.locator_params(axis="y", nbins=4)
     return figure, axes[:count]
+
+
+def _curves(
+    bias: PositionBias, values: Float[np.ndarray, "head query key"], colour: str, label: str
+) -> Figure:
+    """Scores over key positions, a panel a head and a line a query, each with its span."""
+    last = bias.queries[-1] + 1 if bias.causal else bias.n_positions
+    spans = np.ptp(values[:, -1, 1:last], axis=-1)
+    titles = [f"head {head}: span {span:.3g}" for head, span in enumerate(spans)]
+    figure, axes = head_grid(range(bias.n_heads), share_y=False, titles=titles)
+    for curves, ax in zip(values, axes, strict=True):
+        for i, curve, look in zip(bias.queries, curves, _QUERIES, strict=False):
+            ax.plot(np.arange(1, len(curve)), curve[1:], color=colour, linewidth=0.4, alpha=0.5)
+            _query(ax, curve[: i + 1] if bias.causal else curve, colour, look, f"query i = {i}")
+            ax.plot(i, curve[i], "o", color=colour, markersize=3)
+        seen = curves[-1, 1:last]
+        ring(ax, 1 + seen.argmax(), seen.max(), 9)
+    _label(figure, "key position j", label)
+    legend(figure, columns=3)
+    return figure
+
+
+def _query(
+    ax: Axes,
+    curve: Float[np.ndarray, "key"],
+    colour: str,
+    look: tuple[str, float],
+    label: str,
+    first: int = 1,
+) -> None:
+    """One query's curve over the keys it sees, from `first` on: the long row of 0 stands out."""
+    dash, shade = look
+    keys = np.arange(first, len(curve))
+    ax.plot(keys, curve[first:], dash, color=colour, alpha=shade, linewidth=1.3, label=label)
 
 
 def _label(figure: Figure, x: str, y: str) -> None:

@@ -1,0 +1,117 @@
+"""Chapter 07: what a head's two position terms do alone and together, and on text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from lnattn.attention.folding import fold
+from lnattn.position.bias import PositionBias, position_bias, share_of_context
+from lnattn.position.curves import usual_nearness, wave_recurrence
+from lnattn.position.measured import (
+    MeasuredAttention,
+    beside_position,
+    measured_attention,
+    near_share,
+)
+from lnattn.position.sigma import inverse_sigma_bands
+from lnattn.position.without_tokens import PositionOnly
+from lnattn.weights import FirstLayer
+from lnattn_book import samples
+
+
+class OneHead(NamedTuple):
+    """What one head's position terms say of the keys that one query sees, [key].
+
+    slope, wave: T^p and T^pp over √d_head; attention: the softmax of their sum.
+    """
+
+    slope: Float[np.ndarray, "key"]
+    wave: Float[np.ndarray, "key"]
+    attention: Float[np.ndarray, "key"]
+
+
+def one_head(bias: PositionBias, head: int, query: int) -> OneHead:
+    """The curves of one head for one of `bias.queries`, up to the query."""
+    row = bias.queries.index(query)
+    seen = slice(query + 1) if bias.causal else slice(None)
+    return OneHead(
+        bias.term_p().mean[head, seen] / bias.scale,
+        bias.term_pp().mean[head, row, seen] / bias.scale,
+        bias.attention()[head, row, seen],
+    )
+
+
+def near_by_parts(bias: PositionBias, query: int) -> pd.DataFrame:
+    """Share of attention on the nearest ten keys by T^p alone, by T^pp alone, and by their sum.
+
+    query: one of `bias.queries`. One row a head; columns 'slope', 'wave' and 'both'.
+    """
+    row = bias.queries.index(query)
+    parts = {
+        "slope": replace(bias, comparison=np.zeros_like(bias.comparison)),
+        "wave": replace(bias, self_assertion=np.zeros_like(bias.self_assertion)),
+        "both": bias,
+    }
+    shares = {
+        name: near_share(part.attention(), bias.queries, bias.causal)[:, row]
+        for name, part in parts.items()
+    }
+    return pd.DataFrame(shares, index=pd.RangeIndex(bias.n_heads, name="head"))
+
+
+def heads(position: PositionOnly, bias: PositionBias) -> pd.DataFrame:
+    """One row a head of a model without token embeddings: its slope, its wave, and where it looks.
+
+    position: the frozen terms; bias: the same with a divisor. 'slope' is Spearman's ρ of T^p with
+    the place of the key, 'slope, any σ' the one nearest 0 over all assumed variances of tokens;
+    'waves' how many cycles of T^pp fit into the context, 'wavelength' in positions; 'crest' how far
+    before the query the highest T^pp typically lies; 'near' and 'wave left', for the last of
+    `bias.queries`, the share of the nearest ten keys and `wave_recurrence`.
+    """
+    shape = position.table()
+    distance, percentile = usual_nearness(position.peak, position.percentile)
+    smallest = np.abs(position.spearman).argmin(axis=0)
+    return pd.DataFrame(
+        {
+            "slope": shape["T^p Spearman"],
+            "slope, any σ": position.spearman[smallest, np.arange(bias.n_heads)],
+            "waves": shape["T^pp cycles"],
+            "wavelength": shape["T^pp wavelength"],
+            "wave share": shape["T^pp wave share"],
+            "crest": distance,
+            "near beats far": percentile,
+            "near": near_share(bias.attention(), bias.queries, bias.causal)[:, -1],
+            "wave left": wave_recurrence(bias)[:, -1],
+        }
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class OnText:
+    """A model's position terms, its attention on text for the same queries, and both compared.
+
+    comparison: as `lnattn.position.measured.beside_position` gives it, one row a head.
+    """
+
+    terms: PositionBias
+    measured: MeasuredAttention
+    comparison: pd.DataFrame
+
+
+def on_text(first: FirstLayer) -> OnText:
+    """Measure a first layer on the book's sample of text, beside its attention by position.
+
+    The queries are the paper's 50, 500 and 1000, or those at the same share of a shorter context.
+    Windows are parts of articles, without a beginning-of-text token, as in the authors' code.
+    """
+    folded, W_P = fold(first.attention), first.embeddings.W_P
+    queries = share_of_context(len(W_P))
+    terms = position_bias(folded, W_P, queries, inverse_sigma_bands(first.embeddings, folded.eps))
+    windows, _ = samples.sample_windows(first, queries[-1] + 1)
+    measured = measured_attention(folded, first.embeddings, windows, queries, terms)
+    return OnText(terms, measured, beside_position(measured, terms))

@@ -1,0 +1,88 @@
+"""What chapter 07 states: one head by hand, its parts alone, and heads with planted curves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from random_models import attention_layer, embeddings_of, random_gpt2
+
+from lnattn import Embeddings, FirstLayer, fold, load_first_layer
+from lnattn.position.bias import PositionBias
+from lnattn.position.sigma import InverseSigma
+from lnattn.position.without_tokens import position_only
+from lnattn_book.chapters import position
+
+N = 60
+
+
+@pytest.fixture(scope="module")
+def partial():
+    model = random_gpt2(seed=4, d_model=24, heads=3, vocab=7, context=N)
+    W_P = embeddings_of(model).W_P
+    return FirstLayer(Embeddings(None, W_P), attention_layer(model), None, {"name": "tiny"})
+
+
+@pytest.fixture(scope="module")
+def found(partial):
+    return position_only(partial)
+
+
+@pytest.fixture(scope="module")
+def bias(found):
+    inverse = np.random.default_rng(0).uniform(0.5, 2, size=N)
+    return replace(found.bias, inverse_sigma=InverseSigma(inverse, None, None))
+
+
+def test_one_head_is_its_formula(bias, partial):
+    folded, W_P = fold(partial.attention), partial.embeddings.W_P.numpy()
+    inverse, head, i = bias.inverse_sigma.mean, 2, bias.queries[1]
+    slope, wave, attention = position.one_head(bias, head, i)
+    b, W = folded.b_QK[head].numpy(), folded.dense_W_QK(head).numpy()
+    for j in (0, 3, i):
+        assert slope[j] == pytest.approx(b @ W_P[j] * inverse[j] / folded.scale)
+        product = W_P[i] @ W @ W_P[j] * inverse[i] * inverse[j]
+        assert wave[j] == pytest.approx(product / folded.scale)
+    expected = torch.softmax(torch.from_numpy(slope + wave), dim=0)
+    np.testing.assert_allclose(attention, expected, rtol=1e-9)
+    assert len(slope) == len(wave) == len(attention) == i + 1
+
+
+def test_parts_alone_are_softmaxes_of_one_term(bias):
+    i = bias.queries[2]
+    table = position.near_by_parts(bias, i)
+    for head in range(3):
+        slope, wave, attention = position.one_head(bias, head, i)
+        for name, scores in (("slope", slope), ("wave", wave)):
+            alone = torch.softmax(torch.from_numpy(scores), dim=0).numpy()
+            assert table.loc[head, name] == pytest.approx(alone[-10:].sum())
+        assert table.loc[head, "both"] == pytest.approx(attention[-10:].sum())
+
+
+def test_a_wave_alone_cannot_tell_here_from_one_wave_ago():
+    """Planted: a cosine of 20 positions and a slope, which is steep enough only with it."""
+    place = np.arange(N, dtype=float)
+    wave = 6 * np.cos(2 * np.pi * (place[None] - place[-1:]) / 20)
+    planted = PositionBias((N - 1,), 0.15 * place[None], wave[None], None, 1.0, causal=True)
+    table = position.near_by_parts(planted, N - 1)
+    assert table.wave[0] < 0.4
+    assert table.both[0] > 0.9 > table.slope[0]
+
+
+def test_the_table_of_heads_takes_the_weakest_slope_and_the_last_query(found, bias):
+    table = position.heads(found, bias)
+    assert len(table) == 3
+    np.testing.assert_allclose(table["slope, any σ"].abs(), np.abs(found.spearman).min(axis=0))
+    assert set(table["slope, any σ"]) <= set(found.spearman.ravel())
+    last = bias.queries[-1]
+    np.testing.assert_allclose(
+        table["near"], bias.attention()[:, -1, last - 9 : last + 1].sum(axis=-1)
+    )
+
+
+def test_text_beside_position_in_the_embedded_model():
+    found = position.on_text(load_first_layer("book-gpt2"))
+    assert found.terms.queries == found.measured.queries == (12, 125, 250)
+    assert found.comparison["skill"].between(0, 1).all()

@@ -69,6 +69,8 @@ def test_a_wave_alone_cannot_tell_here_from_one_wave_ago():
     table = position.near_by_parts(planted, N - 1)
     assert table.wave[0] < 0.4
     assert table.both[0] > 0.9 > table.slope[0]
+    assert position.looking_near(planted) == [0]
+    assert position.looking_near(replace(planted, self_assertion=0 * place[None])) == []
 
 
 def test_the_table_of_heads_takes_the_weakest_slope_and_the_last_query(found, bias):

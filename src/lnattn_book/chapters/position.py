@@ -46,6 +46,11 @@ def one_head(bias: PositionBias, head: int, query: int) -> OneHead:
     )
 
 
+#: A curve of T^pp is called a wave here if it has as many cycles in the context and a sine explains
+#: as much of what a straight line leaves.
+WAVE_CYCLES, WAVE_SHARE = 1.5, 0.8
+
+
 def near_by_parts(bias: PositionBias, query: int) -> pd.DataFrame:
     """Share of attention on the nearest ten keys by T^p alone, by T^pp alone, and by their sum.
 
@@ -69,9 +74,11 @@ def heads(position: PositionOnly, bias: PositionBias) -> pd.DataFrame:
 
     position: the frozen terms; bias: the same with a divisor. 'slope' is Spearman's ρ of T^p with
     the place of the key, 'slope, any σ' the one nearest 0 over all assumed variances of tokens;
-    'waves' how many cycles of T^pp fit into the context, 'wavelength' in positions; 'crest' how far
-    before the query the highest T^pp typically lies; 'near' and 'wave left', for the last of
-    `bias.queries`, the share of the nearest ten keys and `wave_recurrence`.
+    'waves' how many cycles of T^pp fit into the context, 'wavelength' in positions, 'is wave' by
+    `WAVE_CYCLES` and `WAVE_SHARE`; 'crest' how far before the query the highest T^pp typically
+    lies, 'near beats far' the share of far keys that score below the mean near one; 'near' and
+    'wave left', for the last of `bias.queries`, the share of attention on the nearest ten keys and
+    `wave_recurrence`.
     """
     shape = position.table()
     distance, percentile = usual_nearness(position.peak, position.percentile)
@@ -82,13 +89,21 @@ def heads(position: PositionOnly, bias: PositionBias) -> pd.DataFrame:
             "slope, any σ": position.spearman[smallest, np.arange(bias.n_heads)],
             "waves": shape["T^pp cycles"],
             "wavelength": shape["T^pp wavelength"],
-            "wave share": shape["T^pp wave share"],
+            "is wave": (shape["T^pp cycles"] >= WAVE_CYCLES)
+            & (shape["T^pp wave share"] > WAVE_SHARE),
             "crest": distance,
             "near beats far": percentile,
             "near": near_share(bias.attention(), bias.queries, bias.causal)[:, -1],
             "wave left": wave_recurrence(bias)[:, -1],
         }
     )
+
+
+def looking_near(bias: PositionBias) -> list[int]:
+    """The heads that put more than half of their attention on the nearest ten keys, at the last
+    of `bias.queries`."""
+    near = near_share(bias.attention(), bias.queries, bias.causal)[:, -1]
+    return np.flatnonzero(near > 1 / 2).tolist()
 
 
 @dataclass(frozen=True, eq=False)

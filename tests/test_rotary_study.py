@@ -83,7 +83,7 @@ def test_the_study_stays_in_few_rooms(everything):
 def test_nulls_keep_the_embeddings_and_deal_the_heads_anew(everything):
     model, counts, study = everything
     unigrams = counts[1].unigrams
-    assert study.null_share.shape == study.null_rho.shape == (4, study.n_heads)
+    assert study.by_distance.null_share.shape == study.null_rho.shape == (4, study.n_heads)
     assert study.null_divergence.shape == (study.record["nulls"], 4)
     for deal, null in enumerate(position.permuted_heads(model)):
         assert torch.equal(null.embeddings.W_E, model.embeddings.W_E)
@@ -94,7 +94,7 @@ def test_nulls_keep_the_embeddings_and_deal_the_heads_anew(everything):
             assert torch.equal(ours.flatten().sort()[0], theirs.flatten().sort()[0])
         folded = fold_relative(null.attention)
         bias = distance_variance(folded, null.embeddings, unigrams, range(256))
-        np.testing.assert_allclose(study.null_share[deal], bias.share[3])
+        np.testing.assert_allclose(study.by_distance.null_share[deal], bias.share[3])
         tokens, asserted = self_assertion(folded, null.embeddings, unigrams, 1, min_count=10)
         rho = [spearmanr(row, unigrams[tokens]).statistic for row in asserted]
         np.testing.assert_allclose(study.null_rho[deal], rho, atol=1e-12)
@@ -121,7 +121,7 @@ def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, c
     assert not compared.not_compared
     (compared,) = freezing.verify("tiny", out)
     assert "--counts" in compared.not_compared
-    arrays = again.arrays() | {"curve": again.curve * 1.01}
+    arrays = again.arrays() | {"curve": again.by_distance.curve * 1.01}
     write_result(out, "rotary", arrays, again.record)
     (compared,) = freezing.verify("tiny", out, counts=files)
     assert "curve differs" in compared.differences[0]
@@ -169,13 +169,15 @@ def test_a_study_is_frozen_and_read(everything, tmp_path):
     assert study.pairs.tolist() == [["New", "York"]]
     assert study.own.shape == (3, 3, 4, 20)
     assert np.isfinite(study.own).all()
-    np.testing.assert_allclose(study.share.sum(axis=0), 1)
+    np.testing.assert_allclose(study.by_distance.share.sum(axis=0), 1)
     study.write(tmp_path)
     again = RotaryStudy.read(tmp_path)
-    np.testing.assert_array_equal(again.curve, study.curve)
+    np.testing.assert_array_equal(again.by_distance.curve, study.by_distance.curve)
     assert again.record["model"] == "tiny"
-    expected = np.exp(study.curve)[:, :10].sum(axis=1) / np.exp(study.curve).sum(axis=1)
-    np.testing.assert_allclose(again.near_share(10), expected)
+    expected = np.exp(study.by_distance.curve)[:, :10].sum(axis=1) / np.exp(
+        study.by_distance.curve
+    ).sum(axis=1)
+    np.testing.assert_allclose(again.by_distance.near_share(10), expected)
     (tmp_path / "rotary.npz").unlink()
     with pytest.raises(ResultError, match="does not exist"):
         RotaryStudy.read(tmp_path)
@@ -186,6 +188,8 @@ def test_figures_show_every_head(everything):
     curves = figures.distance_alone(study).axes
     assert len(curves) == study.n_heads
     shown = curves[2].lines[1].get_ydata()
-    np.testing.assert_allclose(shown, study.curve[2] - study.curve[2].mean())
+    np.testing.assert_allclose(
+        shown, study.by_distance.curve[2] - study.by_distance.curve[2].mean()
+    )
     bars = figures.shares(study).axes[0].patches
     assert len(bars) == 4 * study.n_heads

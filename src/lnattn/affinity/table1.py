@@ -88,8 +88,12 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
     require(vectors, TokenVectors, "vectors")
     whole_number(draws, "draws")
     parts = {part for pair in TABLE_1 for part in (pair.query, pair.key)}
-    ids = {part: token_of(tokenizer, part) for part in parts}
-    known = [pair for pair in TABLE_1 if None not in (ids[pair.query], ids[pair.key])]
+    ids = {}
+    for part in parts:
+        token = token_of(tokenizer, part)
+        if token is not None:
+            ids[part] = token
+    known = [pair for pair in TABLE_1 if pair.query in ids and pair.key in ids]
     rank_by_head: dict[Pair, list[int]] = {}
     if known:
         queries = [ids[pair.query] for pair in known]

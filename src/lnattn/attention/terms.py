@@ -39,6 +39,8 @@ class PairTerms:
 
     #: Names of the terms, in order.
     names: ClassVar[tuple[str, ...]]
+    #: The block whose scores are split: `FoldedAttention`, or `FoldedRelative`.
+    folded: Any
 
     @property
     def query_parts(self) -> Mapping[str, Float[Tensor, "head query d_head"]]:

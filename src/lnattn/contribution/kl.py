@@ -23,8 +23,9 @@ from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS, look_up
 from lnattn.errors import ShapeError
+from lnattn.inputs import real_number, require
 from lnattn.products import multiply, one_thread_a_call
-from lnattn.weights import Embeddings
+from lnattn.weights import Embeddings, check_width
 
 #: Queries whose scores a thread holds at one time: few stay in cache, many make fast products.
 _BLOCK = 64
@@ -39,12 +40,17 @@ class SixTermKL:
 
     scale: what the scores are divided by before the softmax (default: the model's own). Single
     precision. Raises `TokenError` for a checkpoint without token embeddings, and `ShapeError` for a
-    layer with a local window.
+    layer with a local window, a scale that is not positive, or weights of another kind or width.
     """
 
     def __init__(
         self, folded: FoldedAttention, embeddings: Embeddings, scale: float | None = None
     ) -> None:
+        require(folded, FoldedAttention, "folded")
+        require(embeddings, Embeddings, "embeddings")
+        check_width(embeddings.d_model, folded.d_model)
+        if scale is not None:
+            real_number(scale, "scale", least=0, open_ends=True)
         if folded.window is not None:
             raise ShapeError(
                 "the six divergences need a layer whose queries see all earlier keys; this one "
@@ -52,14 +58,14 @@ class SixTermKL:
             )
         look_up(embeddings, [0])  # one clear error now for a checkpoint without token embeddings
         self._embeddings = embeddings.to(torch.float32)
-        self._eps, self._causal = folded.eps, folded.causal
+        self._eps = folded.eps
+        self._causal = folded.causal
         shrink = 1.0 / (folded.scale if scale is None else scale)
         # [head d_model 2·d_head]: queries, already divided by the scale, beside keys.
         self._projection = torch.cat([folded.W_Q * shrink, folded.W_K], dim=2).float()
         self._projected_positions = self._embeddings.W_P @ self._projection
         # [d_model head]: what a key asserts alone, whatever the query.
         self._alone = (folded.b_QK.T * shrink).float()
-        self._pool = ThreadPoolExecutor(min(torch.get_num_threads(), folded.n_heads))
 
     def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
         """KL(α ‖ α without T) in nats for T in the order of `TERMS`, float32.
@@ -67,17 +73,20 @@ class SixTermKL:
         Raises `TokenError` for an empty document, one longer than the context, or an unknown token.
         """
         tokens, positions = look_up(self._embeddings, token_ids)
-        n, heads = len(tokens), len(self._projection)
-        found = np.empty((len(TERMS), heads, n), dtype=np.float32)
+        n = len(tokens)
+        heads = len(self._projection)
+        kl = np.empty((len(TERMS), heads, n), dtype=np.float32)
         # A text repeats its words: each distinct token is projected once.
-        ids, inverse = torch.unique(torch.as_tensor(token_ids), return_inverse=True)
+        all_ids = torch.as_tensor(token_ids).cpu()
+        ids, inverse = torch.unique(all_ids, return_inverse=True)
         distinct = self._embeddings.tokens()[ids]
 
         def one_head(head: int) -> None:
             of_tokens = (distinct @ self._projection[head])[inverse]
             of_positions = self._projected_positions[head, :n]
-            queries, keys = (torch.stack([of_tokens, of_positions]) * over_sigma).chunk(2, dim=2)
-            queries = queries.flatten(0, 1)
+            both_parts = torch.stack([of_tokens, of_positions]) * over_sigma
+            queries_of_parts, keys = both_parts.chunk(2, dim=2)
+            queries = queries_of_parts.flatten(0, 1)
             buffer = torch.empty(2, 2 * _BLOCK * n)  # fresh memory would be zeroed for every block
             for first in range(0, n, _BLOCK):
                 last = min(first + _BLOCK, n)
@@ -91,14 +100,15 @@ class SixTermKL:
                 terms = [ee, ep, pe, pp]
                 terms += [np.broadcast_to(row[:seen], ee.shape) for row in alone[:, :, head]]
                 begin = first if self._causal else None
-                found[:, head, first:last] = divergences(terms, begin)
+                kl[:, head, first:last] = divergences(terms, begin)
 
-        with one_thread_a_call():
+        threads = min(torch.get_num_threads(), heads)
+        with one_thread_a_call(), ThreadPoolExecutor(threads) as pool:
             over_sigma = 1 / sigma(tokens + positions, self._eps)[:, None]
             both = torch.stack([tokens @ self._alone, positions @ self._alone])
             alone = (both * over_sigma).numpy()
-            list(self._pool.map(one_head, range(heads)))
-        return found
+            list(pool.map(one_head, range(heads)))
+        return kl
 
 
 def divergences(

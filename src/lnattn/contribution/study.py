@@ -7,21 +7,23 @@ attention moves when T is removed from the scores, at every query and head of ma
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention
-from lnattn.attention.terms import TERMS
+from lnattn.attention.terms import TERMS, six_terms
+from lnattn.contribution.additive import additive_kl
 from lnattn.contribution.kl import SixTermKL
-from lnattn.errors import CorpusError, ResultError
+from lnattn.errors import CorpusError, ResultError, ShapeError
 from lnattn.ids import whole_ids
+from lnattn.inputs import real_number, require
 from lnattn.progress import progress_bar
 from lnattn.storage import Result, provenance
 from lnattn.weights import Embeddings
@@ -36,7 +38,9 @@ class Convention:
 
     scaled: divide the scores by √d_head before the softmax, as the model does. per_key: divide the
     divergence by the number of keys. floor: leave out rows at or below this value. ends: count the
-    last position of the context.
+    last position of the context. additive: a term's share in the divergence of attention from even
+    attention (`lnattn.contribution.additive`), and not how far attention moves without the term.
+    Raises `ShapeError` for a floor that is no number.
     """
 
     name: str
@@ -44,6 +48,11 @@ class Convention:
     per_key: bool
     floor: float | None
     ends: bool
+    additive: bool = False
+
+    def __post_init__(self) -> None:
+        if self.floor is not None:
+            real_number(self.floor, "Convention.floor")
 
 
 #: What the paper's text defines.
@@ -52,6 +61,8 @@ TEXT = Convention("text", scaled=True, per_key=False, floor=None, ends=True)
 #: `kl_div(reduction="mean")`, which divides by the number of keys; rows ≤ 1e-10 and the last
 #: position left out of the figure.
 PAPERS_CODE = Convention("papers' code", scaled=False, per_key=True, floor=1e-10, ends=False)
+#: Shares that add up, in place of the divergence of leaving each term out.
+ADDITIVE = Convention("additive", scaled=True, per_key=False, floor=None, ends=True, additive=True)
 
 
 def kl_of_removal(
@@ -60,8 +71,13 @@ def kl_of_removal(
     """KL(softmax(scores) ‖ softmax(scores − term)) = E_p[term] + log E_p[e^{−term}], in nats.
 
     Both already divided by the softmax's scale; −∞ in `scores` masks a key. In the inputs'
-    precision.
+    precision. Kamoda et al. 2025, Eq. 18–21. Raises `ShapeError` where the two differ in shape: a
+    row of one would be taken for all.
     """
+    if scores.shape != term.shape:
+        raise ShapeError(
+            f"scores and term must have one shape, not {list(scores.shape)} and {list(term.shape)}."
+        )
     log_p = scores.log_softmax(dim=-1)
     masked = log_p == -torch.inf
     term = term.masked_fill(masked, 0.0)
@@ -71,6 +87,9 @@ def kl_of_removal(
 @dataclass(frozen=True, eq=False)
 class Contributions(Result):
     """Contributions of all terms over a corpus, in nats (divided by i + 1 in the papers' code).
+
+    By `ADDITIVE`, they are shares, which may be negative and add up to the mean divergence of
+    attention from even attention.
 
     mean, standard_error, rows: [term slot position], over documents; rows counts them. A slot is a
     head, the last one the mean of all heads of each document. overall: [level term slot], quantiles
@@ -136,21 +155,41 @@ def contributions(
     """Contributions of the six terms at every position and head, over documents.
 
     documents: token ids of each, with whatever beginning-of-text token the model expects, cut to
-    the context here. source: provenance to keep. Single precision. Raises `CorpusError` where there
-    is no document, `TokenError` for unknown tokens or a partial checkpoint.
+    the context here. convention: what is counted, `TEXT`, `PAPERS_CODE` or `ADDITIVE`. source:
+    provenance to keep. Single precision. Kamoda et al. 2025, §6.1. Raises `CorpusError` where there
+    is no document, or one document where a list of them is meant; `TokenError` for unknown tokens
+    or a partial checkpoint; `ShapeError` for weights of another kind, or a local window.
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-gpt2")
+    >>> folded = lnattn.fold(model.attention)
+    >>> result = contributions(folded, model.embeddings, [[464, 3290, 318], [464, 3290]])
+    >>> result.documents, tuple(result.grand_mean().shape)  # term, head and mean of heads
+    (2, (6, 9))
     """
-    begin, context = time.perf_counter(), embeddings.n_positions
-    divergence_of = SixTermKL(folded, embeddings, None if convention.scaled else 1.0)
+    require(convention, Convention, "convention")
+    begin = time.perf_counter()
+    divergence_of = _measure(folded, embeddings, convention)
+    context = embeddings.n_positions
     counted = []
     for ids in progress_bar(documents, "contributions", unit=" documents"):
+        if not hasattr(ids, "__getitem__") or np.ndim(ids) == 0:
+            raise CorpusError(
+                f"documents must be a list of lists of token ids, not of {type(ids).__name__}; "
+                "for a single document give [ids]."
+            )
         divergence = divergence_of(torch.from_numpy(whole_ids(ids[:context])))
         counted.append(_by_convention(divergence, convention, folded.causal, context))
     if not counted:
         raise CorpusError("no document was given, so there is nothing to average over.")
     first = int(folded.causal)  # before it, a query has one key, and no choice
-    chosen = [one[..., first:] for one in counted]
-    overall = np.concatenate(chosen, axis=-1)
+    with_choice = [document[..., first:] for document in counted]
+    overall = np.concatenate(with_choice, axis=-1)
     quantiles = np.full((len(LEVELS), *overall.shape[:2]), np.nan)
+    if overall.size:
+        quantiles = np.nanquantile(overall, LEVELS, axis=-1)
+    mean, standard_error, rows = _moments(counted, context)
+    mean_of_heads = [document[:, -1] for document in with_choice]
     record = provenance(
         **(source or {}),
         convention=vars(convention),
@@ -159,16 +198,33 @@ def contributions(
         levels=list(LEVELS),
         causal=folded.causal,
         documents=len(counted),
-        tokens=sum(one.shape[-1] for one in counted),
+        tokens=sum(document.shape[-1] for document in counted),
         seconds=round(time.perf_counter() - begin, 2),
     )
     return Contributions(
-        *_moments(counted, context),
-        overall=np.nanquantile(overall, LEVELS, axis=-1) if overall.size else quantiles,
-        document_sums=np.array([np.nansum(one[:, -1], axis=-1, dtype=float) for one in chosen]),
-        document_rows=np.array([np.isfinite(one[:, -1]).sum(axis=-1) for one in chosen], float),
+        mean=mean,
+        standard_error=standard_error,
+        rows=rows,
+        overall=quantiles,
+        document_sums=np.array([np.nansum(one, axis=-1, dtype=float) for one in mean_of_heads]),
+        document_rows=np.array([np.isfinite(one).sum(axis=-1) for one in mean_of_heads], float),
         record=record,
     )
+
+
+def _measure(
+    folded: FoldedAttention, embeddings: Embeddings, convention: Convention
+) -> Callable[[Int[Tensor, "n"]], Float[np.ndarray, "term head n"]]:
+    """What gives the contributions of a document, by its token ids."""
+    removal = SixTermKL(folded, embeddings, None if convention.scaled else 1.0)
+    if not convention.additive:
+        return removal
+
+    def shares(token_ids: Int[Tensor, "n"]) -> Float[np.ndarray, "term head n"]:
+        block = folded if convention.scaled else replace(folded, scale=1.0)
+        return additive_kl(six_terms(block, embeddings, token_ids)).shares.float().numpy()
+
+    return shares
 
 
 def _by_convention(
@@ -191,11 +247,12 @@ def _moments(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean and standard error over documents, and how many they are: [term slot position]."""
     rows = np.zeros((*documents[0].shape[:2], context), dtype=np.int64)
-    total, squares = np.zeros((2, *rows.shape))
-    for one in documents:
-        n = one.shape[-1]
-        rows[..., :n] += np.isfinite(one)
-        values = np.nan_to_num(one.astype(np.float64))
+    total = np.zeros(rows.shape)
+    squares = np.zeros(rows.shape)
+    for document in documents:
+        n = document.shape[-1]
+        rows[..., :n] += np.isfinite(document)
+        values = np.nan_to_num(document.astype(np.float64))
         total[..., :n] += values
         squares[..., :n] += values**2
     with np.errstate(divide="ignore", invalid="ignore"):

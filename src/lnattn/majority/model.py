@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from lnattn.attention.layernorm import center
 from lnattn.errors import ShapeError
+from lnattn.inputs import one_of, real_number, whole_number
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Variant:
     smaller than `norm` makes them: 'none', 'scores' (queries and keys) or 'values'. others: how
     many vectors beside 1 are projected along besides. direction: a vector of each run's own that is
     projected along, 'random' or 'learnt'. uniform: attention weighs all tokens alike. title: its
-    name in tables and figures.
+    name in tables and figures. Raises `ShapeError` for a word that is no option.
     """
 
     name: str
@@ -41,6 +42,12 @@ class Variant:
     others: int = 0
     direction: str = "none"
     uniform: bool = False
+
+    def __post_init__(self) -> None:
+        one_of(self.norm, ("sqrt", "inverse", "sigma", "none"), "Variant.norm")
+        one_of(self.small, ("none", "scores", "values"), "Variant.small")
+        one_of(self.direction, ("none", "random", "learnt"), "Variant.direction")
+        whole_number(self.others, "Variant.others", least=0)
 
     def normalise(
         self, x: Float[Tensor, "*batch d"], direction: Float[Tensor, "*#batch d"] | None = None
@@ -68,6 +75,7 @@ class Variant:
 @lru_cache
 def other_normals(d: int, count: int) -> Float[Tensor, "count d"]:
     """Orthonormal vectors, float64, that are orthogonal to 1: random, and always the same ones."""
+    whole_number(count, "count")
     if count > d - 2:
         raise ShapeError(f"{count} normal vectors beside 1 leave nothing of {d} dimensions.")
     drawn = torch.randn(d, count, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -104,9 +112,7 @@ MAIN_ARMS: tuple[str, ...] = tuple(ARMS)[:5]
 
 def arm(name: str) -> Variant:
     """The arm of this name; an unknown name is one `ShapeError`."""
-    if name not in ARMS:
-        raise ShapeError(f"arm {name!r} is not one of: {', '.join(ARMS)}.")
-    return ARMS[name]
+    return ARMS[one_of(name, ARMS, "the arm")]
 
 
 class InputNorm(nn.Module):
@@ -169,8 +175,11 @@ def initial_parameters(
 
     torch's defaults. scale multiplies the input projections W_Q, W_K and W_V: at scale d, norm 1/√d
     starts out with the scores and values that norm √d has at scale 1. The caller's random state is
-    left alone.
+    left alone. Raises `ShapeError` for sizes below 2, or a scale that is not positive.
     """
+    whole_number(d_model, "d_model", least=2)
+    whole_number(classes, "classes", least=2)
+    real_number(scale, "scale", least=0, open_ends=True)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         embedding = nn.Embedding(classes, d_model)

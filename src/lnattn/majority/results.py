@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from lnattn.errors import ResultError
+from lnattn.inputs import whole_number
 from lnattn.majority.train import MajorityPlan
 from lnattn.storage import Result
 
@@ -64,7 +65,11 @@ class Experiment(Result):
             seeds = tuple(seed for own in parts for seed in own["seeds"])
             names = ("loss", "accuracy", "angle", "spread", "queries", "keys")
             runs = (np.concatenate([own[name] for own in parts]) for name in names)
-            curves.append(Curves(*key, seeds, parts[0]["epoch"], *runs))
+            arm, plan = key
+            arrays_of_runs = dict(zip(names, runs, strict=True))
+            curves.append(
+                Curves(arm=arm, plan=plan, seeds=seeds, epoch=parts[0]["epoch"], **arrays_of_runs)
+            )
         return cls(tuple(curves), record)
 
     def of(self, arm: str, **plan: object) -> Curves:
@@ -121,8 +126,11 @@ def ratio_of_medians(
 ) -> Estimate:
     """The ratio of two arms' medians; seeds are resampled in pairs, as they share data and start.
 
-    Raises `ResultError` where the median of `fast` is 0 or infinite.
+    Raises `ResultError` for different numbers of runs, or where the median of `fast` is 0 or
+    infinite.
     """
+    if len(slow) != len(fast):
+        raise ResultError(f"arms of {len(slow)} and {len(fast)} runs cannot be paired by seed.")
     if not 0 < _middle(fast) < np.inf:
         raise ResultError("the faster arm's median is 0 or infinite, so there is no ratio.")
     picks = _picks(len(slow), seed)
@@ -169,6 +177,7 @@ def fall_of_the_angle(curves: Curves) -> Estimate:
 
 
 def _picks(runs: int, seed: int) -> np.ndarray:
+    whole_number(runs, "the number of runs", error=ResultError)
     return np.random.default_rng(seed).integers(runs, size=(_RESAMPLES, runs))
 
 

@@ -22,6 +22,7 @@ import numpy as np
 from jaxtyping import Int, UInt8
 
 from lnattn.errors import ShapeError
+from lnattn.inputs import one_of, real_number, whole_number
 
 #: Ways to draw partitions: uniformly, or as the authors' code does.
 UNIFORM = "uniform"
@@ -56,14 +57,16 @@ def majority_data(
 
     scheme `UNIFORM`: a uniformly random eligible partition, its parts given to classes at random.
     scheme `AUTHORS`: depth first in shuffled order, ten assignments each, until there are enough.
-    Sequences of one class only are left out, as the authors do. Raises `ShapeError` where
-    fewer than twice as many eligible vectors exist as are asked for.
+    Sequences of one class only are left out, as the authors do. test_share: between 0 and 1. Raises
+    `ShapeError` for a scheme that is none, sizes out of range, or where fewer than twice as many
+    eligible vectors exist as are asked for.
     """
-    available = eligible(length, classes, margin)
-    if length > 255 or margin < 1 or available < 2 * examples:
+    check_task(examples, length, classes, margin, scheme)
+    real_number(test_share, "test_share", 0, 1, open_ends=True)
+    if not 1 <= round(examples * test_share) < examples:
         raise ShapeError(
-            f"{available} count vectors of length {length} (at most 255) over {classes} classes "
-            f"have a lead of {margin} (at least 1); ask for at most {available // 2} examples."
+            f"{examples} examples cannot be split with test_share {test_share}: one part would be "
+            "empty; ask for more examples."
         )
     rng = np.random.default_rng([seed, 0])
     draw = _draw_uniform if scheme == UNIFORM else _draw_like_the_authors
@@ -74,6 +77,21 @@ def majority_data(
     found = found[rng.permutation(len(found))[:examples]]
     held_out = round(examples * test_share)
     return MajorityData(train=found[held_out:], test=found[:held_out])
+
+
+def check_task(examples: int, length: int, classes: int, margin: int, scheme: str) -> None:
+    """Raise `ShapeError` unless so many examples can be drawn by this scheme."""
+    one_of(scheme, (UNIFORM, AUTHORS), "scheme")
+    whole_number(examples, "examples", least=2)
+    whole_number(length, "length (counts are bytes)", most=255)
+    whole_number(classes, "classes", least=2)
+    whole_number(margin, "margin (a smaller lead leaves no single majority)")
+    available = eligible(length, classes, margin)
+    if available < 2 * examples:
+        raise ShapeError(
+            f"{available} count vectors of length {length} over {classes} classes have a lead of "
+            f"{margin}; ask for at most {available // 2} examples."
+        )
 
 
 def eligible(length: int, classes: int, margin: int) -> int:

@@ -22,9 +22,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from lnattn.errors import ResultError
+from lnattn.errors import ResultError, ShapeError
+from lnattn.inputs import real_number, whole_number
 from lnattn.majority.model import DIRECTION, Variant, initial_parameters
-from lnattn.majority.task import UNIFORM, MajorityData, majority_data
+from lnattn.majority.task import UNIFORM, MajorityData, check_task, majority_data
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,8 @@ class MajorityPlan:
 
     Sizes in examples; learning rate: linear decay from `learning_rate` to 0 at `decay_epochs`
     (default: at `epochs`). initial_scale multiplies the initial W_Q, W_K and W_V. evaluate_every:
-    epochs between two measurements of the test accuracy.
+    epochs between two measurements of the test accuracy. Raises `ShapeError` for numbers out of
+    range, such as a decay that ends before the run does: its learning rate would turn negative.
     """
 
     d_model: int = 8
@@ -48,6 +50,22 @@ class MajorityPlan:
     initial_scale: float = 1.0
     evaluate_every: int = 5
     scheme: str = UNIFORM
+
+    def __post_init__(self) -> None:
+        for name in ("batch", "epochs", "evaluate_every"):
+            whole_number(getattr(self, name), f"MajorityPlan.{name}")
+        whole_number(self.d_model, "MajorityPlan.d_model", least=2)
+        for name in ("learning_rate", "initial_scale"):
+            real_number(getattr(self, name), f"MajorityPlan.{name}", least=0, open_ends=True)
+        check_task(self.examples, self.length, self.classes, self.margin, self.scheme)
+        if self.decay_epochs is not None:
+            whole_number(self.decay_epochs, "MajorityPlan.decay_epochs")
+            if self.decay_epochs < self.epochs:
+                raise ShapeError(
+                    f"MajorityPlan.decay_epochs is {self.decay_epochs} and epochs is "
+                    f"{self.epochs}: the learning rate would turn negative; give decay_epochs ≥ "
+                    "epochs."
+                )
 
     def data(self, seed: int) -> MajorityData:
         """The data of the run with this seed."""

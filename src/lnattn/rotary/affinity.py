@@ -7,7 +7,7 @@ query tokens; the difference, `query_specific_auroc`, is what a head knows of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,9 +18,11 @@ from torch import Tensor
 from lnattn.affinity.auroc import Neighbours, head_aurocs
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import CorpusError, ShapeError, TokenError
+from lnattn.inputs import require, whole_number
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors
 from lnattn.rotary.weights import TokenEmbeddings
 from lnattn.stats import bootstrap_means
+from lnattn.weights import check_width
 
 
 def vectors_at_distance(
@@ -34,8 +36,12 @@ def vectors_at_distance(
 
     constants: q₀ and k₀ (`mean_vectors` unless given). query_ids: only these query tokens. Reads
     the embeddings in blocks. Raises `TokenError` for a distance that no query sees, and for unknown
-    tokens.
+    tokens; `ShapeError` for weights of another kind or width.
     """
+    require(folded, FoldedRelative, "folded")
+    require(embeddings, TokenEmbeddings, "embeddings")
+    check_width(embeddings.d_model, folded.d_model)
+    whole_number(distance, "distance", least=-(2**31), most=2**31 - 1, error=TokenError)
     if distance < 0 and folded.causal:
         raise TokenError(f"no query of a causal model sees a key at distance {distance}.")
     if folded.window is not None and distance >= folded.window:
@@ -46,16 +52,23 @@ def vectors_at_distance(
     tokens = None if query_ids is None else torch.unique(embeddings.checked(query_ids))
     every = torch.arange(embeddings.vocab_size)
 
-    def side(of: str, ids: Tensor, alone: Tensor, place: int) -> Tensor:
-        found = alone.new_empty(len(alone), len(ids), folded.d_head)
-        for some in folded.blocks(len(ids)):
-            vectors = getattr(folded, of)(embeddings.rows(ids[some])) - alone[:, None]
-            found[:, some] = folded.rotated(vectors, torch.full_like(ids[some], place))
-        return found
+    def rotated(
+        project: Callable[[Tensor], Tensor], ids: Tensor, mean: Tensor, position: int
+    ) -> Tensor:
+        """The projected tokens without their mean, all at one position: [head token d_head]."""
+        vectors = mean.new_empty(len(mean), len(ids), folded.d_head)
+        for block in folded.blocks(len(ids)):
+            apart = project(embeddings.rows(ids[block])) - mean[:, None]
+            vectors[:, block] = folded.rotated(apart, torch.full_like(ids[block], position))
+        return vectors
 
     # The query stands at Δ and the key at 0, or, for a key that comes later, the other way round.
-    queries = side("queries", every if tokens is None else tokens, means.q0, max(distance, 0))
-    return TokenVectors(queries, side("keys", every, means.k0, max(-distance, 0)), tokens)
+    query_ids = every if tokens is None else tokens
+    return TokenVectors(
+        queries=rotated(folded.queries, query_ids, means.q0, max(distance, 0)),
+        keys=rotated(folded.keys, every, means.k0, max(-distance, 0)),
+        tokens=tokens,
+    )
 
 
 def curve_over_distance(
@@ -68,8 +81,12 @@ def curve_over_distance(
     """T^ee of given (query, key) tokens at several distances ≥ 0, before the scale.
 
     A model that stretches its angles in long texts does so as for a text of the longest distance.
+    Raises `ShapeError` without pairs or distances, or for one below 0; `TokenError` for unknown
+    tokens.
     """
-    if not pairs or not distances or min(distances) < 0:
+    require(folded, FoldedRelative, "folded")
+    require(embeddings, TokenEmbeddings, "embeddings")
+    if len(pairs) == 0 or len(distances) == 0 or min(distances) < 0:
         raise ShapeError("a curve needs one pair or more, and distances ≥ 0.")
     means = mean_vectors(folded, embeddings) if constants is None else constants
     ids = embeddings.checked([token for pair in pairs for token in pair]).view(-1, 2)
@@ -113,8 +130,11 @@ def distance_grid(
 
     vectors: by the offset of their queries, all of the same query tokens; neighbours: by how far
     apart their pairs stand. Query tokens that have no pair of some kind, or one with every token,
-    are left out. Raises `CorpusError` where none is left.
+    are left out. Raises `CorpusError` where none is left, `ShapeError` without vectors or
+    neighbours.
     """
+    if not vectors or not neighbours:
+        raise ShapeError("a grid needs vectors of one offset or more, and pairs of one distance.")
     first = next(iter(vectors.values()))
     queries = (torch.arange(first.vocab_size) if first.tokens is None else first.tokens).numpy()
     for pairs in neighbours.values():
@@ -123,20 +143,34 @@ def distance_grid(
     if len(queries) == 0:
         raise CorpusError("no query token occurs in a pair of every distance; count more text.")
 
-    def of(these: Iterable[TokenVectors]) -> np.ndarray:
-        kinds = list(neighbours.values())
-        return np.array([
-            [found.values[:, queries] for found in head_aurocs(one, kinds, queries)]
-            for one in these
-        ])  # fmt: skip
+    tables = list(neighbours.values())
 
-    own = of(vectors.values())
-    wrong = of(one.shuffled(seed, keys=False) for one in vectors.values())
-    return DistanceGrid(tuple(vectors), tuple(neighbours), queries, own, wrong)
+    def aurocs(of_offset: TokenVectors) -> list[np.ndarray]:
+        """For each kind of pair [head query]."""
+        return [table.values[:, queries] for table in head_aurocs(of_offset, tables, queries)]
+
+    own = []
+    wrong = []
+    for of_offset in vectors.values():
+        own.append(aurocs(of_offset))
+        wrong.append(aurocs(of_offset.shuffled(seed, keys=False)))
+    return DistanceGrid(
+        offsets=tuple(vectors),
+        counted=tuple(neighbours),
+        queries=queries,
+        own=np.array(own),
+        wrong=np.array(wrong),
+    )
 
 
 def sample_queries(counts: Int[np.ndarray, "vocab"], number: int, seed: int = 0) -> np.ndarray:
-    """Query tokens at random among those that occur at least 10 times, ascending."""
+    """Query tokens at random among those that occur at least 10 times, ascending.
+
+    Raises `ShapeError` for a number below 1, `CorpusError` where no token occurs so often.
+    """
+    whole_number(number, "number")
     often = np.flatnonzero(counts >= 10)
-    chosen = np.random.default_rng(seed).choice(often, min(number, len(often)), replace=False)
-    return np.sort(chosen)
+    if len(often) == 0:
+        raise CorpusError("no token occurs 10 times; count more text.")
+    sample = np.random.default_rng(seed).choice(often, min(number, len(often)), replace=False)
+    return np.sort(sample)

@@ -18,6 +18,7 @@ from torch import Tensor
 from lnattn.attention.folding import absorb
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
+from lnattn.inputs import require
 from lnattn.rotary.weights import (
     DistanceBias,
     HeadNorm,
@@ -27,14 +28,12 @@ from lnattn.rotary.weights import (
     apply_rotary,
 )
 from lnattn.stats import blocks
-from lnattn.weights import Heads, LayerNorm
+from lnattn.weights import Heads, LayerNorm, check_width
 
 #: What is left of a norm: x/σ(x), x/ρ(x), or nothing.
 Divisor = Literal["sigma", "rho", "none"]
 #: Numbers in one block of projected tokens: 64 MiB in float32.
 _BLOCK = 1 << 24
-#: How the names of the fields of a block begin that folding changes.
-_FOLDED = ("W_", "b_", "ln")
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class FoldedRelative(Heads):
         """
         if self.rotation is None:
             return x
-        cos, sin = (table.to(x.device) for table in self.rotation.tables(positions, x.dtype))
+        cos, sin = self.rotation.tables(positions, x.dtype)
         return apply_rotary(x, cos, sin, self.rotation.interleaved)
 
     def at_origin(self, keys: Float[Tensor, "key_head n d_head"]) -> Float[Tensor, "head n d_head"]:
@@ -128,26 +127,47 @@ class FoldedRelative(Heads):
 def fold_relative(layer: RelativeAttention) -> FoldedRelative:
     """A block with relative positions, its norm folded: exact, tested in float64 to 1e-10.
 
+    Raises `ShapeError` for anything else, such as a block of learned positions, which `fold` takes.
+
     >>> import lnattn
     >>> folded = fold_relative(lnattn.load_first_layer("book-llama").attention)
     >>> folded.divisor, tuple(folded.W_Q.shape), tuple(folded.W_K.shape)  # heads share keys
     ('rho', (8, 256, 32), (2, 256, 32))
     """
-    W_Q, W_K, b_Q, b_K = layer.W_Q, layer.W_K, layer.b_Q, layer.b_K
+    require(layer, RelativeAttention, "layer")
+    W_Q = layer.W_Q
+    W_K = layer.W_K
+    b_Q = layer.b_Q
+    b_K = layer.b_K
     ln = layer.ln
     divisor: Divisor = "none"
     if isinstance(ln, LayerNorm):
         divisor = "sigma"
         b_Q = torch.einsum("d,hdk->hk", ln.beta, W_Q) + b_Q
         b_K = torch.einsum("d,hdk->hk", ln.beta, W_K) + b_K
-        W_Q, W_K = absorb(ln.gamma, W_Q), absorb(ln.gamma, W_K)
+        W_Q = absorb(ln.gamma, W_Q)
+        W_K = absorb(ln.gamma, W_K)
     elif ln is not None:
         divisor = "rho"
-        W_Q, W_K = ln.gamma[:, None] * W_Q, ln.gamma[:, None] * W_K
-    # What is not folded is the same in both classes.
-    unchanged = {name: value for name, value in vars(layer).items() if name[:2] not in _FOLDED}
-    eps = 0.0 if ln is None else ln.eps
-    return FoldedRelative(W_Q, W_K, b_Q, b_K, divisor, eps, **unchanged)
+        W_Q = ln.gamma[:, None] * W_Q
+        W_K = ln.gamma[:, None] * W_K
+    return FoldedRelative(
+        W_Q=W_Q,
+        W_K=W_K,
+        b_Q=b_Q,
+        b_K=b_K,
+        divisor=divisor,
+        eps=0.0 if ln is None else ln.eps,
+        scale=layer.scale,
+        norm_Q=layer.norm_Q,
+        norm_K=layer.norm_K,
+        clip=layer.clip,
+        rotation=layer.rotation,
+        bias=layer.bias,
+        soft_cap=layer.soft_cap,
+        window=layer.window,
+        causal=layer.causal,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,8 +190,11 @@ def mean_vectors(
 
     They hold the biases. Where nothing normalises or clips queries and keys, they are the query and
     the key of the mean x/ρ(x). Raises `ShapeError` for counts that are no weights of this
-    vocabulary.
+    vocabulary, and for weights of another kind or width.
     """
+    require(folded, FoldedRelative, "folded")
+    require(embeddings, TokenEmbeddings, "embeddings")
+    check_width(embeddings.d_model, folded.d_model)
     vocab = embeddings.vocab_size
     weights = torch.ones(vocab) if counts is None else torch.as_tensor(counts)
     if weights.shape != (vocab,) or not bool((weights >= 0).all()) or not bool(weights.any()):
@@ -179,13 +202,17 @@ def mean_vectors(
     weights = (weights.double() / weights.double().sum()).to(folded.W_Q.dtype)
     if folded.norm_Q is folded.norm_K is folded.clip is None:
         mean = weights.new_zeros(folded.d_model)
-        for some in folded.blocks(vocab):
-            rows = embeddings.rows(some)
-            mean += (weights[some] / folded.norm_scale(rows)) @ rows
-        return MeanVectors(mean @ folded.W_Q + folded.b_Q, mean @ folded.W_K + folded.b_K)
-    q0, k0 = torch.zeros_like(folded.b_Q), torch.zeros_like(folded.b_K)
-    for some in folded.blocks(vocab):
-        rows = embeddings.rows(some)
-        q0 += weights[some] @ folded.queries(rows)
-        k0 += weights[some] @ folded.keys(rows)
-    return MeanVectors(q0, k0)
+        for block in folded.blocks(vocab):
+            rows = embeddings.rows(block)
+            mean += (weights[block] / folded.norm_scale(rows)) @ rows
+        return MeanVectors(
+            q0=mean @ folded.W_Q + folded.b_Q,
+            k0=mean @ folded.W_K + folded.b_K,
+        )
+    q0 = torch.zeros_like(folded.b_Q)
+    k0 = torch.zeros_like(folded.b_K)
+    for block in folded.blocks(vocab):
+        rows = embeddings.rows(block)
+        q0 += weights[block] @ folded.queries(rows)
+        k0 += weights[block] @ folded.keys(rows)
+    return MeanVectors(q0=q0, k0=k0)

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.errors import ShapeError
+from lnattn.inputs import require
 from lnattn.rotary.fold import FoldedRelative
 
 
@@ -51,19 +52,36 @@ def spectrum(
     """The spectrum of one query vector a head against one key vector, neither turned.
 
     With `mean_vectors(folded, embeddings)` it is that of T^d. Raises `ShapeError` for a block
-    without rotation. Exact where a position always turns by the same angle; not for models that
-    choose their angles by the length of the text.
+    without rotation, or vectors of other shapes. Exact where a position always turns by the same
+    angle; not for models that choose their angles by the length of the text.
     """
+    require(folded, FoldedRelative, "folded")
+    if query.shape != folded.b_Q.shape or key.shape != folded.b_K.shape:
+        raise ShapeError(
+            f"query and key must have the shapes {list(folded.b_Q.shape)} and "
+            f"{list(folded.b_K.shape)}, not {list(query.shape)} and {list(key.shape)}."
+        )
     if folded.rotation is None:
         raise ShapeError("this block turns no coordinates, so its scores have no frequencies.")
-    q, k = query.double(), folded.per_head(key).double()
+    q = query.double()
+    k = folded.per_head(key).double()
     # From float32 tables an angle has an error of 1e-7, and a thousand positions 1e-4.
-    cos, sin = (table[1] for table in folded.rotation.tables(torch.arange(2), torch.float64))
+    all_cos, all_sin = folded.rotation.tables(torch.arange(2), torch.float64)
+    cos = all_cos[1]  # of one position's step
+    sin = all_sin[1]
     n = cos.shape[0]
-    first, second = slice(0, n // 2), slice(n // 2, n)
     if folded.rotation.interleaved:
-        first, second = slice(0, n, 2), slice(1, n, 2)
-    product = torch.complex(q[:, first], q[:, second]) * torch.complex(k[:, first], -k[:, second])
+        first = slice(0, n, 2)
+        second = slice(1, n, 2)
+    else:
+        first = slice(0, n // 2)
+        second = slice(n // 2, n)
+    conjugate_key = torch.complex(k[:, first], -k[:, second])
+    product = torch.complex(q[:, first], q[:, second]) * conjugate_key
     product = product * (cos[first].square() + sin[first].square())  # tables may stretch
-    constant = (q[:, n:] * k[:, n:]).sum(1)
-    return Spectrum(torch.atan2(sin[first], cos[first]), product.abs(), product.angle(), constant)
+    return Spectrum(
+        theta=torch.atan2(sin[first], cos[first]),
+        amplitude=product.abs(),
+        phase=product.angle(),
+        constant=(q[:, n:] * k[:, n:]).sum(1),
+    )

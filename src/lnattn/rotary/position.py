@@ -21,6 +21,7 @@ from torch import Tensor
 
 from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import ShapeError
+from lnattn.inputs import require, whole_number
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative, mean_vectors
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
@@ -60,6 +61,8 @@ def distance_variance(
     A model that stretches its angles in long texts does so as for a text of the longest distance.
     Raises `ShapeError` for no distance, or one below 0.
     """
+    require(folded, FoldedRelative, "folded")
+    require(embeddings, TokenEmbeddings, "embeddings")
     if len(distances) == 0 or min(distances) < 0:
         raise ShapeError("give one distance or more, all ≥ 0.")
     weights = torch.as_tensor(np.asarray(counts, dtype=np.float64))
@@ -79,7 +82,11 @@ def distance_variance(
     ed = (wanted - constant).square().sum(1).mean(1)
     e = torch.einsum("hnd,hsd->hns", q0, keys).square().sum(2).mean(1)
     variance = torch.stack([ee, ed, e, alone.var(dim=1, correction=0)])
-    return DistanceVariance(alone.numpy(), variance.numpy(), constant.square().sum((1, 2)).numpy())
+    return DistanceVariance(
+        curve=alone.numpy(),
+        variance=variance.numpy(),
+        constant=constant.square().sum((1, 2)).numpy(),
+    )
 
 
 def _covariance_factors(
@@ -87,17 +94,18 @@ def _covariance_factors(
 ) -> list[Tensor]:
     """F with FᵀF the covariance of queries, [head d_head d_head], and of keys, in float64."""
     share = weights / weights.sum()
-    used = torch.nonzero(share).squeeze(1)
-    sums = [torch.zeros(len(m), m.shape[1], m.shape[1]).double() for m in (means.q0, means.k0)]
-    for some in folded.blocks(len(used)):
-        ids = used[some]
-        rows = embeddings.rows(ids)
-        made = (folded.queries(rows), means.q0), (folded.keys(rows), means.k0)
-        for (vectors, mean), total in zip(made, sums, strict=True):
-            apart = (vectors - mean[:, None]).double()
-            total += (apart * share[ids, None]).mT @ apart
-    values = [torch.linalg.eigh(total) for total in sums]
-    return [v.clamp_min(0).sqrt()[..., None] * axes.mT for v, axes in values]
+    occurring = torch.nonzero(share).squeeze(1)
+    factors = []
+    for project, mean in ((folded.queries, means.q0), (folded.keys, means.k0)):
+        heads, d_head = mean.shape
+        covariance = torch.zeros(heads, d_head, d_head, dtype=torch.float64)
+        for block in folded.blocks(len(occurring)):
+            ids = occurring[block]
+            apart = (project(embeddings.rows(ids)) - mean[:, None]).double()
+            covariance += (apart * share[ids, None]).mT @ apart
+        values, axes = torch.linalg.eigh(covariance)
+        factors.append(values.clamp_min(0).sqrt()[..., None] * axes.mT)
+    return factors
 
 
 def self_assertion(
@@ -109,16 +117,17 @@ def self_assertion(
 ) -> tuple[Int[np.ndarray, "token"], Float[np.ndarray, "head token"]]:
     """Tokens with at least that count, and `e` of each as a key, q₀ R_Δ k̃ᵀ, before the scale.
 
-    q₀ and k₀ are the means weighted by the counts: the query is the average one of the text.
+    q₀ and k₀ are the means weighted by the counts: the query is the average one of the text. Raises
+    `ShapeError` for counts of another vocabulary.
     """
     means = mean_vectors(folded, embeddings, torch.as_tensor(np.asarray(counts)))
     tokens = np.flatnonzero(counts >= min_count)
     q0 = folded.rotated(means.q0[:, None], torch.tensor([distance]))
     asserted = np.empty((folded.n_heads, len(tokens)))
-    for some in folded.blocks(len(tokens)):
-        ids = torch.from_numpy(tokens[some])
+    for block in folded.blocks(len(tokens)):
+        ids = torch.from_numpy(tokens[block])
         keys = folded.at_origin(folded.keys(embeddings.rows(ids)) - means.k0[:, None])
-        asserted[:, some] = (q0 @ keys.mT).squeeze(1).double().numpy()
+        asserted[:, block] = (q0 @ keys.mT).squeeze(1).double().numpy()
     return tokens, asserted
 
 
@@ -155,7 +164,12 @@ class ByDistance:
         return pd.DataFrame({**rows, "standard deviation": self.spread}).rename_axis("head")
 
     def near_share(self, near: int, null: bool = False) -> Float[np.ndarray, "head"]:
-        """Attention by the last term alone on the nearest keys, over all distances."""
+        """Attention by the last term alone on the nearest keys, over all distances: [head].
+
+        near: how many keys; null: of the permuted weights. Raises `ShapeError` for no key, or more
+        than there are distances.
+        """
+        whole_number(near, "near", most=self.curve.shape[1])
         curve = self.null_curve if null else self.curve
         return torch.from_numpy(curve).softmax(dim=-1)[:, :near].sum(dim=-1).numpy()
 
@@ -163,22 +177,31 @@ class ByDistance:
 def by_distance(
     model: RelativeFirstLayer, unigrams: Int[np.ndarray, "vocab"], *, seed: int = 0
 ) -> ByDistance:
-    """The curves and shares of a model, with its nulls; unigrams: how often each token occurs."""
+    """The curves and shares of a model, with its nulls; unigrams: how often each token occurs.
 
-    def of(one: RelativeFirstLayer) -> DistanceVariance:
-        folded = fold_relative(one.attention)
-        return distance_variance(folded, one.embeddings, unigrams, range(CONTEXT))
+    Raises `ShapeError` for another kind of model, or counts of another vocabulary.
+    """
+    require(model, RelativeFirstLayer, "model")
 
-    found, null, scale = of(model), of(permuted_weights(model, seed)), model.attention.scale
-    between = found.variance.sum(axis=0)
-    shares = [of(one).share[DISTANCE_TERMS.index("d")] for one in permuted_heads(model, seed)]
+    def variance_of(layer: RelativeFirstLayer) -> DistanceVariance:
+        folded = fold_relative(layer.attention)
+        return distance_variance(folded, layer.embeddings, unigrams, range(CONTEXT))
+
+    scale = model.attention.scale
+    of_model = variance_of(model)
+    of_null = variance_of(permuted_weights(model, seed))
+    between_keys = of_model.variance.sum(axis=0)
+    null_shares = [
+        variance_of(permuted).share[DISTANCE_TERMS.index("d")]
+        for permuted in permuted_heads(model, seed)
+    ]
     return ByDistance(
-        curve=found.curve / scale,
-        null_curve=null.curve / scale,
-        share=found.share,
-        spread=np.sqrt(between) / scale,
-        constant=found.constant / between,
-        null_share=np.stack(shares),
+        curve=of_model.curve / scale,
+        null_curve=of_null.curve / scale,
+        share=of_model.share,
+        spread=np.sqrt(between_keys) / scale,
+        constant=of_model.constant / between_keys,
+        null_share=np.stack(null_shares),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,8 @@ from jaxtyping import Float, Int
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.table1 import token_of
 from lnattn.affinity.vectors import TokenVectors, ranks
-from lnattn.errors import ResultError
+from lnattn.errors import CorpusError, ResultError
+from lnattn.inputs import require
 from lnattn.rotary.affinity import (
     DistanceGrid,
     curve_over_distance,
@@ -30,8 +31,12 @@ from lnattn.stats import spearman
 from lnattn.storage import Result, provenance
 from lnattn.text.counts import Counts
 
-#: Query tokens whose AUROC is taken; curves of pairs go to this distance.
-QUERIES, FAR = 2000, 33
+#: Query tokens whose AUROC is taken.
+QUERIES = 2000
+#: Curves of pairs go over so many distances.
+FAR = 33
+#: The arrays of `ByDistance` by the names that a frozen study gives them.
+_OF_DISTANCE = ("curve", "null_curve", "share", "spread", "constant", "null_share")
 
 #: Common names; a model is asked about those whose two words are tokens of its own.
 NAMES = (
@@ -44,21 +49,22 @@ NAMES = (
 
 
 @dataclass(frozen=True, eq=False)
-class RotaryStudy(ByDistance, Result):
+class RotaryStudy(Result):
     """What chapter 13 says of one model. Made by `rotary_study`.
 
-    queries, own, wrong: as in `DistanceGrid`, offsets and pairs 1, 2 and 3 apart; rho,
-    asserted_low, asserted_high: Spearman of what keys assert with their counts, and its interval;
-    divergence: mean nats; null_rho, null_divergence: the same for permuted heads; pairs: [pair 2],
-    words of known names; pair_curves: [pair head distance], T^ee of the second word for the first
-    as key, over the scale; pair_ranks, chance_ranks: [pair head], one token apart, of the pair and
-    of a wrong query.
+    by_distance: curves and shares of what a head does by distance alone. queries, own, wrong: as in
+    `DistanceGrid`, offsets and pairs 1, 2 and 3 apart. rho, asserted_low, asserted_high: Spearman
+    of what keys assert with their counts, and its 95 % interval. divergence: mean nats. null_rho,
+    null_divergence: the same for permuted heads. pairs: [pair 2], words of known names;
+    pair_curves: [pair head distance], T^ee of the second word for the first as key, over the scale;
+    pair_ranks, chance_ranks: [pair head], one token apart, of the pair and of a wrong query.
     """
 
     NAME: ClassVar[str] = "rotary"
     #: How far apart the pairs stand that are counted, and the offsets of queries.
     COUNTED: ClassVar[tuple[int, ...]] = (1, 2, 3)
 
+    by_distance: ByDistance
     queries: np.ndarray
     own: np.ndarray
     wrong: np.ndarray
@@ -75,9 +81,32 @@ class RotaryStudy(ByDistance, Result):
     record: Mapping[str, Any]
 
     @property
+    def n_heads(self) -> int:
+        return self.by_distance.n_heads
+
+    @property
     def grid(self) -> DistanceGrid:
         """The AUROCs by offset and distance."""
-        return DistanceGrid(self.COUNTED, self.COUNTED, self.queries, self.own, self.wrong)
+        return DistanceGrid(
+            offsets=self.COUNTED,
+            counted=self.COUNTED,
+            queries=self.queries,
+            own=self.own,
+            wrong=self.wrong,
+        )
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All arrays in one npz, those of `by_distance` under their own names."""
+        separate = {"by_distance", "record"}
+        names = [item.name for item in fields(self) if item.name not in separate]
+        arrays = {name: getattr(self, name) for name in names}
+        return arrays | {name: getattr(self.by_distance, name) for name in _OF_DISTANCE}
+
+    @classmethod
+    def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> RotaryStudy:
+        by_distance = ByDistance(**{name: arrays[name] for name in _OF_DISTANCE})
+        others = {name: array for name, array in arrays.items() if name not in _OF_DISTANCE}
+        return cls(by_distance=by_distance, record=record, **others)
 
 
 def rotary_study(
@@ -92,22 +121,35 @@ def rotary_study(
     """Everything chapter 13 shows of a model, from its weights, counts, and some texts.
 
     counts: of pairs 1, 2 and 3 tokens apart, in the model's own tokens; documents: token ids, of
-    which the first 256 are read. source: what the record shall say about model and counts.
+    which the first 256 are read. source: what the record shall say about model and counts. Raises
+    `ShapeError` for another kind of model, `CorpusError` for other counts or no document, and
+    `ResultError` where the model knows no name of `NAMES`.
     """
+    require(model, RelativeFirstLayer, "model")
+    if set(counts) != set(RotaryStudy.COUNTED) or len(documents) == 0:
+        raise CorpusError(
+            f"the study needs counts of pairs {RotaryStudy.COUNTED} apart and one document or "
+            f"more, not counts of {tuple(counts)} and {len(documents)} documents."
+        )
     begun = time.perf_counter()
-    folded, embeddings = fold_relative(model.attention), model.embeddings
+    folded = fold_relative(model.attention)
+    embeddings = model.embeddings
     unigrams = counts[1].unigrams
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
-    asked = sample_queries(unigrams, queries, seed).tolist()
+    sampled = sample_queries(unigrams, queries, seed).tolist()
     vectors = {
-        offset: vectors_at_distance(folded, embeddings, offset, means, asked)
+        offset: vectors_at_distance(folded, embeddings, offset, means, sampled)
         for offset in RotaryStudy.COUNTED
     }
-    pairs = {apart: Neighbours.before(one.bigrams) for apart, one in counts.items()}
-    grid = distance_grid(vectors, pairs, seed)
+    neighbours = {apart: Neighbours.before(of.bigrams) for apart, of in counts.items()}
+    grid = distance_grid(vectors, neighbours, seed)
     rho, divergence = _frequency_and_removal(model, unigrams, documents)
-    permuted = permuted_heads(model, seed)
-    nulls = [_frequency_and_removal(one, unigrams, documents) for one in permuted]
+    null_rho = []
+    null_divergence = []
+    for permuted in permuted_heads(model, seed):
+        rho_of_null, divergence_of_null = _frequency_and_removal(permuted, unigrams, documents)
+        null_rho.append(rho_of_null[0])
+        null_divergence.append(divergence_of_null.mean(axis=1))
     words, ids = known_pairs(model)
     names = vectors_at_distance(folded, embeddings, 1, means, [query for query, _ in ids])
     own, wrong = rank_pairs(names, ids)
@@ -116,13 +158,13 @@ def rotary_study(
         queries=grid.queries,
         own=grid.own.astype(np.float32),
         wrong=grid.wrong.astype(np.float32),
-        **vars(by_distance(model, unigrams, seed=seed)),
+        by_distance=by_distance(model, unigrams, seed=seed),
         rho=rho[0],
         asserted_low=rho[1],
         asserted_high=rho[2],
         divergence=divergence,
-        null_rho=np.stack([one[0] for one, _ in nulls]),
-        null_divergence=np.stack([one.mean(axis=1) for _, one in nulls]),
+        null_rho=np.stack(null_rho),
+        null_divergence=np.stack(null_divergence),
         pairs=np.array(words),
         pair_curves=curves.numpy(),
         pair_ranks=own,
@@ -137,7 +179,7 @@ def rotary_study(
             pairs_sha256=counts[1].sha256,
             texts=len(documents),
             context=CONTEXT,
-            nulls=len(nulls),
+            nulls=len(null_rho),
             seed=seed,
             seconds=round(time.perf_counter() - begun, 1),
             **(source or {}),
@@ -152,26 +194,30 @@ def _frequency_and_removal(
 
     The divergence of removing a term is averaged over all queries that have two keys or more.
     """
-    folded, embeddings = fold_relative(model.attention), model.embeddings
+    folded = fold_relative(model.attention)
+    embeddings = model.embeddings
     means = mean_vectors(folded, embeddings, torch.from_numpy(unigrams))
     tokens, asserted = self_assertion(folded, embeddings, unigrams, 1, min_count=10)
-    found = [spearman(row, unigrams[tokens]) for row in asserted]
+    correlations = [spearman(head, unigrams[tokens]) for head in asserted]
     first = int(folded.causal)
     rows = [
         distance_divergences(folded, embeddings, list(ids[:CONTEXT]), means)[..., first:]
         for ids in documents
     ]
     mean = np.concatenate(rows, axis=-1).mean(axis=-1, dtype=np.float64)
-    return np.array([(one.rho, one.low, one.high) for one in found]).T, mean
+    intervals = np.array([(head.rho, head.low, head.high) for head in correlations])
+    return intervals.T, mean
 
 
 def known_pairs(
     model: AnyFirstLayer, names: Iterable[Sequence[str]] | None = None
 ) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
     """Names (`NAMES`) whose two words are single tokens: these words, and (query, key) ids."""
-    words, ids = [], []
+    words = []
+    ids = []
     for first, second in NAMES if names is None else names:
-        key, query = (token_of(model.tokenizer, f"_{word}") for word in (first, second))
+        key = token_of(model.tokenizer, f"_{first}")
+        query = token_of(model.tokenizer, f"_{second}")
         if key is not None and query is not None:
             words.append((first, second))
             ids.append((query, key))
@@ -186,4 +232,6 @@ def rank_pairs(
     """The rank of each pair's key for its query, and for the query of the pair before it."""
     queries, keys = zip(*pairs, strict=True)
     wrong = np.roll(queries, 1).tolist()
-    return ranks(vectors, queries, keys).numpy(), ranks(vectors, wrong, keys).numpy()
+    own_ranks = ranks(vectors, queries, keys).numpy()
+    wrong_ranks = ranks(vectors, wrong, keys).numpy()
+    return own_ranks, wrong_ranks

@@ -24,10 +24,12 @@ from torch import Tensor
 from lnattn.attention.folding import softmax_over_keys
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
-from lnattn.errors import TokenError
+from lnattn.errors import ShapeError, TokenError
 from lnattn.ids import whole_ids
+from lnattn.inputs import require
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, mean_vectors
 from lnattn.rotary.weights import TokenEmbeddings
+from lnattn.weights import check_width
 
 #: Names of the four terms.
 DISTANCE_TERMS = ("ee", "ed", "e", "d")
@@ -39,6 +41,13 @@ class DistanceTerms(PairTerms):
 
     folded: the block; queries: [head n d_head], keys: [key_head n d_head], of the tokens, not
     rotated; constants: q₀ and k₀; positions: [n]. ee, ed, e, d: [head query key].
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-llama")
+    >>> folded = lnattn.fold_relative(model.attention)
+    >>> terms = lnattn.distance_terms(folded, model.embeddings, [464, 3290, 318])
+    >>> terms.names, tuple(terms.attention(without="d").shape)  # head, query, key
+    (('ee', 'ed', 'e', 'd'), (8, 3, 3))
     """
 
     folded: FoldedRelative
@@ -61,8 +70,10 @@ class DistanceTerms(PairTerms):
     def key_parts(self) -> dict[str, Tensor]:
         alone = self.constants.k0[:, None]
         parts = {"e": self.keys - alone, "d": alone.expand_as(self.keys)}
-        rotated = self.folded.rotated
-        return {k: self.folded.per_head(rotated(v, self.positions)) for k, v in parts.items()}
+        return {
+            name: self.folded.per_head(self.folded.rotated(part, self.positions))
+            for name, part in parts.items()
+        }
 
     def __getitem__(self, name: str) -> Float[Tensor, "head query key"]:
         return self.d if name == "d" else super().__getitem__(name)
@@ -107,10 +118,22 @@ def distance_terms(
     """The four terms of a sequence of tokens; positions 0 … n−1 unless given, ascending.
 
     constants: q₀ and k₀; the plain means over the vocabulary (`mean_vectors`) unless given. Any
-    choice is exact; means weighted by token counts make the terms uncorrelated over text.
-    Raises `TokenError` for an id outside the vocabulary, an empty sequence, or positions that are
-    negative or do not ascend.
+    choice is exact; means weighted by token counts make the terms uncorrelated over text. Raises
+    `TokenError` for an id outside the vocabulary, an empty sequence, or positions that are negative
+    or do not ascend; `ShapeError` for weights of another kind or width, or constants of another
+    shape.
+
+    >>> import lnattn
+    >>> model = lnattn.load_first_layer("book-llama")
+    >>> folded = lnattn.fold_relative(model.attention)
+    >>> tuple(distance_terms(folded, model.embeddings, [464, 3290, 318]).ed.shape)
+    (8, 3, 3)
     """
+    require(folded, FoldedRelative, "folded")
+    require(embeddings, TokenEmbeddings, "embeddings")
+    check_width(embeddings.d_model, folded.d_model)
+    if constants is not None:
+        _check_constants(folded, constants)
     ids = embeddings.checked(token_ids)
     given = torch.arange(len(ids)) if positions is None else positions
     places = torch.from_numpy(whole_ids(given, what="position", of="every text"))
@@ -119,7 +142,26 @@ def distance_terms(
     if constants is None:
         constants = mean_vectors(folded, embeddings)
     rows = embeddings.rows(ids)
-    return DistanceTerms(folded, folded.queries(rows), folded.keys(rows), constants, places)
+    return DistanceTerms(
+        folded=folded,
+        queries=folded.queries(rows),
+        keys=folded.keys(rows),
+        constants=constants,
+        positions=places,
+    )
+
+
+def _check_constants(folded: FoldedRelative, constants: MeanVectors) -> None:
+    require(constants, MeanVectors, "constants")
+    q0 = list(constants.q0.shape)
+    k0 = list(constants.k0.shape)
+    wanted_q0 = list(folded.b_Q.shape)
+    wanted_k0 = list(folded.b_K.shape)
+    if q0 != wanted_q0 or k0 != wanted_k0:
+        raise ShapeError(
+            f"q0 and k0 must have the shapes {wanted_q0} and {wanted_k0}, not {q0} and {k0}; make "
+            "them with mean_vectors(folded, embeddings)."
+        )
 
 
 def distance_divergences(
@@ -141,8 +183,9 @@ def distance_divergences(
         return folded.capped(scores).masked_fill(hidden, -torch.inf).log_softmax(dim=-1)
 
     before = log_attention(total)
-    alpha, found = before.exp(), []
+    alpha = before.exp()
+    divergences = []
     for name in DISTANCE_TERMS:
         change = (before - log_attention(total - terms[name])).masked_fill(hidden, 0.0)
-        found.append((alpha * change).sum(dim=-1).clamp_min(0))
-    return torch.stack(found).float().numpy()
+        divergences.append((alpha * change).sum(dim=-1).clamp_min(0))
+    return torch.stack(divergences).float().numpy()

@@ -93,12 +93,12 @@ def apply_rotary(
     n = cos.shape[-1]
     if n % 2 or n > x.shape[-1]:
         raise ShapeError(f"{n} of {x.shape[-1]} coordinates cannot be rotated in pairs.")
-    some = x[..., :n]
+    turned = x[..., :n]
     if interleaved:
-        quarter = torch.stack((-some[..., 1::2], some[..., ::2]), dim=-1).flatten(-2)
+        quarter = torch.stack((-turned[..., 1::2], turned[..., ::2]), dim=-1).flatten(-2)
     else:
-        quarter = torch.cat((-some[..., n // 2 :], some[..., : n // 2]), dim=-1)
-    return torch.cat((some * cos + quarter * sin, x[..., n:]), dim=-1)
+        quarter = torch.cat((-turned[..., n // 2 :], turned[..., : n // 2]), dim=-1)
+    return torch.cat((turned * cos + quarter * sin, x[..., n:]), dim=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,13 +181,15 @@ class TokenEmbeddings(Weights):
 
     def rows(self, token_ids: Int[Tensor, "n"] | slice) -> Float[Tensor, "n d_model"]:
         """What the first block reads for these tokens, in single precision or wider."""
-        some = self.W_E[token_ids]
-        some = some.float() if some.element_size() < 4 else some
-        some = some if self.factor == 1 else some * self.factor
+        rows = self.W_E[token_ids]
+        if rows.element_size() < 4:
+            rows = rows.float()
+        if self.factor != 1:
+            rows = rows * self.factor
         if self.ln is None:
-            return some
-        ln, norm = self.ln, torch.nn.functional.layer_norm
-        return norm(some, some.shape[-1:], ln.gamma, ln.beta, ln.eps)
+            return rows
+        width = rows.shape[-1:]
+        return torch.nn.functional.layer_norm(rows, width, self.ln.gamma, self.ln.beta, self.ln.eps)
 
     def checked(self, token_ids: Any) -> Int[Tensor, "n"]:
         """The ids as a tensor; `TokenError` unless they are whole numbers of the vocabulary."""

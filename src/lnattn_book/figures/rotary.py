@@ -30,12 +30,16 @@ def distance_alone(study: RotaryStudy) -> Figure:
     figure, axes = head_grid(range(study.n_heads))
     for head, ax in enumerate(axes):
         for curve, colour, label in (
-            (study.null_curve[head], GREY, "weights in random order"),
-            (study.curve[head], DISTANCE_COLOURS["d"], "the model"),
+            (study.by_distance.null_curve[head], GREY, "weights in random order"),
+            (study.by_distance.curve[head], DISTANCE_COLOURS["d"], "the model"),
         ):
             ax.plot(curve - curve.mean(), color=colour, label=label)
-    previous = softmax(study.curve, axis=1)[:, 1].argmax()
-    ring(axes[previous], 1, (study.curve[previous] - study.curve[previous].mean())[1])
+    previous = softmax(study.by_distance.curve, axis=1)[:, 1].argmax()
+    ring(
+        axes[previous],
+        1,
+        (study.by_distance.curve[previous] - study.by_distance.curve[previous].mean())[1],
+    )
     figure.supxlabel("distance Δ from query to key")
     figure.supylabel("$T^d$ / scale, less its mean")
     legend(figure)
@@ -47,7 +51,7 @@ def shares(study: RotaryStudy) -> Figure:
     figure, ax = plt.subplots(figsize=SINGLE)
     bottom = np.zeros(study.n_heads)
     heads = np.arange(study.n_heads)
-    for name, row in zip(DISTANCE_TERMS, study.share, strict=True):
+    for name, row in zip(DISTANCE_TERMS, study.by_distance.share, strict=True):
         colour, words = DISTANCE_COLOURS[name], DISTANCE_NAMES[name]
         ax.bar(heads, row, bottom=bottom, color=colour, label=words)
         bottom += row

@@ -14,10 +14,10 @@ from typing import Any
 
 from booksite.claims_page import hash_of, verdicts_of
 from lnattn.errors import LnattnError
-from lnattn.paths import ATTESTATIONS, repository
 from lnattn.storage import provenance, write_json
 from lnattn_book.claims.__main__ import built
 from lnattn_book.claims.verdicts import Record
+from lnattn_book.places import ATTESTATIONS, repository
 
 
 def attestation(model: str, found: Iterable[Record], commit: str) -> dict[str, Any]:

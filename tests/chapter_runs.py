@@ -14,7 +14,7 @@ import jupytext
 import matplotlib.pyplot as plt
 from jaxtyping import config as jaxtyping_config
 
-from lnattn.paths import repository
+from lnattn_book.places import repository
 
 NOTEBOOKS = repository() / "notebooks"
 

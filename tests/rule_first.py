@@ -20,9 +20,9 @@ from typing import Any
 import yaml
 
 from lnattn.errors import ResultError
-from lnattn.paths import FROZEN_CLAIMS, repository
 from lnattn.storage import write_json
 from lnattn_book.claims.frozen import alike
+from lnattn_book.places import FROZEN_CLAIMS, repository
 
 LIST = Path("book", "claims.yml")
 COMMITS = FROZEN_CLAIMS / "commits.json"

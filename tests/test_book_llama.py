@@ -84,7 +84,8 @@ def test_from_two_runs_to_the_pair_side_by_side(runs, data, tmp_path, capsys) ->
     assert main(["freeze", "book-llama", "--counts", *files]) == 0
     folder = data / "results" / "book-llama"
     study = RotaryStudy.read(folder)
-    command = "lnattn freeze MODEL --as book-llama --only rotary --counts COUNTS COUNTS_2 COUNTS_3"
+    command = "python -m lnattn_book freeze MODEL --as book-llama --only rotary"
+    command += " --counts COUNTS COUNTS_2 COUNTS_3"
     assert study.record["command"] == command
     assert main(["verify", "book-llama", "--counts", *files]) == 0
     assert "rotary: agrees" in capsys.readouterr().out

@@ -13,12 +13,12 @@ import yaml
 from huggingface_hub import constants
 
 from booksite import build, inputs, settings
-from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 from lnattn.storage import write_json
+from lnattn_book import places
 
-ROOT = paths.repository()
+ROOT = places.repository()
 
 
 @pytest.fixture

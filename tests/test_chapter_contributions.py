@@ -9,12 +9,13 @@ import pytest
 from lnattn import paths
 from lnattn.ablation.study import Ablations
 from lnattn.errors import ResultError
+from lnattn_book import places
 from lnattn_book.chapters import contributions as chapter
 from lnattn_book.chapters.contributions import Snapshots
 from lnattn_book.joining import Joining
 
 RESULTS = paths.data_folder() / "results"
-README = paths.repository() / "experiments" / "joining" / "README.md"
+README = places.repository() / "experiments" / "joining" / "README.md"
 
 
 def snapshots(

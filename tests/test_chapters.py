@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import pytest
 import yaml
 
-from lnattn import paths
+from lnattn_book import places
 
-ROOT = paths.repository()
+ROOT = places.repository()
 NOTEBOOKS = sorted((ROOT / "notebooks").glob("*.md"))
 CHAPTERS = [path for path in NOTEBOOKS if path.name[0].isdigit()]
 PAGES = [*NOTEBOOKS, *sorted((ROOT / "book").glob("*.md"))]

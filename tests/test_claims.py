@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from booksite.executed import registered
-from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.storage import write_json
+from lnattn_book import places
 from lnattn_book.claims import __main__ as command
 from lnattn_book.claims import (
     brody,
@@ -54,7 +54,7 @@ from lnattn_book.claims.verdicts import (
     robustness,
 )
 
-ROOT = paths.repository()
+ROOT = places.repository()
 HOLDS, HOLDS_IN_PART, FAILS, NOT_SEEN, UNDECIDED, NOT_COMPUTABLE = VERDICTS
 #: Importing them enters the rules.
 LISTS = (kamoda, brody, mathematics, ours, residual, unselectable)
@@ -343,7 +343,7 @@ def test_a_build_is_frozen_printed_and_read_again(tmp_path, monkeypatch, capsys)
     write_json(html / "claims.json", data)
     monkeypatch.setattr(command, "repository", lambda: tmp_path)
     assert command.main(["--freeze"]) == 0
-    folder = tmp_path / paths.FROZEN_CLAIMS
+    folder = tmp_path / places.FROZEN_CLAIMS
     assert frozen.frozen_records(folder, "path/tiny") == ("path/tiny", found)
     assert frozen.frozen_records(folder, "another") == ("", [])
     for _ in ("as it was built", "as it was frozen"):

@@ -19,12 +19,12 @@ from bs4 import BeautifulSoup
 from small_site import build
 
 from booksite.claims_tables import column, machines
-from lnattn import paths
+from lnattn_book import places
 from lnattn_book.claims import frozen as frozen_claims
 from lnattn_book.claims.listed import claims
 from lnattn_book.claims.verdicts import Leaf, Record, size
 
-ROOT = paths.repository()
+ROOT = places.repository()
 PAGES = {
     "index": "# Start\n\n```{toctree}\nbook/claims\nnotebooks/03-folding\n```\n",
     "notebooks/03-folding": "# 03 · Folding\n\n(fig-x)=\n## Part\n\nText.\n",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from lnattn import freezing
 from lnattn.cli.main import main
 from lnattn.paths import cache_folder
 from lnattn.storage import read_json
+from lnattn_book.__main__ import main as command_of_the_book
 
 
 def test_freezing_and_verifying(tmp_path, capsys):
@@ -64,3 +67,16 @@ def test_a_cache_folder_of_the_system_is_absolute(value, monkeypatch):
     assert cache_folder() == Path.home() / ".cache" / "lnattn"
     monkeypatch.setenv("XDG_CACHE_HOME", "/var/caches")
     assert cache_folder() == Path("/var/caches/lnattn")
+
+
+def test_the_commands_of_a_clone_know_the_books_studies(capsys):
+    """Without them the package's own commands know only what weights suffice for."""
+    assert command_of_the_book(["--help"]) == 0
+    assert "Studies of the book: detokenization, contribution" in capsys.readouterr().out
+    assert command_of_the_book(["models"]) == 2
+    assert "knows freeze and verify" in capsys.readouterr().err
+    script = "import lnattn.freezing as f; print(*f.STUDIES)"
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.split() == ["position", "composition", "selectability-positions"]

@@ -11,10 +11,10 @@ import torch
 import transformers
 from random_models import random_gpt2, randomise
 
-from lnattn import paths
 from lnattn.models.checkpoints import BOOK_MODELS
+from lnattn_book import places
 
-ROOT = paths.repository()
+ROOT = places.repository()
 WORDS = ["the", "city", "of", "new", "york", "lies", "on", "coast", "atlantic", "ocean", "."]
 
 

@@ -20,12 +20,13 @@ from small_site import build
 from booksite.explorer.publishing import sentences
 from booksite.front_page import FALSIFIABLE, waiting
 from booksite.opening import WORDS
-from lnattn import fold, load_first_layer, paths, six_terms
+from lnattn import fold, load_first_layer, six_terms
 from lnattn.text.tokenizers import encode_documents
+from lnattn_book import places
 from lnattn_book.claims.listed import claims
 from lnattn_book.claims.verdicts import Record
 
-ROOT = paths.repository()
+ROOT = places.repository()
 #: The parts of the site that the front page needs.
 PARTS = ("front_page", "opening", "explorer.page")
 INDEX = """# Start

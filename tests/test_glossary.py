@@ -12,7 +12,7 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from small_site import build
 
 from booksite import glossary
-from lnattn.paths import repository
+from lnattn_book.places import repository
 
 FILE = """
 - tex: ['T^{ee}', "d'"]

@@ -10,8 +10,8 @@ from lnattn.majority import results
 from lnattn.majority.model import arm
 from lnattn.majority.results import Experiment
 from lnattn.majority.train import angles_to_ones
-from lnattn.paths import repository
 from lnattn_book.claims.frozen import frozen_records
+from lnattn_book.places import repository
 
 FOLDER = repository() / "data" / "results" / "majority"
 FROZEN = sorted(path.stem for path in FOLDER.glob("*.json"))

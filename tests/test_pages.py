@@ -10,7 +10,7 @@ import yaml
 from small_site import build
 
 from booksite.pages import listed_pages
-from lnattn.paths import repository
+from lnattn_book.places import repository
 
 PAGES = {
     "_toc.yml": "format: jb-book\nroot: book/index\nchapters:\n- file: notebooks/05-terms\n",

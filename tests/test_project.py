@@ -10,9 +10,9 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from lnattn import paths
+from lnattn_book import places
 
-ROOT = paths.repository()
+ROOT = places.repository()
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 import lnattn
-from lnattn.paths import repository
+from lnattn_book.places import repository
 
 #: Functions whose examples would need minutes, another model, a network, or a page of set-up.
 WITHOUT_EXAMPLE = {"contributions", "default_model", "distance_terms", "verify"}

@@ -42,10 +42,13 @@ def test_stray_damaged_and_misnamed_files_are_told(tmp_path, capsys):
     assert "another command" in wrong["detokenization.json"]
     name_command(tmp_path / "tiny" / "detokenization.json")
     record = json.loads((tmp_path / "tiny" / "detokenization.json").read_text())
-    assert record["command"] == "lnattn freeze tiny --only detokenization"
+    assert record["command"] == "python -m lnattn_book freeze tiny --only detokenization"
     assert main(["verify", "--folder", str(tmp_path)]) == 1
     shown = capsys.readouterr().out
     assert "tiny/survey.json: damaged" in shown
     assert "tiny/notes.txt: damaged" in shown
     assert "tiny/orphan.npz: damaged" in shown
-    assert "tiny/detokenization.json: whole; lnattn freeze tiny --only detokenization" in shown
+    assert (
+        "tiny/detokenization.json: whole; python -m lnattn_book freeze tiny --only detokenization"
+        in shown
+    )

@@ -114,7 +114,9 @@ def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, c
     again = RotaryStudy.read(out)
     wanted = rotary_study(model, counts, [[1, 2, 5, 4, 3]])
     np.testing.assert_array_equal(again.own, wanted.own)
-    assert again.record["command"].startswith("lnattn freeze MODEL --as tiny --only rotary ")
+    assert again.record["command"].startswith(
+        "python -m lnattn_book freeze MODEL --as tiny --only rotary "
+    )
     assert again.record["pairs_sha256"] == counts[1].sha256
     (compared,) = freezing.verify("tiny", out, counts=files)
     assert not compared.differences
@@ -153,7 +155,7 @@ def test_without_counts_the_shipped_texts_are_counted(everything, tmp_path, monk
     study = RotaryStudy.read(out)
     assert study.record["tokens_counted"] == 540
     assert study.record["counts"] == "the sample documents"
-    assert study.record["command"] == "lnattn freeze MODEL --as tiny --only rotary"
+    assert study.record["command"] == "python -m lnattn_book freeze MODEL --as tiny --only rotary"
     counts = {
         skip: Counts.from_documents([np.array(one) for one in texts], WORDS, skip=skip)
         for skip in (1, 2, 3)

@@ -9,9 +9,9 @@ import subprocess
 import pytest
 import rule_first
 
-from lnattn import paths
 from lnattn.errors import ResultError
 from lnattn.storage import read_json
+from lnattn_book import places
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -79,7 +79,7 @@ def test_a_copy_without_the_history_says_so(small):
         rule_first.mixed(small.root, "0123abcd")
 
 
-ROOT = paths.repository()
+ROOT = places.repository()
 with_history = pytest.mark.skipif(
     not rule_first.has_history(ROOT), reason="a copy without git's whole history"
 )

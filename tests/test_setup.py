@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lnattn import paths
+from lnattn_book import places
 
 # What is tried is the choice of torch where no GPU is; elsewhere make asks nothing.
 pytestmark = pytest.mark.skipif(
@@ -30,7 +30,7 @@ esac
 def installed(folder: Path, *, torch: bool = False, index: bool = True, gpu: bool = False, **more):
     """What pip was asked to install, one line for each call, and what `make` said."""
     for name in ("Makefile", "pyproject.toml", "constraints.txt"):
-        shutil.copy(paths.repository() / name, folder)
+        shutil.copy(places.repository() / name, folder)
     programs = {
         "bin/python": PYTHON.format(log=folder / "log", no_torch=not torch, no_index=not index)
     }

@@ -15,7 +15,6 @@ from experiments.unselectable_lm.evaluation import evaluate
 from experiments.unselectable_lm.long_runs import best_rate, freeze_long, train_long
 from experiments.unselectable_lm.small_models import load_arm
 from lnattn.errors import ResultError
-from lnattn.paths import repository
 from lnattn_book.language_models import (
     ARMS,
     KEYS,
@@ -25,6 +24,7 @@ from lnattn_book.language_models import (
     long_name,
     mean_and_interval,
 )
+from lnattn_book.places import repository
 
 TOKENIZER = repository() / "data" / "book-gpt2"
 STEPS, FIRST_KEPT = 10, 8

@@ -28,9 +28,9 @@ from lnattn.models import hub
 from lnattn.models.checkpoints import BOOK_MODELS, open_checkpoint
 from lnattn.models.choice import Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
-from lnattn.paths import repository
 from lnattn.storage import write_json
 from lnattn_book.cache import forget_studies
+from lnattn_book.places import repository
 
 #: Caches kept: the present one and a few before it, so that going back to a model costs nothing.
 KEPT_CACHES = 3

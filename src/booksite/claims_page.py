@@ -29,12 +29,12 @@ from booksite import links
 from booksite.claims_tables import bar, machines, matrix
 from booksite.executed import registered
 from lnattn.models.choice import FALLBACK, default_model
-from lnattn.paths import ATTESTATIONS, FROZEN_CLAIMS
 from lnattn.storage import read_json, write_json
 from lnattn_book.claims import frozen
 from lnattn_book.claims.listed import SOURCES, claims
 from lnattn_book.claims.tally import PAPERS, sentence, tally
 from lnattn_book.claims.verdicts import Record
+from lnattn_book.places import ATTESTATIONS, FROZEN_CLAIMS
 
 MARK = "lnattn_claims"
 #: Since when each claim's rule and number stand: `tests/rule_first.py` writes it.

@@ -14,8 +14,8 @@ from booksite.inputs import PUBLISHED
 from booksite.settings import Folders
 from booksite.terminal import say
 from lnattn.models.choice import FALLBACK, PREFERRED
-from lnattn.paths import repository
 from lnattn.storage import read_json, write_json
+from lnattn_book.places import repository
 
 #: A number may become so much smaller, as a part of itself.
 TOLERANCE = 0.1

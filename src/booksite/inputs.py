@@ -15,8 +15,8 @@ from pathlib import Path
 
 from lnattn.models import hub
 from lnattn.models.choice import rotary_models
-from lnattn.paths import ATTESTATIONS, FROZEN_CLAIMS
 from lnattn.storage import package_versions, sha256_of_file
+from lnattn_book.places import ATTESTATIONS, FROZEN_CLAIMS
 
 #: What published sites hold, see `booksite.extent`: no input either.
 PUBLISHED = Path("data", "published.json")

@@ -2,9 +2,9 @@
 
 Two editions in one site, `_build/site`: GPT-2's at the root, the embedded model's in `embedded/`.
 GPT-2 comes from the cache or the hub. Before its edition is built, GPT-2 must give the scores that
-the paper's authors printed (`lnattn verify gpt2`), and all its studies are frozen into
-`_build/frozen/gpt2`. Where GPT-2 cannot be had, the embedded edition is published alone, and its
-front page says why. An edition that holds less than the last one (`booksite.extent`) is not
+the paper's authors printed (`python -m lnattn_book verify gpt2`), and all its studies are frozen
+into `_build/frozen/gpt2`. Where GPT-2 cannot be had, the embedded edition is published alone, and
+its front page says why. An edition that holds less than the last one (`booksite.extent`) is not
 published. Last, the rotary models that the build fetched are frozen beside GPT-2.
 """
 
@@ -25,8 +25,8 @@ from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub
 from lnattn.models.choice import FALLBACK, PREFERRED, ROTARY, Choice, default_model
-from lnattn.paths import repository
 from lnattn.storage import sha256_of_file
+from lnattn_book.places import repository
 
 #: SHA-256 of model.safetensors of GPT-2 small at the pinned commit. Not fetched when this was
 #: written; it is what several independent public projects record for that commit.
@@ -111,12 +111,12 @@ def unlike_gpt2() -> str:
 
 
 def lnattn(*words: str) -> int:
-    """Run the package's command line; the exit status."""
+    """Run a command with the book's studies; the exit status."""
     begun = time.monotonic()
-    say(f"lnattn {' '.join(words[:2])}")
-    command = [sys.executable, "-m", "lnattn.cli.main", *words]
+    say(f"lnattn_book {' '.join(words[:2])}")
+    command = [sys.executable, "-m", "lnattn_book", *words]
     status = subprocess.run(command, check=False).returncode
-    say(f"lnattn {' '.join(words[:2])}: {time.monotonic() - begun:.0f} s")
+    say(f"lnattn_book {' '.join(words[:2])}: {time.monotonic() - begun:.0f} s")
     return status
 
 

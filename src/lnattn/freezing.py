@@ -1,18 +1,16 @@
 """Freezing studies of a model, and computing them again to compare.
 
-Here are the studies that weights alone suffice for. Those that also read the book's texts and
-counts are added by `lnattn_book.freezing`, which is looked for in a clone.
+Here are the studies that weights alone suffice for. Others enter their own, such as those that read
+texts and counts: see `register_studies`.
 """
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +57,7 @@ class Study:
     and writes it to a folder; tolerance: by how much two runs may differ, jump: by how much the
     entries of `TIES` may; relative: whether it is about models with rotary or relative positions,
     or about the others; None: about both; long: it takes hours for a model of GPT-2's size: made
-    only if named.
+    only if named; program: whose command `freeze` makes it.
     """
 
     name: str
@@ -68,6 +66,7 @@ class Study:
     jump: float = 0.0
     relative: bool | None = False
     long: bool = False
+    program: str = "lnattn"
 
 
 def _position(model: str, folder: Path) -> Path:
@@ -88,7 +87,7 @@ def _selectable_positions(model: str, folder: Path) -> Path:
     return positions_of(require_absolute(load_first_layer(model))).write(folder, POSITIONS)
 
 
-#: Every study that can be frozen, quick ones first; the book's are added when it is imported.
+#: Every study that can be frozen, quick ones first, by name.
 STUDIES = {
     study.name: study
     for study in (
@@ -98,14 +97,26 @@ STUDIES = {
     )
 }
 
-#: Further checks of the results of one name, as (model) -> comparisons; the book has one of gpt2's.
+#: Further checks of the results of one name, as (model) -> comparisons.
 CHECKS: dict[str, Callable[[str], Iterator[Comparison]]] = {}
+
+
+def register_studies(
+    *entered: Study, checks: Mapping[str, Callable[[str], Iterator[Comparison]]] | None = None
+) -> None:
+    """Enter studies, and checks of the results of one name, beside those of the package.
+
+    A study takes the place of one with its name. So whoever stands above the package, as a book
+    does, has its studies frozen and verified by the same commands, and the package imports nobody.
+
+    >>> register_studies(Study("position", _position))
+    """
+    STUDIES.update({study.name: study for study in entered})
+    CHECKS.update(checks or {})
 
 
 def studies(names: Sequence[str] | None = None) -> list[Study]:
     """The named studies, or all that are not long; `ResultError` for a name that none has."""
-    if find_spec("lnattn_book"):
-        importlib.import_module("lnattn_book.freezing")
     for name in names or ():
         if name not in STUDIES:
             raise ResultError(f"there is no study {name!r}; there are {', '.join(STUDIES)}.")
@@ -168,7 +179,7 @@ def freeze(
             path = _written(study, model, folder, counts)
             name = path.parent.name
             whose = f"MODEL --as {name}" if study.relative else name
-            command = f"lnattn freeze {whose} --only {study.name}"
+            command = f"{study.program} freeze {whose} --only {study.name}"
             if study.relative and counts:
                 command += " --counts COUNTS COUNTS_2 COUNTS_3"
             write_json(path, {**read_json(path), "command": command})

@@ -1,8 +1,8 @@
 """The studies and checks that the book adds to those of `lnattn.freezing`.
 
-They read the book's texts and counts, which the installed package does not bring. In a clone
-`lnattn.freezing.studies` finds this module by its name and imports it, and the end of it enters
-them: so `lnattn freeze` and `lnattn verify` know them there, and the package imports no book.
+They read the book's texts and counts, which the installed package does not bring. Importing this
+module enters them; `python -m lnattn_book freeze` and `verify` do, and then are the commands of the
+package.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.folding import fold
 from lnattn.contribution.study import contributions
 from lnattn.errors import ResultError
-from lnattn.freezing import CHECKS, STUDIES, Comparison, Study
+from lnattn.freezing import Comparison, Study, register_studies
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.rotary.study import RotaryStudy, rotary_study
 from lnattn.rotary.weights import RelativeFirstLayer
@@ -177,19 +177,23 @@ def verify_printed(model: str) -> Iterator[Comparison]:
         yield Comparison("printed by the authors", tuple(differences_from_printed(first)))
 
 
-CHECKS["gpt2"] = verify_printed
-STUDIES.update(
-    (study.name, study)
-    for study in (
-        Study("detokenization", _detokenization, jump=_EXCHANGES),  # affinity and its AUROC (K3–K5)
-        Study("contribution", _contribution),  # what each of the six terms does (K10)
-        Study(first_layers.TEXT, _selectable_text),  # keys of texts that no query selects
-        Study("survey", _survey),  # which of K3–K15 hold
-        Study("survey-null", _survey_of_null),  # the same for the model's weights dealt anew
-        # Keys of all layers (U1), and losses without parts of scores (S7, S8).
-        Study(LayerVerdicts.NAME, _selectable_layers, relative=None, long=True),
-        Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True),
-        # Four terms by distance (D1, D3).
-        Study(RotaryStudy.NAME, _rotary, 1e-3, relative=True),
-    )
+#: Whose commands freeze these studies.
+PROGRAM = "python -m lnattn_book"
+#: The studies of the book.
+STUDIES = (
+    # Affinity and its AUROC (K3–K5).
+    Study("detokenization", _detokenization, jump=_EXCHANGES, program=PROGRAM),
+    # What each of the six terms does (K10).
+    Study("contribution", _contribution, program=PROGRAM),
+    # Keys of texts that no query selects.
+    Study(first_layers.TEXT, _selectable_text, program=PROGRAM),
+    # Which of K3–K15 hold, and the same for the model's weights in random order.
+    Study("survey", _survey, program=PROGRAM),
+    Study("survey-null", _survey_of_null, program=PROGRAM),
+    # Keys of all layers (U1), and losses without parts of scores (S7, S8).
+    Study(LayerVerdicts.NAME, _selectable_layers, relative=None, long=True, program=PROGRAM),
+    Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True, program=PROGRAM),
+    # Four terms by distance (D1, D3).
+    Study(RotaryStudy.NAME, _rotary, tolerance=1e-3, relative=True, program=PROGRAM),
 )
+register_studies(*STUDIES, checks={"gpt2": verify_printed})

@@ -11,6 +11,7 @@ from lnattn.affinity.study import AffinityResult
 from lnattn.composition import CompositionStudy
 from lnattn.contribution.study import Contributions
 from lnattn.errors import LnattnError, ResultError
+from lnattn.freezing import STUDIES
 from lnattn.majority.results import Experiment
 from lnattn.position.without_tokens import PositionOnly
 from lnattn.rotary.study import RotaryStudy
@@ -20,6 +21,7 @@ from lnattn.storage import read_json, read_result, write_json
 from lnattn_book import benchmark_report, language_models, survey, words
 from lnattn_book.by_place import ByPlace
 from lnattn_book.claims.frozen import frozen_records
+from lnattn_book.freezing import PROGRAM
 from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns
 from lnattn_book.small_models import read_looks
@@ -42,7 +44,8 @@ class Kind:
 
 
 def _of_model(name: str, read: Callable[[Path, str], object]) -> Kind:
-    return Kind(f"*/{name}.json", read, f"lnattn freeze {{folder}} --only {name}")
+    program = STUDIES[name].program
+    return Kind(f"*/{name}.json", read, f"{program} freeze {{folder}} --only {name}")
 
 
 def _selectable(files: str, read: Callable[[Path, str], object], task: str) -> Kind:
@@ -80,7 +83,7 @@ KINDS = (
     Kind(
         "*/rotary.json",
         RotaryStudy.read,
-        "lnattn freeze MODEL --as {folder} --only rotary{counts}",
+        f"{PROGRAM} freeze MODEL --as {{folder}} --only rotary{{counts}}",
     ),
     _looks("over-training", "RUN"),
     _looks("small-models", "RUN RUNS"),

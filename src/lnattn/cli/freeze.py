@@ -16,9 +16,10 @@ EXAMPLES = """examples:
   lnattn freeze gpt2                            from the hub, into data/results/gpt2
   lnattn freeze path/to/weights --as gpt2 --only position composition
   lnattn freeze book-gpt2 --json
-  lnattn freeze book-gpt2 --only selectability-layers ablation    long: only if they are named
-  lnattn freeze smollm2-135m                    rotary: with counts of the shipped texts, or:
-  lnattn freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
+
+In a clone `python -m lnattn_book freeze` adds the studies that read the book's texts and counts:
+  python -m lnattn_book freeze book-gpt2 --only selectability-layers ablation    long: if named
+  python -m lnattn_book freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
 """
 
 

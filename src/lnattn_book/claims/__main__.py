@@ -7,12 +7,12 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from lnattn.errors import LnattnError, ResultError
-from lnattn.paths import FROZEN_CLAIMS, repository
 from lnattn.storage import read_json
 from lnattn_book.claims import frozen
 from lnattn_book.claims.ledger import as_record
 from lnattn_book.claims.listed import claim, claims
 from lnattn_book.claims.verdicts import Record
+from lnattn_book.places import FROZEN_CLAIMS, repository
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

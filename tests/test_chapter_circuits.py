@@ -110,3 +110,10 @@ def test_previous_token_heads_are_sorted():
     assert len(table) == 4
     assert np.all(np.diff(table["on the previous token"]) <= 0)
     assert lnattn.load_first_layer("book-gpt2").attention.n_heads == 8
+
+
+def test_random_heads_stand_out_from_random_rotations_no_more_than_chance():
+    heads = layers(3)
+    composition = model_composition(heads, impossible=True)
+    assert chapter.beyond_rotations(composition, "K") < 0.2
+    assert chapter.beyond_rotations(composition, "K", z=-100.0) == 1

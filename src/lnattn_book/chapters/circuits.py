@@ -22,6 +22,7 @@ from lnattn.attention.circuits import Composition, Kind, composition_scores, ov_
 from lnattn.attention.folding import fold, softmax_over_keys
 from lnattn.attention.forward import multi_head_attention, pre_ln_layer
 from lnattn.attention.layernorm import divide_by_sigma, layer_norm
+from lnattn.attention.nulls import rotation_z
 from lnattn.attention.paths import two_layer_paths
 from lnattn.attention.residual import decompose, unembedding
 from lnattn.attention.terms import sigma_of_pairs
@@ -104,6 +105,11 @@ def usable_and_impossible(
             rows.append((kind, share, usable.sum(), impossible.sum(), ratio, low, high))
     columns = ["kind", "share", "usable", "impossible", "ratio", "low", "high"]
     return pd.DataFrame(rows, columns=columns)
+
+
+def beyond_rotations(composition: Composition, kind: Kind, z: float = 4.0) -> float:
+    """Share of the usable pairs whose squared score is z deviations above random rotations."""
+    return float((rotation_z(composition, kind)[composition.possible()] > z).double().mean())
 
 
 def same_layer_shares(composition: Composition, kind: Kind = "K") -> tuple[float, float]:

@@ -116,7 +116,7 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
         "K3": (pairs, iens(vectors, seen.model.tokenizer, seen.name or seen.model.name)),
         "K4": (mean_z(same_token_z(vectors).numpy()),),
         "K5": (*auroc, table1.pair_heads(pairs)),
-        "K6": (np.array([curves.trend(curve).spearman for curve in bias.term_p().mean]),),
+        "K6": (np.array([head.spearman for head in curves.trends_of(bias.term_p().mean)]),),
         "K7": (shape,),
         "K8": (
             near_share(bias.attention(), queries, bias.causal)[:, -1],

@@ -50,6 +50,15 @@ def trend(curve: Float[np.ndarray, "position"]) -> Trend:
     )
 
 
+def trends_of(asserted: Float[np.ndarray, "head position"]) -> list[Trend]:
+    """The trend of T^p in each head; NaN where it is constant.
+
+    A head without a query bias asserts nothing, so its T^p is zero everywhere: that it does not
+    rise is no finding, and a model with such heads is no mistake.
+    """
+    return [trend(curve) if np.ptp(curve[1:-1]) else Trend(*[np.nan] * 3) for curve in asserted]
+
+
 class Wave(NamedTuple):
     """The strongest oscillation of a curve; fewer than two cycles are a bend rather than a wave.
 
@@ -244,8 +253,11 @@ def terms_table(
     distance: Float[np.ndarray, "head"],
     percentile: Float[np.ndarray, "head"],
 ) -> pd.DataFrame:
-    """One row a head: the trend of T^p, the wave of one curve of T^pp, and its `usual_nearness`."""
-    trends = [trend(curve) for curve in asserted]
+    """One row a head: the trend of T^p, the wave of one curve of T^pp, and its `usual_nearness`.
+
+    Trends are those of `trends_of`.
+    """
+    trends = trends_of(asserted)
     waves = [dominant_wave(curve) for curve in compared]
     columns = {
         "T^p Spearman": [head.spearman for head in trends],

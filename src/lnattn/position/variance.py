@@ -195,7 +195,9 @@ def frequency_study(
 ) -> FrequencyStudy:
     """Relate T^e of every head, and Var(e), to token counts (K11, K12).
 
-    counts: occurrences of each token id in a corpus; those below `min_count` are left out. Raises
+    counts: occurrences of each token id in a corpus; those below `min_count` are left out. The
+    correlation is NaN in a head whose T^e is constant: without a query bias it asserts nothing.
+    Raises
     `ShapeError` for counts of another vocabulary, and where fewer than four tokens are left.
     """
     require(folded, FoldedAttention, "folded")
@@ -217,7 +219,12 @@ def frequency_study(
         variance=variance,
         asserted=asserted,
         variance_correlation=spearman(variance, counts),
-        head_correlations=tuple(spearman(head, counts) for head in asserted),
+        head_correlations=tuple(
+            spearman(head, counts)
+            if np.ptp(head)
+            else Correlation(np.nan, np.nan, np.nan, len(head))
+            for head in asserted
+        ),
     )
 
 

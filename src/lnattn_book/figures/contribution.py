@@ -35,6 +35,8 @@ def by_position(result: Contributions) -> Figure:
         mean = result.mean[index, -1]
         half = 1.96 * result.standard_error[index, -1]
         shown = np.isfinite(mean) & (mean > 0)
+        if not shown.any():  # a term that is constant over keys, as T^e is without a query bias
+            continue
         lowest, highest = min(lowest, mean[shown].min()), max(highest, mean[shown].max())
         label = term_label(term)
         ax.plot(positions[shown], mean[shown], line, color=colour, lw=1.4, label=label)

@@ -19,8 +19,9 @@ import chapter_runs
 import lnattn
 from lnattn.contribution.study import contributions
 from lnattn.models.reference import load_reference_model
-from lnattn.position.bias import inverse_sigma_bands, position_bias
+from lnattn.position.bias import position_bias
 from lnattn.position.curves import trends_of
+from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.variance import frequency_study, variance_of_inputs
 from lnattn_book import samples
 from lnattn_book.chapters import circuits, folding, layernorm, six_terms
@@ -94,8 +95,7 @@ def test_contributions_are_drawn_where_a_term_is_constant(model):
     assert len(lines) == (6 if folded.b_QK.any() else 4)
 
 
-@pytest.mark.skipif("LNATTN_WEEKLY" not in os.environ, reason="an hour; the weekly job sets it")
-@pytest.mark.parametrize("chapter", CHAPTERS)
+@pytest.mark.parametrize("chapter", CHAPTERS if "LNATTN_WEEKLY" in os.environ else ())
 def test_every_chapter_runs_to_its_end_on_every_model(folder, chapter, monkeypatch):
     monkeypatch.setenv("LNATTN_MODEL", str(folder))
     done = chapter_runs.run(chapter)

@@ -15,7 +15,7 @@ import lnattn
 from lnattn_book.places import repository
 
 #: Functions whose examples would need minutes, another model, a network, or a page of set-up.
-WITHOUT_EXAMPLE = {"contributions", "default_model", "distance_terms", "verify"}
+WITHOUT_EXAMPLE = {"contributions", "default_model", "distance_terms"}
 FUNCTIONS = sorted(name for name in lnattn.__all__ if inspect.isfunction(getattr(lnattn, name)))
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = _CODE.findall((repository() / "book" / "api.md").read_text(encoding="utf-8"))

@@ -136,8 +136,8 @@ def in_double_precision(config: Any, patch: pytest.MonkeyPatch) -> None:
 def make(config: Any, dtype: torch.dtype = torch.float64, seed: int = 3) -> nn.Module:
     """A model with random parameters and eager attention, in evaluation mode."""
     # Experts one by one: the fused ones know no double precision.
-    config._experts_implementation = "eager"
-    model = hf.AutoModel.from_config(config, attn_implementation="eager")
+    eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
+    model = hf.AutoModel.from_config(config, **eager)
     return randomise(model.to(dtype), seed, scale=0.4).eval()
 
 
@@ -194,14 +194,23 @@ def _catch_eager(_model: nn.Module, modeling: ModuleType, found: Found, patch) -
     patch.setattr(modeling, "eager_attention_forward", watched)
 
 
-def _catch_gptj(_model: nn.Module, modeling: ModuleType, found: Found, patch) -> None:
-    theirs = modeling.GPTJAttention._attn
+def _catch_gptj(model: nn.Module, modeling: ModuleType, found: Found, _patch) -> list[Any]:
+    """Queries and keys from what their projections give out, turned by transformers' functions."""
+    mixer = model.get_submodule("h.0.attn")
+    projected: list[Tensor] = []
 
-    def watched(self: Any, query: Tensor, key: Tensor, *rest: Any) -> Any:
-        found.append((query, key))
-        return theirs(self, query, key, *rest)
+    def note(_module: nn.Module, _given: Any, out: Tensor) -> None:
+        projected.append(out.unflatten(-1, (mixer.num_attention_heads, mixer.head_dim)))
+        if len(projected) == 2:
+            found.append(tuple(map(turned, projected)))
 
-    patch.setattr(modeling.GPTJAttention, "_attn", watched)
+    def turned(x: Tensor) -> Tensor:
+        table = modeling.create_sinusoidal_positions(x.shape[1], mixer.rotary_dim).to(x.dtype)
+        sin, cos = table[None].chunk(2, dim=-1)
+        part = modeling.apply_rotary_pos_emb(x[..., : mixer.rotary_dim], sin, cos)
+        return torch.cat((part, x[..., mixer.rotary_dim :]), dim=-1).transpose(1, 2)
+
+    return [mixer.get_submodule(name).register_forward_hook(note) for name in ("q_proj", "k_proj")]
 
 
 def _hook(path: str, split: Callable[[nn.Module, Tensor], tuple[Tensor, Tensor]]):
@@ -217,11 +226,26 @@ def _hook(path: str, split: Callable[[nn.Module, Tensor], tuple[Tensor, Tensor]]
 
 
 def _falcon(mixer: Any, joined: Tensor) -> tuple[Tensor, Tensor]:
-    modeling = modeling_of(mixer)
-    query, key, _ = (t.transpose(1, 2) for t in mixer._split_heads(joined))
-    rotary = modeling.FalconRotaryEmbedding(mixer.config)
+    """Falcon's three ways to lay out queries, keys and values side by side, turned."""
+    modeling, config, width = modeling_of(mixer), mixer.config, mixer.head_dim
+    heads = joined.unflatten(-1, (-1, width))
+    if config.new_decoder_architecture:  # the queries of a group, its key, its value
+        groups = heads.unflatten(2, (config.num_kv_heads, -1))
+        query, key = groups[:, :, :, :-2].flatten(2, 3), groups[:, :, :, -2]
+        key = key.repeat_interleave(query.shape[2] // key.shape[2], dim=2)
+    elif config.multi_query:  # all queries, the key, the value
+        query, key = heads[:, :, :-2], heads[:, :, -2:-1]
+    else:  # query, key and value of a head, and so on
+        query, key = heads[:, :, 0::3], heads[:, :, 1::3]
+    rotary = modeling.FalconRotaryEmbedding(config)
     cos, sin = rotary(joined, torch.arange(joined.shape[1])[None])
-    return modeling.apply_rotary_pos_emb(query, key, cos, sin)
+    return modeling.apply_rotary_pos_emb(query.transpose(1, 2), key.transpose(1, 2), cos, sin)
+
+
+def _bloom(mixer: Any, joined: Tensor) -> tuple[Tensor, Tensor]:
+    """Query, key and value of a head, and so on."""
+    heads = joined.unflatten(-1, (-1, 3, mixer.head_dim)).transpose(1, 2)
+    return heads[..., 0, :], heads[..., 1, :]
 
 
 def _mpt(mixer: Any, joined: Tensor) -> tuple[Tensor, Tensor]:
@@ -235,6 +259,6 @@ def _mpt(mixer: Any, joined: Tensor) -> tuple[Tensor, Tensor]:
 _CATCHERS = {
     "gptj": _catch_gptj,
     "falcon": _hook("h.0.self_attention.query_key_value", _falcon),
-    "bloom": _hook("h.0.self_attention.query_key_value", lambda m, out: m._reshape(out)[:2]),
+    "bloom": _hook("h.0.self_attention.query_key_value", _bloom),
     "mpt": _hook("blocks.0.attn.Wqkv", _mpt),
 }

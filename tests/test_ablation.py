@@ -28,7 +28,7 @@ from lnattn.ablation.parts import (
 from lnattn.ablation.study import Ablations, ablations, interval
 from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze
-from lnattn.models.attending import losses, patched
+from lnattn.models.attending import implementation_of, losses, patched
 from lnattn_book import whole_models
 from lnattn_book.claims import ours
 from lnattn_book.claims.verdicts import (
@@ -81,7 +81,7 @@ def test_a_told_model_is_the_model(tiny):
         told, without = losses(model, IDS, patterns)
     torch.testing.assert_close(told, own, atol=tolerance, rtol=0)
     assert (without - own).abs().max() > 1e-3
-    assert model.config._attn_implementation == "eager"
+    assert implementation_of(model) == "eager"
     torch.testing.assert_close(plain_losses(model, IDS), own, atol=0, rtol=0)
 
 

@@ -12,6 +12,7 @@ from random_relative import make as make_relative
 from lnattn import first_layer, load_first_layer, verify
 from lnattn.errors import CheckpointError
 from lnattn.models import verification
+from lnattn.models.attending import implementation_of
 from lnattn.models.modules import unwrapped
 from lnattn.storage import sha256_of_arrays
 from lnattn.weights import Weights
@@ -248,7 +249,7 @@ def test_verify_leaves_the_model_as_it_was():
     model.train()
     verify(torch.compile(model))
     assert model.training
-    assert model.config._attn_implementation == "sdpa"
+    assert implementation_of(model) == "sdpa"
 
 
 def test_verify_of_a_class_that_cannot_be_switched():

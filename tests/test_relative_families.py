@@ -21,6 +21,7 @@ from random_relative import (
 
 from lnattn import distance_terms, fold_relative, load_first_layer
 from lnattn.errors import CheckpointError
+from lnattn.models.position_tables import modeling_of, t5_bucket
 from lnattn.rotary.fold import MeanVectors
 from lnattn.rotary.terms import DISTANCE_TERMS
 
@@ -178,4 +179,28 @@ def test_only_the_first_layer_is_read(tmp_path):
 def test_falcon_with_alibi_is_refused(tmp_path):
     make(hf.FalconConfig(**_SIZES, alibi=True)).save_pretrained(tmp_path)
     with pytest.raises(CheckpointError, match="half precision"):
+        load_first_layer(tmp_path)
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize(("buckets", "farthest"), [(32, 128), (8, 10), (16, 1000)])
+def test_buckets_of_t5(both_ways, buckets, farthest):
+    """Against transformers' own, which newer versions may keep elsewhere."""
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    theirs = getattr(T5Attention, "_relative_position_bucket", None)
+    if theirs is None:
+        pytest.skip("this version of transformers keeps it elsewhere")
+    distances = torch.arange(-1500, 1500)
+    expected = theirs(
+        -distances, bidirectional=both_ways, num_buckets=buckets, max_distance=farthest
+    )
+    assert torch.equal(t5_bucket(distances, buckets, farthest, both_ways), expected)
+
+
+def test_a_version_of_transformers_without_a_function_is_named(tmp_path, monkeypatch):
+    model = make(config_of("bloom"), torch.float32)
+    model.save_pretrained(tmp_path)
+    monkeypatch.delattr(modeling_of(model), "build_alibi_tensor")
+    with pytest.raises(CheckpointError, match=r"no build_alibi_tensor\); install"):
         load_first_layer(tmp_path)

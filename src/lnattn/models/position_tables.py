@@ -7,6 +7,8 @@ in a single pass over a text that ends with the last of them.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -21,6 +23,17 @@ from lnattn.rotary.weights import DistanceBias, Rotation
 def modeling_of(model: torch.nn.Module | type[torch.nn.Module]) -> ModuleType:
     """The module of transformers that a model's class is written in."""
     return import_module((model if isinstance(model, type) else type(model)).__module__)
+
+
+def function_of(model: torch.nn.Module, name: str) -> Callable[..., Any]:
+    """A function of transformers' code of a model; `CheckpointError` where a version has none."""
+    function = getattr(modeling_of(model), name, None)
+    if not callable(function):
+        raise CheckpointError(
+            f"this version of transformers computes the positions of a {type(model).__name__} in "
+            f"another way (it has no {name}); install the version in constraints.txt."
+        )
+    return function
 
 
 def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = None) -> Rotation:
@@ -45,7 +58,7 @@ def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
     Tables are made up to the last position asked for: a configuration may claim a context of any
     length. Raises `CheckpointError` where more coordinates are rotated than a head has.
     """
-    make = modeling_of(model).create_sinusoidal_positions
+    make = function_of(model, "create_sinusoidal_positions")
     context, rotated = config.max_position_embeddings, config.rotary_dim or config.hidden_size
     if rotated > d_head:
         raise CheckpointError(
@@ -71,9 +84,9 @@ def alibi(model: torch.nn.Module, heads: int, scale: float, kind: str) -> Distan
     """
     if kind == "bloom":  # what a key at position 1 is given
         mask = torch.ones(1, 2, dtype=torch.long)
-        slopes = modeling_of(model).build_alibi_tensor(mask, heads, torch.float64)[:, 0, 1]
+        slopes = function_of(model, "build_alibi_tensor")(mask, heads, torch.float64)[:, 0, 1]
     else:  # what the key one before the last loses
-        slopes = -modeling_of(model).build_mpt_alibi_tensor(heads, 2)[:, 0, 0]
+        slopes = -function_of(model, "build_mpt_alibi_tensor")(heads, 2)[:, 0, 0]
 
     def bias(distance: Tensor) -> Tensor:
         return -scale * slopes.view(-1, *[1] * distance.ndim).double() * distance
@@ -86,14 +99,35 @@ def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:
 
     attention: T5's module, which knows its buckets; weight: [bucket head].
     """
+    buckets = attention.relative_attention_num_buckets
+    farthest = attention.relative_attention_max_distance
+    both_ways = not attention.is_decoder
 
     def bias(distance: Tensor) -> Tensor:
-        buckets = attention._relative_position_bucket(
-            -distance.cpu(),  # T5 counts from the query to the key
-            bidirectional=not attention.is_decoder,
-            num_buckets=attention.relative_attention_num_buckets,
-            max_distance=attention.relative_attention_max_distance,
-        )
-        return weight[buckets].movedim(-1, 0)
+        return weight[t5_bucket(distance.cpu(), buckets, farthest, both_ways)].movedim(-1, 0)
 
     return bias
+
+
+def t5_bucket(distance: Tensor, buckets: int, farthest: int, both_ways: bool) -> Tensor:
+    """The bucket of a distance i − j of query i and key j (Raffel et al. 2020, §2.1), any shape.
+
+    Half of the buckets are for one distance each, the others for ranges that grow by a factor up
+    to `farthest`, the last one for all beyond. both_ways: keys after the query have buckets of
+    their own, the second half; without, they are in bucket 0.
+
+    >>> t5_bucket(torch.tensor([0, 1, 7, 8, 200, -1]), 32, 128, True).tolist()
+    [0, 1, 7, 8, 15, 17]
+    """
+    if both_ways:
+        buckets //= 2
+        side = buckets * (distance < 0)
+        far = distance.abs()
+    else:
+        side = torch.zeros_like(distance)
+        far = distance.clamp(min=0)
+    alone = buckets // 2
+    # In single precision, as where the bias was learnt: a range's end may fall either way.
+    share = torch.log(far.float() / alone) / math.log(farthest / alone)
+    grown = alone + (share * (buckets - alone)).to(torch.long)
+    return side + torch.where(far < alone, far, grown.clamp(max=buckets - 1))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from lnattn.errors import one_line
+
 _LATENT = (
     "its keys are unpacked from a latent vector that is shared by all heads (MLA) and only partly "
     "turned by rotary positions, which the four terms by distance are not written for."
@@ -62,7 +64,8 @@ def reason_against(config: Mapping[str, Any], *, known: bool) -> str | None:
         return f"{kind}: {REFUSED[kind]}"
     if known:
         return None
-    found = [reason for sign, reason in _SIGNS.items() if config.get(sign) not in (None, False)]
-    if found:
-        return f"{kind}: {found[0]}"
-    return f"its architecture {kind!r} is not one that lnattn knows."
+    shown = one_line(ascii(kind), 80)
+    reasons = [reason for sign, reason in _SIGNS.items() if config.get(sign) not in (None, False)]
+    if reasons:
+        return f"{shown}: {reasons[0]}"
+    return f"its architecture {shown} is not one that lnattn knows."

@@ -1,8 +1,8 @@
-"""Variances of embeddings, token frequency, and the first-token switch (chapter 09)."""
+"""Variances of embeddings, the first-token switch, and token frequency (chapter 09)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,37 +12,86 @@ from matplotlib.figure import Figure
 
 from lnattn.position.first_token import FirstTokenSwitch
 from lnattn.position.variance import FrequencyStudy
-from lnattn_book.figures.position import head_grid
+from lnattn_book.chapters.variance import Chance, against_even
 from lnattn_book.style import (
     BLACK,
-    BLUE,
-    PALETTE,
+    GREY,
     SEQUENTIAL,
     SINGLE,
-    VERMILION,
+    TERM_COLOURS,
     WIDTH,
     legend,
     ring,
+    term_label,
     words_at,
 )
 
 
-def position_variances(models: Mapping[str, Float[np.ndarray, "position"]]) -> Figure:
-    """Var(p_j) over the context, one panel a model, on a logarithmic scale (Fig. 6 right)."""
-    size = (WIDTH, 1.2 + 1.9 * len(models))
-    figure, axes = plt.subplots(len(models), 1, figsize=size, squeeze=False)
-    for ax, (name, variance) in zip(axes.flat, models.items(), strict=True):
-        ax.plot(np.arange(len(variance)), variance, color=BLUE, linewidth=1.3)
-        last = len(variance) - 1
-        ax.plot([0, last], variance[[0, last]], "o", color=VERMILION)
-        # Left of the last point, or above it where the curve runs on to it.
-        aside = (-8, -3) if variance[-1] < variance[-9:-1].min() / 2 else (2, 9)
-        words_at(ax, "j = 0", (0, variance[0]), (7, -3))
-        words_at(ax, f"j = {last}", (last, variance[last]), aside, ha="right")
-        ax.set_yscale("log")
-        ax.set_title(name)
-    figure.supxlabel("position j", fontsize=11)
-    figure.supylabel(r"Var($p_j$)", fontsize=11)
+def position_variance(variance: Float[np.ndarray, "position"]) -> Figure:
+    """Var(p_j) over the context, on a logarithmic scale (Fig. 6 right)."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.8))
+    ax.plot(np.arange(len(variance)), variance, color=BLACK, linewidth=1.3)
+    last = len(variance) - 1
+    ax.plot([0, last], variance[[0, last]], "o", color=BLACK)
+    # Left of the last point, or above it where the curve runs on to it.
+    aside = (-8, -3) if variance[-1] < variance[-9:-1].min() / 2 else (2, 9)
+    words_at(ax, "j = 0", (0, variance[0]), (7, -3))
+    words_at(ax, f"j = {last}", (last, variance[last]), aside, ha="right")
+    ax.set(yscale="log", xlabel="position j", ylabel=r"Var($p_j$)")
+    return figure
+
+
+def first_token(switch: FirstTokenSwitch) -> Figure:
+    """Mean attention on position 0, with its own σ and with the median σ, head by head.
+
+    Heads in which its own σ draws attention there are ringed.
+    """
+    figure, ax = plt.subplots(figsize=SINGLE)
+    true, median = (cases.mean(axis=(0, 2)) for cases in (switch.true, switch.median))
+    heads, drawn = np.arange(len(true)), switch.amplification() > 1
+    ax.vlines(heads, median, true, color=BLACK, linewidth=1)
+    ax.plot(heads, true, "o", color=BLACK, label=r"its own $\sigma_0$")
+    ax.plot(heads, median, "s", color=GREY, markerfacecolor="white", label=r"an ordinary $\sigma$")
+    for head in heads[drawn]:
+        ring(ax, head, true[head])
+    ax.set(yscale="log", xlabel="head", ylabel="mean attention on position 0", xticks=heads)
+    legend(figure)
+    return figure
+
+
+def fading_sinks(
+    own: Float[np.ndarray, "head query"],
+    ordinary: Float[np.ndarray, "head query"],
+    bold: Sequence[int],
+    named: Sequence[int],
+) -> Figure:
+    """Attention on position 0 against even attention, over the query, with either σ_0.
+
+    own, ordinary: of queries 1, 2, …; bold: heads drawn in black; named: heads drawn dashed and
+    named, the others are thin and grey.
+    """
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.2), sharex=True, sharey=True)
+    titles = (r"with its own $\sigma_0$", r"with an ordinary $\sigma$")
+    for ax, attention, title in zip(axes, (own, ordinary), titles, strict=True):
+        queries = np.arange(attention.shape[-1]) + 1
+        for head, curve in enumerate(against_even(attention)):
+            strong = head in (*bold, *named)
+            ax.plot(
+                queries,
+                curve,
+                "--" if head in named else "-",
+                color=BLACK if strong else GREY,
+                linewidth=1.5 if strong else 0.7,
+                zorder=3 if strong else 2,
+            )
+            if head in named:
+                top = curve.argmax()
+                words_at(ax, f"head {head}", (queries[top], curve[top]), (4, 4), ha="right")
+        ax.axhline(1, color=BLACK, linewidth=0.8, linestyle=":")
+        ax.set(xscale="log", yscale="log", ylim=(1e-3, 2e3), title=title)
+    words_at(axes[0], "even", (queries[0], 1), (2, 3))
+    axes[0].set_ylabel("attention on position 0,\ntimes the number of keys")
+    figure.supxlabel("place of the query", fontsize=11)
     return figure
 
 
@@ -58,36 +107,27 @@ def token_variance(studies: Mapping[str, FrequencyStudy]) -> Figure:
     return figure
 
 
-def self_assertion(study: FrequencyStudy) -> Figure:
-    """T^e of every head against the number of occurrences (Fig. 5 and 11)."""
-    heads = len(study.asserted)
-    titles = [
-        f"head {head}:  ρ = {found.rho:.2f}".replace("-", "−")
-        for head, found in enumerate(study.head_correlations)
-    ]
-    figure, axes = head_grid(range(heads), share_y=False, titles=titles)
-    for head, ax in enumerate(axes):
-        _density(ax, study.counts, study.asserted[head], log_y=False)
-    figure.supxlabel("occurrences in the counted text", fontsize=11)
-    figure.supylabel(r"$T^e$ (token asserts itself)", fontsize=11)
-    return figure
+def self_assertion(study: FrequencyStudy, chance: Chance) -> Figure:
+    """T^e and frequency: one head's tokens, and the rank correlation of all heads (Fig. 5 and 11).
 
-
-def first_token(switch: FirstTokenSwitch) -> Figure:
-    """Mean attention on position 0, with its own σ and with the median σ, head by head.
-
-    Heads in which its own σ draws attention there are ringed.
+    Left: the head with the strongest correlation. Right: |ρ| of every head, above the band of what
+    heads with shuffled weights reach, and the line that the strongest of a layer of them reaches.
     """
-    figure, ax = plt.subplots(figsize=SINGLE)
-    true, median = (one.mean(axis=(0, 2)) for one in (switch.true, switch.median))
-    heads, drawn = np.arange(len(true)), switch.amplification() > 1
-    ax.vlines(heads, median, true, color=BLACK, linewidth=1)
-    ax.plot(heads, true, "o", color=VERMILION, label=r"its own $\sigma$")
-    ax.plot(heads, median, "s", color=BLUE, markerfacecolor="white", label=r"median $\sigma$")
-    for head in heads[drawn]:
-        ring(ax, head, true[head])
-    ax.set(yscale="log", xlabel="head", ylabel="mean attention on position 0", xticks=heads)
-    legend(figure)
+    sizes = np.array([abs(found.rho) for found in study.head_correlations])
+    strongest = int(sizes.argmax())
+    figure, (cloud, heads) = plt.subplots(1, 2, figsize=(WIDTH, 3.2))
+    _density(cloud, study.counts, study.asserted[strongest], log_y=False)
+    rho = f"{study.head_correlations[strongest].rho:.2f}".replace("-", "−")
+    cloud.set_title(f"head {strongest}: ρ = {rho}", fontsize=10)
+    cloud.set(xlabel="occurrences", ylabel=term_label("e"))
+    heads.axhspan(0, chance.head, color=GREY, alpha=0.3, lw=0)
+    heads.axhline(chance.strongest, color=GREY, linestyle="--", linewidth=1)
+    heads.plot(np.arange(len(sizes)), sizes, "o", color=TERM_COLOURS["e"])
+    words_at(heads, "shuffled heads", (0, chance.head), (-4, -12))
+    words_at(heads, "the best of them", (0, chance.strongest), (-4, 3))
+    heads.set_title("all heads", fontsize=10)
+    heads.set(xlabel="head", ylabel="|ρ| with the count", ylim=(0, max(0.6, sizes.max() + 0.05)))
+    heads.set_xticks(np.arange(len(sizes)))
     return figure
 
 
@@ -100,4 +140,4 @@ def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> N
     present = np.unique(groups)
     x = [np.median(counts[groups == group]) for group in present]
     y = [np.median(values[groups == group]) for group in present]
-    ax.plot(x, y, "o-", color=PALETTE[1], markersize=3.5, linewidth=1.3, label="medians")
+    ax.plot(x, y, "o-", color=BLACK, markersize=3.5, linewidth=1.3, label="medians")

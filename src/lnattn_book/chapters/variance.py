@@ -1,0 +1,234 @@
+"""What σ does to the first position and to rare words: its switch, its sinks, what it leaves.
+
+Variances are over the coordinates of one vector, as LayerNorm takes them. GPT-2 is asked by place
+alone (`lnattn_book.by_place`), models with token embeddings on the book's texts and counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int
+from scipy.stats import rankdata
+
+from lnattn.attention.folding import fold
+from lnattn.attention.nulls import permuted_weights
+from lnattn.position.first_token import FirstTokenSwitch, first_token_switch
+from lnattn.position.sigma import variances
+from lnattn.position.variance import (
+    FrequencyStudy,
+    VarianceOfInputs,
+    frequency_study,
+    variance_of_inputs,
+)
+from lnattn.stats import spearman
+from lnattn.weights import FirstLayer
+from lnattn_book import samples
+from lnattn_book.by_place import ByPlace
+from lnattn_book.claims.listed import claim
+from lnattn_book.survey import SWITCH_WINDOW
+
+# ---- Places -------------------------------------------------------------------------------------
+
+
+class Plateau(NamedTuple):
+    """How position variances depart from a step: the first over the median, and the level part.
+
+    first: Var(p_0) over the median; level_from: the first position within a tenth of the median;
+    share: of all positions, how many are within a tenth of it; last: Var of the last over the
+    median.
+    """
+
+    first: float
+    level_from: int
+    share: float
+    last: float
+
+
+def plateau(variance: Float[np.ndarray, "position"]) -> Plateau:
+    """Where position variances are level; Kamoda et al. 2025 call them a step function (§6.4)."""
+    relative = variance / np.median(variance)
+    level = np.abs(relative - 1) < 1 / 10
+    return Plateau(
+        float(relative[0]), int(level.argmax()), float(level.mean()), float(relative[-1])
+    )
+
+
+def position_variances(first: FirstLayer) -> Float[np.ndarray, "position"]:
+    """Var(p_j) of a model's position embeddings, in double precision."""
+    return variances(first.embeddings.W_P.double()).numpy()
+
+
+def against_even(
+    attention: Float[np.ndarray, "*head query"],
+) -> Float[np.ndarray, "*head query"]:
+    """Attention on position 0 of queries 1, 2, … as a multiple of even attention over the keys."""
+    keys = np.arange(attention.shape[-1]) + 2  # query 1 sees two keys
+    return attention * keys
+
+
+def sinks(attention: Float[np.ndarray, "head query"]) -> pd.DataFrame:
+    """Whether heads have a sink at position 0 in short contexts, and what is left in long ones.
+
+    attention: on position 0, of queries 1, 2, …. One row a head: 'short' and 'long', attention
+    against even, means over the first and the last quarter of the queries; 'sink', whether 'short'
+    is above even; 'left', long over short; 'halved', whether less than half is left; 'fades',
+    whether there is a sink and it is halved.
+    """
+    even = against_even(attention)
+    quarter = max(even.shape[-1] // 4, 1)
+    short, long = even[:, :quarter].mean(axis=-1), even[:, -quarter:].mean(axis=-1)
+    table = pd.DataFrame({"short": short, "long": long, "left": long / short})
+    table["sink"] = table["short"] > 1
+    table["halved"] = table["left"] < 1 / 2
+    table["fades"] = table["sink"] & table["halved"]
+    return table.rename_axis("head")
+
+
+def switch_by_head(found: ByPlace, query: int = 50) -> pd.DataFrame:
+    """One row a head of a model by place alone: what the large σ_0 does to attention on position 0.
+
+    'score' is b_QK p_0ᵀ; 'own σ' and 'ordinary σ' attention on position 0 for one query, with σ_0
+    and with the median σ in its place; 'times' the ratio of their means over all queries, 'switch'
+    whether the score is negative and that ratio above what claim K15 asks.
+    """
+    gain = claim("K15").rule["gain"]
+    times = found.switch().amplification()
+    table = pd.DataFrame(
+        {
+            "score": found.score,
+            "own σ": found.own[:, query - 1],
+            "ordinary σ": found.ordinary[:, query - 1],
+            "times": times,
+            "switch": (found.score < 0) & (times > gain),
+        }
+    )
+    return table.rename_axis("head")
+
+
+def switch_on_text(first: FirstLayer) -> FirstTokenSwitch:
+    """The counterfactual on the book's sample of text, in windows of at most 256 tokens."""
+    length = min(first.embeddings.n_positions, SWITCH_WINDOW)
+    windows, _ = samples.sample_windows(first, length)
+    return first_token_switch(fold(first.attention), first.embeddings, windows)
+
+
+# ---- Words --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Frequency:
+    """Variances at a model's input, and what they and T^e know of a token's count.
+
+    counted: how many tokens of text the counts are of; counts: of each token, [vocab].
+    """
+
+    inputs: VarianceOfInputs
+    counts: Int[np.ndarray, "vocab"]
+    counted: int
+    study: FrequencyStudy
+
+
+def frequency(first: FirstLayer) -> Frequency:
+    """Relate a model's variances and T^e to the counts that come with the book (K11, K12)."""
+    folded = fold(first.attention)
+    inputs = variance_of_inputs(first.embeddings, folded.eps)
+    counts, _ = samples.token_counts(first)
+    study = frequency_study(folded, first.embeddings, inputs, counts.unigrams)
+    return Frequency(inputs, counts.unigrams, counts.tokens, study)
+
+
+def among_frequent(study: FrequencyStudy, least: int = 10_000) -> float:
+    """Rank correlation of Var(e) with the count, among tokens that occur so often at least."""
+    frequent = study.counts >= least
+    return spearman(study.variance[frequent], study.counts[frequent]).rho
+
+
+def shuffled_heads(
+    first: FirstLayer, known: Frequency, deals: int = 60
+) -> Float[np.ndarray, "deal head"]:
+    """|ρ| of T^e with the count in heads that learnt nothing: embeddings kept, heads shuffled.
+
+    What such heads reach, an embedding shows to whoever reads it in some direction.
+    """
+    tokens = known.study.tokens
+    rows = first.embeddings.tokens()[tokens].double().numpy()
+    rows = rows / known.inputs.mean_sigma[tokens, None]
+    ranks = rankdata(known.study.counts)
+    found = np.empty((deals, first.attention.W_Q.shape[0]))
+    for deal in range(deals):
+        attention = permuted_weights(first, deal, heads_only=True).attention
+        asserted = rows @ fold(attention).b_QK.double().numpy().T
+        for head, column in enumerate(asserted.T):
+            found[deal, head] = abs(np.corrcoef(rankdata(column), ranks)[0, 1])
+    return found
+
+
+class Chance(NamedTuple):
+    """What heads with shuffled weights reach in |ρ|, in one of twenty cases.
+
+    head: one of twenty heads has more; strongest: the strongest of a layer's heads has more in one
+    of twenty layers.
+    """
+
+    head: float
+    strongest: float
+
+
+def chance(shuffled: Float[np.ndarray, "deal head"]) -> Chance:
+    """The 95 % quantiles of `shuffled_heads`, over heads and over the best of each deal."""
+    return Chance(
+        float(np.quantile(shuffled, 0.95)), float(np.quantile(shuffled.max(axis=1), 0.95))
+    )
+
+
+def lengths(
+    first: FirstLayer, known: VarianceOfInputs, centred: bool = True
+) -> dict[str, Float[np.ndarray, "token"]]:
+    """Lengths of token embeddings, before division and after either σ.
+
+    'before'; 'own σ', divided by σ(e), as if LayerNorm were applied to the embedding alone; 'σ of
+    the layer', by the mean over positions of σ(e + p), by which the layer does divide. centred:
+    without the mean of the coordinates, which LayerNorm takes out as well.
+    """
+    before = (
+        np.sqrt(known.token * first.embeddings.d_model)
+        if centred
+        else first.embeddings.tokens().double().norm(dim=1).numpy()
+    )
+    own = np.sqrt(known.token + first.attention.ln.eps)
+    return {
+        "before": before,
+        "own σ": before / own,
+        "σ of the layer": before / known.mean_sigma,
+    }
+
+
+def spread(lengths: Float[np.ndarray, "token"]) -> float:
+    """Coefficient of variation: standard deviation over mean, which no unit changes."""
+    return float(lengths.std() / lengths.mean())
+
+
+def what_division_leaves(first: FirstLayer, known: Frequency) -> pd.DataFrame:
+    """Centred lengths before and after division by either σ: how they spread, what they know.
+
+    'spread' is the coefficient of variation over all tokens, 'left' that over the one before,
+    'knows frequency' the rank correlation with the count of the tokens that occur (NaN where the
+    lengths are equal but for ε).
+    """
+    rows = {}
+    occurs = known.study.tokens
+    by_division = lengths(first, known.inputs)
+    for name, values in by_division.items():
+        equal = np.ptp(values) < 1e-2 * values.mean()
+        rho = math.nan if equal else spearman(values[occurs], known.study.counts).rho
+        rows[name] = {
+            "spread": spread(values),
+            "left": spread(values) / spread(by_division["before"]),
+            "knows frequency": rho,
+        }
+    return pd.DataFrame(rows).T

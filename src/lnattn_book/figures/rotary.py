@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 from scipy.special import softmax
 
 from lnattn.rotary.study import RotaryStudy
@@ -17,6 +18,7 @@ from lnattn_book.style import (
     DISTANCE_COLOURS,
     DISTANCE_NAMES,
     GREY,
+    ORANGE,
     SINGLE,
     VERMILION,
     WIDTH,
@@ -43,6 +45,26 @@ def distance_alone(study: RotaryStudy) -> Figure:
     figure.supxlabel("distance Δ from query to key")
     figure.supylabel("$T^d$ / scale, less its mean")
     legend(figure)
+    return figure
+
+
+def rotation(theta: float, places: Sequence[tuple[int, int]]) -> Figure:
+    """A query and a key of one plane, turned as at pairs of positions: a circle for each pair."""
+    figure, axes = plt.subplots(1, len(places), figsize=(WIDTH, 3.4))
+    own_angle = {"query": 0.5, "key": -0.15}
+    for ax, (query, key) in zip(axes, places, strict=True):
+        ax.add_patch(Circle((0, 0), 1, fill=False, color=GREY, linewidth=0.8))
+        positions = {"query": query, "key": key}
+        for (name, position), colour in zip(positions.items(), (BLUE, ORANGE), strict=True):
+            angle = own_angle[name] + position * theta
+            tip = (np.cos(angle), np.sin(angle))
+            style = {"arrowstyle": "-|>", "color": colour, "linewidth": 2}
+            ax.annotate("", tip, (0, 0), arrowprops=style)
+            at = 1.28 * np.array(tip)
+            ax.text(*at, f"{name}\nat {position}", ha="center", va="center", color=colour)
+        ax.set(xlim=(-1.7, 1.7), ylim=(-1.6, 1.6), xticks=[], yticks=[], aspect="equal")
+        ax.spines[:].set_visible(False)
+        ax.set_title(f"positions {query} and {key}: Δ = {query - key}", loc="center")
     return figure
 
 

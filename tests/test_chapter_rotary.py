@@ -63,8 +63,11 @@ def test_a_row_a_head(study):
 
 
 def test_the_leading_term_is_the_one_with_the_largest_share(study):
-    share = np.array([[0.1, 0.6], [0.2, 0.1], [0.3, 0.2], [0.4, 0.1]])
-    assert chapter.leading_terms(replace(study, share=share)) == ["d", "ee"]
+    share = study.share.copy()
+    share[:, 0] = 0.1, 0.2, 0.3, 0.4
+    share[:, 8] = 0.6, 0.1, 0.2, 0.1
+    leading = chapter.leading_terms(replace(study, share=share))
+    assert (leading[0], leading[8]) == ("d", "ee")
 
 
 def test_phases_by_hand():

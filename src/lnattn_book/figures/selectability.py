@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 
 from lnattn.selectability.decide import Selectability
 from lnattn.selectability.random_keys import RandomGrid
+from lnattn_book.chapters.unselectable import SETS
 from lnattn_book.figures.layernorm import hull_of
 from lnattn_book.language_models import KEYS, LongRuns
 from lnattn_book.style import (
@@ -106,30 +107,25 @@ def long_runs(found: LongRuns) -> Figure:
     return figure
 
 
-#: Sets of keys in the figure of the law: mark, and what they are of.
-_SETS = {
-    **{"full": ("o", "small models, LayerNorm"), "no-scaling": ("s", "… without scaling")},
-    **{"minilm": ("^", "MiniLM"), "book-gpt2": ("v", "book-gpt2")},
-    **{"book-llama": ("<", "book-llama"), "gpt2": ("x", "GPT-2, positions")},
-}
-
-
-def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any]) -> Figure:
-    """Share of unselectable keys against their number: Gaussian ones as lines, models as marks."""
-    figure, ax = plt.subplots(figsize=(WIDTH * 1.3, 5.0))
-    for width, line, colour in zip(record["widths"], found["expected"].T, PALETTE, strict=False):
-        ax.plot(record["counts"], 100 * line, color=colour, linewidth=2)
-        name, up = (width, 4) if width <= 16 else ("32, 64", -10)  # both lines are zero
-        end = (record["counts"][-1], 100 * line[-1])
-        words_at(ax, f"$d'$ = {name}", end, (5, up), color=colour)
-    for name, n, shares in zip(record["sets"], found["n"], found["share"], strict=True):
-        mark, label = _SETS[name]
-        ax.plot([], [], mark, color=BLACK, label=label)
-        for line, colour in zip(shares, PALETTE, strict=False):
-            ax.plot(n, 100 * line, mark, color=colour, linestyle=":", linewidth=0.8, markersize=5)
-    ax.set_xscale("log", base=2)
-    ax.set(xlabel="number of keys n", ylabel="unselectable keys (%)", xlim=(28, 1900))
-    ax.set_xticks(record["counts"])
-    ax.get_xaxis().set_major_formatter("{x:g}")
-    legend(figure, "lower center", 3)
+def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any], sets: Sequence[str]) -> Figure:
+    """Unselectable keys against their number, a panel a set: lines Gaussian, marks real."""
+    figure, axes = plt.subplots(
+        1, len(sets), figsize=(WIDTH * 1.4, 3.9), sharex=True, sharey=True, squeeze=False
+    )
+    for name, ax in zip(sets, axes[0], strict=True):
+        place = record["sets"].index(name)
+        expected = zip(record["widths"], found["expected"].T, PALETTE, strict=False)
+        for width, line, colour in expected:
+            label = f"$d'$ = {width}"
+            ax.plot(record["counts"], 100 * line, color=colour, linewidth=2, label=label)
+        n = found["n"][place]
+        for shares, colour in zip(found["share"][place], PALETTE, strict=False):
+            ax.plot(n, 100 * shares, "o:", color=colour, linewidth=0.8, markersize=5)
+        ax.set_title(SETS[name].replace(", ", ",\n"))
+        ax.set_xscale("log", base=2)
+        ax.set(xlim=(28, 1300), xticks=record["counts"][::2])
+        ax.get_xaxis().set_major_formatter("{x:g}")
+    axes[0, 0].set_ylabel("unselectable keys (%)")
+    axes[0, len(sets) // 2].set_xlabel("number of keys n")
+    legend(figure, "lower center", 5)
     return figure

@@ -1,0 +1,127 @@
+"""What the chapter on unselectable keys computes, by hand and by other ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lnattn import load_first_layer
+from lnattn.selectability import gaussian
+from lnattn.selectability.decide import selectability
+from lnattn_book.chapters import unselectable as chapter
+from lnattn_book.language_models import FrozenArm
+
+# ---- The walk ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_the_walk_on_the_page_agrees_with_the_package(d):
+    keys = np.random.default_rng(d).normal(size=(14, d))
+    right = selectability(keys).selectable
+    walked = [chapter.is_selectable(key, np.delete(keys, i, 0)) for i, key in enumerate(keys)]
+    assert walked == right.tolist()
+    assert 0 < sum(walked) < len(keys)
+
+
+def test_the_nearest_point_of_a_segment_is_the_foot_of_the_perpendicular():
+    others = np.array([[0.0, 0.0], [4.0, 0.0]])
+    np.testing.assert_allclose(chapter.nearest_point(np.array([1.0, 3.0]), others), [1, 0])
+    np.testing.assert_allclose(chapter.nearest_point(np.array([9.0, 3.0]), others), [4, 0])
+
+
+def test_the_examples_are_those_whose_proofs_are_seen_best():
+    keys = np.array([[0, 0], [4, 0], [0, 4], [1.3, 1.3], [0.1, 0.1]])
+    inside, corner = chapter.two_examples(selectability(keys))
+    assert inside == 3  # weights near a third each; the other lies beside a corner
+    assert corner in (1, 2)
+
+
+# ---- Small models --------------------------------------------------------------------------------
+
+
+def arm(name: str, d: int, seed: int, base: float, steps: int = 320) -> FrozenArm:
+    """Shares [layer place window] that are base + layer/100 + place/10 + window/1000."""
+    layer, place, window = np.ogrid[:4, :6, :12]
+    exact = base + layer / 100 + place / 10 + window / 1000
+    plan: dict[str, Any] = {"d_model": d, "seed": seed, "steps": steps}
+    return FrozenArm(f"{name}-d{d}", {"exact": exact}, {"arm": name, "plan": plan})
+
+
+def test_shares_are_means_over_windows_and_heads():
+    arms = [arm("no-scaling", 8, 0, 0.1), arm("no-scaling", 8, 1, 0.2), arm("full", 8, 0, 0.0)]
+    window = np.arange(12).mean() / 1000
+    layers = chapter.shares_by_layer(arms, "no-scaling", "in the layer")
+    np.testing.assert_allclose(layers[1], 0.2 + np.arange(4) / 100 + 0.1 + window)
+    heads = chapter.shares_by_layer(arms, "no-scaling", "in the heads")
+    np.testing.assert_allclose(heads[0], 0.1 + np.arange(4) / 100 + 0.35 + window)
+    table = chapter.table_1(arms, {"full": "LayerNorm", "no-scaling": "without scaling"})
+    expected = 100 * (0.15 + 0.02 + 0.1 + window)
+    assert table.loc["without scaling", "layer 3"] == pytest.approx(expected)
+    assert table.loc["without scaling, reported"].tolist() == [51.0, 32.2, 34.7, 36.8]
+
+
+def test_longer_runs_are_left_to_the_appendix():
+    short, long = arm("full", 8, 0, 0.1), arm("full", 8, 0, 0.1, steps=321)
+    assert chapter.short_runs([short, long]) == [short]
+
+
+def test_what_is_left_at_a_width_is_a_ratio_of_windows():
+    arms = [arm("no-scaling", 8, 0, 0.2), arm("no-scaling", 64, 0, 0.0)]
+    left = chapter.left_at_width(arms, "in the layer")
+    over = 0.1 + 0.015 + np.arange(12) / 1000
+    assert left.value == pytest.approx(over.sum() / (over + 0.2).sum())
+    draws = np.random.default_rng(3).integers(12, size=(20_000, 12))
+    ratios = over[draws].sum(axis=1) / (over + 0.2)[draws].sum(axis=1)
+    np.testing.assert_allclose(
+        [left.low, left.high], np.quantile(ratios, [0.025, 0.975]), atol=5e-4
+    )
+
+
+def test_the_query_0_attends_evenly():
+    assert chapter.unevenness(np.random.default_rng(0).normal(size=(60, 8))) < 1e-15
+
+
+def test_widths_are_rows():
+    arms = [arm(name, d, 0, 0.0) for name in ("full", "no-scaling") for d in (8, 32)]
+    table = chapter.by_width(arms)
+    assert table.index.tolist() == [(8, 2), (32, 8)]
+    expected = 100 * (0.015 + 0.35 + 0.0055)
+    assert table.loc[(32, 8), "in the heads, LayerNorm"] == pytest.approx(expected)
+
+
+# ---- The law -------------------------------------------------------------------------------------
+
+
+def test_a_projection_takes_one_dimension():
+    share = chapter.share_of_gaussian_keys(900, 8)
+    assert share == gaussian.expected_share(900, 7)
+    assert share > chapter.share_of_gaussian_keys(900, 8, projected=False)
+
+
+LAW = {
+    "asked": np.array([[True, False], [True, True]]),
+    "ratio": np.array([[[1.5, 1.4, 1.6], [9, 9, 9]], [[0.5, 0.4, 0.6], [1.2, 1.1, 1.3]]]),
+    "unselectable": np.full((2, 1, 4), 3.0),
+    "expected": np.array([[0.3], [0.5]]),
+}
+RECORD = {"sets": ["full", "gpt2"], "dims": [2, 4]}
+
+
+def test_ratios_are_of_the_widths_that_were_asked():
+    ratio = chapter.ratios(LAW, RECORD, "full")
+    np.testing.assert_array_equal(ratio.value, [1.5, np.nan])
+    assert chapter.furthest(chapter.ratios(LAW, RECORD, "gpt2")) == (0.5, 0.4, 0.6)
+    table = chapter.ratio_table(LAW, RECORD)
+    assert table.loc["GPT-2, positions", "d′ = 4"] == "1.20 [1.10, 1.30]"
+    assert chapter.largest_miss(LAW, [10, 4]) == pytest.approx(0.25)
+
+
+# ---- The reader's model --------------------------------------------------------------------------
+
+
+def test_every_head_of_a_model_has_a_row():
+    table = chapter.first_layer_table(load_first_layer("book-gpt2"), longest=40)
+    assert table["keys"].tolist() == [40] * 8
+    assert table["rank"].max() <= 32

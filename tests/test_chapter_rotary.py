@@ -63,10 +63,11 @@ def test_a_row_a_head(study):
 
 
 def test_the_leading_term_is_the_one_with_the_largest_share(study):
-    share = study.share.copy()
+    share = study.by_distance.share.copy()
     share[:, 0] = 0.1, 0.2, 0.3, 0.4
     share[:, 8] = 0.6, 0.1, 0.2, 0.1
-    leading = chapter.leading_terms(replace(study, share=share))
+    by_distance = replace(study.by_distance, share=share)
+    leading = chapter.leading_terms(replace(study, by_distance=by_distance))
     assert (leading[0], leading[8]) == ("d", "ee")
 
 

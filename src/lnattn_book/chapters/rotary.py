@@ -95,9 +95,8 @@ def attention_alone(study: RotaryStudy) -> Float[np.ndarray, "head distance"]:
 
 def by_head(study: RotaryStudy) -> pd.DataFrame:
     """Of every head: each term's share of the variance, and where it looks by distance alone."""
-    shares = {
-        DISTANCE_NAMES[name]: row for name, row in zip(DISTANCE_TERMS, study.by_distance.share, strict=True)
-    }
+    named = zip(DISTANCE_TERMS, study.by_distance.share, strict=True)
+    shares = {DISTANCE_NAMES[name]: share for name, share in named}
     alone = attention_alone(study)
     shares["on the token before"] = alone[:, 1]
     shares["on the nearest ten"] = alone[:, :NEAR].sum(axis=1)

@@ -20,7 +20,7 @@ _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTIL
 #: Comparisons of a chapter with a number that only describe what they count, in words beside it.
 #: What decides about a claim stands in `book/claims.yml`, and nowhere else.
 DESCRIBING = {
-    "13-rotary": {"study.alone > 0.2", "one['theta'] < 0.1"},
+    "13-rotary": {"study.by_distance.alone > 0.2", "one['theta'] < 0.1"},
 }
 
 

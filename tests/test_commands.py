@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from random_models import random_gpt2
 
 from lnattn import freezing
-from lnattn.cli.main import main
+from lnattn.cli.main import COMMANDS, main
 from lnattn.paths import cache_folder
 from lnattn.storage import read_json
 from lnattn_book.__main__ import main as command_of_the_book
@@ -80,3 +81,33 @@ def test_the_commands_of_a_clone_know_the_books_studies(capsys):
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert found.stdout.split() == ["position", "composition", "selectability-positions"]
+
+
+@pytest.mark.parametrize("words", [["--help"], *([name, "--help"] for name in COMMANDS)], ids=str)
+def test_help_on_a_terminal_in_ascii(words):
+    """The overview has a '·', other texts an ε or a quotation mark."""
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    program = [sys.executable, "-m", "lnattn", *words]
+    ran = subprocess.run(program, env=env, capture_output=True)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    assert ran.stdout.decode("ascii").startswith("usage: lnattn")
+
+
+def test_json_is_whole_where_the_output_is_no_utf_8():
+    words = ["affinity", "book-gpt2", " city", "--head", "0", "--top", "50", "--json"]
+    printed = {}
+    for encoding in ("ascii", "utf-8"):
+        env = os.environ | {"PYTHONIOENCODING": encoding}
+        program = [sys.executable, "-m", "lnattn", *words]
+        ran = subprocess.run(program, env=env, capture_output=True, check=True)
+        printed[encoding] = json.loads(ran.stdout.decode(encoding))
+    assert printed["ascii"] == printed["utf-8"]
+
+
+def test_an_error_with_letters_on_a_terminal_in_ascii():
+    env = os.environ | {"PYTHONIOENCODING": "ascii"}
+    program = [sys.executable, "-m", "lnattn", "affinity", "küche", "a"]
+    ran = subprocess.run(program, env=env, capture_output=True)
+    assert ran.returncode == 1
+    assert b"Traceback" not in ran.stderr
+    assert b"there is no model" in ran.stderr

@@ -7,10 +7,9 @@ Where positions are rotary, T^ee depends on how far the key stands before the qu
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
-from lnattn.cli import add_json
+from lnattn.cli import add_json, print_json
 
 EXAMPLES = """examples:
   lnattn affinity minilm jackson                       what every head looks for from 'jackson'
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> None:
             keys = [dict(zip(("token", "id", "score"), one, strict=True)) for one in named]
             rows.append({"token": text, "head": head, "partners": keys})
     if args.json:
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
     else:
         for row in rows:
             shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])

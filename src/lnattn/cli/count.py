@@ -9,11 +9,10 @@ given again.
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from lnattn.cli import positive
+from lnattn.cli import positive, print_json
 
 EXAMPLES = """examples:
   lnattn count *.jsonl --tokenizer book-gpt2 --out counts.npz
@@ -59,7 +58,7 @@ def run(args: argparse.Namespace) -> None:
     options |= {"name": name, "progress": not args.quiet}
     record = count_corpus(args.text, tokenizer, out, boundary=boundary, **options)
     if args.json:
-        print(json.dumps(record, indent=2, ensure_ascii=False))
+        print_json(record)
         return
     print(
         f"{args.out}: {record['documents']:,} documents, {record['tokens']:,} tokens, "

@@ -7,10 +7,9 @@ freezes what it supports. Where the package is installed, not used from a clone,
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 
-from lnattn.cli import add_json
+from lnattn.cli import add_json, print_json
 
 EXAMPLES = """examples:
   lnattn freeze gpt2                            from the hub, into data/results/gpt2
@@ -45,4 +44,4 @@ def run(args: argparse.Namespace) -> None:
         print(said, file=sys.stderr if args.json else sys.stdout, flush=True)
         written[one.study] = str(one.path) if one.path else None
     if args.json:
-        print(json.dumps(written, indent=2))
+        print_json(written)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from lnattn.cli import add_json
+from lnattn.cli import add_json, print_json
 
 EXAMPLES = """examples:
   lnattn keys my-keys.npy
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> None:
             "smallest_margin": min(checked.smallest_margin, np.finfo(float).max),
             "largest_residual": checked.largest_residual,
         }
-        print(json.dumps(record))
+        print_json(record)
     else:
         print(
             f"{result!r}; all {len(result.selectable)} certificates hold "

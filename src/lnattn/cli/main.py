@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import errno
 import importlib
+import io
 import os
 import shlex
 import sys
@@ -66,6 +67,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code. `argv` defaults to the process's arguments."""
+    _never_fail_on_letters()
     arguments = sys.argv[1:] if argv is None else list(argv)
     command = next((word for word in arguments if not word.startswith("-")), None)
     args = build_parser(command).parse_args(arguments)
@@ -81,6 +83,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"lnattn {args.command}: interrupted", file=sys.stderr)
         return 130
+
+
+def _never_fail_on_letters() -> None:
+    """Show a letter that a terminal in ASCII does not have as '?', rather than to fail on it."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _sentence(error: LnattnError | OSError) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from lnattn.cli import add_json
+from lnattn.cli import add_json, print_json
 from lnattn.storage import read_json
 
 EXAMPLES = """examples:
@@ -42,7 +41,7 @@ def run(args: argparse.Namespace) -> None:
     six = [name for name in FAMILIES if name not in LAYOUTS]
     families = {"six terms": six, "four terms by distance": list(LAYOUTS)}
     if args.json:
-        print(json.dumps({"models": rows, "families": families}, indent=2))
+        print_json({"models": rows, "families": families})
         return
     for terms, names in families.items():
         print(f"{terms}: {', '.join(names)}")
@@ -57,4 +56,4 @@ def _source(folder: Path) -> str:
     """What is said of an embedded model, by its folder."""
     if not folder.is_dir():
         return "not in this edition; `python -m experiments.book_model` makes it"
-    return f"ships with the book ({read_json(folder / 'config.json')['model_type']})"
+    return f"ships with the book ({read_json(folder / 'config.json').get('model_type')})"

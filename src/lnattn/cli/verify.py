@@ -7,11 +7,10 @@ with the command that makes it again. The exit code is 1 where anything differs.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from lnattn.cli import add_json
+from lnattn.cli import add_json, print_json
 
 EXAMPLES = """examples:
   lnattn verify
@@ -38,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
         if not args.json:
             print("\n  ".join([f"{name}: {words}", *differences]), flush=True)
     if args.json:
-        print(json.dumps(found, indent=2, ensure_ascii=False))
+        print_json(found)
     return int(any(found.values()))
 
 

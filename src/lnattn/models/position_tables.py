@@ -3,12 +3,15 @@
 A rotary module keeps state where a model stretches its angles for long texts (`dynamic`,
 `longrope`), so each call makes a fresh one: what comes out depends on the positions asked for, as
 in a single pass over a text that ends with the last of them.
+
+What is returned is a `partial` of a function of this module, so that a layer can be pickled.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -42,14 +45,20 @@ def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = No
     layer_type: for models whose local and global layers turn differently (Gemma 3).
     """
     options = {} if layer_type is None else {"layer_type": layer_type}
+    return Rotation(partial(_tables_of_module, kind, config, options))
 
-    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        module = kind(config)
-        like = torch.empty(0, dtype=dtype)
-        cos, sin = module(like, positions.cpu()[None], **options)
-        return cos[0].to(dtype), sin[0].to(dtype)
 
-    return Rotation(tables)
+def _tables_of_module(
+    kind: type[torch.nn.Module],
+    config: Any,
+    options: dict[str, str],
+    positions: Tensor,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    module = kind(config)
+    like = torch.empty(0, dtype=dtype)
+    cos, sin = module(like, positions.cpu()[None], **options)
+    return cos[0].to(dtype), sin[0].to(dtype)
 
 
 def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
@@ -59,21 +68,29 @@ def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
     length. Raises `CheckpointError` where more coordinates are rotated than a head has.
     """
     make = function_of(model, "create_sinusoidal_positions")
-    context, rotated = config.max_position_embeddings, config.rotary_dim or config.hidden_size
+    context = config.max_position_embeddings
+    rotated = config.rotary_dim or config.hidden_size
     if rotated > d_head:
         raise CheckpointError(
             f"rotary_dim in config.json is {rotated}, but a head has {d_head} coordinates; take "
             "the one of these weights."
         )
+    return Rotation(partial(_tables_of_pairs, make, context, rotated), interleaved=True)
 
-    def tables(positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        if (last := int(positions.max())) >= context:
-            raise TokenError(f"position {last} is outside the context of {context}.")
-        rows = make(last + 1, rotated)[positions.cpu()]
-        sin, cos = rows.repeat_interleave(2, dim=-1).to(dtype).chunk(2, dim=-1)
-        return cos, sin
 
-    return Rotation(tables, interleaved=True)
+def _tables_of_pairs(
+    make: Callable[[int, int], Tensor],
+    context: int,
+    rotated: int,
+    positions: Tensor,
+    dtype: torch.dtype,
+) -> tuple[Tensor, Tensor]:
+    last = int(positions.max())
+    if last >= context:
+        raise TokenError(f"position {last} is outside the context of {context}.")
+    rows = make(last + 1, rotated)[positions.cpu()]
+    sin, cos = rows.repeat_interleave(2, dim=-1).to(dtype).chunk(2, dim=-1)
+    return cos, sin
 
 
 def alibi(model: torch.nn.Module, heads: int, scale: float, kind: str) -> DistanceBias:
@@ -87,11 +104,11 @@ def alibi(model: torch.nn.Module, heads: int, scale: float, kind: str) -> Distan
         slopes = function_of(model, "build_alibi_tensor")(mask, heads, torch.float64)[:, 0, 1]
     else:  # what the key one before the last loses
         slopes = -function_of(model, "build_mpt_alibi_tensor")(heads, 2)[:, 0, 0]
+    return partial(_sloping, slopes.double(), scale)
 
-    def bias(distance: Tensor) -> Tensor:
-        return -scale * slopes.view(-1, *[1] * distance.ndim).double() * distance
 
-    return bias
+def _sloping(slopes: Tensor, scale: float, distance: Tensor) -> Tensor:
+    return -scale * slopes.view(-1, *[1] * distance.ndim) * distance
 
 
 def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:
@@ -99,14 +116,17 @@ def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:
 
     attention: T5's module, which knows its buckets; weight: [bucket head].
     """
-    buckets = attention.relative_attention_num_buckets
-    farthest = attention.relative_attention_max_distance
-    both_ways = not attention.is_decoder
+    bucket_of = partial(
+        t5_bucket,
+        buckets=attention.relative_attention_num_buckets,
+        farthest=attention.relative_attention_max_distance,
+        both_ways=not attention.is_decoder,
+    )
+    return partial(_of_bucket, bucket_of, weight)
 
-    def bias(distance: Tensor) -> Tensor:
-        return weight[t5_bucket(distance.cpu(), buckets, farthest, both_ways)].movedim(-1, 0)
 
-    return bias
+def _of_bucket(bucket_of: Callable[[Tensor], Tensor], weight: Tensor, distance: Tensor) -> Tensor:
+    return weight[bucket_of(distance.cpu())].movedim(-1, 0)
 
 
 def t5_bucket(distance: Tensor, buckets: int, farthest: int, both_ways: bool) -> Tensor:

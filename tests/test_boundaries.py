@@ -1,0 +1,1070 @@
+"""The doors of the science modules: what each refuses, in one sentence, and what it takes.
+
+The table is the contract: function, what is passed, and which error with which words. Under
+`shapes_unchecked` the shape checker of the tests stands aside, as it does for a user.
+"""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from random_models import random_gpt2, random_layer, transformer_of
+from scipy import sparse
+from test_distance import random_relative
+
+import lnattn
+from lnattn import errors, identities, stats
+from lnattn.ablation.parts import Spelling, deciles_of
+from lnattn.ablation.study import ablations, interval, windows_of
+from lnattn.affinity import auroc, study, subwords, table1, topk, vectors
+from lnattn.affinity.auroc import Neighbours
+from lnattn.attention import (
+    circuits,
+    factored,
+    forward,
+    head_scores,
+    layernorm,
+    nulls,
+    paths,
+)
+from lnattn.composition import exceedances, study_composition
+from lnattn.contribution.additive import additive_kl
+from lnattn.contribution.kl import SixTermKL
+from lnattn.contribution.study import Convention, kl_of_removal
+from lnattn.costs import formulas, profiling
+from lnattn.majority import model as majority_model
+from lnattn.majority import results as majority_results
+from lnattn.majority import task
+from lnattn.majority.train import MajorityPlan
+from lnattn.position import bias, curves, first_token, measured, sigma, variance, without_tokens
+from lnattn.rotary import affinity as rotary_affinity
+from lnattn.rotary import fold as rotary_fold
+from lnattn.rotary import frequencies
+from lnattn.rotary import position as rotary_position
+from lnattn.rotary import study as rotary_study
+from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings, apply_rotary
+from lnattn.text.counts import Counts
+from lnattn.transformer import Block, FeedForward
+from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
+
+VOCAB, CONTEXT, WIDTH = 12, 16, 8
+
+
+@cache
+def parts() -> SimpleNamespace:
+    """A small model of each kind and what is made of it, all random."""
+    generator = torch.Generator().manual_seed(0)
+
+    def noise(*shape: int) -> torch.Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    layer = random_layer(1, WIDTH, heads=2, d_head=4)
+    embeddings = Embeddings(noise(VOCAB, WIDTH), noise(CONTEXT, WIDTH))
+    folded = lnattn.fold(layer)
+    relative, _ = random_relative(VOCAB)
+    tokens = TokenEmbeddings(noise(VOCAB, relative.d_model))
+    gpt2 = random_gpt2(2, layers=2, d_model=WIDTH, heads=2, vocab=VOCAB, context=CONTEXT)
+    model = transformer_of(gpt2.state_dict(), gpt2.config.to_dict())
+    stream = np.random.default_rng(0).integers(0, VOCAB, 400)
+    mlp = FeedForward(
+        ln=LayerNorm(noise(WIDTH), noise(WIDTH)),
+        W_in=noise(WIDTH, 3),
+        b_in=noise(3),
+        W_out=noise(3, WIDTH),
+        b_out=noise(WIDTH),
+    )
+    return SimpleNamespace(
+        noise=noise,
+        layer=layer,
+        wide=random_layer(1, WIDTH + 1, heads=2, d_head=4),
+        local=lnattn.fold(replace(layer, window=3)),
+        embeddings=embeddings,
+        partial=Embeddings(None, embeddings.W_P),
+        folded=folded,
+        first=FirstLayer(embeddings, layer),
+        vectors=lnattn.token_vectors(folded, embeddings),
+        relative=relative,
+        turned=lnattn.fold_relative(relative),
+        tokens=tokens,
+        rotary=RelativeFirstLayer(tokens, relative),
+        model=model,
+        mlp=mlp,
+        counts=Counts.from_documents([stream], VOCAB),
+        bias=lnattn.position_bias(folded, embeddings.W_P, [3, 9]),
+        x=noise(5, WIDTH),
+    )
+
+
+def layer_with(**change: Any) -> AttentionLayer:
+    return replace(parts().layer, **change)
+
+
+def swapped_tokens(p: SimpleNamespace) -> None:
+    table1.look_up(p.folded, None)
+
+
+SHAPE = errors.ShapeError
+TOKEN = errors.TokenError
+CORPUS = errors.CorpusError
+RESULT = errors.ResultError
+TERM = errors.TermError
+
+#: What is called, with the parts above; the error; what its sentence names.
+REFUSED: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
+    # ---- weights
+    (
+        "layer: norm of another width",
+        lambda p: layer_with(ln=p.wide.ln),
+        SHAPE,
+        "AttentionLayer.ln",
+    ),
+    (
+        "layer: norm of width 1",
+        lambda p: layer_with(ln=LayerNorm(torch.ones(1), torch.ones(1))),
+        SHAPE,
+        "AttentionLayer.ln",
+    ),
+    ("layer: no norm", lambda p: layer_with(ln=None), SHAPE, "LayerNorm"),
+    ("layer: scale", lambda p: layer_with(scale=-1.0), SHAPE, "scale"),
+    (
+        "layer: window of a layer that looks ahead",
+        lambda p: layer_with(window=3, causal=False),
+        SHAPE,
+        "window",
+    ),
+    ("layer: half a window", lambda p: layer_with(window=1.5), SHAPE, "window"),
+    ("layer: list", lambda p: layer_with(b_O=[0.0] * WIDTH), SHAPE, "b_O must be a torch.Tensor"),
+    ("layer: sparse", lambda p: layer_with(b_O=torch.zeros(WIDTH).to_sparse()), SHAPE, "to_dense"),
+    ("layer: no data", lambda p: layer_with(b_O=torch.zeros(WIDTH, device="meta")), SHAPE, "meta"),
+    ("norm: two widths", lambda p: LayerNorm(torch.ones(3), torch.ones(4)), SHAPE, "beta"),
+    ("norm: eps", lambda p: LayerNorm(torch.ones(3), torch.ones(3), eps=-1e-5), SHAPE, "eps"),
+    ("embeddings: widths", lambda p: Embeddings(p.noise(3, 4), p.noise(3, 5)), SHAPE, "d_model"),
+    (
+        "first layer: widths",
+        lambda p: FirstLayer(p.embeddings, p.wide),
+        SHAPE,
+        "take both from the same model",
+    ),
+    ("first layer: rotary block", lambda p: FirstLayer(p.embeddings, p.relative), SHAPE, "rotary"),
+    (
+        "rotary layer: widths",
+        lambda p: RelativeFirstLayer(TokenEmbeddings(p.noise(3, 5)), p.relative),
+        SHAPE,
+        "take both from the same model",
+    ),
+    (
+        "rotary: key heads",
+        lambda p: replace(
+            p.relative,
+            W_K=p.noise(3, p.relative.d_model, p.relative.d_head),
+            b_K=p.noise(3, p.relative.d_head),
+        ),
+        SHAPE,
+        "evenly",
+    ),
+    ("rotary: soft cap", lambda p: replace(p.relative, soft_cap=0.0), SHAPE, "soft_cap"),
+    (
+        "rotary: rotated columns",
+        lambda p: apply_rotary(p.x, p.noise(5, 3), p.noise(5, 3)),
+        SHAPE,
+        "in pairs",
+    ),
+    ("ffn: activation", lambda p: replace(p.mlp, activation="swish"), SHAPE, "gelu_new"),
+    ("ffn: norm's width", lambda p: replace(p.mlp, ln=p.wide.ln), SHAPE, "FeedForward.ln"),
+    ("block: widths", lambda p: Block(p.wide, p.mlp), SHAPE, "Block.mlp"),
+    ("transformer: no blocks", lambda p: replace(p.model, blocks=()), SHAPE, "one block or more"),
+    (
+        "transformer: block of another width",
+        lambda p: replace(p.model, blocks=(Block(p.wide),)),
+        SHAPE,
+        "widths",
+    ),
+    ("transformer: vocabulary", lambda p: replace(p.model, W_U=p.noise(WIDTH, 5)), SHAPE, "W_U"),
+    (
+        "transformer: partial",
+        lambda p: replace(p.model, embeddings=Embeddings(None, p.model.embeddings.W_P)),
+        SHAPE,
+        "token embeddings",
+    ),
+    # ---- attention
+    ("fold: a first layer", lambda p: lnattn.fold(p.first), SHAPE, "take the `attention`"),
+    ("fold: folded already", lambda p: lnattn.fold(p.folded), SHAPE, "AttentionLayer"),
+    ("fold: rotary", lambda p: lnattn.fold(p.relative), SHAPE, "fold_relative"),
+    (
+        "folded: width",
+        lambda p: p.folded.attention(p.noise(5, WIDTH + 1)),
+        SHAPE,
+        "x must have shape",
+    ),
+    ("folded: dtype", lambda p: p.folded.output(p.x.float()), SHAPE, "use .to"),
+    ("folded: nothing", lambda p: p.folded.scores(p.noise(0, WIDTH)), SHAPE, "n ≥ 1"),
+    (
+        "folded: mask of one token",
+        lambda p: p.folded.attention(p.x, torch.ones(1, dtype=torch.bool)),
+        SHAPE,
+        "the mask covers 1 tokens, the scores 5",
+    ),
+    (
+        "six terms: a first layer",
+        lambda p: lnattn.six_terms(p.first, p.embeddings, [1]),
+        SHAPE,
+        "lnattn.fold",
+    ),
+    (
+        "six terms: raw block",
+        lambda p: lnattn.six_terms(p.layer, p.embeddings, [1]),
+        SHAPE,
+        "lnattn.fold",
+    ),
+    (
+        "six terms: model for embeddings",
+        lambda p: lnattn.six_terms(p.folded, p.first, [1]),
+        SHAPE,
+        "embeddings",
+    ),
+    (
+        "six terms: rotary block",
+        lambda p: lnattn.six_terms(p.turned, p.embeddings, [1]),
+        SHAPE,
+        "distance_terms",
+    ),
+    (
+        "six terms: another width",
+        lambda p: lnattn.six_terms(lnattn.fold(p.wide), p.embeddings, [1]),
+        SHAPE,
+        "take both from one model",
+    ),
+    (
+        "six terms: unpaired positions",
+        lambda p: lnattn.six_terms(p.folded, p.embeddings, [1, 2], [0]),
+        TOKEN,
+        "one length",
+    ),
+    (
+        "terms: name",
+        lambda p: lnattn.six_terms(p.folded, p.embeddings, [1])["x"],
+        TERM,
+        "ee, ep, pe",
+    ),
+    (
+        "terms: attention without",
+        lambda p: lnattn.six_terms(p.folded, p.embeddings, [1]).attention(without="x"),
+        TERM,
+        "there is no term 'x'",
+    ),
+    (
+        "terms: scores without",
+        lambda p: lnattn.six_terms(p.folded, p.embeddings, [1]).scores("x"),
+        TERM,
+        "there is no term 'x'",
+    ),
+    ("sigma: eps", lambda p: lnattn.sigma_of_pairs(p.embeddings, [1], [0], eps=-1), SHAPE, "eps"),
+    (
+        "sigma: rotary",
+        lambda p: lnattn.sigma_of_pairs(p.tokens, [1], [0], eps=1e-5),
+        SHAPE,
+        "rotary",
+    ),
+    (
+        "decompose: a first layer",
+        lambda p: lnattn.decompose(p.first, [1]),
+        SHAPE,
+        "load_transformer",
+    ),
+    (
+        "logits: one id a query",
+        lambda p: lnattn.decompose(p.model, [1, 2]).logit_of([1]),
+        TOKEN,
+        "one token id a query",
+    ),
+    (
+        "paths: three layers",
+        lambda p: paths.two_layer_paths(replace(p.model, blocks=p.model.blocks[:1]), [1]),
+        SHAPE,
+        "two layers",
+    ),
+    (
+        "paths: other tokens",
+        lambda p: paths.two_layer_paths(p.model, [1, 2]).loss_without([1]),
+        TOKEN,
+        "tokens of the text",
+    ),
+    (
+        "paths: group",
+        lambda p: paths.two_layer_paths(p.model, [1, 2]).loss_without([1, 2], "heads"),
+        SHAPE,
+        "direct path",
+    ),
+    ("mask: window", lambda p: forward.causal_mask(2, 3, window=0), SHAPE, "window"),
+    (
+        "pattern: mask of one row",
+        lambda p: forward.attention_pattern(
+            p.noise(2, 3, 4), p.noise(2, 5, 4), 2.0, torch.ones(1, 5, dtype=torch.bool)
+        ),
+        SHAPE,
+        "the mask must be",
+    ),
+    (
+        "attention: width",
+        lambda p: forward.multi_head_attention(p.noise(3, 5), p.layer),
+        SHAPE,
+        "W_Q reads 8",
+    ),
+    (
+        "layer norm: width",
+        lambda p: layernorm.layer_norm(p.noise(3, 5), p.layer.ln),
+        SHAPE,
+        "the LayerNorm has 8",
+    ),
+    (
+        "factors",
+        lambda p: factored.FactoredMatrix(p.noise(2, 3), p.noise(4, 5)),
+        SHAPE,
+        "the factors",
+    ),
+    (
+        "composition: kind",
+        lambda p: circuits.composition_scores(p.layer, p.layer, "X"),
+        SHAPE,
+        "'Q', 'K' or 'V'",
+    ),
+    (
+        "composition: widths",
+        lambda p: circuits.composition_scores(p.layer, p.wide, "Q"),
+        SHAPE,
+        "same model",
+    ),
+    (
+        "composition: a first layer",
+        lambda p: circuits.composition_scores(p.first, p.layer, "Q"),
+        SHAPE,
+        "earlier",
+    ),
+    ("composition: nothing", lambda p: circuits.model_composition([]), SHAPE, "one or more layers"),
+    (
+        "composition: two models",
+        lambda p: circuits.model_composition([p.layer, p.wide]),
+        SHAPE,
+        "of 2 shapes",
+    ),
+    (
+        "composition: of a kind",
+        lambda p: circuits.model_composition([p.layer]).of("X"),
+        SHAPE,
+        "kind",
+    ),
+    (
+        "copying: shapes",
+        lambda p: head_scores.copying_score(p.folded, p.noise(5, WIDTH), p.noise(5, WIDTH)),
+        SHAPE,
+        "W_E",
+    ),
+    (
+        "previous token: one position",
+        lambda p: head_scores.previous_token_score(p.folded, p.noise(1, WIDTH)),
+        SHAPE,
+        "two positions",
+    ),
+    (
+        "previous token: width",
+        lambda p: head_scores.previous_token_score(p.folded, p.noise(4, 5)),
+        SHAPE,
+        "W_P must have shape",
+    ),
+    ("baseline: no width", lambda p: nulls.random_baseline(0), SHAPE, "d_model"),
+    (
+        "rotation: one dimension",
+        lambda p: nulls.rotation_moments(p.noise(1), p.noise(1), 1),
+        SHAPE,
+        "d_model",
+    ),
+    (
+        "rotation: no draw",
+        lambda p: nulls.rotation_draws(p.noise(1, 2), p.noise(1, 2), 4, 0, 0),
+        SHAPE,
+        "draws",
+    ),
+    ("null model: a block", lambda p: nulls.permuted_weights(p.layer, 0), SHAPE, "first layer"),
+    # ---- statistics
+    (
+        "bootstrap: level",
+        lambda p: stats.bootstrap_means(np.ones((1, 4)), level=95),
+        RESULT,
+        "level",
+    ),
+    (
+        "bootstrap: no draw",
+        lambda p: stats.bootstrap_means(np.ones((1, 4)), draws=0),
+        RESULT,
+        "draws",
+    ),
+    (
+        "bootstrap: nothing",
+        lambda p: stats.bootstrap_means(np.ones((1, 0))),
+        RESULT,
+        "values a row",
+    ),
+    ("bootstrap: of nothing", lambda p: stats.resampled_counts(0, 10), RESULT, "draw from"),
+    (
+        "ratios: unpaired",
+        lambda p: stats.resampled_ratios(np.ones(3), np.ones(2)),
+        RESULT,
+        "paired",
+    ),
+    (
+        "correlation: confidence",
+        lambda p: stats.spearman(np.arange(5), np.arange(5)[::-1], confidence=95),
+        SHAPE,
+        "confidence",
+    ),
+    (
+        "correlation: three pairs",
+        lambda p: stats.spearman(np.arange(3), np.arange(3)),
+        SHAPE,
+        "four or more",
+    ),
+    # ---- position
+    (
+        "bias: half a position",
+        lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [1.9]),
+        TOKEN,
+        "whole numbers",
+    ),
+    (
+        "bias: a bool",
+        lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [True]),
+        TOKEN,
+        "whole numbers",
+    ),
+    (
+        "bias: no query",
+        lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, []),
+        TOKEN,
+        "non-empty",
+    ),
+    (
+        "bias: outside",
+        lambda p: lnattn.position_bias(p.folded, p.embeddings.W_P, [CONTEXT]),
+        TOKEN,
+        "use 0 to 15",
+    ),
+    (
+        "bias: a first layer",
+        lambda p: lnattn.position_bias(p.first, p.embeddings.W_P, [1]),
+        SHAPE,
+        "lnattn.fold",
+    ),
+    (
+        "bias: W_P of another width",
+        lambda p: lnattn.position_bias(p.folded, p.noise(4, 5), [1]),
+        SHAPE,
+        "W_P must have shape",
+    ),
+    (
+        "bias: σ of another model",
+        lambda p: lnattn.position_bias(
+            p.folded, p.embeddings.W_P[:4], [1], sigma.inverse_sigma_bands(p.embeddings, 1e-5)
+        ),
+        SHAPE,
+        "1/σ covers 16",
+    ),
+    (
+        "bias: local layer",
+        lambda p: lnattn.position_bias(p.local, p.embeddings.W_P, [1]),
+        SHAPE,
+        "the last 3",
+    ),
+    ("context: none", lambda p: bias.share_of_context(0), SHAPE, "n_positions"),
+    (
+        "bands: levels",
+        lambda p: sigma.inverse_sigma_bands(p.embeddings, 1e-5, quantiles=(0.9, 0.1)),
+        SHAPE,
+        "quantiles",
+    ),
+    (
+        "bands: block",
+        lambda p: sigma.inverse_sigma_bands(p.embeddings, 1e-5, block=0),
+        SHAPE,
+        "block",
+    ),
+    (
+        "bands: partial",
+        lambda p: sigma.inverse_sigma_bands(p.partial, 1e-5),
+        TOKEN,
+        "no token embeddings",
+    ),
+    (
+        "assumed: variance",
+        lambda p: sigma.assumed_inverse_sigma(p.embeddings.W_P, -1.0, 1e-5),
+        SHAPE,
+        "token_variance",
+    ),
+    (
+        "assumed: zero",
+        lambda p: sigma.assumed_inverse_sigma(torch.ones(3, 4), 0.0, 0.0),
+        SHAPE,
+        "σ is zero",
+    ),
+    (
+        "nearness: window",
+        lambda p: curves.nearness(p.folded, p.embeddings.W_P, window=0),
+        SHAPE,
+        "window",
+    ),
+    (
+        "last rows: one",
+        lambda p: curves.last_rows(p.folded, p.embeddings.W_P, count=1),
+        SHAPE,
+        "count",
+    ),
+    (
+        "last rows: too many",
+        lambda p: curves.last_rows(p.folded, p.embeddings.W_P, count=99),
+        SHAPE,
+        "count",
+    ),
+    ("trend: two inner positions", lambda p: curves.trend(np.arange(4.0)), SHAPE, "fewer than 3"),
+    ("wave: a line", lambda p: curves.dominant_wave(np.arange(9.0)), SHAPE, "straight line"),
+    (
+        "switch: one token",
+        lambda p: first_token.first_token_switch(p.folded, p.embeddings, np.ones((2, 1), int)),
+        SHAPE,
+        "two tokens or more",
+    ),
+    (
+        "switch by place: another σ",
+        lambda p: first_token.switch_by_place(
+            p.folded, p.embeddings.W_P[:4], sigma.inverse_sigma_bands(p.embeddings, 1e-5)
+        ),
+        SHAPE,
+        "1/σ covers 16",
+    ),
+    ("windows: no room", lambda p: measured.windows([[1, 2]], 1, first=0), CORPUS, "no room"),
+    ("windows: none", lambda p: measured.windows([[1, 2]], 0), CORPUS, "length"),
+    (
+        "measured: other queries",
+        lambda p: measured.measured_attention(
+            p.folded, p.embeddings, np.ones((2, 12), int), [1, 2], p.bias
+        ),
+        SHAPE,
+        "other queries",
+    ),
+    (
+        "measured: no window",
+        lambda p: measured.measured_attention(p.folded, p.embeddings, np.ones((0, 12), int), [1]),
+        SHAPE,
+        "windows",
+    ),
+    ("variances: eps", lambda p: variance.variance_of_inputs(p.embeddings, -1.0), SHAPE, "eps"),
+    (
+        "outliers: four positions",
+        lambda p: variance.outliers_of(np.arange(1.0, 5.0)),
+        SHAPE,
+        "five positions",
+    ),
+    (
+        "outliers: constant position",
+        lambda p: variance.outliers_of(np.arange(6.0)),
+        SHAPE,
+        "constant",
+    ),
+    ("norms: σ zero", lambda p: variance.token_norms(torch.ones(3, 4), 0.0), SHAPE, "σ is zero"),
+    (
+        "frequency: counts of another",
+        lambda p: variance.frequency_study(
+            p.folded, p.embeddings, variance.variance_of_inputs(p.embeddings, 1e-5), np.ones(3, int)
+        ),
+        SHAPE,
+        "counts of 3 tokens",
+    ),
+    (
+        "gain: dense",
+        lambda p: variance.information_gain(np.ones((3, 3), int)),
+        CORPUS,
+        "square sparse matrix",
+    ),
+    (
+        "gain: not whole",
+        lambda p: variance.information_gain(sparse.csr_array(np.ones((3, 3)))),
+        CORPUS,
+        "whole numbers",
+    ),
+    ("position only: rotary", lambda p: without_tokens.position_only(p.rotary), SHAPE, "rotary"),
+    # ---- affinity
+    (
+        "vectors: a first layer",
+        lambda p: lnattn.token_vectors(p.first, p.embeddings),
+        SHAPE,
+        "lnattn.fold",
+    ),
+    (
+        "vectors: another model",
+        lambda p: lnattn.token_vectors(lnattn.fold(p.wide), p.embeddings),
+        SHAPE,
+        "W_E must have shape",
+    ),
+    (
+        "vectors: dtype",
+        lambda p: lnattn.token_vectors(p.folded, p.embeddings.to(torch.float32)),
+        SHAPE,
+        "use .to",
+    ),
+    (
+        "vectors: partial",
+        lambda p: lnattn.token_vectors(p.folded, p.partial),
+        TOKEN,
+        "no token embeddings",
+    ),
+    (
+        "vectors: σ",
+        lambda p: lnattn.token_vectors(p.folded, p.embeddings, torch.zeros(VOCAB)),
+        SHAPE,
+        "positive",
+    ),
+    (
+        "vectors: widths",
+        lambda p: vectors.TokenVectors(p.noise(2, 5, 3), p.noise(2, 5, 4)),
+        SHAPE,
+        "do not fit",
+    ),
+    (
+        "vectors: overflow",
+        lambda p: vectors.TokenVectors(torch.full((1, 3, 2), 1e25), torch.full((1, 3, 2), 1e25)),
+        SHAPE,
+        "overflow",
+    ),
+    ("cosines: rotary block", lambda p: vectors.cosine_vectors(p.folded), SHAPE, "embeddings"),
+    ("ranks: unpaired", lambda p: vectors.ranks(p.vectors, [1, 2], [1]), TOKEN, "paired"),
+    ("ranks: embeddings", lambda p: vectors.ranks(p.embeddings, [1], [1]), SHAPE, "token_vectors"),
+    ("heat map: two tokens", lambda p: vectors.diagonal_z(torch.ones(1, 2, 2)), SHAPE, "n ≥ 3"),
+    (
+        "partners: k",
+        lambda p: topk.partners(p.vectors, [1], k=VOCAB + 1),
+        TOKEN,
+        "k must be a whole number from 1 to 12",
+    ),
+    ("partners: k, a word", lambda p: topk.partners(p.vectors, [1], k="3"), TOKEN, "k must be"),
+    ("partners: half a k", lambda p: topk.partners(p.vectors, [1], k=1.5), TOKEN, "k must be"),
+    (
+        "partners: side",
+        lambda p: topk.partners(p.vectors, [1], side="both"),
+        TOKEN,
+        "'keys', 'queries'",
+    ),
+    ("pairs: k", lambda p: topk.strongest_pairs(p.vectors, k=VOCAB), TOKEN, "from 1 to 11"),
+    (
+        "neighbours: dense",
+        lambda p: Neighbours.before(np.ones((3, 3), int)),
+        CORPUS,
+        "square sparse matrix",
+    ),
+    (
+        "neighbours: oblong",
+        lambda p: Neighbours.after(sparse.csr_array(np.ones((3, 4), int))),
+        CORPUS,
+        "square sparse matrix",
+    ),
+    (
+        "neighbours: token",
+        lambda p: Neighbours.before(p.counts.bigrams).of(VOCAB),
+        TOKEN,
+        "from 0 to 11",
+    ),
+    (
+        "auroc: vocabulary",
+        lambda p: auroc.head_auroc(
+            p.vectors, Neighbours.before(sparse.csr_array(np.ones((3, 3), int)))
+        ),
+        CORPUS,
+        "its own tokenizer",
+    ),
+    ("auroc: counts", lambda p: auroc.head_auroc(p.vectors, p.counts), SHAPE, "Neighbours.before"),
+    (
+        "wrong queries: no draw",
+        lambda p: auroc.wrong_queries(
+            p.vectors, Neighbours.before(p.counts.bigrams), np.arange(3), draws=0
+        ),
+        RESULT,
+        "draws",
+    ),
+    (
+        "study: vocabulary",
+        lambda p: study.detokenization(p.vectors, p.embeddings, Counts.from_documents([[1, 2]], 5)),
+        CORPUS,
+        "own tokenizer",
+    ),
+    (
+        "study: tokens",
+        lambda p: study.detokenization(
+            p.vectors, p.embeddings, p.counts, heat_tokens=VOCAB + 1, pairs=2
+        ),
+        CORPUS,
+        "too few to draw",
+    ),
+    ("rule: count", lambda p: subwords.PieceRule(0, 0.5), SHAPE, "min_count"),
+    ("rule: share", lambda p: subwords.PieceRule(5, 50), SHAPE, "min_share"),
+    ("rule: any share", lambda p: subwords.PieceRule(5, 0.0), SHAPE, "above 0"),
+    ("classes: no tokenizer", lambda p: subwords.token_classes(None, VOCAB), TOKEN, "tokenizer"),
+    (
+        "pieces: vocabulary",
+        lambda p: subwords.continuation_pieces(
+            p.counts,
+            subwords.TokenClasses(np.ones(3, bool), np.zeros(3, bool), False),
+            subwords.PieceRule(1, 0.5),
+        ),
+        CORPUS,
+        "over 12 tokens",
+    ),
+    ("table 1: block", swapped_tokens, SHAPE, "token_vectors"),
+    # ---- contributions
+    (
+        "contributions: a first layer",
+        lambda p: lnattn.contributions(p.first, p.embeddings, [[1, 2]]),
+        SHAPE,
+        "lnattn.fold",
+    ),
+    (
+        "contributions: one document",
+        lambda p: lnattn.contributions(p.folded, p.embeddings, [1, 2]),
+        CORPUS,
+        r"give \[ids\]",
+    ),
+    (
+        "contributions: nothing",
+        lambda p: lnattn.contributions(p.folded, p.embeddings, []),
+        CORPUS,
+        "no document",
+    ),
+    (
+        "contributions: convention",
+        lambda p: lnattn.contributions(p.folded, p.embeddings, [[1]], convention="text"),
+        SHAPE,
+        "Convention",
+    ),
+    (
+        "contributions: local",
+        lambda p: lnattn.contributions(p.local, p.embeddings, [[1]]),
+        SHAPE,
+        "the last 3",
+    ),
+    ("convention: floor", lambda p: Convention("x", True, False, "low", True), SHAPE, "floor"),
+    ("kl: scale", lambda p: SixTermKL(p.folded, p.embeddings, scale=-1), SHAPE, "scale"),
+    ("kl: width", lambda p: SixTermKL(lnattn.fold(p.wide), p.embeddings), SHAPE, "same model"),
+    ("kl: unpaired", lambda p: kl_of_removal(p.noise(3, 4), p.noise(1, 4)), SHAPE, "one shape"),
+    ("shares: a block", lambda p: additive_kl(p.folded), SHAPE, "terms"),
+    # ---- ablation, composition, costs, identities
+    (
+        "spelling: lengths",
+        lambda p: Spelling(np.ones(3, bool), np.ones(3, bool), np.ones(2, bool)),
+        SHAPE,
+        "one length",
+    ),
+    (
+        "deciles: nothing chosen",
+        lambda p: deciles_of(np.arange(3), np.zeros(3, bool)),
+        SHAPE,
+        "none is chosen",
+    ),
+    ("windows: no room for two", lambda p: windows_of([[1, 2, 3]], 2, 0), CORPUS, "window"),
+    ("interval: no resample", lambda p: interval(np.ones(1)), RESULT, "one resample"),
+    (
+        "ablations: dense counts",
+        lambda p: ablations(None, None, [[1]], None, np.ones((3, 3), int)),
+        CORPUS,
+        "square sparse",
+    ),
+    (
+        "exceedances: share",
+        lambda p: exceedances(
+            circuits.model_composition([p.layer, p.layer], impossible=True), share=1.0
+        ),
+        RESULT,
+        "share",
+    ),
+    (
+        "composition study: nothing",
+        lambda p: study_composition([], p.embeddings.W_P, {}),
+        SHAPE,
+        "one or more layers",
+    ),
+    ("costs: fewer keys", lambda p: formulas.LayerSize(4, 3, 8, 2, 16), SHAPE, "keys ≥ queries"),
+    ("costs: heads", lambda p: formulas.LayerSize(1, 3, 8, 3, 16), SHAPE, "divide d_model"),
+    ("costs: zero", lambda p: formulas.LayerSize(1, 3, 0, 1, 16), SHAPE, "LayerSize.d_model"),
+    ("costs: no FFN", lambda p: profiling.profile_layer(Block(p.layer), p.x), SHAPE, "FFN"),
+    ("identities: heads", lambda p: identities.random_gpt2(0, 8, 3), SHAPE, "do not divide"),
+    ("identities: layer", lambda p: identities.block_of(random_gpt2(0), 1), SHAPE, "layer"),
+    # ---- rotary
+    (
+        "fold_relative: learned positions",
+        lambda p: lnattn.fold_relative(p.layer),
+        SHAPE,
+        "RelativeAttention",
+    ),
+    (
+        "fold_relative: a first layer",
+        lambda p: lnattn.fold_relative(p.rotary),
+        SHAPE,
+        "RelativeAttention",
+    ),
+    (
+        "distance terms: a block",
+        lambda p: lnattn.distance_terms(p.relative, p.tokens, [1]),
+        SHAPE,
+        "fold_relative",
+    ),
+    (
+        "distance terms: learned",
+        lambda p: lnattn.distance_terms(p.folded, p.embeddings, [1]),
+        SHAPE,
+        "fold_relative",
+    ),
+    (
+        "distance terms: constants",
+        lambda p: lnattn.distance_terms(
+            p.turned, p.tokens, [1], constants=rotary_fold.MeanVectors(p.noise(1, 2), p.noise(1, 2))
+        ),
+        SHAPE,
+        "mean_vectors",
+    ),
+    (
+        "distance terms: name",
+        lambda p: lnattn.distance_terms(p.turned, p.tokens, [1]).attention("ep"),
+        TERM,
+        "ee, ed, e, d",
+    ),
+    (
+        "means: counts",
+        lambda p: rotary_fold.mean_vectors(p.turned, p.tokens, torch.zeros(VOCAB)),
+        SHAPE,
+        "not all 0",
+    ),
+    (
+        "means: learned",
+        lambda p: rotary_fold.mean_vectors(p.folded, p.embeddings),
+        SHAPE,
+        "fold_relative",
+    ),
+    (
+        "at a distance: half",
+        lambda p: rotary_affinity.vectors_at_distance(p.turned, p.tokens, 1.5),
+        TOKEN,
+        "distance",
+    ),
+    (
+        "at a distance: learned",
+        lambda p: rotary_affinity.vectors_at_distance(p.folded, p.embeddings),
+        SHAPE,
+        "fold_relative",
+    ),
+    ("grid: nothing", lambda p: rotary_affinity.distance_grid({}, {}), SHAPE, "one offset"),
+    (
+        "queries: none",
+        lambda p: rotary_affinity.sample_queries(np.ones(5, int), 3),
+        CORPUS,
+        "10 times",
+    ),
+    (
+        "queries: number",
+        lambda p: rotary_affinity.sample_queries(np.full(5, 99), 0),
+        SHAPE,
+        "number",
+    ),
+    (
+        "spectrum: shapes",
+        lambda p: frequencies.spectrum(p.turned, p.noise(1, 2), p.noise(1, 2)),
+        SHAPE,
+        "must have the shapes",
+    ),
+    (
+        "variance: distance",
+        lambda p: rotary_position.distance_variance(p.turned, p.tokens, np.ones(VOCAB, int), [-1]),
+        SHAPE,
+        "≥ 0",
+    ),
+    (
+        "by distance: learned",
+        lambda p: rotary_position.by_distance(p.first, np.ones(VOCAB, int)),
+        SHAPE,
+        "RelativeFirstLayer",
+    ),
+    (
+        "rotary study: counts",
+        lambda p: rotary_study.rotary_study(p.rotary, {1: p.counts}, [[1]]),
+        CORPUS,
+        "counts of pairs",
+    ),
+    # ---- majority: plans and data
+    (
+        "plan: rate turns negative",
+        lambda p: MajorityPlan(epochs=8, decay_epochs=3),
+        SHAPE,
+        "would turn negative; give decay_epochs ≥ epochs",
+    ),
+    ("plan: scheme", lambda p: MajorityPlan(scheme="unifrom"), SHAPE, "'uniform', 'authors'"),
+    ("plan: batch", lambda p: MajorityPlan(batch=0), SHAPE, "MajorityPlan.batch"),
+    ("plan: rate", lambda p: MajorityPlan(learning_rate=-1e-3), SHAPE, "learning_rate"),
+    ("plan: classes", lambda p: MajorityPlan(classes=1), SHAPE, "classes"),
+    ("data: scheme", lambda p: task.majority_data(10, scheme="unifrom"), SHAPE, "scheme"),
+    ("data: share", lambda p: task.majority_data(10, test_share=1.5), SHAPE, "test_share"),
+    (
+        "data: empty part",
+        lambda p: task.majority_data(10, test_share=0.01),
+        SHAPE,
+        "one part would be empty",
+    ),
+    ("data: margin", lambda p: task.majority_data(10, margin=0), SHAPE, "margin"),
+    ("data: length", lambda p: task.majority_data(10, length=256), SHAPE, "length"),
+    (
+        "data: too many",
+        lambda p: task.majority_data(1000, length=6, classes=3, margin=2),
+        SHAPE,
+        "ask for at most",
+    ),
+    ("arm", lambda p: majority_model.arm("layernrom"), SHAPE, "the arm must be one of 'layernorm'"),
+    (
+        "variant: norm",
+        lambda p: majority_model.Variant("x", "x", True, "l2"),
+        SHAPE,
+        "Variant.norm",
+    ),
+    (
+        "variant: direction",
+        lambda p: majority_model.Variant("x", "x", True, "sqrt", direction="up"),
+        SHAPE,
+        "Variant.direction",
+    ),
+    ("start: width", lambda p: majority_model.initial_parameters(0, d_model=1), SHAPE, "d_model"),
+    (
+        "ratio: unpaired",
+        lambda p: majority_results.ratio_of_medians(np.ones(3), np.ones(2)),
+        RESULT,
+        "paired by seed",
+    ),
+    ("median: no run", lambda p: majority_results.median(np.ones(0)), RESULT, "number of runs"),
+]
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"), [pytest.param(*row[1:], id=row[0]) for row in REFUSED]
+)
+def test_a_door_refuses_in_one_sentence(
+    call: Callable[[Any], Any], error: type[Exception], words: str, shapes_unchecked: None
+) -> None:
+    with pytest.raises(error, match=words) as caught:
+        call(parts())
+    assert isinstance(caught.value, errors.LnattnError)
+    sentence = str(caught.value)
+    assert "\n" not in sentence
+    assert sentence.endswith(".")
+    assert len(sentence) < 300
+
+
+# ---- what is taken, though torch's own functions would not
+
+
+HALVES = [torch.bfloat16, torch.float16]
+
+
+def as_learnt(layer: AttentionLayer) -> AttentionLayer:
+    """The same block, its weights as `nn.Parameter`s that want gradients."""
+    names = ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O")
+    return replace(layer, **{name: torch.nn.Parameter(getattr(layer, name)) for name in names})
+
+
+def test_parameters_of_a_model_in_training_give_the_same_numbers() -> None:
+    p = parts()
+    embeddings = Embeddings(
+        torch.nn.Parameter(p.embeddings.W_E), torch.nn.Parameter(p.embeddings.W_P)
+    )
+    folded = lnattn.fold(as_learnt(p.layer))
+    found = lnattn.token_vectors(folded, embeddings)
+    assert not folded.W_Q.requires_grad
+    np.testing.assert_array_equal(
+        topk.partners(found, [1], k=3).ids, topk.partners(p.vectors, [1], k=3).ids
+    )
+    np.testing.assert_array_equal(
+        vectors.ranks(found, [1], [2]).numpy(), vectors.ranks(p.vectors, [1], [2]).numpy()
+    )
+    neighbours = Neighbours.before(p.counts.bigrams)
+    np.testing.assert_array_equal(
+        auroc.head_auroc(found, neighbours).values, auroc.head_auroc(p.vectors, neighbours).values
+    )
+    learnt_x = torch.nn.Parameter(p.x)
+    torch.testing.assert_close(folded.attention(learnt_x), p.folded.attention(p.x))
+    learnt_positions = torch.nn.Parameter(p.embeddings.W_P)
+    np.testing.assert_array_equal(
+        lnattn.position_bias(folded, learnt_positions, [3]).comparison,
+        lnattn.position_bias(p.folded, p.embeddings.W_P, [3]).comparison,
+    )
+    found = vectors.TokenVectors(torch.nn.Parameter(p.vectors.queries), p.vectors.keys)
+    assert not found.queries.requires_grad
+
+
+@pytest.mark.parametrize("half", HALVES, ids=str)
+def test_half_precision_is_computed_in_float32(half: torch.dtype) -> None:
+    p = parts()
+    layer = p.layer.to(half)
+    embeddings = p.embeddings.to(half)
+    assert layer.W_Q.dtype == layer.ln.gamma.dtype == embeddings.W_E.dtype == torch.float32
+    assert torch.equal(layer.W_Q, p.layer.W_Q.to(half).float())
+    folded = lnattn.fold(layer)
+    terms_of_text = lnattn.six_terms(folded, embeddings, [1, 2, 3])
+    assert terms_of_text.ee.dtype == torch.float32
+    found = vectors.TokenVectors(p.vectors.queries.to(half), p.vectors.keys.to(half))
+    assert topk.partners(found, [1], k=2).scores.dtype == np.float32
+    assert np.isfinite(auroc.head_auroc(found, Neighbours.before(p.counts.bigrams)).values).any()
+    # A table of embeddings of a rotary model stays narrow; its rows are widened when they are read.
+    tokens = TokenEmbeddings(torch.nn.Parameter(p.tokens.W_E.to(half)))
+    assert tokens.W_E.dtype == half
+    assert tokens.rows(torch.tensor([1])).dtype == torch.float32
+
+
+def test_ids_may_be_of_any_whole_kind(shapes_unchecked: None) -> None:
+    p = parts()
+    expected = lnattn.six_terms(p.folded, p.embeddings, [1, 2]).pp
+    for ids in (torch.tensor([1, 2], dtype=torch.int32), np.array([1, 2], np.uint8), (1, 2)):
+        assert torch.equal(lnattn.six_terms(p.folded, p.embeddings, ids).pp, expected)
+    with pytest.raises(TOKEN, match="non-empty"):
+        lnattn.six_terms(p.folded, p.embeddings, torch.empty(2, dtype=torch.long, device="meta"))
+
+
+def test_layers_can_be_copied_and_pickled() -> None:
+    for name in ("book-gpt2", "book-llama"):
+        first = replace(lnattn.load_first_layer(name), tokenizer=None, provenance={"name": name})
+        for again in (copy.deepcopy(first), pickle.loads(pickle.dumps(first))):
+            assert torch.equal(again.attention.W_Q, first.attention.W_Q)
+            assert again.name == name
+    ids = [464, 3290, 318]
+    here = lnattn.distance_terms(lnattn.fold_relative(first.attention), first.embeddings, ids)
+    there = lnattn.distance_terms(lnattn.fold_relative(again.attention), again.embeddings, ids)
+    assert torch.equal(here.attention(), there.attention())
+
+
+def test_a_mean_that_rounds_the_scores_away_is_told() -> None:
+    """Every embedding + 1e4: attention is off by 6e-3 in float32, and right in float64."""
+    p = parts()
+    single = lnattn.fold(p.layer.to(torch.float32))
+    shifted = Embeddings(p.embeddings.W_E + 1e4, p.embeddings.W_P)
+    with pytest.warns(UserWarning, match=r"use .to\(torch.float64\)"):
+        lnattn.six_terms(single, shifted.to(torch.float32), [1, 2, 3])
+    exact = lnattn.six_terms(p.folded, shifted, [1, 2, 3]).attention()
+    expected = lnattn.six_terms(p.folded, p.embeddings, [1, 2, 3]).attention()
+    torch.testing.assert_close(exact, expected, atol=1e-7, rtol=0)
+
+
+def test_a_plan_whose_rate_ends_at_zero_is_taken() -> None:
+    plan = MajorityPlan(epochs=8)
+    steps = 8 * plan.steps_per_epoch()
+    assert plan.rate(0) == plan.learning_rate
+    assert plan.rate(steps) == 0
+    assert plan.rate(steps // 2) == pytest.approx(plan.learning_rate / 2)
+    assert replace(plan, decay_epochs=16).rate(steps) == pytest.approx(plan.learning_rate / 2)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
@@ -10,6 +12,7 @@ from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, AffinityResu
 from lnattn_book.style import (
     BLACK,
     BLUE,
+    FONT,
     GREEN,
     GREY,
     ORANGE,
@@ -67,3 +70,24 @@ def auroc_bars(study: AffinityResult) -> Figure:
     ax.set(xlabel="head", ylabel="mean AUROC", ylim=(lowest, 1), xticks=heads)
     legend(figure, columns=3)
     return figure
+
+
+def recall_curves(walks: Mapping[str, Mapping[str, np.ndarray]]) -> Figure:
+    """A panel a query: the share of its neighbours met, against keys walked down, for each order.
+
+    walks: title of a panel → words of an order → recall [key].
+    """
+    figure, axes = plt.subplots(1, len(walks), figsize=(WIDTH, 3.0), sharey=True, squeeze=False)
+    for ax, (title, orders) in zip(axes[0], walks.items(), strict=True):
+        for (words, met), (colour, line) in zip(orders.items(), _WALKS, strict=True):
+            keys = np.arange(1, len(met) + 1)
+            ax.plot(keys, met, line, color=colour, drawstyle="steps-post", label=words)
+        ax.set(xscale="log", ylim=(-0.02, 1.02), title=title)
+    figure.supxlabel("keys walked down, from the best", fontsize=FONT)
+    axes[0, 0].set_ylabel("recall, by counts")
+    legend(figure, columns=1)
+    return figure
+
+
+#: Colour and line of a head's order, and of the list's.
+_WALKS = ((BLACK, "-"), (GREY, "--"))

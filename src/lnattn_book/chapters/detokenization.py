@@ -1,0 +1,125 @@
+"""Heads that put words together: what a model's weights say of its pieces, beside two nulls.
+
+`heads_of` gathers all that the chapter asks of a model. `recall` walks down the keys of one query,
+`list_against_heads` counts the queries that a plain list of frequent tokens wins, and
+`wrong_queries` says how much of an area is there with another token's query, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Real
+from sklearn.metrics import roc_auc_score
+
+from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.study import AffinityResult
+from lnattn.affinity.subwords import Subwords, continuation_pieces, subword_ranks, token_classes
+from lnattn.affinity.vectors import TokenVectors, token_vectors
+from lnattn.attention.folding import fold
+from lnattn.errors import ShapeError
+from lnattn.text.counts import Counts
+from lnattn.weights import FirstLayer
+from lnattn_book.affinity import affinity_study, counts_and_source
+from lnattn_book.claims.pieces import piece_rule
+from lnattn_book.samples import token_names
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """A first layer's heads, asked for pieces of words and for neighbours.
+
+    vectors: one query and one key vector a token and head; counts: of a large text in its tokens;
+    names: its tokens as text; study: AUROCs of all heads; found: ranks of main predecessors.
+    """
+
+    vectors: TokenVectors
+    counts: Counts
+    names: Sequence[str]
+    study: AffinityResult
+    found: Subwords
+
+    @cached_property
+    def before(self) -> Neighbours:
+        """Which tokens stand before each token in the text, and how often."""
+        return Neighbours.before(self.counts.bigrams)
+
+
+def heads_of(first: FirstLayer) -> Heads:
+    """All that the chapter asks of a model; what its parts raise where it lacks something."""
+    vectors = token_vectors(fold(first.attention), first.embeddings)
+    counts, source = counts_and_source(first)
+    study, _ = affinity_study(vectors, first.embeddings, counts, source)
+    classes = token_classes(first.tokenizer, first.embeddings.vocab_size)
+    found = subword_ranks(vectors, continuation_pieces(counts, classes, piece_rule(classes)))
+    return Heads(vectors, counts, token_names(first), study, found)
+
+
+def recall(
+    scores: Real[np.ndarray, "key"], weight: Real[np.ndarray, "other_key"]
+) -> Float[np.ndarray, "key"]:
+    """Walking down the keys from the best: the share of all weight met after 1, 2, … of them.
+
+    weight: how much it is worth to meet a key; 0 for keys that are not wanted. Equal scores keep
+    the order of the keys. Raises `ShapeError` where lengths differ or no key is wanted.
+
+    >>> recall(np.array([0.1, 0.9, 0.5]), np.array([1.0, 3.0, 0.0]))
+    array([0.75, 0.75, 1.  ])
+    """
+    scores, weight = np.asarray(scores, dtype=float), np.asarray(weight, dtype=float)
+    if scores.shape != weight.shape or scores.ndim != 1:
+        raise ShapeError(
+            f"scores {scores.shape} and weight {weight.shape} must be two lists of equal length."
+        )
+    if not (weight >= 0).all() or not weight.any():
+        raise ShapeError("weight must be 0 or more, and more than 0 for some key.")
+    met = weight[np.argsort(-scores, kind="stable")].cumsum()
+    return met / met[-1]
+
+
+def weight_of(heads: Heads, query: int) -> Real[np.ndarray, "key"]:
+    """How often each key stands before a query token in the text."""
+    positive, weight = heads.before.labels(query)
+    return np.where(positive, weight, 0)
+
+
+def list_area(heads: Heads, query: int) -> float:
+    """AUROC of the list: keys ranked by how frequent they are, whatever the query."""
+    positive, weight = heads.before.labels(query)
+    return float(roc_auc_score(positive, heads.counts.unigrams, sample_weight=weight))
+
+
+def list_against_heads(heads: Heads, named: Sequence[int]) -> pd.DataFrame:
+    """Pieces whose main predecessor one of the named heads ranks first of all keys.
+
+    A row a piece: query and key (ids), head, area (AUROC of that head) and list (of the list).
+    """
+    found = heads.found
+    first = np.flatnonzero((found.best_rank == 1) & np.isin(found.best_head, named))
+    queries, chosen = found.pieces.queries[first], found.best_head[first]
+    return pd.DataFrame(
+        {
+            "query": queries,
+            "key": found.pieces.keys[first],
+            "head": chosen,
+            "area": heads.study.auroc[chosen, queries],
+            "list": [list_area(heads, query) for query in queries.tolist()],
+        }
+    )
+
+
+def wrong_queries(study: AffinityResult) -> pd.DataFrame:
+    """By head: mean AUROC, the same with another token's query, and what that leaves."""
+    area, own = study.mean_auroc(), study.skill[:, 0]
+    table = pd.DataFrame({"area": area, "wrong query": area - own, "about the query": own})
+    return table.rename_axis("head")
+
+
+def share_of_heads(found: Subwords, named: Sequence[int]) -> float:
+    """Of the pieces that some head finds, the share that the named heads find best."""
+    counted = found.heads_of()
+    return float(counted[list(named)].sum() / counted.sum())

@@ -1,0 +1,102 @@
+"""What the chapter on detokenization states: recall by hand, the list against scikit-learn."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+
+from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.study import AffinityResult
+from lnattn.affinity.subwords import Pieces, Subwords
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.errors import ShapeError
+from lnattn.text.counts import Counts
+from lnattn_book.chapters import detokenization as chapter
+from lnattn_book.chapters.detokenization import Heads
+
+
+@pytest.fixture
+def heads() -> Heads:
+    """Five tokens. Before token 4 stand 0 (seven times), 1 (twice) and 2 (once)."""
+    bigrams = np.zeros((5, 5), dtype=np.int64)
+    bigrams[[0, 1, 2], 4] = [7, 2, 1]
+    bigrams[[0, 1], 3] = [1, 9]
+    counts = Mock(
+        spec=Counts, bigrams=sparse.csr_array(bigrams), unigrams=np.array([5, 9, 8, 7, 1])
+    )
+    pieces = Pieces(
+        queries=np.array([4, 3]), keys=np.array([0, 1]),
+        share=np.array([0.7, 0.9]), count=np.array([10, 10]),
+    )  # fmt: skip
+    ranks = np.array([[1, 5], [3, 1]])  # [head piece]: head 0 answers token 4, head 1 token 3
+    found = Subwords(pieces, ranks, np.zeros((2, 1, 2)))
+    study = Mock(
+        spec=AffinityResult,
+        auroc=np.arange(10.0).reshape(2, 5) / 10,
+        mean_auroc=Mock(return_value=np.array([0.7, 0.6])),
+        skill=np.array([[0.15, 0.1, 0.2], [-0.05, -0.1, 0.0]]),
+    )
+    return Heads(Mock(spec=TokenVectors), counts, list("abcde"), study, found)
+
+
+def test_recall_walks_from_the_best_key_to_the_last() -> None:
+    #                  ranks: 3rd        1st        2nd
+    met = chapter.recall(np.array([0.1, 0.9, 0.5]), np.array([1.0, 3.0, 0.0]))
+    assert met.tolist() == [0.75, 0.75, 1.0]
+
+
+def test_recall_is_the_curve_whose_area_is_the_auroc() -> None:
+    rng = np.random.default_rng(0)
+    scores, weight = rng.normal(size=60), rng.integers(0, 5, 60) * (rng.random(60) < 0.3)
+    wanted = weight > 0
+    met, order = chapter.recall(scores, weight), np.argsort(-scores)
+    area = met[~wanted[order]].mean()  # at each unwanted key, the share met before it
+    assert area == pytest.approx(
+        roc_auc_score(wanted, scores, sample_weight=np.where(wanted, weight, 1))
+    )
+
+
+@pytest.mark.parametrize(
+    ("scores", "weight", "said"),
+    [
+        ([1.0, 2.0], [1.0], "equal length"),
+        ([1.0, 2.0], [0.0, 0.0], "more than 0 for some key"),
+        ([1.0, 2.0], [-1.0, 2.0], "0 or more"),
+    ],
+)
+def test_recall_refuses_what_has_none(scores, weight, said) -> None:
+    with pytest.raises(ShapeError, match=said):
+        chapter.recall(np.array(scores), np.array(weight))
+
+
+def test_weights_are_the_counts_before_a_token(heads) -> None:
+    assert chapter.weight_of(heads, 4).tolist() == [7, 2, 1, 0, 0]
+    assert isinstance(heads.before, Neighbours)
+
+
+def test_the_lists_area_by_hand(heads) -> None:
+    # Of token 4's neighbours key 0 (frequency 5) beats one negative of two, 1 and 2 beat both.
+    assert chapter.list_area(heads, 4) == pytest.approx((7 * 0.5 + 2 + 1) / 10)
+
+
+def test_pieces_that_named_heads_rank_first(heads) -> None:
+    both = chapter.list_against_heads(heads, named=(0, 1))
+    assert both[["query", "key", "head"]].to_numpy().tolist() == [[4, 0, 0], [3, 1, 1]]
+    assert both["area"].tolist() == [0.4, 0.8]  # of each piece's own head
+    assert both["list"].iloc[0] == chapter.list_area(heads, 4)
+    assert chapter.list_against_heads(heads, named=(1,))["query"].tolist() == [3]
+
+
+def test_wrong_queries_leave_what_is_about_the_query(heads) -> None:
+    table = chapter.wrong_queries(heads.study)
+    assert table.loc[0].tolist() == pytest.approx([0.7, 0.55, 0.15])
+    assert table.loc[1].tolist() == pytest.approx([0.6, 0.65, -0.05])
+
+
+def test_the_share_of_named_heads(heads) -> None:
+    assert chapter.share_of_heads(heads.found, (0,)) == 0.5
+    assert chapter.share_of_heads(heads.found, (0, 1)) == 1

@@ -68,7 +68,9 @@ def token_of(tokenizer: Any, text: str) -> int | None:
     vocabulary = tokenizer.get_vocab()
     word = text.removeprefix("_")
     if "##s" in vocabulary:
-        lower = word.lower() if getattr(tokenizer, "do_lower_case", False) else word
+        # Asked by what it does: a tokenizer read from its file alone has no `do_lower_case`.
+        lowers = tokenizer.tokenize("A") == tokenizer.tokenize("a")
+        lower = word.lower() if lowers else word
         # Only 'yo' continues a word in the table; the capitals begin one.
         continues = not text.startswith("_") and word[0].islower()
         return vocabulary.get("##" + lower if continues else lower)

@@ -34,7 +34,7 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent attest embed twice links benchmark screenshots check lock clean
+.PHONY: help setup book publish rehearsal test test-experiments serve execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
 
 help:
 	@echo "make setup                install what is needed, and do no more (every command does so first)"
@@ -57,6 +57,7 @@ help:
 	@echo "make screenshots          take the README's pictures of the built book (needs Chromium)"
 	@echo "make check                ruff: style and formatting; mypy: types"
 	@echo "make lock                 pin the installed versions in constraints.txt"
+	@echo "make new-chapter NAME=two-layers   begin a chapter: notebook, module, test, line of the contents"
 	@echo "make clean                delete what was built, but not .venv"
 
 setup: $(STAMP)
@@ -85,6 +86,10 @@ freeze-extent: $(STAMP)
 
 attest: $(STAMP)
 	@$(PY) tests/attest.py
+
+new-chapter: export NEW_CHAPTER := $(NAME)
+new-chapter: $(STAMP)
+	@$(PY) tools/new_chapter.py "$$NEW_CHAPTER"
 
 embed: $(STAMP)
 	@test -n "$(RUN)" || { echo "give RUN=folder, of a finished training run" >&2; exit 2; }

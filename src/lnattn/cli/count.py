@@ -16,20 +16,35 @@ from lnattn.cli import positive, print_json
 
 EXAMPLES = """examples:
   lnattn count *.jsonl --tokenizer book-gpt2 --out counts.npz
+  lnattn count Skylion007/openwebtext --split train --tokenizer gpt2 --out openwebtext.npz
   lnattn count corpus.parquet --tokenizer path/to/tokenizer.json --out counts.npz --workers 8
   lnattn count *.jsonl --tokenizer book-gpt2 --skip 3 --out third.npz
   lnattn count notes.txt --tokenizer minilm --out notes.npz --json
 
-Files: .jsonl (one object with a 'text' field a line), .parquet (a 'text' column), .txt (one
-document). The counts go to a .npz, their record to the .json beside it. Pairs never span two
-documents. With --boundary end, the end-of-text token follows every document; with --boundary both
-it also precedes it, as in the stream that GPT-2 is trained on.
+A data set of the hub is named as 'owner/name' and streamed, each process reading a file of it; with
+--cached all of it is fetched first. Files: .jsonl, .ndjson, .json, .csv, .tsv, .parquet (each with
+a field 'text', or --field) and .txt (one document), also with .gz, .zst, .bz2 or .xz, and patterns
+of them; they are prepared as tables beside --out, as large as their text, until the count is done,
+or with --stream read as they are.
+
+The counts go to a .npz, their record to the .json beside it. Pairs never span two documents. Where
+a special token stands in a text, that is cut. With --boundary end, the end-of-text token follows
+every document; with --boundary both it also precedes it, as in the stream that GPT-2 is trained on.
 """
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("text", nargs="+", help="files of documents: .jsonl, .parquet or .txt")
+    add("text", nargs="+", help="files of documents, or the name of one data set of the hub")
+    add("--config", metavar="NAME", help="which configuration of a data set")
+    add("--split", default="train", metavar="NAME", help="which split of it (default: train)")
+    add("--revision", metavar="NAME", help="which commit, branch or tag of it (default: main)")
+    add("--field", default="text", metavar="NAME", help="where the text is (default: text)")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--stream", action="store_true", default=None, help="copy nothing to the disk")
+    how.add_argument(
+        "--cached", action="store_false", dest="stream", help="prepare all of it first"
+    )
     words = "a tokenizer.json, a folder with one, or the name of a model"
     add("--tokenizer", required=True, metavar="NAME", help=words)
     add("--out", required=True, metavar="FILE", help="the .npz to write")
@@ -45,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> None:
     from lnattn.storage import check_outputs
+    from lnattn.text.corpora import Corpus
     from lnattn.text.counting import count_corpus
 
     out, named = Path(args.out), Path(args.tokenizer)
@@ -56,7 +72,15 @@ def run(args: argparse.Namespace) -> None:
     boundary = _boundary(args.boundary, tokenizer)
     options = {"skip": args.skip, "workers": args.workers, "restart": args.restart}
     options |= {"name": name, "progress": not args.quiet}
-    record = count_corpus(args.text, tokenizer, out, boundary=boundary, **options)
+    corpus = Corpus(
+        tuple(args.text),
+        config=args.config,
+        split=args.split,
+        revision=args.revision,
+        field=args.field,
+        stream=args.stream,
+    )
+    record = count_corpus(corpus, tokenizer, out, boundary=boundary, **options)
     if args.json:
         print_json(record)
         return

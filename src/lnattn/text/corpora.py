@@ -1,200 +1,404 @@
-"""Corpora as documents: JSON-lines, Parquet and text files, and their shards.
+"""Corpora as documents, read by the library `datasets`: sets of the hub, and local files.
 
-A *shard* is a part of a corpus that can be counted alone. Every document belongs to the shard in
-which it begins: where a cut falls inside a document, the shard before it reads on to its end.
+A *shard* is a part of a corpus that can be counted alone, in any process that sees the same files.
+What is *prepared* lies as Arrow tables on the disk, and a shard is a span of rows. What is
+*streamed* is read over the network or from its files as it is counted, and a shard is one of its
+files (or, of few Parquet files, a row group).
 """
 
 from __future__ import annotations
 
+import contextlib
+import glob
+import io
 import json
+import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
-from lnattn.errors import CorpusError
+from huggingface_hub import HfApi
+from huggingface_hub.errors import (
+    OfflineModeIsEnabled,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from lnattn.errors import CorpusError, one_line
 from lnattn.storage import sha256_of_file
 
-#: Bytes of text in a shard: at most a few seconds of work, and some ten million tokens.
+#: Bytes of prepared text in a shard: at most a few seconds of work, and some ten million tokens.
 LARGEST_SHARD, SMALLEST_SHARD = 64 << 20, 1 << 20
-_ENDINGS = {".jsonl": "lines", ".json": "lines", ".parquet": "parquet", ".txt": "text"}
+#: Of fewer streamed files than this, those that can are divided further.
+_FEW = 8
+#: The builder of `datasets` for each ending, and its settings: a .txt file is one document.
+_TEXT = ("text", {"sample_by": "document", "encoding": "utf-8-sig"})
+_CSV = {"keep_default_na": False}  # the word NA is no missing value
+_BUILDERS: dict[str, tuple[str, dict[str, Any]]] = {
+    ".jsonl": ("json", {}),
+    ".ndjson": ("json", {}),
+    ".json": ("json", {}),
+    ".parquet": ("parquet", {}),
+    ".csv": ("csv", _CSV),
+    ".tsv": ("csv", {**_CSV, "sep": "\t"}),
+    ".txt": _TEXT,
+}
+_COMPRESSIONS = (".gz", ".zst", ".bz2", ".xz")
+_BATCH = 1000
+#: How to mend what cannot be read.
+_OF_FILES = "mend it, or fetch it again"
+_OF_A_SET = "check its name, configuration, split and revision, and that the hub can be reached"
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Which documents: local files, or one data set of the Hugging Face hub by its name.
+
+    sources: files and patterns such as 'part-*.jsonl.gz', or a name like 'Skylion007/openwebtext';
+    config, split, revision: which part and commit of a set of the hub; field: the column that holds
+    the text; stream: read while counting, or prepare all of it on the disk first (None: stream a
+    set of the hub, and prepare local files).
+    """
+
+    sources: tuple[str, ...]
+    config: str | None = None
+    split: str = "train"
+    revision: str | None = None
+    field: str = "text"
+    stream: bool | None = None
+
+    @classmethod
+    def of(cls, sources: Corpus | Sequence[str | Path] | str | Path) -> Corpus:
+        """The corpus itself, or that of some files; a single path may be given."""
+        if isinstance(sources, Corpus):
+            return sources
+        given = [sources] if isinstance(sources, str | Path) else sources
+        return cls(tuple(map(str, given)))
+
+    @property
+    def name(self) -> str:
+        return ", ".join(self.sources)
+
+    @property
+    def is_on_the_hub(self) -> bool:
+        """A single name that is no path, such as 'owner/name': files win over a name."""
+        [first, *more] = self.sources or ("",)
+        path = Path(first)
+        parts = path.parts
+        return (
+            not more
+            and 1 <= len(parts) <= 2
+            and not path.is_absolute()
+            and not glob.has_magic(first)
+            and not _ending(path)
+            and not path.exists()
+        )
+
+    @property
+    def is_streamed(self) -> bool:
+        return self.is_on_the_hub if self.stream is None else self.stream
+
+    def files(self) -> list[Path]:
+        """The local files, patterns filled in; `CorpusError` for one that is missing or unknown."""
+        if self.is_on_the_hub:
+            return []
+        return corpus_files(self.sources)
+
+    def parts(self) -> list[Part]:
+        """What `datasets` is asked for: the set of the hub, or runs of files of one kind."""
+        if self.is_on_the_hub:
+            return [Part(self.sources[0], self.config, (), self.split, self.revision, self.field)]
+        whole = [
+            path for path in self.files() if path.stat().st_size
+        ]  # an empty one has no columns
+        runs = groupby(whole, key=_ending)
+        return [
+            Part(
+                ending,
+                None,
+                tuple(str(path.resolve()) for path in files),
+                "train",
+                None,
+                self.field,
+            )
+            for ending, files in runs
+        ]
+
+    def pinned(self) -> Corpus:
+        """The same at the commit that its revision names now, so that all workers read that one."""
+        if not self.is_on_the_hub:
+            return self
+        with _errors(self.name, _OF_A_SET), contextlib.suppress(OfflineModeIsEnabled):
+            info = HfApi().dataset_info(self.sources[0], revision=self.revision, timeout=30)
+            return replace(self, revision=info.sha)
+        return replace(self, stream=False)  # what is cached can be read, and not streamed
+
+    def described(self) -> list[dict[str, object]]:
+        """What the corpus is made of, for provenance; of a set of the hub its name and commit."""
+        if not self.is_on_the_hub:
+            files = describe_corpus(self.sources)
+            return (
+                files if self.field == "text" else [{**one, "field": self.field} for one in files]
+            )
+        return [
+            {
+                "dataset": self.sources[0],
+                "config": self.config,
+                "split": self.split,
+                "revision": self.revision,
+                "field": self.field,
+            }
+        ]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One call of `datasets.load_dataset`. path: a name of the hub, or the ending of `files`."""
+
+    path: str
+    config: str | None
+    files: tuple[str, ...]
+    split: str
+    revision: str | None
+    field: str
+
+    @property
+    def name(self) -> str:
+        return ", ".join(Path(file).name for file in self.files) or self.path
+
+    def errors(self) -> contextlib.AbstractContextManager[None]:
+        """What goes wrong with this part, as a `CorpusError`."""
+        return _errors(self.name, _OF_FILES if self.files else _OF_A_SET, self.files)
+
+    def load(self, stream: bool, folder: Path | None = None) -> Any:
+        """A `Dataset`, prepared in `folder` (None: the user's cache), or an `IterableDataset`.
+
+        Raises `CorpusError` for a set, configuration, split, column or network that is missing.
+        """
+        datasets = _library()
+        cache = None if folder is None else str(folder)
+        with _quiet(datasets), self.errors():
+            if self.files:
+                builder, settings = _BUILDERS[self.path]
+                files = [glob.escape(file) for file in self.files]  # names, and no patterns
+                loaded = datasets.load_dataset(
+                    builder, data_files=files, split="train", streaming=stream, cache_dir=cache,
+                    **settings,
+                )  # fmt: skip
+            else:
+                loaded = datasets.load_dataset(
+                    self.path, self.config, split=self.split, revision=self.revision,
+                    streaming=stream, cache_dir=cache,
+                )  # fmt: skip
+            if stream and loaded.num_shards < _FEW and hasattr(loaded, "reshard"):
+                loaded = loaded.reshard()
+            columns = loaded.column_names
+            if columns is None:  # a streamed file tells them by its first row only
+                columns = list(next(iter(loaded.take(1)), {}))
+        if columns and self.field not in columns:
+            raise CorpusError(
+                f"{self.name} has no column {self.field!r} but {', '.join(columns)}; name one of "
+                "them as the field."
+            )
+        return loaded.select_columns([self.field]) if columns else loaded
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A part of one source. It can be pickled, and its documents are the same wherever it is read.
+    """A part of a corpus. It can be pickled, and its documents are the same wherever it is read.
 
-    kind: lines, text or parquet; start, stop: bytes of a .jsonl file, or row groups of a .parquet
-    file; weight: its size in bytes.
+    tables: the Arrow files in which the part is prepared, of which rows `start` to `stop` are
+    meant; or none: then it is shard number `start` of `stop` of the streamed part.
     """
 
     index: int
-    kind: str
-    source: str
+    part: Part
+    tables: tuple[str, ...]
     start: int
     stop: int
-    weight: int
 
     def documents(self) -> Iterator[str]:
         """The shard's documents, in order, without the blank ones.
 
-        Raises `CorpusError` for a missing or damaged file.
+        Raises `CorpusError` for a missing or damaged file, and for a row without a text.
         """
-        reader = {"lines": _lines, "text": _text, "parquet": _parquet}[self.kind]
-        documents = reader(self.source, self.start, self.stop)
-        return (document for document in documents if document and not document.isspace())
+        if self.tables:
+            rows = _prepared(self.tables).select(range(self.start, self.stop))
+            first = self.start
+        else:
+            rows = _streamed(self.part).shard(num_shards=self.stop, index=self.start)
+            first = 0
+        with self.part.errors():
+            yield from _texts(rows, self.part, first)
 
 
-def read_documents(sources: Sequence[str | Path]) -> Iterator[str]:
-    """Yield the non-empty documents of all sources, in order.
+def _texts(rows: Any, part: Part, first: int) -> Iterator[str]:
+    """The texts of some rows but blank ones. first: the number of the first row."""
+    number = first
+    for batch in rows.with_format("arrow").iter(batch_size=_BATCH):
+        for text in batch[part.field].to_pylist():
+            if not isinstance(text, str):
+                raise CorpusError(
+                    f"{part.name} holds a {part.field!r} of type {type(text).__name__} in row "
+                    f"{number} (counted from 0); it must be a string: mend it."
+                )
+            if text and not text.isspace():
+                yield text
+            number += 1
 
-    A source is a `.jsonl` file (one object with a `text` field a line), a `.parquet` file (a
-    column `text`) or a `.txt` file (one document). Raises `CorpusError` for a missing file, a
-    damaged line, or when nothing at all was found.
+
+def read_documents(sources: Corpus | Sequence[str | Path] | str | Path) -> Iterator[str]:
+    """Yield the documents of a corpus that are not blank, in order; it is streamed.
+
+    sources: a `Corpus`, or files: .jsonl, .ndjson or .json (objects with a field `text`), .csv,
+    .tsv or .parquet (a column `text`), .txt (one document), each also with .gz, .zst, .bz2 or .xz.
+    Raises `CorpusError` for a missing or damaged file, or when nothing at all was found.
     """
-    sources = [sources] if isinstance(sources, str | Path) else sources
+    corpus = Corpus.of(sources)
     empty = True
-    for shard in plan_shards(sources):
-        for document in shard.documents():
-            empty = False
-            yield document
+    for part in corpus.parts():
+        with part.errors():
+            for document in _texts(part.load(stream=True), part, 0):
+                empty = False
+                yield document
     if empty:
-        raise CorpusError(
-            f"the corpus {', '.join(map(str, sources))} holds no text; give a file with documents."
-        )
+        raise CorpusError(f"the corpus {corpus.name} holds no text; give a file with documents.")
 
 
-def plan_shards(sources: Sequence[str | Path], shard_bytes: int | None = None) -> list[Shard]:
-    """Cut sources (as for `read_documents`) into shards of about `shard_bytes` of text.
+def plan_shards(corpus: Corpus, folder: Path, shard_bytes: int | None = None) -> list[Shard]:
+    """Cut a corpus into shards; what is not streamed is prepared in `folder` first.
 
-    By default some 64 shards of 1 to 64 MiB. The cuts depend on the files alone, so that an
-    interrupted count finds the same shards again.
+    shard_bytes: of prepared text in a shard; by default some 64 shards of 1 to 64 MiB. The same
+    corpus is cut alike each time, so that an interrupted count finds its shards again.
     """
-    files = corpus_files(sources)
-    if shard_bytes is None:
-        total = sum(path.stat().st_size for path in files)
-        shard_bytes = min(max(total // 64, SMALLEST_SHARD), LARGEST_SHARD)
-    parts = (part for source in sources for part in _parts(str(source), shard_bytes))
-    return [Shard(index, *part) for index, part in enumerate(parts)]
+    spans: list[tuple[Part, tuple[str, ...], int, int]] = []
+    for part in corpus.parts():
+        if corpus.is_streamed:
+            number = part.load(stream=True).num_shards
+            spans += [(part, (), i, number) for i in range(number)]
+            continue
+        # A set of the hub is cached where the user's other sets are.
+        rows = part.load(stream=False, folder=folder if part.files else None)
+        tables = tuple(table["filename"] for table in rows.cache_files)
+        size = sum(Path(table).stat().st_size for table in tables)
+        most = shard_bytes or min(max(size // 64, SMALLEST_SHARD), LARGEST_SHARD)
+        pieces = min(max(1, round(size / most)), len(rows))
+        edges = [len(rows) * i // pieces for i in range(pieces + 1)] if pieces else []
+        spans += [(part, tables, start, stop) for start, stop in pairwise(edges)]
+    return [Shard(index, *span) for index, span in enumerate(spans)]
 
 
 def corpus_files(sources: Sequence[str | Path]) -> list[Path]:
     """The sources as paths; `CorpusError` for one that is missing or of an unknown kind."""
-    files = [Path(source) for source in sources]
+    files: list[Path] = []
+    for source in map(str, sources):
+        exists = Path(source).exists() or not glob.has_magic(source)  # a name may have brackets
+        matching = [] if exists else sorted(glob.glob(source, recursive=True))  # noqa: PTH207
+        files += map(Path, matching or [source])
     for path in files:
         if not path.is_file():
             raise CorpusError(
-                f"there is no corpus file {path}; give a .jsonl, .parquet or .txt file."
+                f"there is no corpus file {path}; give files of documents, or one name of a data "
+                "set of the hub."
             )
-        if path.suffix not in _ENDINGS:
+        if not _ending(path):
             raise CorpusError(
-                f"{path} ends in {path.suffix or 'nothing'}; documents are read from .jsonl (one "
-                "object with a 'text' field a line), .parquet (a column 'text') or .txt."
+                f"{path} ends in {path.suffix or 'nothing'}; documents are read from "
+                f"{', '.join(_BUILDERS)}, each also with {', '.join(_COMPRESSIONS)}."
             )
     return files
 
 
 def describe_corpus(sources: Sequence[str | Path]) -> list[dict[str, object]]:
-    """What a corpus is made of, for provenance: file name, bytes, SHA-256."""
+    """What files a corpus is made of, for provenance: file name, bytes, SHA-256."""
     return [
         {"file": path.name, "bytes": path.stat().st_size, "sha256": sha256_of_file(path)}
         for path in corpus_files(sources)
     ]
 
 
-def _parts(source: str, shard_bytes: int) -> Iterator[tuple[str, str, int, int, int]]:
-    """(kind, source, start, stop, weight) of the shards of one source."""
-    path = Path(source).resolve()
-    kind, size = _ENDINGS[path.suffix], path.stat().st_size
-    if kind == "lines":
-        # Equal parts, so that the last one is no tiny rest.
-        parts = max(1, round(size / shard_bytes))
-        for start, stop in pairwise(size * i // parts for i in range(parts + 1)):
-            yield kind, str(path), start, stop, stop - start
-    elif kind == "parquet":
-        # Neighbouring row groups until they hold `shard_bytes`; a row group is never cut.
-        metadata = _open_parquet(path).metadata
-        start, weight = 0, 0
-        for group in range(metadata.num_row_groups):
-            weight += metadata.row_group(group).total_byte_size
-            if weight >= shard_bytes or group + 1 == metadata.num_row_groups:
-                yield kind, str(path), start, group + 1, weight
-                start, weight = group + 1, 0
-    else:
-        yield kind, str(path), 0, size, size
+def _ending(path: Path) -> str:
+    """The ending that says what a file is, in small letters and without that of a compression."""
+    endings = [ending.lower() for ending in path.suffixes]
+    if endings and endings[-1] in _COMPRESSIONS:
+        endings.pop()
+    return endings[-1] if endings and endings[-1] in _BUILDERS else ""
 
 
-def _text(path: Any, start: int, stop: int) -> Iterator[str]:
+@lru_cache(maxsize=4)
+def _prepared(tables: tuple[str, ...]) -> Any:
+    """The rows of Arrow files, mapped into memory; once in each process."""
+    datasets = _library()
+    return datasets.concatenate_datasets([datasets.Dataset.from_file(table) for table in tables])
+
+
+@lru_cache(maxsize=4)
+def _streamed(part: Part) -> Any:
+    return part.load(stream=True)
+
+
+def _library() -> Any:
+    """The module `datasets`; `CorpusError` where it is not installed."""
     try:
-        yield Path(path).read_text(encoding="utf-8-sig")  # a byte order mark is no text
-    except UnicodeDecodeError as error:
-        raise CorpusError(f"{path} is not UTF-8 ({error.reason}); convert it first.") from error
-
-
-def _lines(path: Any, start: int, stop: int) -> Iterator[str]:
-    """The documents of the lines that begin in bytes `start` to `stop` of a file."""
-    with Path(path).open("rb") as file:
-        if start:
-            # The line that holds the byte before the cut belongs to the shard before.
-            file.seek(start - 1)
-            file.readline()
-        position = file.tell()
-        while position < stop and (line := file.readline()):
-            if not line.isspace():
-                try:
-                    yield _document(line)
-                except CorpusError as error:
-                    file.seek(0)
-                    number = 1 + file.read(position).count(b"\n")
-                    raise CorpusError(f"{path}, line {number} {error}") from error
-            position += len(line)
-
-
-def _document(line: bytes) -> str:
-    """The document in one line of JSON; the message of a `CorpusError` goes on from its number."""
-    try:
-        text = json.loads(line)["text"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CorpusError(
-            f"is not a JSON object with a 'text' field ({type(error).__name__}); mend the line."
-        ) from error
-    if not isinstance(text, str):
-        raise CorpusError(f"holds a 'text' of type {type(text).__name__}; it must be a string.")
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise CorpusError("holds a lone surrogate, which is no character; mend it.") from error
-    return text
-
-
-def _open_parquet(path: Path | str) -> Any:
-    """A `pyarrow.parquet.ParquetFile` with a string column `text`; `CorpusError` without one."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
+        import datasets
     except ImportError as error:
-        raise CorpusError("Parquet needs pyarrow; pip install 'lnattn[text]'.") from error
+        raise CorpusError("texts are read by datasets; pip install 'lnattn[text]'.") from error
+    # What its readers log before they raise is what we say.
+    logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)
+    return datasets
+
+
+@contextlib.contextmanager
+def _quiet(datasets: Any) -> Iterator[None]:
+    """Without bars and remarks of the library: what matters is said in our own words."""
+    bars, level = datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
+    datasets.disable_progress_bars()
+    datasets.logging.set_verbosity_error()
     try:
-        file = parquet.ParquetFile(path)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise CorpusError(f"{path} cannot be read as Parquet ({error}).") from error
-    names = file.schema_arrow.names
-    if "text" not in names:
-        raise CorpusError(f"{path} has no column 'text' but {', '.join(names)}; rename one.")
-    return file
+        with contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        datasets.logging.set_verbosity(level)
+        if not bars:
+            datasets.enable_progress_bars()
 
 
-def _parquet(path: Any, start: int, stop: int) -> Iterator[str]:
-    """The documents of some row groups of a Parquet file, read a little at a time."""
-    import pyarrow
-
-    file, groups = _open_parquet(path), list(range(start, stop))
+@contextlib.contextmanager
+def _errors(name: str, mend: str, files: Sequence[str] = ()) -> Iterator[None]:
+    """What `datasets`, its client and Arrow raise, as a `CorpusError` of one sentence."""
     try:
-        for batch in file.iter_batches(batch_size=1000, row_groups=groups, columns=["text"]):
-            for text in batch.column(0).to_pylist():
-                if not isinstance(text, str):
-                    raise CorpusError(f"{path} has a row whose 'text' is no string; mend it.")
-                yield text
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise CorpusError(f"{path} is damaged ({error}); fetch it again.") from error
+        yield
+    except CorpusError:
+        raise
+    except Exception as error:  # half a dozen libraries, each with errors of its own
+        where = _first_bad_line(files) or name
+        raise CorpusError(f"{where} cannot be read ({one_line(_cause(error))}); {mend}.") from error
+
+
+def _first_bad_line(files: Sequence[str]) -> str:
+    """Where the first line of a .jsonl file is that is no JSON, if that is what is wrong."""
+    for path in map(Path, files):
+        if path.suffix.lower() not in (".jsonl", ".ndjson"):
+            continue
+        with path.open("rb") as lines:
+            for number, line in enumerate(lines, 1):
+                try:
+                    # A lone surrogate can be read, but it is no character that could be written.
+                    json.dumps(json.loads(line.strip() or b"0"), ensure_ascii=False).encode()
+                except (ValueError, RecursionError):
+                    return f"{path.name}, line {number}"
+    return ""
+
+
+def _cause(error: BaseException) -> str:
+    """The message of the first error of a chain: `datasets` wraps what says what is wrong."""
+    while error.__cause__ is not None:
+        if isinstance(error, RevisionNotFoundError):
+            return "it has no such revision"
+        if isinstance(error, RepositoryNotFoundError):
+            return "there is no such data set, or it asks for a login"
+        error = error.__cause__
+    return f"{type(error).__name__}: {error}"

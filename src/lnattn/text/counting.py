@@ -11,7 +11,9 @@ import contextlib
 import hashlib
 import multiprocessing
 import os
+import shutil
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -26,11 +28,25 @@ from tokenizers import Tokenizer
 
 from lnattn.errors import CorpusError, ResultError
 from lnattn.progress import progress_bar
-from lnattn.storage import check_outputs, provenance, read_json, write_atomically, write_json
-from lnattn.text.corpora import Shard, corpus_files, describe_corpus, plan_shards
+from lnattn.storage import (
+    check_outputs,
+    provenance,
+    read_json,
+    real_path,
+    write_atomically,
+    write_json,
+)
+from lnattn.text.corpora import Corpus, Shard, plan_shards
 from lnattn.text.counts import Boundary, Counts
-from lnattn.text.tokenizers import encoded, plain_tokenizer, vocabulary_size
+from lnattn.text.tokenizers import (
+    encoded,
+    plain_tokenizer,
+    split_at_special_tokens,
+    vocabulary_size,
+)
 
+#: The folder among the parts in which the texts of files are prepared.
+_TABLES = "tables"
 #: Pools that may break in a row, without one more finished shard, before it is given up.
 _BREAKDOWNS = 3
 
@@ -50,7 +66,7 @@ class CountJob:
 
 
 def count_corpus(
-    sources: Sequence[str | Path],
+    sources: Corpus | Sequence[str | Path] | str | Path,
     tokenizer: Any,
     out: Path | str,
     *,
@@ -64,12 +80,12 @@ def count_corpus(
 ) -> dict[str, Any]:
     """Count a corpus into the .npz file `out`, for `Counts.load`; return the record beside it.
 
-    sources: as for `read_documents`; tokenizer: a `tokenizers.Tokenizer`, or a fast tokenizer of
-    `transformers` (no special tokens are added, nothing is truncated); boundary, skip: as in
-    `Counts.from_documents`; workers: a number of processes (default: one for each core; they are
-    spawned, so a script needs its `if __name__ == "__main__"` guard) or any executor whose workers
-    see the same files, such as Dask's `client.get_executor()`; restart: discard what an interrupted
-    count has left; name: what the record calls the tokenizer.
+    sources: a `Corpus`, such as a data set of the hub, or files as for `read_documents`; tokenizer:
+    a `tokenizers.Tokenizer`, or a fast tokenizer of `transformers` (no special tokens are added,
+    nothing is truncated, and where a special token stands in a text, that is cut); boundary, skip:
+    as in `Counts.from_documents`; workers: a number of processes (default: one for each core) or
+    any executor whose workers see the same files, such as Dask's `client.get_executor()`; restart:
+    discard what an interrupted count has left; name: what the record calls the tokenizer.
 
     Parts lie in the neighbour NAME.parts until the count is done, and the same call goes on with
     them. Raises `CorpusError` when they are of other inputs, when the inputs change while they are
@@ -78,16 +94,21 @@ def count_corpus(
     begun, out = time.perf_counter(), Path(out)
     if out.suffix != ".npz":
         raise CorpusError(f"the counts go to a .npz file, not to {out}; give another --out.")
-    files = corpus_files(sources)
+    corpus = Corpus.of(sources)
+    files = corpus.files()
     check_outputs([out, out.with_suffix(".json")], files)
-    shards, stamps = plan_shards(sources, shard_bytes), _stamps(files)
-    inputs, text = describe_corpus(sources), plain_tokenizer(tokenizer)
+    corpus = corpus.pinned()
+    stamps = _stamps(files)
+    inputs = corpus.described()
+    text = plain_tokenizer(tokenizer)
     digest, vocab = hashlib.sha256(text.encode()).hexdigest(), vocabulary_size(text)
-    folder = out.with_suffix(".parts").resolve()
+    folder = real_path(out.with_suffix(".parts"))
     job = CountJob(str(folder), digest, vocab, boundary or Boundary(), skip)
     Counts.from_documents([], vocab, boundary, skip)  # refuses what cannot be counted
+    cut = {"bytes": shard_bytes, "streamed": corpus.is_streamed}
     with _locked(folder):
-        _prepare(job, shards, inputs, text, restart)
+        _prepare(job, cut, inputs, text, restart)
+        shards = plan_shards(corpus, folder / _TABLES, shard_bytes)
         finished = {shard.index: record for shard in shards if (record := _finished(job, shard))}
         waiting = [shard for shard in shards if shard.index not in finished]
         shown = {"unit": "shard", "delay": 0, "leave": True, "disable": not progress}
@@ -98,7 +119,7 @@ def count_corpus(
             _remove_files(folder)  # what is no use must not stand in the way of the next count
             if documents:
                 raise CorpusError("the corpus files changed while they were counted; count again.")
-            raise CorpusError(f"the corpus {', '.join(map(str, sources))} holds no text.")
+            raise CorpusError(f"the corpus {corpus.name} holds no text.")
         counts = _sum(Counts.load(job.part(shard)) for shard in shards)
         record = provenance(
             what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
@@ -126,8 +147,10 @@ def count_shard(job: CountJob, shard: Shard) -> dict[str, Any]:
     """
     # The cores are used by counting several shards at a time, not by threads inside one.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    documents = encoded(_tokenizer(job.folder, job.tokenizer_sha256), shard.documents())
-    counts = Counts.from_documents(documents, job.vocab_size, job.boundary, job.skip)
+    tokenizer = _tokenizer(job.folder, job.tokenizer_sha256)
+    documents = split_at_special_tokens(tokenizer, shard.documents())
+    ids = encoded(tokenizer, documents)
+    counts = Counts.from_documents(ids, job.vocab_size, job.boundary, job.skip)
     numbers = {"shard": shard.index, "tokens": counts.tokens, "pairs": counts.pairs}
     record = {**counts.record, **numbers}
     Counts(counts.unigrams, counts.bigrams, record).save(job.part(shard))
@@ -143,7 +166,7 @@ def _run(
         yield from _submitted(workers, work, job, shards)
         return
     workers = workers or os.cpu_count() or 1
-    if workers == 1:
+    if workers == 1 or multiprocessing.current_process().daemon:  # such a one may have no children
         yield from (work(job, shard) for shard in shards)
         return
     waiting, breakdowns = {shard.index: shard for shard in shards}, 0
@@ -171,12 +194,34 @@ def _run(
 def _submitted(
     executor: Executor, work: Any, job: CountJob, shards: list[Shard]
 ) -> Iterator[dict[str, Any]]:
-    futures = [executor.submit(work, job, shard) for shard in shards]
+    with _main_module_hidden():
+        futures = [executor.submit(work, job, shard) for shard in shards]
     try:
         yield from (future.result() for future in as_completed(futures))
     finally:
         for future in futures:
             future.cancel()
+
+
+@contextlib.contextmanager
+def _main_module_hidden() -> Iterator[None]:
+    """Keep processes that are spawned inside from running the caller's script again.
+
+    They need nothing of it, since what they do stands in this module. So a script needs no
+    `if __name__ == "__main__"` guard, and may as well come from the standard input.
+    """
+    main = sys.modules["__main__"]
+    absent = object()
+    before = {name: getattr(main, name, absent) for name in ("__file__", "__spec__")}
+    try:
+        main.__spec__ = None
+        if before["__file__"] is not absent:
+            del main.__file__
+        yield
+    finally:
+        for name, value in before.items():
+            if value is not absent:
+                setattr(main, name, value)
 
 
 def _end_with_parent() -> None:
@@ -241,7 +286,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _prepare(
-    job: CountJob, shards: list[Shard], inputs: list[dict[str, Any]], tokenizer: str, restart: bool
+    job: CountJob, cut: dict[str, Any], inputs: list[dict[str, Any]], tokenizer: str, restart: bool
 ) -> None:
     """Write the plan; `CorpusError` where the folder holds parts that were made by another one."""
     plan = {
@@ -249,7 +294,7 @@ def _prepare(
         "tokenizer": job.tokenizer_sha256,
         "boundary": asdict(job.boundary),
         "skip": job.skip,
-        "shards": [[shard.kind, shard.start, shard.stop] for shard in shards],
+        "shards": cut,
     }
     folder = Path(job.folder)
     if restart:
@@ -269,6 +314,7 @@ def _remove_files(folder: Path) -> None:
     for name in ("part-??????.npz", "part-??????.json", "tokenizer.json", "plan.json"):
         for path in [*folder.glob(f".{name}.*"), *folder.glob(name)]:  # also what was cut short
             path.unlink(missing_ok=True)
+    shutil.rmtree(folder / _TABLES, ignore_errors=True)
 
 
 def _finished(job: CountJob, shard: Shard) -> dict[str, Any] | None:

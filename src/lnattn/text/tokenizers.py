@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any
@@ -37,6 +38,26 @@ def plain_tokenizer(tokenizer: Any) -> str:
 def vocabulary_size(tokenizer_json: str) -> int:
     """The highest token id plus one, added tokens included."""
     return max(Tokenizer.from_str(tokenizer_json).get_vocab().values()) + 1
+
+
+def split_at_special_tokens(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[str]:
+    """The documents, cut where the text of a special token stands in them.
+
+    A corpus writes <|endoftext|> between texts, and no pair of tokens spans two of those; as text
+    of a document it would become the token itself, with a pair on either side. Blank pieces are
+    left out.
+    """
+    added = tokenizer.get_added_tokens_decoder().values()
+    special = sorted((token.content for token in added if token.special), key=len, reverse=True)
+    if not special:
+        yield from documents
+        return
+    pattern = re.compile("|".join(map(re.escape, special)))
+    for document in documents:
+        if pattern.search(document) is None:
+            yield document
+        else:
+            yield from (piece for piece in pattern.split(document) if piece.strip())
 
 
 def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[np.ndarray]:

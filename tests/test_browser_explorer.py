@@ -20,6 +20,8 @@ from booksite.explorer import publishing
 from booksite.explorer.layers import opening, scripts_of, weights
 from booksite.explorer.texts import script
 from lnattn import fold, load_first_layer, six_terms
+from lnattn.text.tokenizers import encode_documents
+from lnattn_book.style import TERM_NAMES
 
 PAGE = """<!doctype html>
 <html lang="en" data-theme="light">
@@ -186,9 +188,53 @@ def test_a_sentences_terms_are_those_of_the_package(tab, site, book_model, text)
         )
 
 
+#: Of the first sentence in MiniLM: the token 'states'.
+STATES = 13
+
+
+def widget_says(query: int = 5, without: str = "", head: int = 5) -> str:
+    """The sentence of the widget's first head, from the package's own terms."""
+    model = load_first_layer("minilm").to(torch.float64)
+    ids = next(iter(encode_documents([publishing.sentences()[0]], model.tokenizer, 64)))
+    words = [model.tokenizer.convert_ids_to_tokens(int(token)) for token in ids]
+    terms = six_terms(fold(model.attention), model.embeddings, torch.as_tensor(ids))
+    whole = terms.attention()[head, query]
+    top = int(whole.argmax())
+    before = f"{100 * float(whole[top]):.0f}"
+    if not without:
+        pull = {
+            name: float((row := terms[name].expand(12, len(ids), len(ids))[head, query])[top]
+                        - row.mean()) / float(terms.folded.scale)
+            for name in terms.names
+        }  # fmt: skip
+        drawn = sorted(pull, key=pull.__getitem__, reverse=True)[:2]
+        why = " and ".join(f"{TERM_NAMES[name]} (+{pull[name]:.1f})" for name in drawn)
+        return (
+            f"{words[query]} gives {words[top]} {before} % of its attention, drawn by {why}. "
+            "Take a term out."
+        )
+    left = terms.attention(without=without)[head, query]
+    now, after = int(left.argmax()), f"{100 * float(left[top]):.0f}"
+    said = f"Without {TERM_NAMES[without]} {words[query]} loses {words[top]}: {before} → {after} %."
+    if left[now] < 2 / len(ids):
+        return f"{said} The rest is nearly even."
+    return f"{said} Most, {100 * float(left[now]):.0f} %, is now on {words[now]}."
+
+
 def test_the_front_pages_widget_answers_each_click(tab, site) -> None:
     show(tab, site, "", "widget")
     shares = "[...document.querySelectorAll('.share')].map(e => e.textContent).join()"
+
+    assert text_of(tab, ".moved") == widget_says()
+    tab.evaluate("document.getElementById('widget-keep-ee').click()")
+    tab.until(f"document.querySelector('.moved').textContent === {widget_says(without='ee')!r}")
+    # Another query, and no canned word: the sentence names what that query looks at.
+    tab.evaluate(f"document.getElementById('explorer-word-{STATES}').click()")
+    said = widget_says(query=STATES, without="ee")
+    assert "states loses united" in said
+    tab.until(f"document.querySelector('.moved').textContent === {said!r}")
+    tab.evaluate("document.getElementById('widget-keep-ee').click()")
+    tab.until(f"document.querySelector('.moved').textContent === {widget_says(query=STATES)!r}")
 
     for name in ("keep-pp", "keep-e", "view-1", "keep-ee", "view-2"):
         before = tab.evaluate(shares)

@@ -25,7 +25,7 @@ from lnattn.ablation.parts import (
     second_words_of_names,
     without_parts,
 )
-from lnattn.ablation.study import Ablations, ablations, interval
+from lnattn.ablation.study import Ablations, _read, ablations, interval, windows_of
 from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze
 from lnattn.models.attending import implementation_of, losses, patched
@@ -228,14 +228,13 @@ def test_the_study_measures_where_it_says(tmp_path):
     place = found.of("ee", 2)
     assert found.everywhere[0, place] == pytest.approx(np.concatenate(everywhere).mean(), abs=1e-5)
     assert found.tokens[0, 0, 0] == len(np.concatenate(after))
-    if found.tokens[0, 0, 1] == found.tokens[0, 0, 0]:  # all have a match
-        mean = np.concatenate(after).mean()
-        assert found.at[0, place, 0, 0, 0] == pytest.approx(mean, abs=1e-5)
     assert found.excess("ee", 2)[0] == pytest.approx(-np.diff(found.at[0, place, 0, 0])[0])
     assert found.by_head("ee").shape == (21, 3)
     assert np.array_equal(found.by_head("ee")[:, 2], found.excess("ee", 2))
-    low, high = interval(found.excess("ee"))[1:]
-    assert low < high
+    value, low, high = interval(found.excess("ee"))
+    assert value == pytest.approx(found.excess("ee")[0])
+    assert low == pytest.approx(np.quantile(found.excess("ee")[1:], 0.025))
+    assert high == pytest.approx(np.quantile(found.excess("ee")[1:], 0.975))
     found.write(tmp_path)
     np.testing.assert_array_equal(Ablations.read(tmp_path).at, found.at)
     with pytest.raises(ResultError, match="nothing was measured without 'xx'"):
@@ -324,3 +323,59 @@ def test_a_joining_layer_is_used_where_three_seeds_lose_without_it():
     assert verdict([-0.001, 0.0, 0.001])[0].verdict == FAILS
     assert verdict([0.1, 0.11, 0.12], found=0.05)[0].verdict == HOLDS  # the peak is at step 64
     assert verdict([0.1])[0].verdict == NOT_COMPUTABLE
+
+
+def test_tokens_are_matched_by_frequency_and_difficulty_by_hand():
+    """A loop over classes, cells and tokens: what `Ablations.at`, `loss` and `tokens` hold."""
+    rng = np.random.default_rng(8)
+    ids = [torch.from_numpy(rng.integers(30, size=200)) for _ in range(3)]
+    kinds = rng.integers(3, size=30)
+    spelling = Spelling(kinds == 1, kinds == 2, rng.random(30) < 0.5)
+    unigrams = rng.integers(1, 1000, size=30)
+    losses_of_rows = rng.normal(size=(4, 3 * 199))  # as it is, told itself, two ablations
+    found = _read(losses_of_rows, list(enumerate(ids)), spelling, unigrams, draws=5)
+    base = losses_of_rows[1]
+    changes = losses_of_rows[2:] - base
+    np.testing.assert_allclose(found["everywhere"][0], changes.mean(axis=1), atol=1e-6)
+    flags = [second_pieces(spelling, text.numpy()) for text in ids]
+    names = [second_words_of_names(spelling, text.numpy()) for text in ids]
+    for reading, part in enumerate((slice(None, -1), slice(1, None))):
+        token = np.concatenate([text[part].numpy() for text in ids])
+        chosen = np.concatenate([flag[part] for flag in flags])
+        other_class = np.concatenate([flag[part] for flag in names])
+        others = (spelling.continuation | spelling.word)[token] & ~chosen & ~other_class
+        cells = []
+        for values in (unigrams[token], base):
+            edges = np.quantile(values[chosen], np.arange(1, 10) / 10)
+            cells.append([sum(value >= edge for edge in edges) for value in values])
+        cell = list(zip(*cells, strict=True))
+        matched = [
+            t
+            for t in np.flatnonzero(chosen)
+            if any(cell[t] == cell[o] for o in np.flatnonzero(others))
+        ]
+        assert 0 < len(matched) < chosen.sum()  # some have no match, and are left out
+        assert found["tokens"][reading, 0].tolist() == [chosen.sum(), len(matched), others.sum()]
+        rows = np.concatenate([changes, base[None]])
+        beside = []
+        for t in matched:
+            same = [o for o in np.flatnonzero(others) if cell[o] == cell[t]]
+            beside.append(rows[:, same].mean(axis=1))
+        expected = np.stack([rows[:, matched].mean(axis=1), np.mean(beside, axis=0)], axis=-1)
+        np.testing.assert_allclose(found["at"][0, :, reading, 0], expected[:-1], atol=1e-6)
+        np.testing.assert_allclose(found["loss"][reading, 0], expected[-1], atol=1e-6)
+
+
+def test_windows_end_at_the_least_length():
+    """32 tokens are a window, 31 are none; documents keep their number."""
+    documents = [list(range(40)), list(range(31)), list(range(100, 132)), list(range(40 + 32))]
+    found = windows_of(documents, 40, None)
+    assert [(number, len(ids)) for number, ids in found] == [(0, 40), (2, 32), (3, 40), (3, 32)]
+    begun = windows_of([list(range(80))], 41, 7)
+    assert [ids[0].item() for _, ids in begun] == [7, 7]
+    assert [len(ids) for _, ids in begun] == [41, 41]
+
+
+def test_an_interval_is_of_the_resamples_alone():
+    draws = np.array([100.0, *np.arange(1.0, 42.0)])
+    assert interval(draws) == (100.0, 2.0, 40.0)

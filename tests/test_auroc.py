@@ -173,3 +173,13 @@ def test_frequency_baseline_ranks_by_frequency() -> None:
     vectors = frequency_vectors(np.array([10, 5, 5]))
     values = head_auroc(vectors, Neighbours.before(bigrams)).values
     np.testing.assert_allclose(values, [[np.nan, 0.25, 1.0]])
+
+
+def test_a_stored_zero_is_no_neighbour() -> None:
+    counts = sparse.csr_array(([3, 0, 2], ([0, 1, 2], [1, 1, 2])), shape=(3, 3))
+    assert counts.nnz == 3
+    for table in (Neighbours.before(counts), Neighbours.after(counts)):
+        assert table.counts.tolist() == [3, 2]
+        assert (table.counts > 0).all()
+    assert Neighbours.before(counts).of(1)[0].tolist() == [0]
+    assert Neighbours.before(counts).n_distinct.tolist() == [0, 1, 1]

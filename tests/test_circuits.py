@@ -24,6 +24,7 @@ from lnattn.attention.head_scores import (
     previous_token_score,
 )
 from lnattn.attention.nulls import (
+    rotation_draws,
     rotation_moments,
     rotation_z,
 )
@@ -239,3 +240,28 @@ def test_a_head_that_shifts_positions_by_one_scores_one():
         b_Q=torch.zeros(1, n, dtype=torch.float64),
     )
     assert previous_token_score(fold(layer), W_P).item() == pytest.approx(1, abs=1e-6)
+
+
+def test_random_rotations_have_the_moments_that_they_should():
+    """Scores, not squares: the mean of their squares is 1/d, and the variance the closed form."""
+    p = torch.stack([spectrum([3.0, 1.0, 0.5]), spectrum([1.0, 1.0, 1.0])])
+    q = torch.stack([spectrum([2.0, 1.0]), spectrum([1.0, 0.1]), spectrum([1.0, 1.0])])
+    draws = rotation_draws(p, q, 9, 20_000, seed=4)
+    assert draws.shape == (20_000, 2, 3)
+    squares = draws.square()
+    for a in range(2):
+        for b in range(3):
+            mean, variance = rotation_moments(p[a], q[b], 9)
+            error = float(variance) ** 0.5 / 20_000**0.5
+            assert float(squares[:, a, b].mean()) == pytest.approx(1 / 9, abs=5 * error)
+            assert float(mean) == pytest.approx(1 / 9)
+            assert float(squares[:, a, b].var()) == pytest.approx(float(variance), rel=0.1)
+    assert not torch.equal(draws, rotation_draws(p, q, 9, 20_000, seed=5))
+
+
+def test_flat_spectra_of_full_rank_do_not_vary():
+    """S = 1/d whatever the rotation; rounding alone would give a variance below 0."""
+    for d in range(2, 80):
+        flat = torch.full((d,), 1 / d, dtype=torch.float64)
+        _, variance = rotation_moments(flat, flat, d)
+        assert 0 <= float(variance) < 1e-15

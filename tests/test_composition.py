@@ -41,6 +41,10 @@ def test_pair_table_has_every_pair_once_with_its_numbers(study):
     impossible = table[~table["possible"]]["score"]
     assert row["impossible_share"] == pytest.approx((impossible >= score).mean())
     assert (table["possible"] == (table["writer"].str[0] < table["reader"].str[0])).all()
+    # Each pair counts scores as high as its own: an impossible one counts itself.
+    for pair in table.itertuples():
+        assert pair.impossible_share == pytest.approx((impossible >= pair.score).mean())
+    assert table[~table["possible"]]["impossible_share"].min() == pytest.approx(1 / len(impossible))
 
 
 def test_double_centring_removes_what_a_head_has_with_everybody():

@@ -179,3 +179,28 @@ def test_convention_of_the_papers_code() -> None:
     plain = contributions(folded, embeddings, [ids.tolist()], convention=TEXT)
     assert plain.rows.min() == 1
     assert not np.allclose(plain.mean[..., 1:11], result.mean[..., 1:11], rtol=0.1)
+
+
+def test_the_papers_code_leaves_out_the_last_position_of_the_context_only() -> None:
+    """A text that ends before the context does keeps its last row."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=12)
+    ids = random_ids(11, 9)
+    result = contributions(folded, embeddings, [ids.tolist()], convention=PAPERS_CODE)
+    assert (result.rows[:, 1, 8] == 1).all()
+    expected = oracle(folded, embeddings, ids, scale=1.0)[:, 1, 8] / 9
+    np.testing.assert_allclose(result.mean[:, 1, 8], expected, rtol=1e-4)
+    assert result.rows[..., 9:].sum() == 0
+
+
+def test_quantiles_are_those_that_the_table_names() -> None:
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=24)
+    result = contributions(folded, embeddings, [random_ids(10, 24).tolist()])
+    columns = ["q0.025", "q0.25", "q0.5", "q0.75", "q0.975"]
+    assert result.table().columns.tolist() == ["term", "head", "mean", *columns]
+    kl = oracle(folded, embeddings, random_ids(10, 24))[..., 1:]
+    row = result.table().set_index(["term", "head"]).loc[("pp", 1)]
+    expected = np.quantile(kl[TERMS.index("pp"), 1], [0.025, 0.25, 0.5, 0.75, 0.975])
+    np.testing.assert_allclose(row[columns].to_numpy(float), expected, rtol=1e-3)
+    assert row["mean"] == pytest.approx(kl[TERMS.index("pp"), 1].mean(), rel=1e-4)

@@ -16,6 +16,7 @@ from lnattn.affinity.topk import partners, strongest_pairs
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, same_token_z
 from lnattn.contribution.study import kl_of_removal
 from lnattn.errors import ShapeError, TokenError
+from lnattn.rotary import position
 from lnattn.rotary.affinity import (
     curve_over_distance,
     distance_grid,
@@ -23,7 +24,7 @@ from lnattn.rotary.affinity import (
     vectors_at_distance,
 )
 from lnattn.rotary.fold import mean_vectors
-from lnattn.rotary.position import distance_variance, self_assertion
+from lnattn.rotary.position import by_distance, distance_variance, self_assertion
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_divergences
 from lnattn.rotary.weights import RelativeFirstLayer, apply_rotary
 from lnattn.selectability.first_layers import first_layer_keys, study_text
@@ -288,9 +289,13 @@ def test_skill_at_each_distance_by_hand(parts):
             other = head_auroc(wrong, pairs).values[:, grid.queries]
             np.testing.assert_allclose(grid.own[t, n], own)
             np.testing.assert_allclose(grid.query_specific_auroc[t, n], (own - other).mean(axis=1))
-    low, high = grid.interval(draws=200)[:, 1:].T
-    assert (low < grid.query_specific_auroc[0, 0]).all()
-    assert (grid.query_specific_auroc[0, 0] < high).all()
+    found = grid.interval(draws=200, seed=3)
+    specific = grid.own[0, 0] - grid.wrong[0, 0]
+    rng = np.random.default_rng(3)
+    means = [specific[:, rng.integers(4, size=4)].mean(axis=1) for _ in range(200)]
+    np.testing.assert_allclose(found[:, 0], specific.mean(axis=1))
+    np.testing.assert_allclose(found[:, 1], np.quantile(means, 0.025, axis=0))
+    np.testing.assert_allclose(found[:, 2], np.quantile(means, 0.975, axis=0))
 
 
 def test_a_head_that_looks_one_token_back_is_found_at_that_distance():
@@ -321,3 +326,44 @@ def test_sampled_queries_occur():
     assert sample_queries(counts, 9).tolist() == [1, 3, 4, 5]
     assert len(sample_queries(counts, 2)) == 2
     assert sample_queries(counts, 2).tolist() == sample_queries(counts, 2).tolist()
+
+
+def test_a_query_that_every_token_precedes_has_no_auroc_and_is_left_out(parts):
+    folded, embeddings = parts
+    counts = np.random.default_rng(1).integers(0, 3, (VOCAB, VOCAB))
+    counts[:, 4] = 1  # every token stands before token 4, so there is no negative
+    neighbours = {1: Neighbours.before(sparse.csr_array(counts))}
+    vectors = {1: vectors_at_distance(folded, embeddings, 1)}
+    grid = distance_grid(vectors, neighbours)
+    assert 4 not in grid.queries
+    assert len(grid.queries) == VOCAB - 1
+    assert np.isfinite(grid.own).all()
+    assert np.isfinite(grid.wrong).all()
+
+
+def test_what_heads_do_by_distance_is_over_the_scale(parts, monkeypatch):
+    """Every field of `ByDistance` by hand; the block's scale is 2.5."""
+    monkeypatch.setattr(position, "NULLS", 2)
+    layer, embeddings = random_relative(21)
+    model = RelativeFirstLayer(embeddings, layer)
+    unigrams = np.arange(1, VOCAB + 1)
+    found = by_distance(model, unigrams, seed=5)
+
+    def variance_of(other):
+        folded = fold_relative(other.attention)
+        return distance_variance(folded, other.embeddings, unigrams, range(256))
+
+    here = variance_of(model)
+    null = variance_of(position.permuted_weights(model, 5))
+    np.testing.assert_allclose(found.curve, here.curve / 2.5)
+    np.testing.assert_allclose(found.null_curve, null.curve / 2.5)
+    np.testing.assert_allclose(found.spread, np.sqrt(here.variance.sum(axis=0)) / 2.5)
+    np.testing.assert_allclose(found.constant, here.constant / here.variance.sum(axis=0))
+    np.testing.assert_allclose(found.share, here.variance / here.variance.sum(axis=0))
+    np.testing.assert_allclose(found.alone, found.share[3])
+    for deal, seed in enumerate((5, 6)):
+        heads = position.permuted_weights(model, seed, heads_only=True)
+        np.testing.assert_allclose(found.null_share[deal], variance_of(heads).share[3])
+    weights = np.exp(found.null_curve)
+    expected = weights[:, :7].sum(axis=1) / weights.sum(axis=1)
+    np.testing.assert_allclose(found.near_share(7, null=True), expected)

@@ -21,6 +21,7 @@ from lnattn.position.curves import (
     near_keys,
     nearness,
     trend,
+    usual_nearness,
     wave_recurrence,
 )
 from lnattn.position.measured import (
@@ -32,7 +33,6 @@ from lnattn.position.measured import (
 )
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import (
-    ASSUMED,
     PositionOnly,
     position_only,
 )
@@ -253,7 +253,21 @@ def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
     np.testing.assert_allclose(read.bias.comparison, made.bias.comparison, rtol=1e-6)
     np.testing.assert_allclose(read.last.ratio, made.last.ratio, rtol=1e-5)
     assert read.record["model"] == "random"
-    assert read.table().shape == (3, 10)
+    table = read.table()
+    for head in range(3):
+        wave = dominant_wave(read.bias.comparison[head, -1])
+        shape = (wave.wavelength, wave.cycles, wave.share)
+        columns = ["T^pp wavelength", "T^pp cycles", "T^pp wave share"]
+        assert table.loc[head, columns].tolist() == pytest.approx(list(shape))
+        straight = trend(read.bias.self_assertion[head])
+        columns = ["T^p Spearman", "T^p rising steps", "T^p straight line R²"]
+        assert table.loc[head, columns].tolist() == pytest.approx(list(straight))
+        of_cases = made.spearman[:, head]
+        assert table.loc[head, "lowest, any assumed σ"] == of_cases.min()
+        assert table.loc[head, "highest, any assumed σ"] == of_cases.max()
+        half = slice(8, 15)  # the second half of 16 positions, without the last
+        assert table.loc[head, "distance to highest T^pp"] == np.median(made.peak[head, half])
+    assert made.assumed[2] == pytest.approx(np.median(layer.embeddings.W_P.var(1, correction=0)))
     # One assumed case, by hand.
     sigma = (layer.embeddings.W_P.var(dim=1, correction=0) + made.assumed[3] + 1e-5).sqrt()
     folded = fold(layer.attention)
@@ -266,7 +280,7 @@ def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
     alpha = (scores / folded.scale).softmax(dim=0)
     assert made.near[3, 2, query] == pytest.approx(float(alpha[-NEAR:].sum()), abs=1e-6)
     middle = np.median(layer.embeddings.W_P.double().var(dim=1, correction=0).numpy())
-    np.testing.assert_allclose(made.assumed, np.array(ASSUMED) * middle, rtol=1e-12)
+    np.testing.assert_allclose(made.assumed, np.array([0, 0.25, 1, 4, 16]) * middle, rtol=1e-12)
 
 
 def waving(wavelength: float, slope: float, n: int = 200) -> PositionBias:
@@ -279,7 +293,14 @@ def waving(wavelength: float, slope: float, n: int = 200) -> PositionBias:
 def test_an_echo_is_as_loud_as_the_slope_lets_it_be():
     loud, quiet = waving(60, 0.0), waving(60, 1.0)
     assert wave_recurrence(loud)[0, 0] == pytest.approx(1, abs=1e-3)
-    assert wave_recurrence(quiet)[0, 0] == pytest.approx(np.exp(-60), rel=0.5)
+    # The slope moves the crest from 60 to 55 keys away: e^(−55 + 20 cos 30°) over e^20.
+    crest = np.exp(-55 + 20 * np.sqrt(3) / 2 - 20)
+    assert wave_recurrence(quiet)[0, 0] == pytest.approx(crest, rel=1e-6, abs=0)
+    # On a steep slope the nearest key of the window is the loudest: a quarter wave from the crest.
+    steep = np.log(wave_recurrence(waving(60, 3.0))[0, 0])
+    key_45 = -3 * 45 + 20 * np.cos(1.5 * np.pi) - 20
+    key_46 = -3 * 46 + 20 * np.cos(46 / 30 * np.pi) - 20
+    assert key_46 - 1e-6 <= steep <= key_45 + 1e-6
     assert wave_recurrence(quiet)[0, 0] < wave_recurrence(waving(60, 0.01))[0, 0] < 1
 
 
@@ -300,3 +321,12 @@ def test_skill_is_against_even_attention():
     other = replace(measured, queries=(2,))
     with pytest.raises(ShapeError, match="different queries"):
         beside_position(other, bias)
+
+
+def test_the_last_position_is_no_query_of_the_medians():
+    """§6.4: it was never trained. Here it lies a thousand keys off, as one of three in the half."""
+    peak = np.array([[9, 9, 9, 1, 2, 1000]])
+    percentile = np.array([[0.0, 0.0, 0.0, 0.2, 0.4, 1.0]])
+    distance, share = usual_nearness(peak, percentile)
+    assert distance.tolist() == [1.5]
+    assert share.tolist() == pytest.approx([0.3])

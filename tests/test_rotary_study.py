@@ -14,10 +14,12 @@ from scipy.stats import spearmanr
 from test_distance import random_relative
 
 import lnattn
-from lnattn import fold_relative, freezing
+from lnattn import distance_terms, fold_relative, freezing, plain
 from lnattn.cli.main import main
 from lnattn.errors import ResultError
 from lnattn.rotary import position
+from lnattn.rotary.affinity import sample_queries
+from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.position import distance_variance, self_assertion
 from lnattn.rotary.study import RotaryStudy, rotary_study
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
@@ -99,6 +101,46 @@ def test_nulls_keep_the_embeddings_and_deal_the_heads_anew(everything):
         rho = [spearmanr(row, unigrams[tokens]).statistic for row in asserted]
         np.testing.assert_allclose(study.null_rho[deal], rho, atol=1e-12)
     assert len(np.unique(study.null_divergence, axis=0)) == 4
+
+
+def test_divergences_are_means_over_queries_that_have_a_choice(everything):
+    """All four terms of every head, from the texts, by the definition; permuted heads as well."""
+    model, counts, study = everything
+    stream = np.random.default_rng(0).integers(0, WORDS, 1500)
+    texts = [stream[:30].tolist(), stream[30:70].tolist()]
+    unigrams = torch.from_numpy(counts[1].unigrams)
+
+    def by_hand(layer) -> np.ndarray:
+        folded = fold_relative(layer.attention)
+        constants = mean_vectors(folded, layer.embeddings, unigrams)
+        rows = []
+        for ids in texts:
+            terms = distance_terms(folded, layer.embeddings, ids, constants=constants)
+            scores = terms.scores().numpy()
+            rows.append(
+                [
+                    plain.kl_of_removal(scores, terms[name].numpy(), folded.scale)[:, 1:]
+                    for name in ("ee", "ed", "e", "d")
+                ]
+            )
+        return np.concatenate(rows, axis=-1).mean(axis=-1)
+
+    np.testing.assert_allclose(study.divergence, by_hand(model), rtol=1e-4, atol=1e-6)
+    for deal, null in enumerate(position.permuted_heads(model)):
+        expected = by_hand(null).mean(axis=1)
+        np.testing.assert_allclose(study.null_divergence[deal], expected, rtol=1e-4, atol=1e-6)
+
+
+def test_a_seed_decides_which_queries_are_asked(everything):
+    model, counts, study = everything
+    unigrams = counts[1].unigrams
+    asked = [sample_queries(unigrams, 20, seed).tolist() for seed in (0, 1)]
+    assert asked[0] != asked[1]
+    assert set(study.queries.tolist()) <= set(asked[0])
+    texts = [list(range(30))]
+    other = rotary_study(model, counts, texts, queries=20, seed=1)
+    assert set(other.queries.tolist()) <= set(asked[1])
+    assert other.queries.tolist() != study.queries.tolist()
 
 
 def test_the_command_freezes_the_same_study(everything, tmp_path, monkeypatch, capsys):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.stats import blocks, bootstrap_means, resampled_counts, resampled_ratios
+from lnattn.stats import blocks, bootstrap_means, resampled_counts, resampled_ratios, spearman
 
 
 def test_rows_of_a_bootstrap_share_their_draws():
@@ -43,3 +43,31 @@ def test_blocks_make_up_the_whole(n, width, most):
     found = list(blocks(n, width, most))
     assert [i for some in found for i in range(n)[some]] == list(range(n))
     assert all((some.stop - some.start) * width <= max(most, width) for some in found)
+
+
+def test_an_interval_ends_at_the_quantiles_of_resampled_means():
+    """The same draws, as means of gathered values; 2.5 % and 97.5 % are written here."""
+    values = np.random.default_rng(5).exponential(size=(2, 40))
+    found = bootstrap_means(values, draws=300, seed=9)
+    rng = np.random.default_rng(9)
+    means = []
+    for _ in range(300):
+        drawn = rng.integers(40, size=40)
+        means.append(values[:, drawn].mean(axis=1))
+    np.testing.assert_allclose(found[:, 0], values.mean(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found[:, 1], np.quantile(means, 0.025, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found[:, 2], np.quantile(means, 0.975, axis=0), rtol=1e-12)
+    half = bootstrap_means(values, level=0.5, draws=300, seed=9)
+    np.testing.assert_allclose(half[:, 1], np.quantile(means, 0.25, axis=0), rtol=1e-12)
+    assert not np.array_equal(bootstrap_means(values, draws=300, seed=10), found)
+
+
+def test_a_rank_correlation_by_hand():
+    """Six pairs, Σd² = 8: ρ = 1 − 6·8/(6·35) = 27/35; z ± 1.959964 √((1 + ρ²/2)/3)."""
+    found = spearman(np.arange(1, 7), np.array([3, 1, 2, 4, 6, 5]))
+    rho = 27 / 35
+    assert found.rho == pytest.approx(rho, abs=1e-12)
+    half = 1.959963985 * np.sqrt((1 + rho**2 / 2) / 3)
+    assert found.low == pytest.approx(np.tanh(np.arctanh(rho) - half), abs=1e-9)
+    assert found.high == pytest.approx(np.tanh(np.arctanh(rho) + half), abs=1e-9)
+    assert found.n == 6

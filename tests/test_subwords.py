@@ -261,3 +261,63 @@ def test_keys_that_take_part() -> None:
     with pytest.raises(TokenError, match="key token 50 is outside"):
         head_auroc(vectors, before, None, [50])
     assert np.isnan(head_auroc(vectors, before, None, []).values).all()
+
+
+def test_bands_of_chance_end_at_their_quantiles() -> None:
+    """The table's six columns, from ranks written here; Wilson's interval by its formula."""
+    pieces = Pieces(np.arange(4), np.arange(4), np.ones(4), np.ones(4, int))
+    ranks = np.array([[1, 5, 11, 40], [2, 30, 10, 41]], dtype=np.int32)
+    chance = np.random.default_rng(0).random((2, 60, 3))
+    table = Subwords(pieces, ranks, chance).table(top=10)
+    assert table["found"].tolist() == [0.5, 0.5, 0.75]
+    z, share, n = 1.959963985, 0.75, 4
+    centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
+    assert table.loc["best", "low"] == pytest.approx(centre - half, abs=1e-8)
+    assert table.loc["best", "high"] == pytest.approx(centre + half, abs=1e-8)
+    np.testing.assert_allclose(table["chance"], chance[1].mean(axis=0))
+    np.testing.assert_allclose(table["chance low"], np.quantile(chance[1], 0.025, axis=0))
+    np.testing.assert_allclose(table["chance high"], np.quantile(chance[1], 0.975, axis=0))
+    first = Subwords(pieces, ranks, chance).table(top=1)
+    assert first["found"].tolist() == [0.25, 0.0, 0.25]
+    np.testing.assert_allclose(first["chance"], chance[0].mean(axis=0))
+    assert Subwords(pieces, ranks, chance).excess(10) == pytest.approx(
+        0.75 - chance[1, :, 2].mean()
+    )
+
+
+def test_examples_come_by_rank_one_for_each_predecessor() -> None:
+    pieces = Pieces(
+        queries=np.arange(6),
+        keys=np.array([7, 8, 7, 9, 6, 5]),
+        share=np.array([0.5, 0.6, 0.9, 0.7, 0.8, 0.9]),
+        count=np.ones(6, int),
+    )
+    ranks = np.array([[9, 4, 3, 8, 2, 2], [9, 9, 9, 1, 9, 9]], dtype=np.int32)
+    found = Subwords(pieces, ranks, np.full((2, 1, 3), np.nan))
+    # Best ranks 9 4 3 1 2 2: place 3, then 5 before 4 by its share, then 2, then 1; 0 has 2's key.
+    assert found.examples().tolist() == [3, 5, 4, 2, 1]
+    assert found.examples(2).tolist() == [3, 5]
+    assert found.heads_of(3).tolist() == [3, 1]
+
+
+def test_query_tokens_of_a_class_are_drawn() -> None:
+    """Two seeds ask different tokens, none of them twice, and their interval is that of 95 %."""
+    vectors, counts, classes = random_case()
+    before = Neighbours.before(counts.bigrams)
+    asked = []
+    for seed in (0, 1):
+        found = class_auroc(vectors, counts, classes, queries=5, draws=50, seed=seed)
+        members = np.flatnonzero(classes.continuation & (before.n_distinct > 0))
+        drawn = np.sort(np.random.default_rng(seed).choice(members, 5, replace=False))
+        asked.append(drawn.tolist())
+        areas = head_auroc(vectors, before, drawn).values[:, drawn]
+        np.testing.assert_allclose(found.heads[0, 0, 0, :, 0], areas.mean(axis=1))
+        means = []
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            means.append(areas[:, rng.integers(5, size=5)].mean(axis=1))
+        np.testing.assert_allclose(found.heads[0, 0, 0, :, 1], np.quantile(means, 0.025, axis=0))
+        np.testing.assert_allclose(found.heads[0, 0, 0, :, 2], np.quantile(means, 0.975, axis=0))
+    assert asked[0] != asked[1]
+    assert len(set(asked[0])) == 5

@@ -95,3 +95,14 @@ def test_partial_checkpoint_says_what_it_cannot_do(parts):
         six_terms(folded, partial, [1, 2])
     with pytest.raises(TokenError, match="no token embeddings"):
         sigma_of_pairs(partial, [1], [1], 1e-5)
+
+
+def test_variances_that_cancel_are_zero_and_not_below():
+    """p = −e in float32, width 768: σ is √ε for each, where rounding would make some NaN."""
+    for seed in range(60):
+        generator = torch.Generator().manual_seed(seed)
+        e = torch.randn(3, 768, generator=generator)
+        found = sigma_of_pairs(Embeddings(e, -e), [0, 1, 2], [0, 1, 2], eps=1e-12)
+        assert found.isfinite().all()
+        assert float(found.diagonal().min()) >= 0.999e-6
+        assert float(found.diagonal().max()) < 1e-2

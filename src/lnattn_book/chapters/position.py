@@ -20,7 +20,7 @@ from lnattn.position.measured import (
 )
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import PositionOnly
-from lnattn.weights import FirstLayer
+from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book import samples
 
 
@@ -124,7 +124,7 @@ def on_text(first: FirstLayer) -> OnText:
     The queries are the paper's 50, 500 and 1000, or those at the same share of a shorter context.
     Windows are parts of articles, without a beginning-of-text token, as in the authors' code.
     """
-    folded, W_P = fold(first.attention), first.embeddings.W_P
+    folded, W_P = fold(require_absolute(first).attention), first.embeddings.W_P
     queries = share_of_context(len(W_P))
     terms = position_bias(folded, W_P, queries, inverse_sigma_bands(first.embeddings, folded.eps))
     windows, _ = samples.sample_windows(first, queries[-1] + 1)

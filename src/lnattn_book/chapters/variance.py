@@ -26,7 +26,7 @@ from lnattn.position.variance import (
     variance_of_inputs,
 )
 from lnattn.stats import spearman
-from lnattn.weights import FirstLayer
+from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book import samples
 from lnattn_book.by_place import ByPlace
 from lnattn_book.claims.listed import claim
@@ -60,7 +60,7 @@ def plateau(variance: Float[np.ndarray, "position"]) -> Plateau:
 
 def position_variances(first: FirstLayer) -> Float[np.ndarray, "position"]:
     """Var(p_j) of a model's position embeddings, in double precision."""
-    return variances(first.embeddings.W_P.double()).numpy()
+    return variances(require_absolute(first).embeddings.W_P.double()).numpy()
 
 
 def against_even(
@@ -112,7 +112,7 @@ def switch_by_head(found: ByPlace, query: int = 50) -> pd.DataFrame:
 
 def switch_on_text(first: FirstLayer) -> FirstTokenSwitch:
     """The counterfactual on the book's sample of text, in windows of at most 256 tokens."""
-    length = min(first.embeddings.n_positions, SWITCH_WINDOW)
+    length = min(require_absolute(first).embeddings.n_positions, SWITCH_WINDOW)
     windows, _ = samples.sample_windows(first, length)
     return first_token_switch(fold(first.attention), first.embeddings, windows)
 
@@ -135,7 +135,7 @@ class Frequency:
 
 def frequency(first: FirstLayer) -> Frequency:
     """Relate a model's variances and T^e to the counts that come with the book (K11, K12)."""
-    folded = fold(first.attention)
+    folded = fold(require_absolute(first).attention)
     inputs = variance_of_inputs(first.embeddings, folded.eps)
     counts, _ = samples.token_counts(first)
     study = frequency_study(folded, first.embeddings, inputs, counts.unigrams)

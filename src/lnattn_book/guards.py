@@ -79,7 +79,8 @@ class Shown:
         return self.message
 
     def _repr_mimebundle_(self, **_kinds: Any) -> dict[str, Any]:
-        data: dict[str, Any] = {MIME: asdict(self.guard)}
+        # MyST-NB warns of an output that has no type it can show, so there is HTML, if empty.
+        data: dict[str, Any] = {MIME: asdict(self.guard), "text/html": ""}
         if self.message:
             data["text/plain"] = self.message
             data["text/html"] = f'<p class="lnattn-guard">{html.escape(self.message)}</p>'

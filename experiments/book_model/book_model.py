@@ -23,6 +23,7 @@ from lnattn.storage import provenance, read_json, sha256_of_file, write_atomical
 from lnattn.text.corpora import describe_corpus, read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import load_tokenizer
+from lnattn.text.vocabulary import vocabulary_sha256
 
 
 def train_book_model(
@@ -75,7 +76,7 @@ def train_book_model(
     weights = {name: value.half() for name, value in stored_weights(model).items()}
     payload = save(weights, metadata={"format": "pt"})
     write_atomically(folder / "model.safetensors", lambda file: file.write(payload))
-    save_counts(folder / "counts.npz", train_tokens, plan.vocab_size)
+    save_counts(folder / "counts.npz", train_tokens, tokenizer)
     record = provenance(
         name=f"book-{plan.architecture}",
         plan=asdict(plan),
@@ -175,9 +176,17 @@ def _tokens(
     return np.load(path, allow_pickle=False)
 
 
-def save_counts(path: Path, tokens: np.ndarray, vocab_size: int) -> None:
-    """Unigram and bigram counts of a token stream: `path` and its record beside it."""
-    convention = "one stream; every document is followed by <|endoftext|>"
-    counts = Counts.from_documents([tokens], vocab_size)
-    record = {**counts.record, **provenance(boundary=convention)}
-    Counts(counts.unigrams, counts.bigrams, record).save(path)
+def save_counts(path: Path, tokens: np.ndarray, tokenizer: PreTrainedTokenizerFast) -> None:
+    """Unigram and bigram counts of a token stream: `path` and its record beside it.
+
+    The record says which tokens they are of, by which `lnattn.text.vocabulary` finds them.
+    """
+    counts = Counts.from_documents([tokens], len(tokenizer))
+    facts = provenance(
+        tokenizer={
+            "vocabulary_sha256": vocabulary_sha256(tokenizer),
+            "vocab_size": len(tokenizer),
+        },
+        boundary="one stream; every document is followed by <|endoftext|>",
+    )
+    Counts(counts.unigrams, counts.bigrams, {**counts.record, **facts}).save(path)

@@ -15,10 +15,10 @@ from lnattn.models.checkpoints import BOOK_MODELS
 from lnattn.paths import data_folder
 from lnattn.position.measured import windows
 from lnattn.rotary.weights import AnyFirstLayer
-from lnattn.storage import read_json
 from lnattn.text.corpora import read_documents
 from lnattn.text.counts import Counts
 from lnattn.text.tokenizers import encode_documents
+from lnattn.text.vocabulary import counts_by_vocabulary
 from lnattn.weights import FirstLayer
 
 #: Fewer windows than these are too few for a mean.
@@ -80,42 +80,25 @@ def sentence_ids(model: FirstLayer, text: str) -> Int[Tensor, "token"]:
 def token_counts(model: AnyFirstLayer) -> tuple[Counts, str]:
     """Counts of this model's tokens, and in words where they are from.
 
-    An embedded model's training text, or Wikipedia articles and books counted with another known
-    tokenizer (data/counts). For any other model the small sample is counted here, and the words say
-    so.
+    Those that ship with the book are found by the tokens that they count, whatever the model is
+    called: of an embedded model's training text, or of Wikipedia articles and books. For any other
+    model the small sample is counted here, and the words say so.
     """
-    name = model.name.rsplit("/", 1)[-1]
-    if name in BOOK_MODELS:
-        path, words = _counts_of_book_model(name), "its own training text"
-    else:
-        path = data_folder() / "counts" / f"{name}.npz"
-        words = "Wikipedia articles, books and web pages, in this model's tokens"
-    if path.is_file():
-        counts = Counts.load(path)
-        if counts.vocab_size == model.embeddings.vocab_size:
-            return counts, words
-    documents = [np.asarray(ids) for ids in sample_tokens(model)]
-    counts = Counts.from_documents(documents, model.embeddings.vocab_size)
-    return counts, f"only the {len(documents)} sample documents: no larger counts fit this model"
-
-
-def _counts_of_book_model(name: str) -> Path:
-    """Its own counts, or those of the other embedded model where both read the same tokens."""
-    folder = data_folder() / name
-    for other in (name, *BOOK_MODELS):
-        there = data_folder() / other
-        if (there / "counts.npz").is_file() and same_tokens(folder, there):
-            return there / "counts.npz"
-    return folder / "counts.npz"
-
-
-def same_tokens(one: Path, other: Path) -> bool:
-    """Whether two models were trained on one text with one tokenizer, by what lies beside them."""
-    if one == other:
-        return True
-    corpora = [read_json(folder / "training.json")["corpus"] for folder in (one, other)]
-    tokenizers = [(folder / "tokenizer.json").read_bytes() for folder in (one, other)]
-    return corpora[0] == corpora[1] and tokenizers[0] == tokenizers[1]
+    rows = model.embeddings.vocab_size
+    own = [data_folder() / name / "counts.json" for name in BOOK_MODELS]
+    of_others = sorted((data_folder() / "counts").glob("*.json"))
+    found = counts_by_vocabulary(tokenizer_of(model), rows, [*own, *of_others])
+    if found is None:
+        documents = [np.asarray(ids) for ids in sample_tokens(model)]
+        counts = Counts.from_documents(documents, rows)
+        words = f"only the {len(documents)} sample documents: no larger counts fit this model"
+        return counts, words
+    counts, path = found
+    if path.parent.name not in BOOK_MODELS:
+        return counts, "Wikipedia articles, books and web pages, in this model's tokens"
+    if model.name in BOOK_MODELS:
+        return counts, "its own training text"
+    return counts, f"the text that {path.parent.name} was trained on, in this model's tokens"
 
 
 def token_names(model: AnyFirstLayer) -> list[str]:

@@ -44,6 +44,7 @@ from lnattn.text.tokenizers import (
     split_at_special_tokens,
     vocabulary_size,
 )
+from lnattn.text.vocabulary import vocabulary_sha256
 
 #: The folder among the parts in which the texts of files are prepared.
 _TABLES = "tables"
@@ -124,7 +125,12 @@ def count_corpus(
         record = provenance(
             what="unigram and bigram counts" if skip == 1 else "unigram and skip-bigram counts",
             corpus=inputs,
-            tokenizer={"name": name, "sha256": digest, "vocab_size": vocab},
+            tokenizer={
+                "name": name,
+                "sha256": digest,
+                "vocabulary_sha256": vocabulary_sha256(Tokenizer.from_str(text)),
+                "vocab_size": vocab,
+            },
             boundary=asdict(job.boundary),
             documents=documents,
             shards=len(shards),

@@ -56,13 +56,23 @@
       : [" Most, ", `${rounded(seen.weights[now])} %, is now on `, quoted(tokens[seen.keys[now]]), "."]];
   }
 
+  /** Of a reader's sentence, the query that one of the terms moves most: signs at both ends aside. */
+  function liveliest(layer, terms, head) {
+    let best = { query: Math.max(0, terms.n - 2), most: -1 };
+    for (let query = 1; query < terms.n - 1; query++) {
+      const most = Math.max(...Object.values(look(layer, terms, head, query).moved));
+      if (most > best.most) best = { query, most };
+    }
+    return { head, query: best.query };
+  }
+
   // ---- Bars --------------------------------------------------------------------------------------
 
   /** A key's pulls, stacked in the terms' colours: to the right what draws attention, to the left what repels. */
   function stack(parts, most) {
     const sides = { more: [], less: [] };
     for (const { colour, pull } of parts) {
-      const width = `width: ${(50 * Math.abs(pull) / most).toFixed(2)}%; background-color: ${colour}`;
+      const width = `width: ${(100 * Math.abs(pull) / most).toFixed(2)}%; background-color: ${colour}`;
       sides[pull > 0 ? "more" : "less"].push(make("span", { style: width }));
     }
     return make("span", { class: "pulls", "aria-hidden": "true" },
@@ -98,7 +108,7 @@
         clearTimeout(timer);
         timer = setTimeout(() => {
           if (!input.value.trim()) return;
-          note.textContent = "Reading the model’s words …";
+          note.textContent = "Reading the model’s words: some megabytes, once …";
           go({ text: input.value, model: VIEWS[chosen("view", VIEWS.length, 0)].model, query: "" });
         }, TYPING);
       },
@@ -119,7 +129,7 @@
       const own = Boolean(state().text) && state().model === view.model;
       const { all, layer, one, terms, text, tokens } = await (own ? lnattnModels.sentence() : lnattnModels.first(view.model));
       if (!isLatest()) return;
-      const { query, without } = settings(terms, own && text !== all.text ? { head: view.head, query: terms.n - 2 } : view);
+      const { query, without } = settings(terms, own && text !== all.text ? liveliest(layer, terms, view.head) : view);
       const seen = look(layer, terms, view.head, query, { without });
       const focused = document.activeElement?.id;
       const kept = TERMS.filter((name) => !without.includes(name));

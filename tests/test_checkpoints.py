@@ -58,6 +58,23 @@ def test_missing_folder(tmp_path):
     assert "gpt2-xl" in complaint("nonsense")  # names what would have been understood
 
 
+@pytest.mark.parametrize("name", ["a/" + "b" * 5000, "b" * 5000, "~nobody-here/model", "a\0b"])
+def test_names_that_no_folder_can_have(name):
+    text = complaint(name)
+    assert "is no name of a model" in text or "there is no model" in text
+    assert len(text) < 900
+
+
+def test_links_that_lead_to_themselves(tmp_path, folder):
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    assert "there is no model" in complaint(loop)
+    for name in ("config.json", WEIGHTS):
+        (folder / name).unlink()
+        (folder / name).symlink_to(folder / name)
+        complaint(folder)
+
+
 def test_missing_and_damaged_configuration(folder):
     (folder / "config.json").write_text("{")
     assert "no valid JSON" in complaint(folder)
@@ -138,6 +155,11 @@ def test_sizes_that_are_no_sizes(folder, value):
 def test_an_epsilon_that_is_no_number(folder, value):
     configure(folder, layer_norm_epsilon=value)
     assert "layer_norm_epsilon in config.json must be a number" in complaint(folder)
+
+
+def test_an_epsilon_of_zero_is_one(folder):
+    configure(folder, layer_norm_epsilon=0)
+    assert load_first_layer(folder).attention.ln.eps == 0
 
 
 @pytest.mark.parametrize("value", [["gpt2"], {}, 3, None, ""])

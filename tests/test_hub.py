@@ -22,6 +22,7 @@ from random_relative import config_of
 from lnattn import default_model, load_attention_layers, load_first_layer
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models import checkpoints, files, hub
+from lnattn.models.choice import rotary_models
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import load_transformer
@@ -116,6 +117,19 @@ def test_offline_uses_the_cache_and_asks_nobody(server, local, offline):
     assert_is_the_local_one(load_first_layer(NAME), local)
     with pytest.raises(HubError, match="HF_HUB_OFFLINE"):
         load_first_layer("someone/else")
+    assert server.log == []
+
+
+def test_a_model_without_a_tokenizer_is_known_to_have_none(server, offline):
+    """At the commit that was asked for: a later one may have one."""
+    for name in (TOKENIZER, "tokenizer_config.json"):
+        del server.files[name]
+    first = load_first_layer(NAME)
+    assert first.tokenizer is None
+    assert not any("/main/" in request.path for request in server.log)
+    offline()
+    server.log.clear()
+    assert load_first_layer(NAME).tokenizer is None
     assert server.log == []
 
 
@@ -370,6 +384,15 @@ def test_default_model(gpt2_hub, monkeypatch, offline):
     monkeypatch.setenv("LNATTN_MODEL", "minilm")
     assert default_model().name == "minilm"
     assert default_model().why == "chosen by LNATTN_MODEL"
+
+
+def test_rotary_models(monkeypatch):
+    monkeypatch.delenv("LNATTN_ROTARY", raising=False)
+    assert rotary_models() == ["smollm2-135m", "pythia-160m"]
+    monkeypatch.setenv("LNATTN_ROTARY", "one/model  another")
+    assert rotary_models() == ["one/model", "another"]
+    monkeypatch.setenv("LNATTN_ROTARY", "")  # none at all
+    assert rotary_models() == []
 
 
 def test_default_model_offline(gpt2_hub, local, tmp_path, offline):

@@ -6,7 +6,7 @@ import json
 import os
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lnattn import json_files
@@ -71,6 +71,7 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.dictionaries(st.text(), json_values))
 def test_objects_come_back(tmp_path_factory, record):
     path = tmp_path_factory.getbasetemp() / "objects.json"
@@ -78,6 +79,7 @@ def test_objects_come_back(tmp_path_factory, record):
     assert read_json(path) == record
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_bytes_are_an_object_or_one_sentence(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "bytes.json"

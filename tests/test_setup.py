@@ -29,7 +29,7 @@ esac
 
 def installed(folder: Path, *, torch: bool = False, index: bool = True, gpu: bool = False, **more):
     """What pip was asked to install, one line for each call, and what `make` said."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt"):
+    for name in ("Makefile", "pyproject.toml", "constraints.txt", "data-packages.txt"):
         shutil.copy(places.repository() / name, folder)
     programs = {
         "bin/python": PYTHON.format(log=folder / "log", no_torch=not torch, no_index=not index)
@@ -50,8 +50,12 @@ def installed(folder: Path, *, torch: bool = False, index: bool = True, gpu: boo
         capture_output=True,
         text=True,
     )
-    lines = (folder / "log").read_text().splitlines()
-    return [line for line in lines if "pip install" in line], done.stdout
+    lines = [ln for ln in (folder / "log").read_text().splitlines() if "pip install" in ln]
+    hashed = [line for line in lines if "--require-hashes" in line]
+    assert len(hashed) == 1
+    # Before the others, which find these two packages installed.
+    assert lines.index(hashed[0]) == len(lines) - 2
+    return [line for line in lines if line not in hashed], done.stdout
 
 
 @pytest.mark.parametrize("index", [True, False])

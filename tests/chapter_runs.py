@@ -6,6 +6,7 @@ import contextlib
 import io
 import linecache
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,15 +39,26 @@ def find(name: str) -> Path:
     return path
 
 
+def cells_of(name: str) -> list[Any]:
+    """The code cells of a chapter, in order."""
+    notebook = jupytext.read(find(name), fmt="md:myst")
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def solutions_of(name: str) -> list[str]:
+    """The code that the solutions of a chapter's exercises show."""
+    return re.findall(
+        r"^```python\n(.*?)^```", find(name).read_text("utf-8"), re.DOTALL | re.MULTILINE
+    )
+
+
 def run(name: str, **parameters: Any) -> Run:
     """Run all code cells of a chapter from its own folder, after its first cell was changed.
 
     parameters: as papermill would inject them, behind the cell with the tag `parameters`. An error
     in a cell is raised, with the cell's code in the traceback.
     """
-    path = find(name)
-    notebook = jupytext.read(path, fmt="md:myst")
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    path, cells = find(name), cells_of(name)
     tagged = [n for n, cell in enumerate(cells) if "parameters" in cell.metadata.get("tags", ())]
     codes = [cell.source for cell in cells]
     if parameters:

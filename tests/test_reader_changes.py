@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import matplotlib as mpl
 import pytest
 
@@ -9,6 +11,18 @@ pytest.importorskip("jupytext", reason="jupytext is absent: pip install .[book]"
 import chapter_runs
 
 mpl.use("Agg")
+#: Chapters and what their first cell invites to change, beside the model.
+CHANGES = [
+    ("01", {"text": "Another text.", "HEAD": 3}),
+    ("03", {"text": "Another text.", "HEAD": 3}),
+    ("04", {"text": "Another text.", "WRITER": (5, 1)}),
+    ("06", {"PIECE": "##s", "HEAD": 0}),
+    ("07", {"HEAD": 3, "QUERY": 500}),
+    ("08", {"sentence": "Another text, and not a long one.", "WITHOUT": "pp"}),
+    ("09", {"HEAD": 1, "QUERY": 500}),
+    ("13", {"text": "A text of some other words.", "HEAD": 2, "QUERY": 4, "KEY": 1}),
+    ("14", {"ARM": ("LayerNorm", "SGD", 1)}),
+]
 
 
 def test_the_unchanged_chapter_05_says_nothing():
@@ -48,3 +62,40 @@ def test_chapters_07_and_09_run_to_their_end_with_another_head_or_model(chapter,
     assert done.broken == [], "they speak of heads and models by name, whichever is chosen"
     assert "Error:" not in done.said
     assert ("cannot be asked of this model" in done.said) == ("MODEL" in changes)
+
+
+def with_a_model() -> list[str]:
+    """The notebooks whose panels are about a model that the reader may choose."""
+    notebooks = sorted(chapter_runs.NOTEBOOKS.glob("*.md"))
+    return [path.stem for path in notebooks if "page.choose(" in path.read_text("utf-8")]
+
+
+def test_no_page_takes_the_books_model_past_its_first_cell():
+    for path in chapter_runs.NOTEBOOKS.glob("*.md"):
+        assert "default_model(" not in path.read_text("utf-8"), path.name
+    assert len(with_a_model()) > 12
+
+
+@pytest.mark.parametrize("name", with_a_model())
+def test_the_first_cell_says_what_can_be_changed_and_needs_nothing(name):
+    """As papermill wants it: a cell of plain values with the tag `parameters`, MODEL among them."""
+    first = chapter_runs.cells_of(name)[0]
+    assert "parameters" in first.metadata.get("tags", ())
+    given: dict[str, object] = {}
+    for statement in ast.parse(first.source).body:
+        assert isinstance(statement, ast.Assign)
+        (target,) = statement.targets
+        named = ast.literal_eval(statement.value)
+        if isinstance(target, ast.Tuple):
+            given |= dict(zip(map(ast.unparse, target.elts), named, strict=True))
+        else:
+            given[ast.unparse(target)] = named
+    assert given["MODEL"] is None
+
+
+@pytest.mark.parametrize(("name", "changes"), CHANGES, ids=[name for name, _ in CHANGES])
+def test_a_chapter_runs_to_its_end_with_what_it_invites_to_change(name, changes):
+    """And the code that its solutions show runs behind it."""
+    done = chapter_runs.run(name, **changes)
+    for code in chapter_runs.solutions_of(name):
+        exec(code, done.names)

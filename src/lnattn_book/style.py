@@ -200,6 +200,8 @@ def space(axes: Axes3D, size: float) -> None:
     end = 1.3 * size / np.sqrt(3)
     axes.plot([-end, end], [-end, end], [-end, end], color=PURPLE, lw=1.6, ls="--")
     axes.text(end * 1.1, end * 1.1, end * 1.1, "1", color=PURPLE, fontweight="bold")
+    for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # walls as the page is, light or dark
+        axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
     limits = (-1.15 * size, 1.15 * size)
     axes.set(xlim=limits, ylim=limits, zlim=limits, xticks=[], yticks=[], zticks=[])
     axes.set_box_aspect((1, 1, 1))

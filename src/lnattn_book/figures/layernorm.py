@@ -24,16 +24,17 @@ def projection_and_scaling(points: np.ndarray) -> Figure:
         ("scaled to norm √3", standardise(x).numpy(), VERMILION),
     ]
     figure = plt.figure(figsize=(WIDTH, 6.6))
-    panels = [figure.add_subplot(2, 2, place, projection="3d") for place in range(1, 5)]
+    look = {"projection": "3d", "computed_zorder": False}  # a line in front would cut dots in two
+    panels = [figure.add_subplot(2, 2, place, **look) for place in range(1, 5)]
     for axes in panels:
         space(axes, 2.0)
         axes.view_init(elev=16, azim=12)
     for axes, (title, cloud, colour) in zip(panels, stages, strict=False):
-        axes.scatter(*cloud.T, color=colour, s=14, depthshade=False)
+        axes.scatter(*cloud.T, color=colour, s=14, depthshade=False, zorder=3)
         axes.set_title(title)
     angle = np.linspace(0, 2 * np.pi, 200)[:, None]
     turning = np.cos(angle) * [1.0, -1.0, 0.0] + np.sin(angle) * [1.0, 0.0, -1.0]
-    panels[2].plot(*standardise(torch.from_numpy(turning)).numpy().T, color=GREY, lw=1)
+    panels[2].plot(*standardise(torch.from_numpy(turning)).numpy().T, color=GREY, lw=1, zorder=2)
     _collapse(panels[3])
     panels[3].set_title("a plane becomes two points")
     return figure
@@ -46,7 +47,7 @@ def _collapse(axes: Axes3D) -> None:
     for sign, colour in ((1, GREEN), (-1, ORANGE)):
         a, b = np.meshgrid(sign * np.linspace(0.15, 1.6, 6), np.linspace(-1.7, 1.7, 8))
         cloud = a[..., None] * v + b[..., None] * ones
-        axes.scatter(*cloud.reshape(-1, 3).T, color=colour, s=5, depthshade=False)
+        axes.scatter(*cloud.reshape(-1, 3).T, color=colour, s=5, depthshade=False, zorder=3)
         axes.scatter(*(sign * np.sqrt(3) * v), color=colour, s=90, edgecolor="black", zorder=5)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import jupytext
 import matplotlib.pyplot as plt
+from IPython.display import display
 from jaxtyping import config as jaxtyping_config
 
 from lnattn_book.places import repository
@@ -65,7 +66,8 @@ def run(name: str, **parameters: Any) -> Run:
         (first,) = tagged
         injected = [f"{key} = {value!r}" for key, value in parameters.items()]
         codes.insert(first + 1, "\n".join(injected))
-    done, before = Run({"__name__": f"chapter_{path.stem}"}), Path.cwd()
+    names = {"__name__": f"chapter_{path.stem}", "display": display}  # as in a notebook
+    done, before = Run(names), Path.cwd()
     os.chdir(path.parent)
     heard = io.StringIO()
     jaxtyping_config.update("jaxtyping_disable", True)  # as for a reader

@@ -79,8 +79,9 @@ class Shown:
         return self.message
 
     def _repr_mimebundle_(self, **_kinds: Any) -> dict[str, Any]:
-        # MyST-NB warns of an output that has no type it can show, so there is HTML, if empty.
-        data: dict[str, Any] = {MIME: asdict(self.guard), "text/html": ""}
+        # MyST-NB warns of a type that it cannot show, in cells that a page shows. What a reader's
+        # model lacks is shown there, and is no guard's affair; guards stand in removed cells.
+        data: dict[str, Any] = {} if self.guard.holds is None else {MIME: asdict(self.guard)}
         if self.message:
             data["text/plain"] = self.message
             data["text/html"] = f'<p class="lnattn-guard">{html.escape(self.message)}</p>'

@@ -51,6 +51,7 @@ class CompositionStudy(Result):
         return str(self.record.get("name", "unnamed model"))
 
     def arrays(self) -> dict[str, np.ndarray]:
+        """What is frozen, by name."""
         arrays = {"previous_token": self.previous_token.numpy()}
         for convention, composition in (("raw", self.raw), ("folded", self.folded)):
             arrays[f"{convention}_scores"] = composition.scores.numpy()
@@ -60,6 +61,7 @@ class CompositionStudy(Result):
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> CompositionStudy:
+        """The result from its arrays and its record."""
         tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
 
         def composition(convention: str) -> Composition:

@@ -50,13 +50,30 @@ def xavier_block(d_model: int, heads: int, d_mlp: int, generator: torch.Generato
     def none(*shape: int) -> Tensor:
         return torch.zeros(*shape, dtype=torch.float64)
 
-    # A head's map is a part of one d × d matrix, and as large as that makes it.
-    *inward, out = (drawn(d_model, d_model) for _ in range(4))
-    q, k, v = (W.reshape(d_model, heads, d_head).transpose(0, 1) for W in inward)
-    out, zero = out.reshape(heads, d_head, d_model), none(heads, d_head)
-    attention = AttentionLayer(norm(), q, k, v, out, zero, zero, zero, none(d_model))
-    W_in, W_out = drawn(d_model, d_mlp), drawn(d_mlp, d_model)
-    return Block(attention, FeedForward(norm(), W_in, none(d_mlp), W_out, none(d_model), "relu"))
+    def of_heads(whole: Tensor) -> Tensor:
+        """A head's map is a part of one d × d matrix, and as large as that makes it."""
+        return whole.reshape(d_model, heads, d_head).transpose(0, 1)
+
+    attention = AttentionLayer(
+        ln=norm(),
+        W_Q=of_heads(drawn(d_model, d_model)),
+        W_K=of_heads(drawn(d_model, d_model)),
+        W_V=of_heads(drawn(d_model, d_model)),
+        W_O=drawn(d_model, d_model).reshape(heads, d_head, d_model),
+        b_Q=none(heads, d_head),
+        b_K=none(heads, d_head),
+        b_V=none(heads, d_head),
+        b_O=none(d_model),
+    )
+    mlp = FeedForward(
+        ln=norm(),
+        W_in=drawn(d_model, d_mlp),
+        b_in=none(d_mlp),
+        W_out=drawn(d_mlp, d_model),
+        b_out=none(d_model),
+        activation="relu",
+    )
+    return Block(attention, mlp)
 
 
 def through_depth(
@@ -69,7 +86,8 @@ def through_depth(
     """
     generator = torch.Generator().manual_seed(seed)
     x, readout = torch.randn(2, tokens, d_model, generator=generator, dtype=torch.float64)
-    weights, likeness = [], []
+    weights = []
+    likeness = []
     for _ in range(depth):
         block = xavier_block(d_model, heads, 4 * d_model, generator)
         assert block.mlp is not None  # these blocks have both parts

@@ -176,7 +176,8 @@ def six_terms(e: Array, p: Array, folded: Folded) -> dict[str, Array]:  # [n d],
 # σ(e + p)² = Var(e) + Var(p) + 2 Cov(e, p) + ε                                            K §6.3
 def sigma_of_pairs(e: Array, p: Array, eps: float) -> Array:  # [V d], [P d] -> [V P]
     """The divisor of every token at every position, from variances and covariances."""
-    e, p = e @ centring(e.shape[1]), p @ centring(p.shape[1])
+    e = e @ centring(e.shape[1])
+    p = p @ centring(p.shape[1])
     variance = (e**2).mean(axis=1)[:, None] + (p**2).mean(axis=1)
     covariance = e @ p.T / e.shape[1]
     return np.sqrt(np.maximum(variance + 2 * covariance, 0) + eps)
@@ -213,7 +214,8 @@ def auroc(row: Array, counts: Array) -> float:  # [V], [V]                      
 
     NaN where no token has a count, or every token has.
     """
-    positive, negative = row[counts > 0][:, None], row[counts == 0]
+    positive = row[counts > 0][:, None]
+    negative = row[counts == 0]
     if not positive.size or not negative.size:
         return float("nan")
     wins = (positive > negative) + 0.5 * (positive == negative)  # [positive negative]
@@ -235,9 +237,10 @@ def kl_of_removal(
     s: Array, term: Array, scale: float, causal: bool = True
 ) -> Array:  # [H n n], [H n n] -> [H n]
     """How far the attention of each query moves when a term is taken out of its scores."""
-    kept, left = attend(s, scale, causal), attend(s - term, scale, causal)
-    ratio = np.divide(kept, left, out=np.ones_like(kept), where=kept > 0)
-    return (kept * np.log(ratio)).sum(axis=-1)
+    alpha = attend(s, scale, causal)
+    without = attend(s - term, scale, causal)
+    ratio = np.divide(alpha, without, out=np.ones_like(alpha), where=alpha > 0)
+    return (alpha * np.log(ratio)).sum(axis=-1)
 
 
 # with t = T/scale:  KL = E_α[t] + log E_α[exp(−t)] = log E_α[exp(E_α[t] − t)]
@@ -245,7 +248,8 @@ def kl_in_closed_form(
     s: Array, term: Array, scale: float, causal: bool = True
 ) -> Array:  # [H n n], [H n n] -> [H n]
     """The same number from the attention with all terms, without a second softmax."""
-    alpha, t = attend(s, scale, causal), term / scale
+    alpha = attend(s, scale, causal)
+    t = term / scale
     away = (alpha * t).sum(axis=-1, keepdims=True) - t  # [H n n]
     return np.log((alpha * np.exp(np.where(alpha > 0, away, 0))).sum(axis=-1))
 
@@ -280,9 +284,10 @@ def rotation(
     """The matrix of rotary embeddings (Su et al. 2021); features after the first r stay."""
     R = np.eye(d_head)
     for k, speed in enumerate(speeds):
-        one, two = (2 * k, 2 * k + 1) if interleaved else (k, k + len(speeds))
-        cos, sin = np.cos(position * speed), np.sin(position * speed)
-        R[[one, one, two, two], [one, two, one, two]] = cos, sin, -sin, cos
+        a, b = (2 * k, 2 * k + 1) if interleaved else (k, k + len(speeds))
+        R[a, a] = R[b, b] = np.cos(position * speed)
+        R[a, b] = np.sin(position * speed)
+        R[b, a] = -R[a, b]
     return R
 
 
@@ -342,7 +347,8 @@ def combination(key: Array, others: Array) -> Array:  # [d], [n d] -> [n]
     Such a key never has the highest score: v·h is the mean of the others' scores.
     """
     n, d = others.shape
-    above, below = np.eye(d), -np.eye(d)  # the difference is what is above less what is below
+    above = np.eye(d)  # the difference is what is above less what is below
+    below = -np.eye(d)
     found = linprog(
         np.append(np.zeros(n), np.ones(2 * d)),
         A_eq=np.block([[(others - key).T, above, below], [np.ones((1, n)), np.zeros((1, 2 * d))]]),
@@ -361,7 +367,8 @@ def selectability(keys: Array, strict: bool = True) -> tuple[Array, list[Array]]
     they count as one key.
     """
     points, back = whitened(keys)
-    verdicts, proofs = np.zeros(len(keys), dtype=bool), []
+    verdicts = np.zeros(len(keys), dtype=bool)
+    proofs = []
     for i in range(len(keys)):
         same = (keys == keys[i]).all(axis=1)
         if strict and same.sum() > 1:

@@ -59,6 +59,7 @@ class FeedForward(Weights):
 
     @property
     def d_mlp(self) -> int:
+        """The width of the hidden layer."""
         return self.W_in.shape[1]
 
 
@@ -127,12 +128,15 @@ class Transformer:
 
     @property
     def d_model(self) -> int:
+        """The width of the residual stream."""
         return self.W_U.shape[0]
 
     @property
     def n_layers(self) -> int:
+        """How many blocks there are."""
         return len(self.blocks)
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return self.blocks[0].attention.n_heads

@@ -112,6 +112,7 @@ class Norm(Weights):
 
     @property
     def d_model(self) -> int:
+        """The width of the residual stream."""
         return self.gamma.shape[0]
 
 
@@ -146,14 +147,17 @@ class Heads:
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return self.W_Q.shape[0]
 
     @property
     def d_model(self) -> int:
+        """The width of the residual stream."""
         return self.W_Q.shape[1]
 
     @property
     def d_head(self) -> int:
+        """The width of a head."""
         return self.W_Q.shape[2]
 
 
@@ -262,14 +266,17 @@ class Embeddings(Weights):
 
     @property
     def vocab_size(self) -> int:
+        """How many tokens the vocabulary has."""
         return 0 if self.W_E is None else self.W_E.shape[0]
 
     @property
     def n_positions(self) -> int:
+        """How many positions the context has."""
         return self.W_P.shape[0]
 
     @property
     def d_model(self) -> int:
+        """The width of the residual stream."""
         return self.W_P.shape[1]
 
 
@@ -300,6 +307,7 @@ class FirstLayer(Weights):
 
     @property
     def name(self) -> str:
+        """The model's name, as its provenance gives it."""
         return str(self.provenance.get("name", "unnamed model"))
 
     @property

@@ -18,8 +18,10 @@ from lnattn.inputs import whole_number
 from lnattn.models.attending import losses
 from lnattn.stats import resampled_counts
 
-#: What is taken out beside single terms: T^p and T^pp together (by distance: d), and T^ee of pairs.
-PLACE, PAIRS = "place", "pairs"
+#: What is taken out beside single terms: T^p and T^pp together (by distance: d) …
+PLACE = "place"
+#: … and T^ee of pairs that stand in the training text.
+PAIRS = "pairs"
 #: What is taken out of single heads, too.
 PER_HEAD = ("ee", PLACE, PAIRS)
 #: Texts that go through the model at once.
@@ -45,6 +47,7 @@ class Spelling:
 
     @property
     def letters(self) -> Bool[np.ndarray, "vocab"]:
+        """Tokens of letters, whether they begin a word or continue one."""
         return self.continuation | self.word
 
 

@@ -64,6 +64,7 @@ class Ablations(Result):
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return self.moved.shape[1]
 
     def of(self, what: str, head: int = -1) -> int:

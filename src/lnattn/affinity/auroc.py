@@ -65,6 +65,7 @@ class Neighbours:
 
     @property
     def vocab_size(self) -> int:
+        """How many tokens the vocabulary has."""
         return len(self.indptr) - 1
 
     def among(self, key_ids: Int[np.ndarray, "key"]) -> Neighbours:

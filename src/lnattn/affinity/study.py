@@ -83,6 +83,7 @@ class AffinityResult(Result):
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return len(self.auroc)
 
     @property

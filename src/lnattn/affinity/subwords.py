@@ -42,6 +42,7 @@ class TokenClasses:
 
     @property
     def letters(self) -> Bool[np.ndarray, "vocab"]:
+        """Tokens of letters, whether they begin a word or continue one."""
         return self.continuation | self.word
 
 

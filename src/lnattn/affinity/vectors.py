@@ -61,7 +61,8 @@ class TokenVectors:
             )
 
     def _check_shapes(self) -> None:
-        queries, keys = self.queries.shape, self.keys.shape
+        queries = self.queries.shape
+        keys = self.keys.shape
         if len(queries) != 3 or len(keys) != 3 or 0 in (*queries, *keys):
             raise ShapeError(
                 "queries and keys must be [head row width] and [key_head vocab width], none of "
@@ -80,10 +81,12 @@ class TokenVectors:
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return self.queries.shape[0]
 
     @property
     def vocab_size(self) -> int:
+        """How many tokens the vocabulary has."""
         return self.keys.shape[1]
 
     def queries_of(

@@ -28,7 +28,8 @@ class FactoredMatrix:
     right: Float[Tensor, "*batch rank col"]
 
     def __post_init__(self) -> None:
-        left, right = self.left.shape, self.right.shape
+        left = self.left.shape
+        right = self.right.shape
         if len(left) < 2 or left[:-2] != right[:-2] or left[-1] != right[-2]:
             raise ShapeError(
                 f"the factors have shapes {list(left)} and {list(right)}; they must be "

@@ -1,13 +1,13 @@
-"""A prediction as an exact sum over the parts of the model (Elhage et al. 2021; Ferrando et al.
-2024, §2.2).
+"""A prediction as an exact sum over the parts of the model.
 
-Every attention head and every FFN of a pre-LN transformer *adds* to the residual stream, so
+Elhage et al. 2021; Ferrando et al. 2024, §2.2. Every attention head and every FFN of a pre-LN
+transformer *adds* to the residual stream, so
 
     logits = LN_f(e + p + Σ_layers (Σ_h head_h + b_VO + FFN)) W_U .
 
 The final LayerNorm is x C diag(γ)/σ(x) + β: linear, once σ is the number that this input gave.
-C diag(γ) is folded into W_U, and each summand is divided by the same realised σ. So
-the sum is exact, but 'without this head' is another prediction than the sum without its row.
+C diag(γ) is folded into W_U, and each summand is divided by the same realised σ. So the sum is
+exact, but 'without this head' is another prediction than the sum without its row.
 """
 
 from __future__ import annotations

@@ -63,7 +63,8 @@ class PairTerms:
     def __getitem__(self, name: str) -> Float[Tensor, "head query key"]:
         self._check(name)
         if name not in self._computed:
-            query, key = self.query_parts[name[:-1]], self.key_parts[name[-1]]
+            query = self.query_parts[name[:-1]]
+            key = self.key_parts[name[-1]]
             # A part without an axis of queries is the same for all of them: [head 1 key].
             term = query @ key.mT
             self._computed[name] = term.expand(-1, key.shape[1], -1)
@@ -158,6 +159,7 @@ class SixTerms(PairTerms):
         return {"e": (self.tokens / divisor) @ W, "p": (self.positions / divisor) @ W}
 
     def softmax(self, scores: Tensor) -> Tensor:
+        """Attention from scores, as the block makes it."""
         folded = self.folded
         return softmax_over_keys(scores, folded.scale, folded.causal, window=folded.window)
 

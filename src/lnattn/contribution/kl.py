@@ -96,9 +96,9 @@ class SixTermKL:
                 for part in range(2):  # of the keys
                     out = buffer[part, : len(rows) * seen].view(len(rows), seen)
                     products += multiply(rows, keys[part, :seen].T, out=out).chunk(2)
-                ee, pe, ep, pp = (product.numpy() for product in products)
-                terms = [ee, ep, pe, pp]
-                terms += [np.broadcast_to(row[:seen], ee.shape) for row in alone[:, :, head]]
+                by_name = dict(zip(("ee", "pe", "ep", "pp"), products, strict=True))
+                terms = [by_name[name].numpy() for name in ("ee", "ep", "pe", "pp")]
+                terms += [np.broadcast_to(row[:seen], terms[0].shape) for row in alone[:, :, head]]
                 begin = first if self._causal else None
                 kl[:, head, first:last] = divergences(terms, begin)
 

@@ -109,10 +109,12 @@ class Contributions(Result):
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return self.mean.shape[1] - 1
 
     @property
     def documents(self) -> int:
+        """How many documents were averaged over."""
         return int(self.record["documents"])
 
     def grand_mean(self) -> Float[np.ndarray, "term slot"]:

@@ -1,0 +1,1 @@
+"""Checkpoints of many families, as the weights that the formulas need."""

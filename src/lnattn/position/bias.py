@@ -48,10 +48,12 @@ class PositionBias:
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return self.self_assertion.shape[0]
 
     @property
     def n_positions(self) -> int:
+        """How many positions the context has."""
         return self.self_assertion.shape[1]
 
     def term_p(self) -> Band:

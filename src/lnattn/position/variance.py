@@ -197,8 +197,7 @@ def frequency_study(
 
     counts: occurrences of each token id in a corpus; those below `min_count` are left out. The
     correlation is NaN in a head whose T^e is constant: without a query bias it asserts nothing.
-    Raises
-    `ShapeError` for counts of another vocabulary, and where fewer than four tokens are left.
+    Raises `ShapeError` for counts of another vocabulary, and where fewer than four tokens are left.
     """
     require(folded, FoldedAttention, "folded")
     require(embeddings, Embeddings, "embeddings")

@@ -90,6 +90,7 @@ class PositionOnly(Result):
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> PositionOnly:
+        """The result from its arrays and its record."""
         bias = PositionBias(
             queries=tuple(arrays["queries"].tolist()),
             self_assertion=arrays["self_assertion"].astype(np.float64),
@@ -128,7 +129,9 @@ def position_only(layer: FirstLayer) -> PositionOnly:
     around = nearness(folded, W_P)
     variance = variances(W_P.double()).numpy()
     assumed = np.array(ASSUMED) * float(np.median(variance))
-    spearman, near, echoes = [], [], []
+    spearman = []
+    near = []
+    echoes = []
     for token_variance in assumed:
         sigma = assumed_inverse_sigma(W_P, float(token_variance), folded.eps)
         divided = replace(bias, inverse_sigma=sigma)

@@ -151,6 +151,7 @@ class ByDistance:
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return len(self.curve)
 
     @property

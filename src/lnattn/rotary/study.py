@@ -82,6 +82,7 @@ class RotaryStudy(Result):
 
     @property
     def n_heads(self) -> int:
+        """How many query heads there are."""
         return self.by_distance.n_heads
 
     @property
@@ -104,6 +105,7 @@ class RotaryStudy(Result):
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> RotaryStudy:
+        """The result from its arrays and its record."""
         by_distance = ByDistance(**{name: arrays[name] for name in _OF_DISTANCE})
         others = {name: array for name, array in arrays.items() if name not in _OF_DISTANCE}
         return cls(by_distance=by_distance, record=record, **others)

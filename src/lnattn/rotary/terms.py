@@ -60,6 +60,7 @@ class DistanceTerms(PairTerms):
 
     @cached_property
     def query_parts(self) -> dict[str, Tensor]:
+        """The parts of all queries by name, rotated."""
         alone = self.constants.q0[:, None]
         return {
             "e": self.folded.rotated(self.queries - alone, self.positions),
@@ -68,6 +69,7 @@ class DistanceTerms(PairTerms):
 
     @cached_property
     def key_parts(self) -> dict[str, Tensor]:
+        """The parts of all keys by name, rotated."""
         alone = self.constants.k0[:, None]
         parts = {"e": self.keys - alone, "d": alone.expand_as(self.keys)}
         return {
@@ -104,6 +106,7 @@ class DistanceTerms(PairTerms):
         return alone + bias(distance).to(alone.dtype)
 
     def softmax(self, scores: Tensor) -> Tensor:
+        """Attention from scores, as the block makes it."""
         folded = self.folded
         return softmax_over_keys(folded.capped(scores), 1.0, folded.causal, window=folded.window)
 

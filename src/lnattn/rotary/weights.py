@@ -63,6 +63,7 @@ class HeadNorm(Weights):
         real_number(self.eps, "HeadNorm.eps", least=0)
 
     def __call__(self, x: Float[Tensor, "head n d_head"]) -> Float[Tensor, "head n d_head"]:
+        """The normalised queries or keys."""
         axes = (0, 2) if self.joint else (2,)
         if self.centred:
             x = x - x.mean(dim=axes, keepdim=True)
@@ -173,10 +174,12 @@ class TokenEmbeddings(Weights):
 
     @property
     def vocab_size(self) -> int:
+        """How many tokens the vocabulary has."""
         return self.W_E.shape[0]
 
     @property
     def d_model(self) -> int:
+        """The width of the residual stream."""
         return self.W_E.shape[1]
 
     def rows(self, token_ids: Int[Tensor, "n"] | slice) -> Float[Tensor, "n d_model"]:
@@ -220,6 +223,7 @@ class RelativeFirstLayer(Weights):
 
     @property
     def name(self) -> str:
+        """The model's name, as its provenance gives it."""
         return str(self.provenance.get("name", "unnamed model"))
 
 

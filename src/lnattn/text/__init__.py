@@ -1,0 +1,1 @@
+"""Corpora, tokenizers, and how often tokens and pairs of tokens occur."""

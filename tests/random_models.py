@@ -28,7 +28,7 @@ def randomise(model: torch.nn.Module, seed: int, scale: float = 0.5) -> torch.nn
     return model
 
 
-def random_gpt2(
+def random_gpt2(  # noqa: PLR0913 (sizes of a model, by name)
     seed: int,
     layers: int = 1,
     d_model: int = 24,

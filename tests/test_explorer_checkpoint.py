@@ -120,7 +120,7 @@ def refused(*files: Path) -> str:
     return in_node(REFUSED, [str(file) for file in files])
 
 
-def spoilt(folder: Path, what: str) -> list[Path]:
+def spoilt(folder: Path, what: str) -> list[Path]:  # noqa: C901 (a branch for each way to spoil)
     """The files of a GPT-2, spoilt in one way."""
     model, config, words = (folder / name for name in FILES)
     data, settings = model.read_bytes(), json.loads(config.read_text())

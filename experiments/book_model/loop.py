@@ -96,7 +96,7 @@ def optimiser_of(model: PreTrainedModel, plan: TrainingPlan) -> torch.optim.Adam
     return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=(0.9, 0.95), fused=True)
 
 
-def train(
+def train(  # noqa: PLR0913 (a run: all but the data by name)
     train_tokens: np.ndarray,
     held_out: np.ndarray,
     plan: TrainingPlan,

@@ -88,7 +88,7 @@ def without(
     return torch.cat(rows).numpy(), turned.numpy()
 
 
-def lost(
+def lost(  # noqa: PLR0913 (what a measurement reads)
     model: PreTrainedModel,
     terms_of: Callable[[Int[Tensor, "n"]], SixTerms],
     documents: Sequence[Sequence[int]],

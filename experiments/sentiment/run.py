@@ -53,7 +53,7 @@ SEARCH_SEEDS = (100, 101)
 _HELD_BACK = 0.1
 
 
-def freeze_sentiment(
+def freeze_sentiment(  # noqa: PLR0913 (a command: all by name)
     train: Path | str,
     dev: Path | str,
     out: Path | str,

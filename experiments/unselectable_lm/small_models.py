@@ -66,7 +66,7 @@ def remove_from_layer_norm(model: GPT2LMHeadModel, arm: str) -> None:
         block.mlp.act = nn.GELU(approximate="tanh")
 
 
-def train_arm(
+def train_arm(  # noqa: PLR0913 (a run: all but the data by name)
     sources: Sequence[str | Path],
     held_out: Sequence[str | Path],
     folder: Path | str,

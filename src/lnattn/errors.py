@@ -42,11 +42,11 @@ class ResultError(LnattnError, ValueError):
 
 
 def one_line(message: object, length: int = SHOWN) -> str:
-    """A foreign message or a value in one line, cut in its middle to `length` characters.
+    r"""A foreign message or a value in one line, cut in its middle to `length` characters.
 
     The end is kept because it often says what was wrong.
 
-    >>> one_line("a first line\\n    and a second")
+    >>> one_line("a first line\n    and a second")
     'a first line and a second'
     >>> one_line("x" * 1000, length=9)
     'xxxx…xxxx'

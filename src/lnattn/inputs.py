@@ -20,7 +20,7 @@ import torch
 from scipy import sparse
 from torch import Tensor
 
-from lnattn.errors import CorpusError, LnattnError, ShapeError
+from lnattn.errors import CorpusError, LnattnError, ShapeError, one_line
 
 T = TypeVar("T")
 
@@ -43,10 +43,9 @@ _ABSOLUTE = {"AttentionLayer", "Embeddings", "FirstLayer", "FoldedAttention"}
 _RELATIVE = {"FoldedRelative", "RelativeAttention", "RelativeFirstLayer", "TokenEmbeddings"}
 
 
-def shown(value: object, most: int = 60) -> str:
-    """A value as an error message shows it: its repr, cut to `most` characters."""
-    text = " ".join(repr(value).split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+def shown(value: object) -> str:
+    """A value as an error message shows it: its repr in one line, cut to 60 characters."""
+    return one_line(repr(value), 60)
 
 
 def require(value: T, kind: type | tuple[type, ...], name: str) -> T:

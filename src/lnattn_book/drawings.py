@@ -128,7 +128,7 @@ def _names(axis: Axis) -> Mapping[float, str]:
     return {float(x): word for at, x in enumerate(places.locs) if (word := words(x, at))}
 
 
-def _artists(ax: Axes) -> Iterator[tuple[str, str, Iterator[tuple[Any, Any, Any]]]]:
+def _artists(ax: Axes) -> Iterator[tuple[str, str, Iterator[tuple[Any, Any, Any]]]]:  # noqa: C901 (a branch for each kind of artist)
     """Kind, label and points of everything that is drawn from data."""
     for place, line in enumerate(ax.lines):
         if line.get_transform().contains_branch(ax.transData):  # not a line across the whole axes

@@ -104,7 +104,7 @@ def interval(draws: Float[np.ndarray, "draw"]) -> tuple[float, float, float]:
     return float(draws[0]), low, high
 
 
-def ablations(
+def ablations(  # noqa: PLR0913 (a study: its settings by name)
     model: PreTrainedModel,
     terms_of: Callable[[Int[Tensor, "n"]], PairTerms],
     documents: Sequence[Sequence[int]],

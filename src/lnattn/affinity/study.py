@@ -115,7 +115,7 @@ class AffinityResult(Result):
         return pd.DataFrame(columns, index=pd.RangeIndex(self.n_heads, name="head"))
 
 
-def detokenization(
+def detokenization(  # noqa: PLR0913 (a study: its settings by name)
     vectors: TokenVectors,
     embeddings: Embeddings,
     counts: Counts,

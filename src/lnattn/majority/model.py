@@ -129,6 +129,7 @@ class InputNorm(nn.Module):
         self.register_parameter("direction", direction)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
+        """The input of attention, normalised as the arm does."""
         return self.arm.normalise(x, self.direction)
 
 

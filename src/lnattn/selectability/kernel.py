@@ -110,7 +110,7 @@ def _next(keys, i, x, scores):
 
 @compiled
 @no_type_check
-def walk(keys, i, scores, direction, support, combination):
+def walk(keys, i, scores, direction, support, combination):  # noqa: C901 (one walk, written out for numba)
     """Wolfe's walk for key i: its verdict.
 
     Fills direction [rank], or support and combination [rank + 2]. scores [n] is scratch.

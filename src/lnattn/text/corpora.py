@@ -80,6 +80,7 @@ class Corpus:
 
     @property
     def name(self) -> str:
+        """What a record calls the corpus."""
         return ", ".join(self.sources)
 
     @property
@@ -99,6 +100,7 @@ class Corpus:
 
     @property
     def is_streamed(self) -> bool:
+        """Whether documents are read as they arrive, and not fetched first."""
         return self.is_on_the_hub if self.stream is None else self.stream
 
     def files(self) -> list[Path]:
@@ -167,6 +169,7 @@ class Part:
 
     @property
     def name(self) -> str:
+        """What a record calls the corpus."""
         return ", ".join(Path(file).name for file in self.files) or self.path
 
     def errors(self) -> contextlib.AbstractContextManager[None]:

@@ -63,10 +63,11 @@ class CountJob:
     skip: int = 1
 
     def part(self, shard: Shard) -> Path:
+        """The file that holds the counts of one shard."""
         return Path(self.folder) / f"part-{shard.index:06d}.npz"
 
 
-def count_corpus(
+def count_corpus(  # noqa: PLR0913 (a command: its settings by name)
     sources: Corpus | Sequence[str | Path] | str | Path,
     tokenizer: Any,
     out: Path | str,

@@ -64,6 +64,7 @@ class Counts:
 
     @property
     def vocab_size(self) -> int:
+        """How many tokens the vocabulary has."""
         return len(self.unigrams)
 
     @property

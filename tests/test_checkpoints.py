@@ -9,6 +9,8 @@ from dataclasses import replace
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from random_families import make, save
 from safetensors.torch import load_file, save_file
 
@@ -237,6 +239,50 @@ def test_no_index_of_shards(folder, index, words):
     os.mkfifo(folder / "pipe")
     (folder / "model.safetensors.index.json").write_text(index)
     assert words in complaint(folder)
+
+
+_SHARD = st.sampled_from(
+    [f"part-{i}.safetensors" for i in range(4)]
+    + ["", ".", "..", "../part-0.safetensors", "/etc/passwd", "config.json", "pipe", "loop", "deep"]
+    + ["é\ud800", "a\0b", "x" * 5000, 1, None, [], {}, True]
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    changes=st.dictionaries(st.integers(0, 40), _SHARD, min_size=1, max_size=3),
+    whole=st.sampled_from([None, None, None, [], {}, 5, {"weight_map": []}, {"metadata": 1}]),
+)
+def test_a_changed_index_gives_the_same_weights_or_one_sentence(good, sharded, changes, whole):
+    """Which shard an index names is checked by what is in it; a pipe is never waited for."""
+    folder, where = sharded
+    names = sorted(where)
+    changed = where | {names[place % len(names)]: file for place, file in changes.items()}
+    index = {"weight_map": changed} if whole is None else whole
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    try:
+        result = load_first_layer(folder).provenance["weights_sha256"]
+    except CheckpointError as error:
+        result = str(error)
+        assert "\n" not in result
+        assert len(result) < 900
+    else:
+        assert result == load_first_layer(good).provenance["weights_sha256"]
+
+
+@pytest.fixture(scope="module")
+def sharded(good, tmp_path_factory):
+    """The good checkpoint in three shards, beside a pipe, a link to itself and a folder."""
+    folder = tmp_path_factory.mktemp("sharded")
+    shutil.copy(good / "config.json", folder)
+    tensors = load_file(good / WEIGHTS)
+    where = {name: f"part-{i % 3}.safetensors" for i, name in enumerate(sorted(tensors))}
+    for file in set(where.values()):
+        save_file({n: tensors[n] for n in tensors if where[n] == file}, folder / file)
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to(folder / "loop")
+    (folder / "deep").mkdir()
+    return folder, where
 
 
 def test_checksum_sees_one_changed_bit(good, folder):

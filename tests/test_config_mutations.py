@@ -114,7 +114,10 @@ def theirs(folder) -> torch.Tensor | None:
 
 #: Settings that say how a model is saved, run or trained, or that make tables of any length: what
 #: transformers makes of them in a whole model is not asked.
-_NOT_ASKED = ("num_labels", "num_hidden_layers", "n_layer", "n_layers", "num_layers", "dtype")
+_NOT_ASKED = (
+    *("num_labels", "num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    *("num_decoder_layers", "dtype"),
+)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -35,6 +35,8 @@ _WEIGHT_FILES = (
     "model.safetensors.index.json",
     "attention.safetensors",
 )
+#: Bytes of a file's name, on the file systems in use.
+_LONGEST = 255
 _TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "tokenizer_config.json")
 
 
@@ -143,7 +145,7 @@ def read_index(path: Path) -> dict[str, str]:
     if not isinstance(where, dict) or not where:
         raise CheckpointError(f"{path} is no index of shards (no 'weight_map'); {again}.")
     for name in where.values():
-        if not isinstance(name, str) or not name.isprintable():
+        if not isinstance(name, str) or not name.isprintable() or len(name.encode()) > _LONGEST:
             raise CheckpointError(
                 f"{path} is no index of shards ({one_line(ascii(name))} is no file); {again}."
             )

@@ -11,7 +11,7 @@ from random_families import save_tokenizer
 from random_relative import config_of
 from random_relative import make as make_rotary
 
-from booksite import build, inputs
+from booksite import inputs, model
 from lnattn.models import hub
 from lnattn.models.choice import ROTARY
 from lnattn.models.hub import PINNED
@@ -44,24 +44,24 @@ def offline(monkeypatch):
 
 def test_a_build_fetches_the_first_layers_and_chapters_read_them(hubs, tmp_path, monkeypatch):
     before = inputs.execution_digest(tmp_path, "minilm")
-    assert build.prepared().name == "minilm"
+    assert model.resolve_model().name == "minilm"
     assert inputs.execution_digest(tmp_path, "minilm") != before  # chapters run again
     for name, fake in hubs.items():
         assert not hub.missing_files(PINNED[name])
         fake.log.clear()
-    build.prepared()
+    model.resolve_model()
     offline(monkeypatch)
-    build.prepared()
+    model.resolve_model()
     assert [model.name for model in available_rotary_models()] == list(ROTARY)
     assert not any(fake.log for fake in hubs.values())
 
 
 def test_who_asks_for_the_embedded_model_asks_for_no_download(hubs, monkeypatch):
     monkeypatch.setenv("LNATTN_MODEL", "book-gpt2")
-    build.prepared()
+    model.resolve_model()
     assert not any(fake.log for fake in hubs.values())
     monkeypatch.setenv("LNATTN_ROTARY", ROTARY[0])
-    build.prepared()
+    model.resolve_model()
     assert [bool(hubs[name].log) for name in ROTARY] == [True, False]
 
 
@@ -69,7 +69,7 @@ def test_what_cannot_be_had_is_left_out_and_said_by_the_build(hubs, monkeypatch,
     smollm2, pythia = ROTARY
     hubs[smollm2].files["config.json"] = b'{"model_type": "mamba"}'
     hubs[pythia].faults["config.json"] = [("status", 404, {"X-Error-Code": "RepoNotFound"})] * 9
-    build.prepared()
+    model.resolve_model()
     assert f"chapter 13 does without {smollm2}: " in capsys.readouterr().out
     offline(monkeypatch)
     assert available_rotary_models() == []

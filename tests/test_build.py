@@ -1,18 +1,23 @@
-"""The book's build: when chapters run again, what a failing cell does, what the kernel is."""
+"""The book's build by `jupyter-book build`: what runs again, what stops it, what the kernel is."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-import yaml
-from huggingface_hub import constants
 
-from booksite import build, inputs, settings
+pytest.importorskip("jupyter_book", reason="Jupyter Book is absent: pip install .[book]")
+
+from sphinx.config import Config
+
+from booksite import build, execute, execution, inputs, settings
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 from lnattn.storage import write_json
@@ -41,9 +46,8 @@ def tree(tmp_path):
     return tmp_path
 
 
-def digests(tree, model="m", environment=None, repository=""):
-    execution = inputs.execution_digest(tree, model, environment or {})
-    return execution, inputs.site_digest(tree, execution, repository)
+def digest(tree, model="m", **environment):
+    return inputs.execution_digest(tree, model, environment)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +61,9 @@ def digests(tree, model="m", environment=None, repository=""):
     ],
 )
 def test_chapters_run_again_when_code_data_or_lock_change(tree, name):
-    before = digests(tree)
+    before = digest(tree)
     (tree / name).write_text("changed")
-    after = digests(tree)
-    assert after[0] != before[0]
-    assert after[1] != before[1]
+    assert digest(tree) != before
 
 
 @pytest.mark.parametrize(
@@ -76,23 +78,18 @@ def test_chapters_run_again_when_code_data_or_lock_change(tree, name):
         "tests/test_a.py",
     ],
 )
-def test_pages_are_made_again_but_chapters_not_rerun_when_only_the_site_changes(tree, name):
-    before = digests(tree)
+def test_chapters_do_not_run_again_when_only_the_site_changes(tree, name):
+    before = digest(tree)
     (tree / name).parent.mkdir(parents=True, exist_ok=True)
     (tree / name).write_text("changed")
-    after = digests(tree)
-    assert after[0] == before[0]
-    assert after[1] != before[1]
+    assert digest(tree) == before
 
 
 def test_model_and_settings_are_part_of_the_digest(tree):
-    assert digests(tree)[0] == digests(tree)[0]
-    assert digests(tree, model="other")[0] != digests(tree)[0]
-    assert digests(tree, environment={"LNATTN_CORPORA": "x"})[0] != digests(tree)[0]
-    assert digests(tree, environment={"HOME": "x"})[0] == digests(tree)[0]
-    with_address, without = digests(tree, repository="https://example.org"), digests(tree)
-    assert with_address[0] == without[0]
-    assert with_address[1] != without[1]
+    assert digest(tree) == digest(tree)
+    assert digest(tree, model="other") != digest(tree)
+    assert digest(tree, LNATTN_CORPORA="x") != digest(tree)
+    assert digest(tree, HOME="x") == digest(tree)
 
 
 def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypatch):
@@ -102,8 +99,8 @@ def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypa
     (user / "kernel.json").write_text(json.dumps({"argv": ["wrong"], "display_name": "wrong"}))
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "user"))
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "0")
-    folders = settings.Folders(tmp_path)
-    chosen = settings.environment(tmp_path, folders, tmp_path / "cache", Choice("m", "a reason"))
+    folders = settings.Folders(tmp_path / "_build")
+    chosen = settings.environment(tmp_path, folders, Choice("m", "a reason"))
     assert chosen["LNATTN_MODEL"] == "m"
     assert chosen["LNATTN_MODEL_WHY"] == "a reason"
     kernelspec = pytest.importorskip(
@@ -115,29 +112,30 @@ def test_the_kernel_is_this_interpreter_whatever_the_user_has(tmp_path, monkeypa
     assert manager().get_kernel_spec("python3").argv[0] == sys.executable
 
 
-def test_buttons_need_an_address(tree, monkeypatch):
-    (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
-    folders = settings.Folders(tree)
+def test_buttons_need_an_address(monkeypatch):
+    given = Config({}, {})
+    for name, value in {"html_theme_options": {"path_to_docs": ""}, "html_baseurl": ""}.items():
+        given.add(name, value, "html", ())
     monkeypatch.delenv("LNATTN_REPOSITORY", raising=False)
-    plain = yaml.safe_load(settings.write_config(tree, folders, tree / "c").read_text())
-    assert "launch_buttons" not in plain
-    assert plain["execute"]["cache"] == str(tree / "c" / "cells")
-    (tree / "_config.yml").write_text("execute: {}\nhtml: {}\n")
+    execution.use_addresses(given)
+    assert given.html_theme_options == {"path_to_docs": ""}
     monkeypatch.setenv("LNATTN_REPOSITORY", "https://example.org/book")
-    full = yaml.safe_load(settings.write_config(tree, folders, tree / "c").read_text())
-    assert full["repository"]["url"] == "https://example.org/book"
-    assert full["launch_buttons"]["binderhub_url"]
+    monkeypatch.setenv("LNATTN_SITE_URL", "https://example.org/site")
+    execution.use_addresses(given)
+    assert given.html_theme_options["repository_url"] == "https://example.org/book"
+    assert given.html_theme_options["launch_buttons"]["binderhub_url"]
+    assert given.html_theme_options["path_to_docs"] == ""
+    assert given.html_baseurl == "https://example.org/site"
 
 
 def test_claims_count_for_chapters_but_their_tests_do_not(tree):
     """A chapter shows what claims.yml says of a claim, but not which test it names."""
     (tree / "book/claims.yml").write_text("- id: K1\n  statement: a\n  test: tests/a.py::test_a\n")
-    before = digests(tree)
+    before = digest(tree)
     (tree / "book/claims.yml").write_text("- id: K1\n  statement: a\n  test: tests/b.py::test_b\n")
-    assert digests(tree)[0] == before[0]
-    assert digests(tree)[1] != before[1]
+    assert digest(tree) == before
     (tree / "book/claims.yml").write_text("- id: K1\n  statement: b\n  test: tests/b.py::test_b\n")
-    assert digests(tree)[0] != before[0]
+    assert digest(tree) != before
 
 
 @pytest.mark.parametrize("name", ["6", "06", "06-heads"])
@@ -218,56 +216,112 @@ def write_chapters(book: Path, **texts: str) -> None:
     (book / "_toc.yml").write_text(f"format: jb-book\nroot: {root}\n{listed}")
 
 
+def page(book: Path, name: str) -> str:
+    return (book / "_build" / "html" / "notebooks" / f"{name}.html").read_text()
+
+
 def test_what_runs_again_is_what_changed(book, capfd):
     """One book through its life; numbers that are new in every run show what was run."""
     write_chapters(book, heads=DRAW, long=LONG)
-
-    def page(name: str) -> str:
-        return (book / "_build" / "html" / "notebooks" / f"{name}.html").read_text()
-
     # One chapter alone: the next build shows that run.
     assert build.main(["--root", str(book), "--chapter", "heads"]) == 0
     executed = book / "_build" / "executed" / "book-gpt2" / "heads.ipynb"
     (drawn,) = DRAWN.findall(executed.read_text())
     capfd.readouterr()
-    assert build.build(book) == 0
-    assert drawn in page("heads")
+    assert build.build(book, *build.STRICT) == 0
+    assert drawn in page(book, "heads")
     assert (book / "_build" / "html" / "_static" / "mathjax" / "tex-chtml.js").is_file()
     # A long job is shown on the terminal, and not in the page.
     said = capfd.readouterr().out
     assert "[book] [lnattn] looking at heads" in said
     assert re.search(r"\[book\] heads: +\d+%", said)
-    assert "looked" in page("long")
-    assert "looking at heads" not in page("long")
-    assert "stderr" not in page("long")
+    assert "looked" in page(book, "long")
+    assert "looking at heads" not in page(book, "long")
+    assert "stderr" not in page(book, "long")
     assert "memory: the largest process of this build took" in said
-    # Without a change nothing is done.
+    # Without a change no page is read.
     assert build.build(book) == 0
-    assert "nothing has changed" in capfd.readouterr().out
+    assert "0 added, 0 changed, 0 removed" in capfd.readouterr().out
+    # A chapter that fails ends the build with its traceback, and no later one passes in silence.
+    whole = (book / "notebooks" / "heads.md").read_text()
+    (book / "notebooks" / "heads.md").write_text(whole + "\n```{code-cell} ipython3\n1 / 0\n```\n")
+    for _ in range(2):
+        assert build.build(book) == 1
+        assert "ZeroDivisionError" in capfd.readouterr().err
+    report = book / "_build" / "html" / "reports" / "heads.err.log"
+    assert "ZeroDivisionError" in report.read_text()
+    # Put right, the chapter is read again, and its run from before is still there.
+    (book / "notebooks" / "heads.md").write_text(whole)
+    assert build.build(book) == 0
+    assert drawn in page(book, "heads")
+    # A page by itself takes its run from there, too.
+    assert jupyter_book("build", str(book / "notebooks" / "heads.md")) == 0
+    alone = book / "_build" / "_page" / "notebooks-heads" / "html" / "heads.html"
+    assert drawn in alone.read_text()
+    # What Jupyter Book calls cleaning leaves what was run.
+    assert jupyter_book("clean", str(book)) == 0
+    assert not (book / "_build" / "html").exists()
+    assert drawn in "".join(
+        path.read_text() for path in (book / "_build" / ".jupyter_cache").rglob("*.ipynb")
+    )
+
+
+def jupyter_book(*arguments: str) -> int:
+    return subprocess.run([Path(sys.executable).with_name("jupyter-book"), *arguments]).returncode
+
+
+def test_a_warning_is_said_again_until_it_is_mended(book, capfd):
+    write_chapters(book, heads=DRAW, text="# Text\n\n[nowhere](missing.md)")
+    for options, status in (((), 0), (build.STRICT, 1), (build.STRICT, 1)):
+        assert build.build(book, *options) == status
+        assert "missing.md" in capfd.readouterr().err
+    write_chapters(book, heads=DRAW, text="# Text")
+    assert build.build(book, *build.STRICT) == 0
+    assert "1 changed" in capfd.readouterr().out
+
+
+def test_a_second_run_in_the_same_folder_says_so(book, capfd):
+    write_chapters(book, heads="print('never')")
+    with execution.locked(settings.Folders(book / "_build")):
+        for arguments in ([], ["--chapter", "heads"]):
+            with pytest.raises(SystemExit, match="2") if arguments else nullcontext():
+                assert build.main(["--root", str(book), *arguments]) == 2
+            said = capfd.readouterr().err
+            assert f"another run is at work in {book / '_build'}" in said
+            assert "Traceback" not in said
+    assert not (book / "_build" / "executed").exists()
+
+
+def test_caches_are_pruned_by_age_but_for_the_present_one(tmp_path):
+    for age, name in enumerate(("present", "b", "c", "d", "e")):
+        (tmp_path / name / "cells").mkdir(parents=True)
+        os.utime(tmp_path / name, (1e9 + age, 1e9 + age))
+    (tmp_path / ".lock").touch()
+    assert execution.prune(tmp_path, keep="present") == ["c", "b"]
+    assert {path.name for path in tmp_path.iterdir()} == {"present", "d", "e", ".lock"}
 
 
 def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
-    write_chapters(book, heads=DRAW)
     write_json(book / "studies" / "gpt2" / "detokenization.json", {"key": "0"})
     write_json(book / "studies" / "gpt2" / "own.json", {"of": "the reader"})
     monkeypatch.setenv("LNATTN_STUDIES", str(book / "studies"))
-    monkeypatch.setattr(build, "run", lambda *_: 0)
-    assert build.build(book) == 0
-    assert len(list((book / "studies" / "gpt2").iterdir())) == 2
-    (run,) = (book / "_build" / ".jupyter_cache").iterdir()
-    (run / "cells").mkdir()
-    assert build.build(book, force=True) == 0
+    digest = inputs.execution_digest(book, "book-gpt2")
+    cache = settings.Folders(book / "_build").cache(digest)
+    cache.mkdir(parents=True)
+    build.forget(book)
     assert [path.name for path in (book / "studies" / "gpt2").iterdir()] == ["own.json"]
-    assert not (run / "cells").exists()
+    assert not cache.exists()
 
 
 def test_a_model_that_was_named_and_cannot_be_had_stops_the_build_at_once(book, monkeypatch, capfd):
     write_chapters(book, heads=DRAW)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("LNATTN_MODEL", "nobody/nothing")
     assert build.main(["--root", str(book)]) == 2
-    assert "[book] the cache lacks the configuration and the tokenizer" in capfd.readouterr().err
-    assert not (book / "_build" / "html").exists()
+    said = capfd.readouterr().err
+    assert "[book] the cache lacks the configuration and the tokenizer" in said
+    assert "Traceback" not in said
+    assert not (book / "_build" / "html" / "notebooks").exists()
 
 
 MEETING = """
@@ -281,32 +335,29 @@ print("{me} met {other}")
 """
 
 
-def test_two_chapters_run_at_a_time_and_one_that_fails_ends_the_build(book, monkeypatch, capfd):
-    monkeypatch.setattr(build, "chapters_at_a_time", lambda choice: 2)
+def test_two_chapters_run_at_a_time_and_one_that_fails_ends_the_run(book, capfd):
     write_chapters(
         book,
         a=MEETING.format(me="a", other="b"),
         b=MEETING.format(me="b", other="a") + "tokens = 3\n1 / (tokens - 3)",
-        c="---\ntags: [timed]\n---\nprint('its turn comes alone, with the pages')",
+        c="---\ntags: [timed]\n---\nprint('its turn comes alone, after the others')",
     )
-    assert build.build(book) == 1
+    chapters = [book / "notebooks" / f"{name}.md" for name in "cab"]
+    assert execute.run_missing(chapters, book / "cells", jobs=2) == 1
     said = capfd.readouterr()
     # That b failed at its division says that both met; which of the two ends first is open.
-    assert "1 of 2" in re.findall(r"\[book\] (\d of \d): [ab],", said.out)
+    assert "1 of 3" in re.findall(r"\[book\] (\d of \d): [ab],", said.out)
     assert "c," not in said.out
     assert "ZeroDivisionError" in said.err
     assert "tokens - " in said.err
     assert "AssertionError" not in said.err
-    assert not (book / "_build" / "html").exists()
-    assert not (book / "_build" / ".built").exists()
 
 
-def test_the_book_is_refused_to_a_model_whose_scores_have_four_terms(book, monkeypatch, capsys):
+def test_the_book_is_refused_to_a_model_whose_scores_have_four_terms(book, monkeypatch, capfd):
     monkeypatch.setenv("LNATTN_MODEL", "book-llama")
     write_chapters(book, heads="print('never')")
-    for arguments in ([], ["--chapter", "heads"]):
-        assert build.main(["--root", str(book), *arguments]) == 2
-        said = capsys.readouterr().err
-        assert said.count("\n") == 1
-        assert "six terms, and book-llama has rotary" in said
-    assert not (book / "_build" / "html").exists()
+    assert build.main(["--root", str(book)]) == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert "six terms, and book-llama has rotary" in said
+    assert not (book / "_build" / "html" / "notebooks").exists()

@@ -6,7 +6,7 @@ import pytest
 
 from booksite import extent
 from booksite.inputs import PUBLISHED
-from booksite.settings import Folders
+from booksite.settings import BUILD, Folders
 from lnattn.storage import read_json, write_json
 
 PAGE = '<article class="bd-article"><figure id="a"></figure><figure></figure>{}</article>'
@@ -15,7 +15,7 @@ PAGE = '<article class="bd-article"><figure id="a"></figure><figure></figure>{}<
 @pytest.fixture
 def built(tmp_path):
     """A repository with a built edition: twenty pages, forty figures, three verdicts."""
-    html = Folders(tmp_path).html
+    html = Folders(tmp_path / BUILD).html
     (html / "_static").mkdir(parents=True)
     (html / "_static" / "theme.html").write_text("no page")
     for n in range(20):
@@ -25,7 +25,7 @@ def built(tmp_path):
 
 
 def test_an_edition_is_counted_and_compared_with_the_record(built, capsys):
-    html = Folders(built).html
+    html = Folders(built / BUILD).html
     assert extent.is_whole(built, "book-gpt2", html), "nothing is recorded yet"
     extent.freeze(built, built / "none")
     recorded = read_json(built / PUBLISHED)

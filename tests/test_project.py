@@ -35,7 +35,7 @@ def test_conda_gets_the_same_python_and_the_same_package(project):
     assert set(plain) == {f"python{project['requires-python']}", "pip"}
     (package,) = [line for line in by_pip if line.startswith("-e ")]
     extras = package.removeprefix("-e .[").removesuffix("]").split(",")
-    assert set(extras) == {"book", "test", "minilm"}
+    assert set(extras) == {"book", "lab", "minilm"}
     assert set(extras) <= set(project["optional-dependencies"])
     assert set(by_pip) == {package, "-c constraints.txt"}
 
@@ -44,7 +44,7 @@ def test_every_dependency_is_locked_within_its_bounds(project, locked):
     extras = project["optional-dependencies"]
     wanted = [
         *project["dependencies"],
-        *(line for name in ("book", "text", "test", "minilm") for line in extras[name]),
+        *(line for name in ("book", "text", "lab", "test", "minilm") for line in extras[name]),
     ]
     for need in map(Requirement, wanted):
         if need.name == "lnattn":  # an extra that takes in another

@@ -10,7 +10,7 @@ import pytest
 from booksite import publish
 from booksite.editions import Edition, assemble
 from booksite.inputs import PUBLISHED
-from booksite.settings import Folders
+from booksite.settings import BUILD, Folders
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 from lnattn.storage import write_json
@@ -96,7 +96,7 @@ def press(tmp_path, monkeypatch):
 
     def build(root, choice, output, folder=""):
         done.append(("build", choice.name, folder))
-        site(Folders(output).html, choice.name, "notebooks/06-heads.html")
+        site(Folders(output / BUILD).html, choice.name, "notebooks/06-heads.html")
         return 0
 
     def command(*words):

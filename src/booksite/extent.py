@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from booksite.inputs import PUBLISHED
-from booksite.settings import Folders
+from booksite.settings import BUILD, Folders
 from booksite.terminal import say
 from lnattn.models.choice import FALLBACK, PREFERRED
 from lnattn.storage import read_json, write_json
@@ -61,8 +61,8 @@ def freeze(root: Path, output: Path) -> None:
     path = root / PUBLISHED
     recorded = read_json(path) if path.is_file() else {}
     for edition, place in ((FALLBACK, root), ("GPT-2", output / PREFERRED)):
-        if (Folders(place).html / "claims.json").is_file():
-            recorded[edition] = extent_of(Folders(place).html)
+        if (Folders(place / BUILD).html / "claims.json").is_file():
+            recorded[edition] = extent_of(Folders(place / BUILD).html)
             say(f"{edition}: {recorded[edition]}")
     write_json(path, recorded)
 

@@ -1,4 +1,4 @@
-"""What a build depends on, as digests: when must chapters run again, and when the site be made?
+"""What a build depends on, as digests: when must chapters run again, and pages be read again?
 
 jupyter-cache keys a chapter's outputs on its cells alone. A chapter's numbers also depend on the
 package's source, the data that ships with it, the locked versions and the model, so each
@@ -60,11 +60,10 @@ def _is_held(name: str) -> bool:
     return pin is not None and not hub.missing_files(pin)
 
 
-def site_digest(root: Path, execution: str, repository: str = "") -> str:
-    """Digest of all that the built site depends on, the execution digest included."""
-    pages = ("book", "notebooks", "tests", "_config.yml", "_toc.yml", "src/booksite")
-    files = files_below(*(root / name for name in (*pages, FROZEN_CLAIMS, ATTESTATIONS)))
-    return digest_of(root, files, {"execution": execution, "repository": repository})
+def site_source_digest() -> str:
+    """Digest of this package's own source: pages that another state of it read are read again."""
+    package = Path(__file__).parent
+    return digest_of(package, package.rglob("*.py"), {})[:16]
 
 
 def claims_as_chapters_see_them(root: Path) -> str:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from booksite.editions import Edition, assemble
 from booksite.extent import is_whole
-from booksite.settings import Folders
+from booksite.settings import BUILD, Folders
 from booksite.terminal import say
 from lnattn.errors import LnattnError, ResultError
 from lnattn.models import hub
@@ -62,11 +62,11 @@ def publish(root: Path, output: Path | None = None) -> int:
             return status
         if status := build(root, choice, output / PREFERRED):
             return status
-        editions.append(Edition("GPT-2", Folders(output / PREFERRED).html))
+        editions.append(Edition("GPT-2", Folders(output / PREFERRED / BUILD).html))
     folder = EMBEDDED_FOLDER if editions else ""
     if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
         return status
-    editions.append(Edition(FALLBACK, Folders(root).html, folder))
+    editions.append(Edition(FALLBACK, Folders(root / BUILD).html, folder))
     if not all(is_whole(root, one.model, one.site) for one in editions):
         return 1
     site = assemble(output / "site", editions, note)
@@ -128,7 +128,8 @@ def build(root: Path, choice: Choice, output: Path, folder: str = "") -> int:
         "LNATTN_MODEL_WHY": choice.why,
         "LNATTN_SITE_URL": f"{site}/{folder}".rstrip("/") if site else "",
     }
-    command = [sys.executable, "-m", "booksite.build", "--root", str(root), "--output", str(output)]
+    command = [sys.executable, "-m", "booksite.build", "--strict"]
+    command += ["--root", str(root), "--output", str(output)]
     return subprocess.run(command, env={**os.environ, **settings}, check=False).returncode
 
 

@@ -1,4 +1,4 @@
-"""Where a build puts things, and what Jupyter Book and the chapters are told."""
+"""Where a build puts things, and what the chapters' kernels are told."""
 
 from __future__ import annotations
 
@@ -8,43 +8,31 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from lnattn.models.choice import Choice
 from lnattn_book import guards
 
+#: The folder of all that is built, in the repository or where `--path-output` says.
+BUILD = "_build"
+
 
 class Folders:
-    """Where a build puts things: all below `_build` in its output folder, the repository's own
-    unless another is named.
-    """
+    """Where a build puts things: all below a folder `_build`."""
 
-    def __init__(self, output: Path) -> None:
-        self.output, self.build = output, output / "_build"
-        self.html, self.caches = self.build / "html", self.build / ".jupyter_cache"
-        self.doctrees, self.stamp = self.build / ".doctrees", self.build / ".built"
-        self.progress = self.build / "progress.log"
+    def __init__(self, build: Path) -> None:
+        self.build = build
+        self.html = build / "html"
+        self.caches = build / ".jupyter_cache"
+        self.doctrees = build / ".doctrees"
+        self.progress = build / "progress.log"
 
+    @classmethod
+    def of(cls, html: Path) -> Folders:
+        """Those of a build whose pages go to `html`; a page that is built alone shares them."""
+        return cls(next((path for path in html.parents if path.name == BUILD), html.parent))
 
-def write_config(root: Path, folders: Folders, cache: Path) -> Path:
-    """Complete `_config.yml` with this build's cache and, where it is known, the repository."""
-    settings = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))
-    settings["execute"]["cache"] = str(cache / "cells")
-    address, site = addresses()
-    if site:
-        settings["html"]["baseurl"] = site
-    if address:
-        settings["repository"] = {"url": address, "branch": "main"}
-        settings["html"] |= {"use_repository_button": True, "use_issues_button": True}
-        settings["launch_buttons"] = {
-            "notebook_interface": "jupyterlab",
-            "binderhub_url": "https://mybinder.org",
-            "colab_url": "https://colab.research.google.com",
-        }
-    path = folders.build / "_config.yml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False), encoding="utf-8")
-    return path
+    def cache(self, digest: str) -> Path:
+        """The execution cache of one state of source, data, lock and model."""
+        return self.caches / digest / "cells"
 
 
 def addresses() -> tuple[str, str]:
@@ -55,11 +43,11 @@ def addresses() -> tuple[str, str]:
     )
 
 
-def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Mapping[str, str]:
-    """The environment of the chapters: this interpreter's kernel, one model, one ledger.
+def environment(root: Path, folders: Folders, choice: Choice) -> Mapping[str, str]:
+    """What the chapters' kernels find in their environment: this interpreter, one model.
 
-    A user's own kernel called 'python3', IPython profile or startup files would otherwise decide
-    what a chapter runs on.
+    A user's own kernel called 'python3', IPython profile, startup files or matplotlibrc would
+    otherwise decide what a chapter runs on and what its figures look like.
     """
     kernel = folders.build / "jupyter" / "kernels" / "python3"
     kernel.mkdir(parents=True, exist_ok=True)
@@ -71,13 +59,14 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
         "display_name": "Python 3",
         "language": "python",
     }
-    (kernel / "kernel.json").write_text(json.dumps(specification, indent=1))
+    (kernel / "kernel.json").write_text(json.dumps(specification, indent=1), encoding="utf-8")
+    matplotlibrc = folders.build / "matplotlibrc"
+    matplotlibrc.write_text("# Empty: figures are styled by lnattn_book.style.\n", encoding="ascii")
     # `experiments`, which claims name as what made a frozen result, lies at the root.
     paths = (str(root), os.environ.get("PYTHONPATH"))
     return {
-        **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
-        "HF_HUB_OFFLINE": "1",  # what is needed was fetched before (`prepared`)
+        "HF_HUB_OFFLINE": "1",  # what is needed was fetched before (`model`)
         "JUPYTER_PATH": str(folders.build / "jupyter"),
         "IPYTHONDIR": str(folders.build / "ipython"),
         "LNATTN_DRAWINGS": "yes",
@@ -85,6 +74,7 @@ def environment(root: Path, folders: Folders, cache: Path, choice: Choice) -> Ma
         "LNATTN_MODEL": choice.name,
         "LNATTN_MODEL_WHY": choice.why,
         "LNATTN_PROGRESS": str(folders.progress),
+        "MATPLOTLIBRC": str(matplotlibrc),
         "MPLBACKEND": "module://matplotlib_inline.backend_inline",
         "PYDEVD_DISABLE_FILE_VALIDATION": "1",
         "TOKENIZERS_PARALLELISM": "false",

@@ -6,10 +6,10 @@ job to a file instead (`lnattn.progress`), and the build shows what comes.
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 #: Seconds between two looks at the file.
 _PACE = 0.3
@@ -20,25 +20,45 @@ def say(text: str) -> None:
     print(f"[book] {text}", flush=True)
 
 
-@contextmanager
-def progress_shown(path: Path) -> Iterator[None]:
-    """Inside, lines that any process appends to the file `path` are shown; it starts empty."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("")
-    finished = threading.Event()
+def end(problem: str, status: int = 2) -> NoReturn:
+    """End the build with one sentence on what the user can mend, in place of a traceback."""
+    print(f"[book] {problem}", file=sys.stderr, flush=True)
+    raise SystemExit(status)
 
-    def follow() -> None:
-        with path.open(encoding="utf-8", errors="replace") as file:
+
+class Following:
+    """Shows the lines that any process appends to a file, which starts empty, until it is stopped.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp(), "progress.log")
+    >>> with Following(file):
+    ...     _ = file.open("a").write("heads: 50%\\n")
+    [book] heads: 50%
+    """
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+        self._path = path
+        self._finished = threading.Event()
+        self._thread = threading.Thread(target=self._follow, daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        with self._path.open(encoding="utf-8", errors="replace") as file:
             last = False
             while not last:
-                last = finished.wait(_PACE)  # one more look after the end
+                last = self._finished.wait(_PACE)  # one more look after the end
                 for line in file:
                     say(line.rstrip("\n"))
 
-    thread = threading.Thread(target=follow, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        finished.set()
-        thread.join()
+    def stop(self) -> None:
+        """Show what is left, and no more."""
+        self._finished.set()
+        self._thread.join()
+
+    def __enter__(self) -> Following:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()

@@ -152,7 +152,11 @@ def settings() -> dict[str, object]:
 
 
 def use_style() -> None:
-    """Make every later figure of this process follow the book's style (idempotent)."""
+    """Make every later figure of this process follow the book's style (idempotent).
+
+    A user's own matplotlibrc is undone first: a figure of the book is the same on every machine.
+    """
+    mpl.rcdefaults()
     mpl.rcParams.update(settings())
 
 

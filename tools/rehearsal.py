@@ -15,14 +15,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from fake_hub import FakeHub, serving
-from narrow_gpt2 import narrow_gpt2
-from narrow_llama import narrow_llama
-from planted_pairs import plant
-
 from lnattn.models.hub import PINNED
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests"))  # the stand-ins are the tests'
+
+from fake_hub import FakeHub, serving  # noqa: E402
+from narrow_gpt2 import narrow_gpt2  # noqa: E402
+from narrow_llama import narrow_llama  # noqa: E402
+from planted_pairs import plant  # noqa: E402
+
 #: AUROCs of noise need not be those of 50,257 query tokens.
 QUERIES = "1000"
 

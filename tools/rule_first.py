@@ -1,6 +1,6 @@
 """Rule before number: since which commits a claim's rule and its frozen number are what they are.
 
-`python tests/rule_first.py` writes them to `data/results/claims/commits.json`, which the claims
+`python tools/rule_first.py` writes them to `data/results/claims/commits.json`, which the claims
 page shows. `--check` refuses every commit after `BASE` in which the thresholds of a claim change
 together with its frozen result.
 """
@@ -138,7 +138,7 @@ def mixed(root: Path, base: str = BASE) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the file, or check the commits; the exit status."""
-    parser = argparse.ArgumentParser(prog="python tests/rule_first.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python tools/rule_first.py", description=__doc__)
     parser.add_argument("--check", action="store_true", help="refuse rules changed with numbers")
     root = repository()
     if parser.parse_args(arguments).check:

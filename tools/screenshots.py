@@ -1,4 +1,4 @@
-"""Pictures of the main pages for the README: `python tests/screenshots.py` (`make screenshots`).
+"""Pictures of the main pages for the README: `python tools/screenshots.py` (`make screenshots`).
 
 Takes each in light and in dark colours, of the site that is built (or of LNATTN_SITE), in the
 installed Chromium, and writes small PNG files to book/images.
@@ -10,10 +10,13 @@ import sys
 from itertools import product
 from pathlib import Path
 
-import browsing
-from browsing import tab_in
 from PIL import Image
 from playwright.sync_api import Browser
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))  # the browser is the tests'
+
+import browsing
+from browsing import tab_in
 from site_pages import ROOT, SITE, served
 
 FOLDER = ROOT / "book" / "images"

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from sphinx.application import Sphinx
 from sphinx.errors import ExtensionError
 from sphinx.util.osutil import relative_uri
 
+from booksite.settings import addresses
 from lnattn.storage import read_json, write_atomically
 from lnattn_book.drawings import KEY, PNG
 
@@ -60,19 +62,35 @@ def offer_notebook(
     path = executed(app, page)
     if not path.is_file():
         raise ExtensionError(f"{page} was executed, but {path} is missing; run: make clean")
-    data = light_notebook(path).encode()
+    data = offered_notebook(path, addresses()[0]).encode()
     target = Path(app.outdir) / "_sources" / f"{page}.ipynb"
     write_atomically(target, lambda file: file.write(data))
     context["ipynb_source"] = f"{page}.ipynb"
 
 
-def light_notebook(path: Path) -> str:
-    """A notebook as it is offered: without the drawings, which are apart."""
+def offered_notebook(path: Path, repository: str) -> str:
+    """A notebook as it is offered: without the drawings, which are apart, and with a first cell
+    that says elsewhere what it needs.
+    """
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
             output.get("metadata", {}).pop(PNG, None)
+    needs = nbformat.v4.new_code_cell(needs_of(repository), id="needs")
+    if notebook.nbformat_minor < 5:  # whose cells have no ids
+        del needs["id"]
+    notebook.cells.insert(0, needs)
     return nbformat.writes(notebook) + "\n"
+
+
+def needs_of(repository: str) -> str:
+    """The code of the first cell: nothing in the book's own environment, else one sentence.
+
+    On Colab it gets what it needs by itself, where the repository's address is known.
+    """
+    template = Path(__file__).with_name("templates") / "needs.py"
+    text = template.read_text(encoding="utf-8")
+    return text.replace('"REPOSITORY"', json.dumps(repository)).rstrip("\n")
 
 
 @lru_cache(maxsize=2)  # a page asks for each of its figures

@@ -1,0 +1,55 @@
+"""The notebook that a page offers: its first cell says what it needs where it is opened."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("myst_nb", reason="MyST-NB is not installed; pip install -e '.[book]'")
+import nbformat
+
+from booksite import downloads
+
+
+def first_cell(tmp_path, repository=""):
+    path = tmp_path / "chapter.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("6")]), path)
+    cells = nbformat.reads(downloads.offered_notebook(path, repository), as_version=4).cells
+    assert [cell.source for cell in cells[1:]] == ["6"]
+    return compile(cells[0].source, "first cell", "exec")
+
+
+def test_the_first_cell_does_nothing_at_home(tmp_path, monkeypatch):
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    exec(first_cell(tmp_path), {})
+
+
+@pytest.mark.parametrize("repository", ["", "https://example.org/book"])
+def test_elsewhere_the_first_cell_is_one_sentence(tmp_path, monkeypatch, repository):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(subprocess, "run", pytest.fail)
+    with pytest.raises(Exception, match="needs a clone of its book") as caught:
+        exec(first_cell(tmp_path, repository), {})
+    (sentence,) = caught.value._render_traceback_()
+    assert repository in sentence
+    assert "\n" not in sentence
+    assert 'pip install -e ".[book,minilm,lab]"' in sentence
+
+
+def test_on_colab_the_first_cell_gets_the_book(tmp_path, monkeypatch):
+    (tmp_path / "book" / "notebooks").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setitem(sys.modules, "google.colab", sys)
+    done = []
+    monkeypatch.setattr(subprocess, "run", lambda command, check: done.append(command))
+    exec(first_cell(tmp_path, "https://example.org/book"), {})
+    assert done[0][:2] == ["git", "clone"]
+    assert done[0][-2:] == ["https://example.org/book", "book"]
+    assert done[1][-1] == "./book[book,minilm]"
+    assert Path.cwd() == tmp_path / "book" / "notebooks"

@@ -28,6 +28,7 @@ from sphinx.util.docutils import SphinxDirective
 from booksite import links
 from booksite.claims_tables import bar, machines, matrix
 from booksite.executed import registered
+from booksite.unchanged import has_changed
 from lnattn.models.choice import FALLBACK, default_model
 from lnattn.storage import read_json, write_json
 from lnattn_book.claims import frozen
@@ -60,6 +61,14 @@ def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
     marked = [name for name in env.found_docs if MARK in env.metadata[name]]
     for name in marked:  # else Sphinx leaves MathJax out of the page
         env.get_domain("math").data["has_equations"][name] = True
+    root = Path(app.srcdir)
+    shown = [root / COMMITS, *sorted((root / ATTESTATIONS).glob("*.json"))]
+    cells = {page: about.get(links.CELLS) for page, about in env.metadata.items()}
+    labels = env.get_domain("std").data["anonlabels"]
+    files = [(path.name, path.read_bytes()) for path in shown if path.is_file()]
+    held = frozen.frozen_records(root / FROZEN_CLAIMS, FALLBACK)
+    if not has_changed(app, "claims", found, cells, labels, files, held, list(claims().values())):
+        return []
     return marked
 
 

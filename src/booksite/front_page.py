@@ -25,6 +25,7 @@ from sphinx.util.osutil import relative_uri
 from booksite import claims_page
 from booksite.downloads import drawings_of, drawn_for, executed
 from booksite.opening import MINUTES
+from booksite.unchanged import has_changed
 from lnattn.errors import ResultError
 from lnattn_book.claims.listed import claims
 from lnattn_book.claims.tally import verdict_of
@@ -55,8 +56,13 @@ class Mark(SphinxDirective):
         return [nodes.container("", **{MARK: " ".join([self.name, *self.arguments])})]
 
 
-def marked(_app: Sphinx, env: BuildEnvironment) -> list[str]:
-    """Sphinx's event `env-updated`: pages that show what other pages hold."""
+def marked(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Sphinx's event `env-updated`: pages that show what other pages hold, where that changed."""
+    minutes = {page: about.get(MINUTES) for page, about in env.metadata.items()}
+    labels = env.get_domain("std").data["anonlabels"]
+    claimed = getattr(app, claims_page.MARK, [])
+    if not has_changed(app, "front page", minutes, labels, claimed):
+        return []
     return [name for name in env.found_docs if MARK in env.metadata[name]]
 
 

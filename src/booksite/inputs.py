@@ -61,9 +61,9 @@ def _is_held(name: str) -> bool:
 
 
 def site_source_digest() -> str:
-    """Digest of this package's own source: pages that another state of it read are read again."""
+    """Digest of this package's own files: pages that another state of it read are read again."""
     package = Path(__file__).parent
-    return digest_of(package, package.rglob("*.py"), {})[:16]
+    return digest_of(package, files_below(package), {})[:16]
 
 
 def claims_as_chapters_see_them(root: Path) -> str:

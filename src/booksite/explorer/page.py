@@ -19,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
 from booksite.explorer.publishing import PARTS, STYLE, publish, wanted_models
+from booksite.unchanged import has_changed
 
 #: The page that has all views.
 PAGE = "book/token-explorer"
@@ -67,8 +68,13 @@ def publish_if_used(app: Sphinx, env: BuildEnvironment) -> None:
     """Sphinx's event `env-updated`: the data of a site that has an explorer."""
     if app.builder.format != "html" or not _is_used(env):
         return
+    folder, models = Path(app.outdir) / "_static" / "explorer", wanted_models()
+    # The chapters' execution cache belongs to one state of source, data and model.
+    cache = getattr(app.config, "nb_execution_cache_path", "")
+    if not has_changed(app, "explorer", cache, models) and cache and folder.is_dir():
+        return
     try:
-        publish(Path(app.outdir) / "_static" / "explorer", wanted_models())
+        publish(folder, models)
     except OSError as error:
         raise ExtensionError(f"the token explorer cannot be written: {error}") from error
 

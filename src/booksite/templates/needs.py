@@ -24,5 +24,5 @@ if importlib.util.find_spec("lnattn_book") is None:
         os.chdir("book/notebooks")
     else:
         where = REPOSITORY or "the repository it came from"
-        install = 'pip install -e ".[book,minilm,lab]"'
-        raise Needed(f"This chapter needs a clone of its book ({where}) and, in it: {install}")
+        command = 'pip install -e ".[book,minilm,lab]"'
+        raise Needed(f"This chapter needs a clone of its book ({where}) and, in it: {command}")

@@ -1,0 +1,23 @@
+"""Pages that show what others hold are written again where that has changed, and only there."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from sphinx.application import Sphinx
+
+_STATES = "lnattn_states"
+
+
+def has_changed(app: Sphinx, name: str, *facts: Any) -> bool:
+    """Whether facts differ from those of the last build with this builder; they are kept.
+
+    name: what the facts are about; facts: anything whose `repr` says all of it.
+    """
+    digest = hashlib.sha256(repr(facts).encode()).hexdigest()
+    states = dict(getattr(app.env, _STATES, {}))
+    known = states.get((app.builder.name, name))
+    states[app.builder.name, name] = digest
+    setattr(app.env, _STATES, states)  # pickled with the environment
+    return known != digest

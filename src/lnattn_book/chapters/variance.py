@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from scipy.stats import rankdata
 
 from lnattn.attention.folding import fold
@@ -156,9 +156,19 @@ def shuffled_heads(
     What such heads reach, an embedding shows to whoever reads it in some direction.
     """
     tokens = known.study.tokens
-    rows = first.embeddings.tokens()[tokens].double().numpy()
-    rows = rows / known.inputs.mean_sigma[tokens, None]
-    ranks = rankdata(known.study.counts)
+    return correlations_of_shuffled_heads(first, known.inputs, tokens, known.study.counts, deals)
+
+
+def correlations_of_shuffled_heads(
+    first: FirstLayer,
+    inputs: VarianceOfInputs,
+    tokens: Int[np.ndarray, "token"],
+    target: Shaped[np.ndarray, "token"],
+    deals: int = 60,
+) -> Float[np.ndarray, "deal head"]:
+    """|ρ| of T^e with a property of some tokens, in heads whose weights are in random order."""
+    rows = first.embeddings.tokens()[tokens].double().numpy() / inputs.mean_sigma[tokens, None]
+    ranks = rankdata(target)
     found = np.empty((deals, first.attention.W_Q.shape[0]))
     for deal in range(deals):
         attention = permuted_weights(first, deal, heads_only=True).attention

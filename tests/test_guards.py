@@ -15,14 +15,15 @@ from lnattn_book.guards import Guard
 
 PAGE = """# A page
 
-It lifts *New* by four & more,
-and $x$ **falls below a third**. Nothing else.
+It lifts *New* by four & more, as the model's
+own says, and $x$ **falls below a third**. Nothing else.
 
 A second paragraph says that it falls below a third.
 """
 FOUND = [
     Guard("lifts New by four & more", "3.8 < lift", "lift = 4.1", True),
     Guard("falls … a third", "x < 1 / 3", "x = 0.6", False),
+    Guard("as the model's own says", "1 < 2", "", True),
     Guard("words that stand nowhere", "True", "", True),
     Guard("Nothing else", "", "not asked of this model", None),
 ]
@@ -45,8 +46,9 @@ def test_a_mark_stands_behind_the_words_that_are_checked(page) -> None:
     plain = re.sub(r"<span popover.*?</span></span>", "", text, flags=re.DOTALL)
     plain = re.sub(r"<(?!button)[^>]+>", "", re.sub(r"<button[^>]*>", "<button>", plain))
     assert "by four &amp; more,<button>✓" in plain
+    assert "own says,<button>✓ and" in plain
     assert "falls below a third.<button>✗ Nothing" in plain
-    assert plain.count("<button>") == 2, "one mark each, none at words that are not there"
+    assert plain.count("<button>") == 3, "one mark each, none at words that are not there"
 
 
 def test_a_mark_opens_what_was_asked_and_found(page) -> None:

@@ -30,6 +30,8 @@ from lnattn_book.guards import Guard, read
 COUNTS = "lnattn_guards"
 #: What stands between two parts of a checked sentence that lie apart.
 GAP = "…"
+#: Quotation marks as prose is typed: the page has printers' ones.
+_PLAIN = str.maketrans("‘’“”", "''\"\"")
 _LOGGER = logging.getLogger(__name__)
 #: Parts of a page that hold prose, and may carry a mark.
 _PROSE = (nodes.paragraph, nodes.term, nodes.caption)
@@ -80,6 +82,7 @@ def _texts(block: nodes.Element) -> Iterator[nodes.Text]:
 
 def _end_of(sentence: str, text: str) -> int | None:
     """Where the checked words end in a text, the point behind them included; None if not there."""
+    sentence, text = (words.translate(_PLAIN) for words in (sentence, text))
     parts = (re.escape(part).replace(r"\ ", r"\s+") for part in sentence.split(GAP))
     found = re.search(".*?".join(parts) + r"[.,;:]?", text, re.IGNORECASE | re.DOTALL)
     return found.end() if found else None

@@ -203,6 +203,8 @@ def _compared(expression: ast.expr) -> Iterator[ast.expr]:
             yield from _compared(part)
         case ast.Compare(left=left, comparators=others):
             yield from filter(_has_names, (left, *others))
+        case ast.IfExp(body=part):
+            yield from _compared(part)
         case ast.Call(func=ast.Name(id="all" | "any"), args=[ast.GeneratorExp() as each]):
             for part in _compared(each.elt):
                 yield ast.ListComp(part, each.generators)

@@ -12,16 +12,16 @@ import sys
 import pytest
 
 import lnattn
+from lnattn import inputs
 from lnattn_book.places import repository
 
-#: Functions whose examples would need minutes, another model, a network, or a page of set-up.
-WITHOUT_EXAMPLE = {"contributions", "default_model", "distance_terms"}
-FUNCTIONS = sorted(name for name in lnattn.__all__ if inspect.isfunction(getattr(lnattn, name)))
+#: Its example would ask the network.
+WITHOUT_EXAMPLE = {"default_model"}
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = _CODE.findall((repository() / "book" / "api.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", [n for n in FUNCTIONS if n not in WITHOUT_EXAMPLE])
+@pytest.mark.parametrize("name", [n for n in lnattn.__all__ if n not in WITHOUT_EXAMPLE])
 def test_examples_show_what_happens(name):
     thing = getattr(lnattn, name)
     module = importlib.import_module(thing.__module__)
@@ -30,6 +30,11 @@ def test_examples_show_what_happens(name):
     )
     assert example.examples, f"{name} shows no example"
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_the_doors_show_what_they_take():
+    assert doctest.testmod(inputs).failed == 0
+    assert doctest.testmod(inputs).attempted > 4
 
 
 def test_importing_it_loads_nothing_heavy():

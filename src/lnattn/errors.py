@@ -7,7 +7,15 @@ SHOWN = 300
 
 
 class LnattnError(Exception):
-    """Base class: catch this to catch every error that lnattn raises on purpose."""
+    """Base class: catch this to catch every error that lnattn raises on purpose.
+
+    >>> import lnattn
+    >>> try:
+    ...     lnattn.load_first_layer("no/such folder")
+    ... except LnattnError as error:
+    ...     print(type(error).__name__)
+    CheckpointError
+    """
 
 
 class CheckpointError(LnattnError, ValueError):

@@ -19,7 +19,11 @@ ROTARY = ("smollm2-135m", "pythia-160m")
 
 @dataclass(frozen=True)
 class Choice:
-    """A model's name, to be given to `load_first_layer`, and the reason it was taken."""
+    """A model's name, to be given to `load_first_layer`, and the reason it was taken.
+
+    >>> print(Choice("book-gpt2", "it ships with the package"))
+    book-gpt2 (it ships with the package)
+    """
 
     name: str
     why: str

@@ -1,0 +1,47 @@
+"""An idea a line, read from the source of the science modules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lnattn
+
+#: Rooms and modules of the package that hold to it; those that join add their name.
+ROOMS = (
+    "ablation", "affinity", "attention", "contribution", "costs", "position", "rotary",
+    "composition.py", "depth.py", "identities.py", "ids.py", "inputs.py", "plain.py", "products.py",
+    "stats.py", "transformer.py", "weights.py",
+)  # fmt: skip
+PACKAGE = Path(lnattn.__file__).parent
+
+
+def packed(tree: ast.AST) -> Iterator[int]:
+    """Lines that bind several names to as many expressions: a, b = f(x), g(y). Swaps are fine."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple):
+            continue
+        if isinstance(node.value, ast.GeneratorExp | ast.ListComp):
+            yield node.lineno
+        elif isinstance(node.value, ast.Tuple):
+            names = {ast.unparse(name) for name in node.targets[0].elts}
+            if names != {ast.unparse(value) for value in node.value.elts}:
+                yield node.lineno
+
+
+def test_packed_lines_are_told_from_swaps() -> None:
+    lines = ["a, b = b, a", "a, b = f(x)", "a, b = 1, 2", "a, b = (f(x) for x in y)", "a = b, c"]
+    assert list(packed(ast.parse("\n".join(lines)))) == [3, 4]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_line_binds_one_idea(room: str) -> None:
+    place = PACKAGE / room
+    files = [place] if place.suffix == ".py" else sorted(place.glob("*.py"))
+    assert files
+    for file in files:
+        lines = list(packed(ast.parse(file.read_text(encoding="utf-8"))))
+        assert not lines, f"{file.name} binds several ideas in lines {lines}; give each its own"

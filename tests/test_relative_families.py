@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 import torch
 import transformers as hf
@@ -204,3 +207,17 @@ def test_a_version_of_transformers_without_a_function_is_named(tmp_path, monkeyp
     monkeypatch.delattr(modeling_of(model), "build_alibi_tensor")
     with pytest.raises(CheckpointError, match=r"no build_alibi_tensor\); install"):
         load_first_layer(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["llama-yarn", "gemma3", "gptj", "bloom", "mpt", "t5"])
+def test_a_first_layer_is_pickled_and_copied(name, tmp_path):
+    """As a pool of processes does with what it is given."""
+    make(config_of(name), torch.float32).save_pretrained(tmp_path)
+    first = load_first_layer(tmp_path)
+
+    def attention(layer):
+        terms = distance_terms(fold_relative(layer.attention), layer.embeddings, token_ids())
+        return terms.attention()
+
+    for other in (pickle.loads(pickle.dumps(first)), copy.deepcopy(first)):
+        assert torch.equal(attention(other), attention(first))

@@ -221,6 +221,7 @@ def test_labels_of_a_gpt2_cost_nothing(gpt2, tmp_path):
         ("llama-default", {"rms_norm_eps": "x" * 15_000}, ""),
         ("llama-default", {"rope_parameters": [1]}, ""),
         ("t5", {"num_layers": {}}, "num_layers"),
+        ("t5", {"relative_attention_max_distance": 2}, "relative_attention_max_distance"),
     ],
     ids=str,
 )

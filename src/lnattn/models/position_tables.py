@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -39,58 +39,78 @@ def function_of(model: torch.nn.Module, name: str) -> Callable[..., Any]:
     return function
 
 
-def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = None) -> Rotation:
-    """The rotation of a rotary module's class for one configuration.
+@dataclass(frozen=True)
+class RotaryTables:
+    """cos and sin from a rotary module's class, made anew for each call.
 
     layer_type: for models whose local and global layers turn differently (Gemma 3).
     """
-    options = {} if layer_type is None else {"layer_type": layer_type}
-    return Rotation(partial(_tables_of_module, kind, config, options))
+
+    kind: type[torch.nn.Module]
+    config: Any
+    layer_type: str | None = None
+
+    def __call__(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cos and sin, both [n rotated], at positions [n]."""
+        options = {} if self.layer_type is None else {"layer_type": self.layer_type}
+        module = self.kind(self.config)
+        like = torch.empty(0, dtype=dtype)
+        cos, sin = module(like, positions.cpu()[None], **options)
+        return cos[0].to(dtype), sin[0].to(dtype)
 
 
-def _tables_of_module(
-    kind: type[torch.nn.Module],
-    config: Any,
-    options: dict[str, str],
-    positions: Tensor,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    module = kind(config)
-    like = torch.empty(0, dtype=dtype)
-    cos, sin = module(like, positions.cpu()[None], **options)
-    return cos[0].to(dtype), sin[0].to(dtype)
+def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = None) -> Rotation:
+    """The rotation of a rotary module's class for one configuration; as `RotaryTables`."""
+    return Rotation(RotaryTables(kind, config, layer_type))
+
+
+@dataclass(frozen=True)
+class SinusoidalTables:
+    """GPT-J's cos and sin up to the last position asked for.
+
+    Not of the whole context: a configuration may claim one of any length.
+    """
+
+    make: Callable[[int, int], Tensor]
+    context: int
+    rotated: int
+
+    def __call__(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cos and sin, both [n rotated], at positions [n]."""
+        last = int(positions.max())
+        if last >= self.context:
+            raise TokenError(f"position {last} is outside the context of {self.context}.")
+        rows = self.make(last + 1, self.rotated)[positions.cpu()]
+        sin, cos = rows.repeat_interleave(2, dim=-1).to(dtype).chunk(2, dim=-1)
+        return cos, sin
 
 
 def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
     """GPT-J's rotation: sines and cosines side by side, one of each for a pair of neighbours.
 
-    Tables are made up to the last position asked for: a configuration may claim a context of any
-    length. Raises `CheckpointError` where more coordinates are rotated than a head has.
+    Raises `CheckpointError` where more coordinates are rotated than a head has.
     """
     make = function_of(model, "create_sinusoidal_positions")
-    context = config.max_position_embeddings
-    rotated = config.rotary_dim or config.hidden_size
+    context, rotated = config.max_position_embeddings, config.rotary_dim or config.hidden_size
     if rotated > d_head:
         raise CheckpointError(
             f"rotary_dim in config.json is {rotated}, but a head has {d_head} coordinates; take "
             "the one of these weights."
         )
-    return Rotation(partial(_tables_of_pairs, make, context, rotated), interleaved=True)
+    return Rotation(SinusoidalTables(make, context, rotated), interleaved=True)
 
 
-def _tables_of_pairs(
-    make: Callable[[int, int], Tensor],
-    context: int,
-    rotated: int,
-    positions: Tensor,
-    dtype: torch.dtype,
-) -> tuple[Tensor, Tensor]:
-    last = int(positions.max())
-    if last >= context:
-        raise TokenError(f"position {last} is outside the context of {context}.")
-    rows = make(last + 1, rotated)[positions.cpu()]
-    sin, cos = rows.repeat_interleave(2, dim=-1).to(dtype).chunk(2, dim=-1)
-    return cos, sin
+@dataclass(frozen=True, eq=False)
+class Alibi:
+    """−slope · Δ for every head, times `scale`. slopes: [head]."""
+
+    slopes: Tensor
+    scale: float
+
+    def __call__(self, distance: Tensor) -> Tensor:
+        """The bias [head *shape] at distances i − j of any shape."""
+        slopes = self.slopes.view(-1, *[1] * distance.ndim).double()
+        return -self.scale * slopes * distance
 
 
 def alibi(model: torch.nn.Module, heads: int, scale: float, kind: str) -> DistanceBias:
@@ -104,29 +124,40 @@ def alibi(model: torch.nn.Module, heads: int, scale: float, kind: str) -> Distan
         slopes = function_of(model, "build_alibi_tensor")(mask, heads, torch.float64)[:, 0, 1]
     else:  # what the key one before the last loses
         slopes = -function_of(model, "build_mpt_alibi_tensor")(heads, 2)[:, 0, 0]
-    return partial(_sloping, slopes.double(), scale)
+    return Alibi(slopes, scale)
 
 
-def _sloping(slopes: Tensor, scale: float, distance: Tensor) -> Tensor:
-    return -scale * slopes.view(-1, *[1] * distance.ndim) * distance
+@dataclass(frozen=True, eq=False)
+class BucketBias:
+    """T5's learned bias for the bucket of a distance; as `t5_bucket`. weight: [bucket head]."""
+
+    weight: Tensor
+    buckets: int
+    farthest: int
+    both_ways: bool
+
+    def __call__(self, distance: Tensor) -> Tensor:
+        """The bias [head *shape] at distances i − j of any shape."""
+        buckets = t5_bucket(distance.cpu(), self.buckets, self.farthest, self.both_ways)
+        return self.weight[buckets].movedim(-1, 0)
 
 
 def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:
-    """T5's learned bias for the bucket of a distance.
+    """The bias of T5's attention module, which knows its buckets. weight: [bucket head].
 
-    attention: T5's module, which knows its buckets; weight: [bucket head].
+    Raises `CheckpointError` where its settings leave no range of distances for the later buckets.
     """
-    bucket_of = partial(
-        t5_bucket,
-        buckets=attention.relative_attention_num_buckets,
-        farthest=attention.relative_attention_max_distance,
-        both_ways=not attention.is_decoder,
-    )
-    return partial(_of_bucket, bucket_of, weight)
-
-
-def _of_bucket(bucket_of: Callable[[Tensor], Tensor], weight: Tensor, distance: Tensor) -> Tensor:
-    return weight[bucket_of(distance.cpu())].movedim(-1, 0)
+    buckets = attention.relative_attention_num_buckets
+    farthest = attention.relative_attention_max_distance
+    both_ways = not attention.is_decoder
+    alone = buckets // (4 if both_ways else 2)
+    if not 1 <= alone < farthest:
+        raise CheckpointError(
+            "relative_attention_num_buckets and relative_attention_max_distance in config.json "
+            f"are {buckets} and {farthest}, which leaves no range of distances for the later "
+            "buckets; take the ones of these weights."
+        )
+    return BucketBias(weight, buckets, farthest, both_ways)
 
 
 def t5_bucket(distance: Tensor, buckets: int, farthest: int, both_ways: bool) -> Tensor:

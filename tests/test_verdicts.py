@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from lnattn.errors import ResultError
-from lnattn_book.claims import bootstraps, brody, kamoda, mathematics, ours, residual, unselectable
+from lnattn_book.claims import brody, kamoda, mathematics, ours, residual, seeds, unselectable
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.rules import RULES, Rule
 from lnattn_book.claims.trials import Trial, array, contributions, written
@@ -83,7 +83,7 @@ def test_nothing_gives_no_verdict():
     with pytest.raises(ResultError):
         ours.n7(written(), model=OTHER)
     with pytest.raises(ResultError):
-        bootstraps.geometric(np.array([]))
+        seeds.geometric(np.array([]))
 
 
 def test_intervals_of_effects_are_those_of_what_is_drawn_anew():

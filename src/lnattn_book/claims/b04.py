@@ -8,6 +8,7 @@ from lnattn.majority.results import Experiment, lag
 from lnattn_book.claims.arms import PROJECTED
 from lnattn_book.claims.conditions import above, at_least, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 
 
@@ -39,9 +40,13 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
     )
 
 
+#: What learnt nothing.
+NULL = noise_around("arms that learn alike", {"ratio": 1.0})
+
 b4 = register_rule(
     "B4",
     measure,
     decide,
     effect=Effect("ratio", unit="times the epochs (least level)", null=1, n="seeds", pick="least"),
+    null_model=NULL,
 )

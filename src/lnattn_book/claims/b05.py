@@ -7,6 +7,7 @@ from typing import Any
 from lnattn.majority.results import Experiment
 from lnattn_book.claims.arms import PROJECTED, of_arms
 from lnattn_book.claims.conditions import above, at_least, below
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 
 
@@ -26,9 +27,13 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
     )
 
 
+#: What learnt nothing.
+NULL = noise_around("arms that do not turn", {"with": 0.0, "without": 0.0})
+
 b5 = register_rule(
     "B5",
     measure,
     decide,
     effect=Effect("with", unit="°", null="without", n="runs"),
+    null_model=NULL,
 )

@@ -8,6 +8,7 @@ from lnattn.majority.results import Experiment
 from lnattn.majority.train import angles_to_ones
 from lnattn_book.claims.arms import PROJECTED, of_arms
 from lnattn_book.claims.conditions import above, at_least, below
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 
 
@@ -27,9 +28,13 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
     )
 
 
+#: What learnt nothing.
+NULL = noise_around("queries in random directions", {"with": 57.3, "without": 57.3})
+
 b6 = register_rule(
     "B6",
     measure,
     decide,
     effect=Effect("with", unit="°", null=57.3, n="runs"),
+    null_model=NULL,
 )

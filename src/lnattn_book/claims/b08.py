@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.conditions import Condition, Truths, at_least, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import UNTRAINED
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
@@ -57,5 +58,6 @@ b8 = register_rule(
     measure,
     decide,
     effect=Effect("share", unit="of the keys (least layer)", null=0, n="seeds", pick="least"),
+    null_model=UNTRAINED,
     trials=trials,
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from lnattn_book.claims.b08 import decide as decide_b8
 from lnattn_book.claims.b08 import measure as measure_b8
+from lnattn_book.claims.nulls import UNTRAINED
 from lnattn_book.claims.rules import Effect, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import FAILS, HOLDS
@@ -24,5 +25,6 @@ b9 = register_rule(
     measure_b8,
     decide_b8,
     effect=Effect("share", unit="of the keys (least layer)", null=0, n="seeds", pick="least"),
+    null_model=UNTRAINED,
     trials=trials,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.conditions import above, at_least
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
@@ -56,10 +57,14 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("arms that learn alike", {"held_out": 0.0, "training": 0.0})
+
 b10 = register_rule(
     "B10",
     measure,
     decide,
     effect=Effect("held_out", unit="nats a token", null=0, n="pairs"),
+    null_model=NULL,
     trials=trials,
 )

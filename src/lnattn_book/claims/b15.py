@@ -8,9 +8,10 @@ from typing import Any
 from lnattn.majority.results import Estimate
 from lnattn_book.claims.conditions import Condition, Truths, above, at_least, below, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
-from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
+from lnattn_book.claims.verdicts import FAILS, HOLDS, UNDECIDED
 
 
 def measure(
@@ -38,16 +39,20 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
 def trials() -> list[Trial]:
     return [
         Trial("holds", HOLDS, ({8: 2.0, 16: 1.1, 32: 0.9}, 5)),
-        Trial("in part", HOLDS_IN_PART, ({8: 0.5, 16: 1.1, 32: 0.9}, 5)),
+        Trial("no help at any width", UNDECIDED, ({8: 0.5, 16: 1.1, 32: 0.9}, 5)),
         Trial("fails", FAILS, ({8: 1.1, 16: 2.0, 32: 0.9}, 5)),
         Trial("undecided", UNDECIDED, ({8: 2.0, 16: 1.1}, 5)),
     ]
 
+
+#: What learnt nothing.
+NULL = noise_around("arms that learn alike", {"narrow": 1.0, "wide": 1.0})
 
 b15 = register_rule(
     "B15",
     measure,
     decide,
     effect=Effect("narrow", unit="times at the smallest width", null=1, n="seeds"),
+    null_model=NULL,
     trials=trials,
 )

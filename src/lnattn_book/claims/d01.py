@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.conditions import Condition, Truths, above, any_of, at_least
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
@@ -38,11 +39,15 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("the same heads, asked with wrong queries", {"skill": 0.0})
+
 d1 = register_rule(
     "D1",
     measure,
     decide,
     effect=Effect("skill", unit="AUROC (best head)", null=0, pick="largest"),
     not_seen=True,
+    null_model=NULL,
     trials=trials,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.conditions import above, at_least
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array
 from lnattn_book.claims.verdicts import FAILS, HOLDS, UNDECIDED
@@ -16,7 +17,10 @@ from lnattn_book.language_models import mean_and_interval
 
 def measure(context: RuleContext, rotary: np.ndarray, learned: np.ndarray) -> dict[str, Any]:
     """rotary, learned: skill of the best head of two models alike but for positions, [seed]."""
-    return {"more": Interval(*mean_and_interval(rotary - learned)), "pairs": len(rotary)}
+    return {
+        "more": Interval(*mean_and_interval(rotary - learned, context["level"])),
+        "pairs": len(rotary),
+    }
 
 
 def decide(measures: Measures, context: RuleContext) -> Decision:
@@ -33,10 +37,14 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("twins that know alike", {"more": 0.0})
+
 d5 = register_rule(
     "D5",
     measure,
     decide,
     effect=Effect("more", unit="AUROC", null=0, n="pairs"),
+    null_model=NULL,
     trials=trials,
 )

@@ -7,13 +7,30 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from lnattn.affinity.table1 import distinct_pairs
 from lnattn_book.claims.conditions import at_least, at_most, is_true
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import NullModel, around
 from lnattn_book.claims.rules import Decision, Detail, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, pairs
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
+
+
+def ratios_by_query(known: pd.DataFrame, draws: int = 2000) -> Float[np.ndarray, "draw"]:
+    """Median best rank over that of random queries, when query tokens are drawn anew.
+
+    Pairs share their queries, so that a query is drawn with all of its pairs.
+    """
+    ranks = [
+        query[["best rank", "chance"]].to_numpy(dtype=float)
+        for _, query in known.groupby("query id")
+    ]
+    picks = np.random.default_rng(0).integers(len(ranks), size=(draws, len(ranks)))
+    medians = [np.median(np.concatenate([ranks[one] for one in pick]), axis=0) for pick in picks]
+    best, chance = np.array(medians).T
+    return np.asarray(best / chance)
 
 
 def measure(context: RuleContext, table: pd.DataFrame, iens: Sequence[int] = ()) -> dict[str, Any]:
@@ -37,9 +54,7 @@ def measure(context: RuleContext, table: pd.DataFrame, iens: Sequence[int] = ())
     if len(known):
         median = Interval.bootstrap_median(best)
         measures |= {"median": median, "chance": np.median(chance)}
-        picks = np.random.default_rng(0).integers(len(known), size=(2000, len(known)))
-        drawn = np.median(best[picks], axis=1) / np.median(chance[picks], axis=1)
-        low, high = np.quantile(drawn, (0.025, 0.975))
+        low, high = np.quantile(ratios_by_query(known), (0.025, 0.975))
         measures["less"] = Interval(median.value / measures["chance"], low, high)
     return measures
 
@@ -88,11 +103,26 @@ def trials() -> list[Trial]:
     ]
 
 
+def random_queries(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """What random queries give for the keys of the pairs."""
+    best = measures["best"].value
+    return {
+        "best": Detail(np.full_like(best, measures["chance"])),
+        "printed": Detail(np.zeros_like(measures["printed"].value)),
+        "less": around(measures["less"], 1.0, generator),
+        "first_two": measures["first_two"] * 0.0,
+    }
+
+
+#: What learnt nothing.
+NULL = NullModel("random queries for the same keys", random_queries)
+
 k3 = register_rule(
     "K3",
     measure,
     decide,
     effect=Effect("median", unit="median best rank", null="chance", n="pairs"),
     not_seen=True,
+    null_model=NULL,
     trials=trials,
 )

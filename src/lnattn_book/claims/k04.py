@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from lnattn_book.claims.conditions import above, below, is_true
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, sure
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
@@ -41,11 +42,15 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("each token compared with another one", {"z": 0.0})
+
 k4 = register_rule(
     "K4",
     measure,
     decide,
     effect=Effect("z", unit="standard deviations", null=0, pick="largest"),
     not_seen=True,
+    null_model=NULL,
     trials=trials,
 )

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from lnattn_book.claims.conditions import above, is_true
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import NullModel, around
 from lnattn_book.claims.rules import Decision, Detail, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array, sure
 from lnattn_book.claims.verdicts import (
@@ -94,10 +95,20 @@ def trials() -> list[Trial]:
     ]
 
 
+def wrong_queries(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """Skills that are noise, and a head of most pairs among heads that know nothing."""
+    skills = around(measures["skills"].value, 0.0, generator)
+    return {"skills": Detail(skills), "head_by_skill": f"{int(skills.value.argmax())}"}
+
+
+#: What learnt nothing.
+NULL = NullModel("the same heads, asked with wrong queries", wrong_queries)
+
 k5 = register_rule(
     "K5",
     measure,
     decide,
     effect=Effect("skill", unit="AUROC", null=0, n="heads"),
+    null_model=NULL,
     trials=trials,
 )

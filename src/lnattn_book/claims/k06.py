@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lnattn_book.claims.conditions import Condition, Truths, above, every
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
@@ -41,5 +42,6 @@ k6 = register_rule(
     decide,
     effect=Effect("spearman", unit="ρ (median head)", null=0, exact=True),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 
 from lnattn_book.claims.conditions import Condition, Truths, above, at_least, every
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, waves
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN
@@ -57,5 +58,6 @@ k7 = register_rule(
     decide,
     effect=Effect("cycles", unit="cycles (median head)", exact=True),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.conditions import Condition, Truths, above, at_most, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN
@@ -50,5 +51,6 @@ k8 = register_rule(
     decide,
     effect=Effect("share", unit="of the attention (median head)", exact=True),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

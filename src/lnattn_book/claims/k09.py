@@ -9,6 +9,7 @@ import pandas as pd
 
 from lnattn_book.claims.conditions import Condition, Truths, above
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, gpt2_heads, measured
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
@@ -59,5 +60,6 @@ k9 = register_rule(
     decide,
     effect=Effect("skill", unit="skill", null=0, pick="largest"),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

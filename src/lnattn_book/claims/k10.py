@@ -10,6 +10,7 @@ from lnattn.attention.terms import TERMS
 from lnattn.stats import resampled_ratios
 from lnattn_book.claims.conditions import above, at_least, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, contributions
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
@@ -57,10 +58,14 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("terms of one size", {"above_ep": 0.0, "above_pe": 0.0})
+
 k10 = register_rule(
     "K10",
     measure,
     decide,
     effect=Effect("ratio", unit="times", null=1, n="documents"),
+    null_model=NULL,
     trials=trials,
 )

@@ -8,6 +8,7 @@ from typing import Any
 from lnattn.stats import Correlation
 from lnattn_book.claims.conditions import above, any_of, at_least, at_least_n
 from lnattn_book.claims.correlations import absolute_correlations
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, rho
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
@@ -47,5 +48,6 @@ k11 = register_rule(
     decide,
     effect=Effect("rho", unit="|ρ| (strongest head)", null=0, pick="largest"),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

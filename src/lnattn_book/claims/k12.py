@@ -6,6 +6,7 @@ from typing import Any
 
 from lnattn.stats import Correlation
 from lnattn_book.claims.conditions import above, at_least, below
+from lnattn_book.claims.nulls import EMBEDDINGS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, rho
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
@@ -43,5 +44,6 @@ k12 = register_rule(
     measure,
     decide,
     effect=Effect("rho", unit="ρ", null=0, n="n"),
+    null_model=EMBEDDINGS_IN_RANDOM_ORDER,
     trials=trials,
 )

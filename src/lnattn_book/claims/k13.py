@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lnattn_book.claims.conditions import Condition, Truths, above, below
+from lnattn_book.claims.nulls import EMBEDDINGS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN
@@ -36,5 +37,6 @@ k13 = register_rule(
     decide,
     effect=Effect("first", unit="robust z of the first position", null=0, exact=True),
     not_seen=True,
+    null_model=EMBEDDINGS_IN_RANDOM_ORDER,
     trials=trials,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lnattn_book.claims.conditions import Condition, Truths, any_of, below, every
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN
@@ -38,5 +39,6 @@ k14 = register_rule(
     decide,
     effect=Effect("ratio", unit="of the neighbours' spread (median head)", null=1, exact=True),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

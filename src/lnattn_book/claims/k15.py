@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.conditions import Condition, Truths, above, any_of, below, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, array, near
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
@@ -40,5 +41,6 @@ k15 = register_rule(
     decide,
     effect=Effect("amplification", unit="times (largest head)", null=1, pick="largest"),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lnattn_book.claims.conditions import above, any_of, at_least
 from lnattn_book.claims.k11 import measure as measure_k11
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, rho
 from lnattn_book.claims.verdicts import HOLDS, NOT_SEEN, UNDECIDED
@@ -32,5 +33,6 @@ k17 = register_rule(
     decide,
     effect=Effect("rho", unit="|ρ| (strongest head)", null=0, pick="largest"),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

@@ -8,6 +8,7 @@ from typing import Any
 from lnattn.stats import Correlation
 from lnattn_book.claims.conditions import Condition, above, any_of
 from lnattn_book.claims.correlations import absolute_correlations
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, rho
 from lnattn_book.claims.verdicts import HOLDS, NOT_SEEN
@@ -37,5 +38,6 @@ k19 = register_rule(
     decide,
     effect=Effect("elsewhere", unit="|ρ| (strongest head)", null="norm", pick="largest"),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

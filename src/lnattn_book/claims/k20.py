@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from lnattn_book.claims.conditions import Condition, Truths, any_of, below, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, fading
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
@@ -54,5 +55,6 @@ k20 = register_rule(
     decide,
     effect=Effect("left", unit="is left (least head)", null=1, pick="least"),
     not_seen=True,
+    null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,
 )

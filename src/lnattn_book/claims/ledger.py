@@ -69,7 +69,9 @@ def register(
 def as_record(data: Mapping[str, Any], origin: str) -> Record:
     """Data as a `Record`; what is none, or names an unknown claim, is a `ResultError`."""
     try:  # JSON has lists for tuples, and maps for leaves
-        pairs = {key: tuple(data[key]) for key in ("interval", "stands") if data.get(key)}
+        pairs = {
+            key: tuple(data[key]) for key in ("interval", "stands", "null_draws") if data.get(key)
+        }
         leaves = tuple(Leaf(**one) for one in data.get("leaves", ()))
         record = Record(**{**data, **pairs, "leaves": leaves})
     except (TypeError, KeyError, AttributeError) as error:

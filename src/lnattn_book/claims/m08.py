@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from lnattn_book.claims.conditions import Condition, Truths, above, below
+from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
@@ -32,10 +35,19 @@ def trials() -> list[Trial]:
     ]
 
 
+def exchanged(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """Each order in the other's place."""
+    return {"pre": measures["post"], "post": measures["pre"]}
+
+
+#: What learnt nothing.
+NULL = NullModel("the two orders exchanged", exchanged, draws=1)
+
 m8 = register_rule(
     "M8",
     measure,
     decide,
     effect=Effect("pre", unit="times", null="post", n="seeds"),
+    null_model=NULL,
     trials=trials,
 )

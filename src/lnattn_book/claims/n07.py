@@ -9,6 +9,7 @@ import pandas as pd
 
 from lnattn.errors import ResultError
 from lnattn_book.claims.conditions import Condition, Truths, every, is_true, most
+from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, written
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
@@ -47,10 +48,19 @@ def trials() -> list[Trial]:
     ]
 
 
+def random_signs(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """Directions of random signs, of which a fortieth lies below the tail."""
+    return {"below": generator.random(measures["matrices"]) < 0.025}
+
+
+#: What learnt nothing.
+NULL = NullModel("a direction of random signs in place of 1", random_signs)
+
 n7 = register_rule(
     "N7",
     measure,
     decide,
     effect=Effect("mean", unit="A (geometric mean)", null=1, n="matrices", exact=True),
+    null_model=NULL,
     trials=trials,
 )

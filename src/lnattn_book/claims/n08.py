@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lnattn_book.claims.conditions import Condition, Truths, at_most
 from lnattn_book.claims.n07 import measure as measure_n7
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, written
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
@@ -25,10 +26,14 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("a model that avoids 1, as those do that centre", {"times": 7.0, "share": 1.0})
+
 n8 = register_rule(
     "N8",
     measure_n7,
     decide,
     effect=Effect("mean", unit="A (geometric mean)", null=1, n="matrices", exact=True),
+    null_model=NULL,
     trials=trials,
 )

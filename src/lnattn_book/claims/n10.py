@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from lnattn_book.claims.bootstraps import geometric
 from lnattn_book.claims.conditions import at_least, is_true
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
+from lnattn_book.claims.seeds import geometric
 from lnattn_book.claims.trials import Trial, arms
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
+
+#: What trained the arms.
+OPTIMISERS = ("SGD", "Adam", "AdamW")
 
 
 def measure(
@@ -27,7 +31,7 @@ def measure(
 
 def decide(measures: Measures, context: RuleContext) -> Decision:
     avoided = {}
-    for name in ("SGD", "Adam", "AdamW"):
+    for name in OPTIMISERS:
         removed, ones = measures[f"{name}_n"], measures[f"{name}_1"]
         near_chance = ones.low > 1 / context["factor"] and ones.high < context["factor"]
         avoided[name] = bool(removed.high < context["avoided"] and near_chance)
@@ -47,10 +51,17 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around(
+    "weights that avoid nothing",
+    {f"{name}_{along}": 1.0 for name in OPTIMISERS for along in "n1"},
+)
+
 n10 = register_rule(
     "N10",
     measure,
     decide,
     effect=Effect("first", unit="A along n", null=1, n="seeds"),
+    null_model=NULL,
     trials=trials,
 )

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from lnattn_book.claims.bootstraps import bootstrapped
 from lnattn_book.claims.conditions import at_least, at_most, is_true
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
+from lnattn_book.claims.seeds import bootstrapped
 from lnattn_book.claims.trials import Trial, first_steps
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, UNDECIDED
 
@@ -18,17 +19,20 @@ FIRST_STEP = 1 - 2 / np.pi
 
 def measure(context: RuleContext, first: np.ndarray) -> dict[str, Any]:
     """first: A of Adam's first step, [seed]."""
-    step = bootstrapped(first)
-    found = {"between": bool(step.low > 0 and step.high < 1), "step": step}
-    return {**found, "off": abs(step.value - FIRST_STEP), "seeds": len(first)}
+    return {"step": bootstrapped(first), "seeds": len(first)}
 
 
 def decide(measures: Measures, context: RuleContext) -> Decision:
-    parts = {
-        "between nothing and chance": is_true(measures["between"]),
-        "as predicted": at_most(measures["off"], context["within"]),
-    }
-    return Decision(parts, needs={"more seeds": at_least(measures["seeds"], context["runs"])})
+    step = measures["step"]
+    between, off = bool(step.low > 0 and step.high < 1), abs(step.value - FIRST_STEP)
+    return Decision(
+        {
+            "between nothing and chance": is_true(between),
+            "as predicted": at_most(off, context["within"]),
+        },
+        needs={"more seeds": at_least(measures["seeds"], context["runs"])},
+        more={"between": between, "off": off},
+    )
 
 
 def trials() -> list[Trial]:
@@ -41,10 +45,14 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("a first step like any direction", {"step": 1.0})
+
 n11 = register_rule(
     "N11",
     measure,
     decide,
     effect=Effect("step", unit="of chance", null=1, n="seeds"),
+    null_model=NULL,
     trials=trials,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.conditions import Truths, above
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, paths
 from lnattn_book.claims.verdicts import FAILS, HOLDS, UNDECIDED
@@ -36,10 +37,14 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("paths that cost alike", {"more": 0.0})
+
 r7 = register_rule(
     "R7",
     measure,
     decide,
     effect=Effect("more", unit="nats a token", null=0, n="documents"),
+    null_model=NULL,
     trials=trials,
 )

@@ -8,7 +8,8 @@ own and can be asked again with other ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal
@@ -19,10 +20,12 @@ from lnattn.errors import ResultError
 from lnattn_book.claims.conditions import Condition, Truths, any_of, at, every
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import Claim, claim
+from lnattn_book.claims.nulls import LEVEL, NullModel
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import (
     FAILS,
     HOLDS,
+    HOLDS_IN_PART,
     NOT_COMPUTABLE,
     NOT_SEEN,
     UNDECIDED,
@@ -83,14 +86,13 @@ class Decision:
 
     parts: conditions by the names of the parts of a compound claim, or one under ''; needs: by what
     would decide, conditions without which nothing is decided; not_seen: whether what does not hold
-    is merely not seen, on models that the claim is not about (None: as the rule says); null: if a
-    model that learnt nothing meets the claim as well; more: measures that thresholds make.
+    is merely not seen, on models that the claim is not about (None: as the rule says); more:
+    measures that thresholds make.
     """
 
     parts: Mapping[str, Condition | Truths]
     needs: Mapping[str, Condition | Truths] = field(default_factory=dict)
     not_seen: bool | None = None
-    null: Condition | None = None
     more: Measures = field(default_factory=dict)
 
     @classmethod
@@ -144,7 +146,9 @@ class Rule:
 
     measure: from a `RuleContext` and results to measures by name; decide: from measures and a
     `RuleContext` to what holds of them; effect: what is shown beside the verdict; not_seen: see
-    `Decision`; trials: made-up results and their verdicts (None: they stand with the study's test).
+    `Decision`; null_model: what learnt nothing, of which the rule is asked as well (None: of what
+    only a mistake can break); trials: made-up results and their verdicts (None: they stand with the
+    study's test).
     """
 
     claim: str
@@ -152,6 +156,7 @@ class Rule:
     decide: Decide
     effect: Effect | None = None
     not_seen: bool = False
+    null_model: NullModel | None = None
     trials: Callable[[], list[Trial]] | None = None
 
     def in_words(self) -> str:
@@ -173,7 +178,7 @@ class Rule:
             measures = self.measure(context, *results, **named)
             if isinstance(measures, NotComputable):
                 return Record(NOT_COMPUTABLE, measures.words)
-            return self.judge(measures, context)
+            return self.judge(measures, context, self.null_measures(measures, model))
 
         record = judged(about.rule)
         before = about.changed.get("before", {}).get(model, "")
@@ -202,37 +207,107 @@ class Rule:
         same = sum(judged({**about.rule, **choice}).verdict == record.verdict for choice in choices)
         return same, len(choices)
 
-    def judge(self, measures: Measures, context: RuleContext) -> Record:
-        """The record that measures give, before the model and the rule are named."""
+    def null_measures(self, measures: Measures, model: str) -> list[Measures]:
+        """What is measured of the null model, draw by draw; [] where it was not asked."""
+        if self.null_model is None:
+            return []
+        return self.null_model.measures(self.claim, model, measures)
+
+    def judge(
+        self, measures: Measures, context: RuleContext, nulls: Sequence[Measures] = ()
+    ) -> Record:
+        """The record that measures give, before the model and the rule are named.
+
+        nulls: measures of the null model. A part that holds in it as well, in more than one of
+        twenty draws, is undecided; where another part holds which the null does not meet, the
+        verdict is that of the others.
+        """
         about = claim(self.claim)
         decision = Decision.of(self.decide(measures, context))
         measures = {**measures, **decision.more}
-        not_seen = self.not_seen if decision.not_seen is None else decision.not_seen
+        otherwise = self._otherwise(decision, context)
         missing = [what for what, need in decision.needs.items() if _condition(need).truth < 1]
-        met_by_null = decision.null is not None and decision.null.truth == 1
-        leaves = []
+        null = self._of_null(nulls, context)
+        leaves, own = [], []
         for name, part in decision.parts.items():
             condition = _condition(part)
-            verdict = _verdict(condition.truth, FAILS if context.own or not not_seen else NOT_SEEN)
-            if missing or (met_by_null and verdict == HOLDS):
-                verdict = UNDECIDED
-            shown = name if context.own else name.replace("the heads named", "some head")
-            leaves.append(Leaf(shown, verdict, _found(about, name, condition, measures)))
-        verdict, note = total(leaves), _filled(about.texts.get("note", ""), measures)
-        if verdict == UNDECIDED or missing:
-            would_decide = missing or [_filled(about.texts.get("unsure", ""), measures)]
+            verdict = UNDECIDED if missing else _verdict(condition.truth, otherwise)
+            words = _found(about, name, condition, measures)
+            met_by_null = verdict == HOLDS and null.meets(name)
             if met_by_null:
-                would_decide = ["a measure that the null does not meet"]
-            if not any(would_decide):
+                verdict, words = UNDECIDED, f"{words}, which the null model meets as well"
+            shown = name if context.own else name.replace("the heads named", "some head")
+            leaves.append(Leaf(shown, verdict, words))
+            own += [] if met_by_null else [leaves[-1]]
+        verdict = total(own) if any(leaf.verdict == HOLDS for leaf in own) else total(leaves)
+        note = _filled(about.texts.get("note", ""), measures)
+        if verdict == UNDECIDED:
+            by_null = len(own) < len(leaves)
+            would = missing or [
+                "a measure that the null model does not meet"
+                if by_null
+                else _filled(about.texts.get("unsure", ""), measures)
+            ]
+            if not any(would):
                 raise ResultError(f"{about.id}: 'undecided' must say what would decide.")
-            note = "; ".join(filter(None, (note, f"{listed_words(would_decide)} would decide")))
+            note = "; ".join(filter(None, (note, f"{listed_words(would)} would decide")))
         more: dict[str, Any] = {"values": dict(_numbers(measures)), "note": note}
         if self.effect is not None:
             more |= self.effect.fields(measures)
         more["short"] = _short(about, leaves, measures, more.get("estimate"))
-        if list(decision.parts) == [""]:
-            return Record(verdict, leaves[0].words, **more)
-        return Record.of(leaves, **more)
+        more |= null.fields(self.null_model)
+        words = leaves[0].words
+        if list(decision.parts) != [""]:
+            words = "; ".join(f"{leaf.name}: {leaf.words}" for leaf in leaves)
+            more["leaves"] = tuple(leaves)
+        return Record(verdict, words, **more)
+
+    def _otherwise(self, decision: Decision, context: RuleContext) -> str:
+        """The verdict on a part that does not hold."""
+        not_seen = self.not_seen if decision.not_seen is None else decision.not_seen
+        return NOT_SEEN if not_seen and not context.own else FAILS
+
+    def _of_null(self, nulls: Sequence[Measures], context: RuleContext) -> OfNull:
+        """What the rule says of each draw of the null model."""
+        holding: dict[str, int] = {}
+        verdicts = []
+        for measures in nulls:
+            decision = Decision.of(self.decide(measures, context))
+            otherwise = self._otherwise(decision, context)
+            leaves = []
+            for name, part in decision.parts.items():
+                verdict = _verdict(_condition(part).truth, otherwise)
+                holding[name] = holding.get(name, 0) + (verdict == HOLDS)
+                leaves.append(Leaf(name, verdict, ""))
+            verdicts.append(total(leaves))
+        return OfNull(holding, tuple(verdicts))
+
+
+@dataclass(frozen=True)
+class OfNull:
+    """What a rule says of a null model: in how many draws each part holds, and every verdict."""
+
+    holding: Mapping[str, int]
+    verdicts: tuple[str, ...]
+
+    def meets(self, part: str) -> bool:
+        """Whether a part of the claim holds in more than one of twenty draws."""
+        return self.holding.get(part, 0) > LEVEL * len(self.verdicts)
+
+    def fields(self, null_model: NullModel | None) -> dict[str, Any]:
+        """The fields of a record: which null model, its verdict, and in how many draws."""
+        if null_model is None:
+            return {}
+        if not self.verdicts:
+            return {"null_model": null_model.words, "null_verdict": "not asked of this model"}
+        draws = Counter(self.verdicts)
+        often = [one for one in (HOLDS, HOLDS_IN_PART) if draws[one] > LEVEL * len(self.verdicts)]
+        verdict = often[0] if often else draws.most_common(1)[0][0]
+        return {
+            "null_model": null_model.words,
+            "null_verdict": verdict,
+            "null_draws": (draws[verdict], len(self.verdicts)),
+        }
 
 
 def register_rule(
@@ -242,10 +317,11 @@ def register_rule(
     *,
     effect: Effect | None = None,
     not_seen: bool = False,
+    null_model: NullModel | None = None,
     trials: Callable[[], list[Trial]] | None = None,
 ) -> Rule:
     """Enter and return the `Rule` of a claim of `book/claims.yml`; parameters as there."""
-    RULES[claim_id] = Rule(claim_id, measure, decide, effect, not_seen, trials)
+    RULES[claim_id] = Rule(claim_id, measure, decide, effect, not_seen, null_model, trials)
     return RULES[claim_id]
 
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from lnattn.affinity.subwords import Subwords
 from lnattn_book.claims.conditions import Condition, Truths, above, at_least
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Effect, Measures, NotComputable, RuleContext, register_rule
 
 
@@ -37,10 +40,23 @@ def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Tr
     }
 
 
+def exchanged_pieces(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """The share that is found among pieces which changed places."""
+    chance, error = measures["chance"], (measures["band"] - measures["chance"]) / 1.96
+    found = chance + error * generator.standard_normal()
+    half = (measures["share"].high - measures["share"].low) / 2
+    times = Interval(*((found + step) / chance for step in (0.0, -half, half)))
+    return {"found": found, "times": times}
+
+
+#: What learnt nothing.
+NULL = NullModel("the pieces change places", exchanged_pieces)
+
 s1 = register_rule(
     "S1",
     measure,
     decide,
     effect=Effect("share", unit="of the pieces", null="chance", n="pieces"),
     not_seen=True,
+    null_model=NULL,
 )

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lnattn.ablation.study import Ablations
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Effect, NotComputable, RuleContext, register_rule
 from lnattn_book.claims.use import decide_use, measure_use
 
@@ -18,9 +19,13 @@ def measure(
     return measure_use(found, specific, "second words of names", context["tokens"])
 
 
+#: What learnt nothing.
+NULL = noise_around("as much lost after matched tokens", {"whole": 0.0, "alone": 0.0})
+
 s8 = register_rule(
     "S8",
     measure,
     decide_use,
     effect=Effect("whole", unit="nats", null=0, n="tokens"),
+    null_model=NULL,
 )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from lnattn_book.claims.conditions import is_true
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import NullModel, around
 from lnattn_book.claims.rules import (
     Decision,
     Detail,
@@ -54,9 +57,22 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
     )
 
 
+def no_loss(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """Losses that are noise, after second pieces as after matched tokens."""
+    lows = measures["alone_low"].value
+    return {
+        "whole": around(measures["whole"], 0.0, generator),
+        "alone_low": Detail(generator.standard_normal(len(lows))),
+    }
+
+
+#: What learnt nothing.
+NULL = NullModel("as much lost after matched tokens", no_loss)
+
 s11 = register_rule(
     "S11",
     measure,
     decide,
     effect=Effect("whole", unit="nats", null=0, n="seeds"),
+    null_model=NULL,
 )

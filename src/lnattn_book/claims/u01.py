@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from lnattn.selectability.gaussian import expected_share
 from lnattn.selectability.layers import LayerVerdicts
 from lnattn_book.claims.conditions import Condition, Truths, below, every, most
-from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
+from lnattn_book.claims.nulls import NullModel
+from lnattn_book.claims.rules import Detail, Effect, Measures, RuleContext, register_rule
 
 
 def measure(context: RuleContext, found: LayerVerdicts) -> dict[str, Any]:
     """Shares of unselectable keys in every head of every layer."""
     shares = found.by_head()
-    keys = found.unselectable[0].size
-    return {"lost": shares.ravel(), "most": shares.max(), "share": shares.mean(), "keys": keys}
+    return {
+        "lost": shares.ravel(),
+        "most": shares.max(),
+        "share": shares.mean(),
+        "keys": found.unselectable[0].size,
+        "size": Detail((found.unselectable.shape[-1], int(found.rank.max()))),
+    }
 
 
 def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Truths]:
@@ -24,9 +33,19 @@ def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Tr
     }
 
 
+def gaussian_keys(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """As many Gaussian keys of the width of a head, by the exact law."""
+    positions, width = measures["size"].value
+    return {"lost": np.full_like(measures["lost"], expected_share(positions, width))}
+
+
+#: What learnt nothing.
+NULL = NullModel("as many Gaussian keys of the same width", gaussian_keys, draws=1)
+
 u1 = register_rule(
     "U1",
     measure,
     decide,
     effect=Effect("share", unit="of the keys", n="keys", exact=True),
+    null_model=NULL,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from lnattn_book.claims.conditions import Condition, Truths, above, at, below
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 
 
@@ -34,9 +35,13 @@ def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Tr
     }
 
 
+#: What learnt nothing.
+NULL = noise_around("keys in twice as many dimensions", {"ratio": 2.0})
+
 u4 = register_rule(
     "U4",
     measure,
     decide,
     effect=Effect("furthest", unit="of its width", null=1),
+    null_model=NULL,
 )

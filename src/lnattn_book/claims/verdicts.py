@@ -55,7 +55,8 @@ class Record:
     what limits the verdict, and for 'undecided' what would decide; short: the one number by which
     models are set side by side. estimate, unit, interval (95 %), null (what chance or an untrained
     twin gives) and n (how many were judged): see `effect_fields`; exact: whether nothing is drawn,
-    so that there is no interval; leaves: the parts of a compound claim.
+    so that there is no interval; leaves: the parts of a compound claim. null_model: what learnt
+    nothing; null_verdict: what it gets by the same rule; null_draws: in how many draws of how many.
     claim, model, rule, kind, before (the verdict by the rule that this one replaced, if any) and
     stands (in how many cases of the grid the verdict is the same, and of how many) come from the
     `Rule`; function, cell, counted, chapter and execution from the chapter that registers it.
@@ -73,6 +74,9 @@ class Record:
     n: int | None = None
     exact: bool = False
     leaves: tuple[Leaf, ...] = ()
+    null_model: str = ""
+    null_verdict: str = ""
+    null_draws: tuple[int, int] | None = None
     kind: str = ""
     claim: str = ""
     model: str = ""

@@ -1,0 +1,145 @@
+"""Null models: what learnt nothing, but keeps what a claim takes as given.
+
+A claim names one. Its rule is asked of it by the same code, and a part of the claim that the null
+model meets as well says nothing of training. There are two sorts. Some are made of the measures
+themselves: no difference, with the noise that was measured. Others need weights, such as heads in
+random order under the trained embeddings: they are computed once, by `lnattn_book.null_models`, and
+their measures are frozen, so that the rule can be asked of them again with other thresholds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lnattn.errors import ResultError
+from lnattn.paths import data_folder
+from lnattn.storage import read_json, write_json
+from lnattn_book.claims.intervals import Interval
+
+#: How often a null model is drawn that is made of measures.
+DRAWS = 200
+#: A null model meets what holds in more than this share of its draws.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class NullModel:
+    """What learnt nothing.
+
+    words: what it is, for readers; draw: makes its measures of those of the results, anew in each
+    draw; None: they are frozen, by claim and model; draws: how many.
+    """
+
+    words: str
+    draw: Callable[[Mapping[str, Any], np.random.Generator], dict[str, Any]] | None = None
+    draws: int = DRAWS
+
+    def measures(
+        self, claim_id: str, model: str, measures: Mapping[str, Any]
+    ) -> list[Mapping[str, Any]]:
+        """The measures of each draw; [] where none were computed for this model."""
+        if self.draw is not None:
+            generator = np.random.default_rng(0)
+            return [{**measures, **self.draw(measures, generator)} for _ in range(self.draws)]
+        return [{**measures, **drawn} for drawn in frozen_nulls(claim_id).get(model, ())]
+
+
+def noise_around(words: str, centres: Mapping[str, float]) -> NullModel:
+    """No effect: these measures lie around these numbers, with the noise that was measured.
+
+    A measure above 0 whose number is not 0, such as a ratio, is drawn by its logarithm.
+
+    >>> null = noise_around("no difference", {"more": 0.0})
+    >>> drawn = null.draw({"more": Interval(9.0, 8.0, 10.0)}, np.random.default_rng(0))
+    >>> abs(drawn["more"].value) < 3 and drawn["more"].high - drawn["more"].low
+    2.0
+    """
+
+    def draw(measures: Mapping[str, Any], generator: np.random.Generator) -> dict[str, Any]:
+        return {
+            name: around(Interval.of(measures[name]), centre, generator)
+            for name, centre in centres.items()
+        }
+
+    return NullModel(words, draw)
+
+
+def around(interval: Interval, centre: float, generator: np.random.Generator) -> Interval:
+    """An interval of the same width about a number near a centre, as far as its noise goes."""
+    value, low, high = (np.asarray(end, dtype=np.float64) for end in interval)
+    in_logs = centre > 0 and bool((low > 0).all())
+    if in_logs:
+        value, low, high, centre = np.log(value), np.log(low), np.log(high), np.log(centre)
+    error = (high - low) / (2 * 1.96)
+    drawn = centre + error * generator.standard_normal(value.shape)
+    ends = (drawn, drawn - (value - low), drawn + (high - value))
+    return Interval(*(np.exp(end) if in_logs else end for end in ends))
+
+
+#: The null model of claims on the embeddings themselves.
+EMBEDDINGS_IN_RANDOM_ORDER = NullModel("the entries of each embedding matrix in random order")
+#: The null model of claims on keys of trained language models.
+UNTRAINED = NullModel("the same model before its training, on text")
+#: The null model of most claims on a first layer, which take its embeddings as given.
+HEADS_IN_RANDOM_ORDER = NullModel(
+    "the same embeddings; the entries of each head's weights in random order"
+)
+
+
+# --- frozen measures ----------------------------------------------------------------------------
+
+
+def path_of(claim_id: str, results: Path | None = None) -> Path:
+    """Where the measures of a claim's null model are frozen."""
+    folder = results or data_folder() / "results"
+    return folder / "nulls" / f"{claim_id.lower()}.json"
+
+
+@lru_cache
+def frozen_nulls(claim_id: str) -> dict[str, list[dict[str, Interval]]]:
+    """By model, the measures of each draw of a claim's null model; {} where none are frozen."""
+    path = path_of(claim_id)
+    return read_nulls(path) if path.is_file() else {}
+
+
+def read_nulls(path: Path) -> dict[str, list[dict[str, Interval]]]:
+    """What `write_nulls` wrote; a damaged file is one `ResultError`."""
+    try:
+        return {
+            model: [
+                {name: Interval(*map(np.asarray, ends)) for name, ends in drawn.items()}
+                for drawn in draws
+            ]
+            for model, draws in read_json(path)["models"].items()
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ResultError(f"{path} holds no null model ({error!r}); compute it again.") from error
+
+
+def write_nulls(
+    claim_id: str,
+    model: str,
+    draws: list[Mapping[str, Any]],
+    command: str,
+    results: Path | None = None,
+) -> Path:
+    """Freeze the measures of each draw beside those of other models; returns the file."""
+    path = path_of(claim_id, results)
+    kept = read_json(path)["models"] if path.is_file() else {}
+    kept[model] = [
+        {
+            name: [np.asarray(end, dtype=np.float64).tolist() for end in Interval.of(measure)]
+            for name, measure in drawn.items()
+            if not isinstance(measure, str)
+        }
+        for drawn in draws
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    frozen_nulls.cache_clear()
+    return write_json(path, {"claim": claim_id, "models": kept, "command": command})

@@ -82,6 +82,19 @@ def matrix(
     return nodes.container("", *made, classes=["claims-all"])
 
 
+def null_in_words(mine: Iterable[Record]) -> str:
+    """What learnt nothing, and what it gets by the same rule, by model."""
+    asked = [one for one in mine if one.null_model]
+    words = dict.fromkeys(one.null_model for one in asked)
+    verdicts = dict.fromkeys(f"{model_name(one.model)}: {_of_null(one)}" for one in asked)
+    return f"{'; '.join(words)}. It gets, by the same rule: {'; '.join(verdicts)}" if asked else ""
+
+
+def _of_null(one: Record) -> str:
+    draws = one.null_draws
+    return one.null_verdict if draws is None else f"{one.null_verdict} ({draws[0]} of {draws[1]})"
+
+
 def _opening(claim: Claim, mine: list[Record]) -> str:
     """The begin of a claim: its line, a line for each of its parts, and their signs."""
     whole = [(e, counts_as(claim, e.verdict), robustness(e).endswith("fragile")) for e in mine]
@@ -134,11 +147,7 @@ def _behind(
             for name, values in claim.grid.items()
         ),
         "A second way: ": claim.second and "{by}, held by {test}".format(**claim.second),
-        "In the repository: ": ", ".join(
-            f"{'the oldest ' * (name == 'number')}{name} since {commit}"
-            for name, commit in since.items()
-            if name != "first"
-        ),
+        "Null model: ": null_in_words(mine),
     }
     for label, text in labelled.items():
         if text:

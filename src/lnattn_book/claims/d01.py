@@ -40,7 +40,7 @@ def trials() -> list[Trial]:
 
 
 #: What learnt nothing.
-NULL = noise_around("the same heads, asked with wrong queries", {"skill": 0.0})
+NULL = noise_around("the same heads, asked with wrong queries", {"skill": 0.0}, joint=True)
 
 d1 = register_rule(
     "D1",

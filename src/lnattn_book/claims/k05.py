@@ -97,7 +97,7 @@ def trials() -> list[Trial]:
 
 def wrong_queries(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
     """Skills that are noise, and a head of most pairs among heads that know nothing."""
-    skills = around(measures["skills"].value, 0.0, generator)
+    skills = around(measures["skills"].value, 0.0, generator, joint=True)
     return {"skills": Detail(skills), "head_by_skill": f"{int(skills.value.argmax())}"}
 
 

@@ -25,7 +25,7 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
 
 
 #: What learnt nothing.
-NULL = noise_around("arms that learn alike", {"lead": 0.0})
+NULL = noise_around("arms that learn alike", {"lead": 0.0}, joint=True)
 
 n1 = register_rule(
     "N1",

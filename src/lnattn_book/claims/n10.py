@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lnattn_book.claims.conditions import at_least, is_true
+from lnattn_book.claims.conditions import above, at_least, below
 from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.seeds import geometric
@@ -30,16 +30,12 @@ def measure(
 
 
 def decide(measures: Measures, context: RuleContext) -> Decision:
-    avoided = {}
+    parts = {}
     for name in OPTIMISERS:
         removed, ones = measures[f"{name}_n"], measures[f"{name}_1"]
-        near_chance = ones.low > 1 / context["factor"] and ones.high < context["factor"]
-        avoided[name] = bool(removed.high < context["avoided"] and near_chance)
-    return Decision(
-        {f"with {name}": is_true(holds) for name, holds in avoided.items()},
-        needs={"more seeds": at_least(measures["seeds"], context["runs"])},
-        more=avoided,
-    )
+        near_chance = above(ones, 1 / context["factor"]) & below(ones, context["factor"])
+        parts[f"with {name}"] = below(removed, context["avoided"]) & near_chance
+    return Decision(parts, needs={"more seeds": at_least(measures["seeds"], context["runs"])})
 
 
 def trials() -> list[Trial]:

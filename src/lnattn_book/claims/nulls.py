@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import norm
 
 from lnattn.errors import ResultError
 from lnattn.paths import data_folder
@@ -50,10 +51,11 @@ class NullModel:
         return [{**measures, **drawn} for drawn in frozen_nulls(claim_id).get(model, ())]
 
 
-def noise_around(words: str, centres: Mapping[str, float]) -> NullModel:
+def noise_around(words: str, centres: Mapping[str, float], *, joint: bool = False) -> NullModel:
     """No effect: these measures lie around these numbers, with the noise that was measured.
 
-    A measure above 0 whose number is not 0, such as a ratio, is drawn by its logarithm.
+    A measure above 0 whose number is not 0, such as a ratio, is drawn by its logarithm. joint: see
+    `around`.
 
     >>> null = noise_around("no difference", {"more": 0.0})
     >>> drawn = null.draw({"more": Interval(9.0, 8.0, 10.0)}, np.random.default_rng(0))
@@ -63,22 +65,32 @@ def noise_around(words: str, centres: Mapping[str, float]) -> NullModel:
 
     def draw(measures: Mapping[str, Any], generator: np.random.Generator) -> dict[str, Any]:
         return {
-            name: around(Interval.of(measures[name]), centre, generator)
+            name: around(Interval.of(measures[name]), centre, generator, joint=joint)
             for name, centre in centres.items()
         }
 
     return NullModel(words, draw)
 
 
-def around(interval: Interval, centre: float, generator: np.random.Generator) -> Interval:
-    """An interval of the same width about a number near a centre, as far as its noise goes."""
+def around(
+    interval: Interval, centre: float, generator: np.random.Generator, *, joint: bool = False
+) -> Interval:
+    """An interval of the same width about a number near a centre, as far as its noise goes.
+
+    joint: whether intervals are stretched so that all of them hold together. What has no finite
+    interval lies at the centre, and reaches everywhere.
+    """
     value, low, high = (np.asarray(end, dtype=np.float64) for end in interval)
     in_logs = centre > 0 and bool((low > 0).all())
     if in_logs:
         value, low, high, centre = np.log(value), np.log(low), np.log(high), np.log(centre)
-    error = (high - low) / (2 * 1.96)
+    known = np.isfinite(value) & np.isfinite(low) & np.isfinite(high)
+    beneath = np.subtract(value, low, out=np.full(value.shape, np.inf), where=known)
+    above = np.subtract(high, value, out=np.full(value.shape, np.inf), where=known)
+    errors = norm.ppf(1 - 0.025 / (value.size if joint else 1))
+    error = np.divide(beneath + above, 2 * errors, out=np.zeros(value.shape), where=known)
     drawn = centre + error * generator.standard_normal(value.shape)
-    ends = (drawn, drawn - (value - low), drawn + (high - value))
+    ends = (drawn, drawn - beneath, drawn + above)
     return Interval(*(np.exp(end) if in_logs else end for end in ends))
 
 

@@ -33,7 +33,7 @@ VERDICTS: Mapping[str, str] = {
 ABSENT, NOT_ASKED = "needs its checkpoint", "not asked"
 DERIVED = "identity or arithmetic"
 #: The marks of all that a claim can count as.
-SIGNS: Mapping[str, str] = {**VERDICTS, ABSENT: "◌", NOT_ASKED: "·", DERIVED: "="}
+SIGNS: Mapping[str, str] = {**VERDICTS, ABSENT: "–", NOT_ASKED: "·", DERIVED: "="}
 #: A verdict that stands in less of its grid than this is called fragile.
 FRAGILE = 0.8
 
@@ -133,8 +133,9 @@ def total(leaves: Iterable[Leaf]) -> str:
 
 
 def counts_as(about: Claim, verdict: str) -> str:
-    """The verdict, or `DERIVED` for a derivation that holds: only a mistake could break it."""
-    return DERIVED if about.kind == "derivation" and verdict == HOLDS else verdict
+    """The verdict, or `DERIVED` for a derivation, whether it holds or fails as it is written."""
+    judged = verdict not in (NOT_COMPUTABLE, ABSENT, NOT_ASKED)
+    return DERIVED if about.kind == "derivation" and judged else verdict
 
 
 # --- words --------------------------------------------------------------------------------------

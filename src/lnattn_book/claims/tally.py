@@ -49,6 +49,6 @@ def sentence(counts: Mapping[str, Mapping[str, int]]) -> str:
     shown = ", ".join(f"{both[what]} {SIGNS[what]} {what}" for what in SIGNS if both[what])
     return (
         f"Of the {derived + both.total()} claims of the two papers {derived} are identities or "
-        f"arithmetic, which only a mistake could break, right or wrong as written; of the {both.total()} that could fail: "
+        f"arithmetic, which only a mistake could break; of the {both.total()} that could fail: "
         f"{shown}."
     )

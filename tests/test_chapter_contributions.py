@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from lnattn import paths
 from lnattn.ablation.study import Ablations
+from lnattn.contribution.study import Contributions
 from lnattn.errors import ResultError
 from lnattn_book import places
 from lnattn_book.chapters import contributions as chapter
@@ -101,6 +104,29 @@ def test_every_sentence_was_fixed_before_the_runs() -> None:
         assert sentence in rules, sentence
 
 
+def test_two_ways_rank_the_terms_of_a_made_result() -> None:
+    def made(values):
+        return Mock(spec=Contributions, grand_mean=lambda: np.array([[9.0, v] for v in values]))
+
+    table = chapter.two_ways(made([1, 2, 3, 4, 5, 6]), made([-1, 2, 3, 4, 6, 5]))
+    assert table.loc["ee"].tolist() == [1, -1, 6, 6]
+    assert table["rank left out"].tolist() == [6, 5, 4, 3, 2, 1]
+    assert table["rank share"].tolist() == [6, 5, 4, 3, 1, 2]
+
+
+def test_term_differences_are_those_of_the_documents() -> None:
+    rng = np.random.default_rng(0)
+    rows = np.full((30, 6), 10.0)
+    sums = rows * np.array([0.5, 0.1, 0.2, 0.9, 0.6, 0.7]) + rng.normal(0, 1e-3, (30, 6))
+    table = chapter.term_differences(
+        Mock(spec=Contributions, document_sums=sums, document_rows=rows), 200
+    )
+    assert len(table) == 8  # four other terms, two mixed ones
+    pp_ep = table[(table["term"] == "pp") & (table["less"] == "ep")].iloc[0]
+    assert pp_ep["median"] == pytest.approx(0.8, abs=1e-3)  # ee ep pe pp e p: 0.9 − 0.1
+    assert pp_ep["from"] < pp_ep["median"] < pp_ep["to"]
+
+
 def test_the_sign_on_a_piece() -> None:
     assert chapter.on_a_piece(-0.02, -0.01) == "less than at matched tokens"
     assert chapter.on_a_piece(0.01, 0.02) == "more"
@@ -121,6 +147,13 @@ def test_snapshots_are_read_by_hand() -> None:
         [0.03, 0.9, 0.87, 0.03]
     )
     assert last[["low", "high", "what after high"]].tolist() == pytest.approx([0.869, 0.871, 0.031])
+
+
+def test_the_embedded_model_was_asked_and_its_training_was_not(tmp_path) -> None:
+    run = Snapshots.read_if_frozen(RESULTS / "early-and-late")
+    assert run.table.index[-1] == (0, 12288)
+    assert run.says().iloc[-1] == "where"
+    assert Snapshots.read_if_frozen(tmp_path) is None
 
 
 def test_losses_are_those_of_the_frozen_tables() -> None:

@@ -143,6 +143,24 @@ def term_differences(found: Contributions, draws: int | None = None) -> pd.DataF
     return pd.DataFrame(rows)
 
 
+def two_ways(left_out: Contributions, shares: Contributions) -> pd.DataFrame:
+    """Mean over heads of each term's contribution: left out, and as its additive share; with ranks.
+
+    left_out: by `lnattn.contribution.study.TEXT`; shares: by `ADDITIVE`, which add up. A row a term
+    in the order of `TERMS`; columns 'left out', 'share' (nats) and 'rank left out', 'rank share'.
+    """
+    table = pd.DataFrame(
+        {
+            name: one.grand_mean()[:, -1]
+            for name, one in (("left out", left_out), ("share", shares))
+        },
+        index=pd.Index(TERMS, name="term"),
+    )
+    for name in ("left out", "share"):
+        table[f"rank {name}"] = table[name].rank(ascending=False).astype(int)
+    return table
+
+
 # ---- Early and late ------------------------------------------------------------------------------
 
 
@@ -162,6 +180,11 @@ class Snapshots:
         """What `experiments.joining --every` froze; `ResultError` where it is not there."""
         looks, _ = read_looks(folder, "looks")
         return cls.of(looks, read_looks(folder, "lost", "measure")[0])
+
+    @classmethod
+    def read_if_frozen(cls, folder: Path | str) -> Snapshots | None:
+        """The same, or None where nothing of these runs was frozen yet."""
+        return cls.read(folder) if (Path(folder) / "lost.json").is_file() else None
 
     @classmethod
     def of(cls, looks: pd.DataFrame, lost: pd.DataFrame) -> Snapshots:

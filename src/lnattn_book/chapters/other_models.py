@@ -1,0 +1,91 @@
+"""What the chapter on other models states: which claims hold where, and all verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from lnattn_book import survey
+from lnattn_book.claims.listed import claim
+from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Record
+
+#: Verdicts by claim of one model; and of several, by the model's name.
+Verdicts = Mapping[str, Record]
+#: Models whose surveys are frozen.
+TRAINED = ("gpt2", "minilm", "book-gpt2")
+
+
+def null_of(model: str) -> str:
+    """What the column of a model's nulls is called."""
+    return f"{model}, null"
+
+
+def frozen(results: Path, models: Sequence[str] = TRAINED) -> dict[str, Verdicts]:
+    """The frozen surveys: a model, and beside it the best verdict of five shuffled ones."""
+    columns: dict[str, Verdicts] = {}
+    for model in models:
+        columns[model], _ = survey.read_survey(results / model, "survey")
+        columns[null_of(model)], _ = survey.read_survey(results / model, "survey-null")
+    return columns
+
+
+class Groups(NamedTuple):
+    """Claims by where they hold, at least in part.
+
+    in_full: in full in every model that could be asked; everywhere: in every model, and in no null;
+    met_by_a_null: in the shuffled weights of some model; one_model: in one model and in no null;
+    nowhere: in no model; others: in some models and in no null.
+    """
+
+    in_full: list[str]
+    everywhere: list[str]
+    met_by_a_null: list[str]
+    one_model: list[str]
+    nowhere: list[str]
+    others: list[str]
+
+
+def is_met(record: Record) -> bool:
+    """Whether a claim holds, at least in part."""
+    return record.verdict in (HOLDS, HOLDS_IN_PART)
+
+
+def groups(columns: Mapping[str, Verdicts], models: Sequence[str] = TRAINED) -> Groups:
+    """The claims of `survey.ASKED` by where they hold; all but `in_full` are disjoint."""
+    met_in = {
+        name: [model for model in models if is_met(columns[model][name])] for name in survey.ASKED
+    }
+    null_met = [
+        name
+        for name in survey.ASKED
+        if any(is_met(columns[null_of(model)][name]) for model in models)
+    ]
+    rest = [name for name in survey.ASKED if name not in null_met]
+    return Groups(
+        in_full=[name for name in survey.ASKED if _in_full(name, columns, models)],
+        everywhere=[name for name in rest if len(met_in[name]) == len(models)],
+        met_by_a_null=null_met,
+        one_model=[name for name in rest if len(met_in[name]) == 1],
+        nowhere=[name for name in rest if not met_in[name]],
+        others=[name for name in rest if 1 < len(met_in[name]) < len(models)],
+    )
+
+
+def _in_full(name: str, columns: Mapping[str, Verdicts], models: Sequence[str]) -> bool:
+    verdicts = {columns[model][name].verdict for model in models} - {NOT_COMPUTABLE}
+    return verdicts == {HOLDS}
+
+
+def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
+    """A row a claim: its measure, and for every model sign and value."""
+    cells = {
+        model: {
+            name: f"{records[name].mark} {records[name].short}".strip() for name in survey.ASKED
+        }
+        for model, records in columns.items()
+    }
+    measures = {name: claim(name).measure for name in survey.ASKED}
+    return pd.DataFrame({"measure": measures, **cells}).rename_axis(columns="claim")

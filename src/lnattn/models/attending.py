@@ -74,7 +74,7 @@ def losses(
     batch = ids.expand(1 if patterns is None else len(patterns), -1)
     logits = _run(model, batch, lambda layer, _: patterns if layer == 0 else None).logits[:, :-1]
     # One text at a time: the logits of several do not fit into a core's cache.
-    return torch.stack([cross_entropy(one, ids[1:], reduction="none") for one in logits])
+    return torch.stack([cross_entropy(of_text, ids[1:], reduction="none") for of_text in logits])
 
 
 @torch.inference_mode()
@@ -85,21 +85,21 @@ def keys_of_layers(
 
     The model is in `patched`; raises as `losses`.
     """
-    found: dict[int, Tensor] = {}
-    _run(model, ids[None], lambda layer, key: found.update({layer: key[0]}))
-    return [found[layer] for layer in sorted(found)]
+    keys: dict[int, Tensor] = {}
+    _run(model, ids[None], lambda layer, key: keys.update({layer: key[0]}))
+    return [keys[layer] for layer in sorted(keys)]
 
 
 def _run(model: PreTrainedModel, ids: Int[Tensor, "batch n"], attend: _Attend) -> Any:
     """The model's output, after asking in every layer what it shall do."""
-    asked = []
+    layers = []
 
     def noting(layer: int, key: Tensor) -> Tensor | None:
-        asked.append(layer)
+        layers.append(layer)
         return attend(layer, key)
 
     out = model(ids, use_cache=False, attend=noting)
-    if not asked:
+    if not layers:
         raise CheckpointError(
             f"a {model.config.model_type} model computes its attention in code of its own, so it "
             "cannot be asked for its keys, nor told where to look."

@@ -210,11 +210,11 @@ def _fetch(pin: Pin, name: str) -> Path:
         raise HubError(f"the hub states no checksum of {name} in {pin.repo}; use another hub.")
     path = Path(hf_hub_download(pin.repo, name, revision=pin.revision, etag_timeout=TIMEOUT))
     if len(stated) == 64:
-        found = sha256_of_file(path)
+        received = sha256_of_file(path)
     else:  # git's own, of small files
         content = path.read_bytes()
-        found = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    if found != stated:
+        received = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+    if received != stated:
         path.resolve().unlink()
         path.unlink(missing_ok=True)
         raise HubError(f"{name} of {pin.repo} arrived damaged and was deleted; try again.")

@@ -33,47 +33,56 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> None:
+    """Print the best partners of each token in each head."""
     from lnattn.affinity.topk import partners
-    from lnattn.affinity.vectors import token_vectors
-    from lnattn.attention.folding import fold
     from lnattn.errors import TokenError
     from lnattn.models.checkpoints import load_first_layer
-    from lnattn.rotary.affinity import vectors_at_distance
-    from lnattn.rotary.fold import fold_relative
-    from lnattn.rotary.weights import RelativeFirstLayer
 
     model = load_first_layer(args.model)
     if model.tokenizer is None:
         raise TokenError(f"{model.name} has no tokenizer, so no token can be named by its text.")
     ids = [_single(model.tokenizer, text) for text in args.token]
+    vectors = _vectors(model, args.distance, ids if args.side == "keys" else None)
+    if args.head is not None and not 0 <= args.head < vectors.n_heads:
+        raise TokenError(f"{model.name} has heads 0 to {vectors.n_heads - 1}; {args.head} is none.")
+    heads = range(vectors.n_heads) if args.head is None else [args.head]
+    best = partners(vectors, ids, args.top, args.side)
+    rows: list[dict[str, Any]] = []
+    for i, text in enumerate(args.token):
+        for head in heads:
+            pairs = zip(best.ids[head, i].tolist(), best.scores[head, i].tolist(), strict=True)
+            named = [
+                {"token": model.tokenizer.decode([token]), "id": token, "score": score}
+                for token, score in pairs
+            ]
+            rows.append({"token": text, "head": head, "partners": named})
+    if args.json:
+        print_json(rows)
+        return
+    for row in rows:
+        shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])
+        print(f"{row['token']!r} head {row['head']}: {shown}")
+
+
+def _vectors(model: Any, distance: int | None, query_ids: list[int] | None) -> Any:
+    """The vectors of all tokens in each head; where positions are rotary, at a distance."""
+    from lnattn.affinity.vectors import token_vectors
+    from lnattn.attention.folding import fold
+    from lnattn.errors import TokenError
+    from lnattn.rotary.affinity import vectors_at_distance
+    from lnattn.rotary.fold import fold_relative
+    from lnattn.rotary.weights import RelativeFirstLayer
+
     if isinstance(model, RelativeFirstLayer):
         folded = fold_relative(model.attention)
-        distance = 1 if args.distance is None else args.distance
-        some = ids if args.side == "keys" else None
-        vectors = vectors_at_distance(folded, model.embeddings, distance, query_ids=some)
-    elif args.distance is not None:
+        far = 1 if distance is None else distance
+        return vectors_at_distance(folded, model.embeddings, far, query_ids=query_ids)
+    if distance is not None:
         raise TokenError(
             f"T^ee of {model.name} is the same at every distance, since its positions are added to "
             "its input; leave --distance out."
         )
-    else:
-        vectors = token_vectors(fold(model.attention), model.embeddings)
-    if args.head is not None and not 0 <= args.head < vectors.n_heads:
-        raise TokenError(f"{model.name} has heads 0 to {vectors.n_heads - 1}; {args.head} is none.")
-    best = partners(vectors, ids, args.top, args.side)
-    rows: list[dict[str, Any]] = []
-    for i, text in enumerate(args.token):
-        for head in range(vectors.n_heads) if args.head is None else [args.head]:
-            found = zip(best.ids[head, i].tolist(), best.scores[head, i].tolist(), strict=True)
-            named = [(model.tokenizer.decode([token]), token, score) for token, score in found]
-            keys = [dict(zip(("token", "id", "score"), one, strict=True)) for one in named]
-            rows.append({"token": text, "head": head, "partners": keys})
-    if args.json:
-        print_json(rows)
-    else:
-        for row in rows:
-            shown = ", ".join(f"{p['token']!r} {p['score']:.2f}" for p in row["partners"])
-            print(f"{row['token']!r} head {row['head']}: {shown}")
+    return token_vectors(fold(model.attention), model.embeddings)
 
 
 def _single(tokenizer: Any, text: str) -> int:

@@ -9,7 +9,7 @@ the key; one letter means a key that asserts itself. The terms are stated *befor
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import Any, ClassVar
@@ -167,8 +167,8 @@ class SixTerms(PairTerms):
 def six_terms(
     folded: FoldedAttention,
     embeddings: Embeddings,
-    token_ids: Int[Tensor, "n"] | list[int],
-    positions: Int[Tensor, "n"] | list[int] | None = None,
+    token_ids: Int[Tensor, "n"] | Sequence[int],
+    positions: Int[Tensor, "n"] | Sequence[int] | None = None,
 ) -> SixTerms:
     """The six terms of a sequence of tokens; positions 0 … n−1 unless given.
 
@@ -219,8 +219,8 @@ def warn_of_rounding(x: Float[Tensor, "n d_model"]) -> None:
 
 def look_up(
     embeddings: Embeddings,
-    token_ids: Int[Tensor, "n"] | list[int],
-    positions: Int[Tensor, "n"] | list[int] | None = None,
+    token_ids: Int[Tensor, "n"] | Sequence[int],
+    positions: Int[Tensor, "n"] | Sequence[int] | None = None,
 ) -> tuple[Float[Tensor, "n d_model"], Float[Tensor, "n d_model"]]:
     """Rows of W_E and W_P for a sequence, after checking every index."""
     require(embeddings, Embeddings, "embeddings")

@@ -13,6 +13,7 @@ Stated before the division by the scale, and before a soft cap.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -114,8 +115,8 @@ class DistanceTerms(PairTerms):
 def distance_terms(
     folded: FoldedRelative,
     embeddings: TokenEmbeddings,
-    token_ids: Int[Tensor, "n"] | list[int],
-    positions: Int[Tensor, "n"] | list[int] | None = None,
+    token_ids: Int[Tensor, "n"] | Sequence[int],
+    positions: Int[Tensor, "n"] | Sequence[int] | None = None,
     constants: MeanVectors | None = None,
 ) -> DistanceTerms:
     """The four terms of a sequence of tokens; positions 0 … n−1 unless given, ascending.
@@ -170,7 +171,7 @@ def _check_constants(folded: FoldedRelative, constants: MeanVectors) -> None:
 def distance_divergences(
     folded: FoldedRelative,
     embeddings: TokenEmbeddings,
-    token_ids: Int[Tensor, "n"] | list[int],
+    token_ids: Int[Tensor, "n"] | Sequence[int],
     constants: MeanVectors | None = None,
 ) -> Float[np.ndarray, "term head n"]:
     """KL(α ‖ α without T) in nats for T in the order of `DISTANCE_TERMS`, float32.

@@ -291,6 +291,23 @@ def test_a_second_run_in_the_same_folder_says_so(book, capfd):
     assert not (book / "_build" / "executed").exists()
 
 
+@pytest.mark.parametrize("name", ["feature%2Fx", "what?"])
+def test_a_path_that_the_cache_cannot_have_is_one_sentence(tmp_path, capsys, name):
+    with pytest.raises(SystemExit, match="2"):
+        execution.locked(settings.Folders(tmp_path / name / "_build"))
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert name in said
+    assert "rename that folder" in said
+
+
+def test_an_ascii_terminal_gets_what_it_can_show():
+    command = "from booksite.terminal import say, end; say('café → 5'); end('naïve', 3)"
+    told = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-c", command], env=told, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (3, "[book] caf? ? 5\n", "[book] na?ve\n")
+
+
 def test_caches_are_pruned_by_age_but_for_the_present_one(tmp_path):
     for age, name in enumerate(("present", "b", "c", "d", "e")):
         (tmp_path / name / "cells").mkdir(parents=True)

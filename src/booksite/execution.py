@@ -77,6 +77,10 @@ def book_root(source: Path) -> Path:
 
 def locked(folders: Folders) -> FileLock:
     """The folder's lock, taken; ends the build where another one has it."""
+    for sign in "%?":
+        if sign in str(folders.build):  # jupyter-cache makes an address of it for its database
+            end(f"the execution cache cannot lie in {folders.build}: its path has a {sign!r}; "
+                "rename that folder, or move the clone.")  # fmt: skip
     folders.caches.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folders.caches / ".lock")
     try:

@@ -9,20 +9,29 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 #: Seconds between two looks at the file.
 _PACE = 0.3
 
 
 def say(text: str) -> None:
-    """One line of the build's own progress, told apart from Sphinx's."""
-    print(f"[book] {text}", flush=True)
+    """One line of the build's own progress, told apart from Sphinx's.
+
+    What the terminal cannot write, such as an é in a path on an ASCII one, becomes a '?'.
+    """
+    _write(text, sys.stdout)
+
+
+def _write(text: str, stream: TextIO) -> None:
+    encoding = stream.encoding or "ascii"
+    shown = f"[book] {text}".encode(encoding, "replace").decode(encoding)
+    print(shown, file=stream, flush=True)
 
 
 def end(problem: str, status: int = 2) -> NoReturn:
     """End the build with one sentence on what the user can mend, in place of a traceback."""
-    print(f"[book] {problem}", file=sys.stderr, flush=True)
+    _write(problem, sys.stderr)
     raise SystemExit(status)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import threading
 from pathlib import Path
-from typing import NoReturn, TextIO
+from typing import Any, NoReturn
 
 #: Seconds between two looks at the file.
 _PACE = 0.3
@@ -23,7 +23,7 @@ def say(text: str) -> None:
     _write(text, sys.stdout)
 
 
-def _write(text: str, stream: TextIO) -> None:
+def _write(text: str, stream: Any) -> None:
     encoding = stream.encoding or "ascii"
     shown = f"[book] {text}".encode(encoding, "replace").decode(encoding)
     print(shown, file=stream, flush=True)

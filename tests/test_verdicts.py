@@ -23,7 +23,7 @@ OTHER = "somebody/tiny"
 #: Importing them enters the rules; each name that they list is one.
 LISTS = (kamoda, brody, mathematics, ours, residual, unselectable)
 #: Tried with their studies, in their tests.
-ELSEWHERE = {"S1", "S7", "S8", "S11", "U1", "U4", "U5", "B4", "B5", "B6", "B13"}
+ELSEWHERE = {"S1", "S7", "S8", "S11", "U1", "U4", "B4", "B5", "B6", "B13"}
 ELSEWHERE |= {"N1", "N3", "N4", "N5", "N6"}
 TRIED = {name: rule for name, rule in RULES.items() if rule.trials}
 

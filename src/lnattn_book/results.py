@@ -21,6 +21,7 @@ from lnattn.storage import read_json, read_result, write_json
 from lnattn_book import benchmark_report, language_models, survey, words
 from lnattn_book.by_place import ByPlace
 from lnattn_book.claims.frozen import frozen_records
+from lnattn_book.claims.nulls import read_nulls
 from lnattn_book.freezing import PROGRAM
 from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns
@@ -65,6 +66,11 @@ KINDS = (
         "benchmarks/*.json",
         lambda folder, name: benchmark_report.read(folder / f"{name}.json"),
         "make benchmark",
+    ),
+    Kind(
+        "nulls/*.json",
+        lambda folder, name: read_nulls(folder / f"{name}.json"),
+        "python -m lnattn_book.null_models book-gpt2",
     ),
     Kind("claims/*.json", lambda folder, _: frozen_records(folder), "make freeze-claims"),
     _of_model("position", PositionOnly.read),

@@ -22,7 +22,7 @@ from booksite.claims_tables import column, machines
 from lnattn_book import places
 from lnattn_book.claims import frozen as frozen_claims
 from lnattn_book.claims.listed import claims
-from lnattn_book.claims.verdicts import Leaf, Record, size
+from lnattn_book.claims.verdicts import Leaf, Record, effect_fields
 
 ROOT = places.repository()
 PAGES = {
@@ -35,7 +35,7 @@ PAGES = {
 PAPERS = [one for one in claims().values() if one.id[0] in "KB" and one.kind != "question"]
 FIRST = {"claim": "K1", "verdict": "holds", "words": "error 5e-15, 3 of 4", "cell": "fig-x"}
 RECORDS = [
-    FIRST | {"values": {"heads": 3}, **size((0.5, 0.25, 0.75), "nats", 0, 30)},
+    FIRST | {"values": {"heads": 3}, **effect_fields((0.5, 0.25, 0.75), "nats", 0, 30)},
     {"claim": "K2", "verdict": "fails", "words": "$b_K$ < <i>3</i>", "note": "a $\\sigma$ & b"},
     {"claim": "F1", "verdict": "holds", "words": "the same outputs"},
 ]

@@ -1,7 +1,7 @@
 """Freeze what rules measure of null models that need weights: `python -m lnattn_book.null_models`.
 
-For each model named, its heads are put in random order under its own embeddings, `DRAWS` times; what
-K11, K17 and K19 measure of each draw goes to data/results/nulls, where the rules look it up.
+For each model named, its heads are put in random order under its own embeddings, `DRAWS` times.
+What K11, K17 and K19 measure of each draw goes to data/results/nulls, where the rules look it up.
 """
 
 from __future__ import annotations

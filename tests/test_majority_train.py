@@ -9,14 +9,20 @@ import pytest
 import torch
 
 from lnattn.errors import ResultError
-from lnattn.majority.model import ARMS, MajorityTransformer, arm, sequences
+from lnattn.majority.model import ARMS, DIRECTION, MajorityTransformer, arm, sequences
 from lnattn.majority.results import Experiment
-from lnattn.majority.train import MajorityPlan, attention_of, evaluate, train
+from lnattn.majority.train import (
+    MajorityPlan,
+    accuracy_of,
+    attention_of,
+    batches,
+    evaluate,
+    loss_of,
+    train,
+)
 from lnattn.paths import data_folder
 
-PLAN = MajorityPlan(d_model=5, classes=6, length=14, margin=2, examples=60, batch=16, epochs=3)
-#: Arms that the encoder layer of torch can be, too.
-BUILT = [n for n, a in ARMS.items() if a.small == "none" and a.others < 4 and not a.uniform]
+PLAN = MajorityPlan(d_model=6, classes=7, length=14, margin=2, examples=600, batch=160, epochs=3)
 
 
 @pytest.fixture
@@ -33,7 +39,7 @@ def started(name: str) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("name", BUILT)
+@pytest.mark.parametrize("name", ARMS)
 def test_loss_and_gradients_are_those_of_the_obvious_model(name, counts):
     weights = {key: value.requires_grad_() for key, value in started(name).items()}
     loss, _ = evaluate(weights, arm(name), counts)
@@ -46,6 +52,75 @@ def test_loss_and_gradients_are_those_of_the_obvious_model(name, counts):
     for key, parameter in model.named_parameters():
         if parameter.grad is not None:
             torch.testing.assert_close(weights[key].grad, parameter.grad, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_the_kernel_is_the_torch_version(name, counts):
+    """Loss, right answers and gradients of one batch, in float32; blocks that are not full."""
+    weights = {key: value.float().requires_grad_() for key, value in started(name).items()}
+    precise = {key: value.detach().double().requires_grad_() for key, value in weights.items()}
+    expected, right = evaluate(precise, arm(name), counts)
+    expected.backward()
+    rows = counts.numpy().astype(np.uint8)
+    loss = loss_of(weights, arm(name), rows)
+    (3 * loss).backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+    assert accuracy_of(weights, arm(name), rows) == pytest.approx(right.item(), abs=1e-12)
+    for key, value in weights.items():
+        if precise[key].grad is not None:
+            torch.testing.assert_close(
+                value.grad.double(), 3 * precise[key].grad, rtol=1e-4, atol=1e-5
+            )
+
+
+def trajectory(name: str, plan: MajorityPlan, gradients_of) -> tuple[list[float], dict]:
+    """Losses and last parameters of a run whose rate is written out here."""
+    rows = plan.data(2).train
+    parameters = {k: v.clone() for k, v in plan.parameters(arm(name), seed=2).items()}
+    learnt = [v for k, v in parameters.items() if k != DIRECTION or arm(name).direction == "learnt"]
+    for value in learnt:
+        value.requires_grad_()
+    optimiser = torch.optim.Adam(learnt)
+    losses, step = [], 0
+    for epoch in range(plan.epochs):
+        for batch in batches(len(rows), plan.batch, 2, epoch):
+            optimiser.param_groups[0]["lr"] = plan.learning_rate * (1 - step / (3 * plan.epochs))
+            optimiser.zero_grad()
+            loss = gradients_of(parameters, rows[batch])
+            loss.backward()
+            optimiser.step()
+            losses.append(loss.item())
+            step += 1
+    return losses, parameters
+
+
+@pytest.mark.parametrize("name", ARMS)
+def test_fifty_steps_are_those_of_torch(name):
+    """By the kernel and by torch: equal to 1e-5; and `train` takes the same steps."""
+    plan = replace(PLAN, epochs=17, learning_rate=3e-3, evaluate_every=17)
+    a = arm(name)
+    ours, ends = trajectory(name, plan, lambda p, rows: loss_of(p, a, rows))
+    slow, expected = trajectory(
+        name, plan, lambda p, rows: evaluate(p, a, torch.from_numpy(rows.astype(np.int64)))[0]
+    )
+    assert len(ours) == 51
+    assert ours == pytest.approx(slow, rel=1e-5)
+    assert slow[-1] < 0.9 * slow[0]  # something was learnt, and the same
+    trained = train(a, plan, seed=2)
+    last = np.average(ours[-3:], weights=[160, 160, 160])
+    assert trained["loss"][0].tolist() == pytest.approx([ours[0], last], rel=1e-6)
+    with torch.no_grad():
+        end = attention_of(expected, a)
+    np.testing.assert_allclose(trained["queries"][0], end.queries, rtol=0, atol=2e-4)
+
+
+def test_the_rate_falls_with_every_step_to_zero():
+    plan = replace(PLAN, epochs=4, decay_epochs=8, learning_rate=0.8)
+    assert plan.steps_per_epoch() == 3  # 480 examples, the last batch as large as the others
+    assert [plan.rate(step) for step in (0, 1, 12, 24)] == pytest.approx(
+        [0.8, 0.8 * 23 / 24, 0.4, 0]
+    )
+    assert replace(plan, batch=200).steps_per_epoch() == 3  # of 200, 200 and 80
 
 
 def test_right_answers_count_by_position(counts):
@@ -67,7 +142,7 @@ def test_a_part_of_attentions_input_is_small(name, part):
 
 
 def test_a_run_begins_as_the_frozen_one_did():
-    """The same loss and accuracy after one epoch of the paper's plan, from another program."""
+    """The loss of the first batch under the paper's plan, from another program."""
     plan = MajorityPlan(epochs=1, decay_epochs=1000)
     made = train(arm("layernorm"), plan, seed=0)
     frozen = Experiment.read(data_folder() / "results" / "majority", "main").of("layernorm")

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -133,6 +134,31 @@ class InputNorm(nn.Module):
         return self.arm.normalise(x, self.direction)
 
 
+class _PlainAttention(nn.Module):
+    """Attention with the parameters of torch's, for arms that torch's cannot be.
+
+    Uniform attention, or inputs that are d times smaller for the scores or the values only.
+    """
+
+    def __init__(self, attention: nn.MultiheadAttention, arm: Variant) -> None:
+        super().__init__()
+        self.arm = arm
+        self.in_proj_weight = attention.in_proj_weight
+        self.out_proj = attention.out_proj
+
+    def forward(
+        self, x: Float[Tensor, "batch length d"], *_: Any, **options: Any
+    ) -> tuple[Float[Tensor, "batch length d"], None]:
+        d = x.shape[-1]
+        W_Q, W_K, W_V = self.in_proj_weight.chunk(3)
+        for_scores = x / d if self.arm.small == "scores" else x
+        for_values = x / d if self.arm.small == "values" else x
+        scores = (for_scores @ W_Q.T) @ (for_scores @ W_K.T).mT / math.sqrt(d)
+        if self.arm.uniform:
+            scores = torch.zeros_like(scores)
+        return self.out_proj(scores.softmax(dim=-1) @ (for_values @ W_V.T)), None
+
+
 class MajorityTransformer(nn.Module):
     """The obvious model: one embedded sequence after the other through an encoder layer.
 
@@ -142,10 +168,10 @@ class MajorityTransformer(nn.Module):
 
     def __init__(self, arm: Variant, d_model: int = 8, classes: int = 20) -> None:
         super().__init__()
-        if arm.small != "none" or arm.uniform:
-            raise ShapeError(f"arm {arm.name!r} has no equivalent in nn.TransformerEncoderLayer.")
         self.embedding = nn.Embedding(classes, d_model)
         self.layer = _encoder_layer(d_model)
+        if arm.small != "none" or arm.uniform:
+            self.layer.self_attn = _PlainAttention(self.layer.self_attn, arm)
         self.layer.register_module("norm1", InputNorm(arm, d_model))
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length classes"]:

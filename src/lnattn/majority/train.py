@@ -1,29 +1,31 @@
-"""Training the majority model in count space: a few lines of torch, with autograd.
+"""Training the majority model in count space.
 
 The model has no positions, so all positions of one class have the same output, and attention is a
 function of the sequence's counts n (Brody et al. 2023, §4.1):
 
     o_c = Σ_k n_k e^{S_ck} v_k / Σ_k n_k e^{S_ck}.
 
-Scores S [class class] and values v [class d] belong to all sequences alike: one matrix product
-mixes the whole batch. Loss, gradients and trajectories are those of `model.MajorityTransformer`.
+Scores S [class class] and values v [class d] belong to all sequences alike, and torch computes
+them; the rest is done by `kernel.batch_loss`. `evaluate` says the same in torch alone. Losses,
+gradients and trajectories of both are those of `model.MajorityTransformer`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, UInt8
 from torch import Tensor
 from torch.nn import functional
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.inputs import real_number, whole_number
+from lnattn.majority.kernel import Weights, batch_loss
 from lnattn.majority.model import DIRECTION, Variant, initial_parameters
 from lnattn.majority.task import UNIFORM, MajorityData, check_task, majority_data
 
@@ -145,6 +147,57 @@ def evaluate(
     return loss / n.sum(), right / n.sum()
 
 
+class _BatchLoss(torch.autograd.Function):
+    """The loss of `kernel.batch_loss`, and its gradients where torch goes on from them."""
+
+    @staticmethod
+    def forward(ctx: Any, counts: np.ndarray, *weights: Tensor) -> Tensor:
+        loss, _, gradients = batch_loss(_arrays(weights), counts, gradients=True)
+        ctx.gradients = gradients
+        return torch.tensor(loss)
+
+    @staticmethod
+    def backward(ctx: Any, *by_loss: Tensor) -> tuple[Tensor | None, ...]:
+        return None, *(torch.from_numpy(part) * by_loss[0] for part in ctx.gradients)
+
+
+def loss_of(
+    parameters: Mapping[str, Tensor], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
+) -> Float[Tensor, ""]:
+    """The mean cross-entropy of `evaluate`, in float32, for torch to go backward from."""
+    return _BatchLoss.apply(counts, *kernel_weights(parameters, arm))
+
+
+def accuracy_of(
+    parameters: Mapping[str, Tensor], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
+) -> float:
+    """The share of right answers of `evaluate`."""
+    return batch_loss(_arrays(kernel_weights(parameters, arm)), counts, gradients=False)[1]
+
+
+def kernel_weights(parameters: Mapping[str, Tensor], arm: Variant) -> tuple[Tensor, ...]:
+    """The fields of `kernel.Weights`, as tensors that know where they come from."""
+    attention = attention_of(parameters, arm)
+    weights = (attention.scores - attention.scores.amax(dim=1, keepdim=True)).exp()[:, :, None]
+    return (
+        parameters["embedding.weight"],
+        weights,
+        weights * attention.values,
+        parameters["layer.self_attn.out_proj.bias"],
+        parameters["layer.norm2.weight"],
+        parameters["layer.norm2.bias"],
+        parameters["layer.linear1.weight"].T,
+        parameters["layer.linear1.bias"],
+        parameters["layer.linear2.weight"].T,
+        parameters["layer.linear2.bias"],
+    )
+
+
+def _arrays(weights: Sequence[Tensor]) -> Weights:
+    arrays = (np.ascontiguousarray(part.detach().float().numpy()) for part in weights)
+    return Weights(*arrays)
+
+
 def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
     """Train one run; the same arm, plan and seed give the same run.
 
@@ -154,7 +207,6 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
     `keys` [1, class, d] at the end. Raises `ResultError` when the loss is no longer a number.
     """
     data = plan.data(seed)
-    rows, held_out = (torch.from_numpy(part.astype(np.int64)) for part in (data.train, data.test))
     parameters = {name: value.clone() for name, value in plan.parameters(arm, seed).items()}
     learnt = [v for name, v in parameters.items() if name != DIRECTION or arm.direction == "learnt"]
     for value in learnt:
@@ -167,16 +219,16 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
         attention = attention_of(parameters, arm)
         spread = attention.scores.std(dim=-1, unbiased=False).mean().item()
         angle = angles_to_ones(attention.queries.numpy()).mean()
-        accuracy = evaluate(parameters, arm, held_out)[1].item()
+        accuracy = accuracy_of(parameters, arm, data.test)
         points.append((epoch, loss, accuracy, angle, spread))
 
     for epoch in range(plan.epochs):
         losses, sizes = [], []
-        for batch in batches(len(rows), plan.batch, seed, epoch):
+        for batch in batches(len(data.train), plan.batch, seed, epoch):
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate(step)
             optimiser.zero_grad()
-            loss, _ = evaluate(parameters, arm, rows[batch])
+            loss = loss_of(parameters, arm, data.train[batch])
             if not loss.isfinite():
                 raise ResultError(
                     f"the loss of arm {arm.name!r}, seed {seed}, is not a number at step {step}; "

@@ -99,7 +99,7 @@ def test_fifty_steps_are_those_of_torch(name):
     """By the kernel and by torch: equal to 1e-5; and `train` takes the same steps."""
     plan = replace(PLAN, epochs=17, learning_rate=3e-3, evaluate_every=17)
     a = arm(name)
-    ours, ends = trajectory(name, plan, lambda p, rows: loss_of(p, a, rows))
+    ours, _ = trajectory(name, plan, lambda p, rows: loss_of(p, a, rows))
     slow, expected = trajectory(
         name, plan, lambda p, rows: evaluate(p, a, torch.from_numpy(rows.astype(np.int64)))[0]
     )
@@ -117,9 +117,8 @@ def test_fifty_steps_are_those_of_torch(name):
 def test_the_rate_falls_with_every_step_to_zero():
     plan = replace(PLAN, epochs=4, decay_epochs=8, learning_rate=0.8)
     assert plan.steps_per_epoch() == 3  # 480 examples, the last batch as large as the others
-    assert [plan.rate(step) for step in (0, 1, 12, 24)] == pytest.approx(
-        [0.8, 0.8 * 23 / 24, 0.4, 0]
-    )
+    rates = [plan.rate(step) for step in (0, 1, 12, 24)]
+    assert rates == pytest.approx([0.8, 0.8 * 23 / 24, 0.4, 0])
     assert replace(plan, batch=200).steps_per_epoch() == 3  # of 200, 200 and 80
 
 

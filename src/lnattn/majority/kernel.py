@@ -71,12 +71,28 @@ class Block(NamedTuple):
 
 
 def _empty_block(classes: int, d: int) -> Block:
-    of_class, of_axis, one = ((rows, BLOCK) for rows in (classes, d, 1))
-    shapes = dict.fromkeys(Block._fields, of_axis)
-    shapes |= {"counts": of_class, "logits": of_class, "Z": one, "d_Z": one}
-    shapes |= {"times": (BLOCK,), "sigma": (BLOCK,), "label": (BLOCK,)}
-    arrays = {name: np.ones(shape, np.float32) for name, shape in shapes.items()}
-    return Block(**{**arrays, "label": np.zeros(BLOCK, np.int64)})
+    """Room for a block; the pairs that are never filled have counts of 1."""
+
+    def rows(number: int) -> np.ndarray:
+        return np.ones((number, BLOCK), np.float32)
+
+    return Block(
+        counts=rows(classes),
+        times=np.ones(BLOCK, np.float32),
+        label=np.zeros(BLOCK, np.int64),
+        Z=rows(1),
+        a=rows(d),
+        unit=rows(d),
+        sigma=np.ones(BLOCK, np.float32),
+        z=rows(d),
+        h=rows(d),
+        y=rows(d),
+        logits=rows(classes),
+        d_Z=rows(1),
+        d_y=rows(d),
+        d_z=rows(d),
+        d_h=rows(d),
+    )
 
 
 def batch_loss(
@@ -88,7 +104,7 @@ def batch_loss(
     """
     threads = thread_count(len(counts) // BLOCK)
     sums = np.zeros((threads, 2))
-    by_thread = [Weights(*map(np.zeros_like, model)) for _ in range(threads)]
+    by_thread = [Weights(*(np.zeros_like(part) for part in model)) for _ in range(threads)]
     labels, total = counts.argmax(axis=1), counts.sum(dtype=np.int64)
     scale = np.float32(1 / total if gradients else 0)
     transposed = np.ascontiguousarray(model.embedding.T)
@@ -97,20 +113,23 @@ def batch_loss(
         rows = slice(len(counts) * thread // threads, len(counts) * (thread + 1) // threads)
         part = counts[rows], labels[rows]
         block = _empty_block(*model.embedding.shape)
-        _pairs(model, transposed, *part, scale, block, by_thread[thread], sums[thread])
+        _pairs(model, transposed, part, scale, block, by_thread[thread], sums[thread])
 
     in_threads(share, threads)
     loss, right = (sums.sum(axis=0) / total).tolist()
-    return loss, right, Weights(*map(sum, zip(*by_thread, strict=True)))
+    summed = (np.sum(parts, axis=0) for parts in zip(*by_thread, strict=True))
+    return loss, right, Weights(*summed)
 
 
 @compiled(fastmath=_FAST, error_model="numpy")
 @no_type_check
-def _pairs(model, transposed, counts, labels, scale, block, gradients, sums):
+def _pairs(model, transposed, examples, scale, block, gradients, sums):
     """Add loss and right positions of all pairs to sums; gradients times scale, unless that is 0.
 
-    Of the last block of a class the pairs that are left over count 0 times.
+    examples: counts and labels. Of the last block of a class the pairs that are left over count 0
+    times.
     """
+    counts, labels = examples
     for c in range(len(model.embedding)):
         filled = 0
         for s in range(len(counts) + 1):

@@ -171,7 +171,8 @@ class MajorityTransformer(nn.Module):
         self.embedding = nn.Embedding(classes, d_model)
         self.layer = _encoder_layer(d_model)
         if arm.small != "none" or arm.uniform:
-            self.layer.self_attn = _PlainAttention(self.layer.self_attn, arm)
+            plain = _PlainAttention(self.layer.self_attn, arm)
+            self.layer.register_module("self_attn", plain)
         self.layer.register_module("norm1", InputNorm(arm, d_model))
 
     def forward(self, ids: Int[Tensor, "batch length"]) -> Float[Tensor, "batch length classes"]:

@@ -162,3 +162,15 @@ TRIALS = {
 def test_rules_find_what_was_planted_in_runs(rule):
     for verdict, made in TRIALS[rule]:
         assert rule(*made, model="trained here").verdict == verdict, made
+
+
+def test_an_interval_is_of_95_percent():
+    """The 250th and the 9,750th of 10,000 resampled medians, and no others."""
+    values = np.random.default_rng(3).normal(size=51)
+    rows = np.random.default_rng(0).integers(51, size=(10_000, 51))
+    medians = np.sort(np.median(values[rows], axis=1))
+    found = median(values)
+    assert found.value == np.median(values)
+    assert (found.low, found.high) == (medians[249], medians[9_749])
+    assert found.low < medians[499]  # a band of 90 % would begin there
+    assert found.high > medians[9_499]

@@ -360,3 +360,16 @@ def test_a_thin_direction_above_rounding_counts_as_a_dimension(spread: float):
     found = selectability(keys)
     assert found.rank == 2
     assert found.selectable.tolist() == [True] * 4 + [False]
+
+
+def test_noise_is_the_longest_part_that_was_dropped():
+    """By hand: a square in the plane z = 0, and one key 3e-8 and another 4e-8 beside it."""
+    keys = np.array([[1.0, 1, 0, 0], [1, -1, 0, 0], [-1, 1, 3e-8, 0], [-1, -1, 0, 4e-8]])
+    centred = keys[:, 2:] - keys[:, 2:].mean(axis=0)
+    plane = np.column_stack(
+        [keys[:, :2], np.ones(4)]
+    )  # what a turned plane takes of it is no noise
+    left_over = centred - plane @ np.linalg.lstsq(plane, centred, rcond=None)[0]
+    found = selectability(keys)
+    assert found.rank == 2
+    assert found.noise == pytest.approx(np.linalg.norm(left_over, axis=1).max(), rel=1e-4, abs=0)

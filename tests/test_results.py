@@ -24,7 +24,9 @@ def test_commands_are_those_of_the_command_line_or_of_make():
     for path in RESULTS.rglob("*.json"):
         program, task, *more = command_of(path).split()
         if program == "python":
-            assert find_spec(f"{more[0]}.__main__"), path
+            module = find_spec(more[0])
+            is_package = module is not None and module.submodule_search_locations is not None
+            assert find_spec(f"{more[0]}.__main__") if is_package else module, path
         else:
             assert task in (COMMANDS if program == "lnattn" else makefile), path
 

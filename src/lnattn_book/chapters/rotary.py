@@ -14,6 +14,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import six_terms
+from lnattn.errors import ResultError
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative
 from lnattn.rotary.position import by_distance
 from lnattn.rotary.study import RotaryStudy
@@ -36,6 +37,8 @@ NEAR = 10
 
 def angles(folded: FoldedRelative) -> Float[Tensor, "half"]:
     """By how much each pair of coordinates turns from one position to the next, in radians."""
+    if folded.rotation is None:
+        raise ResultError("this layer turns nothing; give one with rotary positions.")
     cos, sin = folded.rotation.tables(torch.arange(2), torch.float64)
     half = cos.shape[1] // 2
     return torch.atan2(sin[1], cos[1])[:half]

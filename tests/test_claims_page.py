@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e '.[book]'")
 import attest
+from browsing import PHONE, tab_in
 from bs4 import BeautifulSoup
 from small_site import build
 
@@ -165,7 +166,6 @@ def test_a_machine_that_finds_the_same_has_the_same_hash_and_another_verdict_ano
 
 
 def test_the_filter_narrows_and_a_view_is_shared_by_its_address(book, chromium):
-    page = chromium.open(400, 800)
     shown = """[...document.querySelectorAll('.claims-all .claim')]
       .filter(row => !row.hidden).map(row => row.querySelector('b').textContent)"""
 
@@ -178,7 +178,7 @@ def test_the_filter_narrows_and_a_view_is_shared_by_its_address(book, chromium):
         )
         return page.evaluate(shown)
 
-    try:
+    with tab_in(chromium, PHONE) as page:
         address = (book.out / "book" / "claims.html").as_uri()
         page.go(f"{address}#claim-m3")
         opened = "[...document.querySelectorAll('.claims-all details[open] > summary')]"
@@ -195,7 +195,6 @@ def test_the_filter_narrows_and_a_view_is_shared_by_its_address(book, chromium):
         assert page.evaluate(shown) == ["K2"]
         page.evaluate("document.querySelector('.claims-filter [type=reset]').click()")
         page.until(f"({shown}).length === {len(claims())}")
-        page.collect()
-        assert not page.of("Runtime.exceptionThrown")
-    finally:
-        page.close()
+    # This small book is built without MathJax, and its page asks for it.
+    absent = ("no-mathjax.js", "ERR_FILE_NOT_FOUND")
+    assert not [line for line in page.problems if not any(name in line for name in absent)]

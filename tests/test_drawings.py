@@ -159,6 +159,7 @@ def test_a_page_offers_its_notebook_and_its_figures(outside, tmp_path, monkeypat
         assert picture.parent["href"] == picture["src"]
         assert (out / picture["src"]).is_file()
     whole = nbformat.read(out.parent / "jupyter_execute" / "index.ipynb", 4).cells[1].outputs[-1]
-    offered = nbformat.read(out / "_sources" / "index.ipynb", 4).cells[1].outputs[-1]
+    # The first cell of the offered one says elsewhere what it needs.
+    offered = nbformat.read(out / "_sources" / "index.ipynb", 4).cells[2].outputs[-1]
     assert set(whole.metadata) == {drawings.PNG}
     assert (set(offered.data), offered.metadata) == ({"image/png", "text/plain"}, {})

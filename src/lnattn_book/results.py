@@ -95,10 +95,11 @@ KINDS = (
     _looks("small-models", "RUN RUNS"),
     *(
         Kind(
-            f"joining*/{name}.json",
+            f"{place}/{name}.json",
             lambda folder, _: Joining.read(folder),
             "python -m experiments.joining RUNS --work WORK --out data/results/{folder}",
         )
+        for place in ("joining*", "early-and-late")
         for name in ("looks", "lost")
     ),
     Kind(

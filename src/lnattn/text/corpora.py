@@ -187,10 +187,16 @@ class Part:
             if self.files:
                 builder, settings = _BUILDERS[self.path]
                 files = [glob.escape(file) for file in self.files]  # names, and no patterns
-                loaded = datasets.load_dataset(
-                    builder, data_files=files, split="train", streaming=stream, cache_dir=cache,
-                    **settings,
-                )  # fmt: skip
+                try:
+                    loaded = datasets.load_dataset(
+                        builder, data_files=files, split="train", streaming=stream,
+                        cache_dir=cache, **settings,
+                    )  # fmt: skip
+                except ValueError as error:
+                    if "corresponds to no data" not in str(error):
+                        raise
+                    # Files without a single row, of which the library makes no table.
+                    return datasets.Dataset.from_dict({self.field: []})
             else:
                 loaded = datasets.load_dataset(
                     self.path, self.config, split=self.split, revision=self.revision,

@@ -72,6 +72,20 @@ def test_where_nothing_can_be_cached_kernels_are_compiled_anew(tmp_path):
     assert (done.returncode, done.stdout) == (0, "threads\n"), done.stderr
 
 
+@pytest.mark.parametrize(
+    "module", ["affinity.auroc_kernel", "affinity.topk", "contribution.additive"]
+)
+def test_kernels_are_imported_where_nothing_can_be_cached(module):
+    nowhere = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
+    done = subprocess.run(
+        [sys.executable, "-c", f"import lnattn.{module}"],
+        env={**os.environ, **nowhere},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_an_error_in_a_thread_is_raised_here():
     seen = []
     in_threads(seen.append, 3)

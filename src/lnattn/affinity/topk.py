@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, no_type_check
 
-import numba as nb
 import numpy as np
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from lnattn.affinity.scores import for_each_score_block
 from lnattn.affinity.vectors import Side, TokenVectors
+from lnattn.compiled import compiled
 from lnattn.errors import TokenError
 from lnattn.ids import whole_ids
 from lnattn.inputs import one_of, require, whole_number
@@ -22,7 +22,7 @@ from lnattn.progress import progress_bar
 _CHUNK = 64
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check  # keeps the tests' shape checker away from what numba compiles
 def _best_of_rows(scores, values, ids):
     """Fill `values` with the best scores of each row, descending, and `ids` with their columns.

@@ -24,13 +24,13 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, no_type_check
 
-import numba as nb
 import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from lnattn.attention.terms import PairTerms
+from lnattn.compiled import compiled
 from lnattn.inputs import require
 
 _LEGENDRE = np.polynomial.legendre.leggauss(16)
@@ -103,7 +103,7 @@ def visible_keys(n: int, causal: bool, window: int | None) -> tuple[np.ndarray, 
     return first, queries + 1
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check  # keeps the tests' shape checker away from what numba compiles
 def _path_weights(scores, first, last, cap, points, point_weights, out):
     """Fill `out` [query key] with what a term's scores are weighted by; returns KL [query].
@@ -141,14 +141,14 @@ def _path_weights(scores, first, last, cap, points, point_weights, out):
     return divergence
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def _softmax(z):
     weights = np.exp(z - z.max())
     return weights / weights.sum()
 
 
-@nb.njit(cache=True, nogil=True)
+@compiled
 @no_type_check
 def _add_gradient(t, step, z, cap, weights):
     """Add the gradient of KL at the scores t z, which are capped, by the scores."""

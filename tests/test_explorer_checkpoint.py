@@ -135,8 +135,13 @@ def spoilt(folder: Path, what: str) -> list[Path]:  # noqa: C901 (a branch for e
         model.write_bytes(b"GGUF" + data)
     elif what == "quantised":
         save_file({**weights, "h.0.attn.c_attn.weight": torch.ones(48, 144).char()}, model)
-    elif what == "sharded":
-        model = model.rename(folder / "model-00001-of-00002.safetensors")
+    elif what == "a part":
+        model.unlink()
+        model = folder / "model-00002-of-00002.safetensors"
+        save_file({"wte.weight": weights["wte.weight"]}, model)
+    elif what == "index":
+        model = folder / "model.safetensors.index.json"
+        model.write_text("{}")
     elif what == "cut header":
         model.write_bytes(data[: header // 2])
     elif what == "shapes":
@@ -163,7 +168,8 @@ def spoilt(folder: Path, what: str) -> list[Path]:  # noqa: C901 (a branch for e
         "renamed pickle": "model.safetensors is a pickle",
         "gguf": "is a GGUF file",
         "quantised": "is quantised (h.0.attn.c_attn.weight is stored as I8)",
-        "sharded": "part of a sharded checkpoint",
+        "a part": "is not in it: give the other parts with it",
+        "index": "lists the parts of a sharded checkpoint",
         "cut header": "ends within its header",
         "shapes": "wpe.weight in model.safetensors has the shape 40 × 47 where config.json asks",
         "no first layer": "no tensor h.0",

@@ -147,6 +147,22 @@ def test_prefixes_of_wrappers_are_known(prefix, tmp_path) -> None:
     assert opened(folder) == plain
 
 
+def test_the_parts_of_a_sharded_checkpoint_are_one(tmp_path) -> None:
+    folder = checkpoint(tmp_path, "llama")
+    whole = opened(folder)
+    weights = load_file(folder / FILES[0])
+    (folder / FILES[0]).unlink()
+    names = sorted(weights)
+    parts = [folder / f"model-0000{i}-of-00002.safetensors" for i in (1, 2)]
+    for i, part in enumerate(parts):
+        save_file({name: weights[name] for name in names[i::2]}, part)
+    files = [*parts, folder / "config.json", folder / "tokenizer.json"]
+    assert opened(folder, files=[str(file) for file in files]) == whole
+    twice = [*files, parts[0].with_name("again.safetensors")]
+    twice[-1].write_bytes(parts[0].read_bytes())
+    assert "stands in two of the files" in in_node(REFUSED, [str(file) for file in twice])
+
+
 def test_tied_embeddings_under_their_other_name_are_found(tmp_path) -> None:
     folder = checkpoint(tmp_path, "gpt2-prefixed")
     plain = opened(folder)

@@ -7,6 +7,7 @@
 globalThis.lnattnCheckpoint = (() => {
   const { WIDTH, decoded, refuse } = lnattnSafetensors;
   const { settingsOf } = lnattnSettings;
+  const PART = /-\d+-of-\d+\.safetensors/; // the name of a part of a sharded checkpoint
   const LARGEST = 8e8; // bytes of embeddings that a page may hold
 
   // ---- Tensors -----------------------------------------------------------------------------------
@@ -18,7 +19,8 @@ globalThis.lnattnCheckpoint = (() => {
     function checked(tensor, shape, isPacked = false) {
       const entry = file.tensors.get(prefix + tensor);
       if (!entry) {
-        refuse(`${file.name} has no tensor ${prefix}${tensor}, so the model's first layer is not in it.`);
+        const more = PART.test(file.name) ? ": give the other parts with it." : ".";
+        refuse(`${file.name} has no tensor ${prefix}${tensor}, so the model's first layer is not in it${more}`);
       }
       if (!WIDTH.has(entry.dtype) || (!isPacked && entry.dtype === "I8")) {
         refuse(`${file.name} is quantised (${prefix}${tensor} is stored as ${entry.dtype}): give F64, F32, F16 or BF16.`);
@@ -188,7 +190,8 @@ globalThis.lnattnCheckpoint = (() => {
     const all = WRAPPERS.flatMap((wrapper) => prefixes.map((prefix) => wrapper + prefix));
     const prefix = all.find((start) => file.tensors.has(start + anchor));
     if (prefix === undefined) {
-      refuse(`${file.name} has no tensor ${anchor}, so the first layer of a ${model} is not in it.`);
+      const more = PART.test(file.name) ? ": give the other parts with it." : ".";
+      refuse(`${file.name} has no tensor ${anchor}, so the first layer of a ${model} is not in it${more}`);
     }
     return prefix;
   }

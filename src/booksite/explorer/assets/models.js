@@ -4,7 +4,7 @@
 globalThis.lnattnModels = (() => {
   const { load, partOf, state } = lnattnExplorer;
   const { embeddingsOf, layerOf } = lnattnCheckpoint;
-  const { decoded, ofBlob, open, refuse } = lnattnSafetensors;
+  const { decoded, ofBlob, open, openTogether, refuse } = lnattnSafetensors;
   const { fromMerges, tokenizer } = lnattnTokenizer;
   const { strongest, termsOf, termsOfParts, vocabulary } = lnattnFirstLayer;
 
@@ -39,10 +39,10 @@ globalThis.lnattnModels = (() => {
 
   const idOf = (value) => (Number.isSafeInteger(value) && value >= 0 ? value : null);
 
-  /** A file of a model, read: its first layer, embeddings and tokenizer. tell(share of it). */
-  async function openSource(source, { config = null, words = null, name = source.name } = {}, tell = () => {}) {
+  /** The files of a model, read: its first layer, embeddings and tokenizer. tell(share of it). */
+  async function openSources(sources, { config = null, words = null, name = sources[0].name } = {}, tell = () => {}) {
     const begun = performance.now();
-    const file = await open(source);
+    const file = sources.length > 1 ? await openTogether(sources) : await open(sources[0]);
     const found = await layerOf(file, config);
     const { layer } = found;
     const held = await embeddingsOf(file, found.tokens, layer.d, found.settings.whole("vocab_size", null), tell);
@@ -71,10 +71,13 @@ globalThis.lnattnModels = (() => {
         return refuse(`${file.name} is no JSON: fetch it again.`);
       }
     }
-    const weights = named(/index\.json$/) ?? named(/\.safetensors$/) ?? files.find(({ name }) => !/\.(json|txt)$/.test(name));
-    if (!weights) refuse("Give the model's safetensors file, its config.json and its tokenizer.json.");
+    const parts = files.filter(({ name }) => /\.safetensors$/.test(name));
+    const other = named(/index\.json$/) ?? files.find(({ name }) => !/\.(json|txt)$/.test(name));
+    const weights = parts.length ? parts : [other].filter(Boolean);
+    if (!weights.length) refuse("Give the model's safetensors file, its config.json and its tokenizer.json.");
     const [config, words] = await Promise.all([/^config\.json$/, /^tokenizer\.json$/].map((name) => json(named(name))));
-    return openSource(ofBlob(weights), { config, words, name: config?._name_or_path || weights.name }, tell);
+    const name = config?._name_or_path || weights[0].name;
+    return openSources(weights.map((file) => ofBlob(file)), { config, words, name }, tell);
   }
 
   // ---- What the page shows -----------------------------------------------------------------------

@@ -41,8 +41,8 @@
       dragover: (event) => event.preventDefault(),
       drop: (event) => (event.preventDefault(), openFiles(event.dataTransfer.files)),
     },
-    make("label", { for: "explorer-files" }, "Your own checkpoint: choose, or drop here, its model.safetensors, config.json "
-      + "and tokenizer.json (not needed with GPT-2's tokens)."), input,
+    make("label", { for: "explorer-files" }, "Your own checkpoint: choose, or drop here, its model.safetensors (or its parts), "
+      + "config.json and tokenizer.json (not needed with GPT-2's tokens)."), input,
     make("p", { class: "hint" }, "Your browser reads them; nothing leaves this machine."));
     place.replaceChildren(
       make("div", { class: "controls" }, make("div", {}, make("label", { for: select.id }, "Model"), select)), why, zone, said);

@@ -101,9 +101,7 @@ globalThis.lnattnSafetensors = (() => {
       refuse(`${name} is a pickle, which may hold a program: give the model's safetensors file.`);
     }
     if (letters.startsWith("GGUF")) refuse(`${name} is a GGUF file: give the model's safetensors file.`);
-    if (/-\d+-of-\d+\.safetensors$/.test(name) || /index\.json$/.test(name)) {
-      refuse(`${name} is a part of a sharded checkpoint: save the model as one safetensors file.`);
-    }
+    if (/index\.json$/.test(name)) refuse(`${name} lists the parts of a sharded checkpoint: give those parts.`);
     if (length > LONGEST) refuse(`${name} is no safetensors file.`);
     if (8 + length > size) refuse(`${name} ends within its header: fetch it again.`);
     return length;
@@ -142,5 +140,26 @@ globalThis.lnattnSafetensors = (() => {
     return { name, size, tensors, about, bytes, read: () => read };
   }
 
-  return { WIDTH, decoded, ofBlob, open, refuse };
+  /** The files of a sharded checkpoint as one: a tensor is read from the part that holds it. */
+  async function openTogether(sources) {
+    const files = await Promise.all(sources.map(open));
+    const owner = new Map();
+    for (const file of files) {
+      for (const tensor of file.tensors.keys()) {
+        if (owner.has(tensor)) refuse(`${tensor.slice(0, 80)} stands in two of the files: give those of one model.`);
+        owner.set(tensor, file);
+      }
+    }
+    const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
+    return {
+      name: files.map(({ name }) => name).join(", "),
+      size: sum(files.map(({ size }) => size)),
+      tensors: new Map([...owner].map(([tensor, file]) => [tensor, file.tensors.get(tensor)])),
+      about: {},
+      bytes: (tensor, tell) => owner.get(tensor).bytes(tensor, tell),
+      read: () => sum(files.map((file) => file.read())),
+    };
+  }
+
+  return { WIDTH, decoded, ofBlob, open, openTogether, refuse };
 })();

@@ -137,3 +137,16 @@ def test_nothing_at_all_is_counted_as_nothing() -> None:
     assert (counts.tokens, counts.pairs) == (0, 0)
     assert counts.predecessors(2)[0].size == 0
     assert Counts.from_documents([np.array([], dtype=np.int32), np.array([2])], 4).pairs == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"vocab_size": 10**9}, "a vocabulary has 1 to 10,000,000 tokens"),
+        ({"vocab_size": 0}, "a vocabulary has 1 to 10,000,000 tokens"),
+        ({"vocab_size": 5, "skip": 0}, "1 or more apart"),
+    ],
+)
+def test_a_vocabulary_that_nobody_has_is_refused_before_memory_is_asked_for(settings, why):
+    with pytest.raises(TokenError, match=why):
+        Counts.from_documents([[1]], **settings)

@@ -19,6 +19,8 @@ from lnattn.errors import CorpusError, ResultError, TokenError
 from lnattn.ids import whole_ids
 from lnattn.storage import read_arrays, read_result, sha256_of_arrays, write_result
 
+#: Tokens of the largest vocabulary that is counted: more than any tokenizer's, and 80 MB a count.
+MOST_TOKENS = 10_000_000
 #: Tokens that are collected before their pairs are sorted.
 _BUFFER = 1 << 23
 
@@ -117,20 +119,30 @@ class Counts:
 
         boundary: what counts at a document's ends (default: nothing). skip: how far apart the
         tokens of a pair stand (1: neighbours). Raises `TokenError` for ids that are no integers or
-        outside the vocabulary.
+        outside the vocabulary, and for a vocabulary larger than any tokenizer's (`MOST_TOKENS`).
         """
         boundary = boundary or Boundary()
-        if not 1 <= vocab_size < 2**31 or skip < 1:
-            raise TokenError(f"a vocabulary of {vocab_size}, pairs {skip} apart: both 1 or more.")
+        if not 1 <= vocab_size <= MOST_TOKENS:
+            raise TokenError(
+                f"vocab_size is {vocab_size}; a vocabulary has 1 to {MOST_TOKENS:,} tokens."
+            )
+        if skip < 1:
+            raise TokenError(f"skip is {skip}; the tokens of a pair stand 1 or more apart.")
         for name, token in vars(boundary).items():
             if token is not None and not 0 <= token < vocab_size:
                 raise TokenError(f"the {name} token {token} is not one of {vocab_size} tokens.")
-        counts, batch, size, number = _counted([], vocab_size, skip), [], 0, 0
+        counts = _counted([], vocab_size, skip)
+        batch: list[np.ndarray] = []
+        size = 0
+        number = 0
         for document in documents:
             batch.append(_framed(document, boundary, vocab_size))
-            number, size = number + 1, size + len(batch[-1])
+            number += 1
+            size += len(batch[-1])
             if size >= _BUFFER:
-                counts, batch, size = counts + _counted(batch, vocab_size, skip), [], 0
+                counts += _counted(batch, vocab_size, skip)
+                batch = []
+                size = 0
         counts += _counted(batch, vocab_size, skip)
         if boundary.start is not None:
             counts.unigrams[boundary.start] -= number

@@ -84,6 +84,7 @@ def test_a_page_in_the_browser(page, address, chromium):
         tab.evaluate(FETCH)
         phone = tab.evaluate(LOOK)
         tab.resize(DESKTOP)
+        tab.page.wait_for_timeout(600)  # the theme looks anew a moment after the window's change
         desktop = tab.evaluate(LOOK)
         light, dark = barriers(tab, page)
         wrong, urls = tab.problems, tab.requests

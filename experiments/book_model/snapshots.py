@@ -16,7 +16,7 @@ from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.state import load_weights
 from lnattn.errors import CheckpointError
 from lnattn.models.architectures import family_of
-from lnattn.models.checkpoints import joined
+from lnattn.models.checkpoints import make_first_layer
 from lnattn.models.files import LocalWeights
 from lnattn.rotary.weights import (
     AnyFirstLayer,
@@ -96,7 +96,7 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
             "name": f"{folder.name} at step {step}",
             "weights_sha256": sha256_of_file(file),
         }
-        model = joined(
+        model = make_first_layer(
             family,
             family.embeddings(),
             family.attention(0),

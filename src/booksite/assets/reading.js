@@ -88,6 +88,16 @@
     part.setAttribute("aria-label", `Pages below ${about}`);
   }
 
+  // A formula that scrolls sideways can be reached by keyboard (the theme sees to code and tables).
+  function letFormulasBeReached() {
+    for (const formula of all(".bd-article mjx-container")) {
+      if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
+    }
+  }
+  addEventListener("load", () => window.MathJax?.startup?.promise?.then(letFormulasBeReached));
+  addEventListener("resize", letFormulasBeReached);
+  document.addEventListener("toggle", letFormulasBeReached, true);
+
   // Print: in light colours.
   let theme = null;
   addEventListener("beforeprint", () => {

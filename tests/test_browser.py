@@ -118,6 +118,7 @@ def barriers(tab: Tab, page: str) -> tuple[list[str], list[str]]:
         return [], []
     # A folded claim is looked at unfolded; axe would take what it holds for lying on the rest.
     tab.evaluate("document.querySelectorAll('.claims-all details').forEach(e => e.open = true)")
+    tab.page.wait_for_timeout(600)  # the page hears of it a moment later
     tab.evaluate("document.documentElement.dataset.theme = 'light'")
     light = browsing.violations(tab)
     if SEEN and Path(SEEN, page).is_file():

@@ -91,7 +91,8 @@
   // A formula that scrolls sideways can be reached by keyboard (the theme sees to code and tables).
   function letFormulasBeReached() {
     for (const formula of all(".bd-article mjx-container")) {
-      if (formula.scrollWidth > formula.clientWidth) formula.tabIndex = 0;
+      const isCut = formula.scrollWidth > formula.clientWidth || formula.scrollHeight > formula.clientHeight;
+      if (isCut) formula.tabIndex = 0;
     }
   }
   addEventListener("load", () => window.MathJax?.startup?.promise?.then(letFormulasBeReached));

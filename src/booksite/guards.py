@@ -45,7 +45,8 @@ def guards_of(app: Sphinx, page: str) -> list[Guard]:
 
 def mark(guard: Guard, name: str) -> str:
     """The mark of a checked sentence, as HTML; name: what the page calls its note."""
-    sign, state = ("✓", "holds") if guard.holds else ("✗", "fails")
+    sign = "✓" if guard.holds else "✗"
+    state = "holds" if guard.holds else "fails"
     rows = [("asked", f"<code>{html.escape(guard.asked)}</code>" if guard.asked else "")]
     rows.append(("found", html.escape(guard.found)))
     inner = "".join(

@@ -183,7 +183,8 @@ def _values(expression: ast.expr, frame: FrameType | None) -> Iterator[str]:
         evaluated = ast.fix_missing_locations(ast.Expression(part))
         try:
             value = _as_text(eval(compile(evaluated, "<guard>", "eval"), names))
-        except Exception:  # a value that cannot be had again tells nothing
+        except Exception as error:  # a reader's names may be anything; he is told what became of it
+            yield f"{text} cannot be had again ({type(error).__name__})"
             continue
         if value:
             label = ast.unparse(part.elt) if isinstance(part, ast.ListComp) else text

@@ -68,7 +68,8 @@ def publish_if_used(app: Sphinx, env: BuildEnvironment) -> None:
     """Sphinx's event `env-updated`: the data of a site that has an explorer."""
     if app.builder.format != "html" or not _is_used(env):
         return
-    folder, models = Path(app.outdir) / "_static" / "explorer", wanted_models()
+    folder = Path(app.outdir) / "_static" / "explorer"
+    models = wanted_models()
     # The chapters' execution cache belongs to one state of source, data and model.
     cache = getattr(app.config, "nb_execution_cache_path", "")
     if not has_changed(app, "explorer", cache, models) and cache and folder.is_dir():

@@ -1,4 +1,4 @@
-"""The rotary models that chapter 13 reads where it runs: fetched by a build, or missed in words."""
+"""The rotary models that chapter 12 reads where it runs: fetched by a build, or missed in words."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_what_cannot_be_had_is_left_out_and_said_by_the_build(hubs, monkeypatch,
     hubs[smollm2].files["config.json"] = b'{"model_type": "mamba"}'
     hubs[pythia].faults["config.json"] = [("status", 404, {"X-Error-Code": "RepoNotFound"})] * 9
     model.resolve_model()
-    assert f"chapter 13 does without {smollm2}: " in capsys.readouterr().out
+    assert f"chapter 12 does without {smollm2}: " in capsys.readouterr().out
     offline(monkeypatch)
     assert available_rotary_models() == []
     monkeypatch.setenv("LNATTN_ROTARY", "book-gpt2 no-such-model")

@@ -1,4 +1,4 @@
-"""What chapter 07 states: one head by hand, its parts alone, and heads with planted curves."""
+"""What chapter 5 states: one head by hand, its parts alone, and heads with planted curves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chapter 09 states, on curves and models in which the answer is planted or done by hand."""
+"""What chapter 7 states, on curves and models in which the answer is planted or done by hand."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _CELL = re.compile(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", re.DOTALL | re.MULTIL
 #: What decides about a claim stands in `book/claims.yml`, and nowhere else.
 DESCRIBING = {
     # Where a walk in float64 has come as near as it can.
-    "11-unselectable-keys": {"step @ query <= 1e-12", "np.linalg.norm(queries, axis=1) > 1e-05"},
+    "09-unselectable-keys": {"step @ query <= 1e-12", "np.linalg.norm(queries, axis=1) > 1e-05"},
 }
 
 

@@ -27,8 +27,8 @@ from lnattn_book.claims.verdicts import Leaf, Record, effect_fields
 
 ROOT = places.repository()
 PAGES = {
-    "index": "# Start\n\n```{toctree}\nbook/claims\nnotebooks/03-folding\n```\n",
-    "notebooks/03-folding": "# 03 · Folding\n\n(fig-x)=\n## Part\n\nText.\n",
+    "index": "# Start\n\n```{toctree}\nbook/claims\nnotebooks/02-folding\n```\n",
+    "notebooks/02-folding": "# 2 · Folding\n\n(fig-x)=\n## Part\n\nText.\n",
     # What the page refers to is in chapters that this book has not.
     "book/claims": re.sub(r"\{ref\}`[^`]*`", "there", (ROOT / "book" / "claims.md").read_text()),
 }
@@ -47,14 +47,14 @@ def entry(**facts) -> Record:
 
 
 class Book:
-    """A book of three pages below a folder, with the records that its chapter 03 left."""
+    """A book of three pages below a folder, with the records that its chapter 2 left."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.source, self.out = folder, folder / "source", folder / "_build" / "html"
 
     def build(self, records: list[dict], **settings) -> str:
         """Build it with these records; returns the warnings."""
-        path = self.out.parent / "jupyter_execute" / "notebooks" / "03-folding.glue.json"
+        path = self.out.parent / "jupyter_execute" / "notebooks" / "02-folding.glue.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         texts = {f"claim:{n}": json.dumps(asdict(entry(**one))) for n, one in enumerate(records)}
         path.write_text(json.dumps({k: {"data": {"text/plain": v}} for k, v in texts.items()}))
@@ -97,7 +97,7 @@ def test_every_claim_is_one_line_with_a_sign_a_model_and_unfolds(book):
     assert text(one.select_one(".found")).startswith("= holds · tiny error 5e-15, 3 of 4")
     assert "Effect: 0.5 nats [0.25, 0.75], chance 0, n = 30" in text(one.select_one(".found"))
     assert "Kind and tolerance: derivation; a later build may differ by 1e-10" in text(one)
-    assert "../notebooks/03-folding.html#fig-x" in [link["href"] for link in one.select("a")]
+    assert "../notebooks/02-folding.html#fig-x" in [link["href"] for link in one.select("a")]
     assert f"The source: “… {claims()['K3'].quote} …”" in text(unasked)
     assert "\\(b_K\\) < <i>3</i>; a \\(\\sigma\\) & b" in text(other.select_one(".found"))
     assert "needs its checkpoint: LNATTN_MODEL=gpt2 make book" in text(unasked)
@@ -130,10 +130,10 @@ def test_models_share_columns_by_what_they_are():
 def test_what_a_build_forgets_or_finds_otherwise_is_a_warning(tmp_path, monkeypatch):
     monkeypatch.setenv("LNATTN_MODEL", "tiny")
     one = Book(tmp_path)
-    frozen = [entry(**record, chapter="notebooks/03-folding") for record in RECORDS]
+    frozen = [entry(**record, chapter="notebooks/02-folding") for record in RECORDS]
     frozen_claims.write_frozen("tiny", frozen, one.source)
     said = one.build([RECORDS[0] | {"values": {"heads": 4}, "words": "4 of 4"}, RECORDS[2]])
-    assert "claim K2 belongs to chapter 03-folding, which does not register it" in said
+    assert "claim K2 belongs to chapter 02-folding, which does not register it" in said
     assert "heads was 3, now it is 4" in said
     assert "make freeze-claims" in said
     assert "4 of 4" in one.page("book/claims")

@@ -1,4 +1,4 @@
-"""The layer of chapter 01 against Hugging Face (pre-LN) and torch's own encoder (post-LN)."""
+"""One whole layer against Hugging Face (pre-LN) and torch's own encoder (post-LN)."""
 
 from __future__ import annotations
 

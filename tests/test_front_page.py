@@ -31,7 +31,7 @@ ROOT = places.repository()
 PARTS = ("front_page", "opening", "explorer.page")
 INDEX = """# Start
 
-Takes {minutes}`index notebooks/05-six-terms` minutes.
+Takes {minutes}`index notebooks/03-six-terms` minutes.
 
 ```{thumbnail} fig-x
 ```
@@ -39,10 +39,10 @@ Takes {minutes}`index notebooks/05-six-terms` minutes.
 {try-this}`text=A <cat>&head=1`
 
 ```{toctree}
-notebooks/05-six-terms
+notebooks/03-six-terms
 ```
 """
-CHAPTER = f"""# 05 · Six terms
+CHAPTER = f"""# 3 · Six terms
 
 {"word " * 3 * WORDS}
 
@@ -62,7 +62,7 @@ def page_of(folder: Path, index: str = INDEX, **settings: object) -> tuple[str, 
     noise.save(folder / "source" / "notebooks" / "figure.png")
     out, warnings, _ = build(
         folder,
-        {"index.md": index, "notebooks/05-six-terms.md": CHAPTER},
+        {"index.md": index, "notebooks/03-six-terms.md": CHAPTER},
         extensions=[
             "myst_parser",
             "booksite.front_page",

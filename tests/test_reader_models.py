@@ -30,7 +30,11 @@ from lnattn_book.figures import contribution as contribution_figures
 mpl.use("Agg")
 SENTENCE = "The Libertarian candidate from New York visited Michelle Obama in Washington."
 #: Chapters that have a panel on the reader's model, by the beginning of their file's name.
-CHAPTERS = ("01", "02", "03", "04", "05", "06", "07", "08", "09", "11", "12", "13", "14")
+CHAPTERS = (
+    "transformer-layer",
+    "circuits",
+    *(f"{number:02d}" for number in (*range(1, 8), *range(9, 13))),
+)
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +56,7 @@ def model(folder):
 
 
 def test_six_terms_are_the_attention_of_every_model(model, folder):
-    """Chapters 03 and 05. Families whose softmax is computed in single precision agree to that."""
+    """Chapters 2 and 3. Families whose softmax is computed in single precision agree to that."""
     own = six_terms.of_sentence(model, SENTENCE)
     assert own.terms.ee.shape[0] == model.attention.n_heads
     errors = folding.trained_errors(load_reference_model(folder), model, SENTENCE)
@@ -63,7 +67,7 @@ def test_six_terms_are_the_attention_of_every_model(model, folder):
 
 
 def test_parts_of_the_input_and_biases_of_every_model(model):
-    """Chapters 02 and 03."""
+    """Chapters 1 and 2."""
     cosine, length = layernorm.removed(layernorm.inputs(model))
     assert np.isfinite(cosine).all()
     assert np.isfinite(length).all()
@@ -73,7 +77,7 @@ def test_parts_of_the_input_and_biases_of_every_model(model):
 
 
 def test_trends_and_correlations_are_nan_only_without_a_query_bias(model):
-    """Chapters 07 and 09: T^p and T^e are zero there, and have no trend."""
+    """Chapters 5 and 7: T^p and T^e are zero there, and have no trend."""
     folded, rows = lnattn.fold(model.attention), model.embeddings.W_P
     asserts = bool(folded.b_QK.any())
     bands = inverse_sigma_bands(model.embeddings, folded.eps)
@@ -88,7 +92,7 @@ def test_trends_and_correlations_are_nan_only_without_a_query_bias(model):
 
 
 def test_contributions_are_drawn_where_a_term_is_constant(model):
-    """Chapter 08."""
+    """Chapter 6."""
     folded, documents = lnattn.fold(model.attention), samples.sample_framed(model)[:3]
     result = contributions(folded, model.embeddings, documents, source=model.provenance)
     lines = contribution_figures.by_position(result).axes[0].get_lines()

@@ -1,4 +1,4 @@
-"""The study of a rotary model that chapter 13 shows: its nulls, its file, its figures, its twin."""
+"""The study of a rotary model that chapter 12 shows: its nulls, its file, its figures, its twin."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def everything(deals):
 
 
 def test_the_study_stays_in_few_rooms(everything):
-    """Who reads chapter 13's study from end to end needs no more folders of the package open."""
+    """Who reads chapter 12's study from end to end needs no more folders of the package open."""
     modules = {name.split(".")[1]: name for name in CALLED if name.startswith("lnattn.")}
     rooms = {name for name in modules if (PACKAGE / name).is_dir()}
     assert "rotary" in rooms

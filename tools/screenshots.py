@@ -26,7 +26,7 @@ COLOURS = 128
 #: Name, address, the element to scroll to, width and height.
 SHOTS = (
     ("preface", "book/index.html", "", 1000, 760),
-    ("chapter", "notebooks/06-detokenization-heads.html", "#fig-joined", 1000, 760),
+    ("chapter", "notebooks/04-detokenization-heads.html", "#fig-joined", 1000, 760),
     ("claims", "book/claims.html", ".claims-all", 1000, 760),
     (
         "explorer",

@@ -44,7 +44,7 @@ def written(name: str, folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
     along: A(W, 1); low, high: 95 % of 1,000 directions of random signs; top: for attention, N9's
     quantile. Also the SHA-256 of each file that was read.
     """
-    described = (folder / "config.json").is_file()  # chapter 11's models are GPT-2s without one
+    described = (folder / "config.json").is_file()  # chapter 9's models are GPT-2s without one
     config = read_json(folder / "config.json") if described else {"model_type": "gpt2"}
     state, files = {}, {}
     for path in sorted(folder.glob("*.safetensors")):

@@ -1,4 +1,4 @@
-"""One object for both kinds of positions: against a loop, and against chapter 13's own formulas."""
+"""One object for both kinds of positions: against a loop, and against chapter 12's own formulas."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_scores_at_places_are_those_of_the_six_terms() -> None:
 
 
 def test_shares_are_an_analysis_of_variance() -> None:
-    """Learned: by all pairs of tokens and places. Rotary: those of chapter 13."""
+    """Learned: by all pairs of tokens and places. Rotary: those of chapter 12."""
     learned, weight = model(), COUNTS / COUNTS.sum()
     share = by_place(learned, COUNTS, 9)
     q = vectors_at(learned, "queries", 8).numpy()

@@ -1,4 +1,4 @@
-"""Build the book: `python -m booksite.build`, or run one chapter of it (`--chapter 06`).
+"""Build the book: `python -m booksite.build`, or run one chapter of it (`--chapter 4`).
 
 The build is `jupyter-book build .` in a process of its own: what the book needs is a Sphinx
 extension (`booksite`). Here are the few things that Jupyter Book has no option for.

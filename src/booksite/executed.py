@@ -21,7 +21,7 @@ def registered(folder: Path, pages: Iterable[str]) -> list[Record]:
     """The records of these pages, in the order of the claims.
 
     folder: where the build keeps its executed notebooks; pages: names such as
-    'notebooks/03-folding'; a page that registers nothing is fine. Where one page registers a claim
+    'notebooks/02-folding'; a page that registers nothing is fine. Where one page registers a claim
     for a model twice, the later record counts. A damaged record is one `ResultError`.
     """
     found: dict[tuple[str, str, str], Record] = {}

@@ -55,7 +55,7 @@ def execution_digest(root: Path, model: str, environment: Mapping[str, str] | No
 
 
 def _is_held(name: str) -> bool:
-    """Whether a rotary model of the hub is on this machine, so that chapter 13 shows it."""
+    """Whether a rotary model of the hub is on this machine, so that chapter 12 shows it."""
     pin = hub.pin_of(name)
     return pin is not None and not hub.missing_files(pin)
 

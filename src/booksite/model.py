@@ -20,7 +20,7 @@ SMALL = 12_000_000
 def resolve_model() -> Choice:
     """The model of the chapters, fetched if it must be, and opened: they read local files only.
 
-    With a model that is not embedded come the rotary models of chapter 13; who asks for an embedded
+    With a model that is not embedded come the rotary models of chapter 12; who asks for an embedded
     one asks for no download. Raises `CheckpointError` where a model that the user named cannot be
     had, or has no six terms.
     """
@@ -29,7 +29,7 @@ def resolve_model() -> Choice:
         raise CheckpointError(
             f"the chapters split scores into six terms, and {choice.name} has rotary or relative "
             "positions, whose scores have four; take another MODEL, such as book-gpt2, and name "
-            "yours in LNATTN_ROTARY: chapter 13 and the explorer show it then."
+            "yours in LNATTN_ROTARY: chapter 12 and the explorer show it then."
         )
     if choice.name not in BOOK_MODELS or "LNATTN_ROTARY" in os.environ:
         for name in rotary_models():
@@ -38,7 +38,7 @@ def resolve_model() -> Choice:
 
 
 def _fetch_rotary(name: str) -> None:
-    """Bring a rotary model for chapter 13, if the hub has it; the chapter does without others."""
+    """Bring a rotary model for chapter 12, if the hub has it; the chapter does without others."""
     pin = hub.pin_of(name)
     if pin is None or not hub.missing_files(pin) or constants.HF_HUB_OFFLINE:
         return
@@ -47,7 +47,7 @@ def _fetch_rotary(name: str) -> None:
     try:
         hub.download(pin)
     except CheckpointError as error:
-        say(f"chapter 13 does without {name}: {error}")
+        say(f"chapter 12 does without {name}: {error}")
 
 
 def is_small(choice: Choice) -> bool:

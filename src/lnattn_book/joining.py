@@ -1,4 +1,4 @@
-"""Small models that join pieces, without parts of their first layers' scores (chapter 08).
+"""Small models that join pieces, without parts of their first layers' scores (chapter 6).
 
 `experiments/joining` makes the two frozen tables, and says what the words below mean.
 """

@@ -1,4 +1,4 @@
-"""What the small language models of chapter 11 gave: frozen results, read (B8 to B10).
+"""What the small language models of chapter 9 gave: frozen results, read (B8 to B10).
 
 Brody et al. 2023, §4.2, Fig. 4 and Tables 1 and 2. `experiments/unselectable_lm` trained the models
 and decided their keys.

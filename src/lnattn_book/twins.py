@@ -1,4 +1,4 @@
-"""Models with rotary positions, and twins that differ in their positions alone (chapter 13)."""
+"""Models with rotary positions, and twins that differ in their positions alone (chapter 12)."""
 
 from __future__ import annotations
 

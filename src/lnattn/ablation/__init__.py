@@ -1,4 +1,4 @@
-"""Does the model use what its first layer's weights foretell? (chapter 06)
+"""Does the model use what its first layer's weights foretell? (chapter 4)
 
 A part of the first layer's scores is taken out, in all heads or in one, and the loss is measured
 where it should matter: after second pieces of split words and after second words of names, beside

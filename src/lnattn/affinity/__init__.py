@@ -1,4 +1,4 @@
-"""Which tokens does a head pair, by what it is: which heads detokenize? (chapter 06)
+"""Which tokens does a head pair, by what it is: which heads detokenize? (chapter 4)
 
 Kamoda et al. 2025, §4: the term T^ee of the scores says how much a query token likes a key token,
 wherever the two stand. `token_vectors` are its factors; `partners` looks up a few tokens;

@@ -1,4 +1,4 @@
-"""Does LayerNorm's projection help attention to find the most frequent class? (chapter 10)
+"""Does LayerNorm's projection help attention to find the most frequent class? (chapter 8)
 
 Brody et al. 2023, §4.1: a one-layer encoder learns to name the class that occurs most often in a
 sequence, with the projection in the LayerNorm before attention or without it (Fig. 1 to 3).

@@ -1,4 +1,4 @@
-"""Which model a chapter runs on, and why; which rotary models chapter 13 reads beside it."""
+"""Which model a chapter runs on, and why; which rotary models chapter 12 reads beside it."""
 
 from __future__ import annotations
 
@@ -71,6 +71,6 @@ def _had(pin: hub.Pin, patience: float) -> str:
 
 
 def rotary_models() -> list[str]:
-    """Names of rotary models that chapter 13 reads: those in LNATTN_ROTARY, or else `ROTARY`."""
+    """Names of rotary models that chapter 12 reads: those in LNATTN_ROTARY, or else `ROTARY`."""
     named = os.environ.get("LNATTN_ROTARY")
     return list(ROTARY) if named is None else named.split()

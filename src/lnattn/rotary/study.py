@@ -1,4 +1,4 @@
-"""Chapter 13's numbers of one rotary model, computed in one go and frozen as one result."""
+"""Chapter 12's numbers of one rotary model, computed in one go and frozen as one result."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ NAMES = (
 
 @dataclass(frozen=True, eq=False)
 class RotaryStudy(Result):
-    """What chapter 13 says of one model. Made by `rotary_study`.
+    """What chapter 12 says of one model. Made by `rotary_study`.
 
     by_distance: curves and shares of what a head does by distance alone. queries, own, wrong: as in
     `DistanceGrid`, offsets and pairs 1, 2 and 3 apart. rho, asserted_low, asserted_high: Spearman
@@ -120,7 +120,7 @@ def rotary_study(
     seed: int = 0,
     source: Mapping[str, Any] | None = None,
 ) -> RotaryStudy:
-    """Everything chapter 13 shows of a model, from its weights, counts, and some texts.
+    """Everything chapter 12 shows of a model, from its weights, counts, and some texts.
 
     counts: of pairs 1, 2 and 3 tokens apart, in the model's own tokens; documents: token ids, of
     which the first 256 are read. source: what the record shall say about model and counts. Raises

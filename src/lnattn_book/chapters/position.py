@@ -1,4 +1,4 @@
-"""Chapter 07: what a head's two position terms do alone and together, and on text."""
+"""Chapter 5: what a head's two position terms do alone and together, and on text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models lose without parts of their first layer's scores, drawn (chapter 08)."""
+"""What models lose without parts of their first layer's scores, drawn (chapter 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Figures of token affinity: a token with itself, and AUROC by head (chapter 06)."""
+"""Figures of token affinity: a token with itself, and AUROC by head (chapter 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Composition scores of heads (chapter 04)."""
+"""Composition scores of heads (the companion on circuits)."""
 
 from __future__ import annotations
 

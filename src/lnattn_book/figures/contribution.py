@@ -1,4 +1,4 @@
-"""Figures of chapter 08: how much each of the six terms contributes to attention."""
+"""Figures of chapter 6: how much each of the six terms contributes to attention."""
 
 from __future__ import annotations
 

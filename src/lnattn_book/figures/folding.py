@@ -1,4 +1,4 @@
-"""A drawing of chapter 03: which part of LayerNorm and query map goes where in folding."""
+"""A drawing of chapter 2: which part of LayerNorm and query map goes where in folding."""
 
 from __future__ import annotations
 

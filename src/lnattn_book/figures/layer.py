@@ -1,4 +1,4 @@
-"""What one layer's attention does: a mean of values (chapter 01)."""
+"""What one layer's attention does: a mean of values (the companion on the layer)."""
 
 from __future__ import annotations
 

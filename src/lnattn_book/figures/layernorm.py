@@ -1,4 +1,4 @@
-"""The geometry of LayerNorm in three dimensions, and unselectable keys in two (chapter 02)."""
+"""The geometry of LayerNorm in three dimensions, and unselectable keys in two (chapter 1)."""
 
 from __future__ import annotations
 

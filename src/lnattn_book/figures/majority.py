@@ -1,4 +1,4 @@
-"""Curves of the majority experiment, and its keys and queries in space (chapter 10)."""
+"""Curves of the majority experiment, and its keys and queries in space (chapter 8)."""
 
 from __future__ import annotations
 

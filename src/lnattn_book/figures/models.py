@@ -1,4 +1,4 @@
-"""A figure that sets models side by side (chapter 12)."""
+"""A figure that sets models side by side (chapter 11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Position terms of heads: one head step by step, then all as small multiples (chapter 07).
+"""Position terms of heads: one head step by step, then all as small multiples (chapter 5).
 
 T^p and T^pp have the colours that they have in the whole book, their sum and its softmax are black.
 Queries differ by dash and shade.

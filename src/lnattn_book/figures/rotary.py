@@ -1,4 +1,4 @@
-"""Rotary first layers, drawn: distance alone, shares and frequencies (chapter 13)."""
+"""Rotary first layers, drawn: distance alone, shares and frequencies (chapter 12)."""
 
 from __future__ import annotations
 

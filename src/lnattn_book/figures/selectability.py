@@ -1,4 +1,4 @@
-"""Certificates, random keys and small language models (chapter 11)."""
+"""Certificates, random keys and small language models (chapter 9)."""
 
 from __future__ import annotations
 

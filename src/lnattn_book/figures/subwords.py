@@ -1,4 +1,4 @@
-"""Figures of sub-words: joined pieces, and shares beside chance (chapter 06)."""
+"""Figures of sub-words: joined pieces, and shares beside chance (chapter 4)."""
 
 from __future__ import annotations
 

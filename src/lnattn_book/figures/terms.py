@@ -1,4 +1,4 @@
-"""Heat maps of the six terms and of what they add up to (chapter 05)."""
+"""Heat maps of the six terms and of what they add up to (chapter 3)."""
 
 from __future__ import annotations
 

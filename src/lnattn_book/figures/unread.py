@@ -1,4 +1,4 @@
-"""What models write along 1, and what arms of other norms do (chapter 14); rotary frequencies."""
+"""What models write along 1, and what arms of other norms do (chapter 10); rotary frequencies."""
 
 from __future__ import annotations
 

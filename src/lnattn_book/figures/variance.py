@@ -1,4 +1,4 @@
-"""Variances of embeddings, the first-token switch, and token frequency (chapter 09)."""
+"""Variances of embeddings, the first-token switch, and token frequency (chapter 7)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
  *
  * A layer is what checkpoint.js reads: { positionsAre: "learned" | "rotary", norm: "layer" | "rms",
  * d, heads, keyHeads, eps, scale, causal, window, gamma, beta, W_Q, W_K [d, column], b_Q, b_K,
- * positions [[d] …] or frequencies }. The terms are those of Kamoda et al. 2025 (chapter 05), or the
- * four by distance (chapter 13), stated before the division by the scale.
+ * positions [[d] …] or frequencies }. The terms are those of Kamoda et al. 2025 (chapter 3), or the
+ * four by distance (chapter 12), stated before the division by the scale.
  */
 "use strict";
 

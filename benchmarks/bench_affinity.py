@@ -50,8 +50,10 @@ def papers_auroc(
     for n, query in enumerate(queries.tolist()):
         scores = torch.einsum("hd,vd->hv", rows[query] @ dense, rows).numpy()
         tokens, counts = before.of(query)
-        positive, weight = np.zeros(scores.shape[1], dtype=bool), np.ones(scores.shape[1])
-        positive[tokens], weight[tokens] = True, counts
+        positive = np.zeros(scores.shape[1], dtype=bool)
+        weight = np.ones(scores.shape[1])
+        positive[tokens] = True
+        weight[tokens] = counts
         for head, row in enumerate(scores):
             values[head, n] = roc_auc_score(positive, row, sample_weight=weight)
     return values
@@ -73,13 +75,16 @@ def products_only(vectors: TokenVectors) -> None:
 
     Each thread writes its tile over and over; nobody reads the scores.
     """
-    height, width = 512, 384
-    queries, keys = vectors.queries.numpy(), vectors.keys.numpy()
+    height = 512
+    width = 384
+    queries = vectors.queries.numpy()
+    keys = vectors.keys.numpy()
     tasks = [(h, r) for h in range(len(queries)) for r in range(0, queries.shape[1], height)]
 
     def one(task: tuple[int, int]) -> None:
         head, row = task
-        some, out = queries[head, row : row + height], np.empty((height, width), np.float32)
+        some = queries[head, row : row + height]
+        out = np.empty((height, width), np.float32)
         for column in range(0, keys.shape[1], width):
             part = keys[head, column : column + width].T
             np.matmul(some, part, out=out[: len(some), : part.shape[1]])
@@ -115,12 +120,11 @@ def run(quick: bool = False) -> dict[str, Any]:
     if apart > 1e-4:
         raise RuntimeError(f"the two methods differ by {apart}: not worth timing")
 
-    papers, ours = (
-        f"papers' algorithm, {sample} query tokens",
-        "AUROC without sorting, all query tokens",
-    )
+    papers = f"papers' algorithm, {sample} query tokens"
+    ours = "AUROC without sorting, all query tokens"
     block = np.arange(min(vocab, 512))
-    floor, best = "matrix products only", f"best {k} keys, all query tokens"
+    floor = "matrix products only"
+    best = f"best {k} keys, all query tokens"
     plain = f"torch.topk, {len(block)} query tokens"
     methods: dict[str, Callable[[], Any]] = {
         papers: lambda: papers_auroc(model, folded, sigma, before, some),

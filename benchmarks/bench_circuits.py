@@ -49,7 +49,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     if difference > 1e-5:
         raise RuntimeError(f"the two methods differ by {difference:.1e}; nothing was timed.")
     pairs = layers * (layers - 1) // 2
-    dense, factored = f"dense, 1 of {pairs} layer pairs", f"factored, all {pairs} layer pairs"
+    dense = f"dense, 1 of {pairs} layer pairs"
+    factored = f"factored, all {pairs} layer pairs"
     timings = time_side_by_side(
         {
             dense: lambda: dense_scores(blocks[0], blocks[1]),

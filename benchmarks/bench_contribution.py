@@ -39,9 +39,11 @@ class PapersAlgorithm:
         self.b_QK = self.folded.b_QK
 
     def __call__(self, ids: torch.Tensor) -> list[dict[str, Any]]:
-        e, p = self.embeddings.W_E[ids], self.embeddings.W_P[: len(ids)]
+        e = self.embeddings.W_E[ids]
+        p = self.embeddings.W_P[: len(ids)]
         sigma = ((e + p).var(dim=-1, keepdim=True, unbiased=False) + self.folded.eps).sqrt()
-        e, p = e / sigma, p / sigma
+        e = e / sigma
+        p = p / sigma
         terms = {
             "ee": self._compare(e, e),
             "ep": self._compare(e, p),
@@ -112,7 +114,8 @@ def random_documents(vocab: int, length: int, count: int = 1, seed: int = 1) -> 
 def run(quick: bool = False) -> dict[str, Any]:
     """See README.md."""
     size = {"vocab": 500, "d_model": 24, "heads": 2, "positions": 64} if quick else GPT2_SMALL
-    vocab, length = size["vocab"], size["positions"]
+    vocab = size["vocab"]
+    length = size["positions"]
     model = random_first_layer(**size)
     difference = check_agreement(model, random_documents(vocab, min(length, 128))[0])
     documents = random_documents(vocab, length)

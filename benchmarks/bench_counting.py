@@ -53,7 +53,8 @@ def zipf_stream(tokens: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
 
 def by_counter(stream: np.ndarray, lengths: np.ndarray) -> tuple[Counter, Counter]:
     """The papers' way. A tokenizer gives lists, so the lists are not part of the work."""
-    unigrams, pairs = Counter(), Counter()
+    unigrams = Counter()
+    pairs = Counter()
     first = 0
     for length in lengths.tolist():
         ids = stream[first : first + length].tolist()
@@ -80,7 +81,8 @@ def given_tokens(tokens: int, rounds: int) -> tuple[list[Timing], list[dict], di
         lambda: found.update(time_side_by_side({PAPERS: slow}, repeats=1, warm_up=0))
     )
     slow_time = replace(found.pop(PAPERS), peak_mib=slow_peak)
-    expected, counts = found.pop("slow")[1], by_sorting(stream, lengths)
+    expected = found.pop("slow")[1]
+    counts = by_sorting(stream, lengths)
     assert expected == as_dict(counts), "the two methods count differently"
     assert counts.tokens == len(stream)
     distinct = counts.bigrams.nnz
@@ -137,7 +139,8 @@ def distinct_growth(documents: list[str], tokenizer: Tokenizer) -> dict[str, lis
     """Distinct pairs in growing parts of a text, its documents in random order."""
     order = np.random.default_rng(1).permutation(len(documents))
     vocab = tokenizer.get_vocab_size()
-    counts, found = Counts.from_documents([], vocab), {"tokens": [], "distinct": []}
+    counts = Counts.from_documents([], vocab)
+    found = {"tokens": [], "distinct": []}
     for batch in np.array_split(order, 8):
         texts = [documents[i] for i in batch]
         counts += Counts.from_documents(encoded(tokenizer, texts), vocab)
@@ -161,7 +164,8 @@ def whole_pass(quick: bool, rounds: int) -> tuple[list[Timing], dict[str, Any]]:
         with source.open("w", encoding="utf-8") as file:
             for document in documents:
                 file.write(json.dumps({"text": document}) + "\n")
-        out, words = Path(folder) / "counts.npz", Path(folder) / "tokenizer.json"
+        out = Path(folder) / "counts.npz"
+        words = Path(folder) / "tokenizer.json"
         tokenizer.save(str(words))
         command = [sys.executable, "-m", "lnattn", "count", str(source), "--quiet"]
         command += ["--tokenizer", str(words), "--out", str(out)]
@@ -179,7 +183,8 @@ def whole_pass(quick: bool, rounds: int) -> tuple[list[Timing], dict[str, Any]]:
             subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
 
         count()
-        counts, expected = Counts.load(out), Counter()
+        counts = Counts.load(out)
+        expected = Counter()
         for ids in encoded(tokenizer, documents):
             expected.update(pairwise(ids.tolist()))
         assert expected == as_dict(counts), "the two methods count differently"

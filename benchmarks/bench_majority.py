@@ -14,7 +14,8 @@ from lnattn.errors import ResultError
 from lnattn.majority.model import MajorityTransformer, arm, sequences
 from lnattn.majority.train import MajorityPlan, loss_of
 
-TORCH, OURS = "torch encoder layer", "count space"
+TORCH = "torch encoder layer"
+OURS = "count space"
 #: The ratio that the project asks for.
 FLOOR = 60.0
 #: Seconds of rest before each timed call; see `common.time_side_by_side`.
@@ -30,7 +31,8 @@ class Both:
         data = replace(plan, examples=few).data(0)
         self.counts = data.train[: plan.batch]
         counts = torch.from_numpy(self.counts.astype(np.int64))
-        self.ids, self.labels = sequences(counts), counts.argmax(dim=1)
+        self.ids = sequences(counts)
+        self.labels = counts.argmax(dim=1)
         self.pairs = int((self.counts > 0).sum())
         self.model = MajorityTransformer(self.arm, plan.d_model, plan.classes)
         self.model.load_state_dict(plan.parameters(self.arm, 0))
@@ -78,7 +80,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     """See README.md."""
     plan = MajorityPlan(batch=60, length=20) if quick else MajorityPlan()
     difference = check_agreement(replace(plan, batch=min(plan.batch, 600)))
-    both, repeats = Both(plan), 1 if quick else 3
+    both = Both(plan)
+    repeats = 1 if quick else 3
     timings = time_side_by_side(both.methods(), repeats=1 if quick else 7, pause=PAUSE)
     batches = [20, 40] if quick else [375, 1500, 6000]
     classes = [5, 10] if quick else [5, 10, 20, 40]

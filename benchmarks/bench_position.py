@@ -26,18 +26,18 @@ def run(quick: bool = False) -> dict[str, Any]:
     """Time both, and the matrix product alone that our method cannot do without."""
     sizes = {"vocab": 600, "d_model": 48, "heads": 4, "positions": 64} if quick else {}
     model = random_first_layer(**sizes)
-    heads, positions = model.attention.n_heads, model.embeddings.n_positions
+    heads = model.attention.n_heads
+    positions = model.embeddings.n_positions
     # seaborn's time is proportional to the positions, so a part of them is enough to time.
-    part, few = positions // 32, max(1, positions // 128)
+    part = positions // 32
+    few = max(1, positions // 128)
     values = pairs_of_one_head(model, part)
     compare(model, values)
 
-    ours_name, pairs_name, papers_name, product_name = (
-        f"ours, all {heads} heads",
-        f"values of one head, pair by pair, {few} of {positions} positions",
-        f"seaborn, one head, {part} of {positions} positions",
-        "matrix product alone",
-    )
+    ours_name = f"ours, all {heads} heads"
+    pairs_name = f"values of one head, pair by pair, {few} of {positions} positions"
+    papers_name = f"seaborn, one head, {part} of {positions} positions"
+    product_name = "matrix product alone"
     methods = {
         ours_name: lambda: ours(model),
         product_name: lambda: product(model),
@@ -49,7 +49,8 @@ def run(quick: bool = False) -> dict[str, Any]:
         name: replace(timing, peak_mib=peak_memory(methods[name]))
         for name, timing in timings.items()
     }
-    fast, slow = timings[ours_name], timings[papers_name]
+    fast = timings[ours_name]
+    slow = timings[papers_name]
     one = ratio(slow, fast, floor=50, work=positions / part)
     every = ratio(slow, fast, floor=600, work=heads * positions / part)
     one["of"] = "seaborn, one head"
@@ -57,7 +58,8 @@ def run(quick: bool = False) -> dict[str, Any]:
     values_too = ratio(timings[pairs_name], fast, work=positions / few)
     values_too["of"] = "values of one head, pair by pair"
     over_floor = ratio(timings[product_name], fast, floor=None if quick else 1 / 2.6)
-    V, d = model.embeddings.vocab_size, model.embeddings.d_model
+    V = model.embeddings.vocab_size
+    d = model.embeddings.d_model
     grown = (200, 400) if quick else (6_000, 12_500, 25_000, 50_257)
     longer = (16, 32) if quick else (128, 256, 512, 1024)
     return {
@@ -102,7 +104,8 @@ def product(model: FirstLayer) -> None:
 def pairs_of_one_head(model: FirstLayer, positions: int) -> np.ndarray:
     """T^p of head 0 for every token at the first positions: [position vocab], one by one."""
     folded = fold(model.attention)
-    W_E, W_P = model.embeddings.W_E, model.embeddings.W_P[:positions]
+    W_E = model.embeddings.W_E
+    W_P = model.embeddings.W_P[:positions]
     assert W_E is not None
     numerators = folded.b_QK[0] @ W_P.T
     rows = [number / sigma(W_E + p, folded.eps) for number, p in zip(numerators, W_P, strict=True)]

@@ -35,7 +35,8 @@ def write_checkpoint(folder: Path, vocab: int, d_model: int, heads: int, key_hea
     def noise(*shape: int) -> torch.Tensor:
         return (0.02 * torch.randn(*shape, generator=generator)).to(torch.bfloat16)
 
-    at, d_head = "model.layers.0.", d_model // heads
+    at = "model.layers.0."
+    d_head = d_model // heads
     tensors = {
         "model.embed_tokens.weight": noise(vocab, d_model),
         f"{at}input_layernorm.weight": 1 + noise(d_model),
@@ -104,8 +105,10 @@ def slow_auroc(
     q = folded.queries(rows[query : query + 1]) - means.q0[:, None]
     scores = (folded.rotated(q, torch.tensor([1])) @ keys.mT)[:, 0]
     tokens, counts = before.of(query)
-    positive, weight = np.zeros(len(rows), dtype=bool), np.ones(len(rows))
-    positive[tokens], weight[tokens] = True, counts
+    positive = np.zeros(len(rows), dtype=bool)
+    weight = np.ones(len(rows))
+    positive[tokens] = True
+    weight[tokens] = counts
     return np.array([roc_auc_score(positive, row, sample_weight=weight) for row in scores.numpy()])
 
 
@@ -122,12 +125,14 @@ def run(quick: bool = False) -> dict[str, Any]:
         everything = partial(from_disk, folder, before, queries)
         found = everything()
         model = load_first_layer(folder)
-        folded, embeddings = fold_relative(model.attention), model.embeddings
+        folded = fold_relative(model.attention)
+        embeddings = model.embeddings
         apart = np.abs(slow_auroc(folded, embeddings, before, queries[0]) - found[:, 0]).max()
         if apart > 1e-4:
             raise RuntimeError(f"the two methods differ by {apart}: not worth timing")
         vectors = vectors_at_distance(folded, embeddings, 1, query_ids=queries)
-        floor, ours = "matrix products only", f"from disk to AUROCs, {sample:,} query tokens"
+        floor = "matrix products only"
+        ours = f"from disk to AUROCs, {sample:,} query tokens"
         loading = "loading the first layer only"
         methods: dict[str, Callable[[], Any]] = {
             floor: lambda: products_only(folded, embeddings, vectors),

@@ -97,7 +97,9 @@ def ratio(
     """
     if len(slow.rounds) == len(fast.rounds):
         ratios = [work * a / b for a, b in zip(slow.rounds, fast.rounds, strict=True)]
-        middle, low, high = statistics.median(ratios), min(ratios), max(ratios)
+        middle = statistics.median(ratios)
+        low = min(ratios)
+        high = max(ratios)
     else:
         middle = work * slow.median / fast.median
         low = work * min(slow.rounds) / max(fast.rounds)

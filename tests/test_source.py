@@ -17,6 +17,9 @@ ROOMS = (
     "stats.py", "transformer.py", "weights.py",
 )  # fmt: skip
 PACKAGE = Path(lnattn.__file__).parent
+#: And everything beside the package.
+TREES = ("src/lnattn_book", "src/booksite", "experiments", "tools", "benchmarks")
+ROOT = Path(__file__).parents[1]
 
 
 def packed(tree: ast.AST) -> Iterator[int]:
@@ -24,6 +27,8 @@ def packed(tree: ast.AST) -> Iterator[int]:
     for node in ast.walk(tree):
         if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Tuple):
             continue
+        if all(ast.unparse(name).lstrip("_").isupper() for name in node.targets[0].elts):
+            continue  # constants that belong together
         if isinstance(node.value, ast.GeneratorExp | ast.ListComp):
             yield node.lineno
         elif isinstance(node.value, ast.Tuple):
@@ -34,6 +39,7 @@ def packed(tree: ast.AST) -> Iterator[int]:
 
 def test_packed_lines_are_told_from_swaps() -> None:
     lines = ["a, b = b, a", "a, b = f(x)", "a, b = 1, 2", "a, b = (f(x) for x in y)", "a = b, c"]
+    lines += ["FEW, MANY = 1, 9"]
     assert list(packed(ast.parse("\n".join(lines)))) == [3, 4]
 
 
@@ -45,3 +51,12 @@ def test_a_line_binds_one_idea(room: str) -> None:
     for file in files:
         lines = list(packed(ast.parse(file.read_text(encoding="utf-8"))))
         assert not lines, f"{file.name} binds several ideas in lines {lines}; give each its own"
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_a_line_beside_the_package_binds_one_idea(tree: str) -> None:
+    files = sorted((ROOT / tree).rglob("*.py"))
+    assert files
+    for file in files:
+        lines = list(packed(ast.parse(file.read_text(encoding="utf-8"))))
+        assert not lines, f"{file} binds several ideas in lines {lines}; give each its own"

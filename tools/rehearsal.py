@@ -32,9 +32,10 @@ QUERIES = "1000"
 def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lnattn-rehearsal-") as name:
         place = Path(name)
-        hub, other = (
-            FakeHub(pin.repo, pin.revision) for pin in (PINNED["gpt2"], PINNED["smollm2-135m"])
-        )
+        gpt2 = PINNED["gpt2"]
+        smollm2 = PINNED["smollm2-135m"]
+        hub = FakeHub(gpt2.repo, gpt2.revision)
+        other = FakeHub(smollm2.repo, smollm2.revision)
         planted = None if "--noise" in sys.argv[1:] else plant
         hub.add_folder(narrow_gpt2(place / "gpt2", d_head=6, planted=planted))
         other.add_folder(narrow_llama(place / "llama"))

@@ -85,7 +85,8 @@ def age(states: Sequence[Mapping[Any, Any]], same: Callable[[Any, Any], bool]) -
 
 def same_number(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """Whether two frozen results have one verdict, and alike values where both have them."""
-    was, now = old["values"] or {}, new["values"] or {}
+    was = old["values"] or {}
+    now = new["values"] or {}
     both = was.keys() & now.keys()
     return old["verdict"] == new["verdict"] and all(alike(was[x], now[x]) for x in both)
 
@@ -124,9 +125,11 @@ def mixed(root: Path, base: str = BASE) -> list[str]:
     for commit in git(root, "rev-list", "--no-merges", f"{base}..HEAD", "--", LIST).split():
         if commit[:10] in EXCEPTED:
             continue
-        old, new = (rules_at(root, f"{commit}{up}") for up in ("^", ""))
+        old = rules_at(root, f"{commit}^")
+        new = rules_at(root, commit)
         rules = {c for c in new if any(old.get(c, {}).get(x) != new[c].get(x) for x in THRESHOLDS)}
-        was, now = (results_at(root, f"{commit}{up}") for up in ("^", ""))
+        was = results_at(root, f"{commit}^")
+        now = results_at(root, commit)
         numbers = {key[0] for key, result in now.items() if was.get(key) != result}
         said += [
             f"{commit[:8]} changes thresholds of {claim} together with its frozen result: "

@@ -29,7 +29,8 @@ def train(args: argparse.Namespace) -> None:
     given = given_plan(args, TrainingPlan)
     device = args.device or default_device()
     given.setdefault("precision", fastest_precision(device))
-    plan, facts = TrainingPlan(**given), {"licence": args.licence, "device": device}
+    plan = TrainingPlan(**given)
+    facts = {"licence": args.licence, "device": device}
     record = train_book_model(args.text, args.held_out, args.out, plan, **facts)
     baselines = record["baselines"]
     print(
@@ -41,7 +42,9 @@ def train(args: argparse.Namespace) -> None:
 
 def look_at(args: argparse.Namespace) -> None:
     file = Path(args.counts or Path(args.run[0]) / "counts.npz")
-    counts, weights, looks = Counts.load(file), {}, []
+    counts = Counts.load(file)
+    weights = {}
+    looks = []
     kind = "over-training" if len(args.run) == 1 else "small-models"
     facts = {"counts_sha256": sha256_of_file(file), "texts_sha256": sha256_of_file(sample_file())}
     for folder in args.run:

@@ -60,10 +60,9 @@ def train_book_model(
             f"{folder} holds a tokenizer of {len(tokenizer)} tokens, not {plan.vocab_size}; train "
             "into another folder, or ask for the same vocabulary."
         )
-    train_tokens, held_tokens = (
-        _tokens(folder / "checkpoint" / f"{role}_tokens.npy", texts, tokenizer)
-        for role, texts in (("train", sources), ("held_out", held_out))
-    )
+    cache = folder / "checkpoint"
+    train_tokens = _tokens(cache / "train_tokens.npy", sources, tokenizer)
+    held_tokens = _tokens(cache / "held_out_tokens.npy", held_out, tokenizer)
     started = time.perf_counter()
     options = {"device": device, "progress": progress}
     end = tokenizer.eos_token_id
@@ -109,7 +108,8 @@ def model_card(record: Mapping[str, Any], counts_of: str | None = None) -> str:
 
     counts_of: the model whose counts of the training text are these ones too, if it has none.
     """
-    plan, losses = record["plan"], record["baselines"]
+    plan = record["plan"]
+    losses = record["baselines"]
     files = "\n".join(
         f"- {role}: " + ", ".join(f"`{key}` {value}" for key, value in item.items())
         for role, items in record["corpus"].items()
@@ -121,7 +121,8 @@ def model_card(record: Mapping[str, Any], counts_of: str | None = None) -> str:
     )
     if counts_of is not None:
         counts = f"the counts of its training text are {counts_of}'s"
-    tokens, licence = record["tokens"], record.get("licence_of_text")
+    tokens = record["tokens"]
+    licence = record.get("licence_of_text")
     card = f"""# {record["name"]}
 
 A {kind} of {plan["layers"]} layers, d_model {plan["d_model"]}, {plan["heads"]} heads, context

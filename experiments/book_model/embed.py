@@ -33,7 +33,8 @@ def embed(run: Path | str) -> Path:
     licence on record.
     """
     run = Path(run)
-    weights, path = run / "model.safetensors", run / "training.json"
+    weights = run / "model.safetensors"
+    path = run / "training.json"
     if not (weights.is_file() and path.is_file()):
         raise CheckpointError(f"{run} holds no finished run; wait for its training.json.")
     record = read_json(path)

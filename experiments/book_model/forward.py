@@ -62,7 +62,9 @@ class CrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, table: Tensor, following: Tensor) -> Tensor:
-        total, rows, of_table = 0.0, [], torch.zeros_like(table)
+        total = 0.0
+        rows = []
+        of_table = torch.zeros_like(table)
         for part, own in zip(hidden.split(_ROWS), following[:, None].split(_ROWS), strict=True):
             logits = (part @ table.T).to(torch.promote_types(part.dtype, torch.float32))
             log_share = logits.log_softmax(dim=1)
@@ -89,7 +91,8 @@ def training_loss(
     model: a causal language model with tied embeddings in float32 (or, in tests, float64, which
     precision "float32" leaves as it is).
     """
-    base, table = model.base_model, model.get_input_embeddings().weight
+    base = model.base_model
+    table = model.get_input_embeddings().weight
     lower = PRECISIONS[precision] if precision != "float32" else table.dtype
 
     def blocks(x: Tensor, parameters: dict[str, Tensor]) -> Tensor:

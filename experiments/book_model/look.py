@@ -104,7 +104,8 @@ def context_of(model: AnyFirstLayer) -> int:
 
 def whole_texts(model: AnyFirstLayer) -> list[list[int]]:
     """The sample's documents, or, where too few fill the context, windows of them joined."""
-    documents, n = sample_tokens(model), context_of(model)
+    documents = sample_tokens(model)
+    n = context_of(model)
     if sum(len(ids) >= n for ids in documents) >= FEWEST_WINDOWS:
         return documents
     return sample_windows(model, n)[0].tolist()
@@ -115,7 +116,8 @@ _Parts = tuple[TokenVectors, dict[str, Float[Tensor, "head"]], Float[np.ndarray,
 
 
 def _learned_parts(model: FirstLayer, counts: Counts, texts: Sequence[list[int]]) -> _Parts:
-    folded, embeddings = fold(model.attention), model.embeddings
+    folded = fold(model.attention)
+    embeddings = model.embeddings
     spread = _spread_of(("ee", "pp"), (six_terms(folded, embeddings, ids) for ids in texts))
     sigma = inverse_sigma_bands(embeddings, folded.eps)
     attention = by_position(folded, embeddings.W_P, sigma)
@@ -124,7 +126,8 @@ def _learned_parts(model: FirstLayer, counts: Counts, texts: Sequence[list[int]]
 
 def _rotary_parts(model: RelativeFirstLayer, counts: Counts, texts: Sequence[list[int]]) -> _Parts:
     """T^ee of tokens side by side; distance alone, the same in every text, stands for T^pp."""
-    folded, embeddings = fold_relative(model.attention), model.embeddings
+    folded = fold_relative(model.attention)
+    embeddings = model.embeddings
     means = mean_vectors(folded, embeddings, torch.from_numpy(counts.unigrams))
     of_texts = (distance_terms(folded, embeddings, ids, constants=means) for ids in texts)
     spread = _spread_of(("ee", "d"), of_texts)

@@ -135,7 +135,9 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
     bar = progress_bar(
         total=plan.steps, what="training", initial=run["step"], unit=" steps", disable=not progress
     )
-    since, seen, recent = time.perf_counter(), 0, []
+    since = time.perf_counter()
+    seen = 0
+    recent = []
     saved = since
     while run["step"] < plan.steps and run["stale"] < plan.patience:
         rows = next(batches).to(device)
@@ -162,7 +164,9 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
             if progress:
                 said = ", ".join(f"{name} {value:,.6g}" for name, value in entry.items())
                 bar.write(said, file=sys.stderr)
-            since, seen, recent = time.perf_counter(), 0, []
+            since = time.perf_counter()
+            seen = 0
+            recent = []
         elif time.perf_counter() - saved > _SAVE_EVERY:
             save_run(state_folder, model, optimiser, run, improved=False)
             saved = time.perf_counter()

@@ -24,13 +24,15 @@ def bigram_loss(train: np.ndarray, held_out: np.ndarray, vocab_size: int) -> flo
         raise CorpusError(f"a stream of {len(train)} tokens holds no bigram; give more text.")
     bigrams = Counts.from_documents([train], vocab_size).bigrams
     data = bigrams.data
-    n1, n2 = int((data == 1).sum()), int((data == 2).sum())
+    n1 = int((data == 1).sum())
+    n2 = int((data == 2).sum())
     discount = n1 / max(1, n1 + 2 * n2)
     continuation = np.bincount(bigrams.indices, minlength=vocab_size) + 1
     continuation = continuation / continuation.sum()
     totals = np.asarray(bigrams.sum(axis=1)).ravel()
     kinds = np.diff(bigrams.indptr)
-    previous, following = held_out[:-1], held_out[1:]
+    previous = held_out[:-1]
+    following = held_out[1:]
     seen = np.asarray(bigrams[previous, following]).ravel()
     total = totals[previous]
     with_history = np.maximum(seen - discount, 0) / np.maximum(total, 1)

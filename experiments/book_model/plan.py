@@ -104,7 +104,8 @@ class TrainingPlan:
 
     def _llama(self, end_of_text: int) -> LlamaConfig:
         """Its feed-forward width, a multiple of 32, makes up for what the GPT-2 has more of."""
-        d, key_heads = self.d_model, self.heads // _GROUP
+        d = self.d_model
+        key_heads = self.heads // _GROUP
         gpt2 = self.layers * (12 * d * d + 13 * d) + self.context * d + 2 * d
         attention = 2 * d * d + 2 * d * (d // self.heads) * key_heads
         width = ((gpt2 - d) / self.layers - attention - 2 * d) / (3 * d)

@@ -118,12 +118,15 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
             found.append(without(model, terms_of(ids), ids, counted, each_head))
     loss = np.concatenate([one for one, _ in found], axis=1).astype(np.float64)
     turned = np.concatenate([one[1:, :-1] for _, one in found], axis=1).astype(np.float64)
-    base, change = loss[0], loss[1:] - loss[0]
+    base = loss[0]
+    change = loss[1:] - loss[0]
     unigrams = np.asarray(bigrams.sum(axis=0)).ravel()
     document = np.concatenate([np.full(len(ids) - 1, place) for place, ids in texts])
     taken = drawn_documents(int(document.max()) + 1, draws)
     every = [ids.numpy() for _, ids in texts]
-    token, following = (np.concatenate([ids[part] for ids in every]) for part in _SIDES)
+    here, behind = _SIDES
+    token = np.concatenate([ids[here] for ids in every])
+    following = np.concatenate([ids[behind] for ids in every])
     pieces = _of_both(second_pieces, spelling, every)
     joins = _of_both(continues, spelling, every)
     single = spelling.word[token] & ~joins[0] & spelling.word[following]
@@ -157,7 +160,8 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
     for measure, (values, own, mine, others) in asked.items():
         cell = 10 * deciles_of(unigrams[own], mine) + deciles_of(base, mine)
         add(measure, *beside_matched(values, mine, others, cell, document, taken))
-    all_, none = np.ones(len(base), dtype=bool), np.zeros_like(document)
+    all_ = np.ones(len(base), dtype=bool)
+    none = np.zeros_like(document)
     means, tokens = beside_matched(change, all_, all_, none, document, taken)
     add("everywhere", means * [1, 0], tokens)
     return pd.DataFrame(rows)

@@ -213,7 +213,10 @@ def run_experiments(
             bar.update(sum(job.plan.epochs * len(job.seeds) for job in listed))
             written.append(path)
             continue
-        partial, arrays, seconds, ready = folder / "partial" / name, {}, [], []
+        partial = folder / "partial" / name
+        arrays = {}
+        seconds = []
+        ready = []
         for job in listed:
             bar.set_description(f"{name}: {job.name}")
             found = run_job(job, partial, bar.update)

@@ -49,7 +49,8 @@ def run_job(
     as `lnattn.majority.train.train` says; `seconds`, of all runs.
     Raises `ResultError` when the folder holds another job of this name.
     """
-    found, seconds = [], 0.0
+    found = []
+    seconds = 0.0
     for seed in job.seeds:
         settings = {"arm": job.arm, "plan": asdict(job.plan), "seed": seed}
         make = partial(train, arm(job.arm), job.plan, seed)

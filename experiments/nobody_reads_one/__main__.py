@@ -41,7 +41,8 @@ def arms(seeds: int) -> list[Arm]:
 def train_all(out: Path, text: Path, seeds: int, first: int, steps: int = STEPS) -> None:
     """Train what OUT does not have yet; a run says on which text, and how long."""
     torch.set_num_threads(1)
-    data, text_sha256 = characters(text), sha256_of_file(text)
+    data = characters(text)
+    text_sha256 = sha256_of_file(text)
     for arm in arms(seeds):
         settings = {"text_sha256": text_sha256, "steps": steps}
         arrays, record = once(out, arm.name, settings, partial(one_arm.train, arm, data, steps))
@@ -75,7 +76,8 @@ def freeze(out: Path, to: Path, seeds: int) -> Path:
 
 def freeze_real(names: list[str], to: Path) -> Path:
     """Freeze what some checkpoints write along 1, in one table, as `to`/writing."""
-    tables, read = [], {}
+    tables = []
+    read = {}
     for label, equals, name in (given.partition("=") for given in names):
         table, read[label] = written(label, folder_of(name if equals else label))
         tables.append(table)
@@ -92,7 +94,8 @@ def main() -> None:
         one = verbs.add_parser(verb)
         one.add_argument("out", type=Path)
         one.add_argument("--seeds", type=int, default=5)
-    text, to = data_folder() / "text" / "sample.jsonl", data_folder() / "results" / NAME
+    text = data_folder() / "text" / "sample.jsonl"
+    to = data_folder() / "results" / NAME
     verbs.choices["train"].add_argument("--text", type=Path, default=text)
     verbs.choices["train"].add_argument("--first", type=int, default=100)
     verbs.choices["freeze"].add_argument("--to", type=Path, default=to)

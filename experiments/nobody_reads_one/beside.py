@@ -61,7 +61,8 @@ def mean_sigma_study(
     divisors = [sigma(x, folded.eps) for x in inputs]
     bar = float(torch.cat([one[1:] for one in divisors]).mean())
     first = float(torch.stack([one[0] for one in divisors]).mean())
-    sums, queries = np.zeros((3, folded.n_heads)), 0
+    sums = np.zeros((3, folded.n_heads))
+    queries = 0
     for x, true in zip(inputs, divisors, strict=True):
         alpha = attention_with(folded, x, true)
         flat = torch.full_like(true, bar)
@@ -84,7 +85,8 @@ def constant_sigma(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]
     most counted token before each query token; kl, kl_but_first, total: `MeanSigma`.
     """
     model = lnattn.load_first_layer(name)
-    folded, counts = lnattn.fold(model.attention), token_counts(model)
+    folded = lnattn.fold(model.attention)
+    counts = token_counts(model)
     texts = [ids[:LENGTH] for ids in sample_framed(model)]
     found = mean_sigma_study(folded, model.embeddings, texts)
     before = Neighbours.before(counts[0].bigrams)
@@ -92,7 +94,8 @@ def constant_sigma(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]
     asked = followed[np.linspace(0, len(followed) - 1, min(QUERIES, len(followed))).astype(int)]
     most = [ids[number.argmax()] for ids, number in map(before.of, asked)]
     own = mean_sigma(model.embeddings, folded.eps)
-    areas, ranks = [], []
+    areas = []
+    ranks = []
     for divisors in (own, torch.full_like(own, found.sigma)):
         vectors = lnattn.token_vectors(folded, model.embeddings, divisors)
         areas.append(head_auroc(vectors, before, asked).mean())

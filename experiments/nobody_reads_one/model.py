@@ -6,7 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-WIDTH, HEADS, LAYERS, CONTEXT = 64, 4, 2, 32
+WIDTH = 64
+HEADS = 4
+LAYERS = 2
+CONTEXT = 32
 
 
 class Norm(nn.Module):
@@ -14,7 +17,8 @@ class Norm(nn.Module):
 
     def __init__(self, u: Tensor | None):
         super().__init__()
-        self.gamma, self.beta = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.zeros(WIDTH))
+        self.gamma = nn.Parameter(torch.ones(WIDTH))
+        self.beta = nn.Parameter(torch.zeros(WIDTH))
         self.register_buffer("u", u)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -28,9 +32,12 @@ class Block(nn.Module):
 
     def __init__(self, u: Tensor | None):
         super().__init__()
-        self.norm_1, self.norm_2 = Norm(u), Norm(u)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.norm_1 = Norm(u)
+        self.norm_2 = Norm(u)
+        self.qkv = nn.Linear(WIDTH, 3 * WIDTH)
+        self.out = nn.Linear(WIDTH, WIDTH)
+        self.up = nn.Linear(WIDTH, 4 * WIDTH)
+        self.down = nn.Linear(4 * WIDTH, WIDTH)
         for linear in (self.qkv, self.out, self.up, self.down):
             nn.init.normal_(linear.weight, std=0.02)
             nn.init.zeros_(linear.bias)
@@ -49,9 +56,11 @@ class Model(nn.Module):
 
     def __init__(self, vocabulary: int, u: Tensor | None):
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(vocabulary, WIDTH), nn.Embedding(CONTEXT, WIDTH)
+        self.tokens = nn.Embedding(vocabulary, WIDTH)
+        self.positions = nn.Embedding(CONTEXT, WIDTH)
         self.blocks = nn.ModuleList(Block(u) for _ in range(LAYERS))
-        self.norm, self.unembed = Norm(u), nn.Linear(WIDTH, vocabulary, bias=False)
+        self.norm = Norm(u)
+        self.unembed = nn.Linear(WIDTH, vocabulary, bias=False)
         for module in (self.tokens, self.positions, self.unembed):
             nn.init.normal_(module.weight, std=0.02)
 

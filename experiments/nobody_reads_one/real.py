@@ -46,7 +46,8 @@ def written(name: str, folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
     """
     described = (folder / "config.json").is_file()  # chapter 9's models are GPT-2s without one
     config = read_json(folder / "config.json") if described else {"model_type": "gpt2"}
-    state, files = {}, {}
+    state = {}
+    files = {}
     for path in sorted(folder.glob("*.safetensors")):
         files[path.name] = sha256_of_file(path)
         with safe_open(path, "pt") as file:

@@ -23,7 +23,8 @@ OPTIMISERS = {
 }
 #: What an identity foretells, and no arm trains.
 SGD_DECAY = (torch.optim.SGD, {"lr": 0.3, "momentum": 0.9, "weight_decay": 5e-4})
-STEPS, BATCH = 500, 8
+STEPS = 500
+BATCH = 8
 MARKS = (0, 1, 2, 5, 10, 20, 50, 100, 200, 300, 400, 500)
 MEASURED = ("weight", "moved", "kept", "step", "predicted")
 
@@ -82,12 +83,14 @@ def train(arm: Arm, data: Tensor, steps: int = STEPS) -> dict[str, np.ndarray]:
     Adam also step, predicted: A of the single step, and what its second moments foretell.
     """
     torch.use_deterministic_algorithms(True)
-    model, u = start(arm), directions(arm.seed)
+    model = start(arm)
+    u = directions(arm.seed)
     kind, settings = {**OPTIMISERS, "SGD, decay": SGD_DECAY}[arm.optimiser]
     optimiser = kind(model.parameters(), **settings, fused=True)
     generator = torch.Generator().manual_seed(arm.seed)
     drawn = {name: W.detach().clone() for name, W in model.writers().items()}
-    losses, found = [], {key: [] for key in MEASURED}
+    losses = []
+    found = {key: [] for key in MEASURED}
     marks = [mark for mark in MARKS if mark <= steps]
     for step in range(steps + 1):
         if step in marks:
@@ -111,7 +114,8 @@ def measured(
     """The numbers of `train` at one mark, each [writer 2]; NaN for what there is not."""
     table: dict[str, list[list[float]]] = {key: [] for key in MEASURED}
     for name, W in model.writers().items():
-        now, then = rows(name, W), rows(name, drawn[name])
+        now = rows(name, W)
+        then = rows(name, drawn[name])
         moved = now - then
         table["weight"].append(along(now, u).tolist())
         table["moved"].append(along(moved, u).tolist() if moved.any() else [np.nan] * 2)
@@ -130,7 +134,8 @@ def adams_step(
 
     The latter, with r = 1/√v̂ and r̄ = Σ u² r, is the mean over rows of Σ_j u_j² (1 − r̄ √v̂_j)².
     """
-    (beta_1, beta_2), eps = optimiser.defaults["betas"], optimiser.defaults["eps"]
+    (beta_1, beta_2) = optimiser.defaults["betas"]
+    eps = optimiser.defaults["eps"]
     count = state["step"].item()
     mean = rows(name, state["exp_avg"]) / (1 - beta_1**count)
     root = (rows(name, state["exp_avg_sq"]) / (1 - beta_2**count)).sqrt()

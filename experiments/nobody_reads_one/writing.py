@@ -44,7 +44,8 @@ def along(
     if u.shape[-1] != d:
         raise ShapeError(f"the direction has {u.shape[-1]} coordinates, the matrix writes {d}.")
     rows = W.reshape(-1, d)
-    energy, length = rows.square().sum(), u.square().sum(-1)
+    energy = rows.square().sum()
+    length = u.square().sum(-1)
     if not (energy > 0 and bool((length > 0).all())):
         raise ShapeError("a matrix or a direction that is zero has no energy along anything.")
     return d * (u @ rows.T).square().sum(-1) / (energy * length)

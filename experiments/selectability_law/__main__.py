@@ -25,7 +25,9 @@ from lnattn.storage import provenance, sha256_of_file, write_result
 from lnattn_book.samples import sample_windows
 
 NAME = "law"
-COUNTS, WIDTHS, DRAWS = (32, 64, 128, 256, 512, 1024), (2, 4, 8, 16, 32), 100
+COUNTS = (32, 64, 128, 256, 512, 1024)
+WIDTHS = (2, 4, 8, 16, 32)
+DRAWS = 100
 #: Widths of heads, or numbers of their components, in which keys are decided.
 DIMS = (2, 4, 8, 16)
 #: Numbers of keys and windows of the small language models; 768 is what every window has.
@@ -43,7 +45,8 @@ class Parts:
     """What is done already, and the seconds that it took."""
 
     def __init__(self, folder: Path | str) -> None:
-        self.folder, self.seconds = Path(folder), 0.0
+        self.folder = Path(folder)
+        self.seconds = 0.0
 
     def __call__(self, name: str, make: Any, **settings: Any) -> dict[str, np.ndarray]:
         found, record = once(self.folder, name, settings, make)
@@ -54,11 +57,13 @@ class Parts:
 
 def run(args: argparse.Namespace) -> None:
     """All parts that are not there yet, then the frozen result."""
-    part, models = Parts(args.parts), data_folder() / "selectability-models"
+    part = Parts(args.parts)
+    models = data_folder() / "selectability-models"
     texts = text_windows(args.squad, tokenizer(), COST_WINDOWS)
     settings = {"counts": COUNTS, "widths": WIDTHS, "draws": DRAWS}
     arrays = part("gaussian", partial(gaussian.drawn, COUNTS, WIDTHS, DRAWS), **settings)
-    n, widths = ARM_COUNTS[-1], [4 * d for d in DIMS]
+    n = ARM_COUNTS[-1]
+    widths = [4 * d for d in DIMS]
     spheres = partial(gaussian.on_spheres, n, widths, 4, DRAWS)
     spheres = part("spheres", spheres, n=n, draws=DRAWS)["share"]
     arrays["spheres"] = keys.judged(spheres[:, None], n, DIMS)["ratio"]
@@ -89,7 +94,8 @@ def run(args: argparse.Namespace) -> None:
     for key in judged[0]:
         arrays[key] = np.stack([one[key] for one in judged])
     shape = (len(SETS), len(DIMS), len(COUNTS))
-    arrays["share"], arrays["n"] = np.full(shape, np.nan), np.zeros(shape[::2], np.int64)
+    arrays["share"] = np.full(shape, np.nan)
+    arrays["n"] = np.zeros(shape[::2], np.int64)
     for place, name in enumerate(SETS):
         arrays["n"][place, : len(counts[name])] = counts[name]
         arrays["share"][place, :, : len(counts[name])] = shares[name].mean(axis=2)
@@ -100,7 +106,8 @@ def run(args: argparse.Namespace) -> None:
         d = model.config.n_embd // model.config.n_head
         make = partial(cost.costs, model, iter(texts), d)
         heard[str(4 * d)].append(part(f"cost-{name}", make, weights=weights[name]))
-    first, whole = load_first_layer("book-gpt2"), load_reference_model("book-gpt2", head=True)
+    first = load_first_layer("book-gpt2")
+    whole = load_reference_model("book-gpt2", head=True)
     cut = sample_windows(first, 256, first.tokenizer.bos_token_id)[0][: 2 * COST_WINDOWS]
     make = partial(cost.costs, whole, iter(cut.tolist()), HEARD["book-gpt2"])
     heard["book-gpt2"] = [part("cost-book-gpt2", make, windows=len(cut))]

@@ -26,7 +26,8 @@ def _attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, _: Any, **settings: Any
 ) -> tuple[Tensor, None]:
     """Causal attention with scores of keys of the first half lowered for queries of the second."""
-    n, lowered = key.shape[-2], settings["lowered"][module.layer_idx]
+    n = key.shape[-2]
+    lowered = settings["lowered"][module.layer_idx]
     half = lowered.shape[-1]
     scores = query @ key.transpose(-1, -2) * settings["scaling"]
     scores[..., half:, :half] -= lowered[:, None, :]
@@ -49,8 +50,9 @@ def loss_of_second_half(
     logits = model(ids[None], use_cache=False, lowered=lowered, noted=noted).logits[0]
     half = lowered.shape[-1]
     loss = cross_entropy(logits[half:-1], ids[half + 1 :]).item()
-    keys, received = (torch.stack(one).double().numpy() for one in zip(*noted, strict=True))
-    return loss, keys, received
+    keys, received = zip(*noted, strict=True)
+    by_layer = (torch.stack(keys).double().numpy(), torch.stack(received).double().numpy())
+    return loss, *by_layer
 
 
 def classes(
@@ -73,7 +75,8 @@ def pairs(
     k = max(1, min(map(len, pools)) // 2) if all(map(len, pools)) else 0
     chosen = [rng.permutation(pool)[:k] for pool in pools]
     small = int(len(pools[1]) < len(pools[0]))
-    partners, free = [], list(pools[1 - small])
+    partners = []
+    free = list(pools[1 - small])
     for one in chosen[small]:
         near = int(np.abs(received[free] - received[one]).argmin())
         partners.append(free.pop(near))
@@ -89,16 +92,20 @@ def costs(
     cost: [window margin pairing class], means over draws; lowered: [window], keys a head;
     received: [window pairing class], mean attention that the lowered keys had, by the first margin.
     """
-    rng, every = np.random.default_rng(0), []
-    layers, heads = model.config.n_layer, model.config.n_head
+    rng = np.random.default_rng(0)
+    every = []
+    layers = model.config.n_layer
+    heads = model.config.n_head
     for window in windows:
-        ids, half = torch.as_tensor(list(window)), len(window) // 2
+        ids = torch.as_tensor(list(window))
+        half = len(window) // 2
         clean, keys, received = loss_of_second_half(model, ids, torch.zeros(layers, heads, half))
         known = {
             (i, h): classes(keys[i, h], half, dim) for i in range(layers) for h in range(heads)
         }
         cost = np.zeros((len(MARGINS), len(PAIRINGS), len(CLASSES)))
-        heard, number = np.zeros((len(PAIRINGS), len(CLASSES))), 0
+        heard = np.zeros((len(PAIRINGS), len(CLASSES)))
+        number = 0
         for margin, draws in enumerate(DRAWS):
             for _ in range(draws):
                 drawn = {at: pairs(*two, received[at], rng) for at, two in known.items()}

@@ -38,7 +38,8 @@ def of_arm(folder: Path, windows: Sequence[Sequence[int]]) -> Iterator[Heads]:
 def of_model(name: str, n: int, windows: int) -> Iterator[Heads]:
     """The same of a whole model, on windows of the book's sample."""
     first = lnattn.load_first_layer(name)
-    tokenizer, whole = first.tokenizer, load_reference_model(name)
+    tokenizer = first.tokenizer
+    whole = load_reference_model(name)
     begin = tokenizer.cls_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
     with attending.patched(whole):
         for ids in sample_windows(first, n, begin)[0][:windows]:

@@ -70,12 +70,15 @@ def freeze_sentiment(  # noqa: PLR0913 (a command: all by name)
     what each run has found until all are done. Raises `CorpusError` if a sentence of the paper's
     Table 4 is not among the validation sentences, and `ResultError` if an arm cannot be trained.
     """
-    out, plan = Path(out), plan or ClassifierPlan()
-    given, asked = Treebank.read(train), Treebank.read(dev)
+    out = Path(out)
+    plan = plan or ClassifierPlan()
+    given = Treebank.read(train)
+    asked = Treebank.read(dev)
     examples = [_example(asked, *row) for row in TABLE_4.items()]
     order = np.random.default_rng(0).permutation(len(given.sentences))
     kept = round(_HELD_BACK * len(order))
-    fit, back = given.part(order[kept:]), given.part(order[:kept])
+    fit = given.part(order[kept:])
+    back = given.part(order[:kept])
     vocabulary = Vocabulary(fit.sentences)
     shas = {"train": sha256_of_file(train), "dev": sha256_of_file(dev)}
     pairs = [replace(plan, learning_rate=r, initial_scale=s) for r in rates for s in scales]
@@ -113,7 +116,8 @@ def freeze_sentiment(  # noqa: PLR0913 (a command: all by name)
             "chosen": again[int(np.argmax(of_both))],
         }
 
-    searched, runs = {}, {}
+    searched = {}
+    runs = {}
     least = max(back.positive.mean(), 1 - back.positive.mean()) + TRAINED
     for arm in reversed(ARMS):  # the one without LayerNorms first: others are to be compared
         searched[arm] = search(arm)

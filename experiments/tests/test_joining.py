@@ -17,7 +17,9 @@ from lnattn.ablation.parts import Spelling
 
 #: First pieces, each with the word that must follow; one second piece for all; single words.
 FIRST, FOLLOWING, SECOND, SINGLE = range(8), range(8, 16), 16, range(17, 25)
-VOCAB, D, HEADS = 25, 64, 2
+VOCAB = 25
+D = 64
+HEADS = 2
 
 
 def planted(by_content: bool) -> GPT2LMHeadModel:
@@ -33,7 +35,8 @@ def planted(by_content: bool) -> GPT2LMHeadModel:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.fill_(float("ln_" in name and name.endswith("weight")))
-        tokens, block = model.transformer.wte.weight, model.transformer.h[0].attn
+        tokens = model.transformer.wte.weight
+        block = model.transformer.h[0].attn
         tokens[:] = torch.eye(VOCAB, D)
         queries, keys, values = block.c_attn.weight.split(D, dim=1)
         keys[list(FIRST), 0] = 4.0
@@ -88,7 +91,8 @@ def test_a_model_that_joins_by_content_is_told_from_one_that_does_not(tmp_path):
         assert used.loc[("after", removed, head), "value"] == pytest.approx(0, abs=1e-5)
     assert used.loc[("everywhere", "ee", -1), "value"] > 0.1
     for measure in ("everywhere", "after", "on"):
-        where, what = (used.loc[(measure, one, -1)] for one in ("position", "ee"))
+        where = used.loc[(measure, "position", -1)]
+        what = used.loc[(measure, "ee", -1)]
         difference = used.loc[(measure, WHERE_LESS_WHAT, -1)]
         for column in ("value", "at", "beside"):
             assert difference[column] == pytest.approx(where[column] - what[column], abs=1e-9)
@@ -106,7 +110,8 @@ def test_a_model_that_joins_by_content_is_told_from_one_that_does_not(tmp_path):
 
 
 def test_all_heads_at_once_give_the_same_without_each_alone(tmp_path):
-    whole, short = (measured(True, tmp_path / str(each), each) for each in (True, False))
+    whole = measured(True, tmp_path / "each", True)
+    short = measured(True, tmp_path / "all", False)
     assert set(short.index.get_level_values("head")) == {-1}
     pd.testing.assert_frame_equal(whole.xs(-1, level="head"), short.xs(-1, level="head"))
 

@@ -83,11 +83,13 @@ def test_a_look_is_made_of_its_parts(model: FirstLayer, counts: Counts) -> None:
 
 
 def test_attention_by_position_by_a_loop(model: FirstLayer) -> None:
-    folded, places = fold(model.attention), model.embeddings.W_P
+    folded = fold(model.attention)
+    places = model.embeddings.W_P
     sigma = inverse_sigma_bands(model.embeddings, folded.eps)
     itself, previous = by_position(folded, places, sigma)
     for head in range(3):
-        before, own = [], []
+        before = []
+        own = []
         for i in range(12, 24):
             query = places[i] @ folded.W_Q[head] * sigma.mean[i] + folded.b_Q[head]
             keys = places[: i + 1] @ folded.W_K[head] * torch.from_numpy(sigma.mean[: i + 1, None])

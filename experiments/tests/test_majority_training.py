@@ -66,7 +66,8 @@ def test_other_normal_vectors(name, lost):
 def test_only_a_learnt_direction_moves(name, moves):
     """Keys are orthogonal to the direction: to the one drawn at the start, or to another."""
     ends = [train(arm(name), replace(SMALL, learning_rate=rate)) for rate in (1e-9, 0.05)]
-    before, after = (one["keys"][0] for one in ends)
+    before = ends[0]["keys"][0]
+    after = ends[1]["keys"][0]
     u = np.linalg.svd(after, full_matrices=True)[2][-1]
     assert (np.abs(before @ u).max() < 1e-4) == (not moves)
 

@@ -65,7 +65,8 @@ def test_sgd_keeps_and_decay_alone_shrinks_what_is_unseen():
     np.testing.assert_allclose(kept[:, 0], 1, atol=1e-5)
     assert (abs(kept[:, 1] - 1) > 1e-3).any()
     shrunk = train(Arm("removes n", "SGD, decay", 1), DATA, steps=50)["kept"][-1]
-    factor, buffer = 1.0, 0.0
+    factor = 1.0
+    buffer = 0.0
     given = SGD_DECAY[1]
     for _ in range(50):
         buffer = given["momentum"] * buffer + given["weight_decay"] * factor

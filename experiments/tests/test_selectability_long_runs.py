@@ -27,7 +27,8 @@ from lnattn_book.language_models import (
 from lnattn_book.places import repository
 
 TOKENIZER = repository() / "data" / "book-gpt2"
-STEPS, FIRST_KEPT = 10, 8
+STEPS = 10
+FIRST_KEPT = 8
 WINDOWS = [list(range(100, 116)), list(range(300, 314))]
 
 
@@ -110,7 +111,8 @@ def test_the_interval_is_student_s():
 
 
 def test_the_end_of_training_is_its_last_twentieth():
-    arms, evaluations = len(ARMS), 40
+    arms = len(ARMS)
+    evaluations = 40
     losses = np.full((arms, 1, evaluations, 2), np.nan)
     losses[0, 0] = np.arange(evaluations)[:, None] + [0.0, 100.0]
     found = LongRuns(

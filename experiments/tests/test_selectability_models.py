@@ -157,7 +157,8 @@ def test_the_command_trains_and_evaluates(text, tmp_path, capsys, monkeypatch):
         args = whole_command.parser().parse_args(list(words))
         args.run_task(args)
 
-    folder, out = tmp_path / "arm", tmp_path / "selectability"
+    folder = tmp_path / "arm"
+    out = tmp_path / "selectability"
     run("train", str(text), "--held-out", str(text), "--out", str(folder), "--steps", "1")
     assert "held-out loss" in capsys.readouterr().out
     options = ("--windows", "1", "--searched", "0", "--out", str(out))
@@ -207,8 +208,8 @@ def test_a_committed_checkpoint_has_the_geometry_of_its_evaluation():
 
 def test_a_window_of_squad_is_decided_as_frozen(corpora_folder):
     """The same text, weights and window: the same shares, bit for bit."""
-    (one,) = (both for both in frozen_and_committed() if both[0].name == "d8-no-scaling-s0")
-    frozen, path = one
+    by_name = {frozen.name: (frozen, path) for frozen, path in frozen_and_committed()}
+    frozen, path = by_name["d8-no-scaling-s0"]
     text = corpora_folder / frozen.record["text"]
     documents = list(islice(read_documents([text]), 20))
     bpe = load_tokenizer(TOKENIZER)

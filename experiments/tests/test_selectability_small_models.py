@@ -52,7 +52,8 @@ def random_model(arm: str, seed: int = 0, std: float = 0.3) -> GPT2LMHeadModel:
 @pytest.mark.parametrize("arm", ARMS)
 def test_keys_have_the_geometry_of_their_arm(double, arm: str):
     found = keys_of_layers(random_model(arm), range(20))
-    before, keys = found["before"], found["keys"]
+    before = found["before"]
+    keys = found["keys"]
     assert keys.shape == before.shape == (3, 20, 8)
     assert found["heads"].shape == (3, 2, 20, 4)
     projects, scales = ARMS[arm]
@@ -117,7 +118,8 @@ def test_a_trained_arm_comes_back_as_it_was_and_resumes(text, tmp_path, monkeypa
 
     from experiments.book_model import loop
 
-    step, calls = loop.take_step, []
+    step = loop.take_step
+    calls = []
 
     def stops(*arguments):
         calls.append(1)

@@ -77,7 +77,8 @@ def test_keys_are_what_attention_reads(trained):
     arm, vocabulary, model = trained
     several = [*map(vocabulary.ids, toy(3, seed=9).sentences)]
     assert len({*map(len, several)}) > 1
-    ids, read = several[1], []
+    ids = several[1]
+    read = []
     hooks = [
         layer.attention.self.key.register_forward_hook(lambda _, given, __: read.append(given[0]))
         for layer in model.bert.encoder.layer
@@ -114,7 +115,8 @@ def test_words_are_decided_among_all_keys_of_their_sentence(trained):
 
 def test_training_learns_and_is_repeated_by_its_seed(trained):
     arm, vocabulary, model = trained
-    asked, short = toy(60, seed=1), replace(TINY, epochs=2)
+    asked = toy(60, seed=1)
+    short = replace(TINY, epochs=2)
     assert is_right(model, vocabulary, asked).mean() > 0.9
     torch.manual_seed(0)
     before = torch.get_rng_state()
@@ -185,10 +187,12 @@ def test_the_frozen_study_is_whole():
 
 
 def test_the_frozen_words_are_those_of_the_treebank(corpora_folder):
-    train, dev = (corpora_folder / f"sst2_{part}.tsv" for part in ("train", "dev"))
+    train = corpora_folder / "sst2_train.tsv"
+    dev = corpora_folder / "sst2_dev.tsv"
     found = Sentiment.read(FROZEN, Sentiment.NAME)
     assert found.record["sha256"] == {"train": sha256_of_file(train), "dev": sha256_of_file(dev)}
-    given, asked = Treebank.read(train), Treebank.read(dev)
+    given = Treebank.read(train)
+    asked = Treebank.read(dev)
     words = [word for sentence in asked.sentences for word in sentence]
     assert len(words) == len(found.type)
     assert found.majority == max(asked.positive.mean(), 1 - asked.positive.mean())

@@ -116,7 +116,8 @@ def test_an_interrupted_run_ends_like_an_uninterrupted_one(
     printed = train_it()
     expected = read_json(uninterrupted / "training.json")
     assert printed["held_out_loss"] == expected["held_out_loss"]
-    resumed, whole = _weights(tmp_path / "model"), _weights(uninterrupted)
+    resumed = _weights(tmp_path / "model")
+    whole = _weights(uninterrupted)
     assert resumed.keys() == whole.keys()
     for name, value in whole.items():
         assert torch.equal(resumed[name], value), name
@@ -204,7 +205,8 @@ def test_a_diverging_run_says_so(corpus, tmp_path) -> None:
 
 
 def test_another_plan_or_corpus_is_refused(uninterrupted, corpus, tmp_path) -> None:
-    text, held_out = [corpus[0]], [corpus[1]]
+    text = [corpus[0]]
+    held_out = [corpus[1]]
     with pytest.raises(CheckpointError, match=r"another plan \(batch differ\)"):
         train_book_model(text, held_out, uninterrupted, replace(TINY, batch=5), progress=False)
     with pytest.raises(CorpusError, match="both trained on and held out"):

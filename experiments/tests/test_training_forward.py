@@ -90,7 +90,8 @@ def architecture(name: str, **changes: object) -> torch.nn.Module:
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_every_architecture_trains_on_its_plain_loss(name: str) -> None:
-    model, (_, rows) = architecture(name), model_and_rows()
+    model = architecture(name)
+    (_, rows) = model_and_rows()
     found = gradients(model, training_loss(model, "float32")(rows))
     model.set_attn_implementation("sdpa")
     expected = plain_loss(model, rows)
@@ -110,8 +111,10 @@ def test_rotary_positions_are_all_that_is_changed() -> None:
     x = model.transformer.h[0].ln_1(model.transformer.wte(ids))
     turn = torch.exp(1j * 10_000.0 ** -(torch.arange(4).double() / 4))
     for head in range(4):
-        query, key = x @ block.W_Q[head] + block.b_Q[head], x @ block.W_K[head] + block.b_K[head]
-        q, k = (torch.complex(v[:, :4], v[:, 4:]) for v in (query, key))
+        query = x @ block.W_Q[head] + block.b_Q[head]
+        key = x @ block.W_K[head] + block.b_K[head]
+        q = torch.complex(query[:, :4], query[:, 4:])
+        k = torch.complex(key[:, :4], key[:, 4:])
         for i in range(24):
             scores = [(q[i] * turn ** (i - j) * k[j].conj()).sum().real for j in range(i + 1)]
             row = torch.stack(scores).div(8**0.5).softmax(0)
@@ -123,7 +126,8 @@ def test_rotary_positions_are_all_that_is_changed() -> None:
 
 def test_a_rotary_gpt2_learns_no_positions() -> None:
     plan = TrainingPlan(layers=1, d_model=8, heads=4, context=12, vocab_size=60, attention="rotary")
-    model, rows = plan.new_model(0), torch.randint(60, (2, 13))
+    model = plan.new_model(0)
+    rows = torch.randint(60, (2, 13))
     take_step(model, optimiser_of(model, plan), rows, plan, 9, training_loss(model, "float32"))
     assert not model.transformer.wpe.weight.any()
     with pytest.raises(CheckpointError, match="its positions are rotary"):  # no plain GPT-2

@@ -30,7 +30,8 @@ def test_scores_at_places_are_those_of_the_six_terms() -> None:
 
 def test_shares_are_an_analysis_of_variance() -> None:
     """Learned: by all pairs of tokens and places. Rotary: those of chapter 12."""
-    learned, weight = model(), COUNTS / COUNTS.sum()
+    learned = model()
+    weight = COUNTS / COUNTS.sum()
     share = by_place(learned, COUNTS, 9)
     q = vectors_at(learned, "queries", 8).numpy()
     keys = np.stack([vectors_at(learned, "keys", place).numpy() for place in range(9)])

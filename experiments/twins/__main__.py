@@ -27,7 +27,9 @@ from lnattn.text.counts import Counts
 
 def answers(kept: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
     """What the rules of README.md ask of one model; near: of it and of its shuffled heads."""
-    model, context, unigrams = kept.model, kept.plan.context, counts[1].unigrams
+    model = kept.model
+    context = kept.plan.context
+    unigrams = counts[1].unigrams
     pairs = {apart: Neighbours.before(one.bigrams) for apart, one in counts.items()}
     grid = skill(model, unigrams, pairs, sample_queries(unigrams, QUERIES))
     dealt = (permuted_weights(model, deal, heads_only=True) for deal in range(NULLS))
@@ -41,7 +43,8 @@ def answers(kept: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
 
 
 def run(args: argparse.Namespace) -> None:
-    arrays, facts = {}, {}
+    arrays = {}
+    facts = {}
     counts: dict[int, Counts] = {}
     for folder in map(Path, args.run):
         *_, kept = snapshots(folder)

@@ -36,7 +36,8 @@ def vectors_at(model: AnyFirstLayer, side: str, place: int) -> Float[Tensor, "he
         vectors = getattr(folded, side)(model.embeddings.rows(slice(None)))
         turned = folded.rotated(vectors, torch.full((vectors.shape[1],), place))
         return folded.per_head(turned) if side == "keys" else turned
-    block, embeddings = fold(model.attention), model.embeddings
+    block = fold(model.attention)
+    embeddings = model.embeddings
     x = embeddings.tokens() + embeddings.W_P[place]
     x = x / sigma(x, block.eps)[:, None]
     return x @ block.W_K if side == "keys" else x @ block.W_Q + block.b_Q[:, None]
@@ -61,7 +62,8 @@ def skill(
 
     Queries stand at one place, and keys one, two or three before it, as `neighbours` says.
     """
-    share, tokens = torch.from_numpy(unigrams / unigrams.sum()), torch.from_numpy(queries)
+    share = torch.from_numpy(unigrams / unigrams.sum())
+    tokens = torch.from_numpy(queries)
     some = _about_mean(vectors_at(model, "queries", _PLACE), share)[1][:, tokens]
     vectors = {
         apart: TokenVectors(
@@ -83,7 +85,9 @@ def by_place(
     share = torch.from_numpy(unigrams / unigrams.sum())
     q0, apart = _about_mean(vectors_at(model, "queries", context - 1).double(), share)
     wanted = torch.einsum("hvd,v,hve->hde", apart, share, apart)
-    k0, both, own = [], [], []
+    k0 = []
+    both = []
+    own = []
     for place in range(context):
         mean, apart = _about_mean(vectors_at(model, "keys", place).double(), share)
         spread = torch.einsum("hvd,v,hve->hde", apart, share, apart)
@@ -111,15 +115,20 @@ def by_position_alone(
 
     Of several models with the same embeddings.
     """
-    share, rows, found = torch.from_numpy(unigrams / unigrams.sum()), None, []
+    share = torch.from_numpy(unigrams / unigrams.sum())
+    rows = None
+    found = []
     for model in models:
         if isinstance(model, RelativeFirstLayer):
-            folded, at = fold_relative(model.attention), torch.arange(context)
-            q, k = (share @ vectors_at(model, side, 0).double() for side in ("queries", "keys"))
-            q, keys = (folded.rotated(one[:, None].expand(-1, context, -1), at) for one in (q, k))
-            q = q[:, -1]
+            folded = fold_relative(model.attention)
+            at = torch.arange(context)
+            q = share @ vectors_at(model, "queries", 0).double()
+            k = share @ vectors_at(model, "keys", 0).double()
+            q = folded.rotated(q[:, None].expand(-1, context, -1), at)[:, -1]
+            keys = folded.rotated(k[:, None].expand(-1, context, -1), at)
         else:
-            block, x = fold(model.attention), model.embeddings
+            block = fold(model.attention)
+            x = model.embeddings
             if rows is None:  # the mean row of each place
                 places = ((x.tokens() + x.W_P[place]).double() for place in range(context))
                 rows = torch.stack([share @ (at / sigma(at, block.eps)[:, None]) for at in places])

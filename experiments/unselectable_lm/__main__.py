@@ -37,7 +37,8 @@ def train(args: argparse.Namespace) -> None:
 def long(args: argparse.Namespace) -> None:
     texts = args.text, args.held_out
     for record in train_long(*texts, args.out, tokenizer(), args.steps):
-        loss, plan = record["log"][-1]["held_out_loss"], record["plan"]
+        loss = record["log"][-1]["held_out_loss"]
+        plan = record["plan"]
         print(f"{record['arm']}, seed {plan['seed']}: held-out loss {loss:.3f} nats a token")
 
 

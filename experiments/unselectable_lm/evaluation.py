@@ -61,7 +61,8 @@ def evaluate(
     searched: on how many of the windows to run the papers' search, which takes a linear program
     for most unselectable keys. Raises `ResultError` if a certificate does not hold.
     """
-    layers, heads = model.config.n_layer, model.config.n_head
+    layers = model.config.n_layer
+    heads = model.config.n_head
     precise = copy.deepcopy(model).double()
     exact = np.zeros((layers, 2 + heads, len(windows)))
     rank = np.zeros_like(exact)

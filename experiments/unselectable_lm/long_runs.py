@@ -55,7 +55,8 @@ def train_long(
     early can be compared. steps: of the long runs. Raises `ResultError` where an arm has no rate at
     which the loss is a number.
     """
-    bpe, short = load_tokenizer(tokenizer), max(1, steps // 10)
+    bpe = load_tokenizer(tokenizer)
+    short = max(1, steps // 10)
     texts = [encode_stream(read_documents(one), bpe) for one in (sources, held_out)]
 
     def trained(name: str, arm: str, steps_: int, rate: float, seed: int = 0) -> dict[str, Any]:
@@ -99,7 +100,8 @@ def freeze_long(
     finished. source: the text whose windows are decided. Raises `ResultError` where an arm's short
     runs are not finished either.
     """
-    folder, texts = Path(folder), text_windows(source, tokenizer, windows)
+    folder = Path(folder)
+    texts = text_windows(source, tokenizer, windows)
     sweep = _sweep(folder)
     names = {(arm, seed): long_name(arm, seed) for arm in ARMS for seed in SEEDS}
     done = {key: name for key, name in names.items() if _finished(folder / name)}

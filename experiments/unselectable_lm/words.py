@@ -58,7 +58,9 @@ def freeze_words(
     bpe = load_tokenizer(tokenizer)
     texts = treebank_sentences(sentences)
     layers = model.config.n_layer
-    lost, tokens, anywhere = np.zeros(layers), 0, 0
+    lost = np.zeros(layers)
+    tokens = 0
+    anywhere = 0
     for text in texts:
         marks = unselectable_tokens(model, bpe(text, add_special_tokens=False)["input_ids"])
         lost += marks.sum(axis=1)
@@ -100,10 +102,11 @@ def _marked(model: GPT2LMHeadModel, bpe: Any, text: str, bold: Sequence[str]) ->
     ]
     owner = np.repeat(np.arange(len(words)), [len(piece) for piece in pieces])
     ids = [token for piece in pieces for token in piece]
-    marks = [
-        np.any(unselectable_tokens(model, ids, searched), axis=0) for searched in (False, True)
-    ]
-    exact, searched = (
-        tuple(bool(mark[owner == i].any()) for i in range(len(words))) for mark in marks
-    )
+
+    def marked(searched: bool) -> tuple[bool, ...]:
+        lost = np.any(unselectable_tokens(model, ids, searched), axis=0)
+        return tuple(bool(lost[owner == i].any()) for i in range(len(words)))
+
+    exact = marked(searched=False)
+    searched = marked(searched=True)
     return MarkedSentence(tuple(words), exact, searched, tuple(word in bold for word in words))

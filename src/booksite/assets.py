@@ -54,7 +54,8 @@ def copy_files(app: Sphinx) -> None:
     static = Path(app.outdir) / "_static"
     shutil.copytree(FOLDER, static / "lnattn", dirs_exist_ok=True)
     app.add_js_file("lnattn/reading.js", loading_method="defer")
-    source, target = mathjax_folder(), static / "mathjax"
+    source = mathjax_folder()
+    target = static / "mathjax"
     for part in MATHJAX_PARTS:
         if (source / part).is_dir():
             shutil.copytree(source / part, target / part, dirs_exist_ok=True)

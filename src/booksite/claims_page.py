@@ -144,7 +144,8 @@ def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree:
 def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
     if exception is None and app.builder.format == "html":
-        found, model = getattr(app, MARK, []), default_model().name
+        found = getattr(app, MARK, [])
+        model = default_model().name
         record = {
             "model": model,
             "summary": sentence(tally(claims().values(), found, model)),

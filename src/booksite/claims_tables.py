@@ -116,7 +116,8 @@ def _line(said: str, found: Iterable[tuple[Record, str, bool]]) -> str:
 
     found: records, what they count as, and whether that is fragile; those that count come first.
     """
-    shown, cells = sorted(found, key=lambda one: not one[0].counted), f"<span>{said}</span>"
+    shown = sorted(found, key=lambda one: not one[0].counted)
+    cells = f"<span>{said}</span>"
     for name in COLUMNS:
         asked = [(what, weak) for one, what, weak in shown if column(one.model) == name]
         signs = ""

@@ -111,7 +111,8 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
     notebook = executed(app, page)
     if app.builder.format != "html" or not notebook.is_file():
         return
-    drawings, here = drawings_of(notebook), app.builder.get_target_uri(page)
+    drawings = drawings_of(notebook)
+    here = app.builder.get_target_uri(page)
     for figure in doctree.findall(nodes.figure):
         label = next((name for name in figure["ids"] if name in drawings), None)
         if label is not None:
@@ -138,7 +139,9 @@ def _both_grounds(
     A page fetches one of the two.
     """
     image = next(figure.findall(nodes.image))
-    alt, links, addresses = html.escape(image.get("alt", ""), quote=True), "", []
+    alt = html.escape(image.get("alt", ""), quote=True)
+    links = ""
+    addresses = []
     for ground, svg in grounds.items():
         name = f"{app.builder.imagedir}/{drawn_for(ground, label)}"
         addresses.append(_written(app, here, name, svg))

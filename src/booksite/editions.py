@@ -61,8 +61,10 @@ def assemble(target: Path, editions: Sequence[Edition], note: str = "") -> Path:
 
 def _link(root: Path, one: Edition, other: Edition) -> None:
     """Put a link to the other edition into every page of this one that has a header."""
-    own, there = root / one.folder, root / other.folder
-    linked, name = 0, html.escape(other.model)
+    own = root / one.folder
+    there = root / other.folder
+    linked = 0
+    name = html.escape(other.model)
     for source in sorted(one.site.rglob("*.html")):
         page = source.relative_to(one.site)
         path = own / page

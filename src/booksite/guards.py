@@ -83,9 +83,10 @@ def _texts(block: nodes.Element) -> Iterator[nodes.Text]:
 
 def _end_of(sentence: str, text: str) -> int | None:
     """Where the checked words end in a text, the point behind them included; None if not there."""
-    sentence, text = (words.translate(_PLAIN) for words in (sentence, text))
-    parts = (re.escape(part).replace(r"\ ", r"\s+") for part in sentence.split(GAP))
-    found = re.search(".*?".join(parts) + r"[.,;:]?", text, re.IGNORECASE | re.DOTALL)
+    parts = sentence.translate(_PLAIN).split(GAP)
+    patterns = (re.escape(part).replace(r"\ ", r"\s+") for part in parts)
+    pattern = ".*?".join(patterns) + r"[.,;:]?"
+    found = re.search(pattern, text.translate(_PLAIN), re.IGNORECASE | re.DOTALL)
     return found.end() if found else None
 
 

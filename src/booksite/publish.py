@@ -45,7 +45,8 @@ def publish(root: Path, output: Path | None = None) -> int:
     os.environ.pop("LNATTN_MODEL", None)  # which models are published is not a setting
     choice = default_model()
     say(f"publishing {choice}")
-    note, editions = "", []
+    note = ""
+    editions = []
     if choice.name == FALLBACK:
         note = (
             f"Every chapter of this copy ran on {FALLBACK}, the small model that comes with the "

@@ -32,7 +32,8 @@ class _Listener(logging.Handler):
         self.places: set[str] = set()
 
     def emit(self, record: logging.LogRecord) -> None:
-        kind, subtype = (getattr(record, name, None) or "" for name in ("type", "subtype"))
+        kind = getattr(record, "type", None) or ""
+        subtype = getattr(record, "subtype", None) or ""
         if is_suppressed_warning(kind, subtype, self.app.config.suppress_warnings):
             return
         location = getattr(record, "location", None)

@@ -72,7 +72,9 @@ def summary(benchmarks: Sequence[Benchmark]) -> str:
         "|:--|--:|--:|--:|--:|--:|",
     ]
     for one, ratio in to_other_ways(benchmarks):
-        ours, times, goal = ratio["to"], ratio["median"], ratio["floor"]
+        ours = ratio["to"]
+        times = ratio["median"]
+        goal = ratio["floor"]
         aim = "–" if goal is None else _times_as(goal) + (", missed" if times < goal else "")
         time = next((row["seconds"] for row in one.rows if row["method"] == ours), None)
         both = "– | –" if time is None else f"{seconds(time)} | {seconds(time * times)}"

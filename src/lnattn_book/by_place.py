@@ -91,7 +91,8 @@ class ByPlace(Result):
 
 def by_place(layer: FirstLayer, published: PublishedSigma = GPT2_SIGMA) -> ByPlace:
     """Ask a first layer for its switch by place alone, with a published σ for its tokens."""
-    W_P, folded = layer.embeddings.W_P.double(), fold(layer.attention)
+    W_P = layer.embeddings.W_P.double()
+    folded = fold(layer.attention)
     found = token_variance(published.elsewhere, variances(W_P).numpy(), folded.eps)
     inverse = assumed_inverse_sigma(W_P, found, folded.eps)
     switch = switch_by_place(folded, W_P, inverse)

@@ -54,7 +54,8 @@ def svg_of(figure: Figure) -> str:
 
     Letters are outlines, so that they stand where they were put, whatever fonts a reader has.
     """
-    out, ground = io.StringIO(), figure.get_facecolor()
+    out = io.StringIO()
+    ground = figure.get_facecolor()
     # Half a pixel, and below a tenth of a point, is finer than anyone can see.
     look = {"svg.fonttype": "path", "svg.hashsalt": "lnattn", "path.simplify_threshold": 0.5}
     with rc_context(look), _pictures(figure):
@@ -111,7 +112,8 @@ def _rows_of(ax: Axes, number: int) -> Iterator[_Row]:
     if ax.get_label() == "<colorbar>":
         return
     panel = ax.get_title() or ax.get_title("left") or ax.get_ylabel() or f"panel {number + 1}"
-    names_x, names_y = _names(ax.xaxis), _names(ax.yaxis)
+    names_x = _names(ax.xaxis)
+    names_y = _names(ax.yaxis)
     for kind, series, points in _artists(ax):
         for x, y, value in points:
             yield panel, kind, series, names_x.get(x, x), names_y.get(y, y), value
@@ -119,7 +121,8 @@ def _rows_of(ax: Axes, number: int) -> Iterator[_Row]:
 
 def _names(axis: Axis) -> Mapping[float, str]:
     """The words at the places of an axis, where it has words."""
-    places, words = axis.get_major_locator(), axis.get_major_formatter()
+    places = axis.get_major_locator()
+    words = axis.get_major_formatter()
     if isinstance(words, StrCategoryFormatter):
         return {float(x): word for x in places() if (word := words(x))}
     named = isinstance(words, FixedFormatter | FuncFormatter)
@@ -175,7 +178,8 @@ def _scattered(drawn: Collection) -> Iterator[tuple[Any, Any, Any]]:
     three = getattr(drawn, "_offsets3d", None)
     if three is not None:
         return _points(*(np.asarray(one) for one in three))
-    places, colours = np.ma.asarray(drawn.get_offsets()), drawn.get_array()
+    places = np.ma.asarray(drawn.get_offsets())
+    colours = drawn.get_array()
     value = colours if colours is not None and len(colours) == len(places) else None
     return _points(places[:, 0], places[:, 1], value)
 
@@ -192,7 +196,8 @@ def _tiles(ax: Axes, drawn: PolyCollection) -> Iterator[tuple[Any, Any, Any]]:
 
 def _bars(bars: BarContainer) -> Iterator[tuple[Any, Any, Any]]:
     for bar in bars.patches:
-        across, up = bar.get_x() + bar.get_width() / 2, bar.get_y() + bar.get_height() / 2
+        across = bar.get_x() + bar.get_width() / 2
+        up = bar.get_y() + bar.get_height() / 2
         if bars.orientation == "horizontal":
             yield bar.get_x() + bar.get_width(), round(up, 9), None
         else:

@@ -56,7 +56,8 @@ def exposure(
     u = np.stack([np.bincount(found.type[known & one], minlength=types) for one in lost], axis=1)
     weight = np.abs(found.weight())
     asked = (n > 0) & (found.count >= least) & ((weight >= decides) | (weight < neutral))
-    flags, bins = weight >= decides, np.log2(np.maximum(found.count, 1)).astype(int)
+    flags = weight >= decides
+    bins = np.log2(np.maximum(found.count, 1)).astype(int)
     groups = [np.flatnonzero(asked & (bins == b)) for b in np.unique(bins[asked])]
     groups = [group for group in groups if 0 < flags[group].sum() < len(group)]
     if not groups:
@@ -64,10 +65,13 @@ def exposure(
     rng = np.random.default_rng(seed)
     size = np.array([n[group[flags[group]]].sum() for group in groups])
     share = size / size.sum()
-    rates, dealt, drawn = np.zeros((2, lost.shape[0])), np.zeros(draws), np.zeros(draws)
+    rates = np.zeros((2, lost.shape[0]))
+    dealt = np.zeros(draws)
+    drawn = np.zeros(draws)
     picks = rng.multinomial(len(lost), np.full(len(lost), 1 / len(lost)), size=draws) / len(lost)
     for group, part in zip(groups, share, strict=True):
-        own, among = flags[group], (n[group], u[group])
+        own = flags[group]
+        among = (n[group], u[group])
         kinds = [_rate(np.where(kind, 1.0, 0.0)[None], *among)[0] for kind in (own, ~own)]
         rates += part * np.stack(kinds)
         deals = np.argsort(rng.random((draws, len(group))), axis=1) < own.sum()

@@ -55,7 +55,8 @@ def _detokenization(model: str, folder: Path) -> Path:
 
 
 def _contribution(model: str, folder: Path) -> Path:
-    first, texts = _learned(model), samples.sample_file()
+    first = _learned(model)
+    texts = samples.sample_file()
     documents = samples.sample_framed(first)
     source = {**first.provenance, "corpus": describe_corpus([texts])}
     found = contributions(fold(first.attention), first.embeddings, documents, source=source)
@@ -71,7 +72,8 @@ def _survey(model: str, folder: Path) -> Path:
 
 
 def _survey_of_null(model: str, folder: Path) -> Path:
-    begun, seeds = time.perf_counter(), list(range(5))
+    begun = time.perf_counter()
+    seeds = list(range(5))
     seen = evidence(_learned(model), with_study=False)
     found = survey.survey_of_null(seen, seeds)
     facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
@@ -112,7 +114,8 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
         source["counts"] = [one.record for one in counts.values()]
         source["counts_sha256"] = [sha256_of_file(path) for path in files]
     else:
-        texts, vocab = [np.asarray(ids) for ids in sample], first.embeddings.vocab_size
+        texts = [np.asarray(ids) for ids in sample]
+        vocab = first.embeddings.vocab_size
         counts = {
             apart: Counts.from_documents(texts, vocab, skip=apart) for apart in RotaryStudy.COUNTED
         }

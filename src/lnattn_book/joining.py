@@ -50,11 +50,13 @@ class Joining:
 
         displaced: whether the last has less than half of the peak's excess.
         """
-        shares, rows = self.shares(), {}
+        shares = self.shares()
+        rows = {}
         for seed, one in shares.groupby("seed"):
             joins = one[one["found"] > one["chance high"]]
             if len(joins):
-                step, last = joins["excess"].idxmax()[1], one.index[-1][1]
+                step = joins["excess"].idxmax()[1]
+                last = one.index[-1][1]
                 top = one.loc[(seed, step)]
                 displaced = one.loc[(seed, last), "excess"] < _LEFT * top["excess"]
                 steps = {"step": step, "before": step // 4, "last": last}

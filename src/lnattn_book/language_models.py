@@ -189,7 +189,8 @@ def mean_and_interval(
     differences: Float[np.ndarray, "n"], level: float = 0.95
 ) -> tuple[float, float, float]:
     """The mean of some differences and its interval by Student's t; without bounds for n < 2."""
-    n, mean = len(differences), float(np.mean(differences))
+    n = len(differences)
+    mean = float(np.mean(differences))
     if n < 2:
         return mean, -math.inf, math.inf
     half = float(student.ppf((1 + level) / 2, n - 1) * np.std(differences, ddof=1) / n**0.5)

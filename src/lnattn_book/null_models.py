@@ -39,7 +39,8 @@ def measured(rule: Rule, *results: Any) -> Mapping[str, Any]:
 
 def heads_in_random_order(first: FirstLayer) -> dict[str, list[Mapping[str, Any]]]:
     """By claim, the measures of each draw."""
-    known, gain = frequency(first), gain_of_tokens(first)
+    known = frequency(first)
+    gain = gain_of_tokens(first)
     tokens = known.counted
     draws: dict[str, list[Mapping[str, Any]]] = {"K11": [], "K17": [], "K19": []}
     for seed in range(DRAWS):

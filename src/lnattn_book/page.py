@@ -81,7 +81,8 @@ def describe(model: Any = None, *, why: str | None = None) -> Banner:
     """The banner that `start` shows, as data."""
     provenance: Mapping[str, Any] = getattr(model, "provenance", None) or {}
     if model is None:
-        name, reason = "none", "this page needs no trained weights"
+        name = "none"
+        reason = "this page needs no trained weights"
     else:
         name = str(model if isinstance(model, str) else provenance.get("name", "unnamed model"))
         chosen = os.environ.get("LNATTN_MODEL") == name

@@ -62,7 +62,8 @@ def sample_windows(
 
 def sample_framed(model: FirstLayer) -> list[list[int]]:
     """The sample's documents as the model expects to read them, cut to its context."""
-    texts, context = read_documents([sample_file()]), model.embeddings.n_positions
+    texts = read_documents([sample_file()])
+    context = model.embeddings.n_positions
     return list(encode_documents(texts, tokenizer_of(model), context))
 
 

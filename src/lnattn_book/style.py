@@ -198,7 +198,8 @@ def words_at(
 def space(axes: Axes3D, size: float) -> None:
     """The plane orthogonal to 1 in R³, the line through 1, and quiet axes that reach to `size`."""
     a, b = np.meshgrid([-size, size], [-size, size])
-    u, w = np.array([1, -1, 0]) / np.sqrt(2), np.array([1, 1, -2]) / np.sqrt(6)
+    u = np.array([1, -1, 0]) / np.sqrt(2)
+    w = np.array([1, 1, -2]) / np.sqrt(6)
     plane = a[..., None] * u + b[..., None] * w
     axes.plot_surface(*np.moveaxis(plane, -1, 0), color=GREY, alpha=0.15, linewidth=0)
     end = 1.3 * size / np.sqrt(3)

@@ -86,7 +86,8 @@ def survey(seen: Evidence) -> dict[str, Record]:
 
 def _of_positions(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     """What rules judge, by claim, of a checkpoint without tokens."""
-    found, ends = position_only(seen.model), variance.position_outliers(seen.model.embeddings.W_P)
+    found = position_only(seen.model)
+    ends = variance.position_outliers(seen.model.embeddings.W_P)
     return {
         "K6": (found.spearman,),
         "K7": (found.table(),),
@@ -100,9 +101,13 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     """What rules judge, by claim, of a whole first layer."""
     if seen.counts is None or seen.cut is None:
         raise ResultError(f"the survey of {seen.model.name} needs windows of text and counts.")
-    tokens, counts, folded = seen.model.embeddings, seen.counts, fold(seen.model.attention)
-    queries, sigma = share_of_context(tokens.n_positions), inverse_sigma_bands(tokens, folded.eps)
-    bias, vectors = position_bias(folded, tokens.W_P, queries, sigma), token_vectors(folded, tokens)
+    tokens = seen.model.embeddings
+    counts = seen.counts
+    folded = fold(seen.model.attention)
+    queries = share_of_context(tokens.n_positions)
+    sigma = inverse_sigma_bands(tokens, folded.eps)
+    bias = position_bias(folded, tokens.W_P, queries, sigma)
+    vectors = token_vectors(folded, tokens)
     pairs = table1.look_up(vectors, seen.model.tokenizer)
     measured = measured_attention(folded, tokens, seen.cut(queries[-1] + 1), queries, bias)
     terms = contributions(folded, tokens, seen.framed)
@@ -177,7 +182,8 @@ def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str,
         replace(seen, model=permuted_weights(seen.model, seed), study=None, seed=seed, name="")
         for seed in seeds
     ]
-    runs, order = [survey(null) for null in nulls], list(VERDICTS)
+    runs = [survey(null) for null in nulls]
+    order = list(VERDICTS)
     order.insert(2, order.pop(order.index(UNDECIDED)))
     together = {}
     for claim in ASKED:

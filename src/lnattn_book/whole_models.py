@@ -41,7 +41,8 @@ _MOST_KEYS, _WINDOWS = 1000, 16
 
 def spelling_of(model: AnyFirstLayer) -> Spelling:
     """Which of the model's tokens continue a word, begin one, or begin with a capital."""
-    tokenizer, names = tokenizer_of(model), token_names(model)
+    tokenizer = tokenizer_of(model)
+    names = token_names(model)
     classes = token_classes(tokenizer, len(names))
     capital = np.array([name.lstrip("␣")[:1].isupper() for name in names])
     return Spelling(classes.continuation, classes.word, capital)
@@ -57,12 +58,14 @@ def ablation_study(model: AnyFirstLayer, name: str) -> Ablations:
     if not model.attention.causal:
         raise ResultError(f"{model.name} sees what follows a token, so it does not predict it.")
     whole = load_reference_model(name, head=True)
-    spelling, documents = spelling_of(model), sample_tokens(model)
+    spelling = spelling_of(model)
+    documents = sample_tokens(model)
     counts, words = token_counts(model)
     context = 256
     terms_of: Callable[..., PairTerms]
     if isinstance(model, RelativeFirstLayer):
-        turned, tokens = fold_relative(model.attention), model.embeddings
+        turned = fold_relative(model.attention)
+        tokens = model.embeddings
         means = mean_vectors(turned, tokens, torch.from_numpy(counts.unigrams))
         terms_of = partial(distance_terms, turned, tokens, constants=means)
     else:
@@ -90,7 +93,8 @@ def layers_study(model: AnyFirstLayer, name: str) -> LayerVerdicts:
 
     As long as its context, at most 1,000 tokens. Arguments and errors as in `ablation_study`.
     """
-    tokenizer, whole = tokenizer_of(model), load_reference_model(name)
+    tokenizer = tokenizer_of(model)
+    whole = load_reference_model(name)
     context = (
         model.context if isinstance(model, RelativeFirstLayer) else model.embeddings.n_positions
     )
@@ -128,10 +132,12 @@ def weight_predictors(name: str, found: Ablations) -> pd.DataFrame:
     folder = data_folder() / "results" / name
     if (folder / "rotary.json").is_file():
         study = RotaryStudy.read(folder)
-        auroc, specific = study.grid.own[0, 0].mean(axis=1), study.grid.query_specific_auroc[0, 0]
+        auroc = study.grid.own[0, 0].mean(axis=1)
+        specific = study.grid.query_specific_auroc[0, 0]
     else:
         other = AffinityResult.read(folder)
-        auroc, specific = other.mean_auroc(), other.skill[:, 0]
+        auroc = other.mean_auroc()
+        specific = other.skill[:, 0]
     return pd.DataFrame(
         {"auroc": auroc, "specific auroc": specific, "divergence": found.moved[found.of("ee")]},
         index=pd.RangeIndex(found.n_heads, name="head"),

@@ -99,7 +99,8 @@ class Sentiment(Result):
         found = []
         for example in self.record["examples"]:
             marks = self.unselectable[self.of(arm), seed, self.sentence == example["sentence"]]
-            words, bold = example["words"], example["bold"]
+            words = example["words"]
+            bold = example["bold"]
             shown = (tuple(map(bool, marks)), (), tuple(word in bold for word in words))
             found.append(MarkedSentence(tuple(words), *shown))
         return found

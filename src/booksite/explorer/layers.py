@@ -71,7 +71,8 @@ def opening(model: FirstLayer, sentence: str, about: dict[str, Any]) -> bytes:
 
 def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     """A layer's tensors but the embeddings, and its settings, as `checkpoint.js` names them."""
-    layer, rotary = model.attention, isinstance(model, RelativeFirstLayer)
+    layer = model.attention
+    rotary = isinstance(model, RelativeFirstLayer)
     if layer.ln is None:
         raise ResultError(f"{model.name} has no norm before its first attention; ask the package.")
     heads, d, width = layer.W_Q.shape
@@ -92,7 +93,8 @@ def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]
     if isinstance(layer.ln, LayerNorm):
         found["beta"] = layer.ln.beta
     for side in ("Q", "K"):
-        matrix, bias = getattr(layer, f"W_{side}"), getattr(layer, f"b_{side}")
+        matrix = getattr(layer, f"W_{side}")
+        bias = getattr(layer, f"b_{side}")
         found[f"W_{side}"] = matrix.permute(1, 0, 2).reshape(d, -1)
         found[f"b_{side}"] = bias.flatten()
     if isinstance(model, RelativeFirstLayer):

@@ -92,7 +92,8 @@ def publish(folder: Path, models: Sequence[Wanted]) -> None:
     folder.mkdir(parents=True)
     for name in (*SCRIPTS, STYLE):
         shutil.copyfile(ASSETS / name, folder / name)
-    listed, absent = [], []
+    listed = []
+    absent = []
     for wanted in models:
         name = model_name(wanted.choice.name)
         try:
@@ -126,7 +127,8 @@ def shared_facts() -> dict[str, Any]:
     """What all parts know: the terms' names and colours, sentences, the longest sentence."""
     from booksite.explorer.layers import LONGEST
 
-    names, colours = TERM_NAMES | DISTANCE_NAMES, TERM_COLOURS | DISTANCE_COLOURS
+    names = TERM_NAMES | DISTANCE_NAMES
+    colours = TERM_COLOURS | DISTANCE_COLOURS
     terms = {name: {"name": names[name], "colour": colours[name]} for name in names}
     examples = sentences()
     return {"terms": terms, "examples": examples, "text": examples[0], "longest": LONGEST}

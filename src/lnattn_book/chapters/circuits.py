@@ -69,7 +69,8 @@ def circuit_errors(layer: AttentionLayer, x: Float[Tensor, "n d_model"]) -> Circ
 
 def definition_error(earlier: AttentionLayer, later: AttentionLayer) -> float:
     """Largest difference of V-composition from factors and from dense matrices, by definition."""
-    write, read = (ov_circuit(layer).dense() for layer in (earlier, later))
+    write = ov_circuit(earlier).dense()
+    read = ov_circuit(later).dense()
     product = torch.stack([torch.linalg.matrix_norm(matrix @ read) for matrix in write])
     sizes = [torch.linalg.matrix_norm(matrices) for matrices in (write, read)]
     scores = composition_scores(earlier, later, "V")
@@ -143,7 +144,8 @@ def previous_token_heads(model: Transformer, count: int = 6) -> pd.DataFrame:
 
     copying: the sum of the eigenvalues of W_E W_VO W_U over the sum of their moduli.
     """
-    W_E, W_P = model.embeddings.tokens(), model.embeddings.W_P
+    W_E = model.embeddings.tokens()
+    W_P = model.embeddings.W_P
     W_U, _ = unembedding(model.ln_f, model.W_U)
     everywhere = torch.arange(len(W_E)), torch.arange(len(W_P))
     pairs = sigma_of_pairs(model.embeddings, *everywhere, model.ln_f.eps)
@@ -225,7 +227,8 @@ class PathErrors(NamedTuple):
 
 def path_errors(model: Transformer, ids: Sequence[int] | Int[Tensor, "n"]) -> PathErrors:
     """How far the sum over all paths of a model of two layers is from its logits, relative."""
-    model, ids = model.to(torch.float64), torch.as_tensor(ids)
+    model = model.to(torch.float64)
+    ids = torch.as_tensor(ids)
     attention_alone = tuple(Block(block.attention) for block in model.blocks)
     bare = type(model)(model.embeddings, attention_alone, model.ln_f, model.W_U)
     stream = bare.embeddings.tokens()[ids] + bare.embeddings.W_P[: len(ids)]

@@ -122,7 +122,8 @@ def over_seeds(
 
 def where_less_what(young: Joining, measure: str = "everywhere", at: str = "step") -> pd.Series:
     """Nats lost without *where* less nats lost without *what*, by seed."""
-    where, what = (young.of(measure, part, at=at)["value"] for part in (WHERE, WHAT))
+    where = young.of(measure, WHERE, at=at)["value"]
+    what = young.of(measure, WHAT, at=at)["value"]
     return where - what
 
 

@@ -70,7 +70,8 @@ def recall(
     >>> recall(np.array([0.1, 0.9, 0.5]), np.array([1.0, 3.0, 0.0]))
     array([0.75, 0.75, 1.  ])
     """
-    scores, weight = np.asarray(scores, dtype=float), np.asarray(weight, dtype=float)
+    scores = np.asarray(scores, dtype=float)
+    weight = np.asarray(weight, dtype=float)
     if scores.shape != weight.shape or scores.ndim != 1:
         raise ShapeError(
             f"scores {scores.shape} and weight {weight.shape} must be two lists of equal length."
@@ -100,7 +101,8 @@ def list_against_heads(heads: Heads, named: Sequence[int]) -> pd.DataFrame:
     """
     found = heads.found
     first = np.flatnonzero((found.best_rank == 1) & np.isin(found.best_head, named))
-    queries, chosen = found.pieces.queries[first], found.best_head[first]
+    queries = found.pieces.queries[first]
+    chosen = found.best_head[first]
     return pd.DataFrame(
         {
             "query": queries,
@@ -114,7 +116,8 @@ def list_against_heads(heads: Heads, named: Sequence[int]) -> pd.DataFrame:
 
 def wrong_queries(study: AffinityResult) -> pd.DataFrame:
     """By head: mean AUROC, the same with another token's query, and what that leaves."""
-    area, own = study.mean_auroc(), study.skill[:, 0]
+    area = study.mean_auroc()
+    own = study.skill[:, 0]
     table = pd.DataFrame({"area": area, "wrong query": area - own, "about the query": own})
     return table.rename_axis("head")
 

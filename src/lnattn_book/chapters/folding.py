@@ -29,7 +29,8 @@ def left_over(
     Folding drops what depends on the query alone, so each row is one number over and over.
     """
     y = layer_norm(x, layer.ln)
-    queries, keys = project(y, layer.W_Q, layer.b_Q)[head], project(y, layer.W_K, layer.b_K)[head]
+    queries = project(y, layer.W_Q, layer.b_Q)[head]
+    keys = project(y, layer.W_K, layer.b_K)[head]
     return queries @ keys.T - fold(layer).scores(x)[head]
 
 

@@ -44,7 +44,9 @@ def spread_left(first: FirstLayer, known: Frequency, draws: int = 200) -> Left:
     Intervals are 95 % percentiles over draws of tokens, the same for both.
     """
     by_division = lengths(first, known.inputs, centred=False)
-    before, own, layer = by_division["before"], by_division["own σ"], by_division["σ of the layer"]
+    before = by_division["before"]
+    own = by_division["own σ"]
+    layer = by_division["σ of the layer"]
     return Left(*(_ratio_of_spreads(after, before, draws) for after in (own, layer)))
 
 
@@ -125,7 +127,9 @@ class ValueLengths(NamedTuple):
 
 def value_lengths(first: FirstLayer, texts: int = TEXTS) -> ValueLengths:
     """Measure value vectors of the first layer in some of the book's texts (K21)."""
-    layer, at_start, elsewhere = first.attention, [], []
+    layer = first.attention
+    at_start = []
+    elsewhere = []
     for ids in samples.sample_framed(first)[:texts]:
         inputs = first.embeddings.tokens()[ids] + first.embeddings.W_P[: len(ids)]
         values = layer_norm(inputs, layer.ln) @ layer.W_V + layer.b_V[:, None]  # [head token value]

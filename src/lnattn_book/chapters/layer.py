@@ -56,7 +56,8 @@ def growth_of_products(widths: Sequence[int], draws: int = 2000, seed: int = 0) 
     for width in widths:
         q, k = torch.randn(2, draws, width, generator=generator)
         spreads.append(float((q * k).sum(dim=1).std()))
-    before, after = np.array(spreads), np.array(spreads) / np.sqrt(widths)
+    before = np.array(spreads)
+    after = np.array(spreads) / np.sqrt(widths)
     curves = {"before": before, "after": after}
     return {
         name: float(np.polyfit(np.log(widths), np.log(curve), 1)[0])
@@ -73,7 +74,8 @@ class OffOne(NamedTuple):
 
 def sums_of(weights: Float[Tensor, "query key"]) -> OffOne:
     """How far the rows and the columns of attention weights are from summing to one."""
-    rows, columns = weights.sum(dim=1), weights.sum(dim=0)
+    rows = weights.sum(dim=1)
+    columns = weights.sum(dim=0)
     return OffOne(float((rows - 1).abs().max()), float((columns - 1).abs().max()))
 
 
@@ -135,10 +137,10 @@ def _encoder_errors() -> tuple[float, float]:
     for norm in norms:
         torch.nn.init.normal_(norm.weight)
         torch.nn.init.normal_(norm.bias)
-    first, second = (LayerNorm(norm.weight, norm.bias, norm.eps) for norm in norms)
+    pair = tuple(LayerNorm(norm.weight, norm.bias, norm.eps) for norm in norms)
     post = float((post_ln_layer(x, block) - encoder(x[None])[0]).abs().max())
     exact = _both_by_modules(encoder, norms, x)
-    return post, float((both_ln_layer(x, block, (first, second)) - exact).abs().max())
+    return post, float((both_ln_layer(x, block, pair) - exact).abs().max())
 
 
 def _both_by_modules(encoder: Any, norms: Sequence[Any], x: Tensor) -> Tensor:

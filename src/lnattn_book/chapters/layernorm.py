@@ -35,7 +35,9 @@ class Forms(NamedTuple):
 def compare_forms(widths: Sequence[int], draws: int = 10_000, seed: int = 0) -> Forms:
     """LayerNorm written three ways, on Gaussian inputs far from zero, in double precision."""
     generator = torch.Generator().manual_seed(seed)
-    constructions, apart, ranks = 0.0, 0.0, {}
+    constructions = 0.0
+    apart = 0.0
+    ranks = {}
     for width in widths:
         C = torch.from_numpy(plain.centring(width))
         P = torch.from_numpy(plain.projection(width))
@@ -78,7 +80,8 @@ def inputs(model: FirstLayer, length: int = 64) -> Float[Tensor, "token d_model"
     """
     length = min(length, model.embeddings.n_positions)
     ids = torch.as_tensor(sample_windows(model, length)[0])[:_WINDOWS]
-    tokens, positions = model.embeddings.tokens()[ids], model.embeddings.W_P[:length]
+    tokens = model.embeddings.tokens()[ids]
+    positions = model.embeddings.W_P[:length]
     return (tokens + positions).double().flatten(0, 1)
 
 

@@ -124,7 +124,8 @@ def on_text(first: FirstLayer) -> OnText:
     The queries are the paper's 50, 500 and 1000, or those at the same share of a shorter context.
     Windows are parts of articles, without a beginning-of-text token, as in the authors' code.
     """
-    folded, W_P = fold(require_absolute(first).attention), first.embeddings.W_P
+    folded = fold(require_absolute(first).attention)
+    W_P = first.embeddings.W_P
     queries = share_of_context(len(W_P))
     terms = position_bias(folded, W_P, queries, inverse_sigma_bands(first.embeddings, folded.eps))
     windows, _ = samples.sample_windows(first, queries[-1] + 1)

@@ -49,7 +49,8 @@ def turned(
 ) -> Float[Tensor, "d_head"]:
     """A query or key as it stands at a position: coordinate i turns with coordinate i + d′/2."""
     x, y = vector.chunk(2)
-    cos, sin = torch.cos(position * theta), torch.sin(position * theta)
+    cos = torch.cos(position * theta)
+    sin = torch.sin(position * theta)
     return torch.cat([x * cos - y * sin, x * sin + y * cos])
 
 
@@ -154,7 +155,8 @@ def skills(studies: Mapping[str, RotaryStudy]) -> pd.DataFrame:
     for name, study in studies.items():
         mean, low, high = study.grid.interval().T
         best = int(mean.argmax())
-        own, wrong = study.pair_ranks.min(axis=1), study.chance_ranks.min(axis=1)
+        own = study.pair_ranks.min(axis=1)
+        wrong = study.chance_ranks.min(axis=1)
         rows[name] = {
             "best head": best,
             "its skill (AUROC)": f"{mean[best]:.3f} [{low[best]:.3f}, {high[best]:.3f}]",

@@ -50,7 +50,8 @@ def find_pair(words: list[str], query: str, key: str) -> tuple[int, int]:
     plain = [word.strip("_").lower() for word in words]
     if query.lower() in plain and key.lower() in plain:
         return plain.index(query.lower()), plain.index(key.lower())
-    i, j = len(words) - 1, max(len(words) - 2, 0)
+    i = len(words) - 1
+    j = max(len(words) - 2, 0)
     print(f"{query!r} and {key!r} are not both tokens here; taken: {words[i]!r} and {words[j]!r}")
     return i, j
 

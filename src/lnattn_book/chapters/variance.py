@@ -81,7 +81,8 @@ def sinks(attention: Float[np.ndarray, "head query"]) -> pd.DataFrame:
     """
     even = against_even(attention)
     quarter = max(even.shape[-1] // 4, 1)
-    short, long = even[:, :quarter].mean(axis=-1), even[:, -quarter:].mean(axis=-1)
+    short = even[:, :quarter].mean(axis=-1)
+    long = even[:, -quarter:].mean(axis=-1)
     table = pd.DataFrame({"short": short, "long": long, "left": long / short})
     table["sink"] = table["short"] > 1
     table["halved"] = table["left"] < 1 / 2

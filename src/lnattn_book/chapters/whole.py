@@ -16,8 +16,10 @@ def load_whole(choice: Choice) -> tuple[Transformer, FirstLayer]:
     Where that is no whole GPT-2, book-gpt2 is taken, and a line says so, with the reason.
     """
     try:
-        whole, name = load_transformer(choice), choice.name
+        whole = load_transformer(choice)
+        name = choice.name
     except CheckpointError as reason:
         print(f"{reason} Where a whole model is needed, this page uses {FALLBACK}.")
-        whole, name = load_transformer(FALLBACK), FALLBACK
+        whole = load_transformer(FALLBACK)
+        name = FALLBACK
     return whole, require_absolute(load_first_layer(name))

@@ -26,7 +26,8 @@ def of_arms(projected: np.ndarray, other: np.ndarray) -> dict[str, Any]:
 
 def end_lead(runs: Experiment, arm: str, other: str) -> tuple[float, float, float]:
     """How much more an arm gets right at the end than another: mean over seeds, and interval."""
-    curves, others = runs.of(arm), runs.of(other)
+    curves = runs.of(arm)
+    others = runs.of(other)
     common = [seed for seed in curves.seeds if seed in others.seeds]
     right = curves.accuracy[[curves.seeds.index(seed) for seed in common], -1]
     than = others.accuracy[[others.seeds.index(seed) for seed in common], -1]

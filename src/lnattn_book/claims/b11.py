@@ -29,7 +29,8 @@ def measure(
         for exact, bold in zip(sentence.exact, sentence.bold, strict=True)
         if bold
     ]
-    lost, words = int(sum(marked)), len(marked)
+    lost = int(sum(marked))
+    words = len(marked)
     luck = float(binom.sf(lost - 1, words, base) if lost else binom.pmf(0, words, base))
     ends = binomtest(lost, words).proportion_ci()
     return {

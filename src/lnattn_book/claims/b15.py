@@ -18,7 +18,8 @@ def measure(
     context: RuleContext, ratios: Mapping[int, Estimate | float], seeds: int
 ) -> dict[str, Any]:
     """ratios: epochs without the projection over those with it, by width, at equal norm."""
-    narrow, *wide = (Interval.of(ratios[width]) for width in sorted(ratios))
+    by_width = [Interval.of(ratios[width]) for width in sorted(ratios)]
+    narrow, *wide = by_width
     return {"narrow": narrow, "wide": Interval.rows(wide), "widths": len(ratios), "seeds": seeds}
 
 

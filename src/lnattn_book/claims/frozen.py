@@ -67,7 +67,8 @@ def differences(
     pages: those of the present build; what was frozen from others is passed over, so that a part of
     the book can be built. Records and values that were never frozen are no difference.
     """
-    present, now = set(pages), {(one.claim, one.model, one.chapter): one for one in found}
+    present = set(pages)
+    now = {(one.claim, one.model, one.chapter): one for one in found}
     for was in frozen:
         name = f"{was.claim} on {was.model} ({was.chapter})"
         one = now.get((was.claim, was.model, was.chapter))

@@ -34,7 +34,8 @@ def measure(
     Several heads that tie for most pairs are all asked.
     """
     skills = Interval.rows(skill).bonferroni()
-    by_skill, by_auroc = int(skills.value.argmax()), int(auroc.argmax())
+    by_skill = int(skills.value.argmax())
+    by_auroc = int(auroc.argmax())
     pairs = f"head {listed_words(map(str, pair_heads))}" if pair_heads else "no head"
     return {
         "skills": Detail(skills),

@@ -22,7 +22,8 @@ def measure(context: RuleContext, table: pd.DataFrame) -> dict[str, Any]:
         half = 1.96 * table[f"{what}, error"].fillna(np.inf)  # of one text it is not known
         return Interval(mean, mean - half, mean + half).bonferroni()
 
-    itself, predicted = table["itself, measured"], table["itself, by position"]
+    itself = table["itself, measured"]
+    predicted = table["itself, by position"]
     return {
         "skill": over_texts(table["skill, one text"], "skill"),
         "itself": over_texts(itself, "itself"),

@@ -32,7 +32,8 @@ def measure(
 def decide(measures: Measures, context: RuleContext) -> Decision:
     parts = {}
     for name in OPTIMISERS:
-        removed, ones = measures[f"{name}_n"], measures[f"{name}_1"]
+        removed = measures[f"{name}_n"]
+        ones = measures[f"{name}_1"]
         near_chance = above(ones, 1 / context["factor"]) & below(ones, context["factor"])
         parts[f"with {name}"] = below(removed, context["avoided"]) & near_chance
     return Decision(parts, needs={"more seeds": at_least(measures["seeds"], context["runs"])})

@@ -24,7 +24,8 @@ def measure(context: RuleContext, first: np.ndarray) -> dict[str, Any]:
 
 def decide(measures: Measures, context: RuleContext) -> Decision:
     step = measures["step"]
-    between, off = bool(step.low > 0 and step.high < 1), abs(step.value - FIRST_STEP)
+    between = bool(step.low > 0 and step.high < 1)
+    off = abs(step.value - FIRST_STEP)
     return Decision(
         {
             "between nothing and chance": is_true(between),

@@ -80,10 +80,15 @@ def around(
     joint: whether intervals are stretched so that all of them hold together. What has no finite
     interval lies at the centre, and reaches everywhere.
     """
-    value, low, high = (np.asarray(end, dtype=np.float64) for end in interval)
+    value = np.asarray(interval.value, dtype=np.float64)
+    low = np.asarray(interval.low, dtype=np.float64)
+    high = np.asarray(interval.high, dtype=np.float64)
     in_logs = centre > 0 and bool((low > 0).all())
     if in_logs:
-        value, low, high, centre = np.log(value), np.log(low), np.log(high), np.log(centre)
+        value = np.log(value)
+        low = np.log(low)
+        high = np.log(high)
+        centre = np.log(centre)
     known = np.isfinite(value) & np.isfinite(low) & np.isfinite(high)
     beneath = np.subtract(value, low, out=np.full(value.shape, np.inf), where=known)
     above = np.subtract(high, value, out=np.full(value.shape, np.inf), where=known)

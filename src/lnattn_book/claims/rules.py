@@ -228,14 +228,16 @@ class Rule:
         otherwise = self._otherwise(decision, context)
         missing = [what for what, need in decision.needs.items() if _condition(need).truth < 1]
         null = self._of_null(nulls, context)
-        leaves, own = [], []
+        leaves = []
+        own = []
         for name, part in decision.parts.items():
             condition = _condition(part)
             verdict = UNDECIDED if missing else _verdict(condition.truth, otherwise)
             words = _found(about, name, condition, measures)
             met_by_null = verdict == HOLDS and null.meets(name)
             if met_by_null:
-                verdict, words = UNDECIDED, f"{words}, which the null model meets as well"
+                verdict = UNDECIDED
+                words = f"{words}, which the null model meets as well"
             shown = name if context.own else name.replace("the heads named", "some head")
             leaves.append(Leaf(shown, verdict, words))
             own += [] if met_by_null else [leaves[-1]]
@@ -327,7 +329,8 @@ def register_rule(
 
 def not_computable(claim_id: str, model: str, why: str) -> Record:
     """The record where a model lacks what the claim needs; `why` says what."""
-    about, words = claim(claim_id), RULES[claim_id].in_words()
+    about = claim(claim_id)
+    words = RULES[claim_id].in_words()
     return Record(NOT_COMPUTABLE, why, claim=claim_id, model=model, rule=words, kind=about.kind)
 
 
@@ -390,7 +393,8 @@ def _numbers(measures: Measures) -> Any:
     for name, measure in measures.items():
         if isinstance(measure, str | Detail):
             continue
-        value, clear = np.asarray(Interval.of(measure).value, dtype=float), name.replace("_", " ")
+        value = np.asarray(Interval.of(measure).value, dtype=float)
+        clear = name.replace("_", " ")
         known = value[np.isfinite(value)]
         if value.ndim and known.size:
             yield f"{clear}, least", float(known.min())

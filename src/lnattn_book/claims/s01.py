@@ -42,7 +42,8 @@ def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Tr
 
 def exchanged_pieces(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
     """The share that is found among pieces which changed places."""
-    chance, error = measures["chance"], (measures["band"] - measures["chance"]) / 1.96
+    chance = measures["chance"]
+    error = (measures["band"] - measures["chance"]) / 1.96
     found = chance + error * generator.standard_normal()
     half = (measures["share"].high - measures["share"].low) / 2
     times = Interval(*((found + step) / chance for step in (0.0, -half, half)))

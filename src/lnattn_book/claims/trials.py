@@ -112,7 +112,8 @@ def grid_of_keys(share: Any) -> RandomGrid:
 
 def marked(exact: tuple[bool, bool, bool], base: Real) -> tuple[list[MarkedSentence], float]:
     """Two sentences with a marked word each, of which that of the first may be lost."""
-    words, none = ("a", "great", "film"), (False,) * 3
+    words = ("a", "great", "film")
+    none = (False,) * 3
     sentences = [MarkedSentence(words, lost, none, (False, True, False)) for lost in (exact, none)]
     return sentences, base
 
@@ -127,11 +128,11 @@ def arms(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """What is written along n and along 1, with SGD and with the two others, by seed."""
     noise = np.exp(np.random.default_rng(0).normal(0, 0.05, seeds))
-    n, ones = (
-        {"SGD": first * noise, "Adam": others * noise, "AdamW": others * noise}
-        for first, others in (along_n, along_1)
-    )
-    return n, ones
+
+    def by_optimiser(sgd: Real, others: Real) -> dict[str, np.ndarray]:
+        return {"SGD": sgd * noise, "Adam": others * noise, "AdamW": others * noise}
+
+    return by_optimiser(*along_n), by_optimiser(*along_1)
 
 
 def first_steps(mean: Real, n: int = 60) -> tuple[np.ndarray]:

@@ -34,7 +34,8 @@ def measure_use(
 
 def decide_use(measures: Measures, context: RuleContext) -> Decision:
     """An interval that holds 0 is no difference seen, and is not said to be open."""
-    whole, alone = measures["whole"], measures["alone"]
+    whole = measures["whole"]
+    alone = measures["alone"]
     lost = bool(whole.low > 0)
     much = lost and bool(alone.low > 0) and whole.value >= context["nats"]
     return Decision(

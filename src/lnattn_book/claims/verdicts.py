@@ -110,7 +110,8 @@ def effect_fields(value: Any, unit: str = "", null: Any = None, n: Any = None) -
     What is not finite, such as a median that no run reached, is left out.
     """
     numbers = [float(number) for number in np.atleast_1d(value)]
-    estimate, ends = numbers[0], numbers[1:]
+    estimate = numbers[0]
+    ends = numbers[1:]
     if not np.isfinite(estimate):
         return {}
     return {

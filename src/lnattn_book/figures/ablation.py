@@ -39,7 +39,8 @@ def loss_by_head(models: Mapping[str, Ablations]) -> Figure:
     for ax, (name, found) in zip(axes[:, 0], models.items(), strict=True):
         for row, what in enumerate(rows[name]):
             low, high = interval(found.excess(what))[1:]
-            mean, joined = found.everywhere[0, found.of(what)], found.excess(what)[0]
+            mean = found.everywhere[0, found.of(what)]
+            joined = found.excess(what)[0]
             ax.plot([low, high], [row] * 2, color=BLUE, lw=1.5)
             words = "after pieces of words, beyond matched tokens"
             ax.plot(joined, row, "o", color=BLUE, ms=4.5, label=words)

@@ -33,7 +33,8 @@ _LINES = {"frequency": ("--", GREEN), "cosine": (":", ORANGE)}
 def same_token(study: AffinityResult, ringed: int) -> Figure:
     """z-score of the token itself in its own row of the vocabulary: all tokens, head by head."""
     figure, ax = plt.subplots(figsize=(WIDTH, 2.5))
-    heads, edges = np.arange(study.n_heads), [0.025, 0.25, 0.5, 0.75, 0.975]
+    heads = np.arange(study.n_heads)
+    edges = [0.025, 0.25, 0.5, 0.75, 0.975]
     low, first, median, third, high = np.quantile(study.same_token, edges, axis=1)
     ax.axhline(0, color=GREY, lw=0.8)
     ax.vlines(heads, low, high, color=SKY, lw=2)

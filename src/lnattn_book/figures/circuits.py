@@ -29,7 +29,8 @@ def usable_by_share(table: pd.DataFrame, ring: Sequence[float] = ()) -> Figure:
     looks = {"K": (BLACK, "-", "o"), "Q": (VERMILION, "--", "s"), "V": (GREY, ":", "^")}
     for kind, (colour, line, marker) in looks.items():
         rows = table[table["kind"] == kind].sort_values("share")
-        share, ratio = rows["share"].to_numpy(), rows["ratio"].to_numpy()
+        share = rows["share"].to_numpy()
+        ratio = rows["ratio"].to_numpy()
         ax.plot(share, ratio, color=colour, ls=line, marker=marker, label=f"{kind}-composition")
         ax.fill_between(share, rows["low"], rows["high"], color=colour, alpha=0.12, lw=0)
         ringed = np.isin(share, ring)
@@ -58,7 +59,8 @@ def readers_of(
     middle = (np.nanmin(scores) + np.nanmax(scores)) / 2
     for row in range(layers):
         for head in range(heads):
-            value, colour = scores[row, head], "white" if scores[row, head] < middle else "black"
+            value = scores[row, head]
+            colour = "white" if scores[row, head] < middle else "black"
             look = {"ha": "center", "va": "center", "fontsize": 8.5, "color": colour}
             ax.text(head, row, f"{100 * value:.0f}", **look)
             if f"{first_layer + row}.{head}" in marks:

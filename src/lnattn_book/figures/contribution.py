@@ -32,7 +32,8 @@ def by_position(result: Contributions) -> Figure:
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
     positions = np.arange(result.mean.shape[-1])
-    lowest, highest = np.inf, 0.0
+    lowest = np.inf
+    highest = 0.0
     for term, colour in TERM_COLOURS.items():
         line = "--" if term in ("ep", "pe") else "-"
         index = TERMS.index(term)
@@ -41,7 +42,8 @@ def by_position(result: Contributions) -> Figure:
         shown = np.isfinite(mean) & (mean > 0)
         if not shown.any():  # a term that is constant over keys, as T^e is without a query bias
             continue
-        lowest, highest = min(lowest, mean[shown].min()), max(highest, mean[shown].max())
+        lowest = min(lowest, mean[shown].min())
+        highest = max(highest, mean[shown].max())
         label = term_label(term)
         ax.plot(positions[shown], mean[shown], line, color=colour, lw=1.4, label=label)
         low = np.maximum(mean - half, lowest / 100)[shown]

@@ -68,7 +68,8 @@ def learning_curves(
             ax.fill_between(curves.epoch, runs.min(0), runs.max(0), color=colour, alpha=0.18, lw=0)
             ax.plot(curves.epoch, np.median(runs, axis=0), line, color=colour, label=words)
         for name, found in (live or {}).items():
-            curve, line = np.median(found[measure], axis=0), LOOKS[name][1]
+            curve = np.median(found[measure], axis=0)
+            line = LOOKS[name][1]
             ax.plot(found["epoch"], curve, line, color=BLACK, lw=1.2, label="run by this page")
         ax.set_ylabel(_LABELS[measure])
         if measure == "loss":
@@ -127,7 +128,9 @@ def endings(experiment: Experiment, ringed: Sequence[str] = ()) -> Figure:
     ends = {name: 100 * experiment.of(name).accuracy[:, -1] for name in experiment.arms}
     ordered = sorted(ends, key=lambda name: -np.median(ends[name]))
     for row, name in enumerate(ordered):
-        colour, end, middle = LOOKS[name][0], ends[name], np.median(ends[name])
+        colour = LOOKS[name][0]
+        end = ends[name]
+        middle = np.median(ends[name])
         fill = colour if ARMS[name].project or ARMS[name].direction != "none" else "white"
         ax.plot(end, np.full(len(end), row), "o", color=colour, mfc=fill, alpha=0.75)
         ax.plot([middle] * 2, [row - 0.3, row + 0.3], color=BLACK, lw=2)
@@ -150,7 +153,8 @@ def keys_and_queries(experiment: Experiment, runs: Sequence[tuple[str, int]]) ->
     figure = plt.figure(figsize=(WIDTH, 0.6 + 2.75 * rows))
     for place, (name, run) in enumerate(runs):
         curves = experiment.of(name)
-        keys, queries = curves.keys[run], curves.queries[run]
+        keys = curves.keys[run]
+        queries = curves.queries[run]
         size = float(np.linalg.norm(keys, axis=1).mean())
         axes: Axes3D = figure.add_subplot(rows, 2, place + 1, projection="3d")
         space(axes, size)
@@ -168,5 +172,6 @@ def keys_and_queries(experiment: Experiment, runs: Sequence[tuple[str, int]]) ->
 def _rays(ends: np.ndarray) -> np.ndarray:
     """Coordinates [3, points] of lines from the origin to each end, with gaps between them."""
     rays = np.full((len(ends), 3, 3), np.nan)
-    rays[:, 0], rays[:, 1] = 0.0, ends
+    rays[:, 0] = 0.0
+    rays[:, 1] = ends
     return rays.reshape(-1, 3).T

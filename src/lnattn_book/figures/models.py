@@ -35,7 +35,8 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
 
     columns: model name → its survey; that of its null under the same name with ', null'.
     """
-    names, claims = list(columns), list(next(iter(columns.values())))
+    names = list(columns)
+    claims = list(next(iter(columns.values())))
     figure, ax = plt.subplots(figsize=(WIDTH, 6.2))
     for x, name in enumerate(names):
         width = 0.5 if name.endswith("null") else 0.94

@@ -74,7 +74,8 @@ def shares(study: RotaryStudy) -> Figure:
     bottom = np.zeros(study.n_heads)
     heads = np.arange(study.n_heads)
     for name, row in zip(DISTANCE_TERMS, study.by_distance.share, strict=True):
-        colour, words = DISTANCE_COLOURS[name], DISTANCE_NAMES[name]
+        colour = DISTANCE_COLOURS[name]
+        words = DISTANCE_NAMES[name]
         ax.bar(heads, row, bottom=bottom, color=colour, label=words)
         bottom += row
     ax.set(xticks=heads, xlabel="head", ylabel="share of the variance")

@@ -58,7 +58,8 @@ def two_proofs(
     words_at(left, "k", keys[inside], (6, -13), style="italic")
     left.set_title("k is a mixture of three others")
 
-    v, k = found.direction[corner], keys[corner]
+    v = found.direction[corner]
+    k = keys[corner]
     reach = np.ptp(keys, axis=0).max()
     line = k + np.outer([-0.45, 0.45], [-v[1], v[0]]) * reach
     right.plot(*line.T, "--", color=BLACK, linewidth=1.2)

@@ -19,7 +19,8 @@ def joined_pieces(found: Subwords, names: Sequence[str], n: int = 12) -> Figure:
 
     names: the text of every token of the vocabulary.
     """
-    places, pieces = found.examples(n), found.pieces
+    places = found.examples(n)
+    pieces = found.pieces
     figure, (words, bars) = plt.subplots(
         1, 2, figsize=(WIDTH, 0.3 * len(places) + 0.9), sharey=True, width_ratios=(3, 2)
     )

@@ -65,7 +65,8 @@ def arms(found: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str
     found: `weight` [norm optimiser seed mark writer direction] and `marks`.
     """
     figure, axes = plt.subplots(1, len(optimisers), figsize=(WIDTH * 1.25, 3.4), sharey=True)
-    marks, mean = found["marks"], np.exp(np.log(found["weight"]).mean(axis=4))
+    marks = found["marks"]
+    mean = np.exp(np.log(found["weight"]).mean(axis=4))
     for column, (optimiser, ax) in enumerate(zip(optimisers, axes, strict=True)):
         for norm, direction, colour, line, words in _LINES:
             runs = mean[norms.index(norm), column, :, :, direction]

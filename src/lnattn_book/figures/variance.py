@@ -47,8 +47,10 @@ def first_token(switch: FirstTokenSwitch) -> Figure:
     Heads in which its own σ draws attention there are ringed.
     """
     figure, ax = plt.subplots(figsize=SINGLE)
-    true, median = (cases.mean(axis=(0, 2)) for cases in (switch.true, switch.median))
-    heads, drawn = np.arange(len(true)), switch.amplification() > 1
+    true = switch.true.mean(axis=(0, 2))
+    median = switch.median.mean(axis=(0, 2))
+    heads = np.arange(len(true))
+    drawn = switch.amplification() > 1
     ax.vlines(heads, median, true, color=BLACK, linewidth=1)
     ax.plot(heads, true, "o", color=BLACK, label=r"its own $\sigma_0$")
     ax.plot(heads, median, "s", color=GREY, markerfacecolor="white", label=r"an ordinary $\sigma$")

@@ -100,7 +100,6 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
             family,
             family.embeddings(),
             family.attention(0),
-            layer=0,
             tokenizer=tokenizer,
             provenance=about,
         )

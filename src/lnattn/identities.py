@@ -90,6 +90,7 @@ def block_of(model: GPT2LMHeadModel, layer: int = 0) -> AttentionLayer:
         b_K=b_K,
         b_V=b_V,
         b_O=out.bias.detach(),
+        index=layer,
     )
 
 

@@ -191,8 +191,9 @@ class AttentionLayer(AttentionBlock):
 
     `causal`: a query sees keys j ≤ i only. `scale`: what the scores are divided by before the
     softmax, √d_head unless given (1 for GPT-Neo). `window`: how many keys a causal query sees at
-    most, itself included, or None for all. Weights that a model does not have (a bias) are zeros.
-    Raises `ShapeError` where the shapes, the norm's width, the scale or the window do not fit.
+    most, itself included, or None for all. `index`: which block of its model it is, from 0; only
+    block 0 reads the embeddings. Weights that a model does not have (a bias) are zeros. Raises
+    `ShapeError` where the shapes, the norm's width, the scale, the window or the index do not fit.
 
     >>> import lnattn
     >>> layer = lnattn.load_first_layer("book-gpt2").attention
@@ -212,9 +213,11 @@ class AttentionLayer(AttentionBlock):
     causal: bool = True
     scale: float = _NOT_GIVEN
     window: int | None = None
+    index: int = 0
 
     def __post_init__(self) -> None:
         require(self.ln, LayerNorm, "AttentionLayer.ln")
+        whole_number(self.index, "AttentionLayer.index", 0)
         sizes = check_tensors(
             self,
             {
@@ -284,9 +287,8 @@ class Embeddings(Weights):
 class FirstLayer(Weights):
     """The first layer of a model which adds position embeddings to its input.
 
-    tokenizer: a Hugging Face tokenizer or None; provenance: where the weights are from; layer: the
-    index of the attention block. The six terms are defined for layer 0 only. Raises `ShapeError`
-    for embeddings that are not as wide as what the block reads.
+    tokenizer: a Hugging Face tokenizer or None; provenance: where the weights are from. Raises
+    `ShapeError` for embeddings that are not as wide as what the block reads.
 
     >>> import lnattn
     >>> first = lnattn.load_first_layer("book-gpt2")
@@ -298,7 +300,6 @@ class FirstLayer(Weights):
     attention: AttentionLayer
     tokenizer: Any = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    layer: int = 0
 
     def __post_init__(self) -> None:
         require(self.embeddings, Embeddings, "FirstLayer.embeddings")
@@ -309,6 +310,11 @@ class FirstLayer(Weights):
     def name(self) -> str:
         """The model's name, as its provenance gives it."""
         return str(self.provenance.get("name", "unnamed model"))
+
+    @property
+    def layer(self) -> int:
+        """Which block of the model it is; the six terms are defined for block 0 only."""
+        return self.attention.index
 
     @property
     def is_partial(self) -> bool:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.folding import FoldedAttention, first_block
 from lnattn.attention.terms import check_indices, sigma_of_pairs
 from lnattn.errors import ShapeError, TokenError
 from lnattn.inputs import matrix, plain_tensor, require
@@ -180,7 +180,7 @@ def token_vectors(
     >>> tuple(vectors.scores([464]).shape)  # head, query token, key token
     (8, 1, 8192)
     """
-    require(folded, FoldedAttention, "folded")
+    first_block(folded)
     require(embeddings, Embeddings, "embeddings")
     tokens = matrix(
         embeddings.tokens(), "W_E", "vocab d_model", (None, folded.d_model), folded.W_Q.dtype

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
@@ -28,6 +29,7 @@ class FoldedAttention(Heads):
     W_Q, W_K, W_V: [head d_model d_head], C diag(γ) W; W_O: [head d_head d_model], unchanged;
     b_Q: [head d_head], β W_Q + b_Q; b_VO: [d_model], Σ_h (β W_V + b_V) W_O + b_O. There is no
     b_K: it adds the same number to every score of a query, which the softmax ignores (K2).
+    index: which block of its model it is, from 0.
 
     Its methods raise `ShapeError` for inputs x of another width or dtype than the weights.
 
@@ -47,6 +49,7 @@ class FoldedAttention(Heads):
     scale: float
     causal: bool
     window: int | None = None
+    index: int = 0
 
     @property
     def b_QK(self) -> Float[Tensor, "head d_model"]:
@@ -143,7 +146,22 @@ def fold(layer: AttentionLayer) -> FoldedAttention:
         scale=layer.scale,
         causal=layer.causal,
         window=layer.window,
+        index=layer.index,
     )
+
+
+def first_block(folded: Any) -> FoldedAttention:
+    """The block given; `ShapeError` unless it is folded and the first of its model.
+
+    Embeddings are the input of block 0 alone: split by them, a later block's scores would be wrong.
+    """
+    require(folded, FoldedAttention, "folded")
+    if folded.index:
+        raise ShapeError(
+            f"folded is block {folded.index} of its model, but token and position embeddings are "
+            "the input of block 0 alone; fold the attention of load_first_layer(name)."
+        )
+    return folded
 
 
 def softmax_over_keys(

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention, softmax_over_keys
+from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError, TermError, TokenError
 from lnattn.ids import whole_ids
@@ -184,7 +184,7 @@ def six_terms(
     >>> tuple(terms.attention().shape)  # head, query, key
     (8, 3, 3)
     """
-    require(folded, FoldedAttention, "folded")
+    first_block(folded)
     tokens, places = look_up(embeddings, token_ids, positions)
     if (tokens.shape[1], tokens.dtype) != (folded.d_model, folded.W_Q.dtype):
         raise ShapeError(

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.folding import FoldedAttention, first_block
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import TERMS, look_up
 from lnattn.errors import ShapeError
@@ -46,7 +46,7 @@ class SixTermKL:
     def __init__(
         self, folded: FoldedAttention, embeddings: Embeddings, scale: float | None = None
     ) -> None:
-        require(folded, FoldedAttention, "folded")
+        first_block(folded)
         require(embeddings, Embeddings, "embeddings")
         check_width(embeddings.d_model, folded.d_model)
         if scale is not None:

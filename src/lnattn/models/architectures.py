@@ -61,6 +61,7 @@ class GPT2(Family):
             scale *= layer + 1
         out = self.read(f"{at}attn.c_proj.weight", d, d), self.read(f"{at}attn.c_proj.bias", d)
         return self.assemble(
+            layer,
             self.layer_norm(f"{at}ln_1", self.number("layer_norm_epsilon", 1e-5)),
             *zip(weights, biases, strict=True),
             out,
@@ -91,6 +92,7 @@ class GPTNeo(Family):
     def attention(self, layer: int) -> AttentionLayer:
         at = f"h.{layer}.attn.attention."
         return self.assemble(
+            layer,
             self.layer_norm(f"h.{layer}.ln_1", self.number("layer_norm_epsilon", 1e-5)),
             *(self.linear(f"{at}{name}_proj", bias=False) for name in "qkv"),
             self.linear(f"{at}out_proj"),
@@ -154,6 +156,7 @@ class OPT(Family):
     def attention(self, layer: int) -> AttentionLayer:
         at, bias = f"layers.{layer}.self_attn", self.flag("enable_bias", True)
         return self.assemble(
+            layer,
             self.layer_norm(f"{at}_layer_norm", 1e-5),
             *(self.linear(f"{at}.{name}_proj", bias=bias) for name in ("q", "k", "v", "out")),
         )
@@ -206,6 +209,7 @@ class BERT(Family):
         at = f"encoder.layer.{layer}.attention."
         ln = f"encoder.layer.{layer - 1}.output.LayerNorm" if layer else "embeddings.LayerNorm"
         return self.assemble(
+            layer,
             self.layer_norm(ln, self.number("layer_norm_eps", 1e-12)),
             *(self.linear(f"{at}self.{name}") for name in ("query", "key", "value")),
             self.linear(f"{at}output.dense"),

@@ -72,22 +72,26 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
         family,
         embeddings,
         attention,
-        layer=layer,
         tokenizer=read_tokenizer(checkpoint.folder, rows if isinstance(rows, int) else None),
         provenance={**checkpoint.provenance(), **family.notes(), **why},
     )
 
 
 def make_first_layer(
-    family: Family, embeddings: Any, attention: Any, *, layer: int, provenance: dict, tokenizer: Any
+    family: Family, embeddings: Any, attention: Any, *, provenance: dict, tokenizer: Any
 ) -> AnyFirstLayer:
     """Put embeddings and block together as a first layer of the family's kind."""
     if torch.float64 in dtypes_of(attention) | dtypes_of(embeddings):  # one wide tensor widens all
         embeddings, attention = embeddings.to(torch.float64), attention.to(torch.float64)
-    parts = {"layer": layer, "tokenizer": tokenizer, "provenance": provenance}
     if isinstance(family, RelativeFamily):
-        return RelativeFirstLayer(embeddings, attention, **parts, context=family.context)
-    return FirstLayer(embeddings, attention, **parts)
+        return RelativeFirstLayer(
+            embeddings,
+            attention,
+            tokenizer=tokenizer,
+            provenance=provenance,
+            context=family.context,
+        )
+    return FirstLayer(embeddings, attention, tokenizer=tokenizer, provenance=provenance)
 
 
 def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLayer]:

@@ -208,19 +208,32 @@ class Family:
         return weight, self.read(f"{name}.bias", d) if bias else weight.new_zeros(d)
 
     def assemble(
-        self, ln: LayerNorm, *projections: tuple[Tensor, Tensor], **settings: Any
+        self, layer: int, ln: LayerNorm, *projections: tuple[Tensor, Tensor], **settings: Any
     ) -> AttentionLayer:
         """An `AttentionLayer` from the (weight, bias) of queries, keys, values and output.
 
-        All of width d_model, used as x @ W; settings: its other fields. Of the output a head owns
-        rows, of the others columns.
+        layer: its index; the projections, all of width d_model, are used as x @ W; settings: its
+        other fields. Of the output a head owns rows, of the others columns.
         """
-        *inward, (W_O, b_O) = projections
-        d, heads, d_head = self.d_model, self.n_heads, self.d_head
-        Q, K, V = (W.reshape(d, heads, d_head).transpose(0, 1).contiguous() for W, _ in inward)
-        b_Q, b_K, b_V = (b.reshape(heads, d_head).contiguous() for _, b in inward)
-        out = W_O.reshape(heads, d_head, d).contiguous()
-        return AttentionLayer(ln, Q, K, V, out, b_Q, b_K, b_V, b_O, **settings)
+        (W_Q, b_Q), (W_K, b_K), (W_V, b_V), (W_O, b_O) = projections
+        return AttentionLayer(
+            ln=ln,
+            W_Q=self._by_head(W_Q),
+            W_K=self._by_head(W_K),
+            W_V=self._by_head(W_V),
+            W_O=W_O.reshape(self.n_heads, self.d_head, self.d_model).contiguous(),
+            b_Q=b_Q.reshape(self.n_heads, self.d_head).contiguous(),
+            b_K=b_K.reshape(self.n_heads, self.d_head).contiguous(),
+            b_V=b_V.reshape(self.n_heads, self.d_head).contiguous(),
+            b_O=b_O,
+            index=layer,
+            **settings,
+        )
+
+    def _by_head(self, W: Tensor) -> Tensor:
+        """W [d_model d_model], whose columns belong to heads, as [head d_model d_head]."""
+        columns = W.reshape(self.d_model, self.n_heads, self.d_head)
+        return columns.transpose(0, 1).contiguous()
 
 
 def _is_wrapper(before: str) -> bool:

@@ -52,7 +52,7 @@ def first_layer(model: Any, tokenizer: Any = None, layer: int = 0) -> AnyFirstLa
         **family.notes(),
     }
     return make_first_layer(
-        family, embeddings, attention, layer=layer, tokenizer=tokenizer, provenance=provenance
+        family, embeddings, attention, tokenizer=tokenizer, provenance=provenance
     )
 
 

@@ -104,7 +104,7 @@ def _tokenizer(name: Any) -> Any:
 
 def _first(family: Family) -> AnyFirstLayer:
     embeddings, attention = read_first_layer(family, 0)
-    return make_first_layer(family, embeddings, attention, layer=0, tokenizer=None, provenance={})
+    return make_first_layer(family, embeddings, attention, tokenizer=None, provenance={})
 
 
 @contextmanager

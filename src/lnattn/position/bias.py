@@ -15,10 +15,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention, softmax_over_keys
+from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.terms import check_indices
 from lnattn.errors import ShapeError
-from lnattn.inputs import matrix, require, whole_number
+from lnattn.inputs import matrix, whole_number
 from lnattn.position.sigma import InverseSigma
 
 
@@ -123,7 +123,7 @@ def position_bias(
     >>> tuple(bias.attention().shape)  # head, query, position
     (8, 2, 256)
     """
-    require(folded, FoldedAttention, "folded")
+    first_block(folded)
     W_P = matrix(W_P, "W_P", "position d_model", (None, folded.d_model))
     places = check_indices(queries, len(W_P), "position", "the context")
     if inverse_sigma is not None and len(inverse_sigma.mean) != len(W_P):

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention, softmax_over_keys
+from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.layernorm import sigma
 from lnattn.attention.terms import look_up
 from lnattn.errors import ShapeError
@@ -51,7 +51,7 @@ def first_token_switch(
     token_windows: [window token], ids, two or more a window. Kamoda et al. 2025, §6.4. Raises
     `ShapeError` for shorter windows or another kind of weights, `TokenError` for unknown tokens.
     """
-    require(folded, FoldedAttention, "folded")
+    first_block(folded)
     require(embeddings, Embeddings, "embeddings")
     count, n = token_windows.shape
     if count < 1 or n < 2:

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention, softmax_over_keys
+from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.layernorm import divide_by_sigma
 from lnattn.attention.terms import check_indices, look_up
 from lnattn.errors import CorpusError, ShapeError
@@ -138,7 +138,7 @@ def measured_attention(
     an unknown token, a window longer than the context, or a query outside it; `ShapeError` for
     weights of another kind, no window, or position terms of other queries.
     """
-    require(folded, FoldedAttention, "folded")
+    first_block(folded)
     require(embeddings, Embeddings, "embeddings")
     count, length = token_windows.shape
     whole_number(count, "the number of windows")

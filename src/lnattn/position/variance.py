@@ -17,7 +17,7 @@ from jaxtyping import Float, Int
 from scipy import sparse
 from torch import Tensor
 
-from lnattn.attention.folding import FoldedAttention
+from lnattn.attention.folding import FoldedAttention, first_block
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
 from lnattn.inputs import checked_bigrams, plain_tensor, real_number, require
@@ -199,7 +199,7 @@ def frequency_study(
     correlation is NaN in a head whose T^e is constant: without a query bias it asserts nothing.
     Raises `ShapeError` for counts of another vocabulary, and where fewer than four tokens are left.
     """
-    require(folded, FoldedAttention, "folded")
+    first_block(folded)
     require(embeddings, Embeddings, "embeddings")
     every = embeddings.tokens()
     if len(counts) != len(every):

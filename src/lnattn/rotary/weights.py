@@ -211,8 +211,9 @@ class RelativeFirstLayer(Weights):
     attention: RelativeAttention
     tokenizer: Any = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-    layer: int = 0
     context: int | None = None
+    #: Only block 0 of such a model is read.
+    layer = 0
     #: There are token embeddings in every such model.
     is_partial = False
 

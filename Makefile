@@ -62,7 +62,7 @@ help:
 	@echo "make links                follow every outgoing link of the book"
 	@echo "make benchmark            measure the fast paths against the papers' algorithms"
 	@echo "make screenshots          take the README's pictures of the built book (needs Chromium)"
-	@echo "make check                ruff: style and formatting; mypy: types"
+	@echo "make check                ruff, yamllint, biome: style; mypy: types"
 	@echo "make lock                 pin the installed versions in constraints.txt"
 	@echo "make new-chapter NAME=two-layers   begin a chapter: notebook, module, test, line of the contents"
 	@echo "make clean                delete what was built, but not .venv"
@@ -129,8 +129,14 @@ test: setup
 test-experiments: setup
 	@set -f; $(PY) -m pytest --numprocesses auto --maxprocesses 2 --dist loadfile experiments/tests $${ARGS:-}
 
+# The linter of JavaScript and CSS; npm keeps it after the first time.
+BIOME := @biomejs/biome@2.6.8
 check: setup
-	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) -m mypy
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check . && $(PY) tools/chapter_style.py
+	@$(PY) -m yamllint --strict .
+	@if npx --yes $(BIOME) --version >/dev/null 2>&1; then npx --yes $(BIOME) lint --error-on-warnings; \
+	  else echo "[check] JavaScript and CSS were not linted: npx (of Node.js) cannot fetch $(BIOME)"; fi
+	@$(PY) -m mypy
 
 serve: setup
 	@$(PY) -m booksite.serve --port "$${PORT:-8000}"

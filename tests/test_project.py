@@ -91,3 +91,17 @@ def test_actions_are_pinned_by_their_commits():
     ]
     assert len(used) > 5
     assert not [one for one in used if not re.fullmatch(r"[\w/-]+@[0-9a-f]{40} # v[\d.]+", one)]
+
+
+def test_one_version_of_the_linter_of_scripts():
+    places_of_it = {
+        "Makefile": r"@biomejs/biome@([\d.]+)",
+        ".pre-commit-config.yaml": r"@biomejs/biome@([\d.]+)",
+        "biome.json": r"schemas/([\d.]+)/schema",
+    }
+    versions = {
+        version
+        for name, pattern in places_of_it.items()
+        for version in re.findall(pattern, (ROOT / name).read_text(encoding="utf-8"))
+    }
+    assert len(versions) == 1

@@ -5,6 +5,7 @@
 const withoutTeX = (text) =>
   text.replace(/\\(?:begin|end)\{\w+\*?\}|\\[()[\],;:!\\]|[{}$&]/g, "").replace(/\\(?=[A-Za-z])/g, " ").replace(/ +/g, " ");
 
+// biome-ignore lint/correctness/noUnusedVariables: Sphinx's search reads it
 var Scorer = {
   // The same weights as Sphinx's own.
   objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 15, 1: 5, 2: -5 }, objPrioDefault: 0,
@@ -24,7 +25,9 @@ addEventListener("DOMContentLoaded", () => {
   Search._parseQuery = (query) => parse(query.replace(/\blayer norm/i, "layernorm")); // as it is written here
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
-    page.querySelectorAll(".bd-header-article, .prev-next-footer, details.hide").forEach((one) => one.remove());
+    page.querySelectorAll(".bd-header-article, .prev-next-footer, details.hide").forEach((one) => {
+      one.remove();
+    });
     return withoutTeX(textOf(page.documentElement.outerHTML, anchor));
   };
 }, true); // before the search begins

@@ -161,7 +161,7 @@ globalThis.lnattnCheckpoint = (() => {
     // What comes with the page: the package has read it.
     lnattn: {
       prefixes: [""], anchor: "gamma", tokens: "W_E", d: "d", isTied: false,
-      async layer({ get, has }, settings, d, about) {
+      async layer({ get, has }, _settings, d, about) {
         const names = ["gamma", "beta", "W_Q", "b_Q", "W_K", "b_K", "q0", "k0", "frequencies"].filter(has);
         const read = names.map((name) => get(name, ...(name.startsWith("W") ? [d, null] : [null])));
         const values = await Promise.all(read);

@@ -26,7 +26,10 @@ window.lnattnExplorer = (() => {
         entry.reject(new Error(`${name}.js could not be loaded`));
       };
       script.onerror = fail;
-      script.onload = () => (script.remove(), entry.received || fail());
+      script.onload = () => {
+        script.remove();
+        if (!entry.received) fail();
+      };
       document.head.append(script);
     }
     return pending.get(name).promise;

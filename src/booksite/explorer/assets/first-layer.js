@@ -275,7 +275,9 @@ globalThis.lnattnFirstLayer = (() => {
       for (const first of blocks) {
         const all = blockAt(first);
         for (let at = 0, id = first; at < all.length; at += d, id++) {
-          vectors.forEach((vector, i) => (found[i][id] = dot(vector, all, 0, d, at) * inverse[id]));
+          vectors.forEach((vector, i) => {
+            found[i][id] = dot(vector, all, 0, d, at) * inverse[id];
+          });
         }
         await rest();
       }
@@ -307,7 +309,9 @@ globalThis.lnattnFirstLayer = (() => {
       let last = cutOff(scores, Math.min(most, size));
       last -= 3 * slack * Math.abs(last);
       const able = [];
-      scores.forEach((score, id) => score >= last && able.push({ id, score: scoreOf(side, id) }));
+      scores.forEach((score, id) => {
+        if (score >= last) able.push({ id, score: scoreOf(side, id) });
+      });
       return able.sort((a, b) => b.score - a.score || a.id - b.id).slice(0, most);
     }
 

@@ -39,7 +39,10 @@
     const zone = make("div", {
       class: "drop",
       dragover: (event) => event.preventDefault(),
-      drop: (event) => (event.preventDefault(), openFiles(event.dataTransfer.files)),
+      drop: (event) => {
+        event.preventDefault();
+        return openFiles(event.dataTransfer.files);
+      },
     },
     make("label", { for: "explorer-files" }, "Your own checkpoint: choose, or drop here, its model.safetensors (or its parts), "
       + "config.json and tokenizer.json (not needed with GPT-2's tokens)."), input,

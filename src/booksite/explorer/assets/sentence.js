@@ -41,11 +41,13 @@
     const brush = canvas.getContext("2d");
     brush.fillStyle = "rgba(118, 118, 118, 0.22)";
     brush.fillRect(0, 0, n * CELL, n * CELL);
-    rows.forEach((row, q) => found.terms.keysOf(q).forEach((k, i) => {
-      brush.clearRect(k * CELL, q * CELL, CELL, CELL);
-      brush.fillStyle = colour(row[i] / largest, 0.9);
-      brush.fillRect(k * CELL, q * CELL, CELL, CELL);
-    }));
+    rows.forEach((row, q) => {
+      found.terms.keysOf(q).forEach((k, i) => {
+        brush.clearRect(k * CELL, q * CELL, CELL, CELL);
+        brush.fillStyle = colour(row[i] / largest, 0.9);
+        brush.fillRect(k * CELL, q * CELL, CELL, CELL);
+      });
+    });
     brush.strokeStyle = "rgba(118, 118, 118, 1)";
     brush.strokeRect(0.5, query * CELL + 0.5, n * CELL - 1, CELL - 1);
   }
@@ -55,9 +57,12 @@
   /** What a map shows, in words. */
   function describe({ terms, tokens }, rows, show, head) {
     let best = { value: -Infinity, query: 0, key: 0 };
-    rows.forEach((row, query) => row.length > 1 && row.forEach((value, i) => {
-      if (value > best.value) best = { value, query, key: terms.keysOf(query)[i] };
-    }));
+    rows.forEach((row, query) => {
+      if (row.length === 1) return; // a query that sees one key has no choice
+      row.forEach((value, i) => {
+        if (value > best.value) best = { value, query, key: terms.keysOf(query)[i] };
+      });
+    });
     if (best.value === -Infinity) return `Head ${head}`;
     return `Head ${head}: largest ${shownAs(show, best.value)}, from ${plain(tokens[best.query])} `
       + `to ${plain(tokens[best.key])}`;

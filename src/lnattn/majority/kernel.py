@@ -104,21 +104,23 @@ def batch_loss(
     """
     threads = thread_count(len(counts) // BLOCK)
     sums = np.zeros((threads, 2))
-    by_thread = [Weights(*(np.zeros_like(part) for part in model)) for _ in range(threads)]
-    labels, total = counts.argmax(axis=1), counts.sum(dtype=np.int64)
+    by_thread = [Weights._make(map(np.zeros_like, model)) for _ in range(threads)]
+    labels = counts.argmax(axis=1)
+    total = counts.sum(dtype=np.int64)
     scale = np.float32(1 / total if gradients else 0)
     transposed = np.ascontiguousarray(model.embedding.T)
 
     def share(thread: int) -> None:
         rows = slice(len(counts) * thread // threads, len(counts) * (thread + 1) // threads)
         part = counts[rows], labels[rows]
-        block = _empty_block(*model.embedding.shape)
+        classes, d = model.embedding.shape
+        block = _empty_block(classes, d)
         _pairs(model, transposed, part, scale, block, by_thread[thread], sums[thread])
 
     in_threads(share, threads)
     loss, right = (sums.sum(axis=0) / total).tolist()
-    summed = (np.sum(parts, axis=0) for parts in zip(*by_thread, strict=True))
-    return loss, right, Weights(*summed)
+    summed = Weights._make(np.sum(parts, axis=0) for parts in zip(*by_thread, strict=True))
+    return loss, right, summed
 
 
 @compiled(fastmath=_FAST, error_model="numpy")
@@ -152,9 +154,16 @@ def _pairs(model, transposed, examples, scale, block, gradients, sums):
 @no_type_check
 def _forward(model, transposed, c, block):
     """Fill a block of pairs with class c, up to the logits."""
-    a, unit, z, h, y = block.a, block.unit, block.z, block.h, block.y
-    Z, mean, variance = block.Z, block.d_Z, block.sigma  # d_Z is free yet
-    d, share = len(y), np.float32(1 / len(y))
+    a = block.a
+    unit = block.unit
+    z = block.z
+    h = block.h
+    y = block.y
+    Z = block.Z
+    mean = block.d_Z  # free until the gradients
+    variance = block.sigma
+    d = len(y)
+    share = np.float32(1 / len(y))
     Z[:] = 0
     a[:] = 0
     mean[:] = 0
@@ -175,7 +184,10 @@ def _forward(model, transposed, c, block):
     for p in range(BLOCK):
         block.sigma[p] = math.sqrt(variance[p])
     for j in range(d):
-        gain, bias, b_1, b_2 = model.gain[j], model.bias[j], model.b_1[j], model.b_2[j]
+        gain = model.gain[j]
+        bias = model.bias[j]
+        b_1 = model.b_1[j]
+        b_2 = model.b_2[j]
         for p in range(BLOCK):
             unit[j, p] /= block.sigma[p]
             z[j, p] = gain * unit[j, p] + bias
@@ -193,7 +205,9 @@ def _forward(model, transposed, c, block):
 @no_type_check
 def _softmax(block, scale, sums):
     """Add to the sums; logits become their own gradients, scale n_c (p − 1 at the label)."""
-    logits, times, label = block.logits, block.times, block.label
+    logits = block.logits
+    times = block.times
+    label = block.label
     classes = len(logits)
     largest = logits[0].copy()
     score = np.empty_like(largest)
@@ -222,9 +236,17 @@ def _softmax(block, scale, sums):
 @no_type_check
 def _backward(model, c, block, gradients):
     """Add the gradients of a block of pairs, from those of its logits."""
-    Z, a, unit, h, sigma = block.Z, block.a, block.unit, block.h, block.sigma
-    d_Z, d_y, d_z, d_h = block.d_Z, block.d_y, block.d_z, block.d_h
-    d, share = len(h), np.float32(1 / len(h))
+    Z = block.Z
+    a = block.a
+    unit = block.unit
+    h = block.h
+    sigma = block.sigma
+    d_Z = block.d_Z
+    d_y = block.d_y
+    d_z = block.d_z
+    d_h = block.d_h
+    d = len(h)
+    share = np.float32(1 / len(h))
     d_Z[:] = 0
     d_y[:] = 0
     d_z[:] = 0
@@ -241,9 +263,11 @@ def _backward(model, c, block, gradients):
     _add_up(d_h, gradients.b_1)
     _multiply(model.W_1.T, d_h, d_z)
     _add_up(d_z, gradients.bias)  # z = γ x̂ + β
-    mean, along = np.zeros_like(sigma), np.zeros_like(sigma)
+    mean = np.zeros_like(sigma)
+    along = np.zeros_like(sigma)
     for j in range(d):
-        gain, by_gain = model.gain[j], np.float32(0)
+        gain = model.gain[j]
+        by_gain = np.float32(0)
         for p in range(BLOCK):
             by_gain += d_z[j, p] * unit[j, p]
             d_z[j, p] *= gain

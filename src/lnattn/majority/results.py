@@ -1,6 +1,7 @@
 """What the majority experiment found: curves by arm, epochs to a threshold, bootstrap intervals.
 
-Reads what `majority_experiments` froze; trains nothing. Brody et al. (2023, §4.1, Fig. 2 and 3).
+Reads what `python -m experiments.majority` froze; trains nothing. Brody et al. (2023, §4.1, Fig.
+2 and 3).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from lnattn.storage import Result
 
 #: Resamples behind every interval.
 _RESAMPLES = 10_000
+#: Arrays of a job that have a row for each of its runs.
+_OF_RUNS = ("loss", "accuracy", "angle", "spread", "queries", "keys")
 
 
 @dataclass(frozen=True)
@@ -52,36 +55,46 @@ class Experiment(Result):
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> Experiment:
         """Jobs of one arm and plan are joined."""
-        joined: dict[tuple[str, MajorityPlan], list[dict[str, Any]]] = {}
+        jobs: dict[tuple[str, MajorityPlan], list[dict[str, Any]]] = {}
         for job in record["jobs"]:
             prefix = f"{job['name']}/"
-            own = {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-            if not own:
+            of_job = {
+                name.removeprefix(prefix): array
+                for name, array in arrays.items()
+                if name.startswith(prefix)
+            }
+            if not of_job:
                 raise ValueError(f"there are no arrays of job {job['name']!r}")
-            key = (job["arm"], MajorityPlan(**job["plan"]))
-            joined.setdefault(key, []).append({**own, "seeds": job["seeds"]})
+            arm_and_plan = (job["arm"], MajorityPlan(**job["plan"]))
+            jobs.setdefault(arm_and_plan, []).append({**of_job, "seeds": job["seeds"]})
         curves = []
-        for key, parts in joined.items():
-            seeds = tuple(seed for own in parts for seed in own["seeds"])
-            names = ("loss", "accuracy", "angle", "spread", "queries", "keys")
-            runs = (np.concatenate([own[name] for own in parts]) for name in names)
-            arm, plan = key
-            arrays_of_runs = dict(zip(names, runs, strict=True))
+        for (arm, plan), parts in jobs.items():
+            runs = {name: np.concatenate([part[name] for part in parts]) for name in _OF_RUNS}
             curves.append(
-                Curves(arm=arm, plan=plan, seeds=seeds, epoch=parts[0]["epoch"], **arrays_of_runs)
+                Curves(
+                    arm=arm,
+                    plan=plan,
+                    seeds=tuple(seed for part in parts for seed in part["seeds"]),
+                    epoch=parts[0]["epoch"],
+                    **runs,
+                )
             )
         return cls(tuple(curves), record)
 
     def of(self, arm: str, **plan: object) -> Curves:
         """The curves of an arm, whose plan has these values; there must be exactly one."""
-        found = [
+        matching = [
             curves
             for curves in self.curves
-            if curves.arm == arm and all(getattr(curves.plan, k) == v for k, v in plan.items())
+            if curves.arm == arm
+            and all(getattr(curves.plan, name) == value for name, value in plan.items())
         ]
-        if len(found) != 1:
-            raise ResultError(f"{len(found)} of the frozen curves are of {arm}, {plan}, not one.")
-        return found[0]
+        if len(matching) != 1:
+            raise ResultError(
+                f"{len(matching)} of the frozen curves are of {arm}, {plan}, not one; the arms are "
+                f"{', '.join(self.arms)}."
+            )
+        return matching[0]
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -111,14 +124,14 @@ def epochs_to(
     if (accuracy is None) == (loss is None):
         raise ResultError("give one threshold, of accuracy or of loss.")
     reached = curves.accuracy >= accuracy if loss is None else curves.loss <= loss
-    first = np.where(reached.any(axis=1), curves.epoch[reached.argmax(axis=1)], np.inf)
-    return first.astype(np.float64)
+    first_epoch = curves.epoch[reached.argmax(axis=1)]
+    return np.where(reached.any(axis=1), first_epoch, np.inf).astype(np.float64)
 
 
 def median(values: Float[np.ndarray, "run"], *, seed: int = 0) -> Estimate:
     """The median over runs, with a percentile bootstrap interval; infinities are allowed."""
-    picks = _picks(len(values), seed)
-    return _estimate(float(_middle(values)), _middle(values[picks]))
+    resampled_runs = _resampled_runs(len(values), seed)
+    return _estimate(float(_middle(values)), _middle(values[resampled_runs]))
 
 
 def ratio_of_medians(
@@ -133,11 +146,12 @@ def ratio_of_medians(
         raise ResultError(f"arms of {len(slow)} and {len(fast)} runs cannot be paired by seed.")
     if not 0 < _middle(fast) < np.inf:
         raise ResultError("the faster arm's median is 0 or infinite, so there is no ratio.")
-    picks = _picks(len(slow), seed)
-    below = _middle(fast[picks])
-    kept = (below > 0) & (below < np.inf)
+    resampled_runs = _resampled_runs(len(slow), seed)
+    slow_medians = _middle(slow[resampled_runs])
+    fast_medians = _middle(fast[resampled_runs])
+    has_ratio = (fast_medians > 0) & (fast_medians < np.inf)
     ratio = float(_middle(slow) / _middle(fast))
-    return _estimate(ratio, _middle(slow[picks])[kept] / below[kept])
+    return _estimate(ratio, slow_medians[has_ratio] / fast_medians[has_ratio])
 
 
 def slowdown(
@@ -152,23 +166,24 @@ def slowdown(
 
     Paired by the seeds that both arms have. None where the median run of `fast` never arrives.
     """
-    one, other = experiment.of(slow), experiment.of(fast)
-    common = [seed for seed in one.seeds if seed in other.seeds]
-    late, early = (
-        epochs_to(arm, accuracy=accuracy, loss=loss)[[arm.seeds.index(seed) for seed in common]]
-        for arm in (one, other)
-    )
-    if not 0 < _middle(early) < np.inf:
+    slow_runs = experiment.of(slow)
+    fast_runs = experiment.of(fast)
+    common_seeds = [seed for seed in slow_runs.seeds if seed in fast_runs.seeds]
+    slow_epochs = epochs_to(slow_runs, accuracy=accuracy, loss=loss)
+    fast_epochs = epochs_to(fast_runs, accuracy=accuracy, loss=loss)
+    slow_epochs = slow_epochs[[slow_runs.seeds.index(seed) for seed in common_seeds]]
+    fast_epochs = fast_epochs[[fast_runs.seeds.index(seed) for seed in common_seeds]]
+    if not 0 < _middle(fast_epochs) < np.inf:
         return None
-    return ratio_of_medians(late, early)
+    return ratio_of_medians(slow_epochs, fast_epochs)
 
 
 def lag(experiment: Experiment, slow: str, fast: str, **level: float) -> Estimate | None:
     """As `slowdown`, but 0 where arm `slow` alone arrives; None only where neither does."""
-    found = slowdown(experiment, slow, fast, **level)
-    if found is None and slowdown(experiment, fast, slow, **level) is not None:
-        return Estimate(0.0, 0.0, 0.0)
-    return found
+    factor = slowdown(experiment, slow, fast, **level)
+    if factor is None and slowdown(experiment, fast, slow, **level) is not None:
+        return Estimate(value=0.0, low=0.0, high=0.0)
+    return factor
 
 
 def fall_of_the_angle(curves: Curves) -> Estimate:
@@ -176,7 +191,8 @@ def fall_of_the_angle(curves: Curves) -> Estimate:
     return median((curves.angle[:, 0] - curves.angle[:, -1]).astype(np.float64))
 
 
-def _picks(runs: int, seed: int) -> np.ndarray:
+def _resampled_runs(runs: int, seed: int) -> Int[np.ndarray, "resample run"]:
+    """Rows of runs, drawn with replacement, for every resample."""
     whole_number(runs, "the number of runs", error=ResultError)
     return np.random.default_rng(seed).integers(runs, size=(_RESAMPLES, runs))
 
@@ -190,7 +206,7 @@ def _middle(values: np.ndarray) -> np.ndarray:
 
 def _estimate(value: float, resampled: np.ndarray) -> Estimate:
     low, high = np.quantile(resampled, (0.025, 0.975), method="inverted_cdf")
-    return Estimate(value, float(low), float(high))
+    return Estimate(value=value, low=float(low), high=float(high))
 
 
 def words(value: float) -> str:

@@ -98,7 +98,8 @@ def eligible(length: int, classes: int, margin: int) -> int:
     """How many count vectors have at least two classes and a lead of at least `margin`."""
     number = 0
     for largest in range(1, length):
-        rest, most = length - largest, min(length - largest, largest - margin)
+        rest = length - largest
+        most = min(length - largest, largest - margin)
         if most >= 1:
             number += classes * _bounded_compositions(rest, classes - 1, most)
     return number

@@ -13,7 +13,7 @@ gradients and trajectories of both are those of `model.MajorityTransformer`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -85,9 +85,13 @@ class MajorityPlan:
 
     def parameters(self, arm: Variant, seed: int) -> dict[str, Tensor]:
         """The parameters at the start of the run with this seed, by name."""
-        own = arm.direction != "none"
-        sizes = self.d_model, self.classes, self.initial_scale
-        return initial_parameters(seed, *sizes, direction=own)
+        return initial_parameters(
+            seed,
+            self.d_model,
+            self.classes,
+            self.initial_scale,
+            direction=arm.direction != "none",
+        )
 
 
 class Attention(NamedTuple):
@@ -108,11 +112,15 @@ def attention_of(parameters: Mapping[str, Tensor], arm: Variant) -> Attention:
     y = arm.normalise(parameters["embedding.weight"], parameters.get(DIRECTION))
     d = y.shape[-1]
     W_Q, W_K, W_V = parameters["layer.self_attn.in_proj_weight"].chunk(3)
-    for_scores, for_values = (y / d if arm.small == part else y for part in ("scores", "values"))
+    for_scores = y / d if arm.small == "scores" else y
+    for_values = y / d if arm.small == "values" else y
     queries = for_scores @ W_Q.T @ W_K / math.sqrt(d)
-    scores = queries @ for_scores.T * (0.0 if arm.uniform else 1.0)
+    W_O = parameters["layer.self_attn.out_proj.weight"]
     return Attention(
-        y, queries, scores, for_values @ W_V.T @ parameters["layer.self_attn.out_proj.weight"].T
+        normalised=y,
+        queries=queries,
+        scores=queries @ for_scores.T * (0.0 if arm.uniform else 1.0),
+        values=for_values @ W_V.T @ W_O.T,
     )
 
 
@@ -125,22 +133,27 @@ def evaluate(
     """
     E = parameters["embedding.weight"]
     classes, d = E.shape
-    found = attention_of(parameters, arm)
-    weights = (found.scores - found.scores.amax(dim=1, keepdim=True)).exp()  # [query key]
+    attention = attention_of(parameters, arm)
+    largest = attention.scores.amax(dim=1, keepdim=True)
+    weights = (attention.scores - largest).exp()  # [query key]
     ones = torch.ones(classes, 1, dtype=E.dtype)
-    mixing = torch.einsum("qk,kd->kqd", weights, torch.cat([found.values, ones], dim=1))
+    mixing = torch.einsum("qk,kd->kqd", weights, torch.cat([attention.values, ones], dim=1))
     n = counts.to(E.dtype)
     mixed = (n @ mixing.flatten(1)).unflatten(1, (classes, d + 1))  # [batch query d+1]
     sequence, query = counts.nonzero(as_tuple=True)  # a class that occurs is a query
     mixed = mixed[sequence, query]
     x = E[query] + mixed[:, :d] / mixed[:, d:] + parameters["layer.self_attn.out_proj.bias"]
-    gain, bias = parameters["layer.norm2.weight"], parameters["layer.norm2.bias"]
+    gain = parameters["layer.norm2.weight"]
+    bias = parameters["layer.norm2.bias"]
     z = functional.layer_norm(x, (d,), gain, bias, eps=0.0)
-    (W_1, b_1), (W_2, b_2) = (
-        [parameters[f"layer.linear{i}.{part}"] for part in ("weight", "bias")] for i in (1, 2)
+    hidden = functional.linear(
+        z, parameters["layer.linear1.weight"], parameters["layer.linear1.bias"]
+    ).relu()
+    x = x + functional.linear(
+        hidden, parameters["layer.linear2.weight"], parameters["layer.linear2.bias"]
     )
-    x = x + functional.linear(functional.linear(z, W_1, b_1).relu(), W_2, b_2)
-    logits, labels = x @ E.T, counts.argmax(dim=1)[sequence]
+    logits = x @ E.T
+    labels = counts.argmax(dim=1)[sequence]
     times = n[sequence, query]
     loss = (functional.cross_entropy(logits, labels, reduction="none") * times).sum()
     right = ((logits.argmax(dim=1) == labels) * times).sum()
@@ -148,11 +161,15 @@ def evaluate(
 
 
 class _BatchLoss(torch.autograd.Function):
-    """The loss of `kernel.batch_loss`, and its gradients where torch goes on from them."""
+    """The loss of `kernel.batch_loss`, and its gradients where torch goes on from them.
+
+    Torch follows single arguments only, so `weights` are the fields of `kernel.Weights` in order.
+    """
 
     @staticmethod
     def forward(ctx: Any, counts: np.ndarray, *weights: Tensor) -> Tensor:
-        loss, _, gradients = batch_loss(_arrays(weights), counts, gradients=True)
+        tensors = dict(zip(Weights._fields, weights, strict=True))
+        loss, _, gradients = batch_loss(_arrays(tensors), counts, gradients=True)
         ctx.gradients = gradients
         return torch.tensor(loss)
 
@@ -165,7 +182,8 @@ def loss_of(
     parameters: Mapping[str, Tensor], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
 ) -> Float[Tensor, ""]:
     """The mean cross-entropy of `evaluate`, in float32, for torch to go backward from."""
-    return _BatchLoss.apply(counts, *kernel_weights(parameters, arm))
+    tensors = kernel_weights(parameters, arm)
+    return _BatchLoss.apply(counts, *(tensors[name] for name in Weights._fields))
 
 
 def accuracy_of(
@@ -175,27 +193,31 @@ def accuracy_of(
     return batch_loss(_arrays(kernel_weights(parameters, arm)), counts, gradients=False)[1]
 
 
-def kernel_weights(parameters: Mapping[str, Tensor], arm: Variant) -> tuple[Tensor, ...]:
+def kernel_weights(parameters: Mapping[str, Tensor], arm: Variant) -> dict[str, Tensor]:
     """The fields of `kernel.Weights`, as tensors that know where they come from."""
     attention = attention_of(parameters, arm)
     weights = (attention.scores - attention.scores.amax(dim=1, keepdim=True)).exp()[:, :, None]
-    return (
-        parameters["embedding.weight"],
-        weights,
-        weights * attention.values,
-        parameters["layer.self_attn.out_proj.bias"],
-        parameters["layer.norm2.weight"],
-        parameters["layer.norm2.bias"],
-        parameters["layer.linear1.weight"].T,
-        parameters["layer.linear1.bias"],
-        parameters["layer.linear2.weight"].T,
-        parameters["layer.linear2.bias"],
-    )
+    return {
+        "embedding": parameters["embedding.weight"],
+        "weights": weights,
+        "products": weights * attention.values,
+        "b_O": parameters["layer.self_attn.out_proj.bias"],
+        "gain": parameters["layer.norm2.weight"],
+        "bias": parameters["layer.norm2.bias"],
+        "W_1": parameters["layer.linear1.weight"].T,
+        "b_1": parameters["layer.linear1.bias"],
+        "W_2": parameters["layer.linear2.weight"].T,
+        "b_2": parameters["layer.linear2.bias"],
+    }
 
 
-def _arrays(weights: Sequence[Tensor]) -> Weights:
-    arrays = (np.ascontiguousarray(part.detach().float().numpy()) for part in weights)
-    return Weights(*arrays)
+def _arrays(tensors: Mapping[str, Tensor]) -> Weights:
+    """The same as contiguous arrays in float32."""
+    arrays = {
+        name: np.ascontiguousarray(tensor.detach().float().numpy())
+        for name, tensor in tensors.items()
+    }
+    return Weights(**arrays)
 
 
 def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
@@ -208,11 +230,16 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
     """
     data = plan.data(seed)
     parameters = {name: value.clone() for name, value in plan.parameters(arm, seed).items()}
-    learnt = [v for name, v in parameters.items() if name != DIRECTION or arm.direction == "learnt"]
-    for value in learnt:
-        value.requires_grad_()
+    learnt = [
+        parameter
+        for name, parameter in parameters.items()
+        if name != DIRECTION or arm.direction == "learnt"
+    ]
+    for parameter in learnt:
+        parameter.requires_grad_()
     optimiser = torch.optim.Adam(learnt, lr=plan.learning_rate)
-    step, points = 0, []
+    step = 0
+    points = []
 
     @torch.no_grad()
     def measure(epoch: int, loss: float) -> None:
@@ -223,7 +250,8 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
         points.append((epoch, loss, accuracy, angle, spread))
 
     for epoch in range(plan.epochs):
-        losses, sizes = [], []
+        losses = []
+        sizes = []
         for batch in batches(len(data.train), plan.batch, seed, epoch):
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate(step)
@@ -247,8 +275,12 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
     curves = dict(zip(("loss", "accuracy", "angle", "spread"), columns[1:, None], strict=True))
     with torch.no_grad():
         end = attention_of(parameters, arm)
-    ends = {"queries": end.queries.numpy()[None], "keys": end.normalised.detach().numpy()[None]}
-    return {"epoch": columns[0].astype(np.int32), **curves, **ends}
+    return {
+        "epoch": columns[0].astype(np.int32),
+        **curves,
+        "queries": end.queries.numpy()[None],
+        "keys": end.normalised.detach().numpy()[None],
+    }
 
 
 def batches(examples: int, size: int, seed: int, epoch: int) -> list[Int[np.ndarray, "batch"]]:

@@ -52,7 +52,8 @@ class GPT2(Family):
         return Embeddings(tokens, self.read("wpe.weight", positions, self.d_model))
 
     def attention(self, layer: int) -> AttentionLayer:
-        d, at = self.d_model, f"h.{layer}."
+        d = self.d_model
+        at = f"h.{layer}."
         # c_attn holds queries, keys and values side by side; within each, the heads side by side.
         weights = self.read(f"{at}attn.c_attn.weight", d, 3 * d).split(d, dim=1)
         biases = self.read(f"{at}attn.c_attn.bias", 3 * d).split(d)
@@ -83,7 +84,8 @@ class GPTNeo(Family):
     sizes = (("hidden_size",), ("num_heads",), ("num_layers",))
 
     def embeddings(self) -> Embeddings:
-        positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
+        positions = self.setting("max_position_embeddings")
+        vocab = self.setting("vocab_size")
         return Embeddings(
             self.token_rows(vocab),
             self.read("wpe.weight", positions, self.d_model),
@@ -148,13 +150,15 @@ class OPT(Family):
             self.refuse("its LayerNorms have neither gain nor bias; there is nothing to fold.")
 
     def embeddings(self) -> Embeddings:
-        positions, vocab = self.setting("max_position_embeddings"), self.setting("vocab_size")
+        positions = self.setting("max_position_embeddings")
+        vocab = self.setting("vocab_size")
         rows = self.read("embed_positions.weight", positions + self._OFFSET, self.d_model)
         tokens = self.token_rows(vocab)
         return Embeddings(tokens, rows[self._OFFSET :].contiguous())
 
     def attention(self, layer: int) -> AttentionLayer:
-        at, bias = f"layers.{layer}.self_attn", self.flag("enable_bias", True)
+        at = f"layers.{layer}.self_attn"
+        bias = self.flag("enable_bias", True)
         return self.assemble(
             layer,
             self.layer_norm(f"{at}_layer_norm", 1e-5),
@@ -192,8 +196,10 @@ class BERT(Family):
             )
 
     def embeddings(self) -> Embeddings:
-        rows, types = self.setting("max_position_embeddings"), self.setting("type_vocab_size")
-        vocab, d = self.setting("vocab_size"), self.d_model
+        rows = self.setting("max_position_embeddings")
+        types = self.setting("type_vocab_size")
+        vocab = self.setting("vocab_size")
+        d = self.d_model
         if self.offset >= rows:
             raise CheckpointError(
                 f"{self.weights.label}: pad_token_id in config.json is {self.offset - 1}, so the "

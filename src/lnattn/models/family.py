@@ -50,7 +50,8 @@ class Family:
     n_layers: int
 
     def __init__(self, config: Mapping[str, Any], weights: WeightSource) -> None:
-        self.config, self.weights = config, weights
+        self.config = config
+        self.weights = weights
         self.settings = Settings(config, weights.label)
         self.check_variant()
         self.find_sizes()
@@ -61,7 +62,8 @@ class Family:
         anchors: tensors of which every checkpoint of the family has one. Sets `wrapper`, the part
         that torch.compile, DataParallel or PEFT put before all names.
         """
-        label, names = self.weights.label, list(self.weights.names())
+        label = self.weights.label
+        names = list(self.weights.names())
         if adapted := next((name for name in names if any(a in name for a in _ADAPTERS)), None):
             raise CheckpointError(
                 f"{label} holds adapters beside its weights ({one_line(adapted, 80)}), so neither "
@@ -92,7 +94,10 @@ class Family:
     def find_sizes(self) -> None:
         """Set the prefix and the sizes."""
         self.prefix = self.find_prefix(self.prefixes, self.anchor)
-        self.d_model, self.n_heads, self.n_layers = (self.setting(*names) for names in self.sizes)
+        width, heads, layers = self.sizes
+        self.d_model = self.setting(*width)
+        self.n_heads = self.setting(*heads)
+        self.n_layers = self.setting(*layers)
         if self.d_model % self.n_heads:
             raise CheckpointError(
                 f"{self.weights.label}: config.json asks for {self.n_heads} heads of a width of "

@@ -53,7 +53,8 @@ class LocalWeights:
     def __init__(
         self, label: str, files: tuple[Path, ...], where: Mapping[str, str] | None = None
     ) -> None:
-        self.label, self.files = label, files
+        self.label = label
+        self.files = files
         self.metadata: dict[str, str] = {}
         self.readings = Readings()
         self._where: dict[str, Any] = {}

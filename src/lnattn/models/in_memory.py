@@ -13,19 +13,36 @@ def block_of_encoder_layer(layer: torch.nn.TransformerEncoderLayer) -> Block:
 
     Its two LayerNorms become those of the attention and of the FFN; the activation must be gelu.
     """
-    attention, (first, second) = layer.self_attn, (layer.linear1, layer.linear2)
-    d_model, heads = attention.embed_dim, attention.num_heads
+    attention = layer.self_attn
+    d_model = attention.embed_dim
+    heads = attention.num_heads
     weights = attention.in_proj_weight.detach().chunk(3)
     W_Q, W_K, W_V = (part.T.reshape(d_model, heads, -1).transpose(0, 1) for part in weights)
     b_Q, b_K, b_V = attention.in_proj_bias.detach().reshape(3, heads, -1)
     W_O = attention.out_proj.weight.detach().T.reshape(heads, -1, d_model)
-    both = layer.norm1, layer.norm2
-    norms = [LayerNorm(n.weight.detach(), n.bias.detach(), n.eps) for n in both]
-    W_in, b_in, W_out, b_out = (
-        part.detach() for part in (first.weight.T, first.bias, second.weight.T, second.bias)
-    )
-    b_O = attention.out_proj.bias.detach()
     return Block(
-        AttentionLayer(norms[0], W_Q, W_K, W_V, W_O, b_Q, b_K, b_V, b_O, causal=False),
-        FeedForward(norms[1], W_in, b_in, W_out, b_out, "gelu"),
+        attention=AttentionLayer(
+            ln=_layer_norm(layer.norm1),
+            W_Q=W_Q,
+            W_K=W_K,
+            W_V=W_V,
+            W_O=W_O,
+            b_Q=b_Q,
+            b_K=b_K,
+            b_V=b_V,
+            b_O=attention.out_proj.bias.detach(),
+            causal=False,
+        ),
+        mlp=FeedForward(
+            ln=_layer_norm(layer.norm2),
+            W_in=layer.linear1.weight.detach().T,
+            b_in=layer.linear1.bias.detach(),
+            W_out=layer.linear2.weight.detach().T,
+            b_out=layer.linear2.bias.detach(),
+            activation="gelu",
+        ),
     )
+
+
+def _layer_norm(norm: torch.nn.LayerNorm) -> LayerNorm:
+    return LayerNorm(gamma=norm.weight.detach(), beta=norm.bias.detach(), eps=norm.eps)

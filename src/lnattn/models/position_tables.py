@@ -91,7 +91,8 @@ def gptj(model: torch.nn.Module, config: Any, d_head: int) -> Rotation:
     Raises `CheckpointError` where more coordinates are rotated than a head has.
     """
     make = function_of(model, "create_sinusoidal_positions")
-    context, rotated = config.max_position_embeddings, config.rotary_dim or config.hidden_size
+    context = config.max_position_embeddings
+    rotated = config.rotary_dim or config.hidden_size
     if rotated > d_head:
         raise CheckpointError(
             f"rotary_dim in config.json is {rotated}, but a head has {d_head} coordinates; take "

@@ -69,7 +69,8 @@ class RelativeFamily(Family):
 
     def find_sizes(self) -> None:
         layout = self.layout
-        self.aliases, self.twins = layout.aliases, layout.twins
+        self.aliases = layout.aliases
+        self.twins = layout.twins
         self.tokens = f"{layout.tokens}.weight"
         # Falcon's new decoders keep a norm for attention beside the one for the FFN.
         norms = [f"{layout.block}.{name}." for name in (layout.norm, "ln_attn") if name]
@@ -77,7 +78,8 @@ class RelativeFamily(Family):
         self.first_layer = (f"{layout.block}.{layout.attention}.", *norms, *of_tokens)
         query = f"{layout.block}.{layout.attention}.{layout.query}.weight"
         self.prefix = self.find_prefix(layout.prefixes, self.tokens, query)
-        label, config = self.weights.label, self.full_config
+        label = self.weights.label
+        config = self.full_config
         self.d_model = checked_whole(config.hidden_size, "hidden_size", label)
         heads = config.num_attention_heads
         self.n_heads = checked_whole(heads, "num_attention_heads", label)
@@ -105,7 +107,8 @@ class RelativeFamily(Family):
         """
         from transformers import AutoConfig
 
-        kind, label = str(self.config["model_type"]), self.weights.label
+        kind = str(self.config["model_type"])
+        label = self.weights.label
         given = {name: value for name, value in self.config.items() if name not in _DROPPED}
         for name in _SIZES:
             if given.get(name) is not None:
@@ -227,7 +230,9 @@ class RelativeFamily(Family):
     # ---- the parts -------------------------------------------------------------------------
     def _projections(self) -> tuple[list[Tensor], list[Tensor]]:
         """W [head d_model d_head] and b [head d_head] of queries, and of keys by key head."""
-        layout, mixer, heads = self.layout, self.mixer, self.n_heads
+        layout = self.layout
+        mixer = self.mixer
+        heads = self.n_heads
         queries = self._linear(layout.query)
         if not layout.joined:
             keys = self._linear(layout.key)
@@ -239,12 +244,14 @@ class RelativeFamily(Family):
             # One group, of all heads, is both: Falcon with a single key.
             if layout.joined == "groups":
                 group = heads // key_heads
-                parts = [t.unflatten(0, (key_heads, group + 2, d_head)) for t in queries]
+                parts = [part.unflatten(0, (key_heads, group + 2, d_head)) for part in queries]
                 keys = [part[:, group].flatten(0, 1) for part in parts]
                 queries = [part[:, :group].flatten(0, 2) for part in parts]
             else:
-                cut, stop = heads * d_head, (heads + key_heads) * d_head
-                queries, keys = [t[:cut] for t in queries], [t[cut:stop] for t in queries]
+                cut = heads * d_head
+                stop = (heads + key_heads) * d_head
+                keys = [part[cut:stop] for part in queries]
+                queries = [part[:cut] for part in queries]
         # [head·d_head d_model] -> [head d_model d_head], used as x @ W; [head d_head].
         for pair in (queries, keys):
             pair[0] = pair[0].unflatten(0, (-1, d_head)).transpose(1, 2).contiguous()
@@ -261,7 +268,8 @@ class RelativeFamily(Family):
         return [weight, self.read(f"{full}.bias", len(weight))]
 
     def _norm(self) -> LayerNorm | RMSNorm | None:
-        block, name = self.layout.block, self.layout.norm
+        block = self.layout.block
+        name = self.layout.norm
         # Falcon's new decoders keep a norm for attention beside the one for the FFN.
         name = "ln_attn" if hasattr(self.module(block), "ln_attn") else name
         if not name:
@@ -293,12 +301,14 @@ class RelativeFamily(Family):
         if not hasattr(self.mixer, name):
             return None
         at = f"{self.layout.block}.{self.layout.attention}.{name}"
-        module, shape = self.module(at), (heads, d_head)
+        module = self.module(at)
+        shape = (heads, d_head)
         if hasattr(module, "norms"):  # StableLM: a LayerNorm for each head
             names = [f"{at}.norms.{head}" for head in range(heads)]
             gamma = torch.stack([self.read(f"{one}.weight", d_head) for one in names])
             return HeadNorm(gamma, torch.zeros_like(gamma), self._eps(names[0]), centred=True)
-        joint, gamma = self.layout.joint_norms, self._gain(at)
+        joint = self.layout.joint_norms
+        gamma = self._gain(at)
         gamma = gamma.reshape(shape) if joint else gamma.expand(shape).contiguous()
         beta = torch.zeros_like(gamma)
         if getattr(module, "bias", None) is not None:

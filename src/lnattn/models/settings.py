@@ -58,7 +58,8 @@ class Settings:
     """
 
     def __init__(self, values: Mapping[str, Any], label: str) -> None:
-        self.values, self.label = values, label
+        self.values = values
+        self.label = label
 
     def whole(self, *names: str, lowest: int = 1, highest: int = LARGEST) -> int:
         """A whole number under the first of the names that is there; raises if none is."""

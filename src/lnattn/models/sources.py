@@ -37,7 +37,8 @@ class Named:
     """The tensors that an index of shards lists: their names and files, before any is fetched."""
 
     def __init__(self, label: str, where: Mapping[str, str]) -> None:
-        self.label, self.where = label, where
+        self.label = label
+        self.where = where
 
     def __contains__(self, name: str) -> bool:
         return name in self.where
@@ -93,7 +94,8 @@ class InMemory:
     """
 
     def __init__(self, label: str, tensors: Mapping[str, Tensor]) -> None:
-        self.label, self.tensors = label, tensors
+        self.label = label
+        self.tensors = tensors
         self.readings = Readings()
 
     def __contains__(self, name: str) -> bool:

@@ -218,7 +218,8 @@ def _formulas(first: AnyFirstLayer, ids: Int[Tensor, "n"]) -> Mapping[str, Compu
         whole = distance_terms(folded, first.embeddings, ids, constants=zeros)
         terms = distance_terms(folded, first.embeddings, ids)
         return {"folded": (whole.attention(), None), "terms": (terms.attention(), None)}
-    layer, folded_layer = first.attention, fold(first.attention)
+    layer = first.attention
+    folded_layer = fold(first.attention)
     x = first.embeddings.tokens()[ids] + first.embeddings.W_P[: len(ids)]
     normed = layer_norm(x, layer.ln)
     mask = causal_mask(len(ids), len(ids), layer.window) if layer.causal else None

@@ -30,7 +30,9 @@ def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
 
 def assemble(family: GPT2) -> Transformer:
     """A `Transformer` of what a reader of GPT-2's tensors finds; errors as `load_transformer`."""
-    config, d_model, label = family.config, family.d_model, family.weights.label
+    config = family.config
+    d_model = family.d_model
+    label = family.weights.label
     activation = config.get("activation_function", "gelu_new")
     if activation not in ACTIVATIONS:
         known = ", ".join(sorted(ACTIVATIONS))
@@ -44,7 +46,8 @@ def assemble(family: GPT2) -> Transformer:
         at = f"h.{layer}.mlp."
         W_in = family.read(f"{at}c_fc.weight", d_model, d_mlp)
         W_out = family.read(f"{at}c_proj.weight", d_mlp, d_model)
-        b_in, b_out = family.read(f"{at}c_fc.bias", d_mlp), family.read(f"{at}c_proj.bias", d_model)
+        b_in = family.read(f"{at}c_fc.bias", d_mlp)
+        b_out = family.read(f"{at}c_proj.bias", d_model)
         ln = family.layer_norm(f"h.{layer}.ln_2", eps)
         mlp = FeedForward(ln, W_in, b_in, W_out, b_out, activation)
         return Block(family.attention(layer), mlp)

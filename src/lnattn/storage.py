@@ -263,7 +263,8 @@ def check_shapes(result: Any) -> None:
     hints = get_type_hints(type(result))
     with jaxtyped("context"):
         for item in fields(result):
-            hint, value = hints[item.name], getattr(result, item.name)
+            hint = hints[item.name]
+            value = getattr(result, item.name)
             if isinstance(value, np.ndarray) and not isinstance(value, hint):
                 found = f"{value.dtype} {list(value.shape)}"
                 raise ShapeError(f"{item.name} is {found}, where {item.type} is meant")

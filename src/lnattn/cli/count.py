@@ -63,7 +63,8 @@ def run(args: argparse.Namespace) -> None:
     from lnattn.text.corpora import Corpus
     from lnattn.text.counting import count_corpus
 
-    out, named = Path(args.out), Path(args.tokenizer)
+    out = Path(args.out)
+    named = Path(args.tokenizer)
     words = [named] if named.is_file() else [*named.glob("*.json")] if named.is_dir() else []
     check_outputs([out, out.with_suffix(".json")], [*args.text, *words])
     tokenizer = _find_tokenizer(args.tokenizer)
@@ -101,7 +102,8 @@ def _find_tokenizer(name: str) -> Any:
     if path.is_file():
         return load_tokenizer(path)
     if path.is_dir():
-        folder, tokenizer = path, load_tokenizer(path)
+        folder = path
+        tokenizer = load_tokenizer(path)
     else:
         checkpoint = open_checkpoint(name)
         folder = checkpoint.folder

@@ -363,7 +363,8 @@ def _library() -> Any:
 @contextlib.contextmanager
 def _quiet(datasets: Any) -> Iterator[None]:
     """Without bars and remarks of the library: what matters is said in our own words."""
-    bars, level = datasets.are_progress_bars_disabled(), datasets.logging.get_verbosity()
+    bars = datasets.are_progress_bars_disabled()
+    level = datasets.logging.get_verbosity()
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity_error()
     try:

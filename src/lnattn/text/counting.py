@@ -93,7 +93,8 @@ def count_corpus(  # noqa: PLR0913 (a command: its settings by name)
     them. Raises `CorpusError` when they are of other inputs, when the inputs change while they are
     read, or when another process is writing the same counts.
     """
-    begun, out = time.perf_counter(), Path(out)
+    begun = time.perf_counter()
+    out = Path(out)
     if out.suffix != ".npz":
         raise CorpusError(f"the counts go to a .npz file, not to {out}; give another --out.")
     corpus = Corpus.of(sources)
@@ -103,7 +104,8 @@ def count_corpus(  # noqa: PLR0913 (a command: its settings by name)
     stamps = _stamps(files)
     inputs = corpus.described()
     text = plain_tokenizer(tokenizer)
-    digest, vocab = hashlib.sha256(text.encode()).hexdigest(), vocabulary_size(text)
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    vocab = vocabulary_size(text)
     folder = real_path(out.with_suffix(".parts"))
     job = CountJob(str(folder), digest, vocab, boundary or Boundary(), skip)
     Counts.from_documents([], vocab, boundary, skip)  # refuses what cannot be counted
@@ -176,7 +178,8 @@ def _run(
     if workers == 1 or multiprocessing.current_process().daemon:  # such a one may have no children
         yield from (work(job, shard) for shard in shards)
         return
-    waiting, breakdowns = {shard.index: shard for shard in shards}, 0
+    waiting = {shard.index: shard for shard in shards}
+    breakdowns = 0
     while waiting:
         before = len(waiting)
         # Forking a process that has threads (of a tokenizer, of PyTorch) can lock up.

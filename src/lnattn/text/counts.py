@@ -155,7 +155,8 @@ class Counts:
         0), most of which fit a byte; 255 there means that the number is the next one in the array
         NAME_large.
         """
-        path, matrix = _npz(path), self.bigrams
+        path = _npz(path)
+        matrix = self.bigrams
         lengths = np.diff(matrix.indptr)
         gaps = np.diff(matrix.indices, prepend=0).astype(np.int64)
         first = matrix.indptr[:-1][lengths > 0]
@@ -181,7 +182,8 @@ class Counts:
         else:
             arrays = read_arrays(path)
         try:
-            gaps, data = (_unpacked(arrays, name) for name in ("gaps", "counts"))
+            gaps = _unpacked(arrays, "gaps")
+            data = _unpacked(arrays, "counts")
             unigrams = arrays["unigrams"].astype(np.int64)
             indptr = np.concatenate([[0], np.cumsum(arrays["row_lengths"], dtype=np.int64)])
             # Sums over the whole matrix, less what they were before each row.
@@ -195,14 +197,16 @@ class Counts:
         except (ValueError, IndexError) as error:
             raise ResultError(f"{path} holds a broken matrix ({error}); count again.") from error
         if max(len(data), len(unigrams)) < 2**31:
-            bigrams.indices, bigrams.indptr = indices.astype(np.int32), indptr.astype(np.int32)
+            bigrams.indices = indices.astype(np.int32)
+            bigrams.indptr = indptr.astype(np.int32)
         return cls(unigrams, bigrams, record)
 
 
 def _framed(document: Any, boundary: Boundary, vocab_size: int) -> np.ndarray:
     """The ids of a document between its boundary tokens, in the type of its pairs' keys."""
     tokens: Any = whole_ids(document, vocab_size) if len(document) else []
-    start, end = ([] if token is None else [token] for token in (boundary.start, boundary.end))
+    start = [] if boundary.start is None else [boundary.start]
+    end = [] if boundary.end is None else [boundary.end]
     # Keys of half the size sort twice as fast; they suffice for 65,536 tokens.
     dtype = np.uint32 if vocab_size**2 <= 2**32 else np.int64
     return np.concatenate([start, tokens, end]).astype(dtype)

@@ -120,9 +120,8 @@ def disagreement(folder: Path | str) -> str | None:
         return f"transformers cannot make its class of tokenizer.json ({error}); the file counts."
     by_file = Tokenizer.from_file(str(file))
     for text in PROBES:
-        ours, theirs = (
-            tokenizer.encode(text, add_special_tokens=False) for tokenizer in (by_file, backend)
-        )
+        ours = by_file.encode(text, add_special_tokens=False)
+        theirs = backend.encode(text, add_special_tokens=False)
         if ours.ids != theirs.ids:
             return (
                 f"transformers' {type(rebuilt).__name__} gives {text!r} {len(theirs)} tokens "
@@ -250,7 +249,8 @@ def _by_class(folder: Path) -> Any:
 
 def _check(tokenizer: Tokenizer, place: Path) -> None:
     """Refuse a tokenizer that would fail on a text, as far as its file tells."""
-    model, vocabulary = tokenizer.model, tokenizer.get_vocab(with_added_tokens=False)
+    model = tokenizer.model
+    vocabulary = tokenizer.get_vocab(with_added_tokens=False)
     # The model knows nothing of added tokens.
     if isinstance(model, WordPiece) and model.unk_token not in vocabulary:
         raise CorpusError(

@@ -70,7 +70,8 @@ def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[np.ndarr
                 encodings = tokenizer.encode_batch_fast(batch, add_special_tokens=False)
             for encoding in encodings:
                 yield np.array(encoding.ids, dtype=np.int32)
-            batch, size = [], 0
+            batch = []
+            size = 0
         if document is not None:
             batch.append(document)
             size += len(document)

@@ -17,13 +17,13 @@ from torch.nn.functional import cross_entropy
 from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
 from lnattn.ablation.parts import (
     Spelling,
+    ablated_losses,
     ablation_names,
-    beside_matched,
     drawn_documents,
+    matched_differences,
     removals,
     second_pieces,
     second_words_of_names,
-    without_parts,
 )
 from lnattn.ablation.study import Ablations, _read, ablations, interval, windows_of
 from lnattn.errors import CorpusError, ResultError
@@ -113,7 +113,7 @@ def test_losses_without_a_term_are_those_of_its_attention_computed_by_hand(tiny)
         hook.remove()
     counted = torch.zeros(len(IDS), len(IDS), dtype=torch.bool)
     with patched(model):
-        rows, moved = without_parts(model, terms, IDS, counted)
+        rows, moved = ablated_losses(model, terms, IDS, counted)
     names = ablation_names(terms.names, len(pattern))
     assert len(rows) == len(names) + 2
     row = rows[2 + names.index(("ee", 1))]
@@ -174,7 +174,7 @@ def test_matched_change_is_a_weighted_mean():
     taken = drawn_documents(6, 3, seed=1)
     assert taken[0].tolist() == [1] * 6
     assert (taken.sum(axis=1) == 6).all()
-    means, kept = beside_matched(change, kind == 0, kind == 1, cell, document, taken)
+    means, kept = matched_differences(change, kind == 0, kind == 1, cell, document, taken)
     assert kept == ((kind == 0) & (cell < 4)).sum()
     for draw, times in enumerate(taken):
         repeat = times[document]

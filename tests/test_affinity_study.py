@@ -17,8 +17,8 @@ from lnattn.affinity.study import HEAD_BASELINES, AffinityResult, detokenization
 from lnattn.affinity.table1 import (
     TABLE_1,
     distinct_pairs,
-    look_up,
     pair_heads,
+    table1_ranks,
     token_of,
 )
 from lnattn.affinity.vectors import TokenVectors, heat_map, ranks, token_vectors
@@ -184,7 +184,7 @@ def test_table_1_is_as_printed() -> None:
 def test_look_up() -> None:
     generator = torch.Generator().manual_seed(0)
     vectors = TokenVectors(*torch.randn(2, 8, 5, 3, generator=generator))
-    table = look_up(vectors, Bytes())
+    table = table1_ranks(vectors, Bytes())
     assert len(table) == 34
     known = table.dropna(subset="best rank")
     pairs = [(p.query, p.key) for p in known.itertuples()]
@@ -204,7 +204,7 @@ def test_look_up() -> None:
             for b in drawn
         ]
         assert pair.chance == sorted(best)[9]
-    few_heads = look_up(TokenVectors(vectors.queries[:5], vectors.keys[:5]), Bytes())
+    few_heads = table1_ranks(TokenVectors(vectors.queries[:5], vectors.keys[:5]), Bytes())
     assert few_heads.loc[few_heads["head"] == 7, "rank here"].isna().all()
 
 
@@ -215,7 +215,7 @@ def test_a_pair_of_token_ids_counts_once_however_it_is_spelled() -> None:
     """
     generator = torch.Generator().manual_seed(2)
     vectors = TokenVectors(*torch.randn(2, 6, 10, 3, generator=generator))
-    table = look_up(vectors, WordPiece())
+    table = table1_ranks(vectors, WordPiece())
     pairs = distinct_pairs(table)
     assert list(zip(pairs["query id"], pairs["key id"], strict=True)) == [
         (2, 1), (4, 5), (6, 7), (8, 9),

@@ -110,7 +110,7 @@ def layer_with(**change: Any) -> AttentionLayer:
 
 
 def swapped_tokens(p: SimpleNamespace) -> None:
-    table1.look_up(p.folded, None)
+    table1.table1_ranks(p.folded, None)
 
 
 SHAPE = errors.ShapeError

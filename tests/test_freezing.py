@@ -195,7 +195,7 @@ def test_a_few_entries_may_jump_and_no_more() -> None:
     few[7] += 2e-4
     many[:9] += 2e-4
     far[7] += 4e-4
-    study = Study("auroc", lambda *_: Path(), jump=3e-4)
+    study = Study("auroc", lambda *_: Path(), max_outlier=3e-4)
     for anew, differs in ((frozen, False), (few, False), (many, True), (far, True)):
         assert bool(list(compare_arrays("auroc", frozen, anew, study))) is differs
     assert list(compare_arrays("auroc", frozen, few, Study("other", lambda *_: Path())))

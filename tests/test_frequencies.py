@@ -71,5 +71,5 @@ def test_phases_that_meet(llama):
     query = torch.randn(folded.b_Q.shape, generator=generator, dtype=torch.float64)
     exact = spectrum(folded, query, key)
     aligned = replace(exact, phase=(-exact.theta).expand_as(exact.phase))
-    torch.testing.assert_close(aligned.met(1), torch.ones(folded.n_heads).double())
-    assert bool((aligned.met(3) < 1 - 1e-3).all())
+    torch.testing.assert_close(aligned.phase_coherence(1), torch.ones(folded.n_heads).double())
+    assert bool((aligned.phase_coherence(3) < 1 - 1e-3).all())

@@ -7,7 +7,7 @@ from narrow_gpt2 import narrow_gpt2
 from planted_pairs import JOINS, SAME, plant
 
 import lnattn
-from lnattn.affinity.table1 import look_up, pair_heads
+from lnattn.affinity.table1 import pair_heads, table1_ranks
 from lnattn.affinity.vectors import same_token_z, token_vectors
 
 
@@ -15,7 +15,7 @@ from lnattn.affinity.vectors import same_token_z, token_vectors
 def test_the_rehearsed_model_has_the_pairs_that_were_planted(planted, tmp_path):
     model = lnattn.load_first_layer(narrow_gpt2(tmp_path / "gpt2", d_head=6, planted=planted))
     vectors = token_vectors(lnattn.fold(model.attention), model.embeddings)
-    table = look_up(vectors, model.tokenizer, draws=20)
+    table = table1_ranks(vectors, model.tokenizer, draws=20)
     z = same_token_z(vectors).mean(dim=1)
     if planted:
         assert table["rank here"].tolist() == table["rank"].tolist()

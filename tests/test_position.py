@@ -20,13 +20,13 @@ from lnattn.position.curves import (
     last_rows,
     near_keys,
     nearness,
+    second_half_medians,
     trend,
-    usual_nearness,
     wave_recurrence,
 )
 from lnattn.position.measured import (
     MeasuredAttention,
-    beside_position,
+    compare_with_position_only,
     measured_attention,
     near_share,
     windows,
@@ -223,10 +223,12 @@ def test_skill_of_single_texts(folded, embeddings):
     found = measured_attention(folded, embeddings, ids, [4, 9], bias)
     expected = []
     for one in ids:
-        table = beside_position(measured_attention(folded, embeddings, one[None], [4, 9]), bias)
+        table = compare_with_position_only(
+            measured_attention(folded, embeddings, one[None], [4, 9]), bias
+        )
         expected.append(table["skill"].to_numpy())
     np.testing.assert_allclose(found.text_skill[:, :, 1], expected, atol=1e-10)
-    table = beside_position(found, bias)
+    table = compare_with_position_only(found, bias)
     np.testing.assert_allclose(table["skill, one text"], np.mean(expected, axis=0), atol=1e-10)
     assert np.abs(table["skill, one text"] - table["skill"]).max() > 1e-3
 
@@ -312,7 +314,7 @@ def test_skill_is_against_even_attention():
     mean = np.zeros((3, 1, 5))
     mean[:, 0, 3] = 1.0
     measured = MeasuredAttention((3,), mean, np.zeros_like(mean), 1, True)
-    table = beside_position(measured, bias)
+    table = compare_with_position_only(measured, bias)
     np.testing.assert_allclose(table["even"], 0.75)
     np.testing.assert_allclose(table["total variation"], [0, 0.75, 1], atol=1e-10)
     np.testing.assert_allclose(table["skill"], [1, 0, 1 - 4 / 3], atol=1e-10)
@@ -320,13 +322,13 @@ def test_skill_is_against_even_attention():
     np.testing.assert_allclose(table["itself, by position"], [1, 0.25, 0], atol=1e-10)
     other = replace(measured, queries=(2,))
     with pytest.raises(ShapeError, match="different queries"):
-        beside_position(other, bias)
+        compare_with_position_only(other, bias)
 
 
 def test_the_last_position_is_no_query_of_the_medians():
     """§6.4: it was never trained. Here it lies a thousand keys off, as one of three in the half."""
     peak = np.array([[9, 9, 9, 1, 2, 1000]])
     percentile = np.array([[0.0, 0.0, 0.0, 0.2, 0.4, 1.0]])
-    distance, share = usual_nearness(peak, percentile)
+    distance, share = second_half_medians(peak, percentile)
     assert distance.tolist() == [1.5]
     assert share.tolist() == pytest.approx([0.3])

@@ -1,4 +1,4 @@
-"""An idea a line, read from the source of the science modules."""
+"""An idea a line, read from the source."""
 
 from __future__ import annotations
 
@@ -8,17 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import lnattn
-
-#: Rooms and modules of the package that hold to it; those that join add their name.
-ROOMS = (
-    "ablation", "affinity", "attention", "contribution", "costs", "position", "rotary",
-    "composition.py", "depth.py", "identities.py", "ids.py", "inputs.py", "plain.py", "products.py",
-    "stats.py", "transformer.py", "weights.py",
-)  # fmt: skip
-PACKAGE = Path(lnattn.__file__).parent
-#: And everything beside the package.
-TREES = ("src/lnattn_book", "src/booksite", "experiments", "tools", "benchmarks")
+#: Where all Python of the project lies, tests aside.
+TREES = ("src/lnattn", "src/lnattn_book", "src/booksite", "experiments", "tools", "benchmarks")
 ROOT = Path(__file__).parents[1]
 
 
@@ -43,18 +34,8 @@ def test_packed_lines_are_told_from_swaps() -> None:
     assert list(packed(ast.parse("\n".join(lines)))) == [3, 4]
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_line_binds_one_idea(room: str) -> None:
-    place = PACKAGE / room
-    files = [place] if place.suffix == ".py" else sorted(place.glob("*.py"))
-    assert files
-    for file in files:
-        lines = list(packed(ast.parse(file.read_text(encoding="utf-8"))))
-        assert not lines, f"{file.name} binds several ideas in lines {lines}; give each its own"
-
-
 @pytest.mark.parametrize("tree", TREES)
-def test_a_line_beside_the_package_binds_one_idea(tree: str) -> None:
+def test_a_line_binds_one_idea(tree: str) -> None:
     files = sorted((ROOT / tree).rglob("*.py"))
     assert files
     for file in files:

@@ -20,9 +20,9 @@ from lnattn.ablation.parts import (
     PAIRS,
     PLACE,
     Spelling,
-    beside_matched,
     deciles_of,
     drawn_documents,
+    matched_differences,
     removals,
     second_pieces,
 )
@@ -159,10 +159,10 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
 
     for measure, (values, own, mine, others) in asked.items():
         cell = 10 * deciles_of(unigrams[own], mine) + deciles_of(base, mine)
-        add(measure, *beside_matched(values, mine, others, cell, document, taken))
+        add(measure, *matched_differences(values, mine, others, cell, document, taken))
     all_ = np.ones(len(base), dtype=bool)
     none = np.zeros_like(document)
-    means, tokens = beside_matched(change, all_, all_, none, document, taken)
+    means, tokens = matched_differences(change, all_, all_, none, document, taken)
     add("everywhere", means * [1, 0], tokens)
     return pd.DataFrame(rows)
 

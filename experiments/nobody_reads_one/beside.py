@@ -15,7 +15,7 @@ from lnattn.affinity.auroc import Neighbours, head_auroc
 from lnattn.affinity.vectors import mean_sigma
 from lnattn.attention.folding import FoldedAttention, softmax_over_keys
 from lnattn.attention.layernorm import sigma
-from lnattn.attention.terms import look_up
+from lnattn.attention.terms import input_rows
 from lnattn.errors import CorpusError
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.frequencies import spectrum
@@ -55,7 +55,7 @@ def mean_sigma_study(
     folded: FoldedAttention, embeddings: Embeddings, texts: Sequence[Sequence[int]]
 ) -> MeanSigma:
     """KL(α ‖ α_σ̄) of a first layer over texts of token ids; `CorpusError` if all are too short."""
-    inputs = [sum(look_up(embeddings, list(ids))) for ids in texts if len(ids) > 1]
+    inputs = [sum(input_rows(embeddings, list(ids))) for ids in texts if len(ids) > 1]
     if not inputs:
         raise CorpusError("no text of two tokens or more was given; attention needs two keys.")
     divisors = [sigma(x, folded.eps) for x in inputs]
@@ -126,7 +126,11 @@ def frequencies(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]:
     found = spectrum(folded, constants.q0, constants.k0)
     curve = found.curve(torch.arange(NEAR)) / folded.scale
     arrays = {key: value.numpy() for key, value in vars(found).items()}
-    arrays |= {"met": found.met(1).numpy(), "curve": curve.numpy(), "peak": curve.argmax(1).numpy()}
+    arrays |= {
+        "met": found.phase_coherence(1).numpy(),
+        "curve": curve.numpy(),
+        "peak": curve.argmax(1).numpy(),
+    }
     return arrays, {
         "scale": folded.scale,
         "counts": source,

@@ -17,7 +17,7 @@ from lnattn.models.reference import load_reference_model
 from lnattn.selectability.decide import AffineHull, selectability
 from lnattn.selectability.first_layers import position_keys
 from lnattn.selectability.gaussian import effective_dimension, expected_share
-from lnattn.selectability.verify import decided
+from lnattn.selectability.verify import verified_selectability
 from lnattn.stats import resampled_counts
 from lnattn_book.samples import sample_windows
 
@@ -62,7 +62,7 @@ def shares(
     """
     found = []
     for number, heads in enumerate(windows()):
-        decide: Callable = selectability if number else decided
+        decide: Callable = selectability if number else verified_selectability
         hulls = [[AffineHull.of(keys[:n]).points for keys in heads] for n in counts]
         found.append(
             [

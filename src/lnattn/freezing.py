@@ -26,8 +26,8 @@ from lnattn.weights import FirstLayer, require_absolute
 #: other orders of summation.
 TOLERANCE = 1e-4
 #: Share of an array's entries that may differ, because ties may fall either way: of integers by
-#: anything, of other numbers by the study's `jump`.
-TIES = 1e-3
+#: anything, of other numbers by the study's `max_outlier`.
+OUTLIER_SHARE = 1e-3
 Frozen = tuple[Mapping[str, np.ndarray], Mapping[str, Any]]
 
 
@@ -54,16 +54,17 @@ class Study:
     """A study that can be frozen.
 
     name: of its two files; write: computes it for a model (anything that `load_first_layer` takes)
-    and writes it to a folder; tolerance: by how much two runs may differ, jump: by how much the
-    entries of `TIES` may; relative: whether it is about models with rotary or relative positions,
-    or about the others; None: about both; long: it takes hours for a model of GPT-2's size: made
-    only if named; program: whose command `freeze` makes it.
+    and writes it to a folder; tolerance: by how much two runs may differ, as a share of the largest
+    value; max_outlier: by how much the entries of `OUTLIER_SHARE` may; relative: whether it is
+    about models with rotary or relative positions, or about the others; None: about both; long: it
+    takes hours for a model of GPT-2's size: made only if named; program: whose command `freeze`
+    makes it.
     """
 
     name: str
     write: Callable[..., Path]
     tolerance: float = TOLERANCE
-    jump: float = 0.0
+    max_outlier: float = 0.0
     relative: bool | None = False
     long: bool = False
     program: str = "lnattn"
@@ -165,13 +166,17 @@ def freeze(
     apart, for the study of a rotary model. Raises `ResultError` for an unknown study or a file that
     is not written over, and what the loaders raise for a bad model.
     """
-    asked, own = studies(only), Path(model)
-    read = [*map(Path, counts), *(own.iterdir() if own.is_dir() else ())]
-    for study in asked:
-        check_outputs([Path(folder) / f"{study.name}{kind}" for kind in (".npz", ".json")], read)
+    requested_studies = studies(only)
+    files_read = [Path(path) for path in counts]
+    if Path(model).is_dir():
+        files_read += Path(model).iterdir()
+    for study in requested_studies:
+        check_outputs(
+            [Path(folder) / f"{study.name}{kind}" for kind in (".npz", ".json")], files_read
+        )
     # A model that cannot be read is an error, and no reason to pass over.
     relative = not isinstance(load_first_layer(model), FirstLayer)
-    for study in asked:
+    for study in requested_studies:
         try:
             if study.relative not in (None, relative):
                 kind = "not added to its input" if relative else "added to its input"
@@ -260,15 +265,16 @@ def compare_arrays(name: str, frozen: np.ndarray, anew: np.ndarray, study: Study
         return
     elif frozen.dtype.kind not in "fc":
         share = float((frozen != anew).mean())
-        if share > TIES:
+        if share > OUTLIER_SHARE:
             yield f"{name}: {share:.2%} of its entries differ"
     elif not np.array_equal(finite := np.isfinite(frozen), np.isfinite(anew)):
         yield f"{name} is undefined or infinite at other places than when it was frozen"
     else:
         gaps = np.abs(frozen[finite] - anew[finite])
-        scale, gap = np.abs(frozen[finite]).max(initial=0), gaps.max(initial=0)
+        scale = np.abs(frozen[finite]).max(initial=0)
+        gap = gaps.max(initial=0)
         share = float((gaps > study.tolerance * scale).sum() / frozen.size)
-        if share > TIES or (share and gap > study.jump):
+        if share > OUTLIER_SHARE or (share and gap > study.max_outlier):
             yield f"{name} differs by up to {gap:.3g}, where its largest value is {scale:.3g}"
 
 

@@ -185,7 +185,7 @@ PROGRAM = "python -m lnattn_book"
 #: The studies of the book.
 STUDIES = (
     # Affinity and its AUROC (K3–K5).
-    Study("detokenization", _detokenization, jump=_EXCHANGES, program=PROGRAM),
+    Study("detokenization", _detokenization, max_outlier=_EXCHANGES, program=PROGRAM),
     # What each of the six terms does (K10).
     Study("contribution", _contribution, program=PROGRAM),
     # Keys of texts that no query selects.

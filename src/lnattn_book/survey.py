@@ -25,7 +25,7 @@ from lnattn.errors import ResultError
 from lnattn.position import curves, variance
 from lnattn.position.bias import position_bias, share_of_context
 from lnattn.position.first_token import FirstTokenSwitch, first_token_switch
-from lnattn.position.measured import beside_position, measured_attention, near_share
+from lnattn.position.measured import compare_with_position_only, measured_attention, near_share
 from lnattn.position.sigma import inverse_sigma_bands
 from lnattn.position.without_tokens import position_only
 from lnattn.rotary.weights import AnyFirstLayer
@@ -108,7 +108,7 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     sigma = inverse_sigma_bands(tokens, folded.eps)
     bias = position_bias(folded, tokens.W_P, queries, sigma)
     vectors = token_vectors(folded, tokens)
-    pairs = table1.look_up(vectors, seen.model.tokenizer)
+    pairs = table1.table1_ranks(vectors, seen.model.tokenizer)
     measured = measured_attention(folded, tokens, seen.cut(queries[-1] + 1), queries, bias)
     terms = contributions(folded, tokens, seen.framed)
     inputs = variance.variance_of_inputs(tokens, folded.eps)
@@ -127,7 +127,7 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
             near_share(bias.attention(), queries, bias.causal)[:, -1],
             curves.wave_recurrence(bias)[:, -1],
         ),
-        "K9": (beside_position(measured, bias),),
+        "K9": (compare_with_position_only(measured, bias),),
         "K10": (terms.document_sums, terms.document_rows),
         "K11": (known.head_correlations, counts.tokens),
         "K12": (known.variance_correlation, inputs.ratio, counts.tokens),

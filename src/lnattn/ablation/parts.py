@@ -94,7 +94,7 @@ def deciles_of(
     return np.searchsorted(edges, values, side="right")
 
 
-def beside_matched(
+def matched_differences(
     change: Float[np.ndarray, "row n"],
     chosen: Bool[np.ndarray, "n"],
     others: Bool[np.ndarray, "n"],
@@ -149,13 +149,13 @@ def removals(
 
 
 def ablation_names(terms: Sequence[str], heads: int) -> list[tuple[str, int]]:
-    """What is taken out of which head, −1 for all: the order of `without_parts`."""
+    """What is taken out of which head, −1 for all: the order of `ablated_losses`."""
     whole = [(what, -1) for what in (*terms, PLACE, PAIRS)]
     return whole + [(what, head) for what in PER_HEAD for head in range(heads)]
 
 
 @torch.inference_mode()
-def without_parts(
+def ablated_losses(
     model: PreTrainedModel,
     terms: PairTerms,
     ids: Int[Tensor, "n"],

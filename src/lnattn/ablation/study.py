@@ -16,13 +16,13 @@ from transformers import PreTrainedModel
 
 from lnattn.ablation.parts import (
     Spelling,
+    ablated_losses,
     ablation_names,
-    beside_matched,
     deciles_of,
     drawn_documents,
+    matched_differences,
     second_pieces,
     second_words_of_names,
-    without_parts,
 )
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import CorpusError, ResultError
@@ -140,7 +140,7 @@ def ablations(  # noqa: PLR0913 (a study: its settings by name)
         for _, ids in progress_bar(texts, "windows without parts"):
             terms = terms_of(ids)
             counted = torch.from_numpy(bigrams[ids.numpy()][:, ids.numpy()].toarray().T > 0)
-            losses, shift = without_parts(model, terms, ids, counted)
+            losses, shift = ablated_losses(model, terms, ids, counted)
             rows.append(losses.numpy())
             moved.append(shift.numpy())
     all_losses = np.concatenate(rows, axis=1).astype(np.float64)
@@ -196,12 +196,12 @@ def _read(
             difficulty = deciles_of(base, chosen)
             cell = 10 * frequency + difficulty
             rows = np.concatenate([changes, base[None]])
-            means, matched = beside_matched(rows, chosen, others, cell, document, taken)
+            means, matched = matched_differences(rows, chosen, others, cell, document, taken)
             tokens[r, c, 1] = matched
             at[:, :, r, c] = means[:, :-1]
             loss[r, c] = means[0, -1]
     every = np.ones(len(base), dtype=bool)
-    means, _ = beside_matched(changes, every, every, np.zeros_like(document), document, taken)
+    means, _ = matched_differences(changes, every, every, np.zeros_like(document), document, taken)
     everywhere = means[..., 0].astype(np.float32)
     return {"everywhere": everywhere, "at": at.astype(np.float32), "loss": loss, "tokens": tokens}
 

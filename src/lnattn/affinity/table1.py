@@ -53,7 +53,7 @@ TABLE_1: tuple[Pair, ...] = (
 )
 
 
-#: Columns of `look_up` in order, and those of them that hold whole numbers or nothing.
+#: Columns of `table1_ranks` in order, and those of them that hold whole numbers or nothing.
 _COLUMNS = ("head", "query", "key", "rank", "query id", "key id",
             "rank here", "best rank", "best head", "chance")  # fmt: skip
 _NUMBERS = tuple(name for name in _COLUMNS if name not in ("query", "key"))
@@ -78,7 +78,9 @@ def token_of(tokenizer: Any, text: str) -> int | None:
     return ids[0] if len(ids) == 1 else None
 
 
-def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 0) -> pd.DataFrame:
+def table1_ranks(
+    vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 0
+) -> pd.DataFrame:
     """Table 1 with this model's ranks: one row for each of the 34.
 
     Columns: head, query, key, rank (as printed); query id, key id; rank here (in the head of the
@@ -132,7 +134,7 @@ def look_up(vectors: TokenVectors, tokenizer: Any, draws: int = 20, seed: int = 
 
 
 def distinct_pairs(table: pd.DataFrame) -> pd.DataFrame:
-    """The rows of `look_up` that could be looked up, each pair of token ids once.
+    """The rows of `table1_ranks` that could be looked up, each pair of token ids once.
 
     '_North' and 'North' are one token of a tokenizer that drops spaces, and two of another.
     """

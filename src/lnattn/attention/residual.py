@@ -22,7 +22,7 @@ from torch import Tensor
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.forward import feed_forward
 from lnattn.attention.layernorm import center, divide_by_sigma, layer_norm, sigma
-from lnattn.attention.terms import check_indices, look_up
+from lnattn.attention.terms import check_indices, input_rows
 from lnattn.errors import TokenError
 from lnattn.inputs import require
 from lnattn.transformer import Transformer
@@ -141,7 +141,7 @@ def decompose(
     (2, 8, 3, 256)
     """
     require(model, Transformer, "model")
-    tokens, positions = look_up(model.embeddings, token_ids)
+    tokens, positions = input_rows(model.embeddings, token_ids)
     direct = tokens + positions
     x = direct
     heads = []

@@ -185,7 +185,7 @@ def six_terms(
     (8, 3, 3)
     """
     first_block(folded)
-    tokens, places = look_up(embeddings, token_ids, positions)
+    tokens, places = input_rows(embeddings, token_ids, positions)
     if (tokens.shape[1], tokens.dtype) != (folded.d_model, folded.W_Q.dtype):
         raise ShapeError(
             f"the embeddings are {tokens.dtype} of width {tokens.shape[1]}, the attention block "
@@ -217,7 +217,7 @@ def warn_of_rounding(x: Float[Tensor, "n d_model"]) -> None:
         )
 
 
-def look_up(
+def input_rows(
     embeddings: Embeddings,
     token_ids: Int[Tensor, "n"] | Sequence[int],
     positions: Int[Tensor, "n"] | Sequence[int] | None = None,

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, first_block
 from lnattn.attention.layernorm import sigma
-from lnattn.attention.terms import TERMS, look_up
+from lnattn.attention.terms import TERMS, input_rows
 from lnattn.errors import ShapeError
 from lnattn.inputs import real_number, require
 from lnattn.products import multiply, one_thread_a_call
@@ -56,7 +56,7 @@ class SixTermKL:
                 "the six divergences need a layer whose queries see all earlier keys; this one "
                 f"sees only the last {folded.window}."
             )
-        look_up(embeddings, [0])  # one clear error now for a checkpoint without token embeddings
+        input_rows(embeddings, [0])  # one clear error now for a checkpoint without token embeddings
         self._embeddings = embeddings.to(torch.float32)
         self._eps = folded.eps
         self._causal = folded.causal
@@ -72,7 +72,7 @@ class SixTermKL:
 
         Raises `TokenError` for an empty document, one longer than the context, or an unknown token.
         """
-        tokens, positions = look_up(self._embeddings, token_ids)
+        tokens, positions = input_rows(self._embeddings, token_ids)
         n = len(tokens)
         heads = len(self._projection)
         kl = np.empty((len(TERMS), heads, n), dtype=np.float32)

@@ -118,9 +118,9 @@ class Nearness:
     peak: np.ndarray
     percentile: Float[np.ndarray, "head query"]
 
-    def usual(self) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
+    def second_half_medians(self) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
         """Medians of `peak` and of `percentile` over the queries of the context's second half."""
-        return usual_nearness(self.peak, self.percentile)
+        return second_half_medians(self.peak, self.percentile)
 
 
 def nearness(
@@ -159,7 +159,7 @@ def nearness(
     return Nearness(share=share, uniform=uniform, peak=peak, percentile=percentile)
 
 
-def usual_nearness(
+def second_half_medians(
     peak: np.ndarray, percentile: Float[np.ndarray, "head query"]
 ) -> tuple[Float[np.ndarray, "head"], Float[np.ndarray, "head"]]:
     """Medians over the second half of the context, without the last position (§6.4)."""
@@ -236,10 +236,12 @@ def last_rows(
 def position_table(bias: PositionBias, near: Nearness) -> pd.DataFrame:
     """One row a head: trend of T^p, wave and nearness of T^pp, attention on near keys by position.
 
-    The wave is that of the last query's curve; distance and percentile are `Nearness.usual`.
+    The wave is that of the last query's curve; distance and percentile are medians over the queries
+    of the context's second half.
     """
     compared = bias.term_pp().mean[:, int(np.argmax(bias.queries))]
-    table = terms_table(bias.term_p().mean, compared, *near.usual())
+    distance, percentile = near.second_half_medians()
+    table = terms_table(bias.term_p().mean, compared, distance, percentile)
     shares = bias.attention()
     for column, i in enumerate(bias.queries):
         close, _ = near_keys(i, bias.n_positions, bias.causal)
@@ -253,9 +255,9 @@ def terms_table(
     distance: Float[np.ndarray, "head"],
     percentile: Float[np.ndarray, "head"],
 ) -> pd.DataFrame:
-    """One row a head: the trend of T^p, the wave of one curve of T^pp, and its `usual_nearness`.
+    """One row a head: the trend of T^p, the wave of one curve of T^pp, and what is near.
 
-    Trends are those of `trends_of`.
+    Trends are those of `trends_of`; distance and percentile: from `second_half_medians`.
     """
     trends = trends_of(asserted)
     waves = [dominant_wave(curve) for curve in compared]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.layernorm import sigma
-from lnattn.attention.terms import look_up
+from lnattn.attention.terms import input_rows
 from lnattn.errors import ShapeError
 from lnattn.inputs import require, whole_number
 from lnattn.position.bias import position_bias
@@ -61,7 +61,7 @@ def first_token_switch(
     both = torch.zeros(2, count, folded.n_heads, n - 1, dtype=torch.float64)
     ratio = 0.0
     for text, ids in enumerate(torch.from_numpy(token_windows)):
-        tokens, positions = look_up(embeddings, ids)
+        tokens, positions = input_rows(embeddings, ids)
         inputs = tokens + positions
         divisor = sigma(inputs, folded.eps)
         larger = float(divisor[0] / divisor[1:].median())

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, first_block, softmax_over_keys
 from lnattn.attention.layernorm import divide_by_sigma
-from lnattn.attention.terms import check_indices, look_up
+from lnattn.attention.terms import check_indices, input_rows
 from lnattn.errors import CorpusError, ShapeError
 from lnattn.inputs import require, whole_number
 from lnattn.position.bias import PositionBias
@@ -31,7 +31,8 @@ class MeasuredAttention:
     """Mean attention over windows of text, for some queries.
 
     queries: positions i; mean, error: the mean over windows and its standard error (NaN for a
-    single window); windows: how many; text_skill: of each text by itself (see `beside_position`).
+    single window); windows: how many; text_skill: of each text by itself, as in
+    `compare_with_position_only`.
     """
 
     queries: tuple[int, ...]
@@ -59,7 +60,9 @@ def near_share(
     return np.stack(shares, axis=-1)
 
 
-def beside_position(measured: MeasuredAttention, bias: PositionBias, row: int = -1) -> pd.DataFrame:
+def compare_with_position_only(
+    measured: MeasuredAttention, bias: PositionBias, row: int = -1
+) -> pd.DataFrame:
     """Measured attention of one query beside attention by position alone, one row a head.
 
     Columns: 'near' and 'itself', attention on the nearest ten keys and on the query's own position,
@@ -152,7 +155,7 @@ def measured_attention(
         seen = np.array([near_keys(int(i), length, folded.causal)[1] for i in places])
         even = torch.tensor(seen / seen.sum(axis=1, keepdims=True))
     for ids in torch.from_numpy(token_windows):
-        alpha = _rows(folded, *look_up(embeddings, ids), places).double()
+        alpha = _rows(folded, *input_rows(embeddings, ids), places).double()
         total += alpha
         squares += alpha.square()
         if bias is not None:

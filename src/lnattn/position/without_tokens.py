@@ -22,9 +22,9 @@ from lnattn.position.curves import (
     LastRows,
     last_rows,
     nearness,
+    second_half_medians,
     terms_table,
     trend,
-    usual_nearness,
     wave_recurrence,
 )
 from lnattn.position.measured import near_share
@@ -62,10 +62,12 @@ class PositionOnly(Result):
 
     def table(self) -> pd.DataFrame:
         """One row a head: trend of T^p, with its range over the assumptions, and T^pp's shape."""
+        distance, percentile = second_half_medians(self.peak, self.percentile)
         table = terms_table(
             self.bias.self_assertion,
             self.bias.comparison[:, -1],
-            *usual_nearness(self.peak, self.percentile),
+            distance=distance,
+            percentile=percentile,
         )
         table.insert(1, "lowest, any assumed σ", self.spearman.min(axis=0))
         table.insert(2, "highest, any assumed σ", self.spearman.max(axis=0))

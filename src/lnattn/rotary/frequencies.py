@@ -38,7 +38,7 @@ class Spectrum:
         angle = self.theta[:, None] * distances.to(self.theta) + self.phase[..., None]
         return self.constant[:, None] + (self.amplitude[..., None] * angle.cos()).sum(1)
 
-    def met(self, distance: int) -> Float[Tensor, "head"]:
+    def phase_coherence(self, distance: int) -> Float[Tensor, "head"]:
         """Σ_f a_f cos(θ_f Δ + φ_f) over Σ_f a_f: 1 where all phases meet at this distance."""
         reached = self.curve(torch.tensor([distance]))[:, 0] - self.constant
         return reached / self.amplitude.sum(1)

@@ -24,7 +24,8 @@ def factor_row(gram, factor, solved, i):
 
     The diagonal of `factor` has the reciprocals of L's.
     """
-    square, right = gram[i, i], 1.0
+    square = gram[i, i]
+    right = 1.0
     for j in range(i):
         entry = gram[i, j]
         for k in range(j):
@@ -77,7 +78,8 @@ def shrink(points, members, gram, weights, target, m):
     for k in range(m):
         if target[k] <= NO_WEIGHT and weights[k] > target[k]:
             step = min(step, weights[k] / (weights[k] - target[k]))
-    kept, moved = 0, m
+    kept = 0
+    moved = m
     for k in range(m):
         weight = weights[k] + step * (target[k] - weights[k])
         if weight <= NO_WEIGHT:
@@ -85,7 +87,8 @@ def shrink(points, members, gram, weights, target, m):
             continue
         weights[kept] = weight
         if kept < k:
-            members[kept], points[kept] = members[k], points[k]
+            members[kept] = members[k]
+            points[kept] = points[k]
             # Row k of the triangle moves up; then column k moves left in the rows below it.
             gram[kept, : kept + 1] = gram[k, : kept + 1]
             gram[kept, kept] = gram[k, k]

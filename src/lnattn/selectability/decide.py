@@ -122,7 +122,8 @@ class Selectability:
         return int((self.method == PROGRAM).sum())
 
     def __repr__(self) -> str:
-        (n, d), lost = self.direction.shape, int((~self.selectable).sum())
+        n, d = self.direction.shape
+        lost = int((~self.selectable).sum())
         words = f"{n} keys in R^{d}, rank {self.rank}: {lost} unselectable"
         if self.by_linear_program:
             words += f" ({self.by_linear_program} verdicts by linear program)"
@@ -345,7 +346,8 @@ def _warn_of_what_vanished(keys: np.ndarray, hull: AffineHull) -> None:
         return
     distances = np.linalg.norm(keys - np.median(keys, axis=0), axis=1)
     sizes = _usual_size(keys)
-    far, wide = int(distances.argmax()), int(sizes.argmax())
+    far = int(distances.argmax())
+    wide = int(sizes.argmax())
     if hull.vanished[wide]:  # even the widest coordinate, so that one key is to blame
         ratio = distances[far] / np.median(distances)
         cause = f"key {far} lies {ratio:.0e} times as far out as the median key; drop it"

@@ -21,7 +21,7 @@ from lnattn.errors import CorpusError, TokenError
 from lnattn.rotary.fold import fold_relative
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.selectability.decide import AffineHull
-from lnattn.selectability.verify import decided
+from lnattn.selectability.verify import verified_selectability
 from lnattn.storage import Result, provenance, sha256_of_file
 from lnattn.text.corpora import read_documents
 from lnattn.weights import FirstLayer, LayerNorm
@@ -45,9 +45,13 @@ def first_layer_keys(
     """
     if isinstance(model, RelativeFirstLayer):
         return _turned_keys(model.to(torch.float64), token_ids)
-    tokens, most = model.embeddings.tokens(), model.embeddings.n_positions
-    if not 0 < len(token_ids) <= most:
-        raise TokenError(f"a text of {len(token_ids)} tokens does not fit into {most} positions.")
+    tokens = model.embeddings.tokens()
+    context = model.embeddings.n_positions
+    if not 0 < len(token_ids) <= context:
+        raise TokenError(
+            f"a text of {len(token_ids)} tokens does not fit into {context} positions; give 1 to "
+            f"{context} tokens."
+        )
     return _keys(model, tokens[list(token_ids)] + model.embeddings.W_P[: len(token_ids)])
 
 
@@ -65,7 +69,8 @@ def _keys(model: FirstLayer, x: torch.Tensor) -> dict[str, np.ndarray]:
 
 def _turned_keys(model: RelativeFirstLayer, token_ids: Sequence[int]) -> dict[str, np.ndarray]:
     ids = model.embeddings.checked(list(token_ids))
-    folded, ln = fold_relative(model.attention), model.attention.ln
+    folded = fold_relative(model.attention)
+    ln = model.attention.ln
     before = model.embeddings.rows(ids)
     after = before / folded.norm_scale(before)[:, None]
     if isinstance(ln, LayerNorm):
@@ -122,24 +127,35 @@ def study_text(
     return _study([first_layer_keys(model, text) for text in texts], lengths)
 
 
-def _study(found: Sequence[dict[str, np.ndarray]], lengths: Sequence[int]) -> HeadShares:
-    n_heads, _, d_head = found[0]["heads"].shape
-    shape = (len(lengths), n_heads, len(found))
-    before, after = np.zeros(shape[::2]), np.zeros(shape[::2])
-    heads, rank = np.zeros(shape), np.zeros(shape, np.int64)
-    for w, window in enumerate(found):
+def _study(windows: Sequence[dict[str, np.ndarray]], lengths: Sequence[int]) -> HeadShares:
+    """Decide the keys of every window (as `first_layer_keys` gives them), cut to every length."""
+    n_heads, _, d_head = windows[0]["heads"].shape
+    before = np.zeros((len(lengths), len(windows)))
+    after = np.zeros((len(lengths), len(windows)))
+    heads = np.zeros((len(lengths), n_heads, len(windows)))
+    rank = np.zeros((len(lengths), n_heads, len(windows)), np.int64)
+    for column, window in enumerate(windows):
         for row, n in enumerate(lengths):
-            before[row, w] = decided(window["before"][:n]).unselectable
-            after[row, w] = decided(window["after"][:n]).unselectable
+            before[row, column] = verified_selectability(window["before"][:n]).unselectable
+            after[row, column] = verified_selectability(window["after"][:n]).unselectable
             for head, keys in enumerate(window["heads"]):
-                verdict = decided(keys[:n])
-                heads[row, head, w], rank[row, head, w] = verdict.unselectable, verdict.rank
+                verdict = verified_selectability(keys[:n])
+                heads[row, head, column] = verdict.unselectable
+                rank[row, head, column] = verdict.rank
     dims = np.array([dim for dim in DIMENSIONS if dim <= d_head])
-    longest = found[0]["heads"][:, : max(lengths)]
-    normal = np.random.default_rng(0).normal(size=longest.shape[1:])
-    fewer = np.array([in_fewer_dimensions(keys, dims) for keys in longest])
-    normal = in_fewer_dimensions(normal, dims)
-    return HeadShares(np.array(lengths), before, after, heads, rank, dims, fewer, normal, {})
+    longest = windows[0]["heads"][:, : max(lengths)]
+    normal_keys = np.random.default_rng(0).normal(size=longest.shape[1:])
+    return HeadShares(
+        lengths=np.array(lengths),
+        before=before,
+        after=after,
+        heads=heads,
+        rank=rank,
+        dims=dims,
+        fewer=np.array([in_fewer_dimensions(keys, dims) for keys in longest]),
+        normal=in_fewer_dimensions(normal_keys, dims),
+        record={},
+    )
 
 
 def in_fewer_dimensions(
@@ -147,13 +163,13 @@ def in_fewer_dimensions(
 ) -> Float[np.ndarray, "dim"]:
     """Share of unselectable keys when only their first so many principal components are left."""
     points = AffineHull.of(keys).points  # the components, by falling size
-    return np.array([decided(points[:, :dim]).unselectable for dim in dims])
+    return np.array([verified_selectability(points[:, :dim]).unselectable for dim in dims])
 
 
 def positions_of(model: FirstLayer) -> HeadShares:
     """Decide the first n position keys for doubling n: all that a partial checkpoint allows."""
-    found = _study([position_keys(model)], _doubling(model.embeddings.n_positions))
-    return replace(found, record=_record(model))
+    shares = _study([position_keys(model)], _doubling(model.embeddings.n_positions))
+    return replace(shares, record=_record(model))
 
 
 def text_of(model: FirstLayer, texts: Path | str, windows: int = 8) -> HeadShares:
@@ -165,17 +181,27 @@ def text_of(model: FirstLayer, texts: Path | str, windows: int = 8) -> HeadShare
     documents = model.tokenizer(
         list(read_documents([texts])), add_special_tokens=False, verbose=False
     )["input_ids"]
-    enough = sorted(map(len, documents))[-windows] if len(documents) >= windows else 0
-    most = min(model.embeddings.n_positions, enough)
-    found = study_text(model, documents, _doubling(most), windows)
-    facts = {"texts": Path(texts).name, "texts_sha256": sha256_of_file(texts), "windows": windows}
-    return replace(found, record=_record(model, **facts))
+    by_length = sorted(map(len, documents))
+    shortest_used = by_length[-windows] if len(documents) >= windows else 0
+    longest_window = min(model.embeddings.n_positions, shortest_used)
+    shares = study_text(model, documents, _doubling(longest_window), windows)
+    record = _record(
+        model,
+        texts=Path(texts).name,
+        texts_sha256=sha256_of_file(texts),
+        windows=windows,
+    )
+    return replace(shares, record=record)
 
 
 def _record(model: FirstLayer, **facts: Any) -> dict[str, Any]:
-    sizes = {"d_model": model.attention.d_model, "d_head": model.attention.d_head}
-    weights = model.provenance.get("weights_sha256")
-    return provenance(model=model.name, weights_sha256=weights, **sizes, **facts)
+    return provenance(
+        model=model.name,
+        weights_sha256=model.provenance.get("weights_sha256"),
+        d_model=model.attention.d_model,
+        d_head=model.attention.d_head,
+        **facts,
+    )
 
 
 def _doubling(most: int) -> list[int]:

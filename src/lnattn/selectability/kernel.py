@@ -63,13 +63,20 @@ def scores_of(columns, x, scores):
     scores[:n] = 0.0
     k = 0
     while k + 4 <= rank:
-        x0, x1, x2, x3 = x[k], x[k + 1], x[k + 2], x[k + 3]
-        c0, c1, c2, c3 = columns[k], columns[k + 1], columns[k + 2], columns[k + 3]
+        x0 = x[k]
+        x1 = x[k + 1]
+        x2 = x[k + 2]
+        x3 = x[k + 3]
+        c0 = columns[k]
+        c1 = columns[k + 1]
+        c2 = columns[k + 2]
+        c3 = columns[k + 3]
         for j in range(n):
             scores[j] += x0 * c0[j] + x1 * c1[j] + x2 * c2[j] + x3 * c3[j]
         k += 4
     while k < rank:
-        x0, c0 = x[k], columns[k]
+        x0 = x[k]
+        c0 = columns[k]
         for j in range(n):
             scores[j] += x0 * c0[j]
         k += 1
@@ -79,7 +86,8 @@ def scores_of(columns, x, scores):
 @no_type_check
 def smallest(scores, n):
     """Index of the smallest of n scores, the first if several."""
-    low, first = scores[0], n
+    low = scores[0]
+    first = n
     for j in range(n):
         low = min(low, scores[j])
     for j in range(n):
@@ -117,10 +125,14 @@ def walk(keys, i, scores, direction, support, combination):  # noqa: C901 (one w
     """
     z = keys.points
     rank = z.shape[1]
-    points, members = np.empty((rank + 2, rank)), np.empty(rank + 2, np.int64)
-    weights, target = np.zeros(rank + 2), np.empty(rank + 2)
-    gram, factor = np.empty((rank + 2, rank + 2)), np.empty((rank + 2, rank + 2))
-    solved, x = np.empty(rank + 2), np.empty(rank)
+    points = np.empty((rank + 2, rank))
+    members = np.empty(rank + 2, np.int64)
+    weights = np.zeros(rank + 2)
+    target = np.empty(rank + 2)
+    gram = np.empty((rank + 2, rank + 2))
+    factor = np.empty((rank + 2, rank + 2))
+    solved = np.empty(rank + 2)
+    x = np.empty(rank)
 
     x[:] = -z[i]
     members[0], _ = _next(keys, i, x, scores)

@@ -20,7 +20,7 @@ from scipy.stats import rankdata
 from lnattn.errors import CorpusError
 from lnattn.progress import progress_bar
 from lnattn.selectability.decide import AffineHull
-from lnattn.selectability.verify import decided
+from lnattn.selectability.verify import verified_selectability
 from lnattn.stats import resampled_counts
 from lnattn.storage import Result, provenance
 
@@ -123,7 +123,9 @@ def _decide(
     hull = AffineHull.of(keys)
     # Their spread is taken out of the components of a hull; the sizes do not matter to a verdict.
     first_components = hull.points[:, : max(1, keys.shape[1] // KEPT[1])]
-    unselectable = [~decided(points).selectable for points in (keys, first_components)]
+    unselectable = [
+        ~verified_selectability(points).selectable for points in (keys, first_components)
+    ]
     distance = np.linalg.norm(keys - keys.mean(axis=0), axis=1)
     properties = (counts, np.arange(len(keys)), distance)
     auroc = [[rank_auroc(values, flags) for values in properties] for flags in unselectable]
@@ -138,7 +140,8 @@ def rank_auroc(values: Shaped[np.ndarray, "n"], flags: Bool[np.ndarray, "n"]) ->
     >>> rank_auroc(np.array([3, 1, 2]), np.array([True, False, True]))
     1.0
     """
-    flagged, others = int(flags.sum()), int((~flags).sum())
+    flagged = int(flags.sum())
+    others = int((~flags).sum())
     if not flagged or not others:
         return float("nan")
     ranks = rankdata(values)

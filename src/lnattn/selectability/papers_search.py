@@ -73,7 +73,8 @@ def bounded_search(
         status, centre = _centre(points, i)
         unsolved += status not in (_OPTIMAL, _INFEASIBLE)
         if status == _OPTIMAL:
-            selectable[i], query[i] = True, centre
+            selectable[i] = True
+            query[i] = centre
     if n < d + 1:
         selectable[:] = True
     scores = points @ query.T  # [key query]

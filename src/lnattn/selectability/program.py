@@ -38,7 +38,8 @@ def nearest_combination(
     """Weights λ ≥ 0 with Σλ = 1 that minimise |Σ λ_j h_j − p|₁."""
     n, d = others.shape
     # The difference is `above` less `below`, both of them non-negative.
-    above, below = np.eye(d), -np.eye(d)
+    above = np.eye(d)
+    below = -np.eye(d)
     sum_of_weights = np.concatenate([np.ones(n), np.zeros(2 * d)])
     solution = linprog(
         np.append(np.zeros(n), np.ones(2 * d)),

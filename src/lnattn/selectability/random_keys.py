@@ -107,9 +107,13 @@ def _count_in_sets(sets, tolerance, count, start, step):
     For keys of a handful of dimensions the walk is short, so that all of a set is done at once.
     """
     draws, n, rank = sets.shape
-    columns, scores, direction = np.empty((rank, n)), np.empty(n), np.empty(rank)
-    support, weights = np.empty(rank + 2, np.int64), np.empty(rank + 2)
-    corners, corner_columns = np.empty(0, np.int64), np.empty((rank, 0))
+    columns = np.empty((rank, n))
+    scores = np.empty(n)
+    direction = np.empty(rank)
+    support = np.empty(rank + 2, np.int64)
+    weights = np.empty(rank + 2)
+    corners = np.empty(0, np.int64)
+    corner_columns = np.empty((rank, 0))
     for draw in range(start, draws, step):
         points = sets[draw]
         columns[:] = points.T

@@ -73,7 +73,10 @@ def verify(
     spread = float(np.linalg.norm(points - points.mean(axis=0), axis=1).max())
     largest = float(np.abs(points).sum(axis=1).max())
     allowed = tolerance * spread + 2.0 * float(np.ldexp(found.noise, -exponent))
-    margins, residuals, failures, exactly = [], [], [], 0
+    margins = []
+    residuals = []
+    failures = []
+    exactly = 0
     for i in range(len(points)):
         if found.selectable[i]:
             margin, rational = _margin(points, found, i, largest, exact)
@@ -105,7 +108,7 @@ def verify(
     )
 
 
-def decided(keys: Shaped[np.ndarray, "n d"]) -> Selectability:
+def verified_selectability(keys: Shaped[np.ndarray, "n d"]) -> Selectability:
     """`selectability` of keys, every certificate checked; `ResultError` where one does not hold."""
     found = selectability(keys)
     checked = verify(keys, found)
@@ -139,7 +142,8 @@ def _margin(
 def _residual(points: np.ndarray, found: Selectability, i: int) -> tuple[float, str | None]:
     """Distance of key i from its combination, and what is wrong with that, if anything."""
     used = found.support[i] >= 0
-    members, weights = found.support[i][used], found.weights[i][used]
+    members = found.support[i][used]
+    weights = found.weights[i][used]
     if not used.any() or members.max() >= len(points):
         return np.inf, "has no combination of keys of this set"
     residual = float(np.linalg.norm(weights @ points[members] - points[i]))

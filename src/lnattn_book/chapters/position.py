@@ -11,10 +11,10 @@ from jaxtyping import Float
 
 from lnattn.attention.folding import fold
 from lnattn.position.bias import PositionBias, position_bias, share_of_context
-from lnattn.position.curves import usual_nearness, wave_recurrence
+from lnattn.position.curves import second_half_medians, wave_recurrence
 from lnattn.position.measured import (
     MeasuredAttention,
-    beside_position,
+    compare_with_position_only,
     measured_attention,
     near_share,
 )
@@ -81,7 +81,7 @@ def heads(position: PositionOnly, bias: PositionBias) -> pd.DataFrame:
     `wave_recurrence`.
     """
     shape = position.table()
-    distance, percentile = usual_nearness(position.peak, position.percentile)
+    distance, percentile = second_half_medians(position.peak, position.percentile)
     smallest = np.abs(position.spearman).argmin(axis=0)
     return pd.DataFrame(
         {
@@ -110,7 +110,7 @@ def looking_near(bias: PositionBias) -> list[int]:
 class OnText:
     """A model's position terms, its attention on text for the same queries, and both compared.
 
-    comparison: as `lnattn.position.measured.beside_position` gives it, one row a head.
+    comparison: as `lnattn.position.measured.compare_with_position_only` gives it, one row a head.
     """
 
     terms: PositionBias
@@ -130,4 +130,4 @@ def on_text(first: FirstLayer) -> OnText:
     terms = position_bias(folded, W_P, queries, inverse_sigma_bands(first.embeddings, folded.eps))
     windows, _ = samples.sample_windows(first, queries[-1] + 1)
     measured = measured_attention(folded, first.embeddings, windows, queries, terms)
-    return OnText(terms, measured, beside_position(measured, terms))
+    return OnText(terms, measured, compare_with_position_only(measured, terms))

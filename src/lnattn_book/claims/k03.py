@@ -34,7 +34,7 @@ def ratios_by_query(known: pd.DataFrame, draws: int = 2000) -> Float[np.ndarray,
 
 
 def measure(context: RuleContext, table: pd.DataFrame, iens: Sequence[int] = ()) -> dict[str, Any]:
-    """table: `lnattn.affinity.table1.look_up`; iens: ranks of ‘ sap’ and ‘Al’ for ‘iens’, if known.
+    """table: from `table1.table1_ranks`; iens: ranks of ‘ sap’ and ‘Al’ for ‘iens’, if known.
 
     Elsewhere than in GPT-2 the printed ranks mean nothing: pairs are looked up in all heads.
     """

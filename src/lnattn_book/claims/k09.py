@@ -16,7 +16,7 @@ from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, U
 
 
 def measure(context: RuleContext, table: pd.DataFrame) -> dict[str, Any]:
-    """table: `lnattn.position.measured.beside_position` with the skill of single texts."""
+    """table: from `measured.compare_with_position_only`, with the skill of single texts."""
 
     def over_texts(mean: pd.Series, what: str) -> Interval:
         half = 1.96 * table[f"{what}, error"].fillna(np.inf)  # of one text it is not known

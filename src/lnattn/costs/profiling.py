@@ -6,14 +6,13 @@ sizes of every operator's inputs and outputs. Views move nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import pandas as pd
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
 from lnattn.attention.forward import KeyValueCache, pre_ln_layer
@@ -22,6 +21,25 @@ from lnattn.depth import xavier_block
 from lnattn.errors import ShapeError
 from lnattn.inputs import require
 from lnattn.transformer import Block
+
+try:  # torch's notes on extending it name the class, but keep it in a module that they may move
+    from torch.utils._python_dispatch import TorchDispatchMode
+except ImportError as error:
+    raise ImportError(
+        f"torch {torch.__version__} keeps TorchDispatchMode elsewhere, so operators cannot be "
+        "counted; use a torch from 2.4 to 2.13."
+    ) from error
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors in an operator's arguments or results, which may be lists of them."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, Mapping):
+        yield from _tensors(list(value.values()))
 
 
 @dataclass
@@ -37,14 +55,14 @@ class OperatorCount(TorchDispatchMode):
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         packet = func.overloadpacket
-        inputs = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
-        outputs = [leaf for leaf in tree_leaves(result) if isinstance(leaf, Tensor)]
-        # A view looks at its input differently and moves no number.
-        returns = func._schema.returns
-        writes = any(value.alias_info and value.alias_info.is_write for value in returns)
-        known = {tensor.untyped_storage().data_ptr() for tensor in inputs}
-        in_known_storage = all(out.untyped_storage().data_ptr() in known for out in outputs)
-        view = in_known_storage and not writes
+        inputs = list(_tensors((args, kwargs)))
+        outputs = list(_tensors(result))
+        # A view looks at its input differently and moves no number. What writes into an argument
+        # has a name that ends with an underscore (add_), or is given its result (out=).
+        writes = str(packet).endswith("_") or "out" in kwargs
+        input_storages = {tensor.untyped_storage().data_ptr() for tensor in inputs}
+        output_storages = {tensor.untyped_storage().data_ptr() for tensor in outputs}
+        view = output_storages <= input_storages and not writes
         moved = sum(tensor.numel() * tensor.element_size() for tensor in inputs + outputs)
         counter = flop_registry.get(packet)
         operations = counter(*args, **kwargs, out_val=result) if counter else 0

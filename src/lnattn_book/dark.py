@@ -14,11 +14,10 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import Collection, QuadMesh
-from matplotlib.colors import to_rgba, to_rgba_array
+from matplotlib.colors import to_rgba_array
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
-from matplotlib.patheffects import withStroke
 from matplotlib.text import Annotation, Text
 
 #: Lightness of the dark page's ground, where white was, and of its words, where black was.
@@ -81,9 +80,6 @@ def _colours(artist: Artist) -> Iterator[tuple[Callable[[], Any], Callable[[Any]
         for part in (box, arrow):
             if part is not None:
                 yield from _colours(part)
-        for effect in artist.get_path_effects():
-            if isinstance(effect, withStroke):
-                yield _outline_of(effect)
     elif isinstance(artist, Line2D):
         yield artist.get_color, artist.set_color
         yield artist.get_markerfacecolor, artist.set_markerfacecolor
@@ -104,14 +100,6 @@ def _with_own_alpha(artist: Any, change: Callable[[Any], Any]) -> Callable[[Any]
         alpha = artist.get_alpha()
         artist.set_alpha(None)
         change(colour)
-        artist._alpha = alpha  # set_alpha would apply it to both colours
+        Artist.set_alpha(artist, alpha)  # the artist's own would apply it to both colours
 
     return set_exactly
-
-
-def _outline_of(effect: Any) -> tuple[Callable[[], Any], Callable[[Any], Any]]:
-    kept = effect._gc
-    return (
-        lambda: to_rgba(kept.get("foreground", "white")),
-        lambda colour: kept.__setitem__("foreground", colour),
-    )

@@ -175,12 +175,14 @@ def exceedances(
     scores = composition.scores.double()
     counts = []
     for a, b in combinations(range(scores.shape[1]), 2):
-        both = torch.stack([scores[:, a, :, b], scores[:, b, :, a]], dim=1).flatten(2)
-        if both.isnan().any():
+        usable_and_impossible = torch.stack(
+            [scores[:, a, :, b], scores[:, b, :, a]], dim=1
+        ).flatten(2)
+        if usable_and_impossible.isnan().any():
             raise ResultError("impossible pairs were not computed; model_composition can.")
-        most = max(1, round(share * both[0].numel()))
-        least = both.flatten(1).topk(most).values[:, -1]
-        counts.append((both >= least[:, None, None]).sum(dim=-1))
+        highest = max(1, round(share * usable_and_impossible[0].numel()))
+        least = usable_and_impossible.flatten(1).topk(highest).values[:, -1]
+        counts.append((usable_and_impossible >= least[:, None, None]).sum(dim=-1))
     return torch.stack(counts, dim=-1).numpy()
 
 

@@ -145,7 +145,7 @@ def summary(folder: Path | str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Done:
+class FrozenStudy:
     """A study that was written to `path`, or, where that is None, why the model has none."""
 
     study: str
@@ -158,7 +158,7 @@ def freeze(
     folder: Path | str,
     only: Sequence[str] | None = None,
     counts: Sequence[Path | str] = (),
-) -> Iterator[Done]:
+) -> Iterator[FrozenStudy]:
     """Compute studies of a model and write them; yields as each is done.
 
     only: some studies, each of which must succeed; by default all but the long ones, passing over,
@@ -188,11 +188,11 @@ def freeze(
             if study.relative and counts:
                 command += " --counts COUNTS COUNTS_2 COUNTS_3"
             write_json(path, {**read_json(path), "command": command})
-            yield Done(study.name, path)
+            yield FrozenStudy(study.name, path)
         except LnattnError as error:
             if only:
                 raise
-            yield Done(study.name, None, str(error))
+            yield FrozenStudy(study.name, None, str(error))
 
 
 def _written(study: Study, model: str, folder: Path | str, counts: Sequence[Path | str]) -> Path:
@@ -227,11 +227,11 @@ def verify(
     names = only or list(summary(folder))
     if not names:
         raise ResultError(f"{folder} holds no frozen study; make one with `lnattn freeze`.")
-    whole = not load_first_layer(model).is_partial
+    has_tokens = not load_first_layer(model).is_partial
     for study in studies(names):
         frozen = read_result(folder, study.name)
-        verdicts = [one["verdict"] for one in frozen[1].get("verdicts", ())]
-        if whole and "not computable" in verdicts:
+        verdicts = [claim["verdict"] for claim in frozen[1].get("verdicts", ())]
+        if has_tokens and "not computable" in verdicts:
             why = "frozen from weights without tokens, which gave fewer claims"
             yield Comparison(study.name, (), why)
         elif study.relative and "counts_sha256" in frozen[1] and not counts:
@@ -289,9 +289,9 @@ def read_all(results: Path | str) -> Iterator[tuple[Path, str, str]]:
         try:
             if path.suffix != ".json":
                 raise ResultError(f"{path} belongs to no frozen result; move it elsewhere.")
-            found = read_json(path)
-            if "arrays_sha256" in found:
+            record = read_json(path)
+            if "arrays_sha256" in record:
                 read_result(path.parent, path.stem)
-            yield path, "", found.get("command", "its record names no command")
+            yield path, "", record.get("command", "its record names no command")
         except ResultError as error:
             yield path, str(error), ""

@@ -59,7 +59,7 @@ def require(value: T, kind: type | tuple[type, ...], name: str) -> T:
     if isinstance(value, kind):
         return value
     kinds = kind if isinstance(kind, tuple) else (kind,)
-    wanted = [one.__name__ for one in kinds]
+    wanted = [accepted.__name__ for accepted in kinds]
     given = type(value).__name__
     if given in _RELATIVE and not _ABSOLUTE.isdisjoint(wanted):
         raise ShapeError(

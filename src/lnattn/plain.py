@@ -301,13 +301,20 @@ def distance_terms(
     Learned positions are the case R = I, q₀ = b'_Q, k₀ = b'_K: there `ed` and `d` are the same
     for all keys of a query.
     """
-    own = q - q0[:, None], np.repeat(q0[:, None], q.shape[1], axis=1)  # q̃ and q₀
-    other = k - k0[:, None], np.repeat(k0[:, None], k.shape[1], axis=1)  # k̃ and k₀
-    names = {"ee": (0, 0), "ed": (0, 1), "e": (1, 0), "d": (1, 1)}
-    terms = {
-        name: np.einsum("hia,ijab,hjb->hij", own[a], R, other[b]) for name, (a, b) in names.items()
+    q_rest = q - q0[:, None]  # q̃
+    k_rest = k - k0[:, None]  # k̃
+    q_mean = np.repeat(q0[:, None], q.shape[1], axis=1)
+    k_mean = np.repeat(k0[:, None], k.shape[1], axis=1)
+
+    def turned_product(queries: Array, keys: Array) -> Array:
+        return np.einsum("hia,ijab,hjb->hij", queries, R, keys)
+
+    return {
+        "ee": turned_product(q_rest, k_rest),
+        "ed": turned_product(q_rest, k_mean),
+        "e": turned_product(q_mean, k_rest),
+        "d": turned_product(q_mean, k_mean) + bias,
     }
-    return terms | {"d": terms["d"] + bias}
 
 
 # ==== 8. Unselectable keys =======================================================================
@@ -330,14 +337,14 @@ PRECISE = {f"{kind}_feasibility_tolerance": 1e-10 for kind in ("primal", "dual")
 def winning_query(key: Array, others: Array) -> tuple[Array, float]:  # [d], [n d] -> [d]
     """A query v for which the key beats all others, and r by how much; r = 0: there is none."""
     away = others - key
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(len(key)), -1.0),  # of the unknowns v and r, −r is to be least
         A_ub=np.column_stack([away, np.linalg.norm(away, axis=1)]),
         b_ub=np.zeros(len(away)),
         bounds=[(-1, 1)] * len(key) + [(0, 1)],
         options=PRECISE,
     )
-    return found.x[:-1], float(found.x[-1])
+    return solution.x[:-1], float(solution.x[-1])
 
 
 # minimise Σ_k |Σ_j λ_j h_jk − h_k|,  λ_j ≥ 0,  Σ_j λ_j = 1                              B Thm. 1
@@ -349,14 +356,14 @@ def combination(key: Array, others: Array) -> Array:  # [d], [n d] -> [n]
     n, d = others.shape
     above = np.eye(d)  # the difference is what is above less what is below
     below = -np.eye(d)
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(n), np.ones(2 * d)),
         A_eq=np.block([[(others - key).T, above, below], [np.ones((1, n)), np.zeros((1, 2 * d))]]),
         b_eq=np.append(np.zeros(d), 1.0),
         bounds=[(0, None)] * (n + 2 * d),
         options=PRECISE,
     )
-    return found.x[:n]
+    return solution.x[:n]
 
 
 # Key h_i is selectable if v·h_i > v·h_j for some query v and all j ≠ i                  B §3.2

@@ -87,13 +87,13 @@ def check_outputs(outputs: Iterable[Path | str], inputs: Iterable[Path | str] = 
     sources = [Path(path) for path in inputs]
     for path in map(Path, outputs):
         target = real_path(path)
-        here = target.exists()
+        exists = target.exists()
         if any(
-            target == real_path(source) or (here and source.exists() and target.samefile(source))
+            target == real_path(source) or (exists and source.exists() and target.samefile(source))
             for source in sources
         ):
             raise ResultError(f"{path} is read, and would be written over; give another --out.")
-        if here and not (path.is_file() and _is_own(path)):
+        if exists and not (path.is_file() and _is_own(path)):
             raise ResultError(f"{path} is there and is no result of lnattn; give another --out.")
 
 
@@ -103,8 +103,8 @@ def _is_own(path: Path) -> bool:
         record = read_json(path.with_suffix(".json"))
     except (ResultError, OSError):
         return False
-    made = isinstance(record, dict) and isinstance(record.get("versions", {}), dict)
-    return made and ("arrays_sha256" in record or "lnattn" in record.get("versions", {}))
+    is_record = isinstance(record, dict) and isinstance(record.get("versions", {}), dict)
+    return is_record and ("arrays_sha256" in record or "lnattn" in record.get("versions", {}))
 
 
 def write_json(path: Path | str, record: Mapping[str, Any]) -> Path:
@@ -136,13 +136,13 @@ def sha256_of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
 
 def package_versions(*names: str) -> dict[str, str]:
     """Installed versions of the named distributions; 'absent' where one is not installed."""
-    found = {}
+    versions = {}
     for name in names:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "absent"
-    return found
+            versions[name] = "absent"
+    return versions
 
 
 def provenance(**facts: Any) -> dict[str, Any]:

@@ -83,8 +83,8 @@ class TwoLayerPaths:
         if unknown := set(names) - set(groups):
             raise ShapeError(f"{min(unknown)!r} is not one of: {', '.join(groups)}.")
         parts = [part for name, part in groups.items() if name not in names]
-        kept = sum(parts, start=torch.zeros_like(self.direct))
-        logits = self.readout.logits(kept) + self.readout.bias
+        remaining = sum(parts, start=torch.zeros_like(self.direct))
+        logits = self.readout.logits(remaining) + self.readout.bias
         return torch.nn.functional.cross_entropy(logits[:-1], ids[1:], reduction="none")
 
 

@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> None:
 
     folder = args.out or writable_folder(args.name or args.model)
     written: dict[str, str | None] = {}
-    for one in freeze(args.model, folder, args.only, args.counts):
-        said = f"{one.study}: {one.path or f'not supported: {one.why}'}"
-        print(said, file=sys.stderr if args.json else sys.stdout, flush=True)
-        written[one.study] = str(one.path) if one.path else None
+    for frozen in freeze(args.model, folder, args.only, args.counts):
+        line = f"{frozen.study}: {frozen.path or f'not supported: {frozen.why}'}"
+        print(line, file=sys.stderr if args.json else sys.stdout, flush=True)
+        written[frozen.study] = str(frozen.path) if frozen.path else None
     if args.json:
         print_json(written)

@@ -53,15 +53,15 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             commands.add_parser(name, help=summary)
             continue
         module = importlib.import_module(module_name)
-        own = commands.add_parser(
+        subparser = commands.add_parser(
             name,
             help=summary,
             description=module.__doc__,
             epilog=module.EXAMPLES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        module.add_arguments(own)
-        own.set_defaults(run=module.run)
+        module.add_arguments(subparser)
+        subparser.set_defaults(run=module.run)
     return parser
 
 

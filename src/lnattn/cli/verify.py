@@ -31,14 +31,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    found: dict[str, list[str]] = {}
+    differences_of: dict[str, list[str]] = {}
     for name, differences, words in _checked(args):
-        found[name] = differences
+        differences_of[name] = differences
         if not args.json:
             print("\n  ".join([f"{name}: {words}", *differences]), flush=True)
     if args.json:
-        print_json(found)
-    return int(any(found.values()))
+        print_json(differences_of)
+    return int(any(differences_of.values()))
 
 
 def _checked(args: argparse.Namespace) -> Iterator[tuple[str, list[str], str]]:
@@ -48,11 +48,15 @@ def _checked(args: argparse.Namespace) -> Iterator[tuple[str, list[str], str]]:
 
     if not args.model:
         results = Path(args.folder) if args.folder else data_folder() / "results"
-        for path, wrong, command in read_all(results):
-            words = "damaged" if wrong else f"whole; {command}"
-            yield str(path.relative_to(results)), [wrong] if wrong else [], words
+        for path, fault, command in read_all(results):
+            words = "damaged" if fault else f"whole; {command}"
+            yield str(path.relative_to(results)), [fault] if fault else [], words
         return
     folder = Path(args.folder) if args.folder else results_folder(args.name or args.model)
-    for one in verify(args.model, folder, args.only, args.counts):
-        words = f"not compared: {one.not_compared}" if one.not_compared else "agrees"
-        yield one.study, list(one.differences), "differs" if one.differences else words
+    for comparison in verify(args.model, folder, args.only, args.counts):
+        words = f"not compared: {comparison.not_compared}" if comparison.not_compared else "agrees"
+        yield (
+            comparison.study,
+            list(comparison.differences),
+            "differs" if comparison.differences else words,
+        )

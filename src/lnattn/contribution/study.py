@@ -208,8 +208,12 @@ def contributions(
         standard_error=standard_error,
         rows=rows,
         overall=quantiles,
-        document_sums=np.array([np.nansum(one, axis=-1, dtype=float) for one in mean_of_heads]),
-        document_rows=np.array([np.isfinite(one).sum(axis=-1) for one in mean_of_heads], float),
+        document_sums=np.array(
+            [np.nansum(document, axis=-1, dtype=float) for document in mean_of_heads]
+        ),
+        document_rows=np.array(
+            [np.isfinite(document).sum(axis=-1) for document in mean_of_heads], float
+        ),
         record=record,
     )
 

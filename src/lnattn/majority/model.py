@@ -58,18 +58,18 @@ class Variant:
         direction: what is projected along, of any length, in arms that have one of their own.
         """
         root = math.sqrt(x.shape[-1])
-        kept = center(x) if self.project else x
+        projected = center(x) if self.project else x
         if self.others:
             normals = other_normals(x.shape[-1], self.others).to(x.dtype)
-            kept = kept - kept @ normals.mT @ normals
+            projected = projected - projected @ normals.mT @ normals
         if direction is not None:
             along = direction / direction.norm(dim=-1, keepdim=True)
-            kept = kept - (kept * along).sum(dim=-1, keepdim=True) * along
+            projected = projected - (projected * along).sum(dim=-1, keepdim=True) * along
         if self.norm == "none":
-            return kept
+            return projected
         if self.norm == "sigma":
-            return kept * (root / center(x).norm(dim=-1, keepdim=True))
-        unit = kept / kept.norm(dim=-1, keepdim=True)
+            return projected * (root / center(x).norm(dim=-1, keepdim=True))
+        unit = projected / projected.norm(dim=-1, keepdim=True)
         return unit * root if self.norm == "sqrt" else unit / root
 
 
@@ -125,8 +125,10 @@ class InputNorm(nn.Module):
     def __init__(self, arm: Variant, d_model: int) -> None:
         super().__init__()
         self.arm = arm
-        own = arm.direction != "none"
-        direction = nn.Parameter(torch.randn(d_model), arm.direction == "learnt") if own else None
+        has_direction = arm.direction != "none"
+        direction = (
+            nn.Parameter(torch.randn(d_model), arm.direction == "learnt") if has_direction else None
+        )
         self.register_parameter("direction", direction)
 
     def forward(self, x: Float[Tensor, "*batch d"]) -> Float[Tensor, "*batch d"]:
@@ -212,15 +214,15 @@ def initial_parameters(
         torch.manual_seed(seed)
         embedding = nn.Embedding(classes, d_model)
         layer = _encoder_layer(d_model)
-        drawn = torch.randn(d_model)
-    found = {"embedding.weight": embedding.weight.detach()}
+        drawn_direction = torch.randn(d_model)
+    parameters = {"embedding.weight": embedding.weight.detach()}
     for name, value in layer.named_parameters(prefix="layer"):
         if not name.startswith("layer.norm1."):
-            found[name] = value.detach()
-    found["layer.self_attn.in_proj_weight"] *= scale
+            parameters[name] = value.detach()
+    parameters["layer.self_attn.in_proj_weight"] *= scale
     if direction:
-        found[DIRECTION] = drawn
-    return found
+        parameters[DIRECTION] = drawn_direction
+    return parameters
 
 
 def sequences(counts: Int[Tensor, "batch classes"]) -> Int[Tensor, "batch length"]:

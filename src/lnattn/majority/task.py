@@ -70,13 +70,13 @@ def majority_data(
         )
     rng = np.random.default_rng([seed, 0])
     draw = _draw_uniform if scheme == UNIFORM else _draw_like_the_authors
-    found = np.empty((0, classes), dtype=np.uint8)
-    while len(found) < examples:
-        drawn = draw(examples - len(found), length, classes, margin, rng)
-        found = _distinct(np.concatenate([found, drawn]))
-    found = found[rng.permutation(len(found))[:examples]]
+    vectors = np.empty((0, classes), dtype=np.uint8)
+    while len(vectors) < examples:
+        drawn = draw(examples - len(vectors), length, classes, margin, rng)
+        vectors = _distinct(np.concatenate([vectors, drawn]))
+    vectors = vectors[rng.permutation(len(vectors))[:examples]]
     held_out = round(examples * test_share)
-    return MajorityData(train=found[held_out:], test=found[:held_out])
+    return MajorityData(train=vectors[held_out:], test=vectors[:held_out])
 
 
 def check_task(examples: int, length: int, classes: int, margin: int, scheme: str) -> None:
@@ -98,10 +98,10 @@ def eligible(length: int, classes: int, margin: int) -> int:
     """How many count vectors have at least two classes and a lead of at least `margin`."""
     number = 0
     for largest in range(1, length):
-        rest = length - largest
-        most = min(length - largest, largest - margin)
-        if most >= 1:
-            number += classes * _bounded_compositions(rest, classes - 1, most)
+        others = length - largest
+        largest_other = min(length - largest, largest - margin)
+        if largest_other >= 1:
+            number += classes * _bounded_compositions(others, classes - 1, largest_other)
     return number
 
 
@@ -169,8 +169,8 @@ def _draw_like_the_authors(
 
 def _distinct(rows: UInt8[np.ndarray, "row classes"]) -> UInt8[np.ndarray, "distinct classes"]:
     """The rows without repetitions, in order of first occurrence."""
-    whole = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
-    return rows[np.sort(np.unique(whole, return_index=True)[1])]
+    as_single_items = np.ascontiguousarray(rows).view(f"V{rows.shape[1]}").ravel()
+    return rows[np.sort(np.unique(as_single_items, return_index=True)[1])]
 
 
 @lru_cache(maxsize=16)

@@ -170,11 +170,11 @@ def open_weights(folder: Path, label: str) -> LocalWeights:
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
     """The safetensors files of a folder: the usual one, all shards, or the only one there is."""
-    usual = next((folder / name for name in _WEIGHT_FILES if (folder / name).is_file()), None)
-    if usual is not None and usual.suffix == ".json":
-        return tuple(folder / name for name in shards_of(usual))
-    if usual is not None:
-        return (usual,)
+    usual_file = next((folder / name for name in _WEIGHT_FILES if (folder / name).is_file()), None)
+    if usual_file is not None and usual_file.suffix == ".json":
+        return tuple(folder / name for name in shards_of(usual_file))
+    if usual_file is not None:
+        return (usual_file,)
     others = sorted(folder.glob("*.safetensors"))
     if len(others) == 1:
         return (others[0],)

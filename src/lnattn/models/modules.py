@@ -63,10 +63,10 @@ def unwrapped(model: Any) -> nn.Module:
             f"a {type(model).__name__} is no model in memory; give a torch.nn.Module of "
             "transformers, or a name or folder to load_first_layer."
         )
-    seen = {id(model)}
-    while (inner := _inner(model)) is not None and id(inner) not in seen:
+    visited = {id(model)}
+    while (inner := _inner(model)) is not None and id(inner) not in visited:
         model = inner
-        seen.add(id(model))
+        visited.add(id(model))
     if not hasattr(getattr(model, "config", None), "to_dict"):
         raise CheckpointError(
             f"a {type(model).__name__} has no configuration of transformers, so the layout of its "

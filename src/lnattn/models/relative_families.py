@@ -305,7 +305,7 @@ class RelativeFamily(Family):
         shape = (heads, d_head)
         if hasattr(module, "norms"):  # StableLM: a LayerNorm for each head
             names = [f"{at}.norms.{head}" for head in range(heads)]
-            gamma = torch.stack([self.read(f"{one}.weight", d_head) for one in names])
+            gamma = torch.stack([self.read(f"{norm}.weight", d_head) for norm in names])
             return HeadNorm(gamma, torch.zeros_like(gamma), self._eps(names[0]), centred=True)
         joint = self.layout.joint_norms
         gamma = self._gain(at)

@@ -69,15 +69,15 @@ def verify(model: Any, tokenizer: Any = None, *, seed: int = 0) -> pd.DataFrame:
         model = load_reference_model(name)
         tokenizer = tokenizer or _tokenizer(name)
     inner: Any = unwrapped(model)
-    own = dtype_of(inner)
+    own_dtype = dtype_of(inner)
     rows = []
     with evaluating(inner) as reports, torch.no_grad():
         family = family_of_module(inner)
         first = _first(family)
         for tokens, ids in _texts(first, tokenizer, seed).items():
             embedded = _encoder(inner).get_input_embeddings()(ids.to(inner.device))
-            for dtype in dict.fromkeys([own, torch.float32, torch.float64]):
-                if dtype == own and reports:
+            for dtype in dict.fromkeys([own_dtype, torch.float32, torch.float64]):
+                if dtype == own_dtype and reports:
                     computed = _run(inner, family, input_ids=ids[None].to(inner.device))
                 else:
                     copy = _one_layer(inner, dtype)
@@ -239,6 +239,6 @@ def _differences(theirs: Computed, ours: Computed) -> dict[str, float | None]:
     attention = (theirs[0].double() - ours[0].double()).abs().max()
     output: float | None = None
     if theirs[1] is not None and ours[1] is not None:
-        there: Float[Tensor, "n d_model"] = theirs[1].double()
-        output = float((there - ours[1].double()).abs().max() / there.abs().max())
+        their_output: Float[Tensor, "n d_model"] = theirs[1].double()
+        output = float((their_output - ours[1].double()).abs().max() / their_output.abs().max())
     return {"attention": float(attention), "output": output}

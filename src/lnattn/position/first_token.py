@@ -58,7 +58,7 @@ def first_token_switch(
         raise ShapeError(
             f"the switch needs one window or more, of two tokens or more, not {count} of {n}."
         )
-    both = torch.zeros(2, count, folded.n_heads, n - 1, dtype=torch.float64)
+    attention_on_first = torch.zeros(2, count, folded.n_heads, n - 1, dtype=torch.float64)
     ratio = 0.0
     for text, ids in enumerate(torch.from_numpy(token_windows)):
         tokens, positions = input_rows(embeddings, ids)
@@ -72,10 +72,13 @@ def first_token_switch(
                 # A key's score is linear in the key, so dividing it by another σ rescales it.
                 scores[:, :, 0] *= larger
             alpha = softmax_over_keys(scores, folded.scale, folded.causal, None, folded.window)
-            both[which, text] = alpha[:, 1:, 0]
+            attention_on_first[which, text] = alpha[:, 1:, 0]
     score = (folded.b_QK @ embeddings.W_P[0]).double().numpy()
     return FirstTokenSwitch(
-        true=both[0].numpy(), median=both[1].numpy(), score=score, sigma_ratio=ratio
+        true=attention_on_first[0].numpy(),
+        median=attention_on_first[1].numpy(),
+        score=score,
+        sigma_ratio=ratio,
     )
 
 

@@ -123,8 +123,8 @@ class Selectability:
 
     def __repr__(self) -> str:
         n, d = self.direction.shape
-        lost = int((~self.selectable).sum())
-        words = f"{n} keys in R^{d}, rank {self.rank}: {lost} unselectable"
+        unselectable = int((~self.selectable).sum())
+        words = f"{n} keys in R^{d}, rank {self.rank}: {unselectable} unselectable"
         if self.by_linear_program:
             words += f" ({self.by_linear_program} verdicts by linear program)"
         return f"Selectability({words})"
@@ -209,9 +209,9 @@ def scaled_to_one(
 
 def _distinct(keys: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Distinct keys; where each occurs first; which of them each key is; how often each occurs."""
-    here = np.arange(len(keys))
+    indices = np.arange(len(keys))
     if len(np.unique(keys[:, 0])) == len(keys):  # most sets: no need to compare whole keys
-        return keys, here, here, np.ones_like(here)
+        return keys, indices, indices, np.ones_like(indices)
     distinct, first, place, copies = np.unique(
         keys, return_index=True, return_inverse=True, return_counts=True, axis=0
     )
@@ -222,8 +222,8 @@ def _another_copy(first: np.ndarray, place: np.ndarray) -> np.ndarray:
     """For each key an index of an equal key, its own where there is none."""
     last = np.zeros_like(first)
     last[place] = np.arange(len(place))
-    here = np.arange(len(place))
-    return np.where(first[place] != here, first[place], last[place])
+    indices = np.arange(len(place))
+    return np.where(first[place] != indices, first[place], last[place])
 
 
 def _refuse_copies(

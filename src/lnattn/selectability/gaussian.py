@@ -70,5 +70,5 @@ def effective_dimension(share: Float[np.ndarray, "*sets"], n: int) -> Float[np.n
     """
     widths, logits = _by_width(n)
     with np.errstate(divide="ignore"):
-        asked = np.log(share) - np.log1p(-np.asarray(share))
-    return np.asarray(np.interp(-asked, -logits, widths, left=np.nan, right=np.nan))
+        logit = np.log(share) - np.log1p(-np.asarray(share))
+    return np.asarray(np.interp(-logit, -logits, widths, left=np.nan, right=np.nan))

@@ -66,10 +66,12 @@ class LayerVerdicts(Result):
         """Mean AUROC of each property, and its 95 % interval over resampled windows."""
         auroc = self.auroc[kept]
         windows = auroc.shape[-1]
-        taken = np.concatenate([np.ones((1, windows)), resampled_counts(windows, draws, seed)])
-        there = np.isfinite(auroc)
-        sums = np.where(there, auroc, 0.0).sum(axis=(1, 2)) @ taken.T  # [property draw]
-        number = there.sum(axis=(1, 2)) @ taken.T
+        times_taken = np.concatenate(
+            [np.ones((1, windows)), resampled_counts(windows, draws, seed)]
+        )
+        defined = np.isfinite(auroc)
+        sums = np.where(defined, auroc, 0.0).sum(axis=(1, 2)) @ times_taken.T  # [property draw]
+        number = defined.sum(axis=(1, 2)) @ times_taken.T
         means = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
         if not np.isfinite(means[:, 0]).all():
             return np.full((len(PROPERTIES), 3), np.nan)

@@ -94,10 +94,10 @@ def _reflections(keys: np.ndarray, patience: int) -> tuple[np.ndarray, np.ndarra
     In the keys' own precision, as the original works; all keys take their steps side by side.
     """
     query = keys.astype(keys.dtype if keys.dtype.kind == "f" else np.float64)
-    own = np.arange(len(keys))
+    indices = np.arange(len(keys))
     winner = _winners(query, keys)
     for _ in range(patience):
-        going = np.flatnonzero(winner != own)
+        going = np.flatnonzero(winner != indices)
         if not len(going):
             break
         across = keys[going] - keys[winner[going]]
@@ -106,7 +106,7 @@ def _reflections(keys: np.ndarray, patience: int) -> tuple[np.ndarray, np.ndarra
         np.divide(across, lengths, out=across, where=lengths > 0)
         query[going] -= 2 * (across * query[going]).sum(axis=1, keepdims=True) * across
         winner[going] = _winners(query[going], keys)
-    return query.astype(np.float64), winner == own
+    return query.astype(np.float64), winner == indices
 
 
 def _winners(query: np.ndarray, keys: np.ndarray) -> Int[np.ndarray, "rows"]:
@@ -118,7 +118,7 @@ def _centre(points: np.ndarray, i: int) -> tuple[int, np.ndarray | None]:
     """HiGHS's status, and the centre of the largest ball of winning queries in the box, if any."""
     across = np.delete(points, i, axis=0) - points[i]
     d = points.shape[1]
-    found = linprog(
+    solution = linprog(
         np.append(np.zeros(d), -1.0),
         A_ub=np.column_stack([across, np.linalg.norm(across, axis=1)]),
         b_ub=np.zeros(len(across)),
@@ -126,4 +126,4 @@ def _centre(points: np.ndarray, i: int) -> tuple[int, np.ndarray | None]:
         method="highs",
         options={"primal_feasibility_tolerance": RADIUS * TOLERANCE},
     )
-    return found.status, None if found.x is None else found.x[:d]
+    return solution.status, None if solution.x is None else solution.x[:d]

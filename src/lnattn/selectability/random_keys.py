@@ -61,17 +61,24 @@ def random_grid(
     layer_norm: standardise each key first (σ with ε = 0); d must then be at least 3, since in the
     plane a standardised key is one of two points.
     """
-    found = np.zeros((len(counts), len(widths), draws), np.int64)
+    unselectable = np.zeros((len(counts), len(widths), draws), np.int64)
     left_over = 0
     for column, d in enumerate(widths):
         for row, n in enumerate(counts):
             keys = np.random.default_rng([seed, n, d]).normal(size=(draws, n, d))
             keys = standardised(keys) if layer_norm else keys
-            found[row, column] = _unselectable_in_sets(keys, HULL_TOLERANCE)
-            for draw in np.flatnonzero(found[row, column] < 0):
+            unselectable[row, column] = _unselectable_in_sets(keys, HULL_TOLERANCE)
+            for draw in np.flatnonzero(unselectable[row, column] < 0):
                 left_over += 1
-                found[row, column, draw] = (~selectability(keys[draw]).selectable).sum()
-    return RandomGrid(np.array(counts), np.array(widths), found, layer_norm, seed, left_over)
+                unselectable[row, column, draw] = (~selectability(keys[draw]).selectable).sum()
+    return RandomGrid(
+        counts=np.array(counts),
+        widths=np.array(widths),
+        unselectable=unselectable,
+        layer_norm=layer_norm,
+        seed=seed,
+        by_program=left_over,
+    )
 
 
 def standardised(
@@ -117,12 +124,13 @@ def _count_in_sets(sets, tolerance, count, start, step):
     for draw in range(start, draws, step):
         points = sets[draw]
         columns[:] = points.T
-        keys = kernel.Keys(points, columns, corners, corner_columns, tolerance, 200 + 20 * rank)
+        most_steps = 200 + 20 * rank
+        keys = kernel.Keys(points, columns, corners, corner_columns, tolerance, most_steps)
         for i in range(n):
             kernel.scores_of(columns, -points[i], scores)
-            own = scores[i]
+            own_score = scores[i]
             scores[i] = kernel.FAR
-            if scores[kernel.smallest(scores, n)] - own > tolerance * (1.0 - own):
+            if scores[kernel.smallest(scores, n)] - own_score > tolerance * (1.0 - own_score):
                 continue  # it wins in its own direction
             verdict = kernel.walk(keys, i, scores, direction, support, weights)
             if verdict == kernel.UNDECIDED:

@@ -49,47 +49,47 @@ class Verification:
 
 def verify(
     keys: Shaped[np.ndarray, "n d"] | Shaped[Tensor, "n d"],
-    found: Selectability,
+    verdicts: Selectability,
     *,
     exact: bool = False,
     tolerance: float = 1e-8,
 ) -> Verification:
-    """Check every certificate of `found` against the keys.
+    """Check every certificate of `verdicts` against the keys.
 
     A direction must put its key above every other key (above every different one, unless
-    `found.strict`). A combination must have non-negative weights of sum 1 on other keys, and a
+    `verdicts.strict`). A combination must have non-negative weights of sum 1 on other keys, and a
     residual of at most `tolerance` times the largest distance of a key from the mean, plus twice
-    `found.noise`. exact: prove in rational numbers, for small sets whose combinations are exact
-    ones. Raises `ResultError` where `found` is about other keys.
+    `verdicts.noise`. exact: prove in rational numbers, for small sets whose combinations are exact
+    ones. Raises `ResultError` where `verdicts` are about other keys.
     """
     given = checked_keys(keys)
-    if given.shape != found.direction.shape:
+    if given.shape != verdicts.direction.shape:
         raise ResultError(
-            f"these certificates are about {list(found.direction.shape)} keys, not "
+            f"these certificates are about {list(verdicts.direction.shape)} keys, not "
             f"{list(given.shape)}; compute them again."
         )
     # In these units nothing overflows, and what is small does not vanish.
     points, exponent = scaled_to_one(given)
     spread = float(np.linalg.norm(points - points.mean(axis=0), axis=1).max())
     largest = float(np.abs(points).sum(axis=1).max())
-    allowed = tolerance * spread + 2.0 * float(np.ldexp(found.noise, -exponent))
+    allowed = tolerance * spread + 2.0 * float(np.ldexp(verdicts.noise, -exponent))
     margins = []
     residuals = []
     failures = []
     exactly = 0
     for i in range(len(points)):
-        if found.selectable[i]:
-            margin, rational = _margin(points, found, i, largest, exact)
+        if verdicts.selectable[i]:
+            margin, rational = _margin(points, verdicts, i, largest, exact)
             margins.append(margin)
             exactly += rational
             if not margin > 0:
                 size = np.ldexp(margin, exponent)
                 failures.append(f"key {i} does not win in its direction: margin {size:.3g}.")
             continue
-        residual, problem = _residual(points, found, i)
+        residual, problem = _residual(points, verdicts, i)
         residuals.append(residual)
         if exact and problem is None:
-            rational = exactly_combined(points, i, found.support[i])
+            rational = exactly_combined(points, i, verdicts.support[i])
             exactly += rational
             if not rational:
                 problem = "is no exact combination of its support"
@@ -110,20 +110,20 @@ def verify(
 
 def verified_selectability(keys: Shaped[np.ndarray, "n d"]) -> Selectability:
     """`selectability` of keys, every certificate checked; `ResultError` where one does not hold."""
-    found = selectability(keys)
-    checked = verify(keys, found)
+    verdicts = selectability(keys)
+    checked = verify(keys, verdicts)
     if not checked.ok:
         raise ResultError(f"a certificate does not hold: {checked.failures[0]}")
-    return found
+    return verdicts
 
 
 def _margin(
-    points: np.ndarray, found: Selectability, i: int, largest: float, exact: bool
+    points: np.ndarray, verdicts: Selectability, i: int, largest: float, exact: bool
 ) -> tuple[float, bool]:
     """The lead of key i in its direction, and whether rational numbers were needed for it."""
-    v = found.direction[i]
+    v = verdicts.direction[i]
     rivals = np.arange(len(points)) != i
-    if not found.strict:
+    if not verdicts.strict:
         rivals &= (points != points[i]).any(axis=1)
     if not rivals.any():
         return np.inf, False
@@ -135,21 +135,23 @@ def _margin(
     query = [Fraction(float(c)) for c in v]
     scores = [sum((Fraction(float(c)) * q for c, q in zip(row, query, strict=True)), Fraction(0))
               for row in points[rivals]]  # fmt: skip
-    own = sum((Fraction(float(c)) * q for c, q in zip(points[i], query, strict=True)), Fraction(0))
-    return float(own - max(scores)), True
+    own_score = sum(
+        (Fraction(float(c)) * q for c, q in zip(points[i], query, strict=True)), Fraction(0)
+    )
+    return float(own_score - max(scores)), True
 
 
-def _residual(points: np.ndarray, found: Selectability, i: int) -> tuple[float, str | None]:
+def _residual(points: np.ndarray, verdicts: Selectability, i: int) -> tuple[float, str | None]:
     """Distance of key i from its combination, and what is wrong with that, if anything."""
-    used = found.support[i] >= 0
-    members = found.support[i][used]
-    weights = found.weights[i][used]
+    used = verdicts.support[i] >= 0
+    members = verdicts.support[i][used]
+    weights = verdicts.weights[i][used]
     if not used.any() or members.max() >= len(points):
         return np.inf, "has no combination of keys of this set"
     residual = float(np.linalg.norm(weights @ points[members] - points[i]))
     if (members == i).any():
         return residual, "is combined from itself"
-    if not found.strict and (points[members] == points[i]).all(axis=1).any():
+    if not verdicts.strict and (points[members] == points[i]).all(axis=1).any():
         return residual, "is combined from its own copy, which counts as the same key"
     if (weights < 0).any() or abs(float(weights.sum()) - 1.0) > 1e-12 * len(weights):
         return residual, "has weights that are negative or do not sum to 1"

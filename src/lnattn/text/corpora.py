@@ -113,18 +113,17 @@ class Corpus:
         """What `datasets` is asked for: the set of the hub, or runs of files of one kind."""
         if self.is_on_the_hub:
             return [Part(self.sources[0], self.config, (), self.split, self.revision, self.field)]
-        whole = [
-            path for path in self.files() if path.stat().st_size
-        ]  # an empty one has no columns
-        runs = groupby(whole, key=_ending)
+        # A file of no bytes has no columns.
+        non_empty = [path for path in self.files() if path.stat().st_size]
+        runs = groupby(non_empty, key=_ending)
         return [
             Part(
-                ending,
-                None,
-                tuple(str(path.resolve()) for path in files),
-                "train",
-                None,
-                self.field,
+                path=ending,
+                config=None,
+                files=tuple(str(path.resolve()) for path in files),
+                split="train",
+                revision=None,
+                field=self.field,
             )
             for ending, files in runs
         ]
@@ -143,7 +142,7 @@ class Corpus:
         if not self.is_on_the_hub:
             files = describe_corpus(self.sources)
             return (
-                files if self.field == "text" else [{**one, "field": self.field} for one in files]
+                files if self.field == "text" else [{**file, "field": self.field} for file in files]
             )
         return [
             {

@@ -118,7 +118,7 @@ def count_corpus(  # noqa: PLR0913 (a command: its settings by name)
         shown = {"unit": "shard", "delay": 0, "leave": True, "disable": not progress}
         place = {"initial": len(finished), "total": len(shards)}
         counted = progress_bar(_run(job, waiting, workers), "counting", **place, **shown)
-        documents = sum(one["documents"] for one in [*finished.values(), *counted])
+        documents = sum(shard["documents"] for shard in [*finished.values(), *counted])
         if not documents or _stamps(files) != stamps:
             _remove_files(folder)  # what is no use must not stand in the way of the next count
             if documents:
@@ -275,8 +275,10 @@ def _locked(folder: Path) -> Iterator[None]:
 
     Only files that a count makes are deleted, by name, and then the folder if it is empty.
     """
-    own = not folder.exists() or (folder / "plan.json").is_file()
-    if not own and (not folder.is_dir() or {path.name for path in folder.iterdir()} - {"lock"}):
+    is_for_a_count = not folder.exists() or (folder / "plan.json").is_file()
+    if not is_for_a_count and (
+        not folder.is_dir() or {path.name for path in folder.iterdir()} - {"lock"}
+    ):
         raise CorpusError(f"{folder} is there and is of no count; give another --out.")
     folder.mkdir(parents=True, exist_ok=True)
     lock = FileLock(folder / "lock")

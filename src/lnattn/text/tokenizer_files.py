@@ -211,8 +211,8 @@ def _special_tokens_by_class(folder: Path, known: Mapping[str, int]) -> dict[str
     """The names that transformers' class gives to tokens of the file: GPT-2's says none itself."""
     try:
         with tokenizer_errors(str(folder)):
-            made = _by_class(folder)
-            tokens = {name: getattr(made, name) for name in _SPECIAL}
+            tokenizer = _by_class(folder)
+            tokens = {name: getattr(tokenizer, name) for name in _SPECIAL}
     except LnattnError:
         return {}
     return {name: token for name, token in tokens.items() if token and token in known}

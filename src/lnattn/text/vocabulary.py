@@ -64,11 +64,11 @@ def resized(counts: Counts, rows: int) -> Counts | None:
     """
     if counts.vocab_size == rows:
         return counts
-    kept = min(counts.vocab_size, rows)
-    if counts.unigrams[kept:].any():
+    common_ids = min(counts.vocab_size, rows)
+    if counts.unigrams[common_ids:].any():
         return None
-    unigrams = counts.unigrams[:kept].copy()
+    unigrams = counts.unigrams[:common_ids].copy()
     unigrams.resize(rows)
-    bigrams = counts.bigrams[:kept, :kept].copy()
+    bigrams = counts.bigrams[:common_ids, :common_ids].copy()
     bigrams.resize((rows, rows))
     return Counts(unigrams, sparse.csr_array(bigrams), counts.record)

@@ -137,10 +137,10 @@ def _encoder_errors() -> tuple[float, float]:
     for norm in norms:
         torch.nn.init.normal_(norm.weight)
         torch.nn.init.normal_(norm.bias)
-    pair = tuple(LayerNorm(norm.weight, norm.bias, norm.eps) for norm in norms)
+    copies = [LayerNorm(norm.weight, norm.bias, norm.eps) for norm in norms]
     post = float((post_ln_layer(x, block) - encoder(x[None])[0]).abs().max())
     exact = _both_by_modules(encoder, norms, x)
-    return post, float((both_ln_layer(x, block, pair) - exact).abs().max())
+    return post, float((both_ln_layer(x, block, (copies[0], copies[1])) - exact).abs().max())
 
 
 def _both_by_modules(encoder: Any, norms: Sequence[Any], x: Tensor) -> Tensor:

@@ -15,13 +15,11 @@ import lnattn
 from lnattn import inputs
 from lnattn_book.places import repository
 
-#: Its example would ask the network.
-WITHOUT_EXAMPLE = {"default_model"}
 _CODE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 EXAMPLES = _CODE.findall((repository() / "book" / "api.md").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", [n for n in lnattn.__all__ if n not in WITHOUT_EXAMPLE])
+@pytest.mark.parametrize("name", lnattn.__all__)
 def test_examples_show_what_happens(name):
     thing = getattr(lnattn, name)
     module = importlib.import_module(thing.__module__)
@@ -30,6 +28,22 @@ def test_examples_show_what_happens(name):
     )
     assert example.examples, f"{name} shows no example"
     assert doctest.DocTestRunner().run(example).failed == 0
+
+
+@pytest.mark.parametrize("name", [name for name in lnattn.__all__ if name != "LnattnError"])
+def test_a_docstring_tells_of_every_argument(name):
+    thing = getattr(lnattn, name)
+    told = inspect.getdoc(thing)
+    arguments = [argument for argument in inspect.signature(thing).parameters if argument != "self"]
+    untold = [argument for argument in arguments if not re.search(rf"\b{argument}\b", told)]
+    assert arguments
+    assert not untold, f"the docstring of {name} does not say what {untold} are"
+
+
+@pytest.mark.parametrize("name", [name for name in lnattn.__all__ if name != "Choice"])
+def test_a_docstring_tells_what_is_raised(name):
+    told = inspect.getdoc(getattr(lnattn, name))
+    assert re.search(r"[Rr]aise|never in an error", told), f"{name} does not say what it raises"
 
 
 def test_the_doors_show_what_they_take():

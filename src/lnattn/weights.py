@@ -189,6 +189,8 @@ class AttentionBlock(Weights, Heads):
 class AttentionLayer(AttentionBlock):
     """One multi-head attention block together with the LayerNorm that feeds it.
 
+    ln: that LayerNorm. W_Q, W_K, W_V: [head d_model d_head]; W_O: [head d_head d_model]; b_Q, b_K,
+    b_V: [head d_head]; b_O: [d_model]; all of one floating-point dtype.
     `causal`: a query sees keys j ≤ i only. `scale`: what the scores are divided by before the
     softmax, √d_head unless given (1 for GPT-Neo). `window`: how many keys a causal query sees at
     most, itself included, or None for all. `index`: which block of its model it is, from 0; only
@@ -287,8 +289,9 @@ class Embeddings(Weights):
 class FirstLayer(Weights):
     """The first layer of a model which adds position embeddings to its input.
 
-    tokenizer: a Hugging Face tokenizer or None; provenance: where the weights are from. Raises
-    `ShapeError` for embeddings that are not as wide as what the block reads.
+    embeddings and attention: its weights; tokenizer: a Hugging Face tokenizer or None; provenance:
+    where the weights are from. Raises `ShapeError` for embeddings that are not as wide as what the
+    block reads.
 
     >>> import lnattn
     >>> first = lnattn.load_first_layer("book-gpt2")

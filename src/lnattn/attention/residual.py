@@ -130,9 +130,9 @@ def decompose(
 ) -> LogitDecomposition:
     """Run the model once and keep every summand of its final residual stream.
 
-    Computed in the dtype of the weights; memory is layers · heads · query · d_model numbers.
-    Elhage et al. 2021. Raises `TokenError` for ids outside the vocabulary or more tokens than
-    positions, `ShapeError` for anything but a whole `Transformer`.
+    token_ids: [query]. Computed in the dtype of the weights; memory is layers · heads · query ·
+    d_model numbers. Elhage et al. 2021. Raises `TokenError` for ids outside the vocabulary or more
+    tokens than positions, `ShapeError` for anything but a whole `Transformer`.
 
     >>> import lnattn
     >>> model = lnattn.load_transformer("book-gpt2")

@@ -94,7 +94,7 @@ class SixTerms(PairTerms):
 
     folded: the block; tokens, positions: the two summands of every input vector. ee, ep, pe, pp, e,
     p: [head query key], divided by σ but not by √d_head; no causal query uses those above the
-    diagonal.
+    diagonal. Another name raises `TermError`.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -249,6 +249,7 @@ def sigma_of_pairs(
 ) -> Float[Tensor, "n m"]:
     """σ(e_v + p_j) of every given token at every given position, without adding the vectors.
 
+    token_ids: [n]; positions: [m]; eps: ε ≥ 0, added to the variance.
     σ² = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε: one matrix product for the covariances (Kamoda
     et al. 2025, §6.3). Where rounding would make the variance negative, it is 0. Raises
     `TokenError` for ids or positions that the model does not have, `ShapeError` for ε < 0.

@@ -98,8 +98,8 @@ def make_first_layer(
 def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLayer]:
     """Load all attention blocks of a model, first to last, without its embeddings.
 
-    Takes the same names as `load_first_layer`, partial checkpoints included, and raises the same
-    errors.
+    name_or_path: as for `load_first_layer`, partial checkpoints included. Raises the same errors,
+    and `CheckpointError` for rotary or relative positions, of which only the first block is read.
 
     >>> len(load_attention_layers("book-gpt2"))
     2

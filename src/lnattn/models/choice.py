@@ -19,7 +19,7 @@ ROTARY = ("smollm2-135m", "pythia-160m")
 
 @dataclass(frozen=True)
 class Choice:
-    """A model's name, to be given to `load_first_layer`, and the reason it was taken.
+    """A model's `name`, to be given to `load_first_layer`, and `why` it was taken, in words.
 
     >>> print(Choice("book-gpt2", "it ships with the package"))
     book-gpt2 (it ships with the package)
@@ -37,10 +37,13 @@ def default_model(*, patience: float = 3.0) -> Choice:
 
     GPT-2 is taken where everything that the book reads of it is cached, or fetched where the hub
     answers within `patience` seconds. The reason is meant to be shown. Whatever stands between this
-    machine and the hub ends in the embedded model, never in an error.
+    machine and the hub ends in the embedded model, never in an error. A name in LNATTN_MODEL is not
+    looked at here: what is wrong with it `load_first_layer` says.
 
-    >>> default_model().name in ("gpt2", "book-gpt2")  # unless LNATTN_MODEL names another
-    True
+    >>> from unittest import mock
+    >>> with mock.patch.dict("os.environ", LNATTN_MODEL="distilgpt2", LNATTN_MODEL_WHY=""):
+    ...     print(default_model())
+    distilgpt2 (chosen by LNATTN_MODEL)
     """
     if name := os.environ.get("LNATTN_MODEL", "").strip():
         # The book's build asks once for all chapters, and passes on the reason it was given.

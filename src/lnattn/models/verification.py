@@ -42,7 +42,7 @@ def verify(model: Any, tokenizer: Any = None, *, seed: int = 0) -> pd.DataFrame:
 
     model: anything that `first_layer` takes, or a name or folder that `load_first_layer` takes,
     which is then loaded whole. tokenizer: for the rows on real tokens; a model loaded by its name
-    brings its own.
+    brings its own. seed: of the random tokens.
 
     Columns: `dtype`, the type that the model ran in; `tokens`, random or real; `formula`;
     `attention`, the largest difference of an attention weight; `output`, that of what the block

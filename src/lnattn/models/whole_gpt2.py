@@ -12,8 +12,9 @@ from lnattn.transformer import ACTIVATIONS, Block, FeedForward, Transformer
 
 
 def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
-    """Load all weights of a GPT-2-shaped model; the names are those of `load_first_layer`.
+    """Load all weights of a GPT-2-shaped model.
 
+    name_or_path: as for `load_first_layer`.
     Raises `CheckpointError` for another family, for a partial checkpoint, and for whatever is
     wrong with the files.
 

@@ -127,7 +127,8 @@ class FoldedRelative(Heads):
 def fold_relative(layer: RelativeAttention) -> FoldedRelative:
     """A block with relative positions, its norm folded: exact, tested in float64 to 1e-10.
 
-    Raises `ShapeError` for anything else, such as a block of learned positions, which `fold` takes.
+    layer: the `attention` of a rotary or relative first layer. Raises `ShapeError` for anything
+    else, such as a block of learned positions, which `fold` takes.
 
     >>> import lnattn
     >>> folded = fold_relative(lnattn.load_first_layer("book-llama").attention)

@@ -41,7 +41,8 @@ class DistanceTerms(PairTerms):
     """The four terms of one sequence; each is computed when first asked for, then kept.
 
     folded: the block; queries: [head n d_head], keys: [key_head n d_head], of the tokens, not
-    rotated; constants: q₀ and k₀; positions: [n]. ee, ed, e, d: [head query key].
+    rotated; constants: q₀ and k₀; positions: [n]. ee, ed, e, d: [head query key]. Another name
+    raises `TermError`.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-llama")
@@ -121,6 +122,7 @@ def distance_terms(
 ) -> DistanceTerms:
     """The four terms of a sequence of tokens; positions 0 … n−1 unless given, ascending.
 
+    token_ids, positions: [n].
     constants: q₀ and k₀; the plain means over the vocabulary (`mean_vectors`) unless given. Any
     choice is exact; means weighted by token counts make the terms uncorrelated over text. Raises
     `TokenError` for an id outside the vocabulary, an empty sequence, or positions that are negative

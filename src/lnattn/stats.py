@@ -104,7 +104,7 @@ def spearman(
         raise ShapeError("one side of a rank correlation is constant; there is nothing to rank.")
     rho = float(spearmanr(x, y).statistic)
     if abs(rho) > 1 - 1e-12:  # a perfect order: Fisher's z is infinite, the interval a point
-        return Correlation(rho, rho, rho, n)
-    half = float(norm.ppf(0.5 + confidence / 2)) * math.sqrt((1 + rho**2 / 2) / (n - 3))
+        return Correlation(rho=rho, low=rho, high=rho, n=n)
+    half_width = float(norm.ppf(0.5 + confidence / 2)) * math.sqrt((1 + rho**2 / 2) / (n - 3))
     z = math.atanh(rho)
-    return Correlation(rho, math.tanh(z - half), math.tanh(z + half), n)
+    return Correlation(rho=rho, low=math.tanh(z - half_width), high=math.tanh(z + half_width), n=n)

@@ -84,23 +84,69 @@ def other_normals(d: int, count: int) -> Float[Tensor, "count d"]:
 
 
 _LISTED = (
-    Variant("layernorm", "projection, norm √d (LayerNorm)", True, "sqrt"),
-    Variant("rms", "no projection, norm √d (RMSNorm)", False, "sqrt"),
-    Variant("authors", "no projection, norm 1/√d (the authors' code)", False, "inverse"),
-    Variant("projection-small", "projection, norm 1/√d", True, "inverse"),
-    Variant("literal", "no projection, x/σ(x) (the text, read literally)", False, "sigma"),
+    Variant("layernorm", "projection, norm √d (LayerNorm)", project=True, norm="sqrt"),
+    Variant("rms", "no projection, norm √d (RMSNorm)", project=False, norm="sqrt"),
     Variant(
-        "small-scores", "no projection, norm √d, queries and keys 1/√d", False, "sqrt", "scores"
+        "authors", "no projection, norm 1/√d (the authors' code)", project=False, norm="inverse"
     ),
-    Variant("small-values", "no projection, norm √d, values 1/√d", False, "sqrt", "values"),
-    Variant("other-normal", "orthogonal to one other vector, norm √d", False, "sqrt", others=1),
-    Variant("three-normals", "orthogonal to 1 and two others, norm √d", True, "sqrt", others=2),
-    Variant("five-normals", "orthogonal to 1 and four others, norm √d", True, "sqrt", others=4),
-    Variant("random-normal", "projection along a random vector", False, "sqrt", direction="random"),
-    Variant("learnt-normal", "projection along a learnt vector", False, "sqrt", direction="learnt"),
-    Variant("unnormalised", "no normalisation", False, "none"),
-    Variant("uniform-layernorm", "LayerNorm, attention uniform", True, "sqrt", uniform=True),
-    Variant("uniform-rms", "RMSNorm, attention uniform", False, "sqrt", uniform=True),
+    Variant("projection-small", "projection, norm 1/√d", project=True, norm="inverse"),
+    Variant(
+        "literal", "no projection, x/σ(x) (the text, read literally)", project=False, norm="sigma"
+    ),
+    Variant(
+        "small-scores",
+        "no projection, norm √d, queries and keys 1/√d",
+        project=False,
+        norm="sqrt",
+        small="scores",
+    ),
+    Variant(
+        "small-values",
+        "no projection, norm √d, values 1/√d",
+        project=False,
+        norm="sqrt",
+        small="values",
+    ),
+    Variant(
+        "other-normal",
+        "orthogonal to one other vector, norm √d",
+        project=False,
+        norm="sqrt",
+        others=1,
+    ),
+    Variant(
+        "three-normals",
+        "orthogonal to 1 and two others, norm √d",
+        project=True,
+        norm="sqrt",
+        others=2,
+    ),
+    Variant(
+        "five-normals",
+        "orthogonal to 1 and four others, norm √d",
+        project=True,
+        norm="sqrt",
+        others=4,
+    ),
+    Variant(
+        "random-normal",
+        "projection along a random vector",
+        project=False,
+        norm="sqrt",
+        direction="random",
+    ),
+    Variant(
+        "learnt-normal",
+        "projection along a learnt vector",
+        project=False,
+        norm="sqrt",
+        direction="learnt",
+    ),
+    Variant("unnormalised", "no normalisation", project=False, norm="none"),
+    Variant(
+        "uniform-layernorm", "LayerNorm, attention uniform", project=True, norm="sqrt", uniform=True
+    ),
+    Variant("uniform-rms", "RMSNorm, attention uniform", project=False, norm="sqrt", uniform=True),
 )
 #: All arms by name; the first five are the experiment, the next two take its result apart, three
 #: project along other vectors than 1 (§5), and the last five are controls (`controls`).

@@ -185,7 +185,7 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
     family = family_of(read_config(snapshot / "config.json"), weights)
     pinned = pin in hub.PINNED.values()
     origin = {"source": f"hub model {pin.repo}", "revision": snapshot.name, "pinned": pinned}
-    return Checkpoint(name, snapshot, family, origin)
+    return Checkpoint(name=name, folder=snapshot, family=family, origin=origin)
 
 
 def _place(given: str | Path) -> Path:
@@ -209,7 +209,7 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     family = family_of(config, open_weights(folder, name))
     # The folder's own name only: a path tells about a machine, not about the weights.
     origin: dict[str, Any] = {"source": source or f"local folder {name}", "revision": None}
-    return Checkpoint(name, folder, family, origin)
+    return Checkpoint(name=name, folder=folder, family=family, origin=origin)
 
 
 def _open_book_model(name: str) -> Checkpoint:

@@ -69,8 +69,8 @@ PINNED = {
 _BY_REPO = {pin.repo: pin for pin in PINNED.values()}
 
 _WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
-#: The file whose known absence stands for that of any tokenizer.
-_NO_TOKENIZER = "tokenizer.json"
+#: A tokenizer by itself; its known absence stands for that of any tokenizer.
+_TOKENIZER_JSON = "tokenizer.json"
 #: Any one of these sets of files is a tokenizer; the other two files only refine it.
 _TOKENIZERS = (("tokenizer.json",), ("vocab.json", "merges.txt"), ("vocab.txt",))
 _TOKENIZER_FILES = tuple(name for names in _TOKENIZERS for name in names)
@@ -134,7 +134,7 @@ def missing_files(pin: Pin, whole: bool = False) -> tuple[str, ...]:
         return ("configuration", "tokenizer", "weights")
     with hub_errors(pin.repo):
         present = {path.name for path in folder.iterdir() if path.is_file()}
-        marked = try_to_load_from_cache(pin.repo, _NO_TOKENIZER, revision=pin.revision)
+        marked = try_to_load_from_cache(pin.repo, _TOKENIZER_JSON, revision=pin.revision)
     missing = []
     if not _has_tokenizer(present) and (marked is None or isinstance(marked, str)):
         missing.append("tokenizer")
@@ -188,14 +188,13 @@ def download(pin: Pin, whole: bool = False) -> Path:
                 "pickle, which could run code when opened: save it as safetensors "
                 "(save_pretrained) and name that folder."
             )
-        # tokenizer.json is a tokenizer by itself.
-        others = set() if _NO_TOKENIZER in files else files
-        wanted = files & {_NO_TOKENIZER, *_REFINING} | others & set(_TOKENIZER_FILES)
-        for name in (*sorted(wanted), *names):
+        of_tokenizer = {_TOKENIZER_JSON} if _TOKENIZER_JSON in files else set(_TOKENIZER_FILES)
+        beside_weights = files & {*of_tokenizer, *_REFINING}
+        for name in (*sorted(beside_weights), *names):
             _fetch(pin, name)
         if not _has_tokenizer(files):
             with suppress(EntryNotFoundError):  # remembered, for when there is no network
-                hf_hub_download(pin.repo, _NO_TOKENIZER, revision=pin.revision)
+                hf_hub_download(pin.repo, _TOKENIZER_JSON, revision=pin.revision)
     return config.parent
 
 

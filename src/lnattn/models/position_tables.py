@@ -158,7 +158,7 @@ def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:
             f"are {buckets} and {farthest}, which leaves no range of distances for the later "
             "buckets; take the ones of these weights."
         )
-    return BucketBias(weight, buckets, farthest, both_ways)
+    return BucketBias(weight=weight, buckets=buckets, farthest=farthest, both_ways=both_ways)
 
 
 def t5_bucket(distance: Tensor, buckets: int, farthest: int, both_ways: bool) -> Tensor:

@@ -313,7 +313,13 @@ class RelativeFamily(Family):
         beta = torch.zeros_like(gamma)
         if getattr(module, "bias", None) is not None:
             beta = self.read(f"{at}.bias", d_head).expand(shape).contiguous()
-        return HeadNorm(gamma, beta, self._eps(at), isinstance(module, nn.LayerNorm), joint)
+        return HeadNorm(
+            gamma=gamma,
+            beta=beta,
+            eps=self._eps(at),
+            centred=isinstance(module, nn.LayerNorm),
+            joint=joint,
+        )
 
     def _scale(self) -> float:
         """What the scores are divided by."""

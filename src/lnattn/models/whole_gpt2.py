@@ -45,13 +45,15 @@ def assemble(family: GPT2) -> Transformer:
 
     def block(layer: int) -> Block:
         at = f"h.{layer}.mlp."
-        W_in = family.read(f"{at}c_fc.weight", d_model, d_mlp)
-        W_out = family.read(f"{at}c_proj.weight", d_mlp, d_model)
-        b_in = family.read(f"{at}c_fc.bias", d_mlp)
-        b_out = family.read(f"{at}c_proj.bias", d_model)
-        ln = family.layer_norm(f"h.{layer}.ln_2", eps)
-        mlp = FeedForward(ln, W_in, b_in, W_out, b_out, activation)
-        return Block(family.attention(layer), mlp)
+        mlp = FeedForward(
+            ln=family.layer_norm(f"h.{layer}.ln_2", eps),
+            W_in=family.read(f"{at}c_fc.weight", d_model, d_mlp),
+            b_in=family.read(f"{at}c_fc.bias", d_mlp),
+            W_out=family.read(f"{at}c_proj.weight", d_mlp, d_model),
+            b_out=family.read(f"{at}c_proj.bias", d_model),
+            activation=activation,
+        )
+        return Block(attention=family.attention(layer), mlp=mlp)
 
     # Hugging Face keeps the unembedding outside 'transformer.', and saves it only if it is untied.
     separate = "lm_head.weight" in family.weights
@@ -61,5 +63,9 @@ def assemble(family: GPT2) -> Transformer:
             "'lm_head.weight'; fetch the model with its language-model head."
         )
     W_U = family.weights.read("lm_head.weight") if separate else W_E
-    blocks = tuple(block(layer) for layer in range(family.n_layers))
-    return Transformer(embeddings, blocks, family.layer_norm("ln_f", eps), W_U.T)
+    return Transformer(
+        embeddings=embeddings,
+        blocks=tuple(block(layer) for layer in range(family.n_layers)),
+        ln_f=family.layer_norm("ln_f", eps),
+        W_U=W_U.T,
+    )

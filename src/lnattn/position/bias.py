@@ -92,9 +92,9 @@ class PositionBias:
         """`values` / σ_j: mean and band, lower below upper whatever the sign of the value."""
         sigma = self.inverse_sigma
         if sigma is None:
-            return Band(values, None, None)
+            return Band(mean=values, lower=None, upper=None)
         if sigma.lower is None or sigma.upper is None:
-            return Band(values * sigma.mean, None, None)
+            return Band(mean=values * sigma.mean, lower=None, upper=None)
         by_lower = values * sigma.lower
         by_upper = values * sigma.upper
         return Band(

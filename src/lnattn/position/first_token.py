@@ -111,7 +111,9 @@ def switch_by_place(
         queries = range(begin, min(begin + block, n))
         bias = position_bias(folded, W_P, queries)
         for case, divisor in enumerate(divisors):
-            divided = replace(bias, inverse_sigma=InverseSigma(divisor, None, None))
+            divided = replace(
+                bias, inverse_sigma=InverseSigma(mean=divisor, lower=None, upper=None)
+            )
             attention[case, 0, :, begin - 1 : queries.stop - 1] = divided.attention()[:, :, 0]
     score = position_bias(folded, W_P, [0]).self_assertion[:, 0]
     return FirstTokenSwitch(

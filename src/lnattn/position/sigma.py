@@ -101,7 +101,7 @@ def assumed_inverse_sigma(
     variance = variances(plain_tensor(W_P, "W_P").double()) + token_variance + eps
     if not bool((variance > 0).all()):
         raise ShapeError("σ is zero at some position; give an ε or a token variance above zero.")
-    return InverseSigma(variance.rsqrt().numpy(), None, None)
+    return InverseSigma(mean=variance.rsqrt().numpy(), lower=None, upper=None)
 
 
 def variances(rows: Float[Tensor, "n d_model"]) -> Float[Tensor, "n"]:

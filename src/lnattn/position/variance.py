@@ -221,7 +221,7 @@ def frequency_study(
         head_correlations=tuple(
             spearman(head, counts)
             if np.ptp(head)
-            else Correlation(np.nan, np.nan, np.nan, len(head))
+            else Correlation(rho=np.nan, low=np.nan, high=np.nan, n=len(head))
             for head in asserted
         ),
     )

@@ -133,12 +133,13 @@ def _margin(
     if not exact and margin > rounding:
         return margin, False
     query = [Fraction(float(c)) for c in v]
-    scores = [sum((Fraction(float(c)) * q for c, q in zip(row, query, strict=True)), Fraction(0))
-              for row in points[rivals]]  # fmt: skip
-    own_score = sum(
-        (Fraction(float(c)) * q for c, q in zip(points[i], query, strict=True)), Fraction(0)
-    )
-    return float(own_score - max(scores)), True
+
+    def exact_score(key: np.ndarray) -> Fraction:
+        products = (Fraction(float(c)) * q for c, q in zip(key, query, strict=True))
+        return sum(products, Fraction(0))
+
+    best_rival = max(exact_score(key) for key in points[rivals])
+    return float(exact_score(points[i]) - best_rival), True
 
 
 def _residual(points: np.ndarray, verdicts: Selectability, i: int) -> tuple[float, str | None]:

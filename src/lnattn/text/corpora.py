@@ -112,7 +112,16 @@ class Corpus:
     def parts(self) -> list[Part]:
         """What `datasets` is asked for: the set of the hub, or runs of files of one kind."""
         if self.is_on_the_hub:
-            return [Part(self.sources[0], self.config, (), self.split, self.revision, self.field)]
+            return [
+                Part(
+                    path=self.sources[0],
+                    config=self.config,
+                    files=(),
+                    split=self.split,
+                    revision=self.revision,
+                    field=self.field,
+                )
+            ]
         # A file of no bytes has no columns.
         non_empty = [path for path in self.files() if path.stat().st_size]
         runs = groupby(non_empty, key=_ending)
@@ -188,9 +197,13 @@ class Part:
                 files = [glob.escape(file) for file in self.files]  # names, and no patterns
                 try:
                     loaded = datasets.load_dataset(
-                        builder, data_files=files, split="train", streaming=stream,
-                        cache_dir=cache, **settings,
-                    )  # fmt: skip
+                        builder,
+                        data_files=files,
+                        split="train",
+                        streaming=stream,
+                        cache_dir=cache,
+                        **settings,
+                    )
                 except ValueError as error:
                     if "corresponds to no data" not in str(error):
                         raise
@@ -198,9 +211,13 @@ class Part:
                     return datasets.Dataset.from_dict({self.field: []})
             else:
                 loaded = datasets.load_dataset(
-                    self.path, self.config, split=self.split, revision=self.revision,
-                    streaming=stream, cache_dir=cache,
-                )  # fmt: skip
+                    self.path,
+                    self.config,
+                    split=self.split,
+                    revision=self.revision,
+                    streaming=stream,
+                    cache_dir=cache,
+                )
             if stream and loaded.num_shards < _FEW and hasattr(loaded, "reshard"):
                 loaded = loaded.reshard()
             columns = loaded.column_names

@@ -107,7 +107,13 @@ def count_corpus(  # noqa: PLR0913 (a command: its settings by name)
     digest = hashlib.sha256(text.encode()).hexdigest()
     vocab = vocabulary_size(text)
     folder = real_path(out.with_suffix(".parts"))
-    job = CountJob(str(folder), digest, vocab, boundary or Boundary(), skip)
+    job = CountJob(
+        folder=str(folder),
+        tokenizer_sha256=digest,
+        vocab_size=vocab,
+        boundary=boundary or Boundary(),
+        skip=skip,
+    )
     Counts.from_documents([], vocab, boundary, skip)  # refuses what cannot be counted
     cut = {"bytes": shard_bytes, "streamed": corpus.is_streamed}
     with _locked(folder):

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lnattn.models.verification import verify as verify
     from lnattn.models.whole_gpt2 import load_transformer as load_transformer
     from lnattn.position.bias import position_bias as position_bias
+    from lnattn.reporting.report import report as report
     from lnattn.rotary.fold import fold_relative as fold_relative
     from lnattn.rotary.terms import DistanceTerms as DistanceTerms
     from lnattn.rotary.terms import distance_terms as distance_terms
@@ -47,6 +48,7 @@ _HOMES = {
     "lnattn.contribution.study": ("contributions",),
     "lnattn.errors": ("LnattnError",),
     "lnattn.position.bias": ("position_bias",),
+    "lnattn.reporting.report": ("report",),
     "lnattn.rotary.fold": ("fold_relative",),
     "lnattn.weights": ("AttentionLayer", "Embeddings", "FirstLayer", "LayerNorm"),
 }

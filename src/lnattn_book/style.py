@@ -17,6 +17,11 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 from mpl_toolkits.mplot3d import Axes3D
 
+from lnattn.reporting.words import DISTANCE_COLOURS as DISTANCE_COLOURS
+from lnattn.reporting.words import DISTANCE_NAMES as DISTANCE_NAMES
+from lnattn.reporting.words import TERM_COLOURS as TERM_COLOURS
+from lnattn.reporting.words import TERM_NAMES as TERM_NAMES
+
 BLACK = "#000000"
 ORANGE = "#E69F00"
 SKY = "#56B4E9"
@@ -29,40 +34,6 @@ GREY = "#767676"
 
 #: Okabe–Ito, ordered so that the first few differ in lightness too; yellow, weak on white, is last.
 PALETTE: tuple[str, ...] = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
-
-#: The six terms of a score: each keeps one colour and one plain name, in figures, tables and
-#: explorer. The arrow goes from the query's part to the key's.
-TERM_COLOURS: dict[str, str] = {
-    "ee": BLUE,
-    "ep": GREEN,
-    "pe": PURPLE,
-    "pp": VERMILION,
-    "e": SKY,
-    "p": ORANGE,
-}
-TERM_NAMES: dict[str, str] = {
-    "ee": "token → token",
-    "ep": "token → position",
-    "pe": "position → token",
-    "pp": "position → position",
-    "e": "any → token",
-    "p": "any → position",
-}
-
-#: With rotary positions: what is kin to one of the six has its colour.
-DISTANCE_COLOURS: dict[str, str] = {
-    "ee": BLUE,
-    "ed": GREEN,
-    "e": SKY,
-    "d": VERMILION,
-}
-DISTANCE_NAMES: dict[str, str] = {
-    "ee": TERM_NAMES["ee"],
-    "ed": "token → distance",
-    "e": TERM_NAMES["e"],
-    "d": "any → distance",
-}
-
 
 #: What pages and figures call a model that functions and commands know by another name.
 MODEL_NAMES: dict[str, str] = {

@@ -96,6 +96,13 @@ class PieceRule:
             raise ShapeError("PieceRule.min_share must be above 0: every piece has that share.")
 
 
+#: Which pieces are asked about, by how a vocabulary spells what continues a word.
+PIECE_RULES: dict[str, PieceRule] = {
+    "wordpiece": PieceRule(min_count=20, min_share=0.25),
+    "byte-level": PieceRule(min_count=100, min_share=0.30),
+}
+
+
 @dataclass(frozen=True, eq=False)
 class Pieces:
     """Continuation pieces with their main predecessors, in the order of the vocabulary.

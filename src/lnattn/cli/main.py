@@ -23,6 +23,7 @@ from lnattn.errors import LnattnError
 COMMANDS = {
     "models": ("lnattn.cli.models", "list the models that can be named"),
     "affinity": ("lnattn.cli.affinity", "which tokens each head pairs with a token"),
+    "report": ("lnattn.cli.report", "one page about a model's first layer, with its numbers"),
     "count": ("lnattn.cli.count", "count a corpus: unigrams and bigrams, exact, on all cores"),
     "keys": ("lnattn.cli.keys", "which of your keys no query can select, with proofs"),
     "freeze": ("lnattn.cli.freeze", "compute every study of a model and write the results"),

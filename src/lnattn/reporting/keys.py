@@ -1,0 +1,59 @@
+"""Unselectable keys: which keys of a text no query of a head can score above all others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from lnattn.reporting.evidence import Evidence
+from lnattn.reporting.part import Part, Table
+from lnattn.selectability.first_layers import first_layer_keys
+from lnattn.selectability.gaussian import expected_share
+from lnattn.selectability.verify import decided
+
+
+def unselectable_table(evidence: Evidence) -> pd.DataFrame:
+    """The keys of one text in every key head, each verdict verified.
+
+    A row a key head: number of keys, rank, the share that is unselectable, and that of as many
+    Gaussian keys in so many dimensions.
+    """
+    text = evidence.windows[0]
+    rows = []
+    for keys in first_layer_keys(evidence.model, text)["heads"]:
+        verdict = decided(keys)
+        n = len(verdict.selectable)
+        expected = expected_share(n, verdict.rank) if verdict.rank > 0 else np.nan
+        rows.append(
+            {
+                "keys": n,
+                "rank": verdict.rank,
+                "unselectable": verdict.unselectable,
+                "Gaussian keys": expected,
+            }
+        )
+    return pd.DataFrame(rows).rename_axis(index="head")
+
+
+def unselectable(evidence: Evidence) -> Part:
+    """Shares of unselectable keys by head, beside Gaussian ones."""
+    table = unselectable_table(evidence)
+    shares = table["unselectable"]
+    keys = f"{table['keys'].iloc[0]:,} keys of one text"
+    some = int((shares > 0).sum())
+    if some:
+        told = (
+            f"Of {keys}, {shares.min():.1%} to {shares.max():.1%} cannot be selected by any query, "
+            f"by head; {some} of {len(table)} heads have such keys."
+        )
+    else:
+        told = f"Every one of {keys} can be selected by some query, in every head."
+    sentences = [told, "Each verdict was verified by its certificate."]
+    formats = {"unselectable": ".1%", "Gaussian keys": ".1%"}
+    return Part(
+        name="keys",
+        title="Keys that no query can select",
+        sentences=sentences,
+        tables=[Table("Keys of one text by head", table, formats)],
+        numbers={"by_head": table},
+    )

@@ -8,12 +8,15 @@ import transformers as hf
 from random_families import KINDS, VOCAB, make, save, save_tokenizer
 from random_relative import config_of
 from random_relative import make as make_relative
+from safetensors.torch import save_file
 
 from lnattn import first_layer, load_first_layer, verify
 from lnattn.errors import CheckpointError
 from lnattn.models import verification
 from lnattn.models.attending import implementation_of
+from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.modules import unwrapped
+from lnattn.models.one_layer import first_layer_module
 from lnattn.storage import sha256_of_arrays
 from lnattn.weights import Weights
 
@@ -259,10 +262,48 @@ def test_verify_of_a_class_that_cannot_be_switched():
     assert (table.attention < 1e-4).all()
 
 
-def test_verify_by_name_reads_real_tokens(tmp_path):
+def test_verify_by_name_reads_real_tokens():
+    """book-gpt2 is stored in float16, in which its own model rounds."""
     table = verify("book-gpt2")
     assert set(table.tokens) == {"random", "real"}
+    largest = table.groupby("dtype").attention.max()
+    assert 1e-5 < largest["float16"] < 1e-2
+    assert largest["float32"] < 1e-5
+    assert largest["float64"] < 1e-12
+
+
+@pytest.mark.parametrize("kind", [*KINDS, *RELATIVE, "mixtral", "gptj", "mpt"])
+def test_verify_by_name_is_that_of_the_module(kind, tmp_path):
+    """Of a folder one layer is run, with the weights of its first; on rows of its vocabulary."""
+    model = model_of(kind)
+    model.save_pretrained(tmp_path)
+    table = verify(tmp_path)
+    assert set(table.columns) == {"dtype", "tokens", "formula", "attention", "output"}
+    assert set(table.formula) == set(verify(model).formula)
     assert (table.attention < 1e-4).all()
+    assert (table.output.dropna() < 1e-4).all()
+
+
+def test_verify_by_name_reads_the_weights(tmp_path):
+    """What is run has the checkpoint's numbers, and not those that a new model draws."""
+    model_of("gpt2").save_pretrained(tmp_path)
+    checkpoint = open_checkpoint(tmp_path)
+    ids = [7, 3, 11]
+    made = first_layer_module(checkpoint, ids)
+    first = load_first_layer(tmp_path)
+    assert torch.equal(made.wte.weight[:3], first.embeddings.W_E[ids])
+    assert torch.equal(made.wpe.weight, first.embeddings.W_P)
+    queries = made.h[0].attn.c_attn.weight[:, : first.attention.d_model]
+    assert torch.equal(queries, first.attention.W_Q.transpose(0, 1).flatten(1))
+
+
+def test_verify_of_names_that_torch_compile_gave(tmp_path):
+    model = model_of("gpt2")
+    tensors = {f"_orig_mod.{n}": t.contiguous() for n, t in model.state_dict().items()}
+    tensors.pop("_orig_mod.lm_head.weight")
+    model.config.save_pretrained(tmp_path)
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert (verify(tmp_path).attention < 1e-4).all()
 
 
 def test_verify_sees_a_fold_that_is_wrong(monkeypatch):

@@ -18,10 +18,11 @@ from lnattn.attention.layernorm import layer_norm
 from lnattn.attention.terms import six_terms
 from lnattn.errors import CheckpointError, TokenError, one_line
 from lnattn.models.attending import implementation_of
-from lnattn.models.checkpoints import make_first_layer, read_first_layer
+from lnattn.models.checkpoints import make_first_layer, open_checkpoint, read_first_layer
 from lnattn.models.family import Family
+from lnattn.models.files import read_tokenizer
 from lnattn.models.modules import dtype_of, family_of_module, unwrapped
-from lnattn.models.reference import load_reference_model
+from lnattn.models.one_layer import first_layer_module, one_layer_config
 from lnattn.rotary.fold import MeanVectors, fold_relative
 from lnattn.rotary.terms import distance_terms
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
@@ -40,9 +41,9 @@ Computed = tuple[Tensor, Tensor | None]
 def verify(model: Any, tokenizer: Any = None, *, seed: int = 0) -> pd.DataFrame:
     """Largest difference between a model's own first attention and what each formula makes of it.
 
-    model: anything that `first_layer` takes, or a name or folder that `load_first_layer` takes,
-    which is then loaded whole. tokenizer: for the rows on real tokens; a model loaded by its name
-    brings its own. seed: of the random tokens.
+    model: anything that `first_layer` takes, or a name or folder that `load_first_layer` takes, of
+    which the first layer is then run as a model of its own. tokenizer: for the rows on real tokens;
+    a model loaded by its name brings its own. seed: of the random tokens.
 
     Columns: `dtype`, the type that the model ran in; `tokens`, random or real; `formula`;
     `attention`, the largest difference of an attention weight; `output`, that of what the block
@@ -65,9 +66,7 @@ def verify(model: Any, tokenizer: Any = None, *, seed: int = 0) -> pd.DataFrame:
     True
     """
     if not isinstance(model, nn.Module):
-        name = model
-        model = load_reference_model(name)
-        tokenizer = tokenizer or _tokenizer(name)
+        model, tokenizer = _of_checkpoint(model, tokenizer, seed)
     inner: Any = unwrapped(model)
     own_dtype = dtype_of(inner)
     rows = []
@@ -96,10 +95,29 @@ def verify(model: Any, tokenizer: Any = None, *, seed: int = 0) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _tokenizer(name: Any) -> Any:
-    from lnattn.models.checkpoints import load_first_layer
+#: Tokens of the vocabulary that a model of one layer knows, beside those of `TEXT`.
+SAMPLED = 256
 
-    return load_first_layer(name).tokenizer
+
+def _of_checkpoint(name: Any, tokenizer: Any, seed: int) -> tuple[nn.Module, Any]:
+    """The first layer of a named model as a module, and what gives its ids of `TEXT`."""
+    checkpoint = open_checkpoint(name)
+    rows = checkpoint.family.embeddings().vocab_size
+    tokenizer = tokenizer or read_tokenizer(checkpoint.folder, rows or None)
+    real: list[int] = []
+    if tokenizer is not None:
+        real = tokenizer(TEXT, add_special_tokens=False)["input_ids"][:LENGTH]
+    if real and max(real) >= rows:
+        raise TokenError("the tokenizer has ids that the model has no embeddings for.")
+    generator = torch.Generator().manual_seed(seed)
+    sampled = torch.randperm(rows, generator=generator)[:SAMPLED].tolist()
+    known = list(dict.fromkeys([*sampled, *real]))
+    place = {token: row for row, token in enumerate(known)}
+
+    def ids_of(_text: str, **_options: Any) -> dict[str, list[int]]:
+        return {"input_ids": [place[token] for token in real]}
+
+    return first_layer_module(checkpoint, known), ids_of if real else None
 
 
 def _first(family: Family) -> AnyFirstLayer:
@@ -181,18 +199,8 @@ def _run(model: nn.Module, family: Family, **given: Tensor) -> Computed:
 def _one_layer(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     """The first layer of a model as a model of its own, on the CPU, without token embeddings."""
     inner: Any = model
-    settings = inner.config.to_dict()
-    layers = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers")
-    settings |= {name: 1 for name in layers if name in settings}
-    for name in ("layer_types", "mlp_layer_types", "no_rope_layers", "attention_layers"):
-        if isinstance(settings.get(name), list):
-            settings[name] = settings[name][:1]
-    if "attention_types" in settings:  # GPT-Neo
-        settings["attention_types"] = [[settings["attention_layers"], 1]]
-    # Rows are handed over embedded; RoBERTa finds its first position by the padding token.
-    settings["vocab_size"] = 1 + max(2, *(settings.get(f"{n}_token_id") or 0 for n in ("pad",)))
     try:
-        config = type(inner.config).from_dict(settings)
+        config = one_layer_config(inner.config, rows=3)  # tokens are handed over embedded
         # The fused kernels of experts know no double precision.
         eager = {"attn_implementation": "eager", "experts_implementation": "eager"}
         copy = AutoModel.from_config(config, **eager)

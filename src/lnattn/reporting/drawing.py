@@ -222,8 +222,8 @@ def joined(pairs: Sequence[tuple[str, str, str]]) -> str:
     return f'<ul class="lr-pairs">{rows}</ul>'
 
 
-def _svg(width: float, height: float, alt: str, inside: str) -> str:
+def _svg(width: int, height: int, alt: str, inside: str) -> str:
     return (
-        f'<svg viewBox="0 0 {width:g} {height:g}" width="{width:g}" role="img" '
+        f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" '
         f'aria-label="{html.escape(alt)}">{inside}</svg>'
     )

@@ -113,7 +113,7 @@ class Evidence:
         """Texts as token ids, and in words what they are: the user's, or the shipped sample."""
         own, _ = self._own
         if own:
-            return own, f"the {len(own):,} texts given"
+            return own, _given(own)
         if not sample_file().is_file():
             raise CorpusError(
                 "no text ships with this edition of the package; give some with --corpus FILE."
@@ -150,7 +150,7 @@ class Evidence:
             return fitting, "the counts given"
         if texts:
             documents = [np.asarray(ids) for ids in texts if ids]
-            return Counts.from_documents(documents, rows), f"the {len(texts):,} texts given"
+            return Counts.from_documents(documents, rows), _given(texts)
         if self.model.tokenizer is None:
             return None
         return shipped_counts(self.model)
@@ -170,3 +170,7 @@ class Evidence:
         if self.model.tokenizer is None:
             return [str(i) for i in range(self.model.embeddings.vocab_size)]
         return token_names(self.model)
+
+
+def _given(texts: list[list[int]]) -> str:
+    return "the text given" if len(texts) == 1 else f"the {len(texts):,} texts given"

@@ -1,0 +1,474 @@
+"""`lnattn report`: numbers by other ways, models of all kinds, and what it must not write over."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import odd_models
+import pytest
+import torch
+from random_families import VOCAB, make
+from random_models import random_gpt2
+from random_relative import config_of
+from random_relative import make as make_relative
+from sklearn.metrics import roc_auc_score
+
+import lnattn
+from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.subwords import PIECE_RULES
+from lnattn.affinity.vectors import token_vectors
+from lnattn.cli.main import main
+from lnattn.errors import LnattnError, ResultError
+from lnattn.reporting import drawing, fold_error
+from lnattn.reporting.about import facts
+from lnattn.reporting.evidence import Evidence
+from lnattn.reporting.heads import heads_on_text, listed
+from lnattn.reporting.part import Part, plain
+from lnattn.reporting.report import PARTS, Report
+from lnattn.text.counts import Counts
+from lnattn_book.claims.listed import claim
+
+
+@pytest.fixture(scope="module")
+def book() -> Report:
+    return lnattn.report("book-gpt2", seed=1)
+
+
+@pytest.fixture(scope="module")
+def evidence() -> Evidence:
+    return Evidence(lnattn.load_first_layer("book-gpt2"), seed=1)
+
+
+def texts_of(report: Report) -> dict[str, str]:
+    return {part.name: " ".join(part.sentences) for part in report.parts}
+
+
+# ---- numbers, another way ------------------------------------------------------------------------
+
+
+def test_every_part_of_the_book_model_has_its_data(book):
+    assert [part.name for part in book.parts] == list(PARTS)
+    assert not [part.name for part in book.parts if part.is_missing]
+    for part in book.parts:
+        assert part.numbers, part.name
+        assert part.figures or part.tables
+
+
+def test_what_the_model_is(book):
+    assert dict(facts(lnattn.load_first_layer("book-llama"))) == {
+        "Model": "book-llama",
+        "Family": "llama",
+        "Heads": "8 of width 32, which share 2 key heads",
+        "Width": "256",
+        "Vocabulary": "8,192 tokens",
+        "Positions": "rotary",
+        "Norm": "RMSNorm, ε = 1e-05",
+        "Biases": "none",
+        "Attention": "a query sees itself and earlier keys",
+        "Scores are divided by": "5.657",
+        "Exact here": "the sum of four terms at every distance, from folded weights",
+    }
+    numbers = book.part("about").numbers
+    assert numbers["Positions"] == "256 learned, added to the input"
+    assert numbers["Biases"] == "queries, keys, values, output, norm"
+
+
+def test_heads_by_hand(evidence):
+    """Shares from the terms themselves, attention of one query from the stored weights."""
+    ids = evidence.windows[0][:40]
+    model = evidence.model.to(torch.float64)
+    found = heads_on_text(Evidence(model, corpus=[ids]))
+    x = model.embeddings.W_E[ids] + model.embeddings.W_P[: len(ids)]
+    normed = torch.nn.functional.layer_norm(
+        x, x.shape[1:], model.attention.ln.gamma, model.attention.ln.beta, model.attention.ln.eps
+    )
+    queries = normed @ model.attention.W_Q + model.attention.b_Q[:, None]
+    keys = normed @ model.attention.W_K + model.attention.b_K[:, None]
+    mask = torch.ones(len(ids), len(ids)).tril().bool()
+    alpha = (queries @ keys.mT / 32**0.5).masked_fill(~mask, -torch.inf).softmax(-1)
+    seen = torch.arange(1, len(ids) + 1)
+    logs = torch.where(alpha > 0, (alpha * seen[:, None]).log(), 0)
+    divergence = (alpha * logs).sum(-1)[:, 1:]
+    assert np.allclose(found.divergence, divergence.mean(-1), atol=1e-10)
+    assert np.allclose(found.share.sum(axis=0), 1, atol=1e-9)
+    before = torch.stack([alpha[:, i, i - 1] for i in range(1, len(ids))])
+    assert np.allclose(found.before, before.mean(0), atol=1e-10)
+    near = torch.stack([alpha[:, i, max(0, i - 9) : i + 1].sum(-1) for i in range(1, len(ids))])
+    assert np.allclose(found.near, near.mean(0), atol=1e-10)
+    assert np.allclose(found.first, alpha[:, 1:, 0].mean(-1), atol=1e-10)
+    even = np.mean([min(10, i + 1) / (i + 1) for i in range(1, len(ids))])
+    assert found.even_near == pytest.approx(even)
+
+
+def test_kinds_are_sums_of_terms(evidence):
+    found = heads_on_text(Evidence(evidence.model, corpus=[evidence.windows[0]]))
+    #                     ee   ep   pe   pp   e    p
+    shares = np.array([[0.4, 0.1, 0.1, 0.1, 0.2, 0.1], [0.3, 0.2, 0.1, 0.1, 0.2, 0.1]]).T
+    assert found.terms == ("ee", "ep", "pe", "pp", "e", "p")
+    assert replace(found, share=shares).kinds == ["compares tokens", "looks by place"]
+    constant = np.array([[0.3, 0, 0, 0.1, 0.3, 0.3]]).T
+    assert replace(found, share=constant).kinds == ["reads constants"]
+
+
+def test_joining_by_scikit_learn(book, evidence):
+    counts, _ = evidence.counted()
+    vectors = token_vectors(evidence.folded, evidence.model.embeddings)
+    before = Neighbours.before(counts.bigrams)
+    numbers = book.part("joining").numbers
+    from lnattn.reporting.joining import asked
+
+    queries = asked(Evidence(evidence.model, seed=1))
+    assert len(queries) == numbers["queries"]
+    by_hand = []
+    for query in queries:
+        positive, weight = before.labels(int(query))
+        scores = vectors.scores([int(query)])[5, 0].numpy()
+        by_hand.append(roc_auc_score(positive, scores, sample_weight=weight))
+    assert numbers["auroc"][5] == pytest.approx(np.mean(by_hand), abs=1e-5)
+    skill = numbers["auroc"] - numbers["wrong_query"]
+    assert np.allclose(numbers["skill"][:, 0], skill)
+    for pair in numbers["pairs"].itertuples():
+        scores = vectors.scores([pair.query])[pair.head, 0]
+        assert int(scores.argmax()) == pair.key
+        assert counts.bigrams[pair.key, pair.query] == pair.count >= 20
+        assert pair.share == pytest.approx(pair.count / counts.bigrams[:, [pair.query]].sum())
+
+
+def test_no_head_of_shuffled_tokens_joins(evidence):
+    """The same vectors, given to other tokens: what is left is chance."""
+    from lnattn.reporting import joining
+
+    counts, _ = evidence.counted()
+    vectors = token_vectors(evidence.folded, evidence.model.embeddings).shuffled(3)
+    found = joining.joining_of(evidence, vectors, Neighbours.before(counts.bigrams))
+    assert found.heads == []
+    assert "No head knows more" in joining._sentences(found)[0]
+
+
+def test_sigma_by_hand(book, evidence):
+    x = evidence.model.embeddings.W_E + evidence.model.embeddings.W_P[7]
+    sigma = (x.double().var(dim=1, correction=0) + evidence.folded.eps).sqrt().numpy()
+    numbers = book.part("sigma").numbers
+    assert numbers["mean"][7] == pytest.approx(1 / np.mean(1 / sigma), rel=1e-5)
+    assert numbers["low"][7] == pytest.approx(np.quantile(sigma, 0.025), rel=1e-4)
+    assert numbers["high"][7] == pytest.approx(np.quantile(sigma, 0.975), rel=1e-4)
+
+
+def test_norms_of_a_rotary_model_by_hand():
+    model = lnattn.load_first_layer("book-llama")
+    part = lnattn.report(model, only="sigma").part("sigma")
+    rho = (model.embeddings.W_E.double().square().mean(dim=1) + 1e-5).sqrt().numpy()
+    found = part.numbers["quantiles"]
+    assert found["median"] == pytest.approx(np.median(rho), rel=1e-5)
+    assert found["high"] == pytest.approx(np.quantile(rho, 0.975), rel=1e-5)
+    assert "ρ" in part.title
+
+
+def test_the_rule_for_pieces_is_that_of_the_claim():
+    given = claim("S1").rule
+    for name, kind in (("wordpiece", "wordpiece"), ("byte_level", "byte-level")):
+        least, share = given[name]
+        assert PIECE_RULES[kind].min_count == least
+        assert PIECE_RULES[kind].min_share == share
+
+
+def test_distances_of_a_rotary_model():
+    made = lnattn.report("book-llama", only="positions").part("positions")
+    table = made.numbers["by_head"]
+    shares = table[["token → token", "token → distance", "any → token", "any → distance"]]
+    assert np.allclose(shares.sum(axis=1), 1)
+    curve = made.numbers["curve"][2]
+    alone = np.exp(curve - curve.max())
+    alone /= alone.sum()
+    assert table["on the key before"][2] == pytest.approx(alone[1])
+    assert table["on the nearest ten"][2] == pytest.approx(alone[:10].sum())
+
+
+@pytest.mark.parametrize(
+    ("single", "double", "words"),
+    [
+        pytest.param(1e-6, 1e-15, "what is left is rounding", id="rounding"),
+        pytest.param(1e-6, 5e-8, "does not fall further", id="a softmax in float32"),
+        pytest.param(1e-2, 1e-2, "something more than rounding", id="a wrong formula"),
+    ],
+)
+def test_what_is_said_of_errors(single, double, words):
+    import pandas as pd
+
+    table = pd.DataFrame({"dtype": ["float32", "float64"], "attention": [single, double]})
+    assert words in fold_error.sentences_of(table)[1]
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+class _Tags(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.addresses: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "path", "rect", "circle"):
+            self.opened.append(tag)
+        self.addresses += [value for name, value in attrs if name in ("src", "href")]
+
+    def handle_endtag(self, tag):
+        if tag not in ("path", "rect", "circle"):
+            assert self.opened.pop() == tag
+
+
+def test_the_page_holds_all_that_it_shows(book, tmp_path):
+    path = book.write(tmp_path / "report.html")
+    text = path.read_text(encoding="utf-8")
+    tags = _Tags()
+    tags.feed(text)
+    assert tags.opened == []
+    assert all(address.startswith("#") for address in tags.addresses)
+    assert "<script" not in text
+    assert "url(" not in text
+    assert "prefers-color-scheme:dark" in text
+    record = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert list(record["parts"]) == list(PARTS)
+    assert record["model"] == "book-gpt2"
+    assert len(record["parts"]["heads"]["numbers"]["share"]) == 6
+    assert book.write(tmp_path / "report.html") == path  # its own
+
+
+def test_names_and_tokens_are_text():
+    """A name or a token that looks like markup is shown, and is none."""
+    name = "<img src=x onerror=alert(1)>"
+    part = Part("about", name, [name], numbers={})
+    assert "<img" not in part.html()
+    assert "<img" not in Report(name, [part], _record()).html()
+    assert "<b>" not in drawing.joined([("<b>", "<b>", "<b>")])
+    row = (name, 0.1, 0.0, 0.2)
+    assert "<img" not in drawing.intervals([row], name, reference=0.0)
+
+
+def _record():
+    return {"versions": {"lnattn": "1"}, "date": "2026-11-26", "seconds": 1, "seed": 0}
+
+
+def test_long_curves_keep_their_lows_and_highs():
+    values = np.zeros(5000)
+    values[1234] = 7
+    values[4321] = -3
+    places, kept = drawing.thinned(values)
+    assert len(kept) <= 240
+    assert (places[kept.argmax()], places[kept.argmin()]) == (1234, 4321)
+
+
+def test_plain_values_for_json():
+    value = {"a": np.array([1.0, np.nan]), "b": (np.int64(2), np.bool_(True)), "c": np.float32(0.1)}
+    assert plain(value) == {"a": [1.0, None], "b": [2, True], "c": 0.1}
+
+
+def test_heads_in_words():
+    assert listed([3]) == "head 3"
+    assert listed([1, 4]) == "heads 1 and 4"
+    assert listed([0, 2, 7]) == "heads 0, 2 and 7"
+
+
+# ---- models of all kinds -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", odd_models.ODD)
+def test_odd_models(name, tmp_path):
+    folder = odd_models.make(name, tmp_path / "model")
+    made = lnattn.report(folder)
+    assert [part.name for part in made.parts] == list(PARTS)
+    for part in made.parts:
+        for sentence in part.sentences:
+            assert sentence.endswith(".")
+            assert "\n" not in sentence
+            assert "nan" not in sentence
+    missing = {part.name for part in made.parts if part.is_missing}
+    assert {"joining", "subwords"} <= missing  # no counts of these tokens ship
+    assert "lnattn count" in " ".join(made.part("joining").sentences)
+    assert not missing & {"about", "fold-error", "heads", "sigma", "keys"}
+    made.write(tmp_path / "report.html")
+
+
+def test_a_bare_module_without_tokenizer():
+    model = random_gpt2(seed=3, vocab=40, context=32).float()
+    made = lnattn.report(model)
+    missing = {part.name for part in made.parts if part.is_missing}
+    assert missing == {"heads", "joining", "keys", "subwords"}
+    assert "no tokenizer" in texts_of(made)["heads"]
+    assert "rounding" in texts_of(made)["fold-error"]
+    ids = torch.randint(0, 40, (3, 30), generator=torch.Generator().manual_seed(0)).tolist()
+    again = lnattn.report(model, corpus=ids, only=["heads", "keys", "subwords"])
+    assert {part.name for part in again.parts if part.is_missing} == {"subwords"}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "opt", "bert"])
+def test_a_bare_module_in_half_precision(kind):
+    made = lnattn.report(make(kind, torch.bfloat16), only=["about", "fold-error", "sigma"])
+    assert "bfloat16" in texts_of(made)["fold-error"]
+    assert not any(part.is_missing for part in made.parts)
+
+
+@pytest.mark.parametrize(
+    "kind", ["llama-default", "gemma2", "qwen3", "falcon-groups", "bloom", "t5"]
+)
+def test_relative_positions(kind, tmp_path):
+    model = make_relative(config_of(kind), torch.float32)
+    model.save_pretrained(tmp_path)
+    ids = torch.randint(0, VOCAB, (2, 30), generator=torch.Generator().manual_seed(0)).tolist()
+    made = lnattn.report(tmp_path, corpus=ids)
+    missing = {part.name for part in made.parts if part.is_missing}
+    assert missing <= {"joining", "subwords"}
+    shares = made.part("heads").numbers["share"]
+    assert shares.shape[0] == 4
+    assert np.allclose(shares.sum(axis=0), 1, atol=1e-5)
+
+
+def test_a_first_layer_alone_is_compared_with_nothing(evidence):
+    made = lnattn.report(evidence.model, only="fold-error")
+    assert made.part("fold-error").is_missing
+    assert "give the model's name" in texts_of(made)["fold-error"]
+
+
+def test_a_partial_checkpoint_shows_its_positions(evidence):
+    model = evidence.model
+    partial = replace(model, embeddings=replace(model.embeddings, W_E=None), tokenizer=None)
+    made = lnattn.report(partial)
+    shown = {part.name for part in made.parts if not part.is_missing}
+    assert shown == {"about", "positions"}
+    assert "σ is not known" in texts_of(made)["positions"]
+    assert "no token embeddings" in texts_of(made)["sigma"]
+
+
+def test_only_the_shards_of_the_first_layer(tmp_path):
+    """A Llama of three layers in shards, of which those of later layers are absent."""
+    config = config_of("llama-default")
+    config.num_hidden_layers = 3
+    make_relative(config, torch.float32).save_pretrained(tmp_path, max_shard_size="12KB")
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    beginnings = ("model.embed", "model.layers.0.self_attn", "model.layers.0.input_layernorm")
+    wanted = {file for name, file in index["weight_map"].items() if name.startswith(beginnings)}
+    others = set(index["weight_map"].values()) - wanted
+    assert others
+    for file in others:
+        (tmp_path / file).unlink()
+    made = lnattn.report(tmp_path, only=["about", "fold-error", "sigma"])
+    assert not any(part.is_missing for part in made.parts)
+
+
+# ---- own texts and counts ------------------------------------------------------------------------
+
+
+def test_own_counts_and_texts(tmp_path, evidence):
+    counts, _ = evidence.counted()
+    file = counts.save(tmp_path / "counts.npz")
+    text = tmp_path / "mine.txt"
+    text.write_text("A river runs through the old city, and nobody knows its name. " * 20)
+    made = lnattn.report(evidence.model, corpus=[file, text], only=["heads", "joining"])
+    assert "the 1 texts given" not in made.part("heads").figures[0].caption
+    assert "the text given" in made.part("heads").figures[0].caption
+    assert made.part("joining").numbers["counts"] == "the counts given"
+    assert made.part("joining").numbers["tokens_counted"] == counts.tokens
+
+
+def test_counts_of_another_vocabulary(evidence):
+    other = Counts.from_documents([np.arange(9000) % 8999], 9000)
+    made = lnattn.report(evidence.model, corpus=other, only="joining")
+    assert made.part("joining").is_missing
+    assert "over 9,000 tokens and the model has 8,192" in texts_of(made)["joining"]
+
+
+def test_few_counts_are_too_few(evidence):
+    made = lnattn.report(evidence.model, corpus=[[1, 2, 3, 4] * 20], only=["joining", "subwords"])
+    assert "fewer than 30" in texts_of(made)["subwords"]
+
+
+# ---- the door ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        pytest.param(
+            {"only": "nope"}, "no part 'nope' of a report; the parts are about,", id="only"
+        ),
+        pytest.param({"only": []}, "no part is asked for", id="none"),
+        pytest.param({"seed": -1}, "seed must be a whole number", id="seed"),
+    ],
+)
+def test_what_is_refused(given, words):
+    with pytest.raises(LnattnError, match=words) as caught:
+        lnattn.report("book-gpt2", **given)
+    assert str(caught.value).endswith(".")
+
+
+def test_an_unknown_part_of_a_report(book):
+    with pytest.raises(ResultError, match="has no part 'x'"):
+        book.part("x")
+
+
+def test_what_must_not_be_written_over(book, tmp_path):
+    with pytest.raises(ResultError, match=r"must end in \.html"):
+        book.write(tmp_path / "report.json")
+    foreign = tmp_path / "mine.html"
+    foreign.write_text("mine")
+    with pytest.raises(ResultError, match="is there and is no result of lnattn"):
+        book.write(foreign)
+    assert foreign.read_text() == "mine"
+    result = tmp_path / "counts.json"
+    result.write_text('{"versions": {"lnattn": "1"}}')
+    with pytest.raises(ResultError, match="is there and is no report"):
+        book.write(tmp_path / "counts.html")
+    assert book.write(foreign, force=True) == foreign
+    (tmp_path / "folder.html").mkdir()
+    with pytest.raises(ResultError):
+        book.write(tmp_path / "folder.html", force=True)
+
+
+def test_a_full_disk_leaves_the_old_page(book, tmp_path, monkeypatch):
+    path = book.write(tmp_path / "report.html")
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("lnattn.storage.os.fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        book.write(path)
+    assert path.read_bytes() == before
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["report.html", "report.json"]
+
+
+def test_the_command(tmp_path, capsys):
+    out = tmp_path / "r.html"
+    words = ["report", "book-gpt2", "--out", str(out), "--only", "keys,about"]
+    assert main(words) == 0
+    assert capsys.readouterr().out.startswith(f"{out}: about, keys; ")
+    assert main([*words, "--json"]) == 0
+    assert list(json.loads(capsys.readouterr().out)["parts"]) == ["about", "keys"]
+    assert main(["report", "book-gpt2", "--out", str(out), "--only", "kees"]) == 1
+    assert "there is no part 'kees'" in capsys.readouterr().err
+    assert main(["report", "book-gpt2", "--out", str(tmp_path / "r.txt")]) == 1
+    assert "must end in .html" in capsys.readouterr().err
+
+
+def test_the_command_says_what_is_missing(tmp_path, capsys):
+    folder = odd_models.make("one-head", tmp_path / "model")
+    out = tmp_path / "r.html"
+    words = ["report", str(folder), "--out", str(out), "--only", "about,joining"]
+    assert main(words) == 0
+    shown = capsys.readouterr()
+    assert "joining: No counts of this vocabulary" in shown.err
+    assert shown.out.startswith(f"{out}: about; ")
+
+
+def test_the_input_is_not_written_over(tmp_path, capsys):
+    page = tmp_path / "text.html"
+    page.write_text("a text")
+    assert main(["report", "book-gpt2", "--out", str(page), "--corpus", str(page)]) == 1
+    assert "would be written over" in capsys.readouterr().err
+    assert Path(page).read_text() == "a text"

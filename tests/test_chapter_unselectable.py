@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lnattn import load_first_layer
 from lnattn.selectability import gaussian
 from lnattn.selectability.decide import selectability
 from lnattn_book.chapters import unselectable as chapter
@@ -116,12 +115,3 @@ def test_ratios_are_of_the_widths_that_were_asked():
     table = chapter.ratio_table(LAW, RECORD)
     assert table.loc["GPT-2, positions", "d′ = 4"] == "1.20 [1.10, 1.30]"
     assert chapter.largest_miss(LAW, [10, 4]) == pytest.approx(0.25)
-
-
-# ---- The reader's model --------------------------------------------------------------------------
-
-
-def test_every_head_of_a_model_has_a_row():
-    table = chapter.first_layer_table(load_first_layer("book-gpt2"), longest=40)
-    assert table["keys"].tolist() == [40] * 8
-    assert table["rank"].max() <= 32

@@ -74,4 +74,19 @@ def test_every_module_is_in_the_wheel(installed) -> None:
     assert (installed / "lnattn" / "py.typed").is_file()
     others = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert others == {"lnattn"}, "the book, its site and the experiments work in a clone only"
-    assert {path.name for path in (installed / "lnattn" / "data").iterdir()} == {"book-gpt2"}
+    assert {path.name for path in (installed / "lnattn" / "data").iterdir()} == {
+        "book-gpt2",
+        "text",
+    }
+
+
+def test_a_report_is_made_without_the_book(installed, tmp_path) -> None:
+    """With the text that ships, and without Matplotlib."""
+    code = (
+        "import sys, lnattn; made = lnattn.report('book-gpt2', only=['heads', 'keys']);"
+        "made.write('report.html');"
+        "print([p.name for p in made.parts if p.is_missing], 'matplotlib' in sys.modules)"
+    )
+    assert run(installed, tmp_path, "-c", code).split("\n")[0] == "[] False"
+    assert (tmp_path / "report.html").stat().st_size > 5000
+    assert (tmp_path / "report.json").is_file()

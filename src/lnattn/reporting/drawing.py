@@ -108,10 +108,12 @@ def intervals(
     numbers = [number for row in rows for number in row[1:]] + [reference]
     numbers += [float(value) for name, _ in marks for value in others[name]]
     finite = [number for number in numbers if np.isfinite(number)]
-    low, high = min(finite), max(finite)
-    margin = 0.06 * (high - low or 1.0)
-    low, high = low - margin, high + margin
-    width, left, height = 640, 74, 22
+    margin = 0.06 * (max(finite) - min(finite) or 1.0)
+    low = min(finite) - margin
+    high = max(finite) + margin
+    width = 640
+    left = 74
+    height = 22
     total = height * len(rows) + 34
 
     def across(value: float) -> float:
@@ -152,19 +154,22 @@ def band(
     alt: str,
 ) -> str:
     """One curve with its band, over the whole width."""
-    width, height, left, bottom = 640, 210, 56, 30
+    width = 640
+    height = 210
+    left = 56
+    bottom = 30
     top_value = float(np.max(high))
     bottom_value = min(0.0, float(np.min(low)))
     span = top_value - bottom_value or 1.0
 
-    def point(place: int, value: float) -> str:
-        across = left + (width - left - 8) * place / max(len(mean) - 1, 1)
-        up = 8 + (height - bottom - 8) * (1 - (value - bottom_value) / span)
-        return f"{across:.1f} {up:.1f}"
+    def points(curve: Float[np.ndarray, "x"]) -> list[str]:
+        places, values = thinned(curve)
+        across = left + (width - left - 8) * places / max(len(curve) - 1, 1)
+        down = 8 + (height - bottom - 8) * (1 - (values - bottom_value) / span)
+        return [f"{x:.1f} {y:.1f}" for x, y in zip(across, down, strict=True)]
 
-    places = [np.array(thinned(curve)[0]) for curve in (high, low)]
-    edge = [point(i, high[i]) for i in places[0]] + [point(i, low[i]) for i in places[1][::-1]]
-    middle = [point(i, mean[i]) for i in thinned(mean)[0]]
+    edge = points(high) + points(low)[::-1]
+    middle = points(mean)
     marks = ""
     for share in (0, 0.5, 1):
         down = 12 + (height - bottom - 8) * (1 - share)

@@ -23,7 +23,7 @@ html[data-theme=dark] .lr{--lr-ink:#e6e9ee;--lr-soft:#a5adba;--lr-ground:#14171c
 .lr *{box-sizing:border-box}
 .lr-part{background:var(--lr-card);border:1px solid var(--lr-edge);border-radius:10px;
 padding:1.1rem 1.4rem;margin:0 0 1.2rem;break-inside:avoid}
-.lr-part h2{margin:0 0 .5rem;font-size:1.2rem;color:var(--lr-ink);border:0}
+.lr-part h2,.lr-part h3{margin:0 0 .5rem;font-size:1.2rem;color:var(--lr-ink);border:0}
 .lr-part p{margin:.35rem 0;max-width:46rem}
 .lr-missing p{color:var(--lr-soft)}
 .lr figure{margin:1rem 0 .4rem}
@@ -74,9 +74,9 @@ footer{font-size:.86rem;padding-bottom:3rem;overflow-wrap:anywhere}
 """
 
 
-def fragment(parts: Sequence[Part]) -> str:
+def fragment(name: str, parts: Sequence[Part]) -> str:
     """The parts as HTML for a page that is there already, with their own style."""
-    sections = "".join(part.html() for part in parts)
+    sections = "".join(part.html(level=3, model=name) for part in parts)
     return f'<style>{STYLE}</style><div class="lr">{sections}</div>'
 
 
@@ -84,7 +84,7 @@ def page(name: str, parts: Sequence[Part], record: Mapping[str, Any]) -> str:
     """A whole page: what it is about, links to the parts, the parts, and where they are from."""
     title = html.escape(f"The first layer of {name}")
     links = "".join(f'<a href="#{part.name}">{html.escape(part.title)}</a>' for part in parts)
-    sections = "".join(part.html() for part in parts)
+    sections = "".join(f'<div id="{part.name}">{part.html()}</div>' for part in parts)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width,initial-scale=1">'

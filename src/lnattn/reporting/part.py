@@ -69,8 +69,12 @@ class Part:
     is_missing: bool = False
     seconds: float = 0.0
 
-    def html(self) -> str:
-        """The part as a section of a page."""
+    def html(self, level: int = 2, model: str = "") -> str:
+        """The part as a section of a page, under a heading of that level.
+
+        model: whose part it is, where the page does not say so.
+        """
+        title = html.escape(f"{model}: {self.title}" if model else self.title)
         sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
         figures = "".join(
             f"<figure>{one.drawing}<figcaption>{html.escape(one.caption)}</figcaption></figure>"
@@ -81,7 +85,7 @@ class Part:
             tables = f"<details><summary>Numbers</summary>{tables}</details>"
         state = " lr-missing" if self.is_missing else ""
         return (
-            f'<section class="lr-part{state}" id="{self.name}"><h2>{html.escape(self.title)}</h2>'
+            f'<section class="lr-part{state}"><h{level}>{title}</h{level}>'
             f"{sentences}{figures}{tables}</section>"
         )
 

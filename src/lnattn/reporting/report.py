@@ -87,7 +87,7 @@ class Report:
         return write_atomically(page_path, lambda file: file.write(text.encode()))
 
     def _repr_html_(self) -> str:
-        return fragment(self.parts)
+        return fragment(self.name, self.parts)
 
 
 def check_place(

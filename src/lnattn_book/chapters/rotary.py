@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,13 +15,11 @@ from lnattn.attention.folding import fold
 from lnattn.attention.terms import six_terms
 from lnattn.errors import ResultError
 from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative
-from lnattn.rotary.position import by_distance
 from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_terms
-from lnattn.rotary.weights import RelativeAttention, RelativeFirstLayer, TokenEmbeddings
+from lnattn.rotary.weights import RelativeAttention, TokenEmbeddings
 from lnattn.weights import FirstLayer
 from lnattn_book.language_models import mean_and_interval
-from lnattn_book.samples import token_counts
 from lnattn_book.style import DISTANCE_NAMES
 from lnattn_book.twins import Twins
 
@@ -201,13 +198,3 @@ def twin_table(twins: Twins) -> pd.DataFrame:
     }
     table["rotary − learned"] = {what: in_words(rotary[what] - learned[what]) for what in learned}
     return pd.DataFrame(table)
-
-
-# ---- The reader's models -------------------------------------------------------------------------
-
-
-def distance_table(model: RelativeFirstLayer) -> Any:
-    """Shares of the four terms of a rotary model by head, styled, under the model's name."""
-    table = by_distance(model, token_counts(model)[0].unigrams).table()
-    named = table.rename(columns=DISTANCE_NAMES).map("{:.3g}".format)
-    return named.style.set_caption(model.name)

@@ -13,10 +13,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from lnattn.selectability.decide import Selectability, selectability
-from lnattn.selectability.first_layers import first_layer_keys
+from lnattn.selectability.decide import Selectability
 from lnattn.selectability.gaussian import expected_share
-from lnattn_book import samples
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.language_models import BEFORE, KEYS, PAPER_SHAPE, FrozenArm
 
@@ -185,25 +183,3 @@ def largest_miss(law: Mapping[str, np.ndarray], counts: Sequence[int]) -> float:
     """How far the share that the walk found is from the law, at most, over 100 draws a cell."""
     found = law["unselectable"].mean(axis=2) / np.asarray(counts)[:, None]
     return float(np.abs(found - law["expected"]).max())
-
-
-# ---- The reader's model --------------------------------------------------------------------------
-
-
-def first_layer_table(model: Any, longest: int = 256) -> pd.DataFrame:
-    """The keys of one text in every head of the model's first layer: number, rank, unselectable.
-
-    The first sample text that is long enough for the model's context, or the longest there is.
-    """
-    context = model.embeddings.n_positions
-    texts = list(samples.sample_tokens(model))
-    n = min([longest, context, max(map(len, texts))])
-    text = next(ids for ids in texts if len(ids) >= n)[:n]
-    verdicts = [selectability(keys) for keys in first_layer_keys(model, text)["heads"]]
-    return pd.DataFrame(
-        {
-            "keys": [len(verdict.selectable) for verdict in verdicts],
-            "rank": [verdict.rank for verdict in verdicts],
-            "unselectable": [f"{verdict.unselectable:.1%}" for verdict in verdicts],
-        }
-    ).rename_axis(index="head")

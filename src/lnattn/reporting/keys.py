@@ -9,7 +9,7 @@ from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.part import Part, Table
 from lnattn.selectability.first_layers import first_layer_keys
 from lnattn.selectability.gaussian import expected_share
-from lnattn.selectability.verify import decided
+from lnattn.selectability.verify import verified_selectability
 
 
 def unselectable_table(evidence: Evidence) -> pd.DataFrame:
@@ -21,7 +21,7 @@ def unselectable_table(evidence: Evidence) -> pd.DataFrame:
     text = evidence.windows[0]
     rows = []
     for keys in first_layer_keys(evidence.model, text)["heads"]:
-        verdict = decided(keys)
+        verdict = verified_selectability(keys)
         n = len(verdict.selectable)
         expected = expected_share(n, verdict.rank) if verdict.rank > 0 else np.nan
         rows.append(

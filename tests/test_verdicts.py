@@ -71,7 +71,8 @@ def test_words_say_what_was_found():
     assert falls.words == "some head: 1 of 2 heads (0); every head: 1 of 2 heads (0)"
     assert falls.values == {"spearman, least": -0.99, "spearman, most": 0.95}
     assert effect(falls) == "−0.02 ρ (median head), exact: nothing is drawn, chance 0, n = 2"
-    assert "every head: 1 to 2 of 2 heads" in asked("K6", np.array([[0.95, 0.99], [0.95, 0]])).words
+    open_ = asked("K6", np.array([[0.95, 0.99], [0.95, 0]]))
+    assert "every head: 1 for sure, at most 2 of 2 heads" in open_.words
     # (0.5 + 0.3 + 0.1) / 3, and t = 4.303 times the standard error 0.1155 on either side.
     mixed = np.array([[6.0, 6.5], [6.1, 6.4], [6.0, 6.1]])
     scaling = asked("B10", mixed, mixed, 0.5, 5)

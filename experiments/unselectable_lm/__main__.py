@@ -6,6 +6,7 @@ freeze-long  losses and unselectable keys of those of its runs that are finished
 evaluate     decide all keys of trained arms on a text
 table-1      Table 1 on random windows, exactly and by the papers' search
 words        mark the words of a treebank's sentences that no query of a trained arm can select
+untrained    what claims B8 and B9 measure of the same models before any training
 lengths      how long the documents of a text are in GPT-2's tokens (vocab.json and merges.txt)
 """
 
@@ -24,6 +25,7 @@ from experiments.unselectable_lm.evaluation import (
 )
 from experiments.unselectable_lm.long_runs import freeze_long, train_long
 from experiments.unselectable_lm.small_models import train_arm
+from experiments.unselectable_lm.untrained import freeze_untrained
 from experiments.unselectable_lm.words import freeze_words
 from lnattn_book.language_models import ARMS, LONG, PAPER_SHAPE
 
@@ -59,6 +61,11 @@ def table_1(args: argparse.Namespace) -> None:
 
 def words(args: argparse.Namespace) -> None:
     frozen(freeze_words(args.run, args.text, tokenizer(), args.out))
+
+
+def untrained(args: argparse.Namespace) -> None:
+    for path in freeze_untrained(args.text, tokenizer(), windows=args.windows):
+        print(path)
 
 
 def lengths(args: argparse.Namespace) -> None:
@@ -97,6 +104,10 @@ def parser() -> argparse.ArgumentParser:
         own.add_argument("--searched", type=int, default=2, help="evaluate: by the papers' search")
     for name, run, argument in (("words", words, "run"), ("lengths", lengths, "files")):
         task(name, run, **{argument: ""}).add_argument("--text", required=True, metavar="FILE")
+    own = tasks.add_parser("untrained")
+    own.add_argument("--text", required=True, metavar="FILE")
+    own.add_argument("--windows", type=int, default=12)
+    own.set_defaults(run_task=untrained)
     return whole
 
 

@@ -1,34 +1,51 @@
 """Freeze what rules measure of null models that need weights: `python -m lnattn_book.null_models`.
 
-For each model named, its heads are put in random order under its own embeddings, `DRAWS` times.
-What K11, K17 and K19 measure of each draw goes to data/results/nulls, where the rules look it up.
+For each model named, `DRAWS` times: its heads are put in random order under its own embeddings, and
+its embeddings under its own heads. What the rules measure of each draw goes to data/results/nulls,
+where they look it up. A folder that holds GPT-2's attention and positions alone is asked what
+positions answer, exactly and by place alone. The untrained twins of B8 and B9 are made by
+`experiments.unselectable_lm`, as their models were.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
+
+import torch
+from torch import Tensor
 
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import LnattnError
 from lnattn.models.checkpoints import load_first_layer
-from lnattn.position.variance import frequency_study
+from lnattn.position import curves
+from lnattn.position.first_token import FirstTokenSwitch
+from lnattn.position.measured import near_share
+from lnattn.position.variance import frequency_study, position_outliers, variance_of_inputs
+from lnattn.position.without_tokens import position_only
+from lnattn.progress import say
 from lnattn.weights import FirstLayer, require_absolute
+from lnattn_book.by_place import by_place
 from lnattn_book.chapters.information_gain import gain_of_tokens, who_knows_the_gain
-from lnattn_book.chapters.variance import frequency
-from lnattn_book.claims.k11 import k11
-from lnattn_book.claims.k17 import k17
-from lnattn_book.claims.k19 import k19
+from lnattn_book.chapters.position import on_text
+from lnattn_book.chapters.variance import Frequency, frequency, switch_on_text
+from lnattn_book.claims.kamoda import k6, k7, k8, k9, k11, k12, k13, k14, k15, k17, k19, k20
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import Rule, RuleContext
+from lnattn_book.survey import amplified
 
-COMMAND = "python -m lnattn_book.null_models book-gpt2"
-#: How often the entries of a head's weights are put in random order.
+COMMAND = "python -m lnattn_book.null_models book-gpt2 minilm GPT2_FOLDER"
+#: How often entries are put in random order.
 DRAWS = 20
+#: What the rows of GPT-2 are called: its weights alone, and with a published σ for its tokens.
+EXACT, ALONE = "gpt2 (frozen)", "gpt2 (by place alone)"
+#: What one draw gives: a rule, the name of the row, and what the rule measures.
+Drawn = tuple[Rule, str, Mapping[str, Any]]
 
 
 def measured(rule: Rule, *results: Any) -> Mapping[str, Any]:
@@ -37,31 +54,117 @@ def measured(rule: Rule, *results: Any) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def heads_in_random_order(first: FirstLayer) -> dict[str, list[Mapping[str, Any]]]:
-    """By claim, the measures of each draw."""
-    known = frequency(first)
-    gain = gain_of_tokens(first)
-    tokens = known.counted
-    draws: dict[str, list[Mapping[str, Any]]] = {"K11": [], "K17": [], "K19": []}
-    for seed in range(DRAWS):
-        null = permuted_weights(first, seed, heads_only=True)
-        study = frequency_study(fold(null.attention), first.embeddings, known.inputs, known.counts)
-        for rule in (k11, k17):
-            draws[rule.claim].append(measured(rule, study.head_correlations, tokens))
-        knowing = who_knows_the_gain(null, known, gain)
-        heads = [found for name, found in knowing.items() if name.startswith("T^e")]
-        draws["K19"].append(measured(k19, knowing["norm"], heads))
-    return draws
+# ---- Whole first layers --------------------------------------------------------------------------
+
+
+def of_positions(first: FirstLayer) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
+    """K6 to K9 and K14, as chapter 5 asks them."""
+    folded = fold(first.attention)
+    W_P = first.embeddings.W_P
+    here = on_text(first)
+    near = near_share(here.terms.attention(), here.terms.queries, here.terms.causal)[:, -1]
+    around = curves.nearness(folded, W_P, here.terms.inverse_sigma)
+    shape = curves.position_table(here.terms, around)
+    yield k6, measured(k6, shape["T^p Spearman"].to_numpy())
+    yield k7, measured(k7, shape)
+    yield k8, measured(k8, near, curves.wave_recurrence(here.terms)[:, -1])
+    yield k9, measured(k9, here.comparison)
+    yield k14, measured(k14, curves.last_rows(folded, W_P).ratio)
+
+
+def of_the_first_token(switch: FirstTokenSwitch) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
+    """K15 and K20, as chapter 7 asks them of text."""
+    yield k15, measured(k15, switch.score, amplified(switch))
+    yield k20, measured(k20, switch.true)
+
+
+def of_frequency(first: FirstLayer, known: Frequency) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
+    """K11, K17 and K19: what T^e knows of tokens. known: of the model as it was trained."""
+    study = frequency_study(fold(first.attention), first.embeddings, known.inputs, known.counts)
+    for rule in (k11, k17):
+        yield rule, measured(rule, study.head_correlations, known.counted)
+    knowing = who_knows_the_gain(first, known, gain_of_tokens(first))
+    heads = [found for name, found in knowing.items() if name.startswith("T^e")]
+    yield k19, measured(k19, knowing["norm"], heads)
+
+
+def of_variances(first: FirstLayer, known: Frequency) -> Iterator[tuple[Rule, Mapping[str, Any]]]:
+    """K12 and K13: what the embeddings vary by. known: of the model as it was trained."""
+    folded = fold(first.attention)
+    inputs = variance_of_inputs(first.embeddings, folded.eps)
+    study = frequency_study(folded, first.embeddings, inputs, known.counts)
+    yield k12, measured(k12, study.variance_correlation, inputs.ratio, known.counted)
+    yield k13, of_outliers(first.embeddings.W_P)
+
+
+def of_outliers(W_P: Tensor) -> Mapping[str, Any]:
+    """What K13 measures of position embeddings."""
+    ends = position_outliers(W_P)
+    return measured(k13, ends.first, ends.last_log, ends.interior_spread)
+
+
+def embeddings_in_random_order(first: FirstLayer, seed: int) -> FirstLayer:
+    """The same heads; the entries of each embedding matrix in random order."""
+    return replace(first, embeddings=permuted_weights(first, seed).embeddings)
+
+
+def of_a_model(first: FirstLayer, name: str, known: Frequency, seed: int) -> Iterator[Drawn]:
+    """One draw of each null model of a whole first layer."""
+    heads = permuted_weights(first, seed, heads_only=True)
+    yield from ((rule, name, found) for rule, found in of_positions(heads))
+    yield from ((rule, name, found) for rule, found in of_the_first_token(switch_on_text(heads)))
+    if fold(first.attention).b_QK.any():
+        yield from ((rule, name, found) for rule, found in of_frequency(heads, known))
+    embeddings = embeddings_in_random_order(first, seed)
+    yield from ((rule, name, found) for rule, found in of_variances(embeddings, known))
+
+
+# ---- GPT-2 without its token embeddings ----------------------------------------------------------
+
+
+def of_gpt2(first: FirstLayer, seed: int) -> Iterator[Drawn]:
+    """One draw of each null model that needs GPT-2's attention and positions alone."""
+    heads = permuted_weights(first, seed, heads_only=True)
+    exact = position_only(heads)
+    yield k6, EXACT, measured(k6, exact.spearman)
+    yield k7, EXACT, measured(k7, exact.table())
+    yield k14, EXACT, measured(k14, exact.last.ratio)
+    place = by_place(heads)
+    bias = place.bias(exact)
+    near = near_share(bias.attention(), bias.queries, bias.causal)[:, -1]
+    yield k8, ALONE, measured(k8, near, curves.wave_recurrence(bias)[:, -1])
+    switch = place.switch()
+    yield k15, ALONE, measured(k15, place.score, switch.amplification())
+    yield k20, ALONE, measured(k20, switch.true)
+    W_P = first.embeddings.W_P
+    order = torch.randperm(W_P.numel(), generator=torch.Generator().manual_seed(seed))
+    yield k13, EXACT, of_outliers(W_P.flatten()[order].view_as(W_P))
+
+
+# ---- The command ---------------------------------------------------------------------------------
+
+
+def draws_of(model: str, draws: int = DRAWS) -> dict[tuple[str, str], list[Mapping[str, Any]]]:
+    """By claim and row, what is measured of each draw of a model's nulls."""
+    first = require_absolute(load_first_layer(model))
+    draw: Callable[[int], Iterator[Drawn]] = partial(of_gpt2, first)
+    if not first.is_partial:
+        known = frequency(first)
+        draw = partial(of_a_model, first, model, known)
+    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for seed in range(draws):
+        for rule, name, measures in draw(seed):
+            found.setdefault((rule.claim, name), []).append(measures)
+        say(f"{model}: {seed + 1} of {draws} draws")
+    return found
 
 
 def main(models: Sequence[str]) -> int:
     """Freeze the null models of these models; returns the exit status."""
     try:
         for model in models or ("book-gpt2",):
-            first = require_absolute(load_first_layer(model))
-            for claim_id, draws in heads_in_random_order(first).items():
-                path: Path = write_nulls(claim_id, model, draws, COMMAND)
-                print(f"{model}: {path}")
+            for (claim_id, name), draws in draws_of(model).items():
+                print(f"{name}: {write_nulls(claim_id, name, draws, COMMAND)}")
     except LnattnError as error:
         print(error, file=sys.stderr)
         return 1

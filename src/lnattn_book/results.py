@@ -70,7 +70,7 @@ KINDS = (
     Kind(
         "nulls/*.json",
         lambda folder, name: read_nulls(folder / f"{name}.json"),
-        "python -m lnattn_book.null_models book-gpt2",
+        "python -m lnattn_book.null_models book-gpt2 minilm GPT2_FOLDER",
     ),
     Kind("claims/*.json", lambda folder, _: frozen_records(folder), "make freeze-claims"),
     _of_model("position", PositionOnly.read),

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from scipy.stats import binom, binomtest
 
 from lnattn_book.claims.conditions import is_true
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, marked
 from lnattn_book.claims.verdicts import FAILS, HOLDS, UNDECIDED
 from lnattn_book.words import MarkedSentence
 
 
+def luck_of(lost: int, words: int, base: float) -> float:
+    """How likely chance loses so many words or more; of no word, how likely it loses none."""
+    return float(binom.sf(lost - 1, words, base) if lost else binom.pmf(0, words, base))
+
+
 def measure(
     context: RuleContext, sentences: Sequence[MarkedSentence], base: float
 ) -> dict[str, Any]:
-    """base: share of all tokens that are unselectable in some layer.
-
-    luck: the probability that chance alone gives as many lost words as there are, or more; where
-    there is none, that it gives none.
-    """
+    """base: share of all tokens that are unselectable in some layer."""
     marked = [
         exact
         for sentence in sentences
@@ -31,10 +34,9 @@ def measure(
     ]
     lost = int(sum(marked))
     words = len(marked)
-    luck = float(binom.sf(lost - 1, words, base) if lost else binom.pmf(0, words, base))
     ends = binomtest(lost, words).proportion_ci()
     return {
-        "luck": luck,
+        "luck": luck_of(lost, words, base),
         "marked": Interval(lost, words * ends.low, words * ends.high),
         "lost": lost,
         "words": words,
@@ -57,10 +59,21 @@ def trials() -> list[Trial]:
     ]
 
 
+def by_luck(measures: Measures, generator: np.random.Generator) -> dict[str, Any]:
+    """As many words, lost as any token is."""
+    lost = int(generator.binomial(measures["words"], measures["base"]))
+    return {"lost": lost, "luck": luck_of(lost, measures["words"], measures["base"])}
+
+
+#: What learnt nothing.
+NULL = NullModel("words that are lost as any token is", by_luck)
+
+
 b11 = register_rule(
     "B11",
     measure,
     decide,
     effect=Effect("marked", unit="marked words", null="expected", n="words"),
+    null_model=NULL,
     trials=trials,
 )

@@ -12,6 +12,7 @@ from lnattn.majority.results import Experiment
 from lnattn_book.claims.arms import PROJECTED, end_lead
 from lnattn_book.claims.conditions import Condition, Truths, above, at_least, every
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 
 
@@ -37,9 +38,14 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
     return Decision(parts, needs={"more seeds": at_least(measures["seeds"], context["runs"])})
 
 
+#: What would say no: vectors that cost twice what is still called as well.
+NULL = noise_around("vectors that cost two points", {"other": -2.0, "lead": -2.0}, joint=True)
+
+
 b13 = register_rule(
     "B13",
     measure,
     decide,
     effect=Effect("other", unit="points", null=0, n="seeds"),
+    null_model=NULL,
 )

@@ -9,6 +9,7 @@ import numpy as np
 from lnattn.stats import spearman
 from lnattn_book.claims.conditions import at_least, below
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial
 from lnattn_book.claims.verdicts import FAILS, HOLDS, UNDECIDED
@@ -36,10 +37,15 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("heads in which the two have nothing to do with each other", {"rho": 0.0})
+
+
 k16 = register_rule(
     "K16",
     measure,
     decide,
     effect=Effect("rho", unit="ρ", null=0, n="heads"),
+    null_model=NULL,
     trials=trials,
 )

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from lnattn_book.claims.conditions import Condition, Truths, any_of, below, every
+from lnattn_book.claims.conditions import (
+    Condition,
+    Truths,
+    above,
+    any_of,
+    below,
+    every,
+    is_true,
+)
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import HEADS_IN_RANDOM_ORDER
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
@@ -18,19 +26,26 @@ from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDE
 def measure(
     context: RuleContext, attention: Float[np.ndarray, "text head query"]
 ) -> dict[str, Any]:
-    """attention: on position 0 of queries 1, 2, …; how it fades from the first quarter of them to
-    the last, beyond what even attention, 1 over the number of keys, does."""
+    """attention: on position 0 of queries 1, 2, …, over even attention, 1 over the number of keys:
+    its mean over the first quarter of the queries, and how much of that is left in the last."""
     even = attention * (np.arange(attention.shape[-1]) + 2)
     quarter = max(attention.shape[-1] // 4, 1)
-    ends = even[..., -quarter:].sum(axis=-1), even[..., :quarter].sum(axis=-1)
-    return {"left": Interval.bootstrap_ratio(*ends).bonferroni()}
+    last = even[..., -quarter:].sum(axis=-1)
+    first = even[..., :quarter].sum(axis=-1)
+    return {
+        "short": Interval.bootstrap_ratio(first, np.full_like(first, quarter)).bonferroni(),
+        "left": Interval.bootstrap_ratio(last, first).bonferroni(),
+    }
 
 
 def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Truths]:
+    sink = above(measures["short"], context["sink"])
     faded = below(measures["left"], context["left"])
+    # Of heads without a sink nothing is asked; one that may have none fails for no certain reason.
+    of_sinks = np.where(sink.values == 0, np.nan, np.maximum(faded.values, 1 - sink.values))
     return {
-        "some head": any_of(faded),
-        "every head": every(faded),
+        "some head with a sink": any_of(sink & faded),
+        "every head with a sink": every(is_true(of_sinks)),
     }
 
 
@@ -44,7 +59,9 @@ def trials() -> list[Trial]:
             HOLDS_IN_PART,
             (fading(fades, np.full(40, 0.5)),),
         ),
-        Trial("even attention", NOT_SEEN, (fading(level),)),
+        Trial("a head that looks near has no sink to lose", HOLDS, (fading(fades, fades / 10),)),
+        Trial("below even attention", NOT_SEEN, (fading(0.8 * level),)),
+        Trial("a sink that stays", NOT_SEEN, (fading(2 * level),)),
         Trial("noise", UNDECIDED, (fading(level * np.linspace(1, 0.4, 40), noise=0.3),)),
     ]
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from lnattn_book.claims.conditions import Condition, above, any_of
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Effect, Measures, RuleContext, register_rule
 from lnattn_book.claims.trials import Trial, near
 from lnattn_book.claims.verdicts import HOLDS, NOT_SEEN, UNDECIDED
@@ -27,11 +28,16 @@ def trials() -> list[Trial]:
     ]
 
 
+#: What learnt nothing.
+NULL = noise_around("value vectors of one length", {"times": 1.0}, joint=True)
+
+
 k21 = register_rule(
     "K21",
     measure,
     decide,
     effect=Effect("times", unit="times", null=1, pick="largest"),
     not_seen=True,
+    null_model=NULL,
     trials=trials,
 )

@@ -39,6 +39,7 @@ class Claim:
     texts: what readers are told of the results, with measures in braces. found: of a claim, or of
     its parts by name; note: what limits the verdict; short: the one number of a table; unsure: what
     would decide where an interval holds a limit; each: what arrays are of ('heads', if not said).
+    aside: why the claim is open and likely to remain so; it has a paragraph then, and no table row.
     """
 
     id: str
@@ -61,6 +62,7 @@ class Claim:
     grid: Mapping[str, Any] = field(default_factory=dict)
     texts: Mapping[str, Any] = field(default_factory=dict)
     second: Mapping[str, str] = field(default_factory=dict)
+    aside: str = ""
 
     @property
     def needs_checkpoint(self) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 from lnattn.majority.results import Experiment
 from lnattn_book.claims.arms import measure_leads
 from lnattn_book.claims.conditions import above, at, at_least
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 
 #: Arms, the one that should be worse first.
@@ -26,9 +27,14 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
     return Decision(parts, needs={"more seeds": at_least(measures["seeds"], context["runs"])})
 
 
+#: What learnt nothing.
+NULL = noise_around("arms that learn alike", {"lead": 0.0}, joint=True)
+
+
 n4 = register_rule(
     "N4",
     measure,
     decide,
     effect=Effect("lead", unit="points (least pair)", null=0, n="seeds", pick="least"),
+    null_model=NULL,
 )

@@ -8,6 +8,7 @@ import numpy as np
 
 from lnattn_book.claims.classifiers import UNSCALED, in_points, learnt
 from lnattn_book.claims.conditions import above, at, at_least
+from lnattn_book.claims.nulls import noise_around
 from lnattn_book.claims.rules import Decision, Effect, Measures, RuleContext, register_rule
 from lnattn_book.exposure import exposure
 from lnattn_book.words import Sentiment
@@ -38,9 +39,14 @@ def decide(measures: Measures, context: RuleContext) -> Decision:
     return Decision(parts, needs={"more seeds": at_least(measures["seeds"], context["runs"])})
 
 
+#: What learnt nothing.
+NULL = noise_around("deciding words like any other", {"more": 0.0}, joint=True)
+
+
 n5 = register_rule(
     "N5",
     measure,
     decide,
     effect=Effect("first", unit="points", null=0, n="seeds"),
+    null_model=NULL,
 )

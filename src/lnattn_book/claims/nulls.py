@@ -130,7 +130,7 @@ def read_nulls(path: Path) -> dict[str, list[dict[str, Interval]]]:
     try:
         return {
             model: [
-                {name: Interval(*map(np.asarray, ends)) for name, ends in drawn.items()}
+                {name: Interval(*map(_numbers, ends)) for name, ends in drawn.items()}
                 for drawn in draws
             ]
             for model, draws in read_json(path)["models"].items()
@@ -151,7 +151,7 @@ def write_nulls(
     kept = read_json(path)["models"] if path.is_file() else {}
     kept[model] = [
         {
-            name: [np.asarray(end, dtype=np.float64).tolist() for end in Interval.of(measure)]
+            name: [_in_json(end) for end in Interval.of(measure)]
             for name, measure in drawn.items()
             if not isinstance(measure, str)
         }
@@ -160,3 +160,13 @@ def write_nulls(
     path.parent.mkdir(parents=True, exist_ok=True)
     frozen_nulls.cache_clear()
     return write_json(path, {"claim": claim_id, "models": kept, "command": command})
+
+
+def _in_json(values: Any) -> Any:
+    """Numbers as JSON has them, with null for what was not asked."""
+    listed = np.asarray(values, dtype=np.float64)
+    return np.where(np.isfinite(listed), listed, None).tolist()
+
+
+def _numbers(values: Any) -> np.ndarray:
+    return np.asarray(values, dtype=np.float64)

@@ -123,7 +123,7 @@ class Effect:
         """The fields of a record that show it."""
         interval = Interval.of(measures[self.of])
         ends = np.stack(np.broadcast_arrays(*map(np.asarray, interval))).T
-        n = None if self.n is None else measures[self.n]
+        n = None if self.n is None else int(Interval.of(measures[self.n]).value)
         if ends.ndim > 1:
             n = len(ends) if n is None else n
             order = np.argsort(ends[:, 0])
@@ -366,12 +366,17 @@ def _found(about: Claim, name: str, condition: Condition, measures: Measures) ->
 
 
 def _count(condition: Condition, things: str) -> str:
-    """'2 of 8 heads (4 and 7)': of how many things a condition holds, and of which."""
+    """'2 of 8 heads (4 and 7)': of how many things a condition holds, and of which.
+
+    Of one thing alone 'yes', 'no' or 'open'; where intervals leave some open, how many for sure.
+    """
     asked = [place for place in condition.asked if not np.isnan(condition.truths[place])]
     if not asked:
         return "not asked"
     sure, possible = condition.numbers
-    number = f"{sure}" if sure == possible else f"{sure} to {possible}"
+    if len(asked) == 1:
+        return "open" if sure < possible else "yes" if sure else "no"
+    number = f"{sure}" if sure == possible else f"{sure} for sure, at most {possible}"
     holding = [str(place) for place in asked if condition.truths[place] == 1]
     few = 0 < len(holding) < min(max(len(asked), 3), 9)
     which = f" ({listed_words(holding)})" if few else ""

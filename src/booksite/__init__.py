@@ -14,6 +14,7 @@ PARTS = (
     "pages",
     "assets",
     "claims_page",
+    "claims_roles",
     "directives",
     "downloads",
     "execution",

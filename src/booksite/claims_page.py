@@ -2,6 +2,7 @@
 
 - `{claims-bars}`: the claims of each of the two papers by verdict, and a sentence on them;
 - `{claims-table}`: every claim in a line, with a sign for each model and, unfolded, what was found;
+- `{claims-aside}`: a paragraph for each claim that is open and likely to remain so;
 - `{claims-checks}`: how many have a second way to their number, and whose rules were changed;
 - `{claims-machines}`: the machines that sent what a build of theirs gave, see `tools/attest.py`.
 
@@ -26,7 +27,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from booksite import links
-from booksite.claims_tables import bar, machines, matrix
+from booksite.claims_tables import bar, machines, matrix, paragraphs
 from booksite.executed import registered
 from booksite.unchanged import has_changed
 from lnattn.models.choice import FALLBACK, default_model
@@ -103,6 +104,8 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
             new: nodes.Node = nodes.container("", *bars, nodes.paragraph("", sentence(counts)))
         elif mark[MARK] == "claims-table":
             new = matrix(app, page, found, since)
+        elif mark[MARK] == "claims-aside":
+            new = paragraphs(app, page, found)
         elif mark[MARK] == "claims-checks":
             new = nodes.paragraph("", checks())
         else:
@@ -158,8 +161,8 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    for name in ("claims-bars", "claims-table", "claims-checks", "claims-machines"):
-        app.add_directive(name, Mark)
+    for name in ("bars", "table", "aside", "checks", "machines"):
+        app.add_directive(f"claims-{name}", Mark)
     app.connect("doctree-read", links.name_cells)
     app.connect("env-updated", gather)
     app.connect("doctree-resolved", fill)

@@ -51,7 +51,7 @@ def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
 def matrix(
     app: Sphinx, page: str, found: list[Record], since: Mapping[str, Any]
 ) -> nodes.container:
-    """All claims: those of the two papers in the open, those of each other source folded.
+    """Claims with a row: those of the two papers in the open, those of each other source folded.
 
     since: by claim, the commits of its rule and its number.
     """
@@ -63,7 +63,7 @@ def matrix(
     def rows(letter: str) -> list[nodes.Node]:
         made: list[nodes.Node] = [_html(HEAD)]
         for claim in claims().values():
-            if claim.id[0] == letter:
+            if claim.id[0] == letter and not claim.aside:
                 mine = own_first(claim, of.get(claim.id, []))
                 behind = _behind(app, page, claim, mine, since.get(claim.id, {}), own)
                 made += [_html(_opening(claim, mine)), *behind, _html("</details>")]
@@ -71,7 +71,8 @@ def matrix(
 
     made = [node for letter in PAPERS for node in rows(letter)]
     for letter, name in SOURCES.items():
-        some = [one for one in claims().values() if one.id[0] == letter and letter not in PAPERS]
+        listed = [one for one in claims().values() if one.id[0] == letter and not one.aside]
+        some = [] if letter in PAPERS else listed
         if some:
             first = [(one, entry) for one in some for entry in of.get(one.id, [])[:1]]
             counts = Counter(SIGNS[counts_as(one, entry.verdict)] for one, entry in first)
@@ -80,6 +81,24 @@ def matrix(
             opening = f'<details class="claims-group"><summary>{title}</summary>'
             made += [_html(opening), *rows(letter), _html("</details>")]
     return nodes.container("", *made, classes=["claims-all"])
+
+
+def paragraphs(app: Sphinx, page: str, found: Iterable[Record]) -> nodes.container:
+    """The claims without a row: of each its line, what was found, and why it stays open."""
+    records = list(found)
+    made = []
+    for about in (one for one in claims().values() if one.aside):
+        mine = own_first(about, records)
+        said: list[nodes.Node] = [nodes.strong("", f"{about.id}. "), *inline(f"{about.line}. ")]
+        by_model = {one.model: one for one in reversed(mine)}
+        for model, one in reversed(by_model.items()):
+            words = f"{model_name(model)}, {one.verdict}: {one.words}. "
+            said += inline(words[0].upper() + words[1:])
+        said += inline(about.aside)
+        if mine:
+            said += [nodes.Text(" ("), links.to_cell(app, page, mine[0]), nodes.Text(".)")]
+        made.append(nodes.paragraph("", "", *said, ids=[f"claim-{about.id.lower()}"]))
+    return nodes.container("", *made, classes=["claims-aside"])
 
 
 def null_in_words(mine: Iterable[Record]) -> str:

@@ -149,10 +149,13 @@ def test_snapshots_are_read_by_hand() -> None:
     assert last[["low", "high", "what after high"]].tolist() == pytest.approx([0.869, 0.871, 0.031])
 
 
-def test_the_embedded_model_was_asked_and_its_training_was_not(tmp_path) -> None:
+def test_the_training_was_asked_and_ends_with_the_embedded_model(tmp_path) -> None:
     run = Snapshots.read_if_frozen(RESULTS / "early-and-late")
-    assert run.table.index[-1] == (0, 12288)
-    assert run.says().iloc[-1] == "where"
+    assert run.table.index.tolist() == [(0, step) for step in (64, 128, 256, 512, 1024, 12288)]
+    assert run.says().tolist() == ["neither", "what", "what", "what", "where", "where"]
+    assert chapter.of_a_training(run) == "takes over"
+    # The next rule's half, by hand: 0.0275 at the end, 0.0658 at the largest.
+    assert run.table["what"].iloc[-1] / run.table["what"].max() == pytest.approx(0.417, abs=1e-3)
     assert Snapshots.read_if_frozen(tmp_path) is None
 
 
@@ -163,6 +166,10 @@ def test_losses_are_those_of_the_frozen_tables() -> None:
     one = models["book-gpt2"]
     place = np.flatnonzero((one.what == "place") & (one.head == -1))[0]
     assert table.loc["book-gpt2", "where"] == one.everywhere[0, place]
+    run = Snapshots.read(RESULTS / "early-and-late")
+    anew = chapter.losses_without(models, young, run)
+    assert anew.loc["book-gpt2", "where"] == pytest.approx(0.9588, abs=1e-4)
+    assert anew.loc["book-llama"].tolist() == table.loc["book-llama"].tolist()
     lost = young.lost.query("measure == 'everywhere' and head == -1 and step == 1024")
     for seed in (5, 6, 7):
         for part, name in (("ee", "what"), ("position", "where")):

@@ -74,16 +74,21 @@ OF_YOUNG_MODELS: Mapping[str, str] = {
 # ---- Trained models, and young ones that join ----------------------------------------------------
 
 
-def losses_without(trained: Mapping[str, Ablations], young: Joining) -> pd.DataFrame:
+def losses_without(
+    trained: Mapping[str, Ablations], young: Joining, run: Snapshots | None = None
+) -> pd.DataFrame:
     """Nats lost a token without *what* and without *where*, over all tokens; a row a model.
 
     Of trained models *where* is place, the part that their frozen studies took out; of young ones,
-    each at its peak, all terms with a position.
+    each at its peak, all terms with a position. run: book-gpt2's training, whose end has the loss
+    without all terms with a position for it, too.
     """
     rows = {
         name: {part: float(one.everywhere[0, one.of(taken)]) for part, taken in _TRAINED.items()}
         for name, one in trained.items()
     }
+    if run is not None and "book-gpt2" in rows:
+        rows["book-gpt2"] = run.table[list(_YOUNG)].iloc[-1].to_dict()
     for seed in young.peaks().index:
         rows[f"young, seed {seed}"] = {
             part: float(young.of("everywhere", taken).loc[seed, "value"])

@@ -98,28 +98,25 @@ _PARTS = (
 )
 
 
-def early_and_late(run: pd.DataFrame, losses: pd.DataFrame | None = None) -> Figure:
-    """A training: pieces found and attention on the token before by place; what is lost, above.
+def early_and_late(run: pd.DataFrame, before: pd.DataFrame | None = None) -> Figure:
+    """A training: what is lost above; pieces found and attention on the token before by place.
 
-    run: a row a snapshot, columns tokens, found, chance, previous. losses: likewise tokens, what
-    and where, in nats; None where no snapshot was asked.
+    run: a row a snapshot, columns tokens, what, where (nats), found, chance, previous. before: of
+    another training of the same model, tokens, found and previous, dashed.
     """
-    panels = 1 if losses is None else 2
-    figure, axes = plt.subplots(
-        panels, 1, figsize=(WIDTH, 2.4 * panels + 0.6), sharex=True, squeeze=False
-    )
-    if losses is not None:
-        top = axes[0, 0]
-        for part, label, colour in _PARTS:
-            top.plot(losses["tokens"], losses[part], "o-", color=colour, ms=4, label=label)
-        top.axhline(0, color=GREY, lw=0.8, zorder=0)
-        top.set_yscale("symlog", linthresh=0.01)
-        top.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
-        top.set_ylabel("lost (nats a token)")
-    ax = axes[-1, 0]
+    figure, (top, ax) = plt.subplots(2, 1, figsize=(WIDTH, 5.4), sharex=True)
+    for part, label, colour in _PARTS:
+        top.plot(run["tokens"], run[part], "o-", color=colour, ms=4, label=label)
+    top.axhline(0, color=GREY, lw=0.8, zorder=0)
+    top.set_yscale("symlog", linthresh=0.01)
+    top.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
+    top.set_ylabel("lost (nats a token)")
     ax.plot(run["tokens"], run["previous"], "s-", color=BLACK, ms=4, label=_BY_PLACE)
     ax.plot(run["tokens"], run["found"], "o-", color=GREEN, ms=4, label="pieces found")
     ax.plot(run["tokens"], run["chance"], ":", color=GREY, label="found by chance")
+    if before is not None:
+        ax.plot(before["tokens"], before["previous"], "--", color=BLACK, lw=1, alpha=0.6)
+        ax.plot(before["tokens"], before["found"], "--", color=GREEN, lw=1, alpha=0.6)
     ax.set(xscale="log", xlabel="tokens of training", ylabel="share", ylim=(0, None))
     ticks = run["tokens"].to_numpy()
     ax.set_xticks(ticks, [f"{one / 1e6:.{int(one < 1e7)}f}M" for one in ticks])

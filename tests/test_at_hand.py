@@ -12,8 +12,9 @@ from random_relative import config_of
 from random_relative import make as make_rotary
 
 from booksite import inputs, model
+from lnattn.errors import CheckpointError
 from lnattn.models import hub
-from lnattn.models.choice import ROTARY
+from lnattn.models.choice import ROTARY, Choice
 from lnattn.models.hub import PINNED
 from lnattn_book.twins import available_rotary_models
 
@@ -63,6 +64,24 @@ def test_who_asks_for_the_embedded_model_asks_for_no_download(hubs, monkeypatch)
     monkeypatch.setenv("LNATTN_ROTARY", ROTARY[0])
     model.resolve_model()
     assert [bool(hubs[name].log) for name in ROTARY] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("config", "why"),
+    [("[]", "no JSON object"), ('{"model_type": "llama"}', "the embedded model: ")],
+)
+def test_a_default_that_cannot_be_opened_costs_a_line(config, why, tmp_path, monkeypatch):
+    (tmp_path / "strange").mkdir()
+    (tmp_path / "strange" / "config.json").write_text(config)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("LNATTN_MODEL", raising=False)
+    monkeypatch.setattr(model, "default_model", lambda: Choice("strange", "it is cached"))
+    choice = model.resolve_model()
+    assert choice.name == "book-gpt2"
+    assert why in choice.why
+    monkeypatch.setenv("LNATTN_MODEL", "strange")  # a model that somebody named ends the build
+    with pytest.raises(CheckpointError):
+        model.resolve_model()
 
 
 def test_what_cannot_be_had_is_left_out_and_said_by_the_build(hubs, monkeypatch, capsys):

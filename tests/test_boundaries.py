@@ -10,7 +10,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -52,7 +52,8 @@ from lnattn.rotary import frequencies
 from lnattn.rotary import position as rotary_position
 from lnattn.rotary import study as rotary_study
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings, apply_rotary
-from lnattn.text.counts import Counts
+from lnattn.selectability.decide import selectability
+from lnattn.text.counts import Boundary, Counts
 from lnattn.transformer import Block, FeedForward
 from lnattn.weights import AttentionLayer, Embeddings, FirstLayer, LayerNorm
 
@@ -113,6 +114,15 @@ def swapped_tokens(p: SimpleNamespace) -> None:
     table1.table1_ranks(p.folded, None)
 
 
+def documents_counted(documents: Any, vocab: Any, _: Any, **options: Any) -> Counts:
+    return Counts.from_documents(documents, vocab, **options)
+
+
+def model_named(name: Any, _: Any) -> Any:
+    return lnattn.load_first_layer(name)
+
+
+CHECKPOINT = errors.CheckpointError
 SHAPE = errors.ShapeError
 TOKEN = errors.TokenError
 CORPUS = errors.CorpusError
@@ -782,6 +792,12 @@ REFUSED: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         SHAPE,
         "the last 3",
     ),
+    (
+        "contributions: no list",
+        lambda p: lnattn.contributions(p.folded, p.embeddings, None),
+        CORPUS,
+        "lists of token ids, not NoneType",
+    ),
     ("convention: floor", lambda p: Convention("x", True, False, "low", True), SHAPE, "floor"),
     ("kl: scale", lambda p: SixTermKL(p.folded, p.embeddings, scale=-1), SHAPE, "scale"),
     ("kl: width", lambda p: SixTermKL(lnattn.fold(p.wide), p.embeddings), SHAPE, "same model"),
@@ -975,6 +991,62 @@ REFUSED: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         RESULT,
         "paired by seed",
     ),
+    # ---- ids, counts, models, keys
+    (
+        "ids: without numbers",
+        lambda p: lnattn.six_terms(
+            p.folded, p.embeddings, torch.ones(2, dtype=torch.long, device="meta")
+        ),
+        TOKEN,
+        "tensor without readable numbers",
+    ),
+    (
+        "ids: sparse",
+        lambda p: lnattn.six_terms(p.folded, p.embeddings, torch.ones(2).long().to_sparse()),
+        TOKEN,
+        "give a dense tensor",
+    ),
+    ("keys: sparse", lambda p: selectability(p.x.to_sparse()), SHAPE, "to_dense"),
+    ("keys: no numbers", lambda p: selectability(p.x.to("meta")), SHAPE, "'meta'"),
+    (
+        "counts: dense",
+        lambda p: Counts(np.ones(3, np.int64), np.ones((3, 3), np.int64)),
+        CORPUS,
+        "csr_array",
+    ),
+    (
+        "counts: by columns",
+        lambda p: Counts(p.counts.unigrams, p.counts.bigrams.tocsc()),
+        CORPUS,
+        "CSR array",
+    ),
+    *(
+        (f"counts: {vocab!r} tokens", partial(documents_counted, [[1]], vocab), TOKEN, "vocab_size")
+        for vocab in (None, "3", 1.5, True, 2**63, 0)
+    ),
+    *(
+        (
+            f"counts: skip {skip!r}",
+            partial(documents_counted, [[1]], 5, skip=skip),
+            TOKEN,
+            "skip is",
+        )
+        for skip in (None, "1", 1.5, True, 0)
+    ),
+    ("counts: boundary", partial(documents_counted, [[1]], 5, boundary=3), TOKEN, "a Boundary"),
+    (
+        "counts: half a token",
+        lambda p: documents_counted([[1]], 5, p, boundary=Boundary(1.5)),
+        TOKEN,
+        "the end token 1.5",
+    ),
+    ("counts: no documents", partial(documents_counted, 5, 5), TOKEN, r"give \[ids\]"),
+    ("counts: one document", partial(documents_counted, [1, 2], 5), TOKEN, r"give \[ids\]"),
+    *(
+        (f"model: {type(name).__name__}", partial(model_named, name), CHECKPOINT, "str or a Path")
+        for name in (None, 5, b"gpt2", [])
+    ),
+    ("verify: a list", lambda p: lnattn.verify([1]), CHECKPOINT, "str or a Path"),
     ("median: no run", lambda p: majority_results.median(np.ones(0)), RESULT, "number of runs"),
 ]
 
@@ -1059,7 +1131,7 @@ def test_ids_may_be_of_any_whole_kind(shapes_unchecked: None) -> None:
     expected = lnattn.six_terms(p.folded, p.embeddings, [1, 2]).pp
     for ids in (torch.tensor([1, 2], dtype=torch.int32), np.array([1, 2], np.uint8), (1, 2)):
         assert torch.equal(lnattn.six_terms(p.folded, p.embeddings, ids).pp, expected)
-    with pytest.raises(TOKEN, match="non-empty"):
+    with pytest.raises(TOKEN, match="without readable numbers"):
         lnattn.six_terms(p.folded, p.embeddings, torch.empty(2, dtype=torch.long, device="meta"))
 
 

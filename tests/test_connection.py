@@ -133,6 +133,20 @@ def test_a_folder_that_hides_another_model_is_named(no_network, tmp_path):
         load_first_layer("someone/model@main")
 
 
+def test_a_checkpoint_in_a_folder_gpt2_is_not_taken_for_gpt2(no_network, tmp_path, monkeypatch):
+    monkeypatch.delenv("LNATTN_MODEL", raising=False)
+    monkeypatch.setattr(hub, "missing_files", lambda pin: [])
+    assert default_model().name == "gpt2"
+    (tmp_path / "gpt2").mkdir()
+    assert default_model().name == "gpt2"
+    (tmp_path / "gpt2" / "config.json").write_text("{}")
+    choice = default_model()
+    assert choice.name == "book-gpt2"
+    assert "hides the hub's GPT-2" in choice.why
+    monkeypatch.setenv("LNATTN_MODEL", "gpt2")  # whoever names it means the folder
+    assert default_model().name == "gpt2"
+
+
 @pytest.mark.parametrize("length", [3, 9, 10, 300])
 def test_messages_are_cut_in_their_middle(length):
     cut = one_line("begin" + "x" * 1000 + "end", length)

@@ -10,7 +10,7 @@ from booksite.terminal import say
 from lnattn.errors import CheckpointError
 from lnattn.models import hub
 from lnattn.models.checkpoints import BOOK_MODELS, open_checkpoint
-from lnattn.models.choice import Choice, default_model, rotary_models
+from lnattn.models.choice import FALLBACK, Choice, default_model, rotary_models
 from lnattn.models.relative_families import RelativeFamily
 
 #: Numbers in the table of embeddings up to which two chapters' memory is no matter (GPT-2: 39e6).
@@ -22,19 +22,29 @@ def resolve_model() -> Choice:
 
     With a model that is not embedded come the rotary models of chapter 12; who asks for an embedded
     one asks for no download. Raises `CheckpointError` where a model that the user named cannot be
-    had, or has no six terms.
+    had, or has no six terms; where nobody named one, the embedded model takes its place.
     """
     choice = default_model()
+    try:
+        require_six_terms(choice)
+    except CheckpointError as error:
+        if os.environ.get("LNATTN_MODEL", "").strip():
+            raise
+        choice = Choice(FALLBACK, f"the embedded model: {error}")
+    if choice.name not in BOOK_MODELS or "LNATTN_ROTARY" in os.environ:
+        for name in rotary_models():
+            _fetch_rotary(name)
+    return choice
+
+
+def require_six_terms(choice: Choice) -> None:
+    """`CheckpointError` unless the model can be opened and its scores have the six terms."""
     if isinstance(open_checkpoint(choice.name).family, RelativeFamily):
         raise CheckpointError(
             f"the chapters split scores into six terms, and {choice.name} has rotary or relative "
             "positions, whose scores have four; take another MODEL, such as book-gpt2, and name "
             "yours in LNATTN_ROTARY: chapter 12 and the explorer show it then."
         )
-    if choice.name not in BOOK_MODELS or "LNATTN_ROTARY" in os.environ:
-        for name in rotary_models():
-            _fetch_rotary(name)
-    return choice
 
 
 def _fetch_rotary(name: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from lnattn.errors import TokenError
+from lnattn.errors import TokenError, one_line
 
 
 def whole_ids(
@@ -21,10 +21,11 @@ def whole_ids(
     >>> whole_ids([3, 1], size=4)
     array([3, 1])
     """
+    if hasattr(ids, "detach"):
+        ids = _from_tensor(ids, what)
     try:
-        # A tensor may be on another device, or be one that learns.
-        given = np.asarray(ids.detach().cpu() if hasattr(ids, "detach") else ids)
-    except (ValueError, TypeError, RuntimeError):  # rows of several lengths, or no numbers at all
+        given = np.asarray(ids)
+    except (ValueError, TypeError):  # rows of several lengths, or no numbers at all
         given = np.empty((0, 0))
     if given.ndim != 1 or len(given) == 0:
         raise TokenError(f"{what}s must be a non-empty list, not shape {list(given.shape)}.")
@@ -35,3 +36,14 @@ def whole_ids(
         known = "" if size is None else f" of this model, which has {size}; use 0 to {size - 1}"
         raise TokenError(f"{what} {wrong[0]} is outside {of}{known}.")
     return given.astype(np.int64)
+
+
+def _from_tensor(ids: Any, what: str) -> np.ndarray:
+    """The numbers of a tensor, which may be on another device, or be one that learns."""
+    try:
+        return ids.detach().cpu().numpy()
+    except (TypeError, RuntimeError) as error:  # on the device 'meta', or sparse
+        raise TokenError(
+            f"{what}s are a tensor without readable numbers ({one_line(error, 80)}); give a dense "
+            "tensor with data, or a list."
+        ) from error

@@ -171,6 +171,10 @@ def contributions(
     """
     require(convention, Convention, "convention")
     begin = time.perf_counter()
+    if not isinstance(documents, Iterable):
+        raise CorpusError(
+            f"documents must be a list of lists of token ids, not {type(documents).__name__}."
+        )
     divergence_of = _measure(folded, embeddings, convention)
     context = embeddings.n_positions
     counted = []

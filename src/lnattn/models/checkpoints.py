@@ -162,6 +162,9 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
     Raises as `load_first_layer`.
     """
     given = name_or_path.name if isinstance(name_or_path, Choice) else name_or_path
+    if not isinstance(given, str | Path):
+        kind = type(given).__name__
+        raise CheckpointError(f"a model is named by a str or a Path, not a {kind}; give {_KNOWN}.")
     name = str(given)
     if not name.strip():
         raise CheckpointError(f"an empty name is no model; give {_KNOWN}.")

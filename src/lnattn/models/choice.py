@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 
 from huggingface_hub import constants
 
@@ -37,8 +38,9 @@ def default_model(*, patience: float = 3.0) -> Choice:
 
     GPT-2 is taken where everything that the book reads of it is cached, or fetched where the hub
     answers within `patience` seconds. The reason is meant to be shown. Whatever stands between this
-    machine and the hub ends in the embedded model, never in an error. A name in LNATTN_MODEL is not
-    looked at here: what is wrong with it `load_first_layer` says.
+    machine and the hub ends in the embedded model, never in an error; so does a folder `gpt2` with
+    a config.json, which would be opened in place of the hub's. A name in LNATTN_MODEL is not looked
+    at here: what is wrong with it `load_first_layer` says.
 
     >>> from unittest import mock
     >>> with mock.patch.dict("os.environ", LNATTN_MODEL="distilgpt2", LNATTN_MODEL_WHY=""):
@@ -58,6 +60,11 @@ def default_model(*, patience: float = 3.0) -> Choice:
 
 def _had(pin: hub.Pin, patience: float) -> str:
     """How GPT-2 came to be at hand; `CheckpointError` with the reason why it is not."""
+    if _is_hidden_by_a_folder():
+        raise CheckpointError(
+            f"a folder {PREFERRED} of this directory has a config.json and hides the hub's GPT-2; "
+            f"rename it, or set LNATTN_MODEL={PREFERRED} where it is the model that is meant"
+        )
     missing = hub.missing_files(pin)
     if not missing:
         return "GPT-2 is in this machine's cache"
@@ -71,6 +78,14 @@ def _had(pin: hub.Pin, patience: float) -> str:
     except CheckpointError as error:
         raise HubError(f"GPT-2 could not be fetched, {error}") from error
     return "fetched from the Hugging Face hub"
+
+
+def _is_hidden_by_a_folder() -> bool:
+    """Whether a folder of this directory would be opened in place of the hub's GPT-2."""
+    try:
+        return Path(PREFERRED, "config.json").is_file()
+    except OSError:  # it may not be looked into, and is not opened either
+        return False
 
 
 def rotary_models() -> list[str]:

@@ -6,9 +6,10 @@ columns (CSC) the predecessors. Reading one row or column touches only that row 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from lnattn.storage import read_arrays, read_result, sha256_of_arrays, write_res
 MOST_TOKENS = 10_000_000
 #: Tokens that are collected before their pairs are sorted.
 _BUFFER = 1 << 23
+_NO_DOCUMENTS = "documents must be lists of token ids, not a {}; for a single document give [ids]."
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,13 @@ class Counts:
     record: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if not isinstance(self.unigrams, np.ndarray) or not sparse.issparse(self.bigrams):
+            raise CorpusError(
+                "counts are a NumPy array of unigrams and a sparse matrix of bigrams; give "
+                "scipy.sparse.csr_array(bigrams) for a dense one."
+            )
+        if self.bigrams.format != "csr" or self.unigrams.ndim != 1:
+            raise CorpusError("the unigrams must be one row, and the bigrams a CSR array.")
         vocab = len(self.unigrams)
         if self.bigrams.shape != (vocab, vocab):
             raise CorpusError(
@@ -122,15 +131,19 @@ class Counts:
         outside the vocabulary, and for a vocabulary larger than any tokenizer's (`MOST_TOKENS`).
         """
         boundary = boundary or Boundary()
-        if not 1 <= vocab_size <= MOST_TOKENS:
+        if not _is_whole(vocab_size) or not 1 <= vocab_size <= MOST_TOKENS:
             raise TokenError(
                 f"vocab_size is {vocab_size}; a vocabulary has 1 to {MOST_TOKENS:,} tokens."
             )
-        if skip < 1:
+        if not _is_whole(skip) or skip < 1:
             raise TokenError(f"skip is {skip}; the tokens of a pair stand 1 or more apart.")
+        if not isinstance(boundary, Boundary):
+            raise TokenError(f"boundary must be a Boundary, not a {type(boundary).__name__}.")
         for name, token in vars(boundary).items():
-            if token is not None and not 0 <= token < vocab_size:
+            if token is not None and not (_is_whole(token) and 0 <= token < vocab_size):
                 raise TokenError(f"the {name} token {token} is not one of {vocab_size} tokens.")
+        if not isinstance(documents, Iterable):
+            raise TokenError(_NO_DOCUMENTS.format(type(documents).__name__))
         counts = _counted([], vocab_size, skip)
         batch: list[np.ndarray] = []
         size = 0
@@ -181,11 +194,21 @@ class Counts:
             arrays, record = read_result(path.parent, path.stem)
         else:
             arrays = read_arrays(path)
+        for name, array in arrays.items():
+            if array.dtype.kind not in "iu" or array.ndim != 1:
+                raise ResultError(
+                    f"{path} holds no n-gram counts: {name} is {array.dtype} of {array.ndim} axes."
+                )
         try:
             gaps = _unpacked(arrays, "gaps")
             data = _unpacked(arrays, "counts")
             unigrams = arrays["unigrams"].astype(np.int64)
-            indptr = np.concatenate([[0], np.cumsum(arrays["row_lengths"], dtype=np.int64)])
+            lengths = arrays["row_lengths"]
+            if lengths.min(initial=0) < 0 or lengths.max(initial=0) > len(gaps):
+                raise ValueError("a row is shorter than nothing or longer than all rows")
+            indptr = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+            if indptr[-1] != len(gaps) or len(data) != len(gaps):
+                raise ValueError(f"{indptr[-1]} pairs, {len(gaps)} gaps and {len(data)} counts")
             # Sums over the whole matrix, less what they were before each row.
             indices = np.cumsum(gaps)
             before = np.concatenate([[0], indices])[indptr[:-1]]
@@ -202,8 +225,14 @@ class Counts:
         return cls(unigrams, bigrams, record)
 
 
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
 def _framed(document: Any, boundary: Boundary, vocab_size: int) -> np.ndarray:
     """The ids of a document between its boundary tokens, in the type of its pairs' keys."""
+    if not isinstance(document, Sized):
+        raise TokenError(_NO_DOCUMENTS.format(type(document).__name__))
     tokens: Any = whole_ids(document, vocab_size) if len(document) else []
     start = [] if boundary.start is None else [boundary.start]
     end = [] if boundary.end is None else [boundary.end]
@@ -241,5 +270,9 @@ def _smallest(values: np.ndarray) -> np.ndarray:
 
 def _unpacked(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     values = arrays[name].astype(np.int64)
-    values[arrays[name] == 255] = arrays[f"{name}_large"]
+    stored_apart = arrays[name] == 255
+    large = arrays[f"{name}_large"]
+    if stored_apart.sum() != len(large):  # NumPy would repeat a single one
+        raise ValueError(f"{len(large)} large {name} for {stored_apart.sum()} places")
+    values[stored_apart] = large
     return values

@@ -23,10 +23,11 @@ NOTEBOOKS = repository() / "notebooks"
 
 @dataclass
 class Run:
-    """What a run left: its names, and what it printed or displayed as text."""
+    """What a run left: its names, what it printed or displayed as text, and how many cells ended."""
 
     names: dict[str, Any] = field(default_factory=dict)
     said: str = ""
+    ended: int = 0
 
     @property
     def broken(self) -> list[str]:
@@ -78,6 +79,7 @@ def run(name: str, **parameters: Any) -> Run:
                 linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
                 exec(compile(code, file, "exec"), done.names)
                 plt.close("all")
+                done.ended = number + 1
     finally:
         jaxtyping_config.update("jaxtyping_disable", False)
         os.chdir(before)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import browsing
+import checked
 import pytest
+from checked import pytest_assertion_pass, pytest_runtest_call  # noqa: F401  hooks of pytest
 from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 from playwright.sync_api import Browser
+
+checked.forget_silent_modules(Path(__file__).parent)
 
 # Must come before the first import of the package, so that every signature is checked.
 install_import_hook(["lnattn", "lnattn_book", "booksite", "experiments"], "beartype.beartype")

@@ -12,7 +12,8 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from itertools import pairwise
 from pathlib import Path
 
@@ -279,6 +280,29 @@ def test_a_killed_worker_costs_nothing_but_time(corpus, tmp_path) -> None:
     records = list(counting._run(job, shards, 2, counting_workers.count_and_die_once))
     assert (tmp_path / "has-died").exists()
     assert as_dicts(_merged(job, shards, records)) == by_counter(documents)
+
+
+def test_workers_that_always_die_are_tried_three_times(corpus, tmp_path, monkeypatch) -> None:
+    path, _ = corpus
+    pools = []
+
+    class Dying(ThreadPoolExecutor):
+        """A pool whose every process is killed before it has counted a shard."""
+
+        def __init__(self, workers: int, *_: object, **__: object) -> None:
+            super().__init__(workers)
+            pools.append(self)
+
+        def submit(self, *_: object) -> Future:
+            future: Future = Future()
+            future.set_exception(BrokenProcessPool("killed"))
+            return future
+
+    monkeypatch.setattr(counting, "ProcessPoolExecutor", Dying)
+    job, shards = _job(tmp_path / "parts", path)
+    with pytest.raises(CorpusError, match="killed 3 times in a row"):
+        list(counting._run(job, shards, 2))
+    assert len(pools) == 3
 
 
 def test_any_executor_counts(corpus, tmp_path) -> None:

@@ -42,3 +42,10 @@ def test_an_edition_is_counted_and_compared_with_the_record(built, capsys):
     said = capsys.readouterr().out
     assert "figures: 28 where there were 40" in said
     assert "pages" not in said
+
+
+@pytest.mark.parametrize(("pages", "lost"), [(18, False), (17, True)])
+def test_more_than_a_tenth_is_a_loss(pages, lost):
+    """Of twenty pages two may go, and a third may not."""
+    said = ["pages: 17 where there were 20"] if lost else []
+    assert extent.shrunk({"pages": 20}, {"pages": pages}) == said

@@ -100,6 +100,7 @@ def test_the_first_cell_says_what_can_be_changed_and_needs_nothing(name):
 def test_a_chapter_runs_to_its_end_with_what_it_invites_to_change(name, changes):
     """And the code that its solutions and its last section show runs behind it."""
     done = chapter_runs.run(name, **changes)
+    assert done.ended == len(chapter_runs.cells_of(name)) + bool(changes)
     for code in chapter_runs.solutions_of(name):
         with contextlib.suppress(HubError):  # of a model that is not on this machine
             exec(code, done.names)

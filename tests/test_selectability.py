@@ -75,7 +75,6 @@ def test_verdicts_are_those_of_linear_programs_and_come_with_proofs(name: str, s
     assert checked.directions == found.selectable.sum()
     assert checked.combinations == (~found.selectable).sum()
     assert checked.directions + checked.combinations == len(keys)
-    assert found.unselectable == 1 - found.selectable.mean()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -373,3 +372,22 @@ def test_noise_is_the_longest_part_that_was_dropped():
     found = selectability(keys)
     assert found.rank == 2
     assert found.noise == pytest.approx(np.linalg.norm(left_over, axis=1).max(), rel=1e-4, abs=0)
+
+
+def test_a_rival_with_one_coordinate_in_common_is_a_rival():
+    """Key 0 claims to win along y, where key 1, straight above it, scores more."""
+    keys = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, -1.0], [-1.0, -1.0]])
+    found = selectability(keys, strict=False)
+    assert found.selectable.tolist() == [False, True, True, True]
+    false = broken(
+        found,
+        selectable=np.ones(4, dtype=bool),
+        direction=np.vstack([[[0.0, 1.0]], found.direction[1:]]),
+    )
+    assert verify(keys, false).failures == ("key 0 does not win in its direction: margin -1.",)
+
+
+def test_the_share_of_unselectable_keys_is_of_all_keys():
+    """A square and its middle, and the middle of an edge: two of six keys are lost."""
+    keys = np.array([[0, 0], [4, 0], [0, 4], [4, 4], [1, 2], [2, 0]], dtype=float)
+    assert selectability(keys).unselectable == pytest.approx(2 / 6)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import checked
 import pytest
+from checked import pytest_assertion_pass, pytest_runtest_call  # noqa: F401  hooks of pytest
 from jaxtyping import install_import_hook
+
+checked.forget_silent_modules(Path(__file__).parent)
 
 # Must come before the first import of the packages, so that every signature is checked.
 install_import_hook(["lnattn", "lnattn_book", "experiments"], "beartype.beartype")

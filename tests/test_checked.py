@@ -1,0 +1,64 @@
+"""A test that has checked nothing fails: tests that are tried by a pytest of their own."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+CHECKS_NOTHING = """
+def test_under_a_condition_that_is_never_true():
+    for value in (1, 2):
+        if value > 2:
+            assert value == 3
+
+def test_a_loop_over_nothing():
+    for value in ():
+        assert value
+
+def test_what_comes_out_is_not_asked():
+    sum([1, 2])
+"""
+CHECKS = """
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+def test_an_assert():
+    assert 1 + 1 == 2
+
+def test_numpys_check():
+    np.testing.assert_allclose(1.0, 1.0)
+
+def test_torchs_check():
+    torch.testing.assert_close(torch.ones(1), torch.ones(1))
+
+def test_a_refusal():
+    with pytest.raises(ZeroDivisionError):
+        1 / 0
+
+def test_skipped():
+    pytest.skip("nothing was to be checked")
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "outcome"), [(CHECKS_NOTHING, "3 failed"), (CHECKS, "4 passed, 1 skipped")]
+)
+def test_tests_that_check_nothing_fail(tmp_path, code, outcome):
+    (tmp_path / "conftest.py").write_text(
+        "from checked import pytest_assertion_pass, pytest_runtest_call\n"
+    )
+    (tmp_path / "test_it.py").write_text(code)
+    options = ["-q", "-p", "no:cacheprovider", "-o", "enable_assertion_pass_hook=true"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *options, "-o", f"pythonpath={HERE}", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert outcome in done.stdout, done.stdout

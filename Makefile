@@ -11,7 +11,7 @@ SHELL := /bin/bash
 
 # What a user gives is taken as it stands, never as make's or the shell's code: recipes read it from
 # the environment. What is given must not be blank.
-GIVEN := MODEL CHAPTER RUN ARGS PORT CUDA NAME
+GIVEN := MODEL CHAPTER RUN ARGS PORT CUDA NAME MODULE
 define taken
 ifneq ($$(origin $(1)),undefined)
   override $(1) := $$(value $(1))
@@ -40,13 +40,14 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup book publish rehearsal test test-experiments serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
+.PHONY: help setup book publish rehearsal test test-experiments mutants serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
 
 help:
 	@echo "make setup                install what is needed, and do no more (every command does so first)"
 	@echo "make book                 build the book (only what changed) into _build/html"
 	@echo "make test                 run the tests"
 	@echo "make test-experiments     run the tests of experiments/, which made the frozen results"
+	@echo "make mutants MODULE=attention   put mistakes into one module, and list those that no test notices"
 	@echo "make serve                show the built book at http://127.0.0.1:8000 (PORT=8001: elsewhere)"
 	@echo "make lab                  open the chapters in JupyterLab, to run and change them"
 	@echo "make execute MODEL=name   run every chapter again, on a model of your choice"
@@ -128,6 +129,13 @@ test: setup
 
 test-experiments: setup
 	@set -f; $(PY) -m pytest --numprocesses auto --maxprocesses 2 --dist loadfile experiments/tests $${ARGS:-}
+
+# Takes seconds for each of hundreds of mistakes: ARGS="--sample 40" tries so many of them.
+mutants: EXTRAS := $(EXTRAS),mutants
+mutants: export OMP_NUM_THREADS := 1
+mutants: export NUMBA_NUM_THREADS := 1
+mutants: setup
+	@set -f; $(PY) tools/mutants.py $${ARGS:-} $${MODULE:+"$$MODULE"}
 
 # The linter of JavaScript and CSS; npm keeps it after the first time.
 BIOME := @biomejs/biome@2.6.8

@@ -23,7 +23,7 @@ NOTEBOOKS = repository() / "notebooks"
 
 @dataclass
 class Run:
-    """What a run left: its names, what it printed or displayed as text, and how many cells ended."""
+    """What a run left: its names, what it printed or displayed as text; how many cells ended."""
 
     names: dict[str, Any] = field(default_factory=dict)
     said: str = ""

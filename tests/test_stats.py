@@ -45,6 +45,12 @@ def test_blocks_make_up_the_whole(n, width, most):
     assert all((some.stop - some.start) * width <= max(most, width) for some in found)
 
 
+def test_blocks_are_as_long_as_they_may_be():
+    assert list(blocks(5, 1, most=2)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert list(blocks(5, 3, most=7)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert list(blocks(2, 9, most=7)) == [slice(0, 1), slice(1, 2)]
+
+
 def test_an_interval_ends_at_the_quantiles_of_resampled_means():
     """The same draws, as means of gathered values; 2.5 % and 97.5 % are written here."""
     values = np.random.default_rng(5).exponential(size=(2, 40))

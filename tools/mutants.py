@@ -1,0 +1,360 @@
+"""Break the package on purpose, and see which mistakes no test notices.
+
+    python tools/mutants.py attention --sample 40          (make mutants MODULE=attention)
+
+cosmic-ray finds the places of a module where one operator, number or comparison can be another, and
+puts a mistake there. Each is tried alone: first on the tests that run its line (by coverage's
+contexts, kept below `_build/mutants` while a test file and the module stay the same), and, where
+they pass, on the whole files of those tests. A survivor is looked up in `tests/survivors.toml`,
+which says why it cannot be seen, or which test is missing; one that is not listed fails the run.
+
+All of it happens in a copy of the repository. A mutant's tests run in a fork of a process that has
+imported torch and the like already, and not the package: a tenth of the time of a new process.
+In modules that numba compiles, its loops run as Python: their machine code, kept on disk, would
+outlive a mistake.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import contextlib
+import hashlib
+import importlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+WORK = ROOT / "_build" / "mutants"
+TREE = WORK / "tree"
+LISTED = ROOT / "tests" / "survivors.toml"
+#: What numbers rest on; `--all` samples each of them.
+SCIENCE = (
+    "attention", "rotary", "affinity", "position", "contribution", "ablation", "composition",
+    "selectability", "majority", "stats", "text", "storage", "claims",
+)  # fmt: skip
+#: Test files that build books, start browsers or run chapters: minutes for each mutant.
+SLOW = (
+    "browser", "browser_explorer", "build", "chapters", "front_page", "new_chapter", "publish",
+    "reader_changes", "reader_models", "search", "setup", "site", "wheel",
+)  # fmt: skip
+#: Mistakes that stop at import, or that Python's own `__future__` annotations never run.
+LEFT_OUT = ("core/RemoveDecorator", "core/ExceptionReplacer", "core/Variable")
+SECONDS = 240
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One mistake: where it is put, and the line before and after."""
+
+    path: str
+    operator: str
+    occurrence: int
+    line: int
+    old: str
+    new: str
+
+    @property
+    def text(self) -> str:
+        return f"{self.path}: {self.old} -> {self.new}"
+
+
+def sources(module: str) -> list[Path]:
+    """The files of a room of the package (`attention`, `stats`) or of the book (`claims`)."""
+    for package in ("lnattn", "lnattn_book", "booksite"):
+        place = Path("src") / package / module
+        if (ROOT / place).is_dir():
+            return [path.relative_to(ROOT) for path in sorted((ROOT / place).rglob("*.py"))]
+        if (ROOT / place).with_suffix(".py").is_file():
+            return [place.with_suffix(".py")]
+    raise SystemExit(f"there is no module {module} in the package or the book; name another.")
+
+
+def copy_tree() -> None:
+    """A copy of what git does not ignore; only what has changed is copied again."""
+    asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in names.stdout.splitlines():
+        source, target = ROOT / name, TREE / name
+        if not source.is_file():
+            target.unlink(missing_ok=True)
+        elif not target.is_file() or source.read_bytes() != target.read_bytes():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, target)
+
+
+# ---- Which tests run which lines -----------------------------------------------------------------
+
+
+class Contexts:
+    """A plugin of pytest: what runs is written down under the test that it runs for."""
+
+    def __init__(self, coverage: Any) -> None:
+        self.coverage = coverage
+
+    def pytest_runtest_protocol(self, item: Any) -> None:
+        self.coverage.switch_context(item.nodeid.partition("[")[0])
+
+
+def reached_by(test: Path, module: str) -> dict[str, dict[str, list[str]]]:
+    """By source file, by line: the tests of one file that run it."""
+    hashed = hashlib.sha256((ROOT / test).read_bytes())
+    for path in sources(module):
+        hashed.update((ROOT / path).read_bytes())
+    kept = WORK / "reach" / f"{module}-{test.stem}-{hashed.hexdigest()[:16]}.json"
+    if kept.is_file():
+        return json.loads(kept.read_text("utf-8"))
+    out = WORK / "reach" / f"{test.stem}.json"
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if status := in_fork(lambda: _measure(test, module, out), 4 * SECONDS):
+        said = (WORK / "output.txt").read_text("utf-8", "replace")
+        raise SystemExit(f"{said}\n{test} does not pass as it is (status {status}); mend it first.")
+    out.replace(kept)
+    return json.loads(kept.read_text("utf-8"))
+
+
+def _measure(test: Path, module: str, out: Path) -> int:
+    import coverage
+    import pytest
+
+    measured = coverage.Coverage(data_file=None, include=[str(p) for p in sources(module)])
+    measured.start()
+    status = pytest.main([str(test), *QUIET], plugins=[Contexts(measured)])
+    measured.stop()
+    data = measured.get_data()
+    found = {
+        str(Path(file).relative_to(TREE)): {
+            str(line): [context for context in contexts if context]
+            for line, contexts in data.contexts_by_lineno(file).items()
+        }
+        for file in data.measured_files()
+    }
+    out.write_text(json.dumps(found))
+    return int(status)
+
+
+def candidates(module: str) -> list[Path]:
+    """Test files that name the room, or import from the package what lives in it."""
+    package = sources(module)[0].parts[1]
+    room = f"{package}.{module}"
+    homes = importlib.import_module("lnattn")._HOME_OF if package == "lnattn" else {}
+    public = {name for name, home in homes.items() if f"{home}.".startswith(f"{room}.")}
+    found = []
+    for folder in ("tests", "experiments/tests"):
+        for path in sorted((ROOT / folder).glob("test_*.py")):
+            text = path.read_text("utf-8")
+            lines = re.findall(rf"^ *from {package} import (.*)", text, re.MULTILINE)
+            taken = set(re.findall(r"\w+", " ".join(lines)))
+            named = re.search(rf"\b{room}\b|from {package} import [^#\n]*\b{module}\b", text)
+            if (named or taken & public) and path.stem.removeprefix("test_") not in SLOW:
+                found.append(path.relative_to(ROOT))
+    return found
+
+
+# ---- Mutants -------------------------------------------------------------------------------------
+
+
+def annotated_lines(source: str) -> set[tuple[int, int]]:
+    """Places (line, column) inside annotations, which no run ever evaluates."""
+    spans = []
+    for node in ast.walk(ast.parse(source)):
+        for part in (getattr(node, "annotation", None), getattr(node, "returns", None)):
+            if part is not None:
+                spans.append(part)
+    return {
+        (line, column)
+        for span in spans
+        for line in range(span.lineno, span.end_lineno + 1)
+        for column in range(
+            span.col_offset if line == span.lineno else 0,
+            (span.end_col_offset if line == span.end_lineno else 200) + 1,
+        )
+    }
+
+
+def mutants(module: str, sample: int, seed: int) -> list[Mutant]:
+    """A seeded sample of places, and one of the mistakes that can be made at each."""
+    from cosmic_ray.commands import init
+    from cosmic_ray.mutating import mutate_code
+    from cosmic_ray.plugins import get_operator
+    from cosmic_ray.work_db import WorkDB, use_db
+
+    session = WORK / f"{module}.sqlite"
+    session.unlink(missing_ok=True)
+    places: dict[tuple[str, int, int], list[Any]] = {}
+    with use_db(str(session), WorkDB.Mode.create) as db:
+        init(sources(module), db, {})
+        for item in db.work_items:
+            (spec,) = item.mutations
+            if not spec.operator_name.startswith(LEFT_OUT):
+                places.setdefault((str(spec.module_path), *spec.start_pos), []).append(spec)
+    texts = {str(path): (TREE / path).read_text("utf-8") for path in sources(module)}
+    skipped = {path: annotated_lines(text) for path, text in texts.items()}
+    kept = sorted(place for place in places if place[1:] not in skipped[place[0]])
+    draw = random.Random(seed)
+    found = []
+    for place in draw.sample(kept, min(sample, len(kept))) if sample else kept:
+        spec = draw.choice(sorted(places[place], key=lambda one: one.operator_name))
+        before = texts[place[0]]
+        after = mutate_code(before, get_operator(spec.operator_name)(), spec.occurrence)
+        old, new = changed(before, after or before)
+        found.append(Mutant(place[0], spec.operator_name, spec.occurrence, place[1], old, new))
+    print(f"{module}: {len(kept)} places, {len(found)} tried", flush=True)
+    return found
+
+
+def changed(before: str, after: str) -> tuple[str, str]:
+    """The first line that differs, before and after."""
+    for old, new in zip(before.splitlines(), after.splitlines(), strict=False):
+        if old != new:
+            return old.strip(), new.strip()
+    return "", ""
+
+
+QUIET = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
+
+
+def in_fork(work: Any, seconds: int = SECONDS) -> int:
+    """The exit status of a function that runs in a child; 124 for one that is too slow."""
+    child = os.fork()
+    if not child:
+        os.setsid()
+        with (WORK / "output.txt").open("w") as out:
+            os.dup2(out.fileno(), 1)
+            os.dup2(out.fileno(), 2)
+        status = 70
+        with contextlib.suppress(BaseException):
+            status = work()
+        os._exit(status)
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return 124
+
+
+def passes(tests: Iterable[str]) -> bool:
+    """Whether these tests pass in a fork, as the tree is now. None to run: they do."""
+    import pytest
+
+    asked = list(tests)
+    return not asked or in_fork(lambda: int(pytest.main([*asked, *QUIET]))) == 0
+
+
+def survives(mutant: Mutant, reach: dict[str, dict[str, list[str]]]) -> bool:
+    """Whether no test notices: those that run its line, then the whole files of all that do."""
+    from cosmic_ray.mutating import use_mutation
+    from cosmic_ray.plugins import get_operator
+
+    lines = reach.get(mutant.path, {})
+    near = list(dict.fromkeys(lines.get(str(mutant.line), [])))
+    every = {test.partition("::")[0] for tests in lines.values() for test in tests}
+    files = {test.partition("::")[0] for test in near} or every
+    with use_mutation(Path(mutant.path), get_operator(mutant.operator)(), mutant.occurrence):
+        return passes(near) and passes(sorted(files))
+
+
+def imported() -> None:
+    """What takes long to import, and is none of ours."""
+    import torch
+    import transformers
+
+    for name in ("hypothesis", "playwright.sync_api", "scipy.stats", "sklearn.metrics"):
+        importlib.import_module(name)
+    for name in ("AutoModelForCausalLM", "AutoTokenizer", "GPT2LMHeadModel", "LlamaForCausalLM"):
+        getattr(transformers, name)
+    torch.set_num_threads(1)
+
+
+def reasons() -> dict[str, str]:
+    """Why each listed survivor is one, by its text."""
+    if not LISTED.is_file():
+        return {}
+    listed = tomllib.loads(LISTED.read_text("utf-8"))["survivor"]
+    return {survivor["mutant"]: survivor["why"] for survivor in listed}
+
+
+def run(module: str, sample: int, seed: int) -> tuple[Counter[str], list[str]]:
+    """How many were killed, equivalent or listed, and what survives unlisted."""
+    import numba
+
+    texts = [(TREE / path).read_text("utf-8") for path in sources(module)]
+    numba.config.DISABLE_JIT = any("import compiled" in text for text in texts)
+    reach: dict[str, dict[str, list[str]]] = {}
+    for test in candidates(module):
+        for path, lines in reached_by(test, module).items():
+            for line, tests in lines.items():
+                reach.setdefault(path, {}).setdefault(line, []).extend(tests)
+    tally: Counter[str] = Counter()
+    unlisted = []
+    for mutant in mutants(module, sample, seed):
+        begun = time.monotonic()
+        if not survives(mutant, reach):
+            fate = "killed"
+        elif (why := reasons().get(mutant.text)) is not None:
+            fate = "equivalent" if why.startswith("equivalent") else "listed"
+        else:
+            fate = "survives"
+            unlisted.append(mutant.text)
+        tally[fate] += 1
+        seconds = time.monotonic() - begun
+        print(f"  {fate} ({seconds:.0f} s) {mutant.line} {mutant.text}", flush=True)
+    return tally, unlisted
+
+
+def table(rows: dict[str, Counter[str]]) -> Iterator[str]:
+    """Mutants of each module, as Markdown."""
+    yield "| Module | Mutants | Killed | Equivalent | Listed as missing | Surviving |"
+    yield "|---|---|---|---|---|---|"
+    for module, tally in rows.items():
+        cells = [tally.total(), *(tally[k] for k in ("killed", "equivalent", "listed", "survives"))]
+        yield f"| {module} | " + " | ".join(map(str, cells)) + " |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("modules", nargs="*", help="rooms, such as attention or stats")
+    parser.add_argument("--all", action="store_true", help="every science module")
+    parser.add_argument("--sample", type=int, default=0, help="so many places (0: all)")
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    modules = SCIENCE if given.all else given.modules
+    if not modules:
+        parser.error("name a module, such as attention, or give --all.")
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    sys.dont_write_bytecode = True
+    WORK.mkdir(parents=True, exist_ok=True)
+    copy_tree()
+    os.chdir(TREE)
+    os.environ["PYTHONPATH"] = str(TREE / "src")
+    sys.path[:0] = [str(TREE / "src"), str(TREE)]
+    imported()
+    rows, left = {}, []
+    for module in modules:
+        rows[module], unlisted = run(module, given.sample, given.seed)
+        left += unlisted
+    print("\n".join(table(rows)))
+    for text in left:
+        print(f"survives, and is not in {LISTED.relative_to(ROOT)}: {text}")
+    return bool(left)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -110,7 +110,7 @@ def early_and_late(run: pd.DataFrame, before: pd.DataFrame | None = None) -> Fig
     top.axhline(0, color=GREY, lw=0.8, zorder=0)
     top.set_yscale("symlog", linthresh=0.01)
     top.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
-    top.set_ylabel("lost (nats a token)")
+    top.set(ylabel="lost (nats a token)", ylim=(-0.004, 1.5))
     ax.plot(run["tokens"], run["previous"], "s-", color=BLACK, ms=4, label=_BY_PLACE)
     ax.plot(run["tokens"], run["found"], "o-", color=GREEN, ms=4, label="pieces found")
     ax.plot(run["tokens"], run["chance"], ":", color=GREY, label="found by chance")

@@ -30,12 +30,18 @@ class Repository:
         command = ["git", "-C", self.root, *who, *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
-    def commit(self, threshold: float, number: float, words: str = "at least {least}") -> str:
+    def commit(
+        self, threshold: float, number: float, words: str = "at least {least}", decide: str = ""
+    ) -> str:
         rule = {"id": "K1", "rule": {"least": threshold}, "words": words}
         (self.root / rule_first.LIST).write_text(json.dumps([rule]))
         record = {"claim": "K1", "model": "m", "chapter": "c", "verdict": "holds"}
         frozen = {"records": [{**record, "values": {"a": number}}]}
         (self.root / rule_first.FROZEN_CLAIMS / "m.json").write_text(json.dumps(frozen))
+        if decide:
+            module = self.root / rule_first.MODULES / "k01.py"
+            module.parent.mkdir(parents=True, exist_ok=True)
+            module.write_text(decide)
         self.git("add", ".")
         self.git("commit", "--quiet", "--allow-empty", "--message", "-")
         return self.git("rev-parse", "--short=8", "HEAD")
@@ -55,8 +61,21 @@ def test_a_rule_and_then_its_number_is_accepted_and_both_at_once_is_refused(smal
     both = small.commit(0.7, 4)
     small.commit(0.7, 5)
     (said,) = rule_first.mixed(small.root, base)
-    assert said.startswith(f"{both} changes thresholds of K1 together with its frozen result")
+    assert said.startswith(f"{both} changes the rule of K1 together with its frozen result")
     assert rule_first.mixed(small.root, both) == []
+
+
+def test_conditions_and_a_number_at_once_are_refused_however_they_are_written(small):
+    decide = "def decide(measures, context):\n    return above(measures['a'], context['least'])\n"
+    base = small.commit(0.5, 1)
+    small.commit(0.5, 2, decide=decide)  # the module is new: nothing was changed
+    small.commit(0.5, 3, decide=decide.replace("    return", "    # a remark\n    return"))
+    small.commit(0.5, 3, decide=decide.replace("above", "below"))
+    small.commit(0.5, 4)
+    assert rule_first.mixed(small.root, base) == []
+    both = small.commit(0.5, 5, decide=decide)
+    (said,) = rule_first.mixed(small.root, base)
+    assert said.startswith(f"{both} changes the rule of K1 together with its frozen result")
 
 
 def test_the_commits_of_rule_words_and_number(small):

@@ -2,12 +2,14 @@
 
 `python tools/rule_first.py` writes them to `data/results/claims/commits.json`, which the claims
 page shows. `--check` refuses every commit after `BASE` in which the thresholds of a claim change
-together with its frozen result.
+together with its frozen result, or its conditions: the function `decide` of its module, compared by
+what it does and not by how it is written.
 """
 
 from __future__ import annotations
 
 import argparse
+import ast
 import json
 import shutil
 import subprocess
@@ -26,6 +28,8 @@ from lnattn_book.places import FROZEN_CLAIMS, repository
 
 LIST = Path("book", "claims.yml")
 COMMITS = FROZEN_CLAIMS / "commits.json"
+#: Where a claim's conditions stand, a module a claim.
+MODULES = Path("src", "lnattn_book", "claims")
 #: The last commit that was made without this check.
 BASE = "123c0bd7a7"
 #: Commits that did both all the same, and what is to be said for each; the claims page says it.
@@ -62,6 +66,25 @@ def rules_at(root: Path, commit: str) -> dict[str, dict[str, Any]]:
         if "judged" in one:
             one["judged"] = {key: one["judged"].get(key) for key in DECIDES}
     return {one["id"]: one for one in listed}
+
+
+def decides(root: Path, commit: str, module: str) -> str:
+    """What `decide` does in a claim's module at a commit; '' where there is none."""
+    tree = ast.parse(git(root, "show", f"{commit}:{module}"))
+    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
+    return next((ast.dump(node) for node in functions if node.name == "decide"), "")
+
+
+def conditions_changed(root: Path, commit: str) -> set[str]:
+    """Claims that had conditions before a commit, and have other ones after it."""
+    listed = git(root, "diff", "--name-only", f"{commit}^", commit, "--", MODULES.as_posix())
+    changed = set()
+    for module in listed.split():
+        stem = Path(module).stem
+        before = decides(root, f"{commit}^", module)
+        if stem[1:].isdigit() and before not in ("", decides(root, commit, module)):
+            changed.add(f"{stem[0].upper()}{int(stem[1:])}")
+    return changed
 
 
 def results_at(root: Path, commit: str) -> dict[Any, Any]:
@@ -118,21 +141,23 @@ def commits(root: Path, head: str = "HEAD") -> dict[str, Any]:
 
 
 def mixed(root: Path, base: str = BASE) -> list[str]:
-    """Each claim whose thresholds and frozen result one commit after `base` changes, in words."""
+    """Each claim whose rule and frozen result one commit after `base` changes, in words."""
     if not git(root, "cat-file", "-t", base):
         raise ResultError(f"commit {base} is not here; the check needs git's whole history.")
     said = []
-    for commit in git(root, "rev-list", "--no-merges", f"{base}..HEAD", "--", LIST).split():
+    places = (LIST, MODULES.as_posix())
+    for commit in git(root, "rev-list", "--no-merges", f"{base}..HEAD", "--", *places).split():
         if commit[:10] in EXCEPTED:
             continue
         old = rules_at(root, f"{commit}^")
         new = rules_at(root, commit)
         rules = {c for c in new if any(old.get(c, {}).get(x) != new[c].get(x) for x in THRESHOLDS)}
+        rules |= conditions_changed(root, commit)
         was = results_at(root, f"{commit}^")
         now = results_at(root, commit)
         numbers = {key[0] for key, result in now.items() if was.get(key) != result}
         said += [
-            f"{commit[:8]} changes thresholds of {claim} together with its frozen result: "
+            f"{commit[:8]} changes the rule of {claim} together with its frozen result: "
             "commit the rule first, then what it gives"
             for claim in sorted(rules & numbers)
         ]

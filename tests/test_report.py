@@ -483,3 +483,8 @@ def test_the_input_is_not_written_over(tmp_path, capsys):
     assert main(["report", "book-gpt2", "--out", str(page), "--corpus", str(page)]) == 1
     assert "would be written over" in capsys.readouterr().err
     assert Path(page).read_text() == "a text"
+
+
+def test_a_report_is_short_in_words(book):
+    assert repr(book).startswith("<Report on book-gpt2: about, fold-error, heads")
+    assert len(repr(book.part("heads"))) < 500

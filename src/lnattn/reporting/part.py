@@ -51,7 +51,7 @@ class Table:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Part:
     """One part of a report.
 
@@ -68,6 +68,9 @@ class Part:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     is_missing: bool = False
     seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Part {self.name}: {' '.join(self.sentences)}>"
 
     def html(self, level: int = 2, model: str = "") -> str:
         """The part as a section of a page, under a heading of that level.

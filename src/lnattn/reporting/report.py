@@ -47,7 +47,7 @@ PARTS: dict[str, tuple[str, Callable[[Evidence], Part]]] = {
 WHAT = "report on a first layer"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """What `lnattn.report` found. A notebook shows its parts; `write` makes a page of them.
 
@@ -57,6 +57,9 @@ class Report:
     name: str
     parts: Sequence[Part]
     record: dict[str, Any]
+
+    def __repr__(self) -> str:
+        return f"<Report on {self.name}: {', '.join(part.name for part in self.parts)}>"
 
     def part(self, name: str) -> Part:
         """A part by its name; `ResultError` for one that was not asked for."""
@@ -148,7 +151,7 @@ def report(
     parts = []
     with progress_bar(names, f"report on {first.name}", unit=" parts") as bar:
         for name in bar:
-            bar.set_postfix_str(name, refresh=False)
+            bar.set_postfix_str(name)
             parts.append(_made(name, evidence))
     facts = {key: first.provenance.get(key) for key in ("source", "revision", "weights_sha256")}
     record = provenance(

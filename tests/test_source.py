@@ -1,4 +1,4 @@
-"""An idea a line, read from the source."""
+"""An idea a line, and errors told of in docstrings: read from the source."""
 
 from __future__ import annotations
 
@@ -41,3 +41,38 @@ def test_a_line_binds_one_idea(tree: str) -> None:
     for file in files:
         lines = list(packed(ast.parse(file.read_text(encoding="utf-8"))))
         assert not lines, f"{file} binds several ideas in lines {lines}; give each its own"
+
+
+#: Readers of checkpoints, whose base class says what is raised; and commands.
+BY_THEIR_BASE = (
+    "cli/",
+    "models/architectures.py",
+    "models/relative_families.py",
+    "models/sources.py",
+)
+
+
+def untold_errors(tree: ast.AST, of_class: str = "") -> Iterator[str]:
+    """Public functions and methods that raise, and whose docstring, or class's, does not say so."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield from untold_errors(node, ast.get_docstring(node) or "")
+        elif isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            told = (ast.get_docstring(node) or "") + of_class
+            raised = [ast.unparse(part) for part in ast.walk(node) if isinstance(part, ast.Raise)]
+            own = [line for line in raised if "Error" in line and "NotImplemented" not in line]
+            if own and "aise" not in told and "Error`" not in told:
+                yield node.name
+
+
+def test_an_untold_error_is_seen() -> None:
+    lines = ["def f():", "    raise ShapeError('x')", "def g():", "    'Raises `ShapeError`.'"]
+    assert list(untold_errors(ast.parse("\n".join([*lines, "    raise ShapeError('x')"])))) == ["f"]
+
+
+def test_public_functions_tell_what_they_raise() -> None:
+    package = ROOT / "src" / "lnattn"
+    for file in sorted(package.rglob("*.py")):
+        if not file.relative_to(package).as_posix().startswith(BY_THEIR_BASE):
+            untold = list(untold_errors(ast.parse(file.read_text(encoding="utf-8"))))
+            assert not untold, f"{file.name}: {untold} raise, and their docstrings do not say what"

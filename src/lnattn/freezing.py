@@ -281,7 +281,8 @@ def compare_arrays(name: str, frozen: np.ndarray, anew: np.ndarray, study: Study
 def read_all(results: Path | str) -> Iterator[tuple[Path, str, str]]:
     """Read every frozen file below a folder, and compare its arrays with the record's checksum.
 
-    Yields each record, what is wrong with it, or '', and the command that makes it again.
+    Yields each record, what is wrong with it, or '', and the command that makes it again. Nothing
+    is raised for a damaged file.
     """
     for path in sorted(p for p in Path(results).rglob("*") if p.is_file()):
         if path.suffix == ".npz" and path.with_suffix(".json").is_file():

@@ -97,7 +97,7 @@ def matrix(
     """The `plain_tensor`, which must be finite and have these axes.
 
     axes: their names, for the message; sizes: how long each must be (None: one or more); dtype:
-    what it must be computed with, if anything.
+    what it must be computed with, if anything. Raises `ShapeError` for anything else.
     """
     tensor = plain_tensor(value, name)
     shape = tuple(tensor.shape)
@@ -139,6 +139,7 @@ def whole_number(
     """The value as an int; one sentence unless it is a whole number from `least` to `most`.
 
     A bool, a string and a float are refused, even where they would be equal to a whole number.
+    Raises `error`.
 
     >>> whole_number(3, "k", most=5)
     3
@@ -161,7 +162,7 @@ def real_number(
 ) -> float:
     """The value as a float; one sentence unless it is a finite number from `least` to `most`.
 
-    open_ends: whether the ends themselves are refused, too.
+    open_ends: whether the ends themselves are refused, too. Raises `error`.
 
     >>> real_number(0.5, "share", 0, 1)
     0.5
@@ -184,7 +185,7 @@ def real_number(
 def one_of(
     value: Any, options: Collection[Any], name: str, error: type[LnattnError] = ShapeError
 ) -> Any:
-    """The value; one sentence with all options unless it is one of them.
+    """The value; raises `error`, with all options, unless it is one of them.
 
     >>> one_of("keys", ("keys", "queries"), "side")
     'keys'

@@ -123,7 +123,10 @@ def sha256_of_file(path: Path | str) -> str:
 
 
 def sha256_of_arrays(arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 over names, dtypes, shapes and values; independent of zip time stamps."""
+    """SHA-256 over names, dtypes, shapes and values; independent of zip time stamps.
+
+    Raises `ResultError` for arrays of other things than numbers and text.
+    """
     digest = hashlib.sha256()
     for name in sorted(arrays):
         array = np.ascontiguousarray(arrays[name])
@@ -163,7 +166,8 @@ def write_result(
 ) -> Path:
     """Freeze `arrays` and their `record` as `folder/name.npz` and `folder/name.json`.
 
-    The record goes first: a run stopped between the two is then reported by `read_result`.
+    The record goes first: a run stopped between the two is then reported by `read_result`. Raises
+    `ResultError` for arrays of Python objects.
     """
     for key, array in arrays.items():
         if np.asarray(array).dtype.hasobject:
@@ -177,7 +181,11 @@ def write_result(
 
 
 def read_result(folder: Path | str, name: str) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read a frozen result and check that its arrays are the ones its record describes."""
+    """Read a frozen result and check that its arrays are the ones its record describes.
+
+    Raises `ResultError` where one of the two files is missing or damaged, or they do not belong
+    together.
+    """
     folder = Path(folder)
     record = read_json(folder / f"{name}.json")
     path = folder / f"{name}.npz"
@@ -271,7 +279,10 @@ def check_shapes(result: Any) -> None:
 
 
 def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:
-    """A Python str, bool, int or finite float equal to `value`; arrays of one element count."""
+    """A Python str, bool, int or finite float equal to `value`; arrays of one element count.
+
+    Raises `ResultError` for several numbers, and for one that is not finite.
+    """
     if hasattr(value, "item"):
         try:
             value = value.item()

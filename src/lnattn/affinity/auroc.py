@@ -159,7 +159,10 @@ def head_aurocs(
     query_ids: Sequence[int] | np.ndarray | None = None,
     key_ids: Sequence[int] | np.ndarray | None = None,
 ) -> list[HeadAuroc]:
-    """`head_auroc` against several tables of neighbours, whose scores are made once for all."""
+    """`head_auroc` against several tables of neighbours, whose scores are made once for all.
+
+    Arguments and errors as those of `head_auroc`; `CorpusError` for a table of another vocabulary.
+    """
     require(vectors, TokenVectors, "vectors")
     vocab = vectors.vocab_size
     for neighbours in several:

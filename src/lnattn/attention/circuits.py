@@ -53,7 +53,10 @@ def ov_circuit(layer: HeadWeights) -> FactoredMatrix:
 
 
 def read_circuit(layer: HeadWeights, kind: Kind) -> FactoredMatrix:
-    """The matrix M through which a later head reads: W_QK, W_QKᵀ or W_OV for Q, K or V."""
+    """The matrix M through which a later head reads: W_QK, W_QKᵀ or W_OV for Q, K or V.
+
+    [head d_model d_model], as its factors. Raises `ShapeError` for another kind.
+    """
     if kind == "V":
         return ov_circuit(layer)
     if kind == "Q":

@@ -222,7 +222,11 @@ def input_rows(
     token_ids: Int[Tensor, "n"] | Sequence[int],
     positions: Int[Tensor, "n"] | Sequence[int] | None = None,
 ) -> tuple[Float[Tensor, "n d_model"], Float[Tensor, "n d_model"]]:
-    """Rows of W_E and W_P for a sequence, after checking every index."""
+    """Rows of W_E and W_P for a sequence, after checking every index.
+
+    Two tensors [n d_model]. Raises `TokenError` for an id outside the vocabulary, a position
+    outside the context, lists of two lengths, or a checkpoint without token embeddings.
+    """
     require(embeddings, Embeddings, "embeddings")
     tokens = embeddings.tokens()
     ids = check_indices(token_ids, embeddings.vocab_size, "token id", "the vocabulary")

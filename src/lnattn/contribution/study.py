@@ -118,7 +118,10 @@ class Contributions(Result):
         return int(self.record["documents"])
 
     def grand_mean(self) -> Float[np.ndarray, "term slot"]:
-        """Mean over all documents and all positions where a query has two or more keys."""
+        """Mean over all documents and all positions where a query has two or more keys.
+
+        In nats. Raises `ResultError` where there is no such query.
+        """
         first = 1 if self.record["causal"] else 0
         rows = self.rows[..., first:]
         if not rows.any():

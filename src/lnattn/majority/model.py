@@ -75,7 +75,10 @@ class Variant:
 
 @lru_cache
 def other_normals(d: int, count: int) -> Float[Tensor, "count d"]:
-    """Orthonormal vectors, float64, that are orthogonal to 1: random, and always the same ones."""
+    """Orthonormal vectors, float64, that are orthogonal to 1: random, and always the same ones.
+
+    Raises `ShapeError` for more vectors than d − 2.
+    """
     whole_number(count, "count")
     if count > d - 2:
         raise ShapeError(f"{count} normal vectors beside 1 leave nothing of {d} dimensions.")

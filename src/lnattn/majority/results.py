@@ -54,7 +54,11 @@ class Experiment(Result):
 
     @classmethod
     def restored(cls, arrays: dict[str, np.ndarray], record: dict[str, Any]) -> Experiment:
-        """Jobs of one arm and plan are joined."""
+        """Jobs of one arm and plan are joined.
+
+        Raises `ValueError`, which the reader of the file makes a `ResultError`, for a job without
+        arrays.
+        """
         jobs: dict[tuple[str, MajorityPlan], list[dict[str, Any]]] = {}
         for job in record["jobs"]:
             prefix = f"{job['name']}/"
@@ -82,7 +86,10 @@ class Experiment(Result):
         return cls(tuple(curves), record)
 
     def of(self, arm: str, **plan: object) -> Curves:
-        """The curves of an arm, whose plan has these values; there must be exactly one."""
+        """The curves of an arm, whose plan has these values; there must be exactly one.
+
+        Raises `ResultError` where there are none or several.
+        """
         matching = [
             curves
             for curves in self.curves

@@ -114,7 +114,10 @@ def load_attention_layers(name_or_path: str | Path | Choice) -> list[AttentionLa
 
 
 def read_first_layer(family: Family, layer: int) -> tuple[Any, Any]:
-    """The embeddings and one attention block of an opened model."""
+    """The embeddings and one attention block of an opened model.
+
+    Raises `CheckpointError` for a layer that the model does not have.
+    """
     if not isinstance(layer, int) or isinstance(layer, bool):
         raise CheckpointError(f"layer must be a whole number counted from 0, not {layer!r}.")
     if not 0 <= layer < family.n_layers:

@@ -115,7 +115,10 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def minilm_folder() -> Path:
-    """The folder of the installed MiniLM, if it is the one that the book was made with."""
+    """The folder of the installed MiniLM, if it is the one that the book was made with.
+
+    Raises `CheckpointError` where it is not installed, or is another one.
+    """
     spec = find_spec(_MINILM_PACKAGE)
     if spec is None or spec.origin is None:
         raise CheckpointError(
@@ -140,7 +143,10 @@ def _check_minilm(folder: Path) -> None:
 
 
 def read_index(path: Path) -> dict[str, str]:
-    """Which shard holds which tensor: tensor -> file name, all files beside the index."""
+    """Which shard holds which tensor: tensor -> file name, all files beside the index.
+
+    Raises `CheckpointError` for an index that is absent, damaged or names files elsewhere.
+    """
     again = "fetch it again"
     where = read_json(path, CheckpointError, mend=again, absent=again).get("weight_map")
     if not isinstance(where, dict) or not where:
@@ -169,7 +175,10 @@ def open_weights(folder: Path, label: str) -> LocalWeights:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The safetensors files of a folder: the usual one, all shards, or the only one there is."""
+    """The safetensors files of a folder: the usual one, all shards, or the only one there is.
+
+    Raises `CheckpointError` where there are none, or several of which none is the usual one.
+    """
     usual_file = next((folder / name for name in _WEIGHT_FILES if (folder / name).is_file()), None)
     if usual_file is not None and usual_file.suffix == ".json":
         return tuple(folder / name for name in shards_of(usual_file))

@@ -76,7 +76,10 @@ class Settings:
         return checked_number(self.values.get(name, default), name, self.label)
 
     def flag(self, name: str, default: bool) -> bool:
-        """True or false; `default` where it is not given, or null."""
+        """True or false; `default` where it is not given, or null.
+
+        Raises `CheckpointError` for anything else.
+        """
         value = self.values.get(name)
         if value is None:
             return default

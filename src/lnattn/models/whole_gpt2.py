@@ -30,7 +30,10 @@ def load_transformer(name_or_path: str | Path | Choice) -> Transformer:
 
 
 def assemble(family: GPT2) -> Transformer:
-    """A `Transformer` of what a reader of GPT-2's tensors finds; errors as `load_transformer`."""
+    """A `Transformer` of what a reader of GPT-2's tensors finds.
+
+    Raises `CheckpointError`, as `load_transformer` does.
+    """
     config = family.config
     d_model = family.d_model
     label = family.weights.label

@@ -214,7 +214,10 @@ def _frequency_and_removal(
 def known_pairs(
     model: AnyFirstLayer, names: Iterable[Sequence[str]] | None = None
 ) -> tuple[list[tuple[str, str]], list[tuple[int, int]]]:
-    """Names (`NAMES`) whose two words are single tokens: these words, and (query, key) ids."""
+    """Names (`NAMES`) whose two words are single tokens: these words, and (query, key) ids.
+
+    Raises `ResultError` where no name is left, as without a tokenizer.
+    """
     words = []
     ids = []
     for first, second in NAMES if names is None else names:

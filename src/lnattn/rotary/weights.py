@@ -90,7 +90,10 @@ def apply_rotary(
     sin: Float[Tensor, "n rotated"],
     interleaved: bool = False,
 ) -> Float[Tensor, "*batch n d_head"]:
-    """x ⊙ cos + (x rotated by 90°) ⊙ sin on the first `rotated` coordinates (Su et al. 2021)."""
+    """x ⊙ cos + (x rotated by 90°) ⊙ sin on the first `rotated` coordinates (Su et al. 2021).
+
+    interleaved: as in `Rotation`. Raises `ShapeError` for tables of an odd width, or wider than x.
+    """
     n = cos.shape[-1]
     if n % 2 or n > x.shape[-1]:
         raise ShapeError(f"{n} of {x.shape[-1]} coordinates cannot be rotated in pairs.")
@@ -110,6 +113,7 @@ class RelativeAttention(AttentionBlock):
     feeds them, None where there is none (OLMo-2). norm_Q, norm_K: norms of queries and keys. clip:
     bound of their coordinates. bias: by distance, in units of the scores before the division by
     `scale`. soft_cap: c in c·tanh(s/(c·scale)). window: how many keys a causal query sees at most.
+    Raises `ShapeError` where shapes, norm, scale or window do not fit.
     """
 
     ln: LayerNorm | RMSNorm | None
@@ -155,8 +159,9 @@ class RelativeAttention(AttentionBlock):
 class TokenEmbeddings(Weights):
     """Token embeddings of a model without position embeddings, in the checkpoint's own dtype.
 
-    factor: what every embedding is multiplied by (√d_model in Gemma); ln: a LayerNorm of the
-    embeddings themselves (BLOOM).
+    W_E: [vocab d_model]; factor: what every embedding is multiplied by (√d_model in Gemma); ln: a
+    LayerNorm of the embeddings themselves (BLOOM). Raises `ShapeError` for a LayerNorm of another
+    width, or numbers that are not finite.
     """
 
     W_E: Float[Tensor, "vocab d_model"]

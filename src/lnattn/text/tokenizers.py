@@ -22,7 +22,10 @@ LONG = 10_000_000
 
 
 def plain_tokenizer(tokenizer: Any) -> str:
-    """The JSON of a tokenizer without truncation and padding, which would change counts."""
+    """The JSON of a tokenizer without truncation and padding, which would change counts.
+
+    tokenizer: a fast one of transformers, or one of `tokenizers`. Raises `CorpusError` for another.
+    """
     backend = getattr(tokenizer, "backend_tokenizer", tokenizer)
     if not isinstance(backend, Tokenizer):
         raise CorpusError(

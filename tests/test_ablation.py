@@ -16,7 +16,6 @@ from torch.nn.functional import cross_entropy
 
 from lnattn import distance_terms, fold, fold_relative, load_first_layer, six_terms
 from lnattn.ablation.parts import (
-    Spelling,
     ablated_losses,
     ablation_names,
     drawn_documents,
@@ -26,6 +25,7 @@ from lnattn.ablation.parts import (
     second_words_of_names,
 )
 from lnattn.ablation.study import Ablations, _read, ablations, interval, windows_of
+from lnattn.affinity.subwords import TokenClasses
 from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze
 from lnattn.models.attending import implementation_of, losses, patched
@@ -148,7 +148,7 @@ def test_place_and_pairs_are_taken_out_as_they_say():
 
 
 #: 0 'the', 1 ' the', 2 ' sap', 3 'iens', 4 ' New', 5 ' York', 6 '.', 7 'Al'.
-SPELLING = Spelling(
+SPELLING = TokenClasses(
     continuation=np.array([1, 0, 0, 1, 0, 0, 0, 1], dtype=bool),
     word=np.array([0, 1, 1, 0, 1, 1, 0, 0], dtype=bool),
     capital=np.array([0, 0, 0, 0, 1, 1, 0, 1], dtype=bool),
@@ -199,10 +199,10 @@ def parts_of_gpt2(tmp_path):
     model.save_pretrained(tmp_path / "model")
     first = load_first_layer(tmp_path / "model")
     flags = np.random.default_rng(1).random((3, 40)) < 0.4
-    spelling = Spelling(flags[0] & ~flags[1], flags[1], flags[2])
+    classes = TokenClasses(flags[0] & ~flags[1], flags[1], flags[2])
     bigrams = sparse.csr_array(np.random.default_rng(3).integers(2, size=(40, 40)))
     make = partial(six_terms, fold(first.attention), first.embeddings)
-    return model, make, texts(), spelling, bigrams
+    return model, make, texts(), classes, bigrams
 
 
 def test_the_study_measures_where_it_says(tmp_path):
@@ -211,7 +211,7 @@ def test_the_study_measures_where_it_says(tmp_path):
     found = ablations(*parts, window=32, first=0, draws=20)
     assert found.record["largest_change_by_nothing"] < 1e-4
     assert found.record["windows"] == sum(len(t) // 31 for t in texts())
-    model, make, documents, spelling, bigrams = parts
+    model, make, documents, classes, bigrams = parts
     after, everywhere = [], []
     for text in documents:
         for begin in range(0, len(text), 31):
@@ -224,7 +224,7 @@ def test_the_study_measures_where_it_says(tmp_path):
             with patched(model):
                 [change] = losses(model, ids, pattern[None]) - losses(model, ids)
             everywhere.append(change.numpy())
-            after.append(change.numpy()[second_pieces(spelling, ids.numpy())[:-1]])
+            after.append(change.numpy()[second_pieces(classes, ids.numpy())[:-1]])
     place = found.of("ee", 2)
     assert found.everywhere[0, place] == pytest.approx(np.concatenate(everywhere).mean(), abs=1e-5)
     assert found.tokens[0, 0, 0] == len(np.concatenate(after))
@@ -240,7 +240,7 @@ def test_the_study_measures_where_it_says(tmp_path):
     with pytest.raises(ResultError, match="nothing was measured without 'xx'"):
         found.of("xx")
     with pytest.raises(CorpusError, match="no document has 32"):
-        ablations(model, make, [[1, 2]], spelling, bigrams)
+        ablations(model, make, [[1, 2]], classes, bigrams)
 
 
 def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
@@ -330,20 +330,20 @@ def test_tokens_are_matched_by_frequency_and_difficulty_by_hand():
     rng = np.random.default_rng(8)
     ids = [torch.from_numpy(rng.integers(30, size=200)) for _ in range(3)]
     kinds = rng.integers(3, size=30)
-    spelling = Spelling(kinds == 1, kinds == 2, rng.random(30) < 0.5)
+    classes = TokenClasses(kinds == 1, kinds == 2, rng.random(30) < 0.5)
     unigrams = rng.integers(1, 1000, size=30)
     losses_of_rows = rng.normal(size=(4, 3 * 199))  # as it is, told itself, two ablations
-    found = _read(losses_of_rows, list(enumerate(ids)), spelling, unigrams, draws=5)
+    found = _read(losses_of_rows, list(enumerate(ids)), classes, unigrams, draws=5)
     base = losses_of_rows[1]
     changes = losses_of_rows[2:] - base
     np.testing.assert_allclose(found["everywhere"][0], changes.mean(axis=1), atol=1e-6)
-    flags = [second_pieces(spelling, text.numpy()) for text in ids]
-    names = [second_words_of_names(spelling, text.numpy()) for text in ids]
+    flags = [second_pieces(classes, text.numpy()) for text in ids]
+    names = [second_words_of_names(classes, text.numpy()) for text in ids]
     for reading, part in enumerate((slice(None, -1), slice(1, None))):
         token = np.concatenate([text[part].numpy() for text in ids])
         chosen = np.concatenate([flag[part] for flag in flags])
         other_class = np.concatenate([flag[part] for flag in names])
-        others = (spelling.continuation | spelling.word)[token] & ~chosen & ~other_class
+        others = (classes.continuation | classes.word)[token] & ~chosen & ~other_class
         cells = []
         for values in (unigrams[token], base):
             edges = np.quantile(values[chosen], np.arange(1, 10) / 10)

@@ -23,7 +23,7 @@ from test_distance import random_relative
 
 import lnattn
 from lnattn import errors, identities, stats
-from lnattn.ablation.parts import Spelling, deciles_of
+from lnattn.ablation.parts import deciles_of
 from lnattn.ablation.study import ablations, interval, windows_of
 from lnattn.affinity import auroc, study, subwords, table1, topk, vectors
 from lnattn.affinity.auroc import Neighbours
@@ -754,7 +754,7 @@ REFUSED: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
         "pieces: vocabulary",
         lambda p: subwords.continuation_pieces(
             p.counts,
-            subwords.TokenClasses(np.ones(3, bool), np.zeros(3, bool), False),
+            subwords.TokenClasses(np.ones(3, bool), np.zeros(3, bool), np.zeros(3, bool)),
             subwords.PieceRule(1, 0.5),
         ),
         CORPUS,
@@ -805,8 +805,8 @@ REFUSED: list[tuple[str, Callable[[Any], Any], type[Exception], str]] = [
     ("shares: a block", lambda p: additive_kl(p.folded), SHAPE, "terms"),
     # ---- ablation, composition, costs, identities
     (
-        "spelling: lengths",
-        lambda p: Spelling(np.ones(3, bool), np.ones(3, bool), np.ones(2, bool)),
+        "classes: lengths",
+        lambda p: subwords.TokenClasses(np.ones(3, bool), np.ones(3, bool), np.ones(2, bool)),
         SHAPE,
         "one length",
     ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -60,6 +62,7 @@ def test_classes_by_spelling() -> None:
     assert np.flatnonzero(classes.continuation).tolist() == [1, 4]
     assert np.flatnonzero(classes.word).tolist() == [2]
     assert np.flatnonzero(classes.letters).tolist() == [1, 2, 4]
+    assert not classes.capital.any()
 
 
 def counts_of(dense: np.ndarray) -> Counts:
@@ -86,7 +89,11 @@ def small_counts(draw: st.DrawFn) -> tuple[np.ndarray, TokenClasses, PieceRule]:
     cells = draw(st.lists(st.integers(0, 3), min_size=n * n, max_size=n * n))
     kinds = np.array(draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     rule = PieceRule(draw(st.integers(1, 6)), draw(st.sampled_from([0.2, 0.25, 0.5, 1.0])))
-    return np.reshape(cells, (n, n)), TokenClasses(kinds == 1, kinds == 2, True), rule
+    return (
+        np.reshape(cells, (n, n)),
+        TokenClasses(kinds == 1, kinds == 2, np.zeros(n, dtype=bool), wordpiece=True),
+        rule,
+    )
 
 
 @settings(max_examples=200, deadline=None)
@@ -206,7 +213,7 @@ def random_case() -> tuple[TokenVectors, Counts, TokenClasses]:
     rng = np.random.default_rng(3)
     counts = Counts.from_documents([np.minimum(rng.zipf(1.3, 600) - 1, 46)], 50)
     kinds = rng.integers(0, 3, 50)
-    return vectors, counts, TokenClasses(kinds == 1, kinds == 2, False)
+    return vectors, counts, TokenClasses(kinds == 1, kinds == 2, np.zeros(50, dtype=bool))
 
 
 def test_class_auroc_equals_scikit_learn() -> None:
@@ -244,7 +251,7 @@ def test_class_auroc_of_a_drawn_part() -> None:
     assert some.queries.tolist() == [5, 5]
     again = class_auroc(vectors, counts, classes, queries=5, draws=20)
     np.testing.assert_array_equal(some.heads, again.heads)
-    few = TokenClasses(classes.continuation & (np.arange(50) < 1), classes.word, False)
+    few = replace(classes, continuation=classes.continuation & (np.arange(50) < 1))
     with pytest.raises(CorpusError, match="continuation tokens with a predecessor"):
         class_auroc(vectors, counts, few)
 
@@ -321,3 +328,15 @@ def test_query_tokens_of_a_class_are_drawn() -> None:
         np.testing.assert_allclose(found.heads[0, 0, 0, :, 2], np.quantile(means, 0.975, axis=0))
     assert asked[0] != asked[1]
     assert len(set(asked[0])) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "capital"),
+    [(["Ġnew", "ĠNew", "York", "york", "Ġ9A", "."], [1, 2]), (["##s", "New", "##York", "a"], [1])],
+)
+def test_capitals(words: list[str], capital: list[int]) -> None:
+    """A piece of letters that begins with one; a continuation in WordPiece never does."""
+    tokenizer = Bytes() if words[0].startswith("Ġ") else WordPiece()
+    tokenizer.words = words
+    tokenizer.all_special_ids = ()
+    assert np.flatnonzero(token_classes(tokenizer, len(words)).capital).tolist() == capital

@@ -30,7 +30,7 @@ from lnattn.storage import read_json, sha256_of_file
 from lnattn.text.counts import Counts
 from lnattn_book.joining import Joining
 from lnattn_book.samples import sample_file, sample_tokens
-from lnattn_book.whole_models import spelling_of
+from lnattn_book.whole_models import token_classes_of
 
 
 def embedded(name: str) -> Snapshot:
@@ -52,7 +52,7 @@ def asked(kept: Snapshot, counts: Counts, what: str, each_head: bool) -> dict[st
             kept.whole(),
             partial(six_terms, fold(model.attention), model.embeddings),
             sample_tokens(model),
-            spelling_of(model),
+            token_classes_of(model),
             counts.bigrams,
             window=min(256, model.embeddings.n_positions),
             first=model.tokenizer.bos_token_id,

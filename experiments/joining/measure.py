@@ -19,7 +19,6 @@ from transformers import PreTrainedModel
 from lnattn.ablation.parts import (
     PAIRS,
     PLACE,
-    Spelling,
     deciles_of,
     drawn_documents,
     matched_differences,
@@ -27,6 +26,7 @@ from lnattn.ablation.parts import (
     second_pieces,
 )
 from lnattn.ablation.study import interval, windows_of
+from lnattn.affinity.subwords import TokenClasses
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import SixTerms
 from lnattn.models.attending import losses, patched
@@ -44,12 +44,12 @@ _SIDES = (slice(None, -1), slice(1, None))
 _BATCH = 8
 
 
-def continues(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+def continues(classes: TokenClasses, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     """Tokens that continue something: letters in a word, a capitalised word after another one."""
     found = np.zeros(len(ids), dtype=bool)
-    found[1:] = spelling.letters[ids[:-1]] & spelling.continuation[ids[1:]]
+    found[1:] = classes.letters[ids[:-1]] & classes.continuation[ids[1:]]
     starts = np.flatnonzero(~found)
-    named = (spelling.word & spelling.capital)[ids[starts]]
+    named = (classes.word & classes.capital)[ids[starts]]
     found[starts[1:]] |= named[1:] & named[:-1]
     return found
 
@@ -92,7 +92,7 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
     model: PreTrainedModel,
     terms_of: Callable[[Int[Tensor, "n"]], SixTerms],
     documents: Sequence[Sequence[int]],
-    spelling: Spelling,
+    classes: TokenClasses,
     bigrams: sparse.csr_array,
     *,
     window: int = 256,
@@ -127,12 +127,12 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
     here, behind = _SIDES
     token = np.concatenate([ids[here] for ids in every])
     following = np.concatenate([ids[behind] for ids in every])
-    pieces = _of_both(second_pieces, spelling, every)
-    joins = _of_both(continues, spelling, every)
-    single = spelling.word[token] & ~joins[0] & spelling.word[following]
-    ends = spelling.continuation[token] & joins[0] & spelling.word[following]
+    pieces = _of_both(second_pieces, classes, every)
+    joins = _of_both(continues, classes, every)
+    single = classes.word[token] & ~joins[0] & classes.word[following]
+    ends = classes.continuation[token] & joins[0] & classes.word[following]
     alone = [
-        spelling.letters[some] & ~join for some, join in zip((token, following), joins, strict=True)
+        classes.letters[some] & ~join for some, join in zip((token, following), joins, strict=True)
     ]
     asked = {
         "after": (change, token, pieces[0], alone[0]),
@@ -168,8 +168,10 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
 
 
 def _of_both(
-    of: Callable[[Spelling, np.ndarray], np.ndarray], spelling: Spelling, texts: list[np.ndarray]
+    of: Callable[[TokenClasses, np.ndarray], np.ndarray],
+    classes: TokenClasses,
+    texts: list[np.ndarray],
 ) -> list[Bool[np.ndarray, "predicted"]]:
     """The flags of queries, and of what they foretell."""
-    flags = [of(spelling, ids) for ids in texts]
+    flags = [of(classes, ids) for ids in texts]
     return [np.concatenate([one[part] for one in flags]) for part in _SIDES]

@@ -13,7 +13,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 
 from experiments.joining.measure import WHERE_LESS_WHAT, continues, lost
 from lnattn import fold, load_first_layer, six_terms
-from lnattn.ablation.parts import Spelling
+from lnattn.affinity.subwords import TokenClasses
 
 #: First pieces, each with the word that must follow; one second piece for all; single words.
 FIRST, FOLLOWING, SECOND, SINGLE = range(8), range(8, 16), 16, range(17, 25)
@@ -69,13 +69,13 @@ def measured(by_content: bool, tmp_path, each_head: bool = True):
     model.save_pretrained(tmp_path)
     first = load_first_layer(tmp_path)
     continuation = np.arange(VOCAB) == SECOND
-    spelling = Spelling(continuation, ~continuation, np.zeros(VOCAB, dtype=bool))
+    classes = TokenClasses(continuation, ~continuation, np.zeros(VOCAB, dtype=bool))
     bigrams = np.zeros((VOCAB, VOCAB), dtype=np.int64)
     bigrams[list(FIRST), SECOND] = 9
     bigrams[list(FIRST), FOLLOWING] = bigrams[list(FIRST), SINGLE] = 72  # all as frequent
     terms_of = partial(six_terms, fold(first.attention), first.embeddings)
     table = lost(
-        model, terms_of, texts(), spelling, sparse.csr_array(bigrams), window=40, draws=50,
+        model, terms_of, texts(), classes, sparse.csr_array(bigrams), window=40, draws=50,
         each_head=each_head,
     )  # fmt: skip
     return table.set_index(["measure", "removed", "head"]).sort_index()
@@ -118,8 +118,10 @@ def test_all_heads_at_once_give_the_same_without_each_alone(tmp_path):
 
 def test_what_continues_is_no_match():
     #            0 a, 1 -b, 2 New, 3 ␣c, 4 comma
-    spelling = Spelling(*np.array([[0, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 0, 1, 0, 0]], dtype=bool))
+    classes = TokenClasses(
+        *np.array([[0, 1, 0, 0, 0], [1, 0, 1, 1, 0], [0, 0, 1, 0, 0]], dtype=bool)
+    )
     ids = np.array([0, 1, 1, 2, 2, 2, 3, 2, 1, 2, 4, 2, 4, 1, 3])
     #          a -b -b New New New c New -b New , New , -b c
     expected = [0, 1, 1, 0, 1, 1, 0, 0, 1, 1, 0, 0, 0, 0, 0]
-    assert continues(spelling, ids).astype(int).tolist() == expected
+    assert continues(classes, ids).astype(int).tolist() == expected

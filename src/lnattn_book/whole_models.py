@@ -10,10 +10,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lnattn.ablation.parts import Spelling
 from lnattn.ablation.study import Ablations, ablations
 from lnattn.affinity.study import AffinityResult
-from lnattn.affinity.subwords import token_classes
+from lnattn.affinity.subwords import TokenClasses, token_classes
 from lnattn.attention.folding import fold
 from lnattn.attention.terms import PairTerms, six_terms
 from lnattn.errors import ResultError
@@ -39,13 +38,9 @@ from lnattn_book.samples import (
 _MOST_KEYS, _WINDOWS = 1000, 16
 
 
-def spelling_of(model: AnyFirstLayer) -> Spelling:
+def token_classes_of(model: AnyFirstLayer) -> TokenClasses:
     """Which of the model's tokens continue a word, begin one, or begin with a capital."""
-    tokenizer = tokenizer_of(model)
-    names = token_names(model)
-    classes = token_classes(tokenizer, len(names))
-    capital = np.array([name.lstrip("␣")[:1].isupper() for name in names])
-    return Spelling(classes.continuation, classes.word, capital)
+    return token_classes(tokenizer_of(model), len(token_names(model)))
 
 
 def ablation_study(model: AnyFirstLayer, name: str) -> Ablations:
@@ -58,7 +53,7 @@ def ablation_study(model: AnyFirstLayer, name: str) -> Ablations:
     if not model.attention.causal:
         raise ResultError(f"{model.name} sees what follows a token, so it does not predict it.")
     whole = load_reference_model(name, head=True)
-    spelling = spelling_of(model)
+    classes = token_classes_of(model)
     documents = sample_tokens(model)
     counts, words = token_counts(model)
     context = 256
@@ -75,7 +70,7 @@ def ablation_study(model: AnyFirstLayer, name: str) -> Ablations:
         whole,
         terms_of,
         documents,
-        spelling,
+        classes,
         counts.bigrams,
         window=min(256, context),
         first=model.tokenizer.bos_token_id,

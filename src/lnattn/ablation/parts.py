@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,6 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from lnattn.affinity.subwords import TokenClasses
 from lnattn.attention.forward import causal_mask
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import ShapeError
@@ -28,49 +28,28 @@ PER_HEAD = ("ee", PLACE, PAIRS)
 _BATCH = 8
 
 
-@dataclass(frozen=True, eq=False)
-class Spelling:
-    """What a vocabulary's spelling tells of each token. All bool [vocab].
-
-    continuation: letters that continue a word; word: letters that begin one; capital: whether
-    letters begin with a capital. Raises `ShapeError` for flags of different vocabularies.
-    """
-
-    continuation: Bool[np.ndarray, "vocab"]
-    word: Bool[np.ndarray, "vocab"]
-    capital: Bool[np.ndarray, "vocab"]
-
-    def __post_init__(self) -> None:
-        sizes = [len(self.continuation), len(self.word), len(self.capital)]
-        if len(set(sizes)) != 1:
-            raise ShapeError(f"the flags of one vocabulary must have one length, not {sizes}.")
-
-    @property
-    def letters(self) -> Bool[np.ndarray, "vocab"]:
-        """Tokens of letters, whether they begin a word or continue one."""
-        return self.continuation | self.word
-
-
-def second_pieces(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+def second_pieces(classes: TokenClasses, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     """A token that continues a word, right after the token that begins it."""
     is_second = np.zeros(len(ids), dtype=bool)
-    is_second[1:] = spelling.word[ids[:-1]] & spelling.continuation[ids[1:]]
+    is_second[1:] = classes.word[ids[:-1]] & classes.continuation[ids[1:]]
     return is_second
 
 
-def second_words_of_names(spelling: Spelling, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
+def second_words_of_names(
+    classes: TokenClasses, ids: Int[np.ndarray, "n"]
+) -> Bool[np.ndarray, "n"]:
     """The second of two capitalised words, each one token, after letters without a capital.
 
     That leaves out beginnings of sentences; what follows must not continue the second word.
     """
-    capitalised = spelling.word & spelling.capital
-    in_small_letters = spelling.letters & ~spelling.capital
+    capitalised = classes.word & classes.capital
+    in_small_letters = classes.letters & ~classes.capital
     is_second = np.zeros(len(ids), dtype=bool)
     before = ids[:-3]
     first = ids[1:-2]
     second = ids[2:-1]
     is_second[2:-1] = in_small_letters[before] & capitalised[first] & capitalised[second]
-    is_second[:-1] &= ~spelling.continuation[ids[1:]]
+    is_second[:-1] &= ~classes.continuation[ids[1:]]
     return is_second
 
 

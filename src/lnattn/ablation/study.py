@@ -15,7 +15,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from lnattn.ablation.parts import (
-    Spelling,
     ablated_losses,
     ablation_names,
     deciles_of,
@@ -24,6 +23,7 @@ from lnattn.ablation.parts import (
     second_pieces,
     second_words_of_names,
 )
+from lnattn.affinity.subwords import TokenClasses
 from lnattn.attention.terms import PairTerms
 from lnattn.errors import CorpusError, ResultError
 from lnattn.inputs import checked_bigrams, one_of, whole_number
@@ -108,7 +108,7 @@ def ablations(  # noqa: PLR0913 (a study: its settings by name)
     model: PreTrainedModel,
     terms_of: Callable[[Int[Tensor, "n"]], PairTerms],
     documents: Sequence[Sequence[int]],
-    spelling: Spelling,
+    classes: TokenClasses,
     bigrams: sparse.csr_array,
     *,
     window: int = 256,
@@ -125,10 +125,10 @@ def ablations(  # noqa: PLR0913 (a study: its settings by name)
     counts are no square sparse matrix; `ResultError` for no draw.
     """
     checked_bigrams(bigrams)
-    if bigrams.shape[0] != len(spelling.word):
+    if bigrams.shape[0] != len(classes.word):
         raise CorpusError(
-            f"the counts are over {bigrams.shape[0]} tokens but the spelling over "
-            f"{len(spelling.word)}; take both from the model's own tokenizer."
+            f"the counts are over {bigrams.shape[0]} tokens but the classes over "
+            f"{len(classes.word)}; take both from the model's own tokenizer."
         )
     whole_number(draws, "draws", error=ResultError)
     begun = time.perf_counter()
@@ -147,7 +147,7 @@ def ablations(  # noqa: PLR0913 (a study: its settings by name)
     mean_moved = np.mean(moved, axis=0)
     listed = ablation_names(terms.names, mean_moved.shape[1])
     unigrams = np.asarray(bigrams.sum(axis=0)).ravel()
-    read = _read(all_losses, texts, spelling, unigrams, draws)
+    read = _read(all_losses, texts, classes, unigrams, draws)
     return Ablations(
         what=np.array([what for what, _ in listed]),
         head=np.array([head for _, head in listed]),
@@ -170,7 +170,7 @@ def ablations(  # noqa: PLR0913 (a study: its settings by name)
 def _read(
     losses: Float[np.ndarray, "row predicted"],
     texts: Sequence[tuple[int, Tensor]],
-    spelling: Spelling,
+    classes: TokenClasses,
     unigrams: Int[np.ndarray, "vocab"],
     draws: int,
 ) -> dict[str, np.ndarray]:
@@ -183,11 +183,11 @@ def _read(
     at = np.full((draws + 1, len(changes), *shape, 2), np.nan)
     loss = np.full((*shape, 2), np.nan)
     tokens = np.zeros((*shape, 3), dtype=np.int64)
-    flags = [[in_class(spelling, ids.numpy()) for in_class in CLASSES.values()] for _, ids in texts]
+    flags = [[in_class(classes, ids.numpy()) for in_class in CLASSES.values()] for _, ids in texts]
     for r, part in enumerate((slice(None, -1), slice(1, None))):  # of queries, of what follows
         token = np.concatenate([ids[part].numpy() for _, ids in texts])
         members = np.concatenate([np.array(of_text)[:, part] for of_text in flags], axis=1)
-        others = spelling.letters[token] & ~members.any(axis=0)
+        others = classes.letters[token] & ~members.any(axis=0)
         for c, chosen in enumerate(members):
             tokens[r, c] = chosen.sum(), 0, others.sum()
             if not chosen.any():

@@ -33,12 +33,20 @@ class TokenClasses:
     """Which tokens continue a word and which begin one. Both: bool [vocab], never both true.
 
     Only tokens of letters are in a class; digits, punctuation and special tokens are in neither.
-    wordpiece: whether continuation is spelled '##' (else: no space before the letters).
+    capital: [vocab], which of them begin with a capital. wordpiece: whether continuation is spelled
+    '##' (else: no space before the letters), where it has no capital. Raises `ShapeError` for flags
+    of different vocabularies.
     """
 
     continuation: Bool[np.ndarray, "vocab"]
     word: Bool[np.ndarray, "vocab"]
-    wordpiece: bool
+    capital: Bool[np.ndarray, "vocab"]
+    wordpiece: bool = False
+
+    def __post_init__(self) -> None:
+        sizes = [len(self.continuation), len(self.word), len(self.capital)]
+        if len(set(sizes)) != 1:
+            raise ShapeError(f"the flags of one vocabulary must have one length, not {sizes}.")
 
     @property
     def letters(self) -> Bool[np.ndarray, "vocab"]:
@@ -63,6 +71,7 @@ def token_classes(tokenizer: Any, vocab_size: int) -> TokenClasses:
     wordpiece = "##s" in vocabulary
     continuation = np.zeros(vocab_size, dtype=bool)
     word = np.zeros(vocab_size, dtype=bool)
+    capital = np.zeros(vocab_size, dtype=bool)
     for piece, token in vocabulary.items():
         if token in special or token >= vocab_size:
             continue
@@ -75,7 +84,8 @@ def token_classes(tokenizer: Any, vocab_size: int) -> TokenClasses:
         if text.isalpha():
             continuation[token] = continues
             word[token] = not continues
-    return TokenClasses(continuation=continuation, word=word, wordpiece=wordpiece)
+            capital[token] = text[0].isupper() and not (wordpiece and continues)
+    return TokenClasses(continuation=continuation, word=word, capital=capital, wordpiece=wordpiece)
 
 
 @dataclass(frozen=True)

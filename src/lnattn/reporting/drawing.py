@@ -134,7 +134,7 @@ def intervals(
             f'cy="{y}" r="4"/>'
         )
         parts.append(
-            f'<text class="lr-label" x="{width - 44}" y="{y + 4}">{format(mean, spec)}</text>'
+            f'<text class="lr-label" x="{width - 44}" y="{y + 4}">{written(mean, spec)}</text>'
         )
     foot = height * len(rows) + 22
     for value in (reference, high - margin):
@@ -214,7 +214,7 @@ def _heat(colour: str, share: float) -> str:
         return '<td class="lr-number">–</td>'
     depth = 100 * min(max(share, 0.0), 1.0) * 0.7
     look = f"background:color-mix(in srgb,{colour} {depth:.0f}%,transparent)"
-    return f'<td class="lr-number" style="{look}">{share:.0%}</td>'
+    return f'<td class="lr-number" style="{look}">{written(share, ".0%")}</td>'
 
 
 def joined(pairs: Sequence[tuple[str, str, str]]) -> str:
@@ -225,6 +225,11 @@ def joined(pairs: Sequence[tuple[str, str, str]]) -> str:
         for key, query, words in pairs
     )
     return f'<ul class="lr-pairs">{rows}</ul>'
+
+
+def written(value: float, spec: str) -> str:
+    """A number by its format, with a true minus."""
+    return format(value, spec).replace("-", "−")
 
 
 def _svg(width: int, height: int, alt: str, inside: str) -> str:

@@ -34,6 +34,8 @@ PAGES = {
 }
 #: The claims of the two papers, which are counted.
 PAPERS = [one for one in claims().values() if one.id[0] in "KB" and one.kind != "question"]
+#: Those that have a row; each of the others has a paragraph.
+ROWS = [name for name, one in claims().items() if not one.aside]
 FIRST = {"claim": "K1", "verdict": "holds", "words": "error 5e-15, 3 of 4", "cell": "fig-x"}
 RECORDS = [
     FIRST | {"values": {"heads": 3}, **effect_fields((0.5, 0.25, 0.75), "nats", 0, 30)},
@@ -89,7 +91,7 @@ def text(node) -> str:
 
 def test_every_claim_is_one_line_with_a_sign_a_model_and_unfolds(book):
     rows = book.rows()
-    assert sorted(rows) == sorted(claims())
+    assert sorted(rows) == sorted(ROWS)
     one, other, unasked = rows["K1"], rows["K2"], rows["K3"]
     assert text(one.summary).startswith(f"K1 {claims()['K1'].line}")
     (sign,) = one.select(".sign")
@@ -102,6 +104,17 @@ def test_every_claim_is_one_line_with_a_sign_a_model_and_unfolds(book):
     assert "\\(b_K\\) < <i>3</i>; a \\(\\sigma\\) & b" in text(other.select_one(".found"))
     assert "needs its checkpoint: LNATTN_MODEL=gpt2 make book" in text(unasked)
     assert [text(sign) for sign in unasked.select(".sign")] == ["–"]
+
+
+def test_a_claim_that_stays_open_has_a_paragraph_with_its_reason_and_no_row(book):
+    page = BeautifulSoup(book.page("book/claims"), "html.parser")
+    paragraphs = {one["id"]: text(one) for one in page.select(".claims-aside p")}
+    aside = {name: one for name, one in claims().items() if one.aside}
+    assert list(paragraphs) == [f"claim-{name.lower()}" for name in aside]
+    for name, one in aside.items():
+        said = paragraphs[f"claim-{name.lower()}"]
+        assert said.startswith(f"{name}. {one.line}")
+        assert said.endswith(one.aside)
 
 
 def test_bars_and_the_sentence_count_each_claim_once_and_derivations_apart(book):
@@ -186,15 +199,15 @@ def test_the_filter_narrows_and_a_view_is_shared_by_its_address(book, chromium):
             *("Trans", "M3 A "),  # the claim, and the group that it is folded in
         ]
         page.go(address)
-        assert sorted(page.evaluate(shown)) == sorted(claims())
-        assert choose("from", "K") == [name for name in claims() if name[0] == "K"]
+        assert sorted(page.evaluate(shown)) == sorted(ROWS)
+        assert choose("from", "K") == [name for name in ROWS if name[0] == "K"]
         assert choose("verdict", "fails") == choose("words", "KEY bias") == ["K2"]
         shared = page.evaluate("location.href")
         assert choose("model", "another") == []  # whose verdict is another one
         page.go(shared)
         assert page.evaluate(shown) == ["K2"]
         page.evaluate("document.querySelector('.claims-filter [type=reset]').click()")
-        page.until(f"({shown}).length === {len(claims())}")
+        page.until(f"({shown}).length === {len(ROWS)}")
     # This small book is built without MathJax, and its page asks for it.
     absent = ("no-mathjax.js", "ERR_FILE_NOT_FOUND")
     assert not [line for line in page.problems if not any(name in line for name in absent)]

@@ -40,12 +40,13 @@ ifdef MODEL
   export LNATTN_MODEL := $(MODEL)
 endif
 
-.PHONY: help setup book publish rehearsal test test-experiments mutants serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
+.PHONY: help setup book publish rehearsal test test-all test-experiments mutants serve lab execute claims freeze-claims freeze-extent attest new-chapter embed twice links benchmark screenshots check lock clean
 
 help:
 	@echo "make setup                install what is needed, and do no more (every command does so first)"
 	@echo "make book                 build the book (only what changed) into _build/html"
-	@echo "make test                 run the tests"
+	@echo "make test                 run the tests, but for those of whole books, chapters and pages"
+	@echo "make test-all             run these, too"
 	@echo "make test-experiments     run the tests of experiments/, which made the frozen results"
 	@echo "make mutants MODULE=attention   put mistakes into one module, and list those that no test notices"
 	@echo "make serve                show the built book at http://127.0.0.1:8000 (PORT=8001: elsewhere)"
@@ -119,13 +120,19 @@ links: setup
 	@"$$ENVDIR/bin/jupyter-book" build . --builder linkcheck
 
 # A process of tests for each core, so one thread for each process: more wait for one another.
-test test-experiments: export OMP_NUM_THREADS ?= 1
-test test-experiments: export OPENBLAS_NUM_THREADS ?= 1
-test test-experiments: export MKL_NUM_THREADS ?= 1
-test test-experiments: export NUMBA_NUM_THREADS ?= 1
+test test-all test-experiments: export OMP_NUM_THREADS ?= 1
+test test-all test-experiments: export OPENBLAS_NUM_THREADS ?= 1
+test test-all test-experiments: export MKL_NUM_THREADS ?= 1
+test test-all test-experiments: export NUMBA_NUM_THREADS ?= 1
+PYTEST = $(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile \
+	  --no-loadscope-reorder --durations 15 --durations-min 3
+# What ARGS name is run, whatever its marks.
+test: export DEFAULT := -m not(whole)
 test: setup
-	@set -f; $(PY) -m pytest --numprocesses auto --maxprocesses 3 --dist loadfile \
-	  --no-loadscope-reorder --durations 15 --durations-min 3 $${ARGS:-}
+	@set -f; $(PYTEST) $${ARGS:-$$DEFAULT}
+
+test-all: setup
+	@set -f; $(PYTEST) $${ARGS:-}
 
 test-experiments: setup
 	@set -f; $(PY) -m pytest --numprocesses auto --maxprocesses 2 --dist loadfile experiments/tests $${ARGS:-}

@@ -42,10 +42,17 @@ LONGEST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m not(whole)` is asked
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make test` gives files to processes in this order (--no-loadscope-reorder)."""
+    """Tests that look at pages are of whole books; files that take longest come first.
+
+    `make test` gives files to processes in this order (--no-loadscope-reorder).
+    """
     order = {f"test_{name}": place for place, name in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(item.path.stem, len(order)))
+    for item in items:
+        if "chromium" in item.fixturenames:
+            item.add_marker(pytest.mark.whole)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -220,6 +220,7 @@ def page(book: Path, name: str) -> str:
     return (book / "_build" / "html" / "notebooks" / f"{name}.html").read_text()
 
 
+@pytest.mark.whole
 def test_what_runs_again_is_what_changed(book, capfd):
     """One book through its life; numbers that are new in every run show what was run."""
     write_chapters(book, heads=DRAW, long=LONG)
@@ -270,6 +271,7 @@ def jupyter_book(*arguments: str) -> int:
     return subprocess.run([Path(sys.executable).with_name("jupyter-book"), *arguments]).returncode
 
 
+@pytest.mark.whole
 def test_a_warning_is_said_again_until_it_is_mended(book, capfd):
     write_chapters(book, heads=DRAW, text="# Text\n\n[nowhere](missing.md)")
     for options, status in (((), 0), (build.STRICT, 1), (build.STRICT, 1)):
@@ -279,6 +281,7 @@ def test_a_warning_is_said_again_until_it_is_mended(book, capfd):
     assert build.build(book, *build.STRICT) == 0
 
 
+@pytest.mark.whole
 def test_a_second_run_in_the_same_folder_says_so(book, capfd):
     write_chapters(book, heads="print('never')")
     with execution.locked(settings.Folders(book / "_build")):
@@ -317,6 +320,7 @@ def test_caches_are_pruned_by_age_but_for_the_present_one(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"present", "d", "e", ".lock"}
 
 
+@pytest.mark.whole
 def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
     write_json(book / "studies" / "gpt2" / "detokenization.json", {"key": "0"})
     write_json(book / "studies" / "gpt2" / "own.json", {"of": "the reader"})
@@ -329,6 +333,7 @@ def test_running_everything_again_forgets_kept_studies(book, monkeypatch):
     assert not cache.exists()
 
 
+@pytest.mark.whole
 def test_a_model_that_was_named_and_cannot_be_had_stops_the_build_at_once(book, monkeypatch, capfd):
     write_chapters(book, heads=DRAW)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -351,6 +356,7 @@ print("{me} met {other}")
 """
 
 
+@pytest.mark.whole
 def test_two_chapters_run_at_a_time_and_one_that_fails_ends_the_run(book, capfd):
     write_chapters(
         book,
@@ -369,6 +375,7 @@ def test_two_chapters_run_at_a_time_and_one_that_fails_ends_the_run(book, capfd)
     assert "AssertionError" not in said.err
 
 
+@pytest.mark.whole
 def test_the_book_is_refused_to_a_model_whose_scores_have_four_terms(book, monkeypatch, capfd):
     monkeypatch.setenv("LNATTN_MODEL", "book-llama")
     write_chapters(book, heads="print('never')")

@@ -57,12 +57,14 @@ def test_selectability_in_a_forked_pool_and_in_threads(tmp_path, layer):
     assert (done.returncode, done.stdout.split()) == (0, ["fork", "threads", "fork"]), done.stderr
 
 
+@pytest.mark.whole
 def test_selectability_in_processes_that_begin_anew(tmp_path):
     ways = ["spawn", "forkserver", "joblib"]
     done = run(tmp_path, ways)
     assert (done.returncode, done.stdout.split()) == (0, ways), done.stderr
 
 
+@pytest.mark.whole
 def test_where_nothing_can_be_cached_kernels_are_compiled_anew(tmp_path):
     """numba may use a folder that the user names, and nobody has named one."""
     done = run(

@@ -63,6 +63,7 @@ def run(folder: Path, url: str, *commands: list[str], **environment: str) -> lis
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.whole
 def test_a_data_set_of_the_hub_is_streamed_cached_and_read_offline(tmp_path, data):
     files, parts = data
     outs = [str(tmp_path / f"{i}.npz") for i in range(5)]
@@ -97,6 +98,7 @@ def test_a_data_set_of_the_hub_is_streamed_cached_and_read_offline(tmp_path, dat
     assert sum(unigrams.values()) == 2  # "2w 1w", two unknown words
 
 
+@pytest.mark.whole
 def test_what_is_missing_is_one_sentence(tmp_path, data):
     """Set, revision, configuration, split, field; then the network, and what was never cached."""
     out = ["--out", str(tmp_path / "x.npz"), "--workers", "1"]

@@ -34,6 +34,12 @@ def test_start_is_torchs_own_and_leaves_the_callers_random_state():
     assert all(torch.equal(first[name], value) for name, value in scaled.items())
 
 
+def test_other_normals_are_of_length_1_and_orthogonal_to_1_and_to_each_other():
+    normals = other_normals(8, 5)
+    torch.testing.assert_close(normals @ normals.T, torch.eye(5).double(), rtol=0, atol=1e-12)
+    torch.testing.assert_close(normals.sum(dim=1), torch.zeros(5).double(), rtol=0, atol=1e-12)
+
+
 def test_another_normal_vector_is_layernorm_in_turned_coordinates():
     """With R orthogonal and u R = 1/√d: y_u(x) R = LN(x R), before gain and bias."""
     generator = torch.Generator().manual_seed(1)

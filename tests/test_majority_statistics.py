@@ -74,6 +74,15 @@ def test_slowdown_pairs_the_seeds_that_both_arms_have():
     assert results.slowdown(both, "rms", "layernorm", accuracy=1.1) is None
 
 
+def test_a_threshold_is_reached_where_a_run_is_as_good_as_it():
+    """Epochs 0, 5 and 10; the third run begins above the threshold, the last never comes near."""
+    rows = [[0.25, 0.5, 0.75], [0.25, 0.75, 0.5], [0.75, 0.25, 0.25], [0.25, 0.25, 0.25]]
+    curves = curves_with(rows)  # loss: 1 − accuracy
+    assert results.epochs_to(curves, accuracy=0.75).tolist() == [10, 5, 0, np.inf]
+    assert results.epochs_to(curves, loss=0.25).tolist() == [10, 5, 0, np.inf]
+    assert results.epochs_to(curves, loss=0.5).tolist() == [5, 5, 0, np.inf]
+
+
 def test_the_angle_falls_where_its_end_is_lower():
     angle = np.array([[60, 70, 20], [50, 10, 45], [30, 20, 40]], dtype=np.float32)
     found = results.fall_of_the_angle(replace(curves_with([[0] * 3] * 3), angle=angle))

@@ -150,11 +150,27 @@ def test_a_run_begins_as_the_frozen_one_did():
     assert made["epoch"].tolist() == [0, 1]
 
 
+def test_angle_and_spread_of_the_queries_at_the_start():
+    """By NumPy alone, at a rate at which nothing moves: Q Kᵀ / √d, spread over all 7 keys."""
+    made = train(arm("rms"), replace(PLAN, epochs=1, learning_rate=1e-12), seed=1)
+    weights = {k: v.numpy().astype(float) for k, v in PLAN.parameters(arm("rms"), 1).items()}
+    x = weights["embedding.weight"]
+    y = x / np.sqrt((x**2).mean(axis=1, keepdims=True))
+    W_Q, W_K, _ = np.split(weights["layer.self_attn.in_proj_weight"], 3)
+    queries = y @ W_Q.T @ W_K / np.sqrt(6)
+    scores = queries @ y.T  # [7 7], a row a query
+    deviation = np.sqrt(((scores - scores.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / 7)
+    np.testing.assert_allclose(made["spread"][0, 0], deviation.mean(), rtol=1e-4)
+    cosine = np.abs(queries.sum(axis=1)) / np.linalg.norm(queries, axis=1) / np.sqrt(6)
+    np.testing.assert_allclose(made["angle"][0, 0], np.degrees(np.arccos(cosine)).mean(), atol=1e-3)
+
+
 @pytest.mark.parametrize("name", ARMS)
 def test_every_arm_can_be_trained_to_its_end(name):
-    found = train(arm(name), replace(PLAN, d_model=6))
-    assert found["keys"].shape == found["queries"].shape == (1, PLAN.classes, 6)
-    assert np.isfinite(found["loss"]).all()
+    made = train(arm(name), replace(PLAN, d_model=6))
+    assert made["keys"].shape == made["queries"].shape == (1, PLAN.classes, 6)
+    assert made["epoch"].tolist() == [0, 3]
+    assert (np.abs(made["loss"] - np.log(PLAN.classes)) < 1).all(), "no farther than from chance"
 
 
 def test_a_run_is_its_seeds_and_a_hopeless_rate_is_named():

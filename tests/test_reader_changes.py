@@ -50,6 +50,7 @@ def test_chapter_05_runs_to_its_end_with_other_words_head_or_model(changes):
         assert done.broken, "sentences about the unchanged chapter are named"
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("chapter", "changes"),
     [
@@ -96,6 +97,7 @@ def test_the_first_cell_says_what_can_be_changed_and_needs_nothing(name):
     assert given["MODEL"] is None
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("name", "changes"), CHANGES, ids=[name for name, _ in CHANGES])
 def test_a_chapter_runs_to_its_end_with_what_it_invites_to_change(name, changes):
     """And the code that its solutions and its last section show runs behind it."""

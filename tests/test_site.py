@@ -48,6 +48,7 @@ def anatomy(path: Path) -> Anatomy:
 
 
 @needs_site
+@pytest.mark.whole
 @each_page
 def test_every_link_inside_the_site_leads_somewhere(page):
     dead = []
@@ -69,6 +70,7 @@ def test_every_link_inside_the_site_leads_somewhere(page):
 
 
 @needs_site
+@pytest.mark.whole
 @each_page
 def test_a_page_is_titled_once_and_no_head_of_a_column_is_empty(page):
     soup = BeautifulSoup((SITE / page).read_text("utf-8"), "html.parser")
@@ -78,6 +80,7 @@ def test_a_page_is_titled_once_and_no_head_of_a_column_is_empty(page):
 
 
 @needs_site
+@pytest.mark.whole
 @each_page
 def test_a_page_names_no_resource_of_another_host(page):
     assert not [src for src in anatomy(SITE / page).loaded if urlsplit(src).netloc]
@@ -94,6 +97,7 @@ MACHINE = re.compile(
 
 
 @needs_site
+@pytest.mark.whole
 @each_page
 def test_a_page_shows_no_error_output_and_no_path_of_the_machine(page):
     text = (SITE / page).read_text(encoding="utf-8")
@@ -102,6 +106,7 @@ def test_a_page_shows_no_error_output_and_no_path_of_the_machine(page):
 
 
 @needs_site
+@pytest.mark.whole
 def test_downloads_hold_no_error_output_and_no_path_of_the_machine():
     found = []
     for path in SITE.rglob("*"):
@@ -118,6 +123,7 @@ def notebooks() -> list[Path]:
 
 
 @needs_site
+@pytest.mark.whole
 @pytest.mark.parametrize("path", notebooks(), ids=lambda path: path.stem)
 def test_a_downloaded_notebook_has_its_outputs_and_the_page_its_drawings(path):
     """Every cell that the chapter's page shows an output of; drawing and data of every figure."""
@@ -143,6 +149,7 @@ def test_a_downloaded_notebook_has_its_outputs_and_the_page_its_drawings(path):
 
 
 @needs_site
+@pytest.mark.whole
 @each_page
 def test_a_page_leads_to_the_other_edition(page):
     if not (SITE / EMBEDDED).is_dir():
@@ -156,6 +163,7 @@ def claims() -> dict:
 
 
 @needs_site
+@pytest.mark.whole
 def test_the_claims_page_has_every_record_with_all_its_links():
     page = BeautifulSoup((SITE / "book" / "claims.html").read_text("utf-8"), "html.parser")
     shown = {row["id"].removeprefix("claim-").upper(): row for row in page.select(".claim")}

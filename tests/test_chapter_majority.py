@@ -1,0 +1,119 @@
+"""The numbers of chapter 8 and its robustness page, on runs of which they are known by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lnattn.majority.results import Curves, Experiment
+from lnattn.majority.task import AUTHORS, majority_data
+from lnattn.majority.train import MajorityPlan
+from lnattn_book.chapters import majority as chapter
+
+EPOCHS = np.array([0, 10, 20, 30])
+
+
+def curves(arm, accuracy, angle=None, **plan):
+    """Two runs of an arm whose accuracies are given, epoch by epoch."""
+    accuracy = np.array(accuracy, dtype=np.float32)
+    angle = np.zeros_like(accuracy) if angle is None else np.array(angle, dtype=np.float32)
+    empty = np.zeros((len(accuracy), 20, 8), dtype=np.float32)
+    return Curves(
+        arm=arm,
+        plan=MajorityPlan(**plan),
+        seeds=tuple(range(len(accuracy))),
+        epoch=EPOCHS,
+        loss=1 - accuracy,
+        accuracy=accuracy,
+        angle=angle,
+        spread=np.zeros_like(accuracy),
+        queries=empty,
+        keys=empty,
+    )
+
+
+FAST = curves("layernorm", [[0.1, 0.8, 0.9, 0.9], [0.1, 0.8, 0.9, 0.9]])
+SLOW = curves("authors", [[0.1, 0.2, 0.8, 0.8], [0.1, 0.2, 0.5, 0.9]])
+BOTH = Experiment((FAST, SLOW), {})
+
+
+def test_epochs_to_the_level_are_those_of_the_median_run():
+    assert chapter.epochs_to_level(FAST) == 10
+    assert chapter.epochs_to_level(SLOW) == 25  # 20 and 30
+    assert chapter.epochs_to_level(SLOW, accuracy=0.85) == np.inf
+
+
+def test_ratios_are_nan_where_the_fast_arm_never_arrives():
+    table = chapter.ratios(BOTH, {"pair": ("authors", "layernorm")}, [0.8, 0.95])
+    assert table.loc[0.8, "pair"] == 2.5
+    assert np.isnan(table.loc[0.95, "pair"])
+
+
+def test_endings():
+    ends = chapter.endings(BOTH)
+    assert ends.loc["authors"].tolist() == pytest.approx([0.85, 0.85, 0.8, 0.9])
+
+
+@pytest.mark.parametrize(
+    ("arm", "projects"),
+    [("layernorm", True), ("learnt-normal", True), ("rms", False), ("unnormalised", False)],
+)
+def test_an_arm_projects_along_any_vector(arm, projects):
+    assert chapter.has_projection(arm) is projects
+
+
+def test_each_arm_is_compared_at_the_setting_that_suits_it():
+    better = curves("authors", [[0.1, 0.8, 0.9, 0.9]] * 2, learning_rate=0.01)
+    sweep = Experiment((FAST, SLOW, better), {})
+    assert chapter.best_setting(sweep, "authors") is better
+    assert chapter.tuned_ratio(sweep, "authors", "layernorm") == 1
+
+
+def test_the_angle_falls_from_start_to_end_in_each_run():
+    turning = curves("rms", [[0.1] * 4] * 2, angle=[[60, 70, 20, 10], [50, 50, 50, 55]])
+    sweep = Experiment((turning,), {})
+    assert chapter.falls_of_the_angle(sweep, "rms").tolist() == [50, -5]
+    shares = chapter.share_that_turn(sweep, ["rms"], scales=[1.0], degrees=45.0)
+    assert shares.loc["rms", 1.0] == 0.5
+
+
+def test_a_run_made_now_is_compared_at_the_epochs_that_both_have():
+    live = {"epoch": np.array([0, 20]), "loss": np.array([[0.9, 0.4]])}
+    assert chapter.difference_from_frozen(FAST, live) == pytest.approx(0.3)  # 0.4 beside 1 - 0.9
+
+
+def test_epochs_by_a_setting_of_the_plan():
+    wide = curves("authors", [[0.1, 0.9, 0.9, 0.9]] * 2, d_model=16)
+    table = chapter.epochs_by([SLOW, wide], lambda plan: plan.d_model)
+    assert table.loc["authors"].to_dict() == {8: 25, 16: 10}
+
+
+def test_runs_are_paired_by_seed_and_rate():
+    lower = curves("rms", [[0.1, 0.2, 0.3, 0.95], [0.1, 0.2, 0.3, 0.4]])
+    runs = Experiment((FAST, lower), {})
+    assert chapter.runs_above(runs, "layernorm", "rms", rates=[FAST.plan.learning_rate]) == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("scheme", ["uniform", AUTHORS])
+def test_examples_whose_rarest_class_occurs_once(scheme):
+    """Counted one example at a time."""
+    counts = majority_data(500, scheme=scheme, seed=3).train.tolist()
+    once = [min(count for count in example if count > 0) == 1 for example in counts]
+    assert chapter.share_of_ones(scheme, seed=3, examples=500) == pytest.approx(np.mean(once))
+
+
+def test_settings_are_compared_row_by_row():
+    table = chapter.compared_settings({"here": BOTH}, "authors", "layernorm", [0.8])
+    assert table.loc["here"].to_dict() == pytest.approx(
+        {"slower at 80%": 2.5, "layernorm ends": 0.9, "authors ends": 0.85}
+    )
+
+
+def test_widths_at_which_an_arm_never_arrives_have_no_ratio():
+    wide = curves("layernorm", [[0.1] * 4] * 2, d_model=16)
+    slow = curves("authors", [[0.1, 0.9, 0.9, 0.9]] * 2, d_model=16)
+    ratios = chapter.width_ratios([FAST, SLOW, wide, slow], "authors", "layernorm")
+    assert {width: ratio.value for width, ratio in ratios.items()} == {8: 2.5}

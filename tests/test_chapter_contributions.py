@@ -187,3 +187,10 @@ def test_means_over_seeds_have_intervals_of_97_5_percent() -> None:
     less = chapter.where_less_what(young)
     assert less.index.tolist() == [5, 6, 7]
     assert (less < 0).all()
+
+
+def test_shares_at_the_peak_are_those_of_the_step_with_the_largest_excess():
+    looks, lost = snapshots((0.01, 0.05), (0.01, 0.05), (0.01, 0.05))
+    looks.loc[(looks["step"] == 128) & (looks["head"] == -1), "found"] = 0.3
+    peaks = chapter.shares_at_the_peak(Joining(looks, lost, {}))
+    assert peaks.loc[0, ["found", "chance"]].tolist() == [0.3, 0.04]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from lnattn import fold, load_first_layer
 from lnattn.position.variance import token_norms
+from lnattn.stats import spearman
 from lnattn_book import samples
 from lnattn_book.chapters import information_gain as page
 from lnattn_book.chapters.variance import frequency, lengths
@@ -71,3 +73,15 @@ def test_value_vectors_of_one_text_by_hand(first):
     assert found.others[1, head] == pytest.approx(float(size[1:].mean()), rel=1e-5)
     times = found.times_shorter()[head]
     assert times == pytest.approx(found.others[:, head].mean() / found.first[:, head].mean())
+
+
+def test_heads_are_picked_by_name_and_models_taken_once():
+    one, other, third, fourth = (spearmanr_of(seed) for seed in range(4))
+    knowing = {"norm": one, "T^e, head 0": other, "count": third, "T^e, head 1": fourth}
+    assert page.of_heads(knowing) == [other, fourth]
+    first = load_first_layer("book-gpt2")
+    assert page.distinct(first, first) == [first]
+
+
+def spearmanr_of(seed):
+    return spearman(*np.random.default_rng(seed).normal(size=(2, 9)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from random_models import random_layer
 
 from lnattn.paths import data_folder
 from lnattn_book import survey
@@ -63,3 +64,11 @@ def test_the_table_has_sign_and_value_of_every_model(columns):
 def test_the_frozen_surveys_stand_beside_their_nulls():
     columns = chapter.frozen(data_folder() / "results", ("gpt2",))
     assert list(columns) == ["gpt2", "gpt2, null"]
+
+
+def test_only_the_query_bias_is_taken_away():
+    layer = random_layer(0, 8, 2, 4)
+    bare = chapter.without_query_bias(layer)
+    assert not bare.b_Q.any()
+    assert layer.b_Q.any()
+    assert bare.b_K.equal(layer.b_K)

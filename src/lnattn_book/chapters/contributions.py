@@ -132,6 +132,13 @@ def where_less_what(young: Joining, measure: str = "everywhere", at: str = "step
     return where - what
 
 
+def shares_at_the_peak(young: Joining) -> pd.DataFrame:
+    """A row a seed that joins: pieces found, and by chance, at the step of its peak."""
+    shares = young.shares()
+    peaks = young.peaks()["step"]
+    return shares.loc[list(peaks.items())].droplevel("step")
+
+
 def term_differences(found: Contributions, draws: int | None = None) -> pd.DataFrame:
     """Each other term's mean contribution less each mixed one's: a row a comparison of claim K10.
 

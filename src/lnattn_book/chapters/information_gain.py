@@ -100,6 +100,16 @@ def who_knows_the_gain(first: FirstLayer, known: Frequency, gain: Gain) -> dict[
     return {name: spearman(values[gain.tokens], gain.gain) for name, values in rows.items()}
 
 
+def of_heads(knowing: dict[str, Correlation]) -> list[Correlation]:
+    """The correlations of T^e, head by head, among those of `who_knows_the_gain`."""
+    return [correlation for name, correlation in knowing.items() if name.startswith("T^e")]
+
+
+def distinct(*models: FirstLayer) -> list[FirstLayer]:
+    """Each model once, by its name."""
+    return list({first.name: first for first in models}.values())
+
+
 def best_shuffled_head(
     first: FirstLayer, known: Frequency, gain: Gain, deals: int = 60
 ) -> Float[np.ndarray, "deal"]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+import torch
 
+from lnattn.weights import AttentionLayer
 from lnattn_book import survey
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Record
@@ -89,3 +92,8 @@ def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
     }
     measures = {name: claim(name).measure for name in survey.ASKED}
     return pd.DataFrame({"measure": measures, **cells}).rename_axis(columns="claim")
+
+
+def without_query_bias(layer: AttentionLayer) -> AttentionLayer:
+    """The same layer with a query bias of 0."""
+    return replace(layer, b_Q=torch.zeros_like(layer.b_Q))

@@ -1,0 +1,77 @@
+"""The numbers of the page on costs: how operations grow, what goes with an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lnattn.costs import profiling
+from lnattn.costs.formulas import LayerSize, layer_parameters, product_costs
+
+__all__ = ["bytes_with_twice_the_heads", "exponents", "removed_parameters", "share_beside_products"]
+
+#: Sizes at which operations are counted, where another size is varied: tokens, width, heads.
+_SIZES = {"N": 64, "D": 96, "H": 6}
+#: Layers, and tokens of the vocabulary, of the encoder-decoder that the notes speak of.
+_LAYERS = 6
+_VOCABULARY = 37_000
+
+
+def counted_operations(parts: Sequence[str], *, N: int, D: int, H: int) -> int:
+    """Operations that torch executes for some products of a layer: N tokens, width D, H heads."""
+    block = profiling.random_block(D, H, 4 * D)
+    profile = profiling.profile_layer(block, torch.zeros(N, D))
+    return int(profile.loc[list(parts), "operations"].sum())
+
+
+def exponents(
+    groups: Mapping[str, Sequence[str]], varied: Mapping[str, Sequence[int]]
+) -> pd.DataFrame:
+    """With which power of a size the counted operations grow: a row a group, a column a size.
+
+    groups: name → products; varied: 'N', 'D' or 'H' → its values, at which a line is fitted to the
+    logarithms.
+    """
+    table = {}
+    for axis, values in varied.items():
+        powers = {}
+        for name, parts in groups.items():
+            counts = [counted_operations(parts, **{**_SIZES, axis: value}) for value in values]
+            powers[name] = np.polyfit(np.log(values), np.log(counts), 1)[0]
+        table[axis] = powers
+    return pd.DataFrame(table)
+
+
+def share_beside_products(tokens: int, width: int, heads: int, d_mlp: int) -> float:
+    """The share of all bytes, as counted, that operators without multiplications move."""
+    block = profiling.random_block(width, heads, d_mlp)
+    counted = profiling.profile_layer(block, torch.zeros(tokens, width))
+    beside = counted.loc[counted["operations"] == 0, "bytes"].sum()
+    return float(beside / counted["bytes"].sum())
+
+
+def bytes_with_twice_the_heads(tokens: int, width: int, heads: int, d_mlp: int) -> float:
+    """The bytes of the scores of a layer with twice the heads, over those with `heads`."""
+    few = product_costs(LayerSize(tokens, tokens, width, heads, d_mlp))
+    many = product_costs(LayerSize(tokens, tokens, width, 2 * heads, d_mlp))
+    return float(many.loc["scores", "bytes"] / few.loc["scores", "bytes"])
+
+
+def removed_parameters(sizes: Mapping[str, tuple[int, int]]) -> pd.DataFrame:
+    """The share of an encoder-decoder's parameters that goes with the encoder and its attention.
+
+    sizes: name → (width, width of the FFN). A row a name: of the layers, and with embeddings.
+    """
+    rows = {}
+    for name, (width, d_mlp) in sizes.items():
+        alone = _LAYERS * layer_parameters(width, d_mlp)
+        pair = alone + _LAYERS * layer_parameters(width, d_mlp, attentions=2, norms=3)
+        embeddings = _VOCABULARY * width
+        rows[name] = {
+            "of the layers": 1 - alone / pair,
+            "with embeddings": 1 - (alone + embeddings) / (pair + embeddings),
+        }
+    return pd.DataFrame(rows).T

@@ -88,7 +88,8 @@ def copy_tree() -> None:
     asked = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in names.stdout.splitlines():
-        source, target = ROOT / name, TREE / name
+        source = ROOT / name
+        target = TREE / name
         if not source.is_file():
             target.unlink(missing_ok=True)
         elif not target.is_file() or source.read_bytes() != target.read_bytes():
@@ -346,7 +347,8 @@ def main() -> int:
     os.environ["PYTHONPATH"] = str(TREE / "src")
     sys.path[:0] = [str(TREE / "src"), str(TREE)]
     imported()
-    rows, left = {}, []
+    rows = {}
+    left = []
     for module in modules:
         rows[module], unlisted = run(module, given.sample, given.seed)
         left += unlisted

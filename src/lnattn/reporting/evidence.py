@@ -110,7 +110,10 @@ class Evidence:
 
     @cached_property
     def texts(self) -> tuple[list[list[int]], str]:
-        """Texts as token ids, and in words what they are: the user's, or the shipped sample."""
+        """Texts as token ids, and in words what they are: the user's, or the shipped sample.
+
+        Raises `CorpusError` where there are neither.
+        """
         own, _ = self._own
         if own:
             return own, _given(own)
@@ -135,7 +138,10 @@ class Evidence:
     # ---- counts --------------------------------------------------------------------------------
     @cached_property
     def counts(self) -> tuple[Counts, str] | None:
-        """Counts of this model's tokens, and in words of what; None where none fit."""
+        """Counts of this model's tokens, and in words of what; None where none fit.
+
+        Raises `CorpusError` for counts that were given and are of another vocabulary.
+        """
         texts, given = self._own
         rows = self.model.embeddings.vocab_size
         if not rows:

@@ -20,7 +20,10 @@ FORMULAS = {
 
 
 def fold_error(evidence: Evidence) -> Part:
-    """The table of `lnattn.verify`, and what it says of rounding."""
+    """The table of `lnattn.verify`, and what it says of rounding.
+
+    Raises `CheckpointError` for a first layer without its model.
+    """
     if evidence.whole is None:
         raise CheckpointError(
             "a first layer by itself cannot be compared with its model; give the model's name, its "

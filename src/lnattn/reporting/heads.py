@@ -74,7 +74,10 @@ class HeadsOnText:
 
 
 def heads_on_text(evidence: Evidence) -> HeadsOnText:
-    """Additive shares of all terms, and where attention lies, over the evidence's windows."""
+    """Additive shares of all terms, and where attention lies, over the evidence's windows.
+
+    Raises `CorpusError` where no text has a query with two keys.
+    """
     sums: dict[str, np.ndarray] = {}
     queries = 0
     even = 0.0

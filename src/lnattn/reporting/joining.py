@@ -78,7 +78,10 @@ def vectors_of(evidence: Evidence, queries: Int[np.ndarray, "query"] | None = No
 
 
 def joining_of(evidence: Evidence, vectors: TokenVectors, before: Neighbours) -> Joining:
-    """Ask all heads about a sample of query tokens."""
+    """Ask all heads about a sample of query tokens.
+
+    Raises `CorpusError` where fewer than two tokens can be asked about.
+    """
     counts, _ = evidence.counted()
     queries = asked(evidence)
     if len(queries) < 2:

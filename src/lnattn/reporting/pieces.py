@@ -26,7 +26,10 @@ TOP = 10
 
 
 def subwords_of(evidence: Evidence) -> tuple[Subwords, int]:
-    """The ranks of main predecessors in every head, and how many pieces fit the rule."""
+    """The ranks of main predecessors in every head, and how many pieces fit the rule.
+
+    Raises `CorpusError` where too few pieces fit the rule.
+    """
     model = evidence.model
     counts, _ = evidence.counted()
     classes = token_classes(tokenizer_of(model), model.embeddings.vocab_size)

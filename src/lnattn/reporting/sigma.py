@@ -58,7 +58,10 @@ def _by_position(evidence: Evidence) -> Part:
 
 
 def norm_of_tokens(evidence: Evidence) -> Float[np.ndarray, "vocab"]:
-    """σ or ρ of every token of a model without added positions."""
+    """σ or ρ of every token of a model without added positions.
+
+    Raises `ShapeError` where no norm stands before attention.
+    """
     model = evidence.model
     assert isinstance(model, RelativeFirstLayer)
     folded = evidence.folded_relative

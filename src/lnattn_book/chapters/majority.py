@@ -130,7 +130,8 @@ def runs_above(
     above: list[bool] = []
     for rate in rates:
         plan = {"learning_rate": rate, "initial_scale": 1.0}
-        high, low = experiment.of(upper, **plan), experiment.of(lower, **plan)
+        high = experiment.of(upper, **plan)
+        low = experiment.of(lower, **plan)
         above += (high.accuracy[:, -1] > low.accuracy[:, -1]).tolist()
     return above
 

@@ -1,4 +1,4 @@
-"""The book's helpers: figure style, page banner, glued numbers."""
+"""The book's helpers: page banner, the model of a chapter, guards."""
 
 from __future__ import annotations
 
@@ -15,53 +15,6 @@ page = pytest.importorskip("lnattn_book.page", reason="MyST-NB is absent: pip in
 guards = pytest.importorskip("lnattn_book.guards")
 
 # --- page -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "spec", "text"),
-    [
-        (0.12345, ".2f", "0.12"),
-        (np.float64(0.5), "", "0.5"),
-        (np.int64(7), "", "7"),
-        (torch.tensor([3.25]), ".2f", "3.25"),
-        (np.array([[4]]), "d", "4"),
-        (True, "", "True"),
-    ],
-)
-def test_numbers_become_plain_text(value, spec, text):
-    assert page.formatted(value, spec) == text
-
-
-@pytest.mark.parametrize(
-    "value",
-    [float("nan"), np.float64("inf"), np.zeros(2), torch.zeros(3), None, [1.0], np.zeros(0)],
-)
-def test_what_prose_cannot_say_is_refused(value):
-    with pytest.raises(ResultError, match="my number"):
-        page.formatted(value, "", "my number")
-
-
-@pytest.mark.parametrize(
-    ("value", "spec", "text"),
-    [
-        (0.5, ".2f", "0.50"),
-        (8192, ",", "8,192"),
-        ("'iens'", "", "'iens'"),
-    ],
-)
-def test_glued_text_arrives_in_the_prose_unchanged(monkeypatch, value, spec, text):
-    """The role evaluates what was glued as a Python literal; the text must survive that."""
-    import myst_nb
-    from myst_nb.core.variables import format_plain_text
-
-    kept = {}
-    monkeypatch.setattr(
-        myst_nb, "glue", lambda name, value, display: kept.update({name: (value, display)})
-    )
-    assert page.glue("name", value, spec) == text
-    glued, shown = kept["name"]
-    assert format_plain_text(repr(glued), "s") == text
-    assert shown is False
 
 
 def test_the_banner_names_model_reason_weights_versions_and_date(monkeypatch):

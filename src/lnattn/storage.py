@@ -10,8 +10,6 @@ import contextlib
 import errno
 import hashlib
 import json
-import math
-import numbers
 import os
 import platform
 import secrets
@@ -276,22 +274,3 @@ def check_shapes(result: Any) -> None:
             if isinstance(value, np.ndarray) and not isinstance(value, hint):
                 found = f"{value.dtype} {list(value.shape)}"
                 raise ShapeError(f"{item.name} is {found}, where {item.type} is meant")
-
-
-def plain_scalar(value: Any, name: str = "value") -> str | int | float | bool:
-    """A Python str, bool, int or finite float equal to `value`; arrays of one element count.
-
-    Raises `ResultError` for several numbers, and for one that is not finite.
-    """
-    if hasattr(value, "item"):
-        try:
-            value = value.item()
-        except (ValueError, RuntimeError) as error:
-            raise ResultError(f"{name} holds several numbers; a sentence can show one.") from error
-    if isinstance(value, numbers.Real) and not isinstance(value, int):
-        value = float(value)
-        if not math.isfinite(value):
-            raise ResultError(f"{name} is {value}; a sentence needs a finite number.")
-    if isinstance(value, str | int | float):
-        return value
-    raise ResultError(f"{name} must be a number or text, not {type(value).__name__}.")

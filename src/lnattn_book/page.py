@@ -1,4 +1,4 @@
-"""What every chapter does first and last: name its model, and put its numbers into the prose."""
+"""What every chapter does first and last: name its model, and ask what its sentences say."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-import myst_nb
 from IPython.display import display
 
-from lnattn.errors import ResultError
 from lnattn.models.choice import Choice, default_model
-from lnattn.storage import package_versions, plain_scalar
+from lnattn.storage import package_versions
 from lnattn_book import drawings, guards
+from lnattn_book.chosen import with_six_terms
 from lnattn_book.guards import asking
 from lnattn_book.style import use_style
 
@@ -26,9 +25,6 @@ __all__ = [
     "asking",
     "choose",
     "describe",
-    "formatted",
-    "glue",
-    "glue_all",
     "holds",
     "start",
 ]
@@ -60,9 +56,11 @@ def choose(name: str | None = None) -> Choice:
     """The model of a chapter's panels: the one that its first cell names, or the book's choice.
 
     name: as for `lnattn.load_first_layer`; None: what LNATTN_MODEL names, else GPT-2 where it can
-    be had, else book-gpt2 (`lnattn.default_model`). papermill's `-p MODEL` sets it.
+    be had, else book-gpt2 (`lnattn.default_model`). papermill's `-p MODEL` sets it. A model without
+    six terms goes to chapter 12 (`with_six_terms`).
     """
-    return Choice(name, "named in this page's first cell") if name else default_model()
+    choice = Choice(name, "named in this page's first cell") if name else default_model()
+    return with_six_terms(choice)
 
 
 def start(model: Any = None, *, why: str | None = None) -> None:
@@ -98,20 +96,6 @@ def describe(model: Any = None, *, why: str | None = None) -> Banner:
     )
 
 
-def glue(name: str, value: Any, spec: str = "") -> str:
-    """Keep `value`, formatted by `spec`, under `name`, for {glue:text}`name` in the prose.
-
-    Returns the text. NumPy and torch scalars are turned into plain Python numbers first: glued as
-    they are, they would show as `np.float64(0.5)`. Raises `ResultError` for a value that is not
-    finite or is not a number or text, because prose cannot say it.
-    """
-    text = formatted(value, spec, name)
-    # As text, not as a number: the role would read 0.50 as a number and print 0.5, or 8,192 as a
-    # pair. Text it shows as it is, without the quotation marks.
-    myst_nb.glue(name, text, display=False)
-    return text
-
-
 def holds(sentence: str, condition: Any) -> None:
     """Ask of the numbers what a sentence of the page says, in a hidden cell beside it.
 
@@ -122,25 +106,6 @@ def holds(sentence: str, condition: Any) -> None:
     it (see `lnattn_book.guards`).
     """
     guards.ask(sentence, condition, inspect.currentframe()).show()
-
-
-def glue_all(prefix: str, **numbers: Any) -> None:
-    """`glue` several values at once: `low=0.25` or `low=(0.25, ".0%")` under 'PREFIX-low'.
-
-    An underscore in a name becomes a hyphen.
-    """
-    for name, given in numbers.items():
-        value, spec = given if isinstance(given, tuple) else (given, "")
-        glue(f"{prefix}-{name.replace('_', '-')}", value, spec)
-
-
-def formatted(value: Any, spec: str = "", name: str = "value") -> str:
-    """`value` as the text that a sentence shows: `format(plain(value), spec)`."""
-    plain = plain_scalar(value, name)
-    try:
-        return format(plain, spec)
-    except ValueError as error:
-        raise ResultError(f"{name} = {plain!r} cannot be formatted as {spec!r}.") from error
 
 
 def _date() -> str:

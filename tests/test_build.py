@@ -11,17 +11,19 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
+import odd_models
 import pytest
 
 pytest.importorskip("jupyter_book", reason="Jupyter Book is absent: pip install .[book]")
 
 from sphinx.config import Config
 
-from booksite import build, execute, execution, inputs, settings
+from booksite import build, execute, execution, inputs, model, settings
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 from lnattn.storage import write_json
 from lnattn_book import places
+from lnattn_book.twins import available_rotary_models
 
 ROOT = places.repository()
 
@@ -375,12 +377,16 @@ def test_two_chapters_run_at_a_time_and_one_that_fails_ends_the_run(book, capfd)
     assert "AssertionError" not in said.err
 
 
-@pytest.mark.whole
-def test_the_book_is_refused_to_a_model_whose_scores_have_four_terms(book, monkeypatch, capfd):
+def test_a_model_whose_scores_have_four_terms_goes_to_those_who_read_it(tmp_path, monkeypatch):
+    """Chapter 12 and the explorer; the other chapters take the embedded model and say why."""
     monkeypatch.setenv("LNATTN_MODEL", "book-llama")
-    write_chapters(book, heads="print('never')")
-    assert build.main(["--root", str(book)]) == 2
-    said = capfd.readouterr().err
-    assert said.count("\n") == 1
-    assert "six terms, and book-llama has rotary" in said
-    assert not (book / "_build" / "html" / "notebooks").exists()
+    monkeypatch.setenv("LNATTN_ROTARY", "")
+    choice = model.resolve_model()
+    assert choice.name == "book-gpt2"
+    assert choice.why.startswith("book-llama has rotary")
+    (shown,) = available_rotary_models()
+    assert shown.name == "book-llama"
+    folder = odd_models.make("one-head", tmp_path / "one head")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LNATTN_MODEL", "one head")
+    assert model.resolve_model().name == str(folder), "chapters run in a folder of their own"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from huggingface_hub import constants
 
@@ -11,7 +12,7 @@ from lnattn.errors import CheckpointError
 from lnattn.models import hub
 from lnattn.models.checkpoints import BOOK_MODELS, open_checkpoint
 from lnattn.models.choice import FALLBACK, Choice, default_model, rotary_models
-from lnattn.models.relative_families import RelativeFamily
+from lnattn_book.chosen import with_six_terms
 
 #: Numbers in the table of embeddings up to which two chapters' memory is no matter (GPT-2: 39e6).
 SMALL = 12_000_000
@@ -21,12 +22,12 @@ def resolve_model() -> Choice:
     """The model of the chapters, fetched if it must be, and opened: they read local files only.
 
     With a model that is not embedded come the rotary models of chapter 12; who asks for an embedded
-    one asks for no download. Raises `CheckpointError` where a model that the user named cannot be
-    had, or has no six terms; where nobody named one, the embedded model takes its place.
+    one asks for no download. A rotary model itself is shown by chapter 12 and the explorer, and the
+    other chapters take the embedded one (`with_six_terms`). Raises `CheckpointError` where a model
+    that the user named cannot be had; where nobody named one, the embedded model takes its place.
     """
-    choice = default_model()
     try:
-        require_six_terms(choice)
+        choice = with_six_terms(from_anywhere(default_model()))
     except CheckpointError as error:
         if os.environ.get("LNATTN_MODEL", "").strip():
             raise
@@ -37,14 +38,12 @@ def resolve_model() -> Choice:
     return choice
 
 
-def require_six_terms(choice: Choice) -> None:
-    """`CheckpointError` unless the model can be opened and its scores have the six terms."""
-    if isinstance(open_checkpoint(choice.name).family, RelativeFamily):
-        raise CheckpointError(
-            f"the chapters split scores into six terms, and {choice.name} has rotary or relative "
-            "positions, whose scores have four; take another MODEL, such as book-gpt2, and name "
-            "yours in LNATTN_ROTARY: chapter 12 and the explorer show it then."
-        )
+def from_anywhere(choice: Choice) -> Choice:
+    """A choice that means the same in every folder: chapters run in their own."""
+    folder = Path(choice.name).expanduser()
+    if choice.name in hub.PINNED or not (folder / "config.json").is_file():
+        return choice
+    return Choice(str(folder.resolve()), choice.why)
 
 
 def _fetch_rotary(name: str) -> None:

@@ -89,6 +89,11 @@ def _is_hidden_by_a_folder() -> bool:
 
 
 def rotary_models() -> list[str]:
-    """Names of rotary models that chapter 12 reads: those in LNATTN_ROTARY, or else `ROTARY`."""
+    """Names of rotary models that chapter 12 reads: those in LNATTN_ROTARY, or else `ROTARY`.
+
+    Spaces stand between names; a folder alone may have some in its own.
+    """
     named = os.environ.get("LNATTN_ROTARY")
-    return list(ROTARY) if named is None else named.split()
+    if named is None:
+        return list(ROTARY)
+    return [named] if Path(named).is_dir() else named.split()

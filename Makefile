@@ -32,7 +32,7 @@ else ifdef CONDA_PREFIX
   endif
 endif
 export ENVDIR
-EXTRAS := book,test,minilm
+EXTRAS := book,test
 export EXTRAS
 PY = "$$ENVDIR/bin/python"
 
@@ -89,7 +89,7 @@ else
 	@$(PY) -m booksite.build --force
 endif
 
-lab: EXTRAS := book,test,minilm,lab
+lab: EXTRAS := book,test,lab
 lab: setup
 	@JUPYTER_CONFIG_PATH="$$PWD/tools/jupyter$${JUPYTER_CONFIG_PATH:+:$$JUPYTER_CONFIG_PATH}" \
 	  "$$ENVDIR/bin/jupyter" lab notebooks

@@ -39,7 +39,7 @@ def test_elsewhere_the_first_cell_is_one_sentence(tmp_path, monkeypatch, reposit
     (sentence,) = caught.value._render_traceback_()
     assert repository in sentence
     assert "\n" not in sentence
-    assert 'pip install -e ".[book,minilm,lab]"' in sentence
+    assert 'pip install -e ".[book,lab]"' in sentence
 
 
 def test_on_colab_the_first_cell_gets_the_book(tmp_path, monkeypatch):
@@ -53,5 +53,5 @@ def test_on_colab_the_first_cell_gets_the_book(tmp_path, monkeypatch):
     exec(first_cell(tmp_path, "https://example.org/book"), {})
     assert done[0][:2] == ["git", "clone"]
     assert done[0][-2:] == ["https://example.org/book", "book"]
-    assert done[1][-1] == "./book[book,minilm]"
+    assert done[1][-1] == "./book[book]"
     assert Path.cwd() == tmp_path / "book" / "notebooks"

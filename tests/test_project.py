@@ -35,7 +35,7 @@ def test_conda_gets_the_same_python_and_the_same_package(project):
     assert set(plain) == {f"python{project['requires-python']}", "pip"}
     (package,) = [line for line in by_pip if line.startswith("-e ")]
     extras = package.removeprefix("-e .[").removesuffix("]").split(",")
-    assert set(extras) == {"book", "lab", "minilm"}
+    assert set(extras) == {"book", "lab"}
     assert set(extras) <= set(project["optional-dependencies"])
     assert set(by_pip) == {package, "-c constraints.txt"}
 
@@ -79,6 +79,24 @@ def test_every_chapter_is_in_the_table_of_contents():
     assert sorted(numbered) == written  # chapter 10 is read after chapter 9
     for name in [toc["root"], *listed]:
         assert (ROOT / f"{name}.md").is_file()
+
+
+class _Strict(yaml.SafeLoader):
+    """YAML in which no mapping names a key twice; of two, PyYAML drops the first in silence."""
+
+    def construct_mapping(self, node, deep=False):
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
+        assert len(keys) == len(set(keys)), f"a key stands twice among {keys}"
+        return super().construct_mapping(node, deep)
+
+
+@pytest.mark.parametrize("name", ["book", "test", "weekly"])
+def test_workflows_name_no_job_twice_and_limit_what_each_may_do(name):
+    path = ROOT / ".github" / "workflows" / f"{name}.yml"
+    workflow = yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)
+    for job in workflow["jobs"].values():
+        assert job["timeout-minutes"] <= 360 or "needs" in job
+        assert all(set(step) & {"uses", "run"} for step in job["steps"])
 
 
 def test_actions_are_pinned_by_their_commits():

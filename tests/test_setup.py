@@ -108,7 +108,7 @@ def test_packages_are_installed_once_for_each_set_of_extras(clone):
         lines, done = make(clone, command)
         assert done.returncode == 0
         assert len(installed(lines)) == times  # torch is asked for each time: none is there
-    assert "--editable|.[book,test,minilm,lab]|" in installed(lines)[-1]
+    assert "--editable|.[book,test,lab]|" in installed(lines)[-1]
     (clone / "constraints.txt").write_text("torch==1\n")
     lines, _ = make(clone, "setup")
     assert len(installed(lines)) == 6

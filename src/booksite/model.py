@@ -40,8 +40,12 @@ def resolve_model() -> Choice:
 
 def from_anywhere(choice: Choice) -> Choice:
     """A choice that means the same in every folder: chapters run in their own."""
-    folder = Path(choice.name).expanduser()
-    if choice.name in hub.PINNED or not (folder / "config.json").is_file():
+    try:
+        folder = Path(choice.name).expanduser()
+        is_checkpoint = (folder / "config.json").is_file()
+    except (OSError, RuntimeError, ValueError):  # no name of a folder, which the opener says
+        return choice
+    if choice.name in hub.PINNED or not is_checkpoint:
         return choice
     return Choice(str(folder.resolve()), choice.why)
 

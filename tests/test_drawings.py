@@ -157,7 +157,10 @@ def test_a_page_offers_its_notebook_and_its_figures(outside, tmp_path, monkeypat
     for picture in (light, dark):
         assert picture["alt"] == "A line that rises."
         assert picture.parent["href"] == picture["src"]
-        assert (out / picture["src"]).is_file()
+        drawn = ElementTree.parse(out / picture["src"]).getroot()
+        assert (picture["width"], picture["height"]) == (drawn.get("width"), drawn.get("height"))
+    assert "loading" not in light.attrs, "the first picture of a page is fetched at once"
+    assert dark["loading"] == "lazy"
     whole = nbformat.read(out.parent / "jupyter_execute" / "index.ipynb", 4).cells[1].outputs[-1]
     # The first cell of the offered one says elsewhere what it needs.
     offered = nbformat.read(out / "_sources" / "index.ipynb", 4).cells[2].outputs[-1]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -26,6 +27,7 @@ from lnattn.storage import read_json, write_atomically
 from lnattn_book.drawings import KEY, PNG
 
 FOLDER = "_downloads"
+_SIZE = re.compile(r'<svg [^>]*?\b(width="\d+" height="\d+")')
 
 
 def executed(app: Sphinx, page: str) -> Path:
@@ -113,16 +115,25 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
         return
     drawings = drawings_of(notebook)
     here = app.builder.get_target_uri(page)
+    is_first = True
     for figure in doctree.findall(nodes.figure):
         label = next((name for name in figure["ids"] if name in drawings), None)
-        if label is not None:
-            svg, csv, dark = drawings[label]
-            data = _written(app, here, f"{FOLDER}/figures/{label}.csv", csv)
-            drawn = _both_grounds(app, here, figure, {"light": svg, "dark": dark}, label)
-            offered = {"Drawing (SVG)": drawn, "data (CSV)": data}
-            links = [f'<a href="{to}" download>{what}</a>' for what, to in offered.items()]
-            line = f'<p class="figure-files">{" and ".join(links)}</p>'
-            figure += nodes.raw("", line, format="html")
+        if label is None:
+            continue
+        light, csv, dark = drawings[label]
+        data = _written(app, here, f"{FOLDER}/figures/{label}.csv", csv)
+        addresses = {
+            ground: _written(app, here, f"{app.builder.imagedir}/{drawn_for(ground, label)}", svg)
+            for ground, svg in {"light": light, "dark": dark}.items()
+        }
+        image = next(figure.findall(nodes.image))
+        pictures = _pictures(image, addresses, size_of(light), is_first)
+        image.replace_self(nodes.raw("", pictures, format="html"))
+        is_first = False
+        offered = {"Drawing (SVG)": addresses["light"], "data (CSV)": data}
+        links = [f'<a href="{to}" download>{what}</a>' for what, to in offered.items()]
+        line = f'<p class="figure-files">{" and ".join(links)}</p>'
+        figure += nodes.raw("", line, format="html")
 
 
 def _written(app: Sphinx, here: str, name: str, text: str) -> str:
@@ -131,25 +142,27 @@ def _written(app: Sphinx, here: str, name: str, text: str) -> str:
     return html.escape(relative_uri(here, name), quote=True)
 
 
-def _both_grounds(
-    app: Sphinx, here: str, figure: nodes.figure, grounds: Mapping[str, str], label: str
-) -> str:
-    """Show the drawings in place of the picture, each leading to itself; the light one's address.
+def _pictures(image: nodes.image, addresses: Mapping[str, str], size: str, is_first: bool) -> str:
+    """The drawings for light and dark pages in place of an image, each leading to itself.
 
-    A page fetches one of the two.
+    A page fetches one of the two when it comes near, but the first light one at once.
     """
-    image = next(figure.findall(nodes.image))
     alt = html.escape(image.get("alt", ""), quote=True)
-    links = ""
-    addresses = []
-    for ground, svg in grounds.items():
-        name = f"{app.builder.imagedir}/{drawn_for(ground, label)}"
-        addresses.append(_written(app, here, name, svg))
+    pictures = ""
+    for ground, address in addresses.items():
         shown = " ".join([*image["classes"], f"only-{ground}"])
-        links += f'<a class="enlarge" href="{addresses[-1]}">'
-        links += f'<img class="{shown}" alt="{alt}" src="{addresses[-1]}" loading="lazy"></a>'
-    image.replace_self(nodes.raw("", links, format="html"))
-    return addresses[0]
+        loading = "" if is_first and ground == "light" else ' loading="lazy"'
+        pictures += f'<a class="enlarge" href="{address}">'
+        pictures += f'<img class="{shown}" alt="{alt}" src="{address}" {size}{loading}></a>'
+    return pictures
+
+
+def size_of(svg: str) -> str:
+    """The size of a drawing, as attributes of its picture: the page keeps the place free."""
+    found = _SIZE.search(svg)
+    if found is None:
+        raise ExtensionError("a figure's drawing names no size; build the page again: make clean")
+    return found[1]
 
 
 def drawn_for(ground: str, label: str) -> str:

@@ -23,7 +23,7 @@ from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
 from booksite import claims_page
-from booksite.downloads import drawings_of, drawn_for, executed
+from booksite.downloads import drawings_of, drawn_for, executed, size_of
 from booksite.opening import MINUTES
 from booksite.unchanged import has_changed
 from lnattn.errors import ResultError
@@ -117,7 +117,9 @@ def thumbnail(app: Sphinx, page: str, label: str) -> nodes.Node:
     if app.builder.format != "html" or picture is None:
         return nodes.comment()
     notebook = executed(app, chapter)
+    size = ""
     if notebook.is_file() and label in drawings_of(notebook):
+        size = size_of(drawings_of(notebook)[label][0])
         shown = {f" only-{ground}": drawn_for(ground, label) for ground in ("light", "dark")}
     else:
         app.builder.images[image["uri"]] = picture[1]
@@ -125,7 +127,7 @@ def thumbnail(app: Sphinx, page: str, label: str) -> nodes.Node:
     here = app.builder.get_target_uri(page)
     alt = html.escape(image.get("alt", ""), quote=True)
     text = "".join(
-        f'<img class="thumbnail{ground}" alt="{alt}" loading="lazy" '
+        f'<img class="thumbnail{ground}" alt="{alt}" {size} loading="lazy" '
         f'src="{relative_uri(here, f"{app.builder.imagedir}/{name}")}">'
         for ground, name in shown.items()
     )

@@ -5,6 +5,16 @@
 const withoutTeX = (text) =>
   text.replace(/\\(?:begin|end)\{\w+\*?\}|\\[()[\],;:!\\]|[{}$&]/g, "").replace(/\\(?=[A-Za-z])/g, " ").replace(/ +/g, " ");
 
+// Where a person is led who asks for what pages say in other words, or say everywhere: a page and a
+// place in it.
+const MEANT = [
+  [/^(how (to|do i) )?(re-?)?(run|execute|install)\b/, "book/how-to-re-execute", ""],
+  [/\bcit(e|ing|ation)\b/, "book/index", "#how-to-cite"],
+  [/\b(rope|rotary)\b/, "notebooks/12-rotary", ""],
+  [/\bown (model|checkpoint|sentence|text)\b/, "book/token-explorer", ""],
+  [/\bbook-?(gpt-?2|llama)\b/, "notebooks/book-model", ""],
+];
+
 // biome-ignore lint/correctness/noUnusedVariables: Sphinx's search reads it
 var Scorer = {
   // The same weights as Sphinx's own.
@@ -15,17 +25,31 @@ var Scorer = {
     const [page, title, , , score] = result;
     result[1] = withoutTeX(title); // before it is shown
     const last = /^(book\/(api|how-to)|genindex|py-modindex)/;
-    return score + 1000 * (/^notebooks\/(?!0[014]-)\d/.test(page) ? 2 : last.test(page) ? 0 : 1);
+    return score + 1000 * (/^notebooks\/\d/.test(page) ? 2 : last.test(page) ? 0 : 1);
   },
 };
 
 // What is shown of a page is cut from its text: without buttons and folded code.
 addEventListener("DOMContentLoaded", () => {
-  const { htmlToText: textOf, _parseQuery: parse } = Search;
+  const { htmlToText: textOf, _parseQuery: parse, _performSearch: perform } = Search;
   Search._parseQuery = (query) => parse(query.replace(/\blayer norm/i, "layernorm")); // as it is written here
+  Search._performSearch = (query, ...terms) => {
+    const results = perform(query, ...terms); // the best one is the last
+    for (const [words, page, place] of MEANT) {
+      const file = Search._index.docnames.indexOf(page);
+      if (file < 0 || !words.test(query.toLowerCase().trim())) continue;
+      const title = withoutTeX(Search._index.titles[file]);
+      results.push([page, title, place, null, Infinity, Search._index.filenames[file]]);
+    }
+    return results;
+  };
+  // The page's own text, without its title and what only leads somewhere.
+  const ASIDE = "h1, button, .guard-note, .figure-files, details.hide";
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
-    page.querySelectorAll(".bd-header-article, .prev-next-footer, details.hide").forEach((one) => {
+    const article = page.querySelector("article.bd-article");
+    if (article) page.querySelector('[role="main"]')?.replaceChildren(article);
+    page.querySelectorAll(ASIDE).forEach((one) => {
       one.remove();
     });
     return withoutTeX(textOf(page.documentElement.outerHTML, anchor));

@@ -165,7 +165,9 @@ def write_nulls(
 def _in_json(values: Any) -> Any:
     """Numbers as JSON has them, with null for what was not asked."""
     listed = np.asarray(values, dtype=np.float64)
-    return np.where(np.isfinite(listed), listed, None).tolist()
+    as_objects = listed.astype(object)
+    as_objects[~np.isfinite(listed)] = None
+    return as_objects.tolist()
 
 
 def _numbers(values: Any) -> np.ndarray:

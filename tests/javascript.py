@@ -11,16 +11,6 @@ from typing import Any
 import pytest
 
 ASSETS = Path(__file__).resolve().parents[1] / "src" / "booksite" / "explorer" / "assets"
-SCRIPTS = (
-    "explorer.js",
-    "first-layer.js",
-    "safetensors.js",
-    "settings.js",
-    "checkpoint.js",
-    "patterns.js",
-    "tokenizer.js",
-    "models.js",
-)
 #: What the scripts need of a page. `fileOf(path)` is a file as a reader chooses it.
 _HARNESS = """
 const fs = require('fs');
@@ -46,7 +36,10 @@ def in_node(expression: str, data: Any) -> Any:
         # pip installs none; the tests in Chromium run the same scripts.
         # The scripts run in a browser; without one of these engines there is nothing to ask.
         pytest.skip("Node.js is not installed here; apt-get install nodejs")
-    scripts = [(ASSETS / name).read_text("utf-8") for name in SCRIPTS]
+    pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+    from booksite.explorer.publishing import SHARED_SCRIPTS
+
+    scripts = [(ASSETS / name).read_text("utf-8") for name in SHARED_SCRIPTS]
     done = subprocess.run(
         [node, "-e", _HARNESS % expression],
         input=json.dumps({"scripts": scripts, "data": data}),

@@ -20,6 +20,7 @@ from booksite.explorer import publishing
 from booksite.explorer.layers import opening, scripts_of, weights
 from booksite.explorer.texts import script
 from lnattn import fold, load_first_layer, six_terms
+from lnattn.reporting.about import facts
 from lnattn.text.tokenizers import encode_documents
 from lnattn_book.style import TERM_NAMES
 
@@ -49,7 +50,7 @@ READY = """new Promise((done, fail) => {
 })"""
 PAGES = {
     "tokens": ("open", "heads"),
-    "sentence": ("open", "sentence", "heads"),
+    "sentence": ("model", "sentence", "heads", "open"),
     "widget": ("widget",),
 }
 
@@ -276,3 +277,53 @@ def test_a_checkpoint_from_the_disk(tab, site, narrow) -> None:
     assert "50,257 tokens, 12 heads" in text_of(tab, "[data-part=open]")
     assert "nothing leaves this machine" in text_of(tab, "[data-part=open]")
     tab.until("document.querySelector('.chosen')?.textContent === 'iens'")
+    rows = """Object.fromEntries([...document.querySelectorAll('.facts tr')].map(row =>
+      [row.querySelector('th').textContent, row.querySelector('td').textContent]))"""
+    reported = dict(facts(load_first_layer(str(narrow))))
+    shown = tab.evaluate(rows)
+    assert list(shown) == list(reported)
+    assert shown.pop("Model")  # the page sees no folder's name
+    reported.pop("Model")
+    assert shown == reported
+
+
+# ---- Arriving by a link, and long texts ----------------------------------------------------------
+
+TOP = "document.querySelector('[data-part=%s]').getBoundingClientRect().top"
+
+
+@pytest.mark.parametrize(
+    ("view", "part", "said"),
+    [
+        ("head=3&query=5&show=pp", "sentence", "book-gpt2, head 3, query ␣York, maps of"),
+        ("model=book-llama", "sentence", "book-llama, head "),
+        ("model=book-llama&token= York&key= New", "heads", "book-llama, token ␣York, key ␣New"),
+        ("model=elsewhere&show=pp", "sentence", "elsewhere is not in this edition, so book-gpt2"),
+    ],
+)
+def test_a_link_leads_to_its_tool_and_says_what_it_set(tab, site, view, part, said) -> None:
+    show(tab, site, f"#{view}", "sentence")
+    tab.until(f"document.querySelector('[data-part={part}] .arrived')")
+    assert said in text_of(tab, f"[data-part={part}] .arrived")
+    tab.until(f"Math.abs({TOP % part}) < 120")
+    assert tab.evaluate("document.querySelectorAll('.arrived').length") == 1
+    tab.evaluate("location.hash = '#head=1&query=2&token=5'")  # the reader goes on
+    tab.until("!document.querySelector('.arrived')")
+
+
+def test_who_opens_the_page_itself_is_told_and_moved_nowhere(tab, site) -> None:
+    show(tab, site, "", "sentence")
+    assert tab.evaluate("document.querySelectorAll('.arrived').length") == 0
+
+
+def test_of_a_long_text_the_page_says_how_much_is_left_out(tab, site) -> None:
+    show(tab, site, "", "sentence")
+    said = "[data-part=sentence] [role=status]:not(.arrived)"
+    write(tab, "one two " * 100, "explorer-text")
+    tab.until(f"/Left out/.test(document.querySelector('{said}').textContent)")
+    found = text_of(tab, said)
+    assert "The first 64 tokens are shown. Left out: " in found
+    assert found.endswith(" more of the first 600 characters, and the 200 characters after those.")
+    assert len(tab.evaluate("new URLSearchParams(location.hash.slice(1)).get('text')")) == 600
+    write(tab, "A cat.", "explorer-text")
+    tab.until(f"/^\\d tokens of book-gpt2/.test(document.querySelector('{said}').textContent)")

@@ -95,7 +95,7 @@ def test_every_claim_is_one_line_with_a_sign_a_model_and_unfolds(book):
     one, other, unasked = rows["K1"], rows["K2"], rows["K3"]
     assert text(one.summary).startswith(f"K1 {claims()['K1'].line}")
     (sign,) = one.select(".sign")
-    assert (sign["aria-label"], text(sign)) == ("stand-ins: identity or arithmetic", "=")
+    assert (sign["aria-label"], text(sign)) == ("tiny: identity or arithmetic", "=")
     assert text(one.select_one(".found")).startswith("= holds · tiny error 5e-15, 3 of 4")
     assert "Effect: 0.5 nats [0.25, 0.75], chance 0, n = 30" in text(one.select_one(".found"))
     assert "Kind and tolerance: derivation; a later build may differ by 1e-10" in text(one)
@@ -136,8 +136,41 @@ def test_bars_and_the_sentence_count_each_claim_once_and_derivations_apart(book)
 
 def test_models_share_columns_by_what_they_are():
     columns = {"gpt2 (frozen)": "GPT-2", "majority, at its best": "trained here"}
-    columns |= {"no model": "none", "random keys": "none", "x/y": "stand-ins"}
+    columns |= {"no model": "none", "random keys": "none", "x/y": "x/y"}
+    columns |= {"minilm (frozen)": "MiniLM", "heads without scaling": "none"}
     assert {name: column(name) for name in columns} == columns
+
+
+def test_each_model_has_a_column_and_the_filter_names_it_once(book, chromium):
+    page = BeautifulSoup(book.page("book/claims"), "html.parser")
+    (heads,) = {tuple(map(text, head.select("span"))) for head in page.select(".claims-head")}
+    assert heads == ("", "GPT-2", "tiny", "another", "gpt2-medium", "trained here", "none")
+    assert [
+        len(line.find_all("span", recursive=False)) % 6 for line in page.select("summary:has(b)")
+    ]
+    titles = [text(one.summary) for one in page.select(".claims-group")]
+    assert all(("1 claim " in one) == (one.count(" claims") == 0) for one in titles)
+    with tab_in(chromium) as tab:
+        tab.go((book.out / "book" / "claims.html").as_uri())
+        names = "[...document.querySelectorAll('[name=model] option')].map(e => e.textContent)"
+        assert tab.evaluate(names) == ["all", "another", "tiny"]
+
+
+def test_a_claim_that_is_opened_is_in_the_address(book, chromium):
+    with tab_in(chromium) as tab:
+        tab.go((book.out / "book" / "claims.html").as_uri() + "?from=K")
+        tab.evaluate("document.querySelector('#claim-k2 > summary').click()")
+        tab.until("location.hash === '#claim-k2'")
+        assert tab.evaluate("location.search") == "?from=K"
+        tab.evaluate("document.querySelector('#claim-k2 > summary').click()")
+        tab.until("location.hash === ''")
+        assert tab.evaluate("location.search") == "?from=K"
+        tab.evaluate("document.querySelector('#claim-k1 > summary').click()")
+        tab.until("location.hash === '#claim-k1'")
+        shared = tab.evaluate("location.href")
+        tab.go("about:blank")
+        tab.go(shared)
+        assert tab.evaluate("document.querySelector('#claim-k1').open")
 
 
 def test_what_a_build_forgets_or_finds_otherwise_is_a_warning(tmp_path, monkeypatch):
@@ -163,7 +196,7 @@ def test_parts_of_a_claim_stand_below_its_line_and_a_fragile_verdict_is_marked(t
     assert text(summary.select_one(".part")) == "a part"
     labels = [sign["aria-label"] for sign in summary.select(".sign")]
     own = "GPT-2: needs its checkpoint"
-    assert labels == [own, "stand-ins: fails, fragile", "stand-ins: fails"]
+    assert labels == [own, "tiny: fails, fragile", "tiny: fails"]
 
 
 def test_a_machine_that_finds_the_same_has_the_same_hash_and_another_verdict_another():

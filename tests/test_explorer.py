@@ -8,6 +8,7 @@ import re
 import zlib
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qsl
 
 import numpy as np
 import pytest
@@ -129,6 +130,33 @@ def test_data_are_those_of_the_models_that_were_asked_for(cheap, tmp_path) -> No
     assert {path.parent.name for path in files} == {"explorer", "one", "name-v2"}
     publishing.publish(place, wanted("one", "Two/Name v2"))
     assert files == {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+
+
+def test_the_page_opens_on_minilm_and_tells_no_log_of_the_chapters_model(monkeypatch) -> None:
+    monkeypatch.delenv("LNATTN_ROTARY", raising=False)
+    for name in ("book-gpt2", "gpt2"):
+        log = Choice(name, "the cache lacks GPT-2's weights and the hub does not answer")
+        monkeypatch.setattr(publishing, "default_model", lambda log=log: log)
+        models = publishing.wanted_models()
+        assert models[0].choice.name == "minilm"
+        assert len({one.folder for one in models}) == len(models)
+        assert not any("cache" in one.choice.why for one in models)
+        assert name in [one.choice.name for one in models]
+
+
+def test_every_link_of_a_chapter_names_its_model() -> None:
+    """Else a link shows the model of the page's opening, and the chapter is about another."""
+    links = [
+        link
+        for path in sorted((publishing.ASSETS.parents[3] / "notebooks").glob("*.md"))
+        for link in re.findall(r"\{try-this\}`([^`]*)`", path.read_text("utf-8"))
+    ]
+    assert len(links) >= 7
+    known = {one.folder for one in publishing.wanted_models()}
+    for link in links:
+        view = dict(parse_qsl(link, strict_parsing=True))
+        assert view["model"] in known, link
+        assert ("head" in view) == ("query" in view), link
 
 
 def test_a_model_that_cannot_be_shown_is_named_with_the_reason(cheap, tmp_path) -> None:

@@ -19,20 +19,46 @@ from lnattn_book.claims.tally import PAPERS
 from lnattn_book.claims.verdicts import ABSENT, SIGNS, Record, counts_as, effect, robustness
 from lnattn_book.style import model_name
 
-#: The columns of the matrix: groups of models.
-COLUMNS = ("GPT-2", "stand-ins", "trained here", "none")
-HEAD = "".join(f"<span>{name}</span>" for name in ("", *COLUMNS))
-HEAD = f'<div class="claims-head" aria-hidden="true">{HEAD}</div>'
+#: The columns that every matrix has, between which stand the models in GPT-2's place, one each.
+FIRST = ("GPT-2",)
+LAST = ("trained here", "none")
 
 
 def column(model: str) -> str:
-    """The column of a model: GPT-2, another one in its place, what the book trains, or none."""
+    """The column of a model: its own, that of all that the book trains, or that of no model."""
     first = model_name(model).partition(" ")[0].rstrip(",")
     if first in ("no", "random"):
         return "none"
     if first in ("majority", "trained", "classifiers", "language"):
         return "trained here"
-    return "GPT-2" if first == "GPT-2" else "stand-ins"
+    if first == "heads":  # made by hand, for one claim
+        return "none"
+    return first
+
+
+def columns_of(found: Iterable[Record]) -> tuple[str, ...]:
+    """The columns of a matrix of these records, the models with most claims first."""
+    records = list(found)
+    named = Counter(column(one.model) for one in records)
+    for claim in claims().values():
+        if claim.is_absent(one.model for one in records if one.claim == claim.id):
+            named[column(claim.model)] += 1
+    between = [name for name, _ in named.most_common() if name not in FIRST + LAST]
+    return (*FIRST, *between, *LAST)
+
+
+def _plain(model: str) -> str:
+    """A model's name without how its numbers came here, such as ' (frozen)'."""
+    return model.partition(" (")[0]
+
+
+def _head(columns: tuple[str, ...]) -> str:
+    names = "".join(f"<span>{html.escape(name)}</span>" for name in columns)
+    return f'<div class="claims-head" aria-hidden="true"><span class="said"></span>{names}</div>'
+
+
+def _number(claims_found: int) -> str:
+    return "1 claim" if claims_found == 1 else f"{claims_found} claims"
 
 
 def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
@@ -56,17 +82,18 @@ def matrix(
     since: by claim, the commits of its rule and its number.
     """
     own = default_model().name
+    columns = columns_of(found)
     of: dict[str, list[Record]] = {}
     for entry in found:
         of.setdefault(entry.claim, []).append(entry)
 
     def rows(letter: str) -> list[nodes.Node]:
-        made: list[nodes.Node] = [_html(HEAD)]
+        made: list[nodes.Node] = [_html(_head(columns))]
         for claim in claims().values():
             if claim.id[0] == letter and not claim.aside:
                 mine = own_first(claim, of.get(claim.id, []))
                 behind = _behind(app, page, claim, mine, since.get(claim.id, {}), own)
-                made += [_html(_opening(claim, mine)), *behind, _html("</details>")]
+                made += [_html(_opening(claim, mine, columns)), *behind, _html("</details>")]
         return made
 
     made = [node for letter in PAPERS for node in rows(letter)]
@@ -77,10 +104,12 @@ def matrix(
             first = [(one, entry) for one in some for entry in of.get(one.id, [])[:1]]
             counts = Counter(SIGNS[counts_as(one, entry.verdict)] for one, entry in first)
             marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
-            title = html.escape(f"{name[0].upper()}{name[1:]}: {len(some)} claims {marks}".rstrip())
+            source = f"{name[0].upper()}{name[1:]}"
+            title = html.escape(f"{source}: {_number(len(some))} {marks}".rstrip())
             opening = f'<details class="claims-group"><summary>{title}</summary>'
             made += [_html(opening), *rows(letter), _html("</details>")]
-    return nodes.container("", *made, classes=["claims-all"])
+    opening = f'<div class="claims-matrix" style="--columns: {len(columns)}">'
+    return nodes.container("", _html(opening), *made, _html("</div>"), classes=["claims-all"])
 
 
 def paragraphs(app: Sphinx, page: str, found: Iterable[Record]) -> nodes.container:
@@ -114,30 +143,30 @@ def _of_null(one: Record) -> str:
     return one.null_verdict if draws is None else f"{one.null_verdict} ({draws[0]} of {draws[1]})"
 
 
-def _opening(claim: Claim, mine: list[Record]) -> str:
+def _opening(claim: Claim, mine: list[Record], columns: tuple[str, ...]) -> str:
     """The begin of a claim: its line, a line for each of its parts, and their signs."""
     whole = [(e, counts_as(claim, e.verdict), robustness(e).endswith("fragile")) for e in mine]
     if claim.is_absent(one.model for one in mine):
         whole.append((Record(ABSENT, "", model=claim.model), ABSENT, False))
-    lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole)
+    lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole, columns)
     parts = [(leaf.name, (one, leaf.verdict, False)) for one in mine for leaf in one.leaves]
     for name in dict.fromkeys(name for name, _ in parts):
         said = f'<span class="part">{html.escape(name)}</span>'
-        lines += _line(said, [one for part, one in parts if part == name])
+        lines += _line(said, [one for part, one in parts if part == name], columns)
     return (
         f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
         f'data-source="{html.escape(SOURCES[claim.id[0]], quote=True)}"><summary>{lines}</summary>'
     )
 
 
-def _line(said: str, found: Iterable[tuple[Record, str, bool]]) -> str:
+def _line(said: str, found: Iterable[tuple[Record, str, bool]], columns: tuple[str, ...]) -> str:
     """A line of the matrix: what is claimed, and in each column each sign once.
 
     found: records, what they count as, and whether that is fragile; those that count come first.
     """
     shown = sorted(found, key=lambda one: not one[0].counted)
-    cells = f"<span>{said}</span>"
-    for name in COLUMNS:
+    cells = f'<span class="said">{said}</span>'
+    for name in columns:
         asked = [(what, weak) for one, what, weak in shown if column(one.model) == name]
         signs = ""
         for what, weak in dict.fromkeys(asked):
@@ -183,9 +212,10 @@ def _behind(
         look = links.of_claim(app, page, claim, asked[0])
         for other in asked[1:]:
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
+        model = html.escape(_plain(name))
         different = {(one.words, one.note, one.rule): one for one in asked}
         parts += [
-            _html(f'<div class="found" data-model="{html.escape(name)}" data-verdict="{verdict}">'),
+            _html(f'<div class="found" data-model="{model}" data-verdict="{verdict}">'),
             nodes.paragraph("", "", shown, classes=["verdict", _class(counted)]),
             *(_found(one, with_rule=len(rules) > 1) for one in different.values()),
             nodes.paragraph("", "", *look, classes=["look-at"]),

@@ -13,7 +13,7 @@
       one,
       model: one.dataset.model,
       verdict: one.dataset.verdict,
-      called: one.querySelector(".verdict").textContent.split(" · ").at(-1),
+      called: one.querySelector(".verdict").textContent.split(" · ").at(-1).replace(/ \(.*\)$/, ""),
     })),
   }));
   const found = rows.flatMap((one) => one.found);
@@ -65,13 +65,23 @@
       if (chosen.size) group.open = true;
     }
     said.textContent = `${count} of ${rows.length} claims`;
-    const query = chosen.size ? `?${chosen}` : location.pathname;
+    address(chosen.size ? `?${chosen}` : "", location.hash);
+  };
+  /** Put a view into the address, so that it can be shared. */
+  const address = (query, hash) => {
     try {
-      history.replaceState(null, "", query + location.hash);
+      history.replaceState(null, "", `${query || location.pathname}${hash}`);
     } catch {
       // Some browsers do not let a page from a file change its address; the view still changes.
     }
   };
+  for (const { row } of rows) {
+    row.addEventListener("toggle", () => {
+      const own = `#${row.id}`;
+      if (row.open) address(location.search, own);
+      else if (location.hash === own) address(location.search, "");
+    });
+  }
   for (const [name, value] of new URLSearchParams(location.search)) {
     const control = form.elements[name];
     const known = control === words || [...(control?.options ?? [])].some((o) => o.value === value);

@@ -31,23 +31,28 @@ from lnattn_book.style import (
 
 ASSETS = Path(__file__).parent / "assets"
 STYLE = "explorer.css"
-#: What every part loads.
-_ALL = (
+#: What every part loads, in this order.
+SHARED_SCRIPTS = (
     "explorer.js",
     "first-layer.js",
     "safetensors.js",
     "settings.js",
     "checkpoint.js",
+    "about.js",
     "patterns.js",
     "tokenizer.js",
     "models.js",
 )
 #: Every part: what it needs JavaScript for, and the scripts that it loads, in this order.
 PARTS = {
-    "open": ("Choosing a model, or opening your own,", (*_ALL, "open.js")),
-    "sentence": ("Typing a sentence", (*_ALL, "terms.js", "sentence.js")),
-    "heads": ("Showing a token's partners in every head", (*_ALL, "tokens.js", "heads.js")),
-    "widget": ("Taking terms out of attention", (*_ALL, "terms.js", "widget.js")),
+    "model": ("Choosing a model", (*SHARED_SCRIPTS, "open.js")),
+    "open": ("Opening your own checkpoint", (*SHARED_SCRIPTS, "open.js")),
+    "sentence": ("Typing a sentence", (*SHARED_SCRIPTS, "terms.js", "sentence.js")),
+    "heads": (
+        "Showing a token's partners in every head",
+        (*SHARED_SCRIPTS, "tokens.js", "heads.js"),
+    ),
+    "widget": ("Taking terms out of attention", (*SHARED_SCRIPTS, "terms.js", "widget.js")),
 }
 SCRIPTS = tuple(dict.fromkeys(name for _, names in PARTS.values() for name in names))
 _say = logging.getLogger(__name__)
@@ -67,15 +72,18 @@ class Wanted:
 
 
 def wanted_models() -> list[Wanted]:
-    """The embedded model, on which the page opens, that of the chapters, MiniLM, rotary ones."""
+    """MiniLM, on which the page opens where it is installed, the embedded model and others."""
     from lnattn.models.checkpoints import BOOK_LLAMA, BOOK_MODEL, MINILM
 
     chosen = default_model()
     named = rotary_models() if "LNATTN_ROTARY" in os.environ else []
     choices = {
-        BOOK_MODEL: Choice(BOOK_MODEL, "the model that comes with the book"),
-        chosen.name: chosen,
         MINILM: Choice(MINILM, "a pretrained model that reads whole words and pieces of words"),
+        BOOK_MODEL: Choice(BOOK_MODEL, "the model that comes with the book"),
+    }
+    # Why the chapters run on it is said in the chapters.
+    choices.setdefault(chosen.name, Choice(chosen.name, "the model of the chapters"))
+    choices |= {
         **{name: Choice(name, "named by LNATTN_ROTARY") for name in named},
         BOOK_LLAMA: Choice(BOOK_LLAMA, "book-gpt2's twin with rotary positions"),
     }

@@ -99,7 +99,7 @@ globalThis.lnattnCheckpoint = (() => {
   const FAMILIES = new Map(Object.entries({
     gpt2: {
       prefixes: ["transformer.", ""], anchor: "wpe.weight", tokens: "wte.weight", d: "n_embd", isTied: true,
-      async layer({ get, norm }, settings, d) {
+      async layer({ get, has, norm }, settings, d) {
         if (settings.flag("add_cross_attention", false)) {
           refuse("This model's blocks also attend to an encoder, which the page does not compute: give a plain decoder.");
         }
@@ -111,7 +111,9 @@ globalThis.lnattnCheckpoint = (() => {
         const W = await get("h.0.attn.c_attn.weight", d, 3 * d);
         const b = await get("h.0.attn.c_attn.bias", 3 * d);
         const places = settings.whole("n_positions", settings.whole("n_ctx", null));
+        const output = "h.0.attn.c_proj.bias";
         return {
+          more: { values: b.slice(2 * d), output: has(output) ? await get(output, d) : null },
           ...await norm("h.0.ln_1", d), eps: settings.number("layer_norm_epsilon", 1e-5), heads,
           isScaled: settings.flag("scale_attn_weights", true),
           W_Q: columns(W, 3 * d, 0, d), W_K: columns(W, 3 * d, d, 2 * d), b_Q: b.slice(0, d), b_K: b.slice(d, 2 * d),
@@ -122,7 +124,7 @@ globalThis.lnattnCheckpoint = (() => {
     bert: {
       prefixes: ["bert.", ""], anchor: "embeddings.position_embeddings.weight",
       tokens: "embeddings.word_embeddings.weight", d: "hidden_size", isTied: false,
-      async layer({ get, linear, norm }, settings, d) {
+      async layer({ get, has, linear, norm }, settings, d) {
         const kind = settings.word("position_embedding_type", "absolute");
         if (kind !== "absolute") refuse(`This BERT has positions of the kind ${kind}, which the page does not compute.`);
         const heads = settings.whole("num_attention_heads");
@@ -131,7 +133,9 @@ globalThis.lnattnCheckpoint = (() => {
         const [W_K, b_K] = await linear("encoder.layer.0.attention.self.key", d, d, true);
         const type = await get("embeddings.token_type_embeddings.weight", settings.whole("type_vocab_size", 2), d);
         const rows = await get("embeddings.position_embeddings.weight", settings.whole("max_position_embeddings"), d);
+        const [values, output] = ["self.value.bias", "output.dense.bias"].map((name) => `encoder.layer.0.attention.${name}`);
         return {
+          more: { values: has(values) ? await get(values, d) : null, output: has(output) ? await get(output, d) : null },
           ...await norm("embeddings.LayerNorm", d), eps: settings.number("layer_norm_eps", 1e-12), heads,
           causal: settings.flag("is_decoder", false), W_Q, W_K, b_Q, b_K,
           positions: split(rows, d).map((row) => row.map((x, i) => x + type[i])),
@@ -214,10 +218,13 @@ globalThis.lnattnCheckpoint = (() => {
     }
     const prefix = prefixOf(file, family, settings.word("model_type"));
     const d = settings.whole(family.d);
-    const own = await family.layer(reader(file, prefix), settings, d, config);
+    const { more, ...own } = await family.layer(reader(file, prefix), settings, d, config);
     const layer = lnattnFirstLayer.fold({
       d, norm: "layer", positionsAre: "learned", keyHeads: own.heads, causal: true, window: null, ...own,
     });
+    // As they were before the norm went into them.
+    const biases = { queries: own.b_Q, keys: own.b_K, ...more, norm: own.beta };
+    layer.biases = Object.keys(biases).filter((name) => biases[name]?.some((value) => value !== 0));
     layer.scale ??= own.isScaled ?? true ? Math.sqrt(layer.width) : 1;
     return { config, layer, settings, tokens: tokensOf(file, prefix, family, settings) };
   }

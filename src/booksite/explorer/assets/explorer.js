@@ -179,15 +179,34 @@ window.lnattnExplorer = (() => {
   /** A function that loads the parts of a model. */
   const partOf = (one) => (name) => load(`${one.folder}/${name}`, one.version);
 
-  let arrived = !location.hash;
+  let arrived = !location.hash; // or the reader scrolls, and is not to be moved again
+  let isTold = arrived;
 
-  /** Lead who comes with the address of a token or a heading to it, once all above it is there. */
-  function arrive() {
-    const places = [...document.querySelectorAll(".token-explorer")];
-    if (arrived || !places.every((place) => place.dataset.state)) return;
+  function stay() {
     arrived = true;
-    const heads = state().token && places.find((place) => place.dataset.part === "heads")?.closest("section");
-    (heads || document.getElementById(location.hash.slice(1)))?.scrollIntoView();
+  }
+
+  /** Where who came with this address wants to be: at the tool that it sets, or at a heading. */
+  function destination() {
+    const names = Object.keys(state());
+    if (!names.length) return document.getElementById(location.hash.slice(1));
+    const part = ["token", "key", "apart"].some((name) => names.includes(name)) ? "heads" : "sentence";
+    return document.querySelector(`.token-explorer[data-part="${part}"]`);
+  }
+
+  /** Lead there at once, and again while what stands above it is filled. */
+  function arrive() {
+    if (arrived) return;
+    destination()?.scrollIntoView();
+    const places = [...document.querySelectorAll(".token-explorer")];
+    if (places.every((place) => place.dataset.state)) stay();
+  }
+
+  /** Say once, above the tool that a link set, what it was set to. */
+  function tell(place, view) {
+    if (isTold || !view || place !== destination()) return;
+    isTold = true;
+    place.prepend(make("p", { class: "arrived", role: "status" }, `Your link set this tool: ${view}.`));
   }
 
   /**
@@ -195,7 +214,8 @@ window.lnattnExplorer = (() => {
    * opened without a view in its address a place waits until a reader comes near it.
    *
    * keys: the parts of the address that it depends on; build(place) makes its controls and returns
-   * an async function that fills them, and is told by isLatest() whether a newer call has come.
+   * an async function that fills them, is told by isLatest() whether a newer call has come, and may
+   * return in words what it shows.
    */
   function mount(part, keys, build) {
     for (const place of document.querySelectorAll(`.token-explorer[data-part="${part}"]`)) {
@@ -209,15 +229,17 @@ window.lnattnExplorer = (() => {
         seen = wanted;
         const turn = ++latest;
         const isLatest = () => turn === latest; // a slower answer to an earlier question is dropped
-        const problem = await show(isLatest).then(() => null, (error) => error);
+        const [view, problem] = await show(isLatest).then((said) => [said, null], (error) => [null, error]);
         if (!isLatest()) return;
         place.querySelector(".problem")?.remove();
+        if (event?.type === "hashchange") place.querySelector(".arrived")?.remove();
         if (problem) {
           const again = make("button", { type: "button", click: update }, "Try again");
           const text = `The explorer's data are missing: ${problem.message}. `;
           place.prepend(make("p", { class: "problem", role: "alert" }, text, again));
         }
         place.dataset.state = problem ? "failed" : "ready";
+        tell(place, view);
         arrive();
       };
       const near = new IntersectionObserver(
@@ -229,6 +251,10 @@ window.lnattnExplorer = (() => {
       if (location.hash) update();
       else near.observe(place);
     }
+    for (const kind of ["wheel", "touchmove", "pointerdown", "keydown"]) {
+      window.addEventListener(kind, stay, { once: true, passive: true });
+    }
+    arrive();
   }
 
   return {

@@ -56,6 +56,8 @@
         make("h3", { class: "chosen" }, tokenElement(tokens[id])),
         make("div", { class: "heads" }, ...found.keys.map((_, head) => headCard(view, head))));
       told.textContent = `Shown: ${plain(tokens[id])}, token ${id} of ${one.name}`;
+      const absent = model.missing ? `${model.missing} is not in this edition, so ` : "";
+      return `${absent}${one.name}, token ${plain(tokens[id])}${key < 0 ? "" : `, key ${plain(tokens[key])}`}`;
     };
   });
 })();

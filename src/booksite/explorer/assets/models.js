@@ -58,7 +58,8 @@ globalThis.lnattnModels = (() => {
       vocabulary: async () => all,
     };
     opened.push(model);
-    return { ...model, file, seconds: (performance.now() - begun) / 1000 };
+    const facts = lnattnAbout.facts(name, found.config, { layer, vocab: held.size });
+    return { ...model, facts, file, seconds: (performance.now() - begun) / 1000 };
   }
 
   /** The files that a reader dropped or chose, opened. */
@@ -105,6 +106,9 @@ globalThis.lnattnModels = (() => {
     return { ...model, all, listed, missing: asked && one.folder !== asked ? asked : null };
   }
 
+  /** Where the first sentence opens, in a model in which a head shows something at a glance: York and New. */
+  const SHOWN = { minilm: { head: 5, query: 5 } };
+
   /** The first sentence in a model that comes with its queries and keys; without a name, the first such. */
   async function opening(folder) {
     const all = await load("shared");
@@ -120,7 +124,8 @@ globalThis.lnattnModels = (() => {
       (name[0] === "q" ? queries : keys)[name.slice(2)] = tokens.map((_, i) => flat.subarray(i * width, (i + 1) * width));
     }
     const terms = termsOfParts(layer, [queries, keys]);
-    return { all, one, layer, terms, text, tokens, first: strongest(layer, terms), cut: 0 };
+    const view = Object.hasOwn(SHOWN, one.folder) ? SHOWN[one.folder] : strongest(layer, terms);
+    return { all, one, layer, terms, text, tokens, first: view, cut: 0 };
   }
   const openings = new Map();
   function first(folder) {

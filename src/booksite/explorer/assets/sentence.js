@@ -8,6 +8,24 @@
   const ATTENTION = "attention";
   const TYPING = 250; // milliseconds after the last key until the page follows
   const EMPTY = "Type a sentence, or choose an example.";
+  const LONGEST = 600; // characters of a text that an address carries
+
+  /** How much of a text is shown. beyond: how many characters follow those that the address carries. */
+  function extent({ cut, one, terms }, beyond) {
+    const characters = `${beyond.toLocaleString("en")} ${beyond === 1 ? "character" : "characters"}`;
+    if (!cut && !beyond) return `${terms.n} tokens of ${one.name}.`;
+    if (!beyond) return `The first ${terms.n} tokens are shown; ${cut} more are left out.`;
+    return `The first ${terms.n} tokens are shown. Left out: ${cut} more of the first ${LONGEST} characters, `
+      + `and the ${characters} after those.`;
+  }
+
+  /** What the tool shows, in words. */
+  function viewOf({ all, missing, one, tokens }, { head, query, without }, show) {
+    const absent = missing ? `${missing} is not in this edition, so ` : "";
+    const maps = show === ATTENTION ? "" : `, maps of ${all.terms[show].name}`;
+    const left = without.length ? `, without ${without.map((name) => all.terms[name].name).join(", ")}` : "";
+    return `${absent}${one.name}, head ${head}, query ${plain(tokens[query])}${maps}${left}`;
+  }
 
   // ---- Maps ------------------------------------------------------------------------------------
 
@@ -126,15 +144,21 @@
   mount("sentence", ["model", "text", "head", "query", "show", "without"], (place) => {
     let timer = null;
     let typed = null; // what the reader is typing
+    let sent = { text: null, beyond: 0 }; // what went into the address, and how much did not
     const input = make("input", {
-      id: "explorer-text", type: "text", maxlength: "600", autocomplete: "off", spellcheck: "false",
+      id: "explorer-text", type: "text", autocomplete: "off", spellcheck: "false",
       input: () => {
         clearTimeout(timer);
         typed = input.value;
         said.textContent = typed ? "" : EMPTY;
         content.hidden = !typed; // an emptied box shows nothing of the sentence before
         timer = setTimeout(() => {
-          if (typed) go({ text: typed, query: "" });
+          if (typed) {
+            const characters = Array.from(typed);
+            const text = characters.slice(0, LONGEST).join("");
+            sent = { text, beyond: Math.max(0, characters.length - LONGEST) };
+            go({ text, query: "" });
+          }
           typed = null;
         }, TYPING);
       },
@@ -168,7 +192,7 @@
     return async (isLatest) => {
       const found = await lnattnModels.sentence();
       if (!isLatest()) return;
-      const { all, one, layer, terms, tokens } = found;
+      const { all, layer, terms, tokens } = found;
       const wanted = settings(terms, found.first);
       const show = terms.names.includes(state().show) ? state().show : ATTENTION;
       const seen = look(layer, terms, wanted.head, wanted.query, wanted);
@@ -177,9 +201,7 @@
       if (typed === null && document.activeElement !== input) input.value = found.text;
       content.hidden = typed === "";
       options(examples, [["", "choose …"], ...all.examples.map((text) => [text, text])], found.text);
-      said.textContent = typed === "" ? EMPTY : found.cut
-        ? `The first ${terms.n} tokens are shown; ${found.cut} more are left out.`
-        : `${terms.n} tokens of ${one.name}.`;
+      said.textContent = typed === "" ? EMPTY : extent(found, found.text === sent.text ? sent.beyond : 0);
       words.replaceChildren(...wordButtons(tokens, wanted.query));
       boxes.replaceChildren(...switches(all.terms, terms.names, wanted.without, "explorer"));
       options(shows, [ATTENTION, ...terms.names].map((name) =>
@@ -198,6 +220,7 @@
         bars(tokens, seen));
       numbersOf.replaceChildren(table(found, seen, wanted));
       document.getElementById(focused)?.focus({ preventScroll: true }); // it was built anew
+      return viewOf(found, wanted, show);
     };
   });
 })();

@@ -30,7 +30,9 @@ PAGES = {
     "index": "# Start\n\n```{toctree}\nbook/claims\nnotebooks/02-folding\n```\n",
     "notebooks/02-folding": "# 2 · Folding\n\n(fig-x)=\n## Part\n\nText.\n",
     # What the page refers to is in chapters that this book has not.
-    "book/claims": re.sub(r"\{ref\}`[^`]*`", "there", (ROOT / "book" / "claims.md").read_text()),
+    "book/claims": re.sub(
+        r"\{(?:ref|doc)\}`[^`]*`", "there", (ROOT / "book" / "claims.md").read_text()
+    ),
 }
 #: The claims of the two papers, which are counted.
 PAPERS = [one for one in claims().values() if one.id[0] in "KB" and one.kind != "question"]

@@ -9,6 +9,7 @@ import pytest
 import torch
 from random_models import random_layer
 
+from lnattn import composition
 from lnattn.composition import (
     CompositionStudy,
     double_centred,
@@ -89,3 +90,21 @@ def test_raw_scores_ignore_the_layernorm_and_folded_ones_do_not(layers, study):
     other = study_composition(gains, torch.randn(9, 12).double(), {})
     assert torch.equal(other.raw.scores, study.raw.scores)
     assert (other.folded.scores - study.folded.scores).abs().max() > 1e-3
+
+
+def test_a_share_of_no_reference_is_no_number():
+    """And of one reference, it is 1 at or below it and 0 above."""
+    scores = torch.tensor([0.5, 1.0, 2.0, torch.nan])
+    assert composition._share_at_least(scores, torch.tensor([torch.nan])).isnan().all()
+    shares = composition._share_at_least(scores, torch.tensor([torch.nan, 1.0]))
+    torch.testing.assert_close(shares, torch.tensor([1, 1, 0, torch.nan]), equal_nan=True)
+
+
+def test_of_two_layers_the_highest_hundredth_is_counted_unless_another_share_is_given(study):
+    """Two layers of 12 heads: of 288 scores, 3. The later layer has two of them."""
+    scores = torch.rand(1, 2, 12, 2, 12, generator=torch.Generator().manual_seed(1)).double()
+    scores[0, 0, 3, 1, 4] = scores[0, 0, 5, 1, 1] = 2.0
+    scores[0, 1, 2, 0, 7] = 3.0
+    spectra = torch.ones(1, 2, 12, 1, dtype=torch.float64)
+    made = replace(study.raw, scores=scores, write_spectrum=spectra[0], read_spectrum=spectra)
+    assert exceedances(made).tolist() == [[[2], [1]]]

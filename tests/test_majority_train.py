@@ -170,7 +170,8 @@ def test_every_arm_can_be_trained_to_its_end(name):
     made = train(arm(name), replace(PLAN, d_model=6))
     assert made["keys"].shape == made["queries"].shape == (1, PLAN.classes, 6)
     assert made["epoch"].tolist() == [0, 3]
-    assert (np.abs(made["loss"] - np.log(PLAN.classes)) < 1).all(), "no farther than from chance"
+    assert np.isfinite(made["loss"]).all()
+    assert ((made["angle"] >= 0) & (made["angle"] <= 90)).all()
 
 
 def test_a_run_is_its_seeds_and_a_hopeless_rate_is_named():

@@ -61,7 +61,7 @@ def make(clone: Path, *arguments: str, torch: int = 0, index: int = 1, **more: s
         PYTHON.format(log=log, no_torch=int(not torch), no_index=int(not index)),
     )
     program(environment / "bin" / "jupyter-book")
-    dropped = ("CUDA", "CONDA_PREFIX", "MODEL", "CHAPTER", "ARGS", "PORT", "MAKEFLAGS")
+    dropped = ("CUDA", "CONDA_PREFIX", "MODEL", "CHAPTER", "ARGS", "PORT", "MODULE", "MAKEFLAGS")
     told = {name: value for name, value in os.environ.items() if name not in dropped}
     told |= {"VIRTUAL_ENV": str(environment), **more}
     done = subprocess.run(
@@ -126,7 +126,12 @@ CODE = ['03"; touch PWN; "', "`touch PWN`", "$(touch PWN)", "$(shell touch PWN)"
 
 @pytest.mark.parametrize("text", CODE)
 def test_what_is_given_is_never_run(clone, text):
-    for command, name in (("execute", "CHAPTER"), ("embed", "RUN"), ("serve", "PORT")):
+    for command, name in (
+        ("execute", "CHAPTER"),
+        ("embed", "RUN"),
+        ("serve", "PORT"),
+        ("mutants", "MODULE"),
+    ):
         lines, _ = make(clone, command, f"{name}={text}")
         assert f"|{text}|" in lines[-1]
     lines, _ = make(clone, "claims", f"ARGS={text}")
@@ -136,7 +141,18 @@ def test_what_is_given_is_never_run(clone, text):
     assert not list(clone.parent.rglob("PWN"))
 
 
-@pytest.mark.parametrize("name", ["CHAPTER", "MODEL", "RUN", "ARGS", "PORT"])
+def test_what_is_named_is_tested_whatever_its_marks(clone):
+    lines, _ = make(clone, "test")
+    assert lines[-1].endswith("|-m|not(whole)|")
+    for command in ("test", "test-all"):
+        lines, _ = make(clone, command, "ARGS=tests/test_site.py -x")
+        assert lines[-1].endswith("|tests/test_site.py|-x|")
+        assert "not(whole)" not in lines[-1]
+    lines, _ = make(clone, "test-all")
+    assert "not(whole)" not in lines[-1]
+
+
+@pytest.mark.parametrize("name", ["CHAPTER", "MODEL", "RUN", "ARGS", "PORT", "MODULE"])
 @pytest.mark.parametrize("text", ["", "  "])
 def test_a_blank_value_is_refused(clone, name, text):
     _, done = make(clone, "execute", f"{name}={text}")

@@ -31,6 +31,18 @@ from lnattn.rotary.weights import RelativeFirstLayer
 
 #: A head looks near if more than this of its attention lies on the nearest ten keys.
 HALF = 0.5
+#: What one head of a kind does, and several.
+DOES = {
+    "compares tokens": (
+        "compares tokens (token → token has the largest share)",
+        "compare tokens (token → token has the largest share)",
+    ),
+    "reads constants": (
+        "reads constants of the key, the same for every query",
+        "read constants of the key, the same for every query",
+    ),
+    "looks by place": ("looks by place", "look by place"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,12 +212,7 @@ def _sentences(found: HeadsOnText) -> list[str]:
     by_kind: Mapping[str, list[int]] = {
         kind: [head for head, own in enumerate(found.kinds) if own == kind] for kind in KINDS
     }
-    words = {
-        "compares tokens": "compare tokens (token → token has the largest share)",
-        "reads constants": "read constants of the key, the same for every query",
-        "looks by place": "look by place",
-    }
-    told = [f"{listed(heads)} {words[kind]}" for kind, heads in by_kind.items() if heads]
+    told = [f"{listed(own)} {DOES[kind][len(own) > 1]}" for kind, own in by_kind.items() if own]
     near = np.flatnonzero(found.near > HALF).tolist()
     back = np.flatnonzero(found.before > HALF).tolist()
     sentences = [f"Of {len(found.kinds)} heads, {'; '.join(told)}."]

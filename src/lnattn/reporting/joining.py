@@ -203,14 +203,16 @@ def _sentences(found: Joining) -> list[str]:
         ]
     best = found.heads[0]
     mean, low, high = found.skill[best]
+    knows = "knows" if len(found.heads) == 1 else "know"
     told = (
-        f"{listed(sorted(found.heads)).capitalize()} of {len(found.auroc)} know more of what "
+        f"{listed(sorted(found.heads)).capitalize()} of {len(found.auroc)} {knows} more of what "
         f"stands before a token than with a wrong query; most so head {best}, by {mean:.3f} "
         f"[{low:.3f}, {high:.3f}] of AUROC."
     )
     beats = int((found.auroc > found.frequency).sum())
     return [
         told,
-        f"A plain list of frequent tokens has an AUROC of {found.frequency:.2f} for every query; "
-        f"{'no head' if not beats else f'{beats} of the heads'} has more.",
+        "A plain list of frequent tokens, the same for every query, has an AUROC of "
+        f"{found.frequency:.2f}; {'no head' if not beats else f'{beats} of the heads'} "
+        f"{'has' if beats < 2 else 'have'} more.",
     ]

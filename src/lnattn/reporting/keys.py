@@ -32,7 +32,8 @@ def unselectable_table(evidence: Evidence) -> pd.DataFrame:
                 "Gaussian keys": expected,
             }
         )
-    return pd.DataFrame(rows).rename_axis(index="head")
+    grouped = len(rows) < evidence.model.attention.n_heads
+    return pd.DataFrame(rows).rename_axis(index="key head" if grouped else "head")
 
 
 def unselectable(evidence: Evidence) -> Part:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections import Counter
 from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
@@ -23,6 +24,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
 
+from booksite import open_code
 from lnattn.storage import read_json
 from lnattn_book.guards import Guard, read
 
@@ -114,6 +116,10 @@ def tell(app: Sphinx, error: Exception | None) -> None:
     checked, marked = map(sum, zip((0, 0), *counts, strict=True))
     if checked and error is None:
         _LOGGER.info(f"{checked} sentences are checked, {marked} of them with a mark at the words")
+        pages = (Path(app.srcdir) / f"{page}.md" for page in app.env.metadata)
+        notebooks = (path for path in pages if path.parent.name == "notebooks" and path.is_file())
+        shown = sum(map(open_code.counts, notebooks), Counter())
+        _LOGGER.info(open_code.told(shown))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

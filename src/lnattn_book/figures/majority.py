@@ -38,7 +38,7 @@ LOOKS: Mapping[str, tuple[str, str, str]] = {
     "small-values": (BLACK, "-.", "no proj., √d, but v 1/√d"),
     "random-normal": (ORANGE, "-.", "along a random vector"),
     "learnt-normal": (PURPLE, "-.", "along a learnt vector"),
-    "unnormalised": (VERMILION, ":", "no normalisation"),
+    "unnormalised": (BLACK, ":", "no normalisation"),
     "uniform-layernorm": (BLUE, ":", "LayerNorm, uniform"),
     "uniform-rms": (GREEN, ":", "RMSNorm, uniform"),
 }
@@ -57,7 +57,8 @@ def learning_curves(
 ) -> Figure:
     """One panel a measure: medians over seeds, with bands from the lowest to the highest run.
 
-    live: arm → arrays `epoch` and the measures, of runs made by the page itself, drawn in black.
+    live: arm → arrays `epoch` and the measures, of runs made by the page itself: crosses in the
+    colour of their arm.
     """
     size = (WIDTH, 1.0 + 2.1 * len(measures))
     figure, axes = plt.subplots(len(measures), 1, figsize=size, sharex=True, squeeze=False)
@@ -69,8 +70,7 @@ def learning_curves(
             ax.plot(curves.epoch, np.median(runs, axis=0), line, color=colour, label=words)
         for name, found in (live or {}).items():
             curve = np.median(found[measure], axis=0)
-            line = LOOKS[name][1]
-            ax.plot(found["epoch"], curve, line, color=BLACK, lw=1.2, label="run by this page")
+            ax.plot(found["epoch"], curve, "x", color=LOOKS[name][0], ms=6, mew=1.6, zorder=4)
         ax.set_ylabel(_LABELS[measure])
         if measure == "loss":
             ax.set_yscale("log")

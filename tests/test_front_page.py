@@ -116,7 +116,8 @@ def test_the_books_front_page_says_what_chapters_assert_and_label() -> None:
     held = re.findall(r"^% held: (\S+): (.*)$", text, re.MULTILINE)
     assert len(held) >= 6
     for chapter, statement in held:
-        assert f'page.holds("{statement}"' in chapters[chapter], statement
+        called = re.sub(r"page\.holds\(\s+", "page.holds(", chapters[chapter])
+        assert f'page.holds("{statement}"' in called, statement
     labels = re.findall(r"\{thumbnail\} (\S+)", text)
     assert len(labels) == 4
     for label in labels:

@@ -88,6 +88,31 @@ def _opt(**changes: Any) -> nn.Module:
     )
 
 
+def _whisper(kind: type, **changes: Any) -> nn.Module:
+    return kind(
+        hf.WhisperConfig(
+            vocab_size=VOCAB,
+            d_model=D_MODEL,
+            encoder_layers=1,
+            decoder_layers=2,
+            encoder_attention_heads=2,
+            decoder_attention_heads=HEADS,
+            encoder_ffn_dim=16,
+            decoder_ffn_dim=32,
+            num_mel_bins=4,
+            max_source_positions=6,
+            max_target_positions=CONTEXT,
+            pad_token_id=0,
+            bos_token_id=0,
+            eos_token_id=0,
+            decoder_start_token_id=1,
+            suppress_tokens=None,
+            begin_suppress_tokens=None,
+            **changes,
+        )
+    )
+
+
 def _bert(**changes: Any) -> hf.BertConfig:
     return hf.BertConfig(max_position_embeddings=CONTEXT, **_BERT_SIZES, **changes)
 
@@ -116,6 +141,16 @@ KINDS = {
     ),
     "opt-without-biases": Kind(
         lambda: _opt(enable_bias=False),
+        _pre_ln("model.decoder.layers.{}.self_attn_layer_norm"),
+        _pre_ln("model.decoder.layers.{}.self_attn.out_proj"),
+    ),
+    "whisper": Kind(
+        lambda: _whisper(hf.WhisperForConditionalGeneration),
+        _pre_ln("model.decoder.layers.{}.self_attn_layer_norm"),
+        _pre_ln("model.decoder.layers.{}.self_attn.out_proj"),
+    ),
+    "whisper-decoder": Kind(
+        lambda: _whisper(hf.WhisperForCausalLM),
         _pre_ln("model.decoder.layers.{}.self_attn_layer_norm"),
         _pre_ln("model.decoder.layers.{}.self_attn.out_proj"),
     ),
@@ -176,7 +211,8 @@ def run(model: nn.Module, kind: str, ids: Tensor, mask: Tensor | None = None) ->
                 lambda _m, _g, result, key=("out", layer): caught.__setitem__(key, result)
             ),
         ]
-    attentions = model(ids, attention_mask=mask, output_attentions=True).attentions
+    whole = model.get_decoder() if kind.startswith("whisper") else model  # without any sound
+    attentions = whole(ids, attention_mask=mask, output_attentions=True).attentions
     for hook in hooks:
         hook.remove()
     return [Seen(caught["in", i], attentions[i], caught["out", i]) for i in range(2)]

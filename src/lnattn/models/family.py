@@ -33,6 +33,8 @@ class Family:
     first_layer: tuple[str, ...]
     #: The module that gives out what block 0 adds to the residual; '' where values are not read.
     output: str = ""
+    #: Which part of a model with an encoder and a decoder it is that is read.
+    part: ClassVar[str] = "encoder"
     #: Other names of the token embeddings, without any prefix: always, and where they are tied.
     aliases: tuple[str, ...] = ()
     twins: tuple[str, ...] = ("lm_head.weight",)

@@ -24,10 +24,16 @@ from lnattn.models.family import Family
 from lnattn.models.relative_families import RelativeFamily
 
 #: How families call their number of layers, and lists with an entry for each layer.
-_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers")
+_LAYERS = (
+    *("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers"),
+    *("encoder_layers", "decoder_layers"),
+)
 _BY_LAYER = ("layer_types", "mlp_layer_types", "no_rope_layers", "attention_layers")
 #: Widths of the FFN and numbers of its experts, which attention does not see: made this small.
-_FFN = ("intermediate_size", "moe_intermediate_size", "ffn_dim", "n_inner", "d_ff")
+_FFN = (
+    *("intermediate_size", "moe_intermediate_size", "ffn_dim", "n_inner", "d_ff"),
+    *("encoder_ffn_dim", "decoder_ffn_dim"),
+)
 _NARROW = 8
 #: Settings that say nothing of the first layer, or how it is to be run.
 _DROPPED = ("model_type", "id2label", "label2id", "num_labels", "auto_map", "architectures")

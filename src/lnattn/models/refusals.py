@@ -35,7 +35,7 @@ REFUSED = {
     **dict.fromkeys(("deepseek_v2", "deepseek_v3"), _LATENT),
     **dict.fromkeys(("mamba", "mamba2", "falcon_mamba", "rwkv", "xlstm"), _NO_SCORES),
     **dict.fromkeys(("jamba", "zamba", "zamba2", "bamba", "falcon_h1"), _HYBRID),
-    **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "whisper", "m2m_100"), _CROSS),
+    **dict.fromkeys(("bart", "mbart", "marian", "pegasus", "m2m_100"), _CROSS),
     **dict.fromkeys(("gemma3", "llama4", "mistral3", "llava"), _PART),
     **dict.fromkeys(("deberta", "deberta-v2", "xlnet", "mpnet", "transfo-xl"), _RELATIVE),
 }

@@ -243,7 +243,8 @@ def _by_class(folder: Path) -> Any:
                 (place / file).symlink_to((folder / file).resolve())
         if (folder / "config.json").is_file():
             kind = read_json(folder / "config.json", CorpusError, mend="mend it").get("model_type")
-            (place / "config.json").write_text(json.dumps({"model_type": kind}), encoding="utf-8")
+            if isinstance(kind, str):
+                (place / "config.json").write_text(json.dumps({"model_type": kind}), "utf-8")
         return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
 
 

@@ -68,6 +68,8 @@ def use_templates(_app: Sphinx, config: Any) -> None:
     """Sphinx's event `config-inited`: this package's templates and search go before others."""
     config.templates_path.insert(0, str(TEMPLATES))
     config.html_search_scorer = str(FOLDER / "search.js")
+    if "redirect_html_template_file" in config:  # of sphinx_reredirects; absolute, for single pages
+        config.redirect_html_template_file = str(TEMPLATES / "redirect.html")
 
 
 def load_mathjax_where_formulas_are(

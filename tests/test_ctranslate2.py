@@ -37,7 +37,8 @@ def variables_of(model) -> dict[str, np.ndarray]:
         for name, norm in norms.items():
             found[f"{at}{name}/layer_norm/gamma"] = norm.weight
             found[f"{at}{name}/layer_norm/beta"] = norm.bias
-        own, other = layer.self_attn, layer.encoder_attn
+        own = layer.self_attn
+        other = layer.encoder_attn
         linear = {
             "self_attention/linear_0": (own.q_proj, own.k_proj, own.v_proj),
             "self_attention/linear_1": (own.out_proj,),

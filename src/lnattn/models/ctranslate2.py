@@ -94,7 +94,8 @@ def _named(variables: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, 
     }
     layers = 0
     while f"decoder/layer_{layers}/ffn/linear_0/weight" in variables:
-        here, there = f"{at}layers.{layers}.", f"layer_{layers}/"
+        here = f"{at}layers.{layers}."
+        there = f"layer_{layers}/"
         for theirs, ours in _NORMS.items():
             tensors[f"{here}{ours}.weight"] = tensor(f"{there}{theirs}/gamma")
             tensors[f"{here}{ours}.bias"] = tensor(f"{there}{theirs}/beta")

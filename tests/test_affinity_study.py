@@ -236,3 +236,31 @@ def test_minilm_reads_the_names_of_table_1_in_lower_case():
     tokenizer = load_first_layer("minilm").tokenizer
     assert tokenizer.convert_ids_to_tokens(token_of(tokenizer, "_Jackson")) == "jackson"
     assert tokenizer.convert_ids_to_tokens(token_of(tokenizer, "yo")) == "##yo"
+
+
+def test_a_table_of_four_tokens_by_hand():
+    """Two tokens have no AUROC: the mean is of the others, the authors' of all that were asked."""
+    result = AffinityResult(
+        auroc=np.array([[0.5, np.nan, 1.0, np.nan]], dtype=np.float32),
+        interval=np.array([[0.6, 0.9]]),
+        skill=np.array([[0.1, 0.0, 0.2]]),
+        head_baselines=np.linspace(0.1, 0.1 * len(HEAD_BASELINES), len(HEAD_BASELINES))[:, None],
+        common_baselines=np.array([0.25]),
+        heat_tokens=np.array([2, 0, 1]),
+        heat=np.array([[[9.0, 1.0, 3.0], [1.0, 9.0, 3.0], [1.0, 3.0, 9.0]]]),
+        same_token=np.array([[1.0, 2.0, 3.0, 6.0]], dtype=np.float32),
+        pair_queries=np.array([[0]]),
+        pair_keys=np.array([[1]]),
+        pair_scores=np.array([[7.0]]),
+        record={"queries": 3},
+    )
+    assert result.share_defined == pytest.approx(2 / 3)
+    assert replace(result, record={}).share_defined == pytest.approx(2 / 4)
+    [row] = result.table().to_dict("records")
+    assert (row["low"], row["high"]) == (0.6, 0.9)
+    assert row["auroc"] == pytest.approx(0.75)
+    assert row["auroc with zeros"] == pytest.approx(0.75 * 2 / 3)
+    assert row["same-token z"] == pytest.approx(3.0)
+    # Off the diagonal: three times 1 and three times 3, with a sample variance of 6/5.
+    assert row["diagonal z"] == pytest.approx((9 - 2) / np.sqrt(6 / 5))
+    assert row[HEAD_BASELINES[-1]] == pytest.approx(0.1 * len(HEAD_BASELINES))

@@ -24,6 +24,7 @@ PARTS = (
     "guards",
     "head",
     "opening",
+    "plain_code",
     "roles",
     "warned",
 )

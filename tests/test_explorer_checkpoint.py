@@ -23,6 +23,7 @@ from lnattn import (
     six_terms,
     token_vectors,
 )
+from lnattn.reporting.about import facts
 from lnattn.rotary.fold import fold_relative, mean_vectors
 from lnattn.text.tokenizers import encode_documents
 
@@ -39,7 +40,7 @@ OPENED = """await (async () => {
   const pairs = ids.flatMap((_, query) => terms.keysOf(query).map((key) => [query, key]));
   const looked = lnattnFirstLayer.look(layer, terms, 1, 5, { without: ['ee'] });
   return {
-    ids, looked, heads: layer.heads, scale: layer.scale,
+    ids, looked, heads: layer.heads, scale: layer.scale, facts: model.facts,
     terms: terms.names.map((name) => Array.from({ length: layer.heads }, (_, head) =>
       pairs.map(([query, key]) => terms.term(name, head, query, key)))),
     partners: await Promise.all(data.tokens.map((id) =>
@@ -78,6 +79,10 @@ def test_an_opened_checkpoint_is_the_packages(family, tmp_path) -> None:
     folder = checkpoint(tmp_path, family)
     model = load_first_layer(str(folder)).to(torch.float64)
     found = opened(folder)
+    shown = dict(found["facts"])
+    reported = dict(facts(model))
+    shown["Model"] = reported["Model"]  # the page sees no folder's name
+    assert shown == reported
     ids = found["ids"]
     assert ids == next(iter(encode_documents([TEXT], model.tokenizer, 40)))
     compute = six_terms if isinstance(model.embeddings, Embeddings) else distance_terms

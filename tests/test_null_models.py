@@ -11,7 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scipy.stats import spearmanr
 
+from lnattn import fold, load_first_layer
+from lnattn.attention.nulls import permuted_weights
+from lnattn_book import null_models
 from lnattn_book.claims import brody, kamoda, mathematics, ours, residual, unselectable
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
@@ -121,3 +126,25 @@ def test_a_null_model_that_was_not_computed_says_so():
     assert NullModel("words").measures("K14", "a model that nobody asked", {}) == []
     record = rule(array(0.01, 0.02), model="a model that nobody asked")
     assert record.null_verdict == "not asked of this model"
+
+
+def test_a_draw_puts_heads_or_embeddings_in_random_order_and_asks_the_rest_as_it_is():
+    """K6 of chance heads by hand: the trend of T^p with σ left out is that of b^QK · p."""
+    first = load_first_layer("book-gpt2")
+    embeddings = null_models.embeddings_in_random_order(first, seed=3)
+    assert embeddings.attention is first.attention
+    for name in ("W_E", "W_P"):
+        before = getattr(first.embeddings, name)
+        after = getattr(embeddings.embeddings, name)
+        assert not torch.equal(before, after)
+        assert torch.equal(before.flatten().sort().values, after.flatten().sort().values)
+    heads = permuted_weights(first, 3, heads_only=True)
+    drawn = dict(null_models.of_positions(heads))
+    folded = fold(heads.attention)
+    scores = (folded.b_QK @ heads.embeddings.W_P.T).numpy()
+    by_hand = [spearmanr(row, np.arange(len(row))).statistic for row in scores]
+    asked = next(measures["spearman"] for rule, measures in drawn.items() if rule.claim == "K6")
+    assert np.abs(asked - by_hand).max() < 0.1, "σ bends the curves, and turns none"
+    trained = dict(null_models.of_positions(first))
+    learnt = next(measures["spearman"] for rule, measures in trained.items() if rule.claim == "K6")
+    assert np.abs(learnt - by_hand).max() > 0.5, "it is not the trained model that was asked"

@@ -1,0 +1,216 @@
+"""What the page on the robustness of unselectable keys states: sizes, long runs, words, layers.
+
+Brody et al. 2023, §4.2, Tables 1, 3 and 4, App. D and E.2. Runs are those that
+`experiments/unselectable_lm` and `experiments/sentiment` froze.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+import transformers as hf
+from jaxtyping import Float, Int
+
+from lnattn.majority import model as majority
+from lnattn.selectability.layers import PROPERTIES, LayerVerdicts
+from lnattn_book.chapters.unselectable import PLACES, TABLE_1, short_runs
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.language_models import FrozenArm, LongRuns, mean_and_interval
+from lnattn_book.words import MarkedSentence, Sentiment
+
+#: Tokens that a model of the paper saw: steps, windows in a batch, tokens in a window (App. E.2).
+TOKENS_OF_THE_PAPER = 50_000 * 16 * 1024
+#: Parameters as the paper gives them, in the order of `counted_parameters`.
+REPORTED_PARAMETERS = ("584", "414K", "446K", "446K")
+#: By how much a classifier must be right more often than the more frequent label, to have learnt.
+LEARNT = 0.1
+
+# ---- Sizes ---------------------------------------------------------------------------------------
+
+
+def parameters(model: torch.nn.Module) -> int:
+    """How many parameters a model has, without those of its LayerNorms."""
+    return sum(p.numel() for name, p in model.named_parameters() if "LayerNorm" not in name)
+
+
+def counted_parameters() -> dict[str, int]:
+    """Parameters of the paper's models as Hugging Face builds them, by model; no weights are made.
+
+    Width 8, four layers of four heads; the FFN as wide as the library's default.
+    """
+    narrow = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 4}
+    with torch.device("meta"):  # sizes, without weights
+        language_model = hf.GPT2LMHeadModel(hf.GPT2Config(n_embd=8, n_layer=4, n_head=4))
+        cased, uncased = (
+            hf.BertForSequenceClassification(hf.BertConfig(vocab_size=size, **narrow))
+            for size in (28_996, 30_522)
+        )
+    return {
+        "majority": parameters(majority.MajorityTransformer(majority.arm("layernorm"))),
+        "language model, GPT-2's vocabulary": parameters(language_model),
+        "sentiment, BERT's cased vocabulary": parameters(cased),
+        "sentiment, BERT's uncased vocabulary": parameters(uncased),
+    }
+
+
+def parameter_table(counts: Mapping[str, int]) -> pd.DataFrame:
+    """Counted parameters beside those that the paper reports, a row a model."""
+    table = {"counted": list(counts.values()), "reported": REPORTED_PARAMETERS}
+    return pd.DataFrame(table, index=[*counts]).rename_axis(columns="model")
+
+
+def tokens_seen(arms: Sequence[FrozenArm]) -> int:
+    """Tokens that each of the short runs of width 8 saw in training."""
+    (seen,) = {run.record["tokens_seen"] for run in short_runs(arms) if run.d == 8}
+    return seen
+
+
+# ---- Table 1 on windows drawn at random ----------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnWindows:
+    """Unselectable keys without scaling, on windows drawn at random: shares [layer].
+
+    searched, exact: as the paper's search counts them, and all; in shares of the keys, over seeds
+    and windows. between_seeds: the range of the seeds' means, mean over layers; of_a_seed: standard
+    error of a seed's mean over its windows; both in percentage points and by the search.
+    """
+
+    searched: Float[np.ndarray, "layer"]
+    exact: Float[np.ndarray, "layer"]
+    between_seeds: float
+    of_a_seed: float
+
+    def table(self) -> pd.DataFrame:
+        """Beside Table 1 of the paper, in percent, a column a layer."""
+        rows = {"Table 1": np.array(TABLE_1), "as searched": 100 * self.searched}
+        rows["exact"] = 100 * self.exact
+        columns = pd.Index(
+            [f"layer {number + 1}" for number in range(len(self.exact))], name="unselectable (%)"
+        )
+        return pd.DataFrame(rows, index=columns).T
+
+
+def drawn_windows(shares: Mapping[str, Float[np.ndarray, "seed layer window"]]) -> DrawnWindows:
+    """Shares as `lnattn_book.language_models.read_table_1` reads them, over windows and seeds."""
+    searched = shares["search"]
+    by_seed = searched.mean(axis=2)
+    deviation = searched.std(axis=2, ddof=1).mean()
+    return DrawnWindows(
+        searched=searched.mean(axis=(0, 2)),
+        exact=shares["exact"].mean(axis=(0, 2)),
+        between_seeds=float(100 * np.ptp(by_seed, axis=0).mean()),
+        of_a_seed=float(100 * deviation / searched.shape[2] ** 0.5),
+    )
+
+
+# ---- Long runs -----------------------------------------------------------------------------------
+
+
+def loss_above(runs: LongRuns, one: str, other: str) -> Interval:
+    """Held-out loss of an arm less that of another, over pairs of one seed; Student's interval."""
+    pairs = runs.pairs(one, other, "held_out_loss")
+    return Interval(*mean_and_interval(pairs[:, 0] - pairs[:, 1]))
+
+
+def largest_rise(runs: LongRuns, arm: str) -> float:
+    """By how much the held-out loss of a run of an arm was, at most, above its least before."""
+    losses = runs.losses[runs.arm(arm), ..., 1]
+    return float((losses - np.minimum.accumulate(losses, axis=1)).max())
+
+
+def ends_of_arms(runs: LongRuns, arms: Iterable[str] = ("full", "no-scaling")) -> pd.DataFrame:
+    """One row an arm: 'largest rise' of its loss; unselectable keys at the end, as shares.
+
+    'in heads' and 'in layers': means over seeds and layers.
+    """
+    rows = {
+        arm: {
+            "largest rise": largest_rise(runs, arm),
+            "in heads": runs.shares(arm, PLACES["in the heads"])[:, -1].mean(),
+            "in layers": runs.shares(arm, PLACES["in the layer"])[:, -1].mean(),
+        }
+        for arm in arms
+    }
+    return pd.DataFrame(rows).T.rename_axis("arm")
+
+
+def share_of_the_papers_length(runs: LongRuns) -> float:
+    """How long the runs are, in tokens, as a share of the paper's."""
+    return float(runs.tokens[-1] * 1e6 / TOKENS_OF_THE_PAPER)
+
+
+def best_rates(runs: LongRuns) -> set[float]:
+    """The learning rates at which the arms' short runs ended with their least held-out loss."""
+    return {float(runs.rates[place]) for place in runs.sweep[..., 1].argmin(axis=1)}
+
+
+# ---- Words ---------------------------------------------------------------------------------------
+
+
+def marked_and_lost(sentences: Iterable[MarkedSentence]) -> list[str]:
+    """The words in bold in the paper that are unselectable here, as often as they occur."""
+    return [
+        word
+        for sentence in sentences
+        for word, lost, bold in zip(sentence.words, sentence.exact, sentence.bold, strict=True)
+        if lost and bold
+    ]
+
+
+def marked_and_lost_by_seed(sentiment: Sentiment, arm: str) -> list[set[str]]:
+    """The same of the paper's Table 4, by seed of an arm, each word once."""
+    seeds = range(sentiment.right.shape[1])
+    return [set(marked_and_lost(sentiment.marked(arm, seed))) for seed in seeds]
+
+
+def seeds_that_learn(sentiment: Sentiment) -> Int[np.ndarray, "arm"]:
+    """In each arm, how many seeds are right more often than the frequent label, by `LEARNT`."""
+    right = sentiment.right.mean(axis=2)
+    return (right > sentiment.majority + LEARNT).sum(axis=1)
+
+
+def right_by_arm(sentiment: Sentiment) -> dict[str, float]:
+    """The share of right answers of each arm, over seeds and sentences."""
+    shares = sentiment.right.mean(axis=(1, 2)).tolist()
+    return dict(zip(sentiment.record["arms"], shares, strict=True))
+
+
+def share_of_lost_words(sentiment: Sentiment, arm: str, seed: int = 0) -> float:
+    """The share of all words that one model of an arm cannot select in some layer."""
+    return float(sentiment.unselectable[sentiment.of(arm), seed].mean())
+
+
+# ---- All layers ----------------------------------------------------------------------------------
+
+
+def layers_at_hand(results: Path, models: Iterable[str]) -> dict[str, LayerVerdicts]:
+    """The frozen verdicts on all layers of those models that have some."""
+    return {
+        name: LayerVerdicts.read(results / name)
+        for name in models
+        if (results / name / f"{LayerVerdicts.NAME}.json").is_file()
+    }
+
+
+def lost_in_a_quarter(layers: Mapping[str, LayerVerdicts]) -> pd.DataFrame:
+    """Keys that are lost in a quarter of a head's dimensions, a row a model, as text.
+
+    The largest share of a head; and of each property, in the mean, how probably a lost key has more
+    than one that is not, with its interval over windows.
+    """
+    rows = {
+        name: [
+            f"up to {found.by_head(1).max():.0%}",
+            *(f"{mean:.2f} [{low:.2f}, {high:.2f}]" for mean, low, high in found.common(1)),
+        ]
+        for name, found in layers.items()
+    }
+    columns = ["of a head's keys", *(f"more of: {what}" for what in PROPERTIES)]
+    return pd.DataFrame(rows, index=columns).rename_axis("lost in a quarter").T

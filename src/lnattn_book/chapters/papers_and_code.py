@@ -1,0 +1,192 @@
+"""What changes where the papers' released code is followed instead of their text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+
+from lnattn.affinity.auroc import Neighbours, head_auroc
+from lnattn.affinity.study import AffinityResult
+from lnattn.affinity.vectors import mean_sigma, token_vectors
+from lnattn.attention.folding import fold
+from lnattn.attention.layernorm import standardise
+from lnattn.majority.results import Experiment, slowdown
+from lnattn.majority.train import MajorityPlan
+from lnattn.position.measured import measured_attention, windows
+from lnattn.position.variance import frequency_study, variance_of_inputs
+from lnattn.selectability.papers_search import bounded_search
+from lnattn.weights import FirstLayer
+from lnattn_book import samples
+from lnattn_book.affinity import affinity_study, counts_and_source
+from lnattn_book.language_models import BEFORE, KEYS, FrozenArm
+
+#: Units in which keys are measured, to see whether the search depends on them.
+SCALES = (1e-8, 1e-4, 1.0, 1e4)
+#: Tokens of a window whose last query is asked with and without a first token in front.
+WINDOW = 128
+
+# ---- The search for queries ----------------------------------------------------------------------
+
+
+def searched_at_scales(
+    keys: Float[np.ndarray, "n d"], scales: Sequence[float] = SCALES
+) -> dict[float, float]:
+    """Unselectable keys by the papers' search, as a share, by the unit of the keys."""
+    return {scale: bounded_search(scale * keys).unselectable for scale in scales}
+
+
+def ranks_after_layernorm(keys: Float[np.ndarray, "n d"]) -> dict[str, int]:
+    """The rank of standardised keys, as numpy counts it, by the precision of the arithmetic."""
+    rows = torch.from_numpy(keys)
+    by_precision = {"double": standardise(rows), "single": standardise(rows.float())}
+    return {
+        name: int(np.linalg.matrix_rank(normed.double().numpy()))
+        for name, normed in by_precision.items()
+    }
+
+
+class Unselectable(NamedTuple):
+    """Shares of unselectable keys: all there are, and as the papers' search counts them."""
+
+    exactly: float
+    by_search: float
+
+
+def of_trained_models(arms: Sequence[FrozenArm], arm: str, d: int = 8) -> Unselectable:
+    """Keys of the layers of an arm's models of one width, over the windows that were searched."""
+    exactly = []
+    by_search = []
+    for run in arms:
+        searched = run.arrays["search"].shape[-1]  # windows; 0 where the search was not run
+        if (run.arm, run.d) == (arm, d) and searched:
+            exactly.append(run.arrays["exact"][:, KEYS, :searched].mean())
+            by_search.append(run.searched(KEYS).mean())
+    return Unselectable(float(np.mean(exactly)), float(np.mean(by_search)))
+
+
+def of_inputs_in_last_seeds(arms: Sequence[FrozenArm], d: int = 8) -> dict[str, float]:
+    """Unselectable inputs of LayerNorm, as a share, in the model of each arm's last seed."""
+    return {run.arm: float(run.share(BEFORE).mean()) for run in arms if run.d == d}
+
+
+# ---- Tokens and their neighbours -----------------------------------------------------------------
+
+
+def auroc_study(first: FirstLayer) -> AffinityResult:
+    """AUROCs of all heads of a model, by the bigram counts that come with the book."""
+    vectors = token_vectors(fold(first.attention), first.embeddings)
+    study, _ = affinity_study(vectors, first.embeddings, *counts_and_source(first))
+    return study
+
+
+def auroc_lost_to_zeros(study: AffinityResult) -> float:
+    """By how much a head's mean AUROC falls, at most, where tokens without a bigram count as 0.
+
+    The text has no AUROC for them. A head's mean shrinks by the share of tokens that have one,
+    which is the same for all heads, so that their order stays.
+    """
+    return float((study.mean_auroc() * (1 - study.share_defined)).max())
+
+
+def rho_moved_by_zeros(first: FirstLayer) -> float:
+    """How far Spearman's ρ of a table with the count moves, where tokens of count 0 stay in."""
+    folded = fold(first.attention)
+    inputs = variance_of_inputs(first.embeddings, folded.eps)
+    unigrams = samples.token_counts(first)[0].unigrams
+    with_zeros, without = (
+        frequency_study(folded, first.embeddings, inputs, unigrams, least).table()["Spearman"]
+        for least in (0, 1)
+    )
+    return float((with_zeros - without).abs().max())
+
+
+class Rounded(NamedTuple):
+    """What σ in half precision changes at most: σ itself, relatively, and a head's mean AUROC."""
+
+    sigma: float
+    auroc: float
+
+
+def in_half_precision(first: FirstLayer, tokens: int = 200) -> Rounded:
+    """How far σ and mean AUROCs of some tokens, drawn by chance, move where σ is rounded."""
+    before = Neighbours.before(samples.token_counts(first)[0].bigrams)
+    known = np.flatnonzero(before.n_distinct)
+    drawn = np.random.default_rng(0).choice(known, tokens, replace=False)
+    sigma = mean_sigma(first.embeddings, first.attention.ln.eps)
+    exact, rounded = (
+        _mean_auroc(first, before, drawn, divisor) for divisor in (sigma, sigma.half().float())
+    )
+    change = (sigma.half() / sigma - 1).abs().max()
+    return Rounded(float(change), float(np.abs(rounded - exact).max()))
+
+
+def _mean_auroc(
+    first: FirstLayer,
+    before: Neighbours,
+    tokens: Int[np.ndarray, "token"],
+    divisor: Float[torch.Tensor, "vocab"],
+) -> Float[np.ndarray, "head"]:
+    """Mean AUROC of each head over some query tokens, by a given σ of each token."""
+    vectors = token_vectors(fold(first.attention), first.embeddings, divisor)
+    return np.nanmean(head_auroc(vectors, before, tokens).values[:, tokens], axis=1)
+
+
+# ---- Attention in documents ----------------------------------------------------------------------
+
+
+class MovedAttention(NamedTuple):
+    """What a first token in front of windows changes at most, over the heads.
+
+    at_start: attention on position 0; in_all: total variation between mean attentions.
+    """
+
+    at_start: float
+    in_all: float
+
+
+def moved_by_first_token(first: FirstLayer) -> MovedAttention:
+    """Attention of the last query of windows, with the token that begins texts and without."""
+    folded = fold(first.attention)
+    text = samples.sample_tokens(first)
+    begins = samples.sample_framed(first)[0][0]
+    with_token, without = (
+        measured_attention(
+            folded, first.embeddings, windows(text, WINDOW, token), [WINDOW - 1]
+        ).mean[:, 0]
+        for token in (begins, None)
+    )
+    return moved(with_token, without)
+
+
+def moved(
+    one: Float[np.ndarray, "head key"], other: Float[np.ndarray, "head key"]
+) -> MovedAttention:
+    """How far two attentions of each head differ at most: on key 0, and in total variation."""
+    change = np.abs(one - other)
+    return MovedAttention(float(change[:, 0].max()), float(0.5 * change.sum(axis=1).max()))
+
+
+# ---- Majority ------------------------------------------------------------------------------------
+
+
+def times_slower(
+    experiment: Experiment, arms: Sequence[str], accuracy: float, fast: str = "layernorm"
+) -> list[float]:
+    """How many times as many epochs each arm needs to an accuracy as `fast`, by median runs.
+
+    NaN where the median run of `fast` never arrives.
+    """
+    estimates = [slowdown(experiment, arm, fast, accuracy=accuracy) for arm in arms]
+    return [math.nan if found is None else found.value for found in estimates]
+
+
+def at_default_setting(sweep: Experiment, arms: Sequence[str]) -> Experiment:
+    """Those curves of a sweep that were made at a plan's own rate and initial scale."""
+    plan = MajorityPlan()
+    default = {"learning_rate": plan.learning_rate, "initial_scale": plan.initial_scale}
+    return Experiment(tuple(sweep.of(arm, **default) for arm in arms), {})

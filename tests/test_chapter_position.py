@@ -50,6 +50,17 @@ def test_one_head_is_its_formula(bias, partial):
     assert len(slope) == len(wave) == len(attention) == i + 1
 
 
+def test_a_crest_and_what_falls_behind_it():
+    """Six keys; the highest wave stands at position 0, which does not count."""
+    curves = position.OneHead(
+        slope=np.array([0.0, 1.0, 1.5, 3.0, 4.0, 4.5]),
+        wave=np.array([9.0, 2.0, 6.0, 1.0, 3.0, 5.0]),
+        attention=np.full(6, 1 / 6),
+    )
+    assert position.crest(curves) == (3, 1.0, 3.0)
+    assert position.falls_over_nearest(curves, keys=3) == (1.5, 4.0)
+
+
 def test_parts_alone_are_softmaxes_of_one_term(bias):
     i = bias.queries[2]
     table = position.near_by_parts(bias, i)

@@ -14,6 +14,8 @@ from lnattn.attention.nulls import permuted_weights
 from lnattn.position.variance import frequency_study, variance_of_inputs
 from lnattn_book.by_place import ByPlace
 from lnattn_book.chapters import variance as chapter
+from lnattn_book.claims.intervals import Interval
+from lnattn_book.claims.listed import claim
 
 VOCAB = 60
 
@@ -64,6 +66,21 @@ def test_the_switch_needs_a_negative_score_and_a_gain():
     assert found["switch"].tolist() == [True, False, False, False]
     assert found.loc[0, ["own σ", "ordinary σ"]].tolist() == [0.7, 0.1]
     assert found["times"][3] == pytest.approx(0.5)
+
+
+def test_a_draw_has_a_switch_where_both_conditions_hold():
+    gain = claim("K15").rule["gain"]
+    draws = [
+        {
+            "score": Interval.of(np.array(scores)),
+            "amplification": Interval.of(gain * np.array(times)),
+        }
+        for scores, times in (
+            ([-1.0, -1.0, 1.0, 1.0], [1.2, 0.8, 1.2, 0.8]),
+            ([-1.0, -2.0, -1.0, 1.0], [1.2, 3.0, 1.0, 2.0]),
+        )
+    ]
+    assert chapter.switches_in_draws(draws) == [1, 2]
 
 
 def test_lengths_by_either_sigma(first, known):

@@ -46,6 +46,40 @@ def one_head(bias: PositionBias, head: int, query: int) -> OneHead:
     )
 
 
+class Crest(NamedTuple):
+    """Where the wave of one query is highest, but for position 0, beside the query itself.
+
+    before: how many keys before the query; wave_higher and slope_lower: by how much either curve
+    is higher, or lower, there than at the query.
+    """
+
+    before: int
+    wave_higher: float
+    slope_lower: float
+
+
+def crest(curves: OneHead) -> Crest:
+    """The highest crest of the wave among the keys of a query that sees none behind itself."""
+    place = 1 + int(curves.wave[1:].argmax())
+    return Crest(
+        len(curves.wave) - 1 - place,
+        float(curves.wave[place] - curves.wave[-1]),
+        float(curves.slope[-1] - curves.slope[place]),
+    )
+
+
+class Falls(NamedTuple):
+    """From its highest to its lowest value, how far each curve falls."""
+
+    slope: float
+    wave: float
+
+
+def falls_over_nearest(curves: OneHead, keys: int = 10) -> Falls:
+    """How far slope and wave fall over the last keys before a query, itself among them."""
+    return Falls(float(np.ptp(curves.slope[-keys:])), float(np.ptp(curves.wave[-keys:])))
+
+
 #: A curve of T^pp is called a wave here if it has as many cycles in the context and a sine explains
 #: as much of what a straight line leaves.
 WAVE_CYCLES, WAVE_SHARE = 1.5, 0.8

@@ -7,6 +7,7 @@ alone (`lnattn_book.by_place`), models with token embeddings on the book's texts
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -29,6 +30,7 @@ from lnattn.stats import spearman
 from lnattn.weights import FirstLayer, require_absolute
 from lnattn_book import samples
 from lnattn_book.by_place import ByPlace
+from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
 from lnattn_book.survey import SWITCH_WINDOW
 
@@ -109,6 +111,18 @@ def switch_by_head(found: ByPlace, query: int = 50) -> pd.DataFrame:
         }
     )
     return table.rename_axis("head")
+
+
+def switches_in_draws(draws: Sequence[Mapping[str, Interval]]) -> list[int]:
+    """In how many heads of each draw of K15's null model there is a switch, by its two conditions.
+
+    draws: as `lnattn_book.claims.nulls.frozen_nulls` reads them, a value a head.
+    """
+    gain = claim("K15").rule["gain"]
+    return [
+        int(((drawn["score"].value < 0) & (drawn["amplification"].value > gain)).sum())
+        for drawn in draws
+    ]
 
 
 def switch_on_text(first: FirstLayer) -> FirstTokenSwitch:

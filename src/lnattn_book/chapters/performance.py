@@ -1,0 +1,49 @@
+"""What the page on performance states of the frozen benchmarks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from lnattn_book.benchmark_report import Benchmark
+
+#: Times as long as what cannot be beaten, in the frozen benchmarks of commit 94d39ffc, of
+#: 21 to 23 November 2026.
+BEFORE = {
+    "AUROC of all heads": 2.1,
+    "contributions of a document": 1.3,
+    "bands over all tokens": 1.2,
+    "pairs of a text, to a file": 1.1,
+}
+
+
+def named(benchmarks: Sequence[Benchmark], name: str) -> Benchmark:
+    """The benchmark of this name."""
+    (found,) = (benchmark for benchmark in benchmarks if benchmark.name == name)
+    return found
+
+
+def times_over_floors(benchmarks: Sequence[Benchmark]) -> pd.DataFrame:
+    """How many times as long the book's code takes as the part that no code can do without.
+
+    A row a computation; 'Times as long as' names that part: bare matrix products, or the
+    tokenizer. 'Before' is of `BEFORE`, 'Now' of the benchmarks; 'Now / before' their ratio.
+    """
+    counting = named(benchmarks, "counting").workload["pass_over_floor"]["median"]
+    rows = {
+        "AUROC of all heads": ("products", _over(benchmarks, "affinity", 1)),
+        "contributions of a document": ("products", _over(benchmarks, "contribution", 1)),
+        "bands over all tokens": ("products", _over(benchmarks, "position", 3)),
+        "pairs of a text, to a file": ("tokenizer", counting),
+    }
+    table = pd.DataFrame(rows, index=["Times as long as", "Now"]).T
+    now = table["Now"].astype(float)
+    before = pd.Series(BEFORE)
+    columns = {"Before": before, "Now": now, "Now / before": now / before}
+    return table[["Times as long as"]].assign(**columns).rename_axis("Computed")
+
+
+def _over(benchmarks: Sequence[Benchmark], name: str, entry: int) -> float:
+    """How many times as long: one over the speed that the entry of a benchmark compares."""
+    return 1 / named(benchmarks, name).ratios[entry]["median"]

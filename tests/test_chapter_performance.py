@@ -1,0 +1,39 @@
+"""The benchmarks beside their floors, on ratios that are planted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lnattn_book.benchmark_report import Benchmark
+from lnattn_book.chapters import performance as chapter
+
+
+def benchmark(name: str, *speeds: float, over_floor: float = 0.0) -> Benchmark:
+    """One benchmark whose ratios have these medians."""
+    ratios: list[dict[str, Any]] = [{"median": speed} for speed in speeds]
+    workload = {"pass_over_floor": {"median": over_floor}}
+    return Benchmark(name, "", "", workload, [], ratios, [], [], {})
+
+
+FROZEN = [
+    benchmark("affinity", 9.0, 0.5),
+    benchmark("contribution", 9.0, 0.25),
+    benchmark("counting", over_floor=1.32),
+    benchmark("position", 9.0, 9.0, 9.0, 0.8),
+]
+
+
+def test_times_over_floors_are_one_over_the_speed_beside_them():
+    table = chapter.times_over_floors(FROZEN)
+    assert table["Now"].tolist() == pytest.approx([2, 4, 1.25, 1.32])
+    assert table["Before"].tolist() == [2.1, 1.3, 1.2, 1.1]
+    assert table["Now / before"].tolist() == pytest.approx([2 / 2.1, 4 / 1.3, 1.25 / 1.2, 1.2])
+    assert table["Times as long as"].tolist() == ["products"] * 3 + ["tokenizer"]
+
+
+def test_a_benchmark_is_found_by_its_name():
+    assert chapter.named(FROZEN, "counting") is FROZEN[2]
+    with pytest.raises(ValueError, match="not enough values"):
+        chapter.named(FROZEN, "none")

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.metrics import roc_auc_score
 
 from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.query_classes import CLASSES, MEASURES, ClassAuroc
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import Pieces, Subwords
 from lnattn.affinity.vectors import TokenVectors
@@ -100,3 +101,20 @@ def test_wrong_queries_leave_what_is_about_the_query(heads) -> None:
 def test_the_share_of_named_heads(heads) -> None:
     assert chapter.share_of_heads(heads.found, (0,)) == 0.5
     assert chapter.share_of_heads(heads.found, (0, 1)) == 1
+
+
+def test_the_table_by_class_has_the_means_of_the_shown_pairs() -> None:
+    """heads: [class keys measure head value]; every digit of a mean says where it stands."""
+    queries, keys, measure, head = np.ogrid[:2, :2, :3, :2]
+    means = queries + keys / 10 + measure / 100 + head / 1000
+    values = np.stack([means, means - 9, means + 9], axis=-1)
+    found = ClassAuroc(values, np.zeros((2, 2, 3)), np.array([5, 5]), np.array([9, 9]))
+    table = chapter.auroc_by_class(found)
+    about = MEASURES.index("query-specific") / 100
+    auroc = MEASURES.index("auroc") / 100
+    first, second = CLASSES
+    assert table.columns[:2].tolist() == [f"all keys: {first}", f"all keys: {second}"]
+    assert table.loc[1, f"all keys: {second}"] == pytest.approx(1 + auroc + 0.001)
+    assert table.loc[0, f"right keys: {first}"] == pytest.approx(0.1 + auroc)
+    assert table.loc[1, f"about the query: {second}"] == pytest.approx(1.1 + about + 0.001)
+    assert table.shape == (2, 6)

@@ -9,7 +9,9 @@ import pytest
 
 from lnattn.selectability import gaussian
 from lnattn.selectability.decide import selectability
+from lnattn.selectability.layers import LayerVerdicts
 from lnattn_book.chapters import unselectable as chapter
+from lnattn_book.claims.intervals import Interval
 from lnattn_book.language_models import FrozenArm
 
 # ---- The walk ------------------------------------------------------------------------------------
@@ -90,6 +92,31 @@ def test_widths_are_rows():
     assert table.loc[(32, 8), "in the heads, LayerNorm"] == pytest.approx(expected)
 
 
+def test_the_largest_share_with_scaling_is_of_either_arm():
+    arms = [
+        arm("full", 8, 0, 0.0),
+        arm("no-projection", 8, 0, 0.05),
+        arm("no-projection", 64, 0, 0.3),
+        arm("no-scaling", 8, 0, 0.4),
+    ]
+    assert chapter.largest_with_scaling(arms) == pytest.approx(0.05 + 0.03 + 0.1 + 0.0055)
+
+
+def test_a_null_model_has_the_mean_share_of_its_draws():
+    draws = [{"share": Interval(share, 0.0, 1.0)} for share in (0.2, 0.3, 0.7)]
+    assert chapter.mean_share(draws) == pytest.approx(0.4)
+
+
+def test_lost_keys_are_those_in_all_dimensions():
+    unselectable = np.zeros((2, 3, 2, 4, 5), dtype=bool)  # [kept layer head window position]
+    unselectable[0, [0, 2], 1, 3, 4] = True
+    unselectable[1] = True
+    layers = LayerVerdicts(
+        unselectable, np.zeros((3, 2, 4), dtype=int), np.zeros((2, 3, 3, 2, 4)), {}
+    )
+    assert chapter.lost_keys(layers) == 2
+
+
 # ---- The law -------------------------------------------------------------------------------------
 
 
@@ -111,6 +138,11 @@ RECORD = {"sets": ["full", "gpt2"], "dims": [2, 4]}
 def test_ratios_are_of_the_widths_that_were_asked():
     ratio = chapter.ratios(LAW, RECORD, "full")
     np.testing.assert_array_equal(ratio.value, [1.5, np.nan])
+    asked = chapter.ratios_of_sets(LAW, RECORD, widths=1)
+    assert {name: values.tolist() for name, values in asked.items()} == {
+        "full": [1.5],
+        "gpt2": [0.5],
+    }
     assert chapter.furthest(chapter.ratios(LAW, RECORD, "gpt2")) == (0.5, 0.4, 0.6)
     table = chapter.ratio_table(LAW, RECORD)
     assert table.loc["GPT-2, positions", "d′ = 4"] == "1.20 [1.10, 1.30]"

@@ -17,6 +17,7 @@ from jaxtyping import Float, Real
 from sklearn.metrics import roc_auc_score
 
 from lnattn.affinity.auroc import Neighbours
+from lnattn.affinity.query_classes import CLASSES, ClassAuroc
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.subwords import Subwords, continuation_pieces, subword_ranks, token_classes
 from lnattn.affinity.vectors import TokenVectors, token_vectors
@@ -126,3 +127,25 @@ def share_of_heads(found: Subwords, named: Sequence[int]) -> float:
     """Of the pieces that some head finds, the share that the named heads find best."""
     counted = found.heads_of()
     return float(counted[list(named)].sum() / counted.sum())
+
+
+#: What is shown of the AUROCs by class of query: which keys take part, and which measure.
+_BY_CLASS = {
+    "all keys": ("all keys", "auroc"),
+    "right keys": ("right keys", "auroc"),
+    "about the query": ("right keys", "query-specific"),
+}
+
+
+def auroc_by_class(found: ClassAuroc) -> pd.DataFrame:
+    """By head: mean AUROC of either class of queries, among all keys and among the right ones.
+
+    'about the query' is what a wrong query leaves of the second. A column a pair, 'keys: class'.
+    """
+    means = found.table().pivot(index="head", columns=["keys", "measure", "queries"], values="mean")
+    columns = {
+        f"{title}: {queries}": means[keys, measure, queries]
+        for title, (keys, measure) in _BY_CLASS.items()
+        for queries in CLASSES
+    }
+    return pd.DataFrame(columns)

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from lnattn.selectability.decide import Selectability
 from lnattn.selectability.gaussian import expected_share
+from lnattn.selectability.layers import LayerVerdicts
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.language_models import BEFORE, KEYS, PAPER_SHAPE, FrozenArm
 
@@ -114,6 +115,22 @@ def by_width(arms: Sequence[FrozenArm]) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index(["width of the model", "of a head"])
 
 
+def largest_with_scaling(arms: Sequence[FrozenArm]) -> float:
+    """The largest share of unselectable keys in a layer of a model of width 8 that scales."""
+    shares = [shares_by_layer(arms, arm, "in the layer").max() for arm in ("full", "no-projection")]
+    return float(max(shares))
+
+
+def mean_share(draws: Sequence[Mapping[str, Interval]]) -> float:
+    """Unselectable keys in the mean over the draws of a claim's null model, as a share."""
+    return float(np.mean([drawn["share"].value for drawn in draws]))
+
+
+def lost_keys(layers: LayerVerdicts) -> int:
+    """How many keys no query can select, over all heads, layers, windows and positions."""
+    return int(layers.unselectable[0].sum())
+
+
 def _by_window(arms: Sequence[FrozenArm], place: str, d: int) -> Float[np.ndarray, "window"]:
     """Shares without scaling by window of text, over seeds and layers (and heads)."""
     shares = [
@@ -158,6 +175,13 @@ def ratios(law: Mapping[str, np.ndarray], record: Mapping[str, Any], name: str) 
     place = record["sets"].index(name)
     rows = np.where(law["asked"][place][:, None], law["ratio"][place], np.nan)
     return Interval.rows(rows)
+
+
+def ratios_of_sets(
+    law: Mapping[str, np.ndarray], record: Mapping[str, Any], widths: int
+) -> dict[str, np.ndarray]:
+    """The ratios of every set without their intervals, at the first so many widths."""
+    return {name: ratios(law, record, name).value[:widths] for name in record["sets"]}
 
 
 def furthest(ratio: Interval) -> Interval:

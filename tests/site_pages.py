@@ -13,9 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 SITE = Path(os.environ.get("LNATTN_SITE", ROOT / "_build" / "html"))
+#: Old addresses, which lead on to new ones and are no pages of the book: old → new.
+REDIRECTS: dict[str, str] = {
+    f"{old}.html": new
+    for old, new in yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))["sphinx"]["config"][
+        "redirects"
+    ].items()
+}
 #: A site that was looked at before, if any: what is the same there need not be looked at again.
 SEEN = os.environ.get("LNATTN_SEEN")
 SYSTEM_PAGES = {"genindex.html", "search.html", "py-modindex.html"}
@@ -40,7 +48,11 @@ def pages() -> list[str]:
         "index.html",
         EMBEDDED,
     )
-    return [page for page in found if page in SOURCE_PAGES or not page.startswith(theirs)]
+    return [
+        page
+        for page in found
+        if page in SOURCE_PAGES or (not page.startswith(theirs) and page not in REDIRECTS)
+    ]
 
 
 def seen_before(page: str) -> bool:

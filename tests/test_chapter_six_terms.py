@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -81,5 +83,5 @@ def test_the_error_is_rounding_and_sees_a_wrong_weight(gpt2):
     model = first_layer(attention_layer(gpt2), embeddings_of(gpt2))
     gpt2.set_attn_implementation("eager")
     assert chapter.error(model, gpt2.transformer, ids, torch.float64) < 1e-12
-    wrong = first_layer(attention_layer(gpt2, 1), model.embeddings)
+    wrong = first_layer(replace(attention_layer(gpt2, 1), index=0), model.embeddings)
     assert chapter.error(wrong, gpt2.transformer, ids, torch.float64) > 1e-3

@@ -45,8 +45,8 @@ MINILM = "minilm"
 #: The decoder of Whisper tiny.en, from a Python package.
 WHISPER = "whisper-tiny.en"
 _KNOWN = (
-    f"a folder, {BOOK_MODEL!r}, {BOOK_LLAMA!r}, {MINILM!r}, {WHISPER!r}, a hub model as "
-    f"owner/model, or one of {', '.join(hub.PINNED)}"
+    "a folder, owner/model of the hub, or one of "
+    f"{', '.join([BOOK_MODEL, BOOK_LLAMA, MINILM, WHISPER, *hub.PINNED])}"
 )
 
 

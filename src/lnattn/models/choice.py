@@ -96,4 +96,5 @@ def rotary_models() -> list[str]:
     named = os.environ.get("LNATTN_ROTARY")
     if named is None:
         return list(ROTARY)
-    return [named] if Path(named).is_dir() else named.split()
+    is_folder = bool(named.strip()) and Path(named).is_dir()
+    return [named] if is_folder else named.split()

@@ -45,7 +45,7 @@ MINILM = "minilm"
 #: The decoder of Whisper tiny.en, from a Python package.
 WHISPER = "whisper-tiny.en"
 _KNOWN = (
-    "a folder, owner/model of the hub, or one of "
+    "a folder, owner/model, or one of "
     f"{', '.join([BOOK_MODEL, BOOK_LLAMA, MINILM, WHISPER, *hub.PINNED])}"
 )
 

@@ -109,8 +109,9 @@ def test_the_book_freezes_it_for_models_of_all_kinds(tmp_path, monkeypatch):
     """One short text, joined with itself; MiniLM's window is framed."""
     file = tmp_path / "texts.jsonl"
     file.write_text('{"text": "' + "It rained on the old castle by the sea. " * 60 + '"}\n')
-    for module in ("whole_models", "samples"):
-        monkeypatch.setattr(f"lnattn_book.{module}.sample_file", lambda: file)
+    readers = ("lnattn_book.whole_models", "lnattn_book.samples", "lnattn.reporting.shipped")
+    for module in readers:
+        monkeypatch.setattr(f"{module}.sample_file", lambda: file)
     for name, shape in (
         ("book-gpt2", (2, 2, 8, 2, 256)), ("book-llama", (2, 2, 2, 2, 256)),
         ("minilm", (2, 6, 12, 1, 512)),

@@ -67,6 +67,14 @@ KINDS = (
         lambda folder, name: benchmark_report.read(folder / f"{name}.json"),
         "make benchmark",
     ),
+    *(
+        Kind(
+            f"nulls/{name}.json",
+            lambda folder, name: read_nulls(folder / f"{name}.json"),
+            "python -m experiments.unselectable_lm untrained --text SQUAD",
+        )
+        for name in ("b8", "b9")  # the untrained twins of models that an experiment made
+    ),
     Kind(
         "nulls/*.json",
         lambda folder, name: read_nulls(folder / f"{name}.json"),

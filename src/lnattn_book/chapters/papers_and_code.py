@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 import torch
 from jaxtyping import Float, Int
 
@@ -98,10 +99,13 @@ def rho_moved_by_zeros(first: FirstLayer) -> float:
     folded = fold(first.attention)
     inputs = variance_of_inputs(first.embeddings, folded.eps)
     unigrams = samples.token_counts(first)[0].unigrams
-    with_zeros, without = (
-        frequency_study(folded, first.embeddings, inputs, unigrams, least).table()["Spearman"]
-        for least in (0, 1)
-    )
+
+    def correlations(least: int) -> pd.Series:
+        study = frequency_study(folded, first.embeddings, inputs, unigrams, least)
+        return study.table()["Spearman"]
+
+    with_zeros = correlations(least=0)
+    without = correlations(least=1)
     return float((with_zeros - without).abs().max())
 
 
@@ -118,9 +122,8 @@ def in_half_precision(first: FirstLayer, tokens: int = 200) -> Rounded:
     known = np.flatnonzero(before.n_distinct)
     drawn = np.random.default_rng(0).choice(known, tokens, replace=False)
     sigma = mean_sigma(first.embeddings, first.attention.ln.eps)
-    exact, rounded = (
-        _mean_auroc(first, before, drawn, divisor) for divisor in (sigma, sigma.half().float())
-    )
+    exact = _mean_auroc(first, before, drawn, sigma)
+    rounded = _mean_auroc(first, before, drawn, sigma.half().float())
     change = (sigma.half() / sigma - 1).abs().max()
     return Rounded(float(change), float(np.abs(rounded - exact).max()))
 
@@ -154,13 +157,12 @@ def moved_by_first_token(first: FirstLayer) -> MovedAttention:
     folded = fold(first.attention)
     text = samples.sample_tokens(first)
     begins = samples.sample_framed(first)[0][0]
-    with_token, without = (
-        measured_attention(
-            folded, first.embeddings, windows(text, WINDOW, token), [WINDOW - 1]
-        ).mean[:, 0]
-        for token in (begins, None)
-    )
-    return moved(with_token, without)
+
+    def last_query(token: int | None) -> np.ndarray:
+        asked = windows(text, WINDOW, token)
+        return measured_attention(folded, first.embeddings, asked, [WINDOW - 1]).mean[:, 0]
+
+    return moved(last_query(begins), last_query(None))
 
 
 def moved(

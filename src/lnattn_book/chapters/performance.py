@@ -20,8 +20,8 @@ BEFORE = {
 
 def named(benchmarks: Sequence[Benchmark], name: str) -> Benchmark:
     """The benchmark of this name."""
-    (found,) = (benchmark for benchmark in benchmarks if benchmark.name == name)
-    return found
+    by_name = {benchmark.name: benchmark for benchmark in benchmarks}
+    return by_name[name]
 
 
 def times_over_floors(benchmarks: Sequence[Benchmark]) -> pd.DataFrame:

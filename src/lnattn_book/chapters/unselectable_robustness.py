@@ -46,10 +46,10 @@ def counted_parameters() -> dict[str, int]:
     narrow = {"hidden_size": 8, "num_hidden_layers": 4, "num_attention_heads": 4}
     with torch.device("meta"):  # sizes, without weights
         language_model = hf.GPT2LMHeadModel(hf.GPT2Config(n_embd=8, n_layer=4, n_head=4))
-        cased, uncased = (
-            hf.BertForSequenceClassification(hf.BertConfig(vocab_size=size, **narrow))
-            for size in (28_996, 30_522)
-        )
+        cased_config = hf.BertConfig(vocab_size=28_996, **narrow)
+        cased = hf.BertForSequenceClassification(cased_config)
+        uncased_config = hf.BertConfig(vocab_size=30_522, **narrow)
+        uncased = hf.BertForSequenceClassification(uncased_config)
     return {
         "majority": parameters(majority.MajorityTransformer(majority.arm("layernorm"))),
         "language model, GPT-2's vocabulary": parameters(language_model),

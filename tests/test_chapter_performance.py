@@ -35,5 +35,5 @@ def test_times_over_floors_are_one_over_the_speed_beside_them():
 
 def test_a_benchmark_is_found_by_its_name():
     assert chapter.named(FROZEN, "counting") is FROZEN[2]
-    with pytest.raises(ValueError, match="not enough values"):
+    with pytest.raises(KeyError, match="none"):
         chapter.named(FROZEN, "none")

@@ -148,7 +148,7 @@ def test_the_site_works_from_a_disk(page, size, theme, chromium):
         looked = tab.evaluate(LOOK)
         if "explorer" in page:  # what is typed needs scripts of its own: weights and embeddings
             tab.page.fill("#explorer-text", "Zürich, 日本")
-            tab.until("/.Z.*ür.*ich/.test(document.querySelector('.words').textContent)")
+            tab.until("/日/.test(document.querySelector('.words').textContent)")
         states = tab.evaluate(
             "[...document.querySelectorAll('.token-explorer')].map(e => e.dataset.state)"
         )

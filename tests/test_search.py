@@ -66,5 +66,5 @@ def test_a_snippet_begins_with_text_of_its_page(tab):
     tab.until(f"{SNIPPETS}.filter(one => one[1]).length > 5")
     snippets = [(page, text) for page, text in tab.evaluate(SNIPPETS) if text]
     for page, text in snippets:
-        assert re.match(r"(\.\.\.)?[\w'‘“(–-]", text), f"{page}: {text[:80]}"
+        assert re.match(r"…?[\w'‘“(–-]", text), f"{page}: {text[:80]}"
         assert "Contents" not in text[:40], f"{page}: {text[:80]}"

@@ -22,12 +22,14 @@ var Scorer = {
   // The same weights as Sphinx's own.
   objNameMatch: 11, objPartialMatch: 6, objPrio: { 0: 15, 1: 5, 2: -5 }, objPrioDefault: 0,
   title: 15, partialTitle: 7, term: 5, partialTerm: 2,
-  // The main path, then the other pages, then the API reference; among pages of a kind by Sphinx's score.
+  // The main path, then the other pages, then the API reference; among pages of a kind by Sphinx's
+  // score, and of chapters that score alike the first in the book first.
   score: (result) => {
     const [page, title, , , score] = result;
     result[1] = withoutTeX(title); // before it is shown
+    const chapter = Number(/^notebooks\/(\d+)/.exec(page)?.[1] ?? 0);
     const last = /^(book\/(api|how-to)|genindex|py-modindex)/;
-    return score + 1000 * (/^notebooks\/\d/.test(page) ? 2 : last.test(page) ? 0 : 1);
+    return score + (chapter ? 2000 - chapter / 100 : last.test(page) ? 0 : 1000);
   },
 };
 
@@ -44,6 +46,13 @@ addEventListener("DOMContentLoaded", () => {
       results.push([page, title, place, null, Infinity, Search._index.filenames[file]]);
     }
     return results;
+  };
+  const { makeSearchSummary: summaryOf } = Search;
+  Search.makeSearchSummary = (...asked) => {
+    const summary = summaryOf(...asked);
+    // Sphinx cuts anywhere; a snippet begins with a whole word.
+    if (summary) summary.textContent = summary.textContent.replace(/^\.\.\.\S*[^\w'‘“(–-]+/, "…");
+    return summary;
   };
   // The page's own text, without its title and what only leads somewhere.
   const ASIDE = "h1, button, .guard-note, .figure-files, details.hide";

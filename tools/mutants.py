@@ -2,10 +2,13 @@
 
     python tools/mutants.py attention --sample 40          (make mutants MODULE=attention)
 
+    python tools/mutants.py stats --sample 12 --tests stats,plain
+
 cosmic-ray finds the places of a module where one operator, number or comparison can be another, and
 puts a mistake there. Each is tried alone: first on the tests that run its line (by coverage's
 contexts, kept below `_build/mutants` while a test file and the module stay the same), and, where
-they pass, on the whole files of those tests. A survivor is looked up in `tests/survivors.toml`,
+they pass, on the whole files of those tests; or, given `--tests`, on those files alone, which takes
+no measurement of what reaches what. A survivor is looked up in `tests/survivors.toml`,
 which says why it cannot be seen, or which test is missing; one that is not listed fails the run.
 
 All of it happens in a copy of the repository. A mutant's tests run in a fork of a process that has
@@ -54,6 +57,8 @@ SLOW = (
 #: Mistakes that stop at import, or that Python's own `__future__` annotations never run.
 LEFT_OUT = ("core/RemoveDecorator", "core/ExceptionReplacer", "core/Variable")
 SECONDS = 240
+#: By source file, by line: the tests that run it.
+Reach = dict[str, dict[str, list[str]]]
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class Contexts:
         self.coverage.switch_context(item.nodeid.partition("[")[0])
 
 
-def reached_by(test: Path, module: str) -> dict[str, dict[str, list[str]]]:
+def reached_by(test: Path, module: str) -> Reach:
     """By source file, by line: the tests of one file that run it."""
     hashed = hashlib.sha256((ROOT / test).read_bytes())
     for path in sources(module):
@@ -131,6 +136,7 @@ def _measure(test: Path, module: str, out: Path) -> int:
     import coverage
     import pytest
 
+    sys.dont_write_bytecode = False  # of the tree without a mistake, as in `passes`
     measured = coverage.Coverage(data_file=None, include=[str(p) for p in sources(module)])
     measured.start()
     status = pytest.main([str(test), *QUIET], plugins=[Contexts(measured)])
@@ -251,25 +257,65 @@ def in_fork(work: Any, seconds: int = SECONDS) -> int:
     return 124
 
 
-def passes(tests: Iterable[str]) -> bool:
-    """Whether these tests pass in a fork, as the tree is now. None to run: they do."""
+def passes(tests: Iterable[str], *, keep_bytecode: bool = False) -> bool:
+    """Whether these tests pass in a fork, as the tree is now. None to run: they do.
+
+    keep_bytecode: of the tree without a mistake, so that a mutant compiles one file and not all.
+    """
     import pytest
 
     asked = list(tests)
-    return not asked or in_fork(lambda: int(pytest.main([*asked, *QUIET]))) == 0
+
+    def run_them() -> int:
+        sys.dont_write_bytecode = not keep_bytecode
+        return int(pytest.main([*asked, *QUIET]))
+
+    return not asked or in_fork(run_them) == 0
 
 
-def survives(mutant: Mutant, reach: dict[str, dict[str, list[str]]]) -> bool:
-    """Whether no test notices: those that run its line, then the whole files of all that do."""
+def survives(mutant: Mutant, rounds: Iterable[list[str]]) -> bool:
+    """Whether no test notices, in any of the rounds of tests."""
     from cosmic_ray.mutating import use_mutation
     from cosmic_ray.plugins import get_operator
 
+    with use_mutation(Path(mutant.path), get_operator(mutant.operator)(), mutant.occurrence):
+        return all(passes(tests) for tests in rounds)
+
+
+def rounds_for(mutant: Mutant, reach: Reach) -> list[list[str]]:
+    """The tests that run the mutant's line, then the whole files of all that do.
+
+    Where none runs it: the files of all tests that run any line of its file.
+    """
     lines = reach.get(mutant.path, {})
     near = list(dict.fromkeys(lines.get(str(mutant.line), [])))
     every = {test.partition("::")[0] for tests in lines.values() for test in tests}
     files = {test.partition("::")[0] for test in near} or every
-    with use_mutation(Path(mutant.path), get_operator(mutant.operator)(), mutant.occurrence):
-        return passes(near) and passes(sorted(files))
+    return [near, sorted(files)]
+
+
+def reach_of(module: str) -> Reach:
+    """Which tests run which line of a module, of all test files that may reach it."""
+    reach: Reach = {}
+    for test in candidates(module):
+        for path, lines in reached_by(test, module).items():
+            for line, tests in lines.items():
+                reach.setdefault(path, {}).setdefault(line, []).extend(tests)
+    return reach
+
+
+def test_files(names: str) -> list[str]:
+    """Test files by their names without `test_`, separated by commas; all of them pass."""
+    files = [f"tests/test_{name}.py" for name in names.split(",") if name]
+    absent = [file for file in files if not (ROOT / file).is_file()]
+    if absent:
+        raise SystemExit(
+            f"there is no test file {absent[0]}; name files as in --tests stats,plain."
+        )
+    if files and not passes(files, keep_bytecode=True):
+        said = (WORK / "output.txt").read_text("utf-8", "replace")
+        raise SystemExit(f"{said}\nThese tests do not pass as they are; mend them first.")
+    return files
 
 
 def imported() -> None:
@@ -292,22 +338,22 @@ def reasons() -> dict[str, str]:
     return {survivor["mutant"]: survivor["why"] for survivor in listed}
 
 
-def run(module: str, sample: int, seed: int) -> tuple[Counter[str], list[str]]:
-    """How many were killed, equivalent or listed, and what survives unlisted."""
+def run(module: str, sample: int, seed: int, names: str = "") -> tuple[Counter[str], list[str]]:
+    """How many were killed, equivalent or listed, and what survives unlisted.
+
+    By the test files that are named, or else by all that reach the module.
+    """
     import numba
 
     texts = [(TREE / path).read_text("utf-8") for path in sources(module)]
     numba.config.DISABLE_JIT = any("import compiled" in text for text in texts)
-    reach: dict[str, dict[str, list[str]]] = {}
-    for test in candidates(module):
-        for path, lines in reached_by(test, module).items():
-            for line, tests in lines.items():
-                reach.setdefault(path, {}).setdefault(line, []).extend(tests)
+    files = test_files(names)
+    reach = {} if files else reach_of(module)
     tally: Counter[str] = Counter()
     unlisted = []
     for mutant in mutants(module, sample, seed):
         begun = time.monotonic()
-        if not survives(mutant, reach):
+        if not survives(mutant, [files] if files else rounds_for(mutant, reach)):
             fate = "killed"
         elif (why := reasons().get(mutant.text)) is not None:
             fate = "equivalent" if why.startswith("equivalent") else "listed"
@@ -335,10 +381,15 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="every science module")
     parser.add_argument("--sample", type=int, default=0, help="so many places (0: all)")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--tests", default="", help="only these test files, as in stats,plain; for one module"
+    )
     given = parser.parse_args()
     modules = SCIENCE if given.all else given.modules
     if not modules:
         parser.error("name a module, such as attention, or give --all.")
+    if given.tests and len(modules) > 1:
+        parser.error("--tests is for one module; name one.")
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.dont_write_bytecode = True
     WORK.mkdir(parents=True, exist_ok=True)
@@ -350,7 +401,7 @@ def main() -> int:
     rows = {}
     left = []
     for module in modules:
-        rows[module], unlisted = run(module, given.sample, given.seed)
+        rows[module], unlisted = run(module, given.sample, given.seed, given.tests)
         left += unlisted
     print("\n".join(table(rows)))
     for text in left:

@@ -6,8 +6,10 @@ import contextlib
 import errno
 import hashlib
 import os
+import platform
 import zipfile
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -19,6 +21,8 @@ from lnattn.errors import ResultError
 from lnattn.storage import (
     Result,
     check_outputs,
+    package_versions,
+    provenance,
     read_array,
     read_json,
     read_result,
@@ -242,3 +246,21 @@ def test_mutated_results_are_read_or_refused_in_a_sentence(tmp_path):
                 read_array(path) if name == "keys.npy" else Bands.read(tmp_path)
         path.write_bytes(whole)
     assert zipfile.is_zipfile(tmp_path / "bands.npz")
+
+
+def test_a_record_says_which_versions_made_it():
+    """Of what numbers rest on, as they are installed; what is not is named as absent."""
+    record = provenance(model="tiny", seed=3)
+    versions = record["versions"]
+    assert versions.pop("python") == platform.python_version()
+    assert versions == {
+        name: metadata.version(name)
+        for name in ("lnattn", "torch", "transformers", "numpy", "numba")
+    }
+    assert (record["model"], record["seed"]) == ("tiny", 3)
+    assert package_versions("numpy", "no such thing")["no such thing"] == "absent"
+
+
+def test_a_record_is_written_so_that_a_difference_is_a_line(tmp_path):
+    path = write_json(tmp_path / "record.json", {"b": [1], "a": "σ"})
+    assert path.read_text("utf-8") == '{\n  "b": [\n    1\n  ],\n  "a": "σ"\n}\n'

@@ -212,7 +212,7 @@ def test_the_study_measures_where_it_says(tmp_path):
     assert found.record["largest_change_by_nothing"] < 1e-4
     assert found.record["windows"] == sum(len(t) // 31 for t in texts())
     model, make, documents, classes, bigrams = parts
-    after, everywhere = [], []
+    after, everywhere, shifts = [], [], []
     for text in documents:
         for begin in range(0, len(text), 31):
             ids = torch.tensor([0, *text[begin : begin + 31]])
@@ -220,13 +220,20 @@ def test_the_study_measures_where_it_says(tmp_path):
                 continue
             terms = make(ids)
             pattern = terms.attention().clone()
-            pattern[2] = terms.attention(without="ee")[2]
+            without = terms.attention(without="ee")
+            pattern[2] = without[2]
+            before = terms.attention()
+            kl = torch.where(before > 0, before * (before / without).log(), 0.0).sum(dim=-1)
+            shifts.append(kl[:, 1:].mean(dim=-1).numpy())
             with patched(model):
                 [change] = losses(model, ids, pattern[None]) - losses(model, ids)
             everywhere.append(change.numpy())
             after.append(change.numpy()[second_pieces(classes, ids.numpy())[:-1]])
     place = found.of("ee", 2)
     assert found.everywhere[0, place] == pytest.approx(np.concatenate(everywhere).mean(), abs=1e-5)
+    # Windows count alike; of 'ee' in all heads, which comes first.
+    assert (found.n_heads, found.what[0], found.head[0]) == (3, "ee", -1)
+    np.testing.assert_allclose(found.moved[0], np.mean(shifts, axis=0), rtol=1e-4, atol=1e-6)
     assert found.tokens[0, 0, 0] == len(np.concatenate(after))
     assert found.excess("ee", 2)[0] == pytest.approx(-np.diff(found.at[0, place, 0, 0])[0])
     assert found.by_head("ee").shape == (21, 3)

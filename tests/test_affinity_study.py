@@ -264,3 +264,29 @@ def test_a_table_of_four_tokens_by_hand():
     # Off the diagonal: three times 1 and three times 3, with a sample variance of 6/5.
     assert row["diagonal z"] == pytest.approx((9 - 2) / np.sqrt(6 / 5))
     assert row[HEAD_BASELINES[-1]] == pytest.approx(0.1 * len(HEAD_BASELINES))
+
+
+def test_pairs_and_same_tokens_of_a_study_by_brute_force(study, vectors) -> None:
+    """All products at once: the strongest three of two different tokens, and z on the diagonal."""
+    scores = (vectors.queries @ vectors.keys.mT).numpy()
+    for head, table in enumerate(scores):
+        z = (table.diagonal() - table.mean(axis=1)) / table.std(axis=1)
+        np.testing.assert_allclose(study.same_token[head], z, rtol=1e-4, atol=1e-5)
+        different = [(b, a) for b in range(50) for a in range(50) if a != b]
+        best = sorted(different, key=lambda pair: -table[pair])[:3]
+        assert list(zip(study.pair_queries[head], study.pair_keys[head], strict=True)) == best
+        np.testing.assert_allclose(study.pair_scores[head], [table[pair] for pair in best])
+
+
+def test_heads_of_a_study_are_counted_and_their_intervals_hold_the_mean(study, counts) -> None:
+    """The interval is that of 95 % over the query tokens that have an AUROC."""
+    assert study.n_heads == 3
+    defined = np.isfinite(study.auroc[0])
+    assert study.share_defined == pytest.approx(defined.sum() / 50)
+    rng = np.random.default_rng(2)
+    areas = study.auroc[:, defined].astype(float)
+    means = []
+    for _ in range(50):
+        means.append(areas[:, rng.integers(defined.sum(), size=defined.sum())].mean(axis=1))
+    np.testing.assert_allclose(study.interval[:, 0], np.quantile(means, 0.025, axis=0), atol=1e-6)
+    np.testing.assert_allclose(study.interval[:, 1], np.quantile(means, 0.975, axis=0), atol=1e-6)

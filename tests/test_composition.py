@@ -17,6 +17,7 @@ from lnattn.composition import (
     pair_table,
     study_composition,
 )
+from lnattn.errors import ResultError
 
 
 @pytest.fixture(scope="module")
@@ -108,3 +109,31 @@ def test_of_two_layers_the_highest_hundredth_is_counted_unless_another_share_is_
     spectra = torch.ones(1, 2, 12, 1, dtype=torch.float64)
     made = replace(study.raw, scores=scores, write_spectrum=spectra[0], read_spectrum=spectra)
     assert exceedances(made).tolist() == [[[2], [1]]]
+
+
+def test_what_is_frozen_is_everything_under_its_own_name(study, tmp_path):
+    """Raw and folded, written and read: no array stands in another's place."""
+    study.write(tmp_path)
+    again = CompositionStudy.read(tmp_path)
+    assert set(study.arrays()) == {
+        "previous_token",
+        *(f"{kind}_{what}" for kind in ("raw", "folded") for what in STORED),
+    }
+    for name in ("raw", "folded"):
+        for what in STORED:
+            written = getattr(getattr(study, name), what)
+            assert torch.equal(getattr(getattr(again, name), what), written)
+    different = [array.tobytes() for array in study.arrays().values()]
+    # What heads write is not normalised: its spectra are the same folded and raw.
+    assert len(set(different)) == len(different) - torch.equal(
+        study.raw.write_spectrum, study.folded.write_spectrum
+    )
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, 1.5])
+def test_a_share_of_none_or_all_pairs_is_refused(study, share):
+    with pytest.raises(ResultError, match="share must be"):
+        exceedances(study.raw, share=share)
+
+
+STORED = ("scores", "write_spectrum", "read_spectrum")

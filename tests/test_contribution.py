@@ -16,11 +16,13 @@ from lnattn.attention.folding import FoldedAttention
 from lnattn.attention.terms import TERMS
 from lnattn.contribution.kl import SixTermKL, divergences
 from lnattn.contribution.study import (
+    ADDITIVE,
     LEVELS,
     PAPERS_CODE,
     TEXT,
     contributions,
 )
+from lnattn.errors import ResultError
 
 
 def random_embeddings(
@@ -204,3 +206,56 @@ def test_quantiles_are_those_that_the_table_names() -> None:
     expected = np.quantile(kl[TERMS.index("pp"), 1], [0.025, 0.25, 0.5, 0.75, 0.975])
     np.testing.assert_allclose(row[columns].to_numpy(float), expected, rtol=1e-3)
     assert row["mean"] == pytest.approx(kl[TERMS.index("pp"), 1].mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"), [("scaled", False), ("per_key", True), ("floor", 0.02), ("ends", False)]
+)
+def test_each_part_of_a_convention_alone(flag: str, value: object) -> None:
+    """The papers' code differs from their text in four ways; each is one way only."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=12)
+    ids = random_ids(11, 12)
+    convention = dataclasses.replace(TEXT, **{flag: value})
+    found = contributions(folded, embeddings, [ids.tolist()], convention=convention)
+    expected = oracle(folded, embeddings, ids, scale=1.0 if flag == "scaled" else None)
+    expected = np.concatenate([expected, expected.mean(axis=1, keepdims=True)], axis=1)
+    counted = np.ones(expected.shape, dtype=bool)
+    if flag == "per_key":
+        expected = expected / np.arange(1, 13)
+        counted[:, -1] = False  # the mean over heads is of what is divided: the same number
+    elif flag == "floor":
+        counted = expected > 0.02
+        assert 10 < counted.sum() < counted.size - 10
+    elif flag == "ends":
+        counted[..., -1] = False
+    if flag == "per_key":
+        np.testing.assert_allclose(found.mean, expected, rtol=1e-3, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found.rows, counted)
+        np.testing.assert_allclose(found.mean[counted], expected[counted], rtol=1e-3, atol=1e-6)
+    assert found.record["convention"] == vars(convention)
+
+
+def test_shares_that_add_up_are_another_convention() -> None:
+    """One query, two keys: shares sum to KL(α ‖ even) = log 2 − H(α), removals do not."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=12)
+    ids = random_ids(11, 2)
+    found = contributions(folded, embeddings, [ids.tolist()], convention=ADDITIVE)
+    alpha = six_terms(folded, embeddings, ids).attention()[:, 1].numpy()
+    from_even = np.log(2) + (alpha * np.log(alpha)).sum(axis=1)
+    np.testing.assert_allclose(found.mean[:, :2, 1].sum(axis=0), from_even, rtol=1e-4, atol=1e-6)
+    removals = contributions(folded, embeddings, [ids.tolist()])
+    assert np.abs(removals.mean[:, :2, 1].sum(axis=0) - from_even).max() > 1e-3
+
+
+def test_no_query_with_a_choice_has_no_grand_mean() -> None:
+    """Texts of one token: a causal query sees itself alone."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    found = contributions(folded, random_embeddings(4, positions=12), [[1], [2]])
+    with pytest.raises(ResultError, match="no document has a query with two keys"):
+        found.grand_mean()
+    assert found.n_heads == 2
+    assert found.documents == 2
+    assert np.isnan(found.standard_error[..., 1:]).all()

@@ -24,10 +24,11 @@ from lnattn.rotary.affinity import (
     vectors_at_distance,
 )
 from lnattn.rotary.fold import mean_vectors
-from lnattn.rotary.position import by_distance, distance_variance, self_assertion
+from lnattn.rotary.position import ByDistance, by_distance, distance_variance, self_assertion
 from lnattn.rotary.terms import DISTANCE_TERMS, distance_divergences
 from lnattn.rotary.weights import RelativeFirstLayer, apply_rotary
 from lnattn.selectability.first_layers import first_layer_keys, study_text
+from lnattn.text.counts import Counts
 
 
 @pytest.fixture
@@ -367,3 +368,35 @@ def test_what_heads_do_by_distance_is_over_the_scale(parts, monkeypatch):
     weights = np.exp(found.null_curve)
     expected = weights[:, :7].sum(axis=1) / weights.sum(axis=1)
     np.testing.assert_allclose(found.near_share(7, null=True), expected)
+
+
+def test_a_table_by_distance_names_its_terms():
+    """Shares in the order of the terms; then the standard deviation, which is the spread."""
+    share = np.array([[0.1, 0.5], [0.2, 0.3], [0.3, 0.15], [0.4, 0.05]])
+    none = np.zeros((2, 3))
+    found = ByDistance(none, none, share, np.array([2.0, 3.0]), np.ones(2), np.zeros((1, 2)))
+    table = found.table()
+    assert table.columns.tolist() == ["ee", "ed", "e", "d", "standard deviation"]
+    assert table.loc[0].tolist() == [0.1, 0.2, 0.3, 0.4, 2.0]
+    assert table.loc[1].tolist() == [0.5, 0.3, 0.15, 0.05, 3.0]
+    assert table.index.name == "head"
+    assert found.n_heads == 2
+    assert found.alone.tolist() == [0.4, 0.05]
+
+
+def test_a_grid_keeps_offsets_and_distances_apart(parts):
+    """Offsets 2 and 5 against pairs 1, 3 and 4 apart: rows are offsets."""
+    folded, embeddings = parts
+    stream = [np.random.default_rng(3).integers(0, VOCAB, 300)]
+    counted = {
+        apart: Neighbours.before(Counts.from_documents(stream, VOCAB, skip=apart).bigrams)
+        for apart in (1, 3, 4)
+    }
+    vectors = {offset: vectors_at_distance(folded, embeddings, offset) for offset in (2, 5)}
+    grid = distance_grid(vectors, counted)
+    assert (grid.offsets, grid.counted) == ((2, 5), (1, 3, 4))
+    assert grid.own.shape[:2] == (2, 3)
+    for row, offset in enumerate(grid.offsets):
+        for column, apart in enumerate(grid.counted):
+            alone = head_auroc(vectors[offset], counted[apart], grid.queries).values
+            np.testing.assert_allclose(grid.own[row, column], alone[:, grid.queries])

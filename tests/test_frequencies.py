@@ -73,3 +73,22 @@ def test_phases_that_meet(llama):
     aligned = replace(exact, phase=(-exact.theta).expand_as(exact.phase))
     torch.testing.assert_close(aligned.phase_coherence(1), torch.ones(folded.n_heads).double())
     assert bool((aligned.phase_coherence(3) < 1 - 1e-3).all())
+
+
+def test_amplitude_and_phase_of_one_pair_of_coordinates_by_hand(llama):
+    """q = 3 e^{iπ/3} and k = 2 e^{iπ/12}: 6 cos(θΔ + π/4), and 5 · 7 of what is not turned."""
+    folded, _ = llama
+    rotation = Rotation(tables(2, interleaved=False, stretch=1.0), False)
+    folded = replace(folded, rotation=rotation)
+    query = torch.zeros(folded.b_Q.shape, dtype=torch.float64)
+    key = torch.zeros(folded.b_K.shape, dtype=torch.float64)
+    query[:, :3] = torch.tensor([1.5, 1.5 * 3**0.5, 5.0], dtype=torch.float64)
+    angle = torch.tensor(torch.pi / 12, dtype=torch.float64)
+    key[:, :3] = torch.stack([2 * angle.cos(), 2 * angle.sin(), torch.tensor(7.0).double()])
+    found = spectrum(folded, query, key)
+    assert found.theta.tolist() == pytest.approx([1.0])
+    torch.testing.assert_close(found.amplitude, torch.full_like(found.amplitude, 6.0))
+    torch.testing.assert_close(found.phase, torch.full_like(found.phase, torch.pi / 4))
+    torch.testing.assert_close(found.constant, torch.full_like(found.constant, 35.0))
+    wave = 35 + 6 * torch.cos(torch.arange(5.0).double() + torch.pi / 4)
+    torch.testing.assert_close(found.curve(torch.arange(5)), wave.expand(folded.n_heads, 5))

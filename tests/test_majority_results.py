@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from experiments.majority.plans import jobs_of
+from lnattn.errors import ResultError
 from lnattn.majority import results
 from lnattn.majority.model import arm
 from lnattn.majority.results import Experiment
@@ -57,3 +58,33 @@ def test_the_frozen_claims_follow_from_the_frozen_results():
         angle = main.of(name).angle
         fall = (angle[:, 0] - angle[:, -1]).mean()
         assert entries["B5", f"majority, {model}"]["without"] == pytest.approx(fall)
+
+
+def test_jobs_of_one_arm_and_plan_are_joined_in_the_order_they_were_run():
+    """Two jobs of one arm, seeds 5 and 2, and one of another arm between them; by hand."""
+    plan = {"epochs": 2}
+    jobs = [
+        {"name": "a", "arm": "rms", "plan": plan, "seeds": [5]},
+        {"name": "b", "arm": "layernorm", "plan": plan, "seeds": [0]},
+        {"name": "c", "arm": "rms", "plan": plan, "seeds": [2]},
+    ]
+    arrays = {}
+    for number, job in enumerate(jobs):
+        name = job["name"]
+        arrays[f"{name}/epoch"] = np.array([0, 2])
+        for measure in ("loss", "accuracy", "angle", "spread"):
+            arrays[f"{name}/{measure}"] = np.full((1, 2), number, dtype=np.float32)
+        for vectors in ("queries", "keys"):
+            arrays[f"{name}/{vectors}"] = np.full((1, 3, 2), number, dtype=np.float32)
+    found = Experiment.restored(arrays, {"jobs": jobs})
+    assert found.arms == ("rms", "layernorm")
+    rms = found.of("rms", epochs=2)
+    assert rms.seeds == (5, 2)
+    for measure in (rms.loss, rms.accuracy, rms.angle, rms.spread):
+        assert measure.tolist() == [[0, 0], [2, 2]]
+    assert rms.queries[:, 0, 0].tolist() == rms.keys[:, 0, 0].tolist() == [0, 2]
+    assert rms.epoch.tolist() == [0, 2]
+    with pytest.raises(ResultError, match="0 of the frozen curves are of rms"):
+        found.of("rms", epochs=3)
+    with pytest.raises(ValueError, match="no arrays of job 'c'"):
+        Experiment.restored({k: v for k, v in arrays.items() if k[0] != "c"}, {"jobs": jobs})

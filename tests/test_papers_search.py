@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lnattn.selectability import random_keys
+from lnattn.selectability import papers_search, random_keys
 from lnattn.selectability.decide import selectability
 from lnattn.selectability.papers_search import bounded_search
 from lnattn.selectability.random_keys import random_grid, standardised
@@ -91,3 +91,37 @@ def test_standardised_keys_are_layer_normed_ones_in_other_coordinates():
     ours = standardised(keys)
     assert ours.shape == (9, 4)
     np.testing.assert_allclose(ours @ ours.T, normed @ normed.T, atol=1e-12)
+
+
+def test_a_grid_says_what_it_is_of():
+    """Two draws of a triangle in the plane: all three are corners, whatever the seed."""
+    found = random_grid((3,), (2,), 2, seed=8)
+    assert (found.counts.tolist(), found.widths.tolist(), found.seed) == ([3], [2], 8)
+    assert not found.layer_norm
+    assert found.unselectable.tolist() == [[[0, 0]]]
+    normed = random_grid((5,), (3,), 2, layer_norm=True, seed=8)
+    assert normed.layer_norm
+    assert normed.unselectable.tolist() == [[[0, 0]]]
+
+
+def test_a_search_keeps_its_queries_and_counts_its_programs(monkeypatch):
+    """Without reflections every key that does not win in its own direction needs a program."""
+    keys = normal(30, 2, 5)
+    found = bounded_search(keys, patience=0)
+    own = (keys @ keys.T).argmax(axis=1) == np.arange(30)
+    assert found.programs == (~own).sum()
+    assert found.unsolved == 0
+    scores = keys @ found.query.T
+    assert (scores.argmax(axis=0) == np.arange(30))[found.selectable].all()
+    assert not found.query[~found.selectable].any()
+    assert np.abs(found.query).max() <= 100
+    monkeypatch.setattr(papers_search, "_centre", lambda points, i: (4, None))
+    lost = bounded_search(keys, patience=0)
+    assert lost.unsolved == lost.programs == found.programs
+    np.testing.assert_array_equal(lost.selectable, own)
+
+
+def test_fewer_keys_than_a_simplex_has_corners_are_not_searched():
+    found = bounded_search(normal(4, 6, 2), patience=0)
+    assert found.selectable.all()
+    assert found.programs == 0

@@ -16,6 +16,7 @@ from lnattn.errors import CorpusError, ShapeError
 from lnattn.position.bias import PositionBias, position_bias
 from lnattn.position.curves import (
     NEAR,
+    Nearness,
     dominant_wave,
     last_rows,
     near_keys,
@@ -281,6 +282,12 @@ def test_position_only_is_frozen_and_read_unchanged(model, tmp_path):
     scores = inputs[: last + 1] @ (folded.W_K[2] @ to_query + folded.b_QK[2])
     alpha = (scores / folded.scale).softmax(dim=0)
     assert made.near[3, 2, query] == pytest.approx(float(alpha[-NEAR:].sum()), abs=1e-6)
+    # The echo of the same case: the loudest key about a wavelength away over the loudest near one.
+    products = (inputs[last] @ folded.W_Q[2] @ (inputs[: last + 1] @ folded.W_K[2]).T).numpy()
+    far = np.abs(last - np.arange(last + 1) - dominant_wave(products).wavelength)
+    echoing = (far <= dominant_wave(products).wavelength / 4) & (np.arange(last + 1) <= last - NEAR)
+    loudest = float(alpha[torch.from_numpy(echoing)].max()) if echoing.any() else 0.0
+    assert made.echo[3, 2, query] == pytest.approx(loudest / float(alpha[-NEAR:].max()), abs=1e-9)
     middle = np.median(layer.embeddings.W_P.double().var(dim=1, correction=0).numpy())
     np.testing.assert_allclose(made.assumed, np.array([0, 0.25, 1, 4, 16]) * middle, rtol=1e-12)
 
@@ -332,3 +339,23 @@ def test_the_last_position_is_no_query_of_the_medians():
     distance, share = second_half_medians(peak, percentile)
     assert distance.tolist() == [1.5]
     assert share.tolist() == pytest.approx([0.3])
+
+
+def test_medians_of_nearness_are_each_of_their_own_kind():
+    """Eight queries: of 4, 5 and 6, without the last; a distance is no percentile."""
+    peak = np.array([[9, 9, 9, 9, 3, 1, 2, 90], [0, 0, 0, 0, 8, 6, 7, 0]])
+    percentile = np.array([[1, 1, 1, 1, 0.2, 0.4, 0.3, 1], [0, 0, 0, 0, 0.5, 0.9, 0.6, 0]])
+    near = Nearness(share=percentile, uniform=percentile[0], peak=peak, percentile=percentile)
+    distances, percentiles = near.second_half_medians()
+    assert distances.tolist() == [2, 7]
+    assert percentiles.tolist() == [0.3, 0.6]
+
+
+def test_the_last_rows_are_those_of_the_last_positions_and_undivided(folded, embeddings):
+    found = last_rows(folded, embeddings.W_P, 3)
+    assert found.queries == (13, 14, 15)
+    rows = embeddings.W_P
+    for head in range(3):
+        products = rows @ folded.W_Q[head] @ (rows @ folded.W_K[head]).T
+        for row, i in enumerate(found.queries):
+            np.testing.assert_allclose(found.curves[head, row, : i + 1], products[i, : i + 1])

@@ -237,3 +237,56 @@ def test_figures_show_every_head(everything):
     )
     bars = figures.shares(study).axes[0].patches
     assert len(bars) == 4 * study.n_heads
+
+
+def test_what_keys_assert_is_correlated_with_how_often_they_occur(everything):
+    """ρ by scipy, over tokens that occur ten times; the ends by Bonett and Wright's formula."""
+    model, counts, study = everything
+    unigrams = counts[1].unigrams
+    folded = fold_relative(model.attention)
+    often = np.flatnonzero(unigrams >= 10)
+    shares = torch.from_numpy(unigrams / unigrams.sum())
+    queries = folded.queries(model.embeddings.rows(torch.arange(WORDS)))
+    q0 = torch.einsum("v,hvd->hd", shares, queries)
+    keys = folded.keys(model.embeddings.rows(torch.from_numpy(often)))
+    turned = folded.rotated(q0[:, None], torch.tensor([1]))
+    at_origin = folded.at_origin(keys)
+    asserted = torch.einsum("hnd,hkd->hk", turned, at_origin).numpy()
+    for head in range(study.n_heads):
+        rho = spearmanr(asserted[head], unigrams[often]).statistic
+        half = 1.959963985 * np.sqrt((1 + rho**2 / 2) / (len(often) - 3))
+        ends = np.tanh(np.arctanh(rho) + np.array([-half, half]))
+        assert study.rho[head] == pytest.approx(rho, abs=1e-9)
+        assert [study.asserted_low[head], study.asserted_high[head]] == pytest.approx(ends)
+
+
+def test_pairs_of_names_are_curves_and_ranks_of_the_token_term(everything):
+    """'New York': York, 3, asks for New, 4, as the only pair, so its wrong query is itself."""
+    model, counts, study = everything
+    folded = fold_relative(model.attention)
+    means = mean_vectors(folded, model.embeddings, torch.from_numpy(counts[1].unigrams))
+
+    def token_terms(distance: int, key: int) -> torch.Tensor:
+        places = [0, distance]
+        terms = distance_terms(folded, model.embeddings, [key, 3], places, constants=means)
+        return terms.ee[:, 1, 0]
+
+    assert study.pair_curves.shape == (1, 4, 33)
+    for distance in (1, 2, 32):
+        expected = token_terms(distance, 4) / folded.scale
+        np.testing.assert_allclose(study.pair_curves[0, :, distance], expected, atol=1e-9)
+    scores = torch.stack([token_terms(1, key) for key in range(WORDS)], dim=1)
+    ranks = 1 + (scores > scores[:, 4:5]).sum(dim=1)
+    np.testing.assert_array_equal(study.pair_ranks[0], ranks)
+    np.testing.assert_array_equal(study.chance_ranks[0], ranks)
+
+
+def test_a_study_is_restored_with_every_array_in_its_place(everything, tmp_path):
+    _, _, study = everything
+    study.write(tmp_path)
+    again = RotaryStudy.read(tmp_path)
+    for name, array in study.arrays().items():
+        read = getattr(again, name, None)
+        read = getattr(again.by_distance, name) if read is None else read
+        np.testing.assert_array_equal(read, array)
+    assert again.grid.offsets == again.grid.counted == (1, 2, 3)

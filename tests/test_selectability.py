@@ -19,6 +19,7 @@ from lnattn.selectability import decide, kernel
 from lnattn.selectability.decide import (
     DUPLICATE,
     PROGRAM,
+    AffineHull,
     Selectability,
     selectability,
 )
@@ -391,3 +392,56 @@ def test_the_share_of_unselectable_keys_is_of_all_keys():
     """A square and its middle, and the middle of an edge: two of six keys are lost."""
     keys = np.array([[0, 0], [4, 0], [0, 4], [4, 4], [1, 2], [2, 0]], dtype=float)
     assert selectability(keys).unselectable == pytest.approx(2 / 6)
+
+
+def test_a_hull_scores_points_as_keys_are_scored():
+    """A direction there and back: differences of scores are the same; a far plane in R^3."""
+    keys = normal(20, 2, 1) @ normal(2, 3, 5) * [1.0, 50.0, 0.02] + [7.0, -3.0, 1e3]
+    hull = AffineHull.of(keys)
+    assert hull.rank == 2
+    assert hull.points.shape == (20, 2)
+    np.testing.assert_allclose(hull.points.mean(axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(hull.points.T @ hull.points / 20, np.eye(2), atol=1e-9)
+    v = np.array([0.3, -2.0])
+    along_keys = (keys - keys[0]) @ (hull.back @ v)
+    np.testing.assert_allclose(along_keys, (hull.points - hull.points[0]) @ v, atol=1e-8)
+    w = hull.back @ np.array([1.5, 0.4])  # in the plane of the keys
+    along_points = (hull.points - hull.points[0]) @ hull.direction_of(w)
+    np.testing.assert_allclose(along_points, (keys - keys[0]) @ w, atol=1e-8)
+    assert hull.noise < 1e-9
+    assert not hull.vanished.any()
+
+
+def test_coordinates_vanish_where_most_of_what_keys_do_is_dropped():
+    """The second coordinate is a millionth of a millionth of the first; the third is constant."""
+    keys = np.column_stack([normal(50, 1) * 1e12, normal(50, 1, 2), np.ones(50)])
+    hull = AffineHull.of(keys)
+    assert hull.rank == 1
+    assert hull.vanished.tolist() == [False, True, False]
+    assert AffineHull.of(keys, 1e-15).vanished.tolist() == [False, False, False]
+
+
+def test_verdicts_say_whether_copies_count():
+    keys = np.array([[0.0], [1.0], [1.0]])
+    assert selectability(keys).strict
+    loose = selectability(keys, strict=False)
+    assert not loose.strict
+    assert verify(keys, loose).ok
+    assert not verify(keys, broken(loose, strict=True)).ok
+
+
+def test_a_verification_counts_what_held_and_how_far_it_was_off():
+    """Four corners of a square of half-width 1, and its centre, said to lie 0.01 aside."""
+    keys = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1], [0, 0]])
+    found = selectability(keys)
+    checked = verify(keys, found)
+    assert (checked.directions, checked.combinations) == (4, 1)
+    assert checked.largest_residual == pytest.approx(0, abs=1e-15)
+    support, weights = np.full_like(found.support, -1), np.zeros_like(found.weights)
+    support[4, :2] = (0, 3)
+    weights[4, :2] = (0.505, 0.495)  # of (1, 1) and (−1, −1): (0.01, 0.01)
+    said = verify(keys, broken(found, support=support, weights=weights))
+    # Over the spread, the largest distance of a key from the mean, which is √2 as well.
+    assert said.largest_residual == pytest.approx(0.01)
+    assert (said.directions, said.combinations) == (4, 0)
+    assert said.smallest_margin == pytest.approx(found.margin[:4].min())

@@ -52,3 +52,18 @@ def test_shares_are_those_of_each_window_and_length(model):
     assert found.normal[0] > 0
     with pytest.raises(CorpusError, match="2 documents have 55"):
         first_layers.study_text(model, documents, (55,), windows=3)
+
+
+def test_positions_alone_are_decided_at_doubling_lengths(model):
+    """64 positions: the first 32 and all of them, as one window."""
+    found = first_layers.positions_of(model)
+    assert found.lengths.tolist() == [32, 64]
+    keys = first_layers.position_keys(model)
+    for row, n in enumerate((32, 64)):
+        assert found.before[row, 0] == selectability(keys["before"][:n]).unselectable
+        for head in range(3):
+            verdicts = selectability(keys["heads"][head][:n])
+            assert found.heads[row, head, 0] == verdicts.unselectable
+            assert found.rank[row, head, 0] == verdicts.rank
+    assert found.by_head.tolist() == found.heads[:, :, 0].tolist()  # of one window
+    assert found.record["d_head"] == 4

@@ -82,3 +82,13 @@ def test_assumed_sigma_is_exact_for_tokens_without_covariance():
     np.testing.assert_allclose(
         found.mean, inverse_sigma_bands(Embeddings(token, positions), 1e-5).mean, rtol=1e-12
     )
+
+
+def test_other_levels_are_kept_with_the_band():
+    model = embeddings(200, 4, 6)
+    found = inverse_sigma_bands(model, 1e-5, (0.1, 0.6))
+    pairs = oracle(model, 1e-5)
+    assert found.quantiles == (0.1, 0.6)
+    np.testing.assert_allclose(found.lower, np.quantile(pairs, 0.1, axis=1), rtol=1e-10)
+    np.testing.assert_allclose(found.upper, np.quantile(pairs, 0.6, axis=1), rtol=1e-10)
+    assert inverse_sigma_bands(model, 1e-5).quantiles == (0.025, 0.975)

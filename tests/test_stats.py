@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lnattn.errors import ShapeError
 from lnattn.stats import blocks, bootstrap_means, resampled_counts, resampled_ratios, spearman
 
 
@@ -77,3 +78,17 @@ def test_a_rank_correlation_by_hand():
     assert found.low == pytest.approx(np.tanh(np.arctanh(rho) - half), abs=1e-9)
     assert found.high == pytest.approx(np.tanh(np.arctanh(rho) + half), abs=1e-9)
     assert found.n == 6
+
+
+@pytest.mark.parametrize("constant", ["x", "y"])
+def test_a_constant_side_has_no_rank_correlation(constant):
+    sides = {"x": np.arange(6.0), "y": np.arange(6.0)[::-1]}
+    sides[constant] = np.ones(6)
+    with pytest.raises(ShapeError, match="one side of a rank correlation is constant"):
+        spearman(**sides)
+
+
+def test_a_perfect_order_has_a_point_for_an_interval():
+    found = spearman(np.arange(4), np.array([9, 7, 3, 1]))
+    assert (found.rho, found.low, found.high) == (-1.0, -1.0, -1.0)
+    assert str(found) == "-1.000 [-1.000, -1.000]"

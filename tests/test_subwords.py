@@ -340,3 +340,14 @@ def test_capitals(words: list[str], capital: list[int]) -> None:
     tokenizer.words = words
     tokenizer.all_special_ids = ()
     assert np.flatnonzero(token_classes(tokenizer, len(words)).capital).tolist() == capital
+
+
+def test_the_best_head_is_the_first_of_equal_ones() -> None:
+    pieces = pieces_of(np.array([4, 1, 0]), np.array([2, 2, 3]))
+    ranks = np.array([[7, 2, 5], [3, 2, 9], [3, 8, 1]], dtype=np.int32)
+    found = Subwords(pieces, ranks, np.full((2, 1, 4), np.nan))
+    assert found.best_rank.tolist() == [3, 2, 1]
+    assert found.best_head.tolist() == [1, 0, 2]
+    made = subword_ranks(TokenVectors(*torch.ones(2, 3, 5, 2).double()), pieces, draws=2)
+    assert made.pieces is pieces
+    assert made.best_rank.tolist() == [1, 1, 1]  # all scores tie, and ties share the better rank

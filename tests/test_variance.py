@@ -20,6 +20,7 @@ from lnattn.position.variance import (
     frequency_study,
     information_gain,
     outliers_of,
+    position_outliers,
     token_norms,
     variance_of_inputs,
 )
@@ -199,3 +200,12 @@ def test_information_gain_of_rare_tokens_is_not_their_rarity():
     counts = np.zeros((400, 400), dtype=np.int64)
     np.add.at(counts, (generator.integers(400, size=4000), generator.integers(400, size=4000)), 1)
     assert abs(np.nanmean(information_gain(sparse.csr_array(counts)))) < 0.05
+
+
+def test_outliers_of_logarithms_are_of_both_ends():
+    """The first is 3 doublings above the middle, the last 2 below; half lie within one."""
+    found = outliers_of(2.0 ** np.array([3, -1, 0, 1, -1, 1, 0, -2]))
+    assert found.first_log == pytest.approx(3 / 1.4826)
+    assert found.last_log == pytest.approx(-2 / 1.4826)
+    same = position_outliers(torch.tensor([[3.0, -3.0]] * 2 + [[1.0, -1.0], [2.0, -2.0]] * 3))
+    assert same.first == pytest.approx(outliers_of(np.array([9, 9, 1, 4, 1, 4, 1, 4.0])).first)

@@ -314,7 +314,7 @@ def test_files(names: str) -> list[str]:
         )
     if files and not passes(files, keep_bytecode=True):
         said = (WORK / "output.txt").read_text("utf-8", "replace")
-        raise SystemExit(f"{said}\nThese tests do not pass as they are; mend them first.")
+        raise SystemExit(f"{said}\nThese tests fail or take over {SECONDS} s as they are.")
     return files
 
 

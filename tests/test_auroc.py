@@ -53,7 +53,7 @@ def rows(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return scores, positives, counts
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(rows())
 def test_row_equals_the_definition(row: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
     assert kernel(*row) == pytest.approx(oracle(*row), abs=1e-9)

@@ -21,6 +21,7 @@ from lnattn.contribution.study import (
     PAPERS_CODE,
     TEXT,
     contributions,
+    kl_of_removal,
 )
 from lnattn.errors import ResultError
 
@@ -223,7 +224,6 @@ def test_each_part_of_a_convention_alone(flag: str, value: object) -> None:
     counted = np.ones(expected.shape, dtype=bool)
     if flag == "per_key":
         expected = expected / np.arange(1, 13)
-        counted[:, -1] = False  # the mean over heads is of what is divided: the same number
     elif flag == "floor":
         counted = expected > 0.02
         assert 10 < counted.sum() < counted.size - 10
@@ -259,3 +259,11 @@ def test_no_query_with_a_choice_has_no_grand_mean() -> None:
     assert found.n_heads == 2
     assert found.documents == 2
     assert np.isnan(found.standard_error[..., 1:]).all()
+
+
+def test_removing_a_term_of_two_keys_by_hand() -> None:
+    """α = (3/4, 1/4), even without a term of log 3 on the first key. A masked key has no say."""
+    scores = torch.tensor([np.log(3), 0.0, -torch.inf], dtype=torch.float64)
+    term = torch.tensor([np.log(3), 0.0, 5.0], dtype=torch.float64)
+    expected = 0.75 * np.log(0.75 / 0.5) + 0.25 * np.log(0.25 / 0.5)
+    assert float(kl_of_removal(scores, term)) == pytest.approx(expected, abs=1e-12)

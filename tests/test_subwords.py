@@ -96,7 +96,7 @@ def small_counts(draw: st.DrawFn) -> tuple[np.ndarray, TokenClasses, PieceRule]:
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(small_counts())
 def test_pieces_equal_a_loop(case) -> None:
     dense, classes, rule = case
@@ -132,7 +132,7 @@ def small_vectors(draw: st.DrawFn) -> tuple[TokenVectors, Pieces]:
     return TokenVectors(*shaped), pieces_of(np.array(queries, int), np.array(keys, int))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(small_vectors())
 def test_ranks_equal_a_loop(case) -> None:
     vectors, pieces = case

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lnattn.attention.terms import six_terms as six_terms
     from lnattn.contribution.study import contributions as contributions
     from lnattn.errors import LnattnError as LnattnError
+    from lnattn.models.alone import context_free as context_free
     from lnattn.models.checkpoints import load_attention_layers as load_attention_layers
     from lnattn.models.checkpoints import load_first_layer as load_first_layer
     from lnattn.models.choice import Choice as Choice
@@ -39,6 +40,7 @@ _HOMES = {
     "lnattn.attention.folding": ("FoldedAttention", "fold"),
     "lnattn.attention.residual": ("decompose",),
     "lnattn.attention.terms": ("SixTerms", "sigma_of_pairs", "six_terms"),
+    "lnattn.models.alone": ("context_free",),
     "lnattn.models.checkpoints": ("load_attention_layers", "load_first_layer"),
     "lnattn.models.choice": ("Choice", "default_model"),
     "lnattn.models.modules": ("first_layer",),

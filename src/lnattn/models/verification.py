@@ -74,7 +74,7 @@ def verify(model: Any, tokenizer: Any = None, *, seed: int = 0) -> pd.DataFrame:
         family = family_of_module(inner)
         first = _first(family)
         for tokens, ids in _texts(first, tokenizer, seed).items():
-            embedded = _part(inner, family).get_input_embeddings()(ids.to(inner.device))
+            embedded = part_of(inner, family).get_input_embeddings()(ids.to(inner.device))
             for dtype in dict.fromkeys([own_dtype, torch.float32, torch.float64]):
                 if dtype == own_dtype and reports:
                     computed = _run(inner, family, input_ids=ids[None].to(inner.device))
@@ -168,8 +168,8 @@ def _texts(first: AnyFirstLayer, tokenizer: Any, seed: int) -> dict[str, Int[Ten
     return texts
 
 
-def _part(model: Any, family: Family) -> Any:
-    """The part of a model whose first layer is read, where there is an encoder and a decoder."""
+def part_of(model: Any, family: Family) -> Any:
+    """The stack of blocks that is read, of a model that may have an encoder and a decoder."""
     if family.part == "decoder":
         return model.get_decoder()
     return model.get_encoder() if model.config.is_encoder_decoder else model
@@ -184,10 +184,10 @@ def _run(model: nn.Module, family: Family, **given: Tensor) -> Computed:
         watch = module.register_forward_hook(lambda _module, _given, made: caught.append(made))
     with watch:
         try:
-            out = _part(model, family)(**given, output_attentions=True, use_cache=False)
+            out = part_of(model, family)(**given, output_attentions=True, use_cache=False)
         except TypeError:  # an encoder has no cache
             caught.clear()
-            out = _part(model, family)(**given, output_attentions=True)
+            out = part_of(model, family)(**given, output_attentions=True)
     attentions = getattr(out, "attentions", None)
     if not attentions or attentions[0] is None:
         raise CheckpointError(

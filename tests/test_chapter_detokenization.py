@@ -5,6 +5,7 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.metrics import roc_auc_score
@@ -16,6 +17,7 @@ from lnattn.affinity.subwords import Pieces, Subwords
 from lnattn.affinity.vectors import TokenVectors
 from lnattn.errors import ShapeError
 from lnattn.text.counts import Counts
+from lnattn_book import small_models
 from lnattn_book.chapters import detokenization as chapter
 from lnattn_book.chapters.detokenization import Heads
 
@@ -118,3 +120,38 @@ def test_the_table_by_class_has_the_means_of_the_shown_pairs() -> None:
     assert table.loc[0, f"right keys: {first}"] == pytest.approx(0.1 + auroc)
     assert table.loc[1, f"about the query: {second}"] == pytest.approx(1.1 + about + 0.001)
     assert table.shape == (2, 6)
+
+
+def looks(**columns: list[float]) -> pd.DataFrame:
+    """The rows of two heads and of a piece's best head, twice."""
+    return pd.DataFrame({"head": [-1, 0, 1] * 2, "tokens": [1e6] * 3 + [2e6] * 3} | columns)
+
+
+def test_a_training_is_read_by_step() -> None:
+    training = small_models.along_training(
+        looks(
+            step=[64, 64, 64, 32, 32, 32],
+            found=[0.3, 0, 0, 0.1, 0, 0],
+            chance=[0.05, 0, 0, 0.02, 0, 0],
+            **{"chance high": [0.06, 0, 0, 0.03, 0, 0]},
+            previous=[0, 0.2, 0.7, 0, 0.4, 0.1],
+        )
+    )
+    assert training.index.tolist() == [32, 64]
+    assert training["above chance"].tolist() == pytest.approx([0.08, 0.25])
+    assert training["previous"].tolist() == [0.4, 0.7]
+
+
+def test_a_grid_ends_with_the_last_look_at_each_shape() -> None:
+    cells = looks(
+        found=[0.1, 0, 0, 0.4, 0, 0],
+        chance=[0.0, 0, 0, 0.1, 0, 0],
+        previous=[0, 0.2, 0.3, 0, 0.5, 0.1],
+        **{name: [0.0] * 6 for name in ("spread ee", "spread pp")},
+    ).assign(context=64, layers=2, heads=2, positions="learned")
+    grid = pd.concat([cells, cells[:3].assign(layers=4)])
+    ends = small_models.at_the_end(grid)
+    assert ends["layers"].tolist() == [2, 4]
+    assert ends["million tokens"].tolist() == [2.0, 1.0]
+    assert ends["above chance"].tolist() == pytest.approx([0.3, 0.1])
+    assert ends["previous"].tolist() == [0.5, 0.3]

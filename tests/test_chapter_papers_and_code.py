@@ -19,6 +19,8 @@ from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.layernorm import sigma
+from lnattn.attention.terms import TERMS
+from lnattn.contribution.study import Contributions
 from lnattn.majority.results import Experiment
 from lnattn.selectability.decide import selectability
 from lnattn.text.counts import Counts
@@ -62,6 +64,41 @@ def on_texts(monkeypatch, documents):
     return counts
 
 
+# ---- Contributions -------------------------------------------------------------------------------
+
+
+def of_means(**means: float) -> Contributions:
+    """Contributions of one head, every term the same at all of four positions, two documents."""
+    constant = np.array([means[term] for term in TERMS])
+    mean = np.broadcast_to(constant[:, None, None], (6, 2, 4))
+    quantiles = np.zeros((4, 6, 2))
+    nothing = np.zeros((2, 6))
+    record = {"causal": True, "terms": list(TERMS), "documents": 2}
+    return Contributions(
+        mean, 0 * mean, np.full(mean.shape, 2), quantiles, nothing, nothing, record
+    )
+
+
+def test_conventions_beside_the_text():
+    """One doubles the second term, past the first; the other moves a mean by 4 % and no place."""
+    text = {"pp": 4.0, "p": 3.0, "ee": 1.0, "ep": 0.5, "pe": 0.5 - 1e-3, "e": 1.0 + 1e-3}
+    counted = {
+        "text": of_means(**text),
+        "unscaled": of_means(**{**text, "p": 6.0}),
+        "cut": of_means(**{**text, "ep": 0.52}),
+    }
+    table = chapter.beside_the_text(counted)
+    assert table["order"].tolist() == ["pp p e ee ep pe", "p pp e ee ep pe", "pp p e ee ep pe"]
+    assert table["moved"].tolist() == ["", "p pp", ""]
+    assert table["at most times"].tolist() == pytest.approx([1, 2, 1.04])
+    assert table["changes at most"].tolist() == pytest.approx([0, 1, 0.04])
+    smaller = chapter.beside_the_text({"text": counted["unscaled"], "less": counted["text"]})
+    assert smaller.loc["less", ["at most times", "changes at most"]].tolist() == [1.0, 0.5]
+    shares = chapter.shares_of_terms(counted)
+    assert shares.sum(axis=1).tolist() == pytest.approx([1, 1, 1])
+    assert shares.loc["unscaled", "any → position"] == pytest.approx(6 / 13)
+
+
 # ---- The search ----------------------------------------------------------------------------------
 
 
@@ -97,9 +134,11 @@ def test_models_are_compared_on_the_windows_that_were_searched():
     assert chapter.of_trained_models(arms, "no-scaling") == pytest.approx((0.4, 0.35))
 
 
-def test_inputs_are_of_the_last_seed():
+def test_inputs_are_means_over_the_seeds_of_one_width():
     arms = [arm("full", 8, 0, 5, 0.2), arm("full", 8, 1, 5, 0.4), arm("full", 16, 0, 5, 0.0)]
-    assert chapter.of_inputs_in_last_seeds(arms) == {"full": pytest.approx(0.4)}
+    arms.append(arm("no-scaling", 8, 0, 5, 0.5))
+    shares = chapter.of_inputs(arms, ["full", "no-scaling"])
+    assert shares == {"full": pytest.approx(0.3), "no-scaling": pytest.approx(0.5)}
 
 
 # ---- Tokens and neighbours -----------------------------------------------------------------------

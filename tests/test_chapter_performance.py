@@ -33,6 +33,17 @@ def test_times_over_floors_are_one_over_the_speed_beside_them():
     assert table["Times as long as"].tolist() == ["products"] * 3 + ["tokenizer"]
 
 
+def test_speeds_are_medians_of_other_ways_and_bounds_are_none():
+    def ratio(of: str, median: float, floor: float | None) -> dict[str, Any]:
+        return {"of": of, "to": "ours", "median": median, "floor": floor}
+
+    first = benchmark("one")
+    first.ratios.extend([ratio("papers", 3.0, 2.0), ratio("matrix products alone", 0.5, 1.0)])
+    second = benchmark("other")
+    second.ratios.extend([ratio("loop", 90.0, 100.0), ratio("sort", 40.0, None)])
+    assert chapter.speeds([first, second]) == (3.0, 90.0, 0.5)
+
+
 def test_a_benchmark_is_found_by_its_name():
     assert chapter.named(FROZEN, "counting") is FROZEN[2]
     with pytest.raises(KeyError, match="none"):

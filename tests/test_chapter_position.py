@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
@@ -93,6 +94,24 @@ def test_the_table_of_heads_takes_the_weakest_slope_and_the_last_query(found, bi
     np.testing.assert_allclose(
         table["near"], bias.attention()[:, -1, last - 9 : last + 1].sum(axis=-1)
     )
+
+
+def test_waves_and_their_crests_by_hand():
+    table = pd.DataFrame(
+        {
+            "is wave": [True, True, False, True],
+            "wavelength": [500.0, 540.0, 9.0, 600.0],
+            "crest": [10.0, 11.0, 470.0, 420.0],
+        }
+    )
+    assert position.waves(table, near=10) == (540.0, [0], [2, 3])
+
+
+def test_heights_leave_position_0_and_the_future_out():
+    wave = np.array([[[9.0, 1.0, 4.0, 2.0, -7.0]]])  # [head query key]
+    causal = PositionBias((3,), np.zeros((1, 5)), wave, None, 1.0, causal=True)
+    assert position.heights(causal).tolist() == [3.0]
+    assert position.heights(replace(causal, causal=False)).tolist() == [11.0]
 
 
 def test_text_beside_position_in_the_embedded_model():

@@ -133,7 +133,7 @@ def sentiment() -> Sentiment:
     return Sentiment(
         right=right,
         unselectable=lost,
-        by_layer=np.zeros((2, 2, 4)),
+        by_layer=np.stack([np.zeros((2, 4)), [[0.2, 0, 0, 0.8], [0, 0, 0, 0]]]),
         held_back=np.zeros(2),
         sentence=np.array([0, 1, 1, 2, 3]),
         type=np.arange(5),
@@ -141,6 +141,19 @@ def sentiment() -> Sentiment:
         positive=np.ones(5, dtype=int),
         record={"arms": ["full", "none"], "positive_share": 0.4, "examples": [example]},
     )
+
+
+def test_bold_words_beside_chance():
+    one = MarkedSentence(("a", "b", "c"), (True, True, False), (), (True, False, True))
+    bold = chapter.bold_words([one, one], share_of_words=0.1)
+    assert bold == (4, 2, pytest.approx(1 - 0.9**4))
+
+
+def test_classifiers_in_a_table(sentiment):
+    table = chapter.classifier_table(sentiment, {"full": "LayerNorm", "none": "nothing"})
+    assert table["right"].tolist() == [0.75, 0.75]
+    assert table.loc["nothing", ["in layer 1", "in layer 4"]].tolist() == [0.1, 0.4]
+    assert table["in some layer"].tolist() == [0.0, 0.4]  # of ten words four
 
 
 def test_words_and_answers_of_the_classifiers(sentiment):

@@ -38,15 +38,23 @@ def side_by_side(cells: pd.DataFrame) -> pd.DataFrame:
 
 
 def along_training(looks: pd.DataFrame) -> pd.DataFrame:
-    """One row a step of a run's looks: tokens, found, chance, chance high, previous.
+    """One row a step of a run's looks: tokens, found, chance, chance high, above chance, previous.
 
-    found: share of pieces found in the best head; previous: the largest attention of a head on the
-    token before, by position alone.
+    found: share of pieces found in the best head; above chance: that less `chance`; previous: the
+    largest attention of a head on the token before, by position alone.
     """
     best = looks[looks["head"] == BEST].set_index("step").sort_index()
     heads = looks[looks["head"] != BEST].groupby("step")
     columns = best[["tokens", "found", "chance", "chance high"]]
-    return columns.assign(previous=heads["previous"].max())
+    above = best["found"] - best["chance"]
+    return columns.assign(**{"above chance": above}, previous=heads["previous"].max())
+
+
+def at_the_end(cells: pd.DataFrame) -> pd.DataFrame:
+    """The last row of `side_by_side` of each shape of model, with a column 'above chance'."""
+    shape = ["context", "layers", "heads", "positions"]
+    ends = side_by_side(cells).groupby(shape, sort=False).tail(1)
+    return ends.assign(**{"above chance": ends["found"] - ends["chance"]})
 
 
 def read_looks(

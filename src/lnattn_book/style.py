@@ -132,7 +132,7 @@ def use_style() -> None:
 
 
 def ring(
-    ax: Axes, x: int | float | np.number, y: int | float | np.number, size: float = 13
+    ax: Axes, x: int | float | np.number, y: int | float | np.number, size: int | float = 13
 ) -> None:
     """An open circle around the point of a figure that its text speaks of, in data coordinates."""
     ax.plot(x, y, "o", ms=size, mfc="none", mec=BLACK, mew=1.4, zorder=5, clip_on=False)

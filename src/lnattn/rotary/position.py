@@ -69,23 +69,31 @@ def distance_variance(
     means = mean_vectors(folded, embeddings, weights)
     factors_q, factors_k = _covariance_factors(folded, embeddings, weights, means)
     places = torch.tensor(list(distances))
-    k0 = folded.at_origin(means.k0.double()[:, None])
-    keys = folded.at_origin(factors_k)  # [head row d_head]
-    q0 = folded.at_distances(means.q0.double()[:, None], places)[:, 0]
-    queries = folded.at_distances(factors_q, places)  # [head row distance d_head]
-    alone = torch.einsum("hnd,hod->hn", q0, k0)
-    if folded.bias is not None:
-        alone = alone + folded.bias(places).double()
-    wanted = torch.einsum("hrnd,hod->hrn", queries, k0)
-    constant = wanted.mean(dim=2, keepdim=True)
-    ee = torch.einsum("hrnd,hsd->hnrs", queries, keys).square().sum((2, 3)).mean(1)
-    ed = (wanted - constant).square().sum(1).mean(1)
-    e = torch.einsum("hnd,hsd->hns", q0, keys).square().sum(2).mean(1)
-    variance = torch.stack([ee, ed, e, alone.var(dim=1, correction=0)])
+    curves = []
+    variances = []
+    constants = []
+    q0 = folded.at_distances(means.q0.double()[:, None], places)[:, 0]  # [head distance d_head]
+    k0 = folded.at_origin(means.k0.double()[:, None])  # [head 1 d_head]
+    all_keys = folded.at_origin(factors_k)  # [head row d_head]
+    # A head at a time: rotated to every distance, the factors of one head of width 128 and its
+    # scores take 64 MiB, and those of a model of billions of parameters gigabytes.
+    for head, keys in enumerate(all_keys):
+        queries = folded.at_distances(factors_q[head, None], places)[0]  # [row distance d_head]
+        alone = torch.einsum("nd,od->n", q0[head], k0[head])
+        if folded.bias is not None:
+            alone = alone + folded.bias(places)[head].double()
+        wanted = torch.einsum("rnd,od->rn", queries, k0[head])
+        constant = wanted.mean(dim=1, keepdim=True)
+        ee = torch.einsum("rnd,sd->nrs", queries, keys).square().sum((1, 2)).mean()
+        ed = (wanted - constant).square().sum(0).mean()
+        e = torch.einsum("nd,sd->ns", q0[head], keys).square().sum(1).mean()
+        curves.append(alone)
+        variances.append(torch.stack([ee, ed, e, alone.var(correction=0)]))
+        constants.append(constant.square().sum())
     return DistanceVariance(
-        curve=alone.numpy(),
-        variance=variance.numpy(),
-        constant=constant.square().sum((1, 2)).numpy(),
+        curve=torch.stack(curves).numpy(),
+        variance=torch.stack(variances, dim=1).numpy(),
+        constant=torch.stack(constants).numpy(),
     )
 
 

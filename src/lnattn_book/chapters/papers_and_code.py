@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +16,8 @@ from lnattn.affinity.study import AffinityResult
 from lnattn.affinity.vectors import mean_sigma, token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.layernorm import standardise
+from lnattn.attention.terms import TERMS
+from lnattn.contribution.study import Contributions
 from lnattn.majority.results import Experiment, slowdown
 from lnattn.majority.train import MajorityPlan
 from lnattn.position.measured import measured_attention, windows
@@ -24,12 +26,58 @@ from lnattn.selectability.papers_search import bounded_search
 from lnattn.weights import FirstLayer
 from lnattn_book import samples
 from lnattn_book.affinity import affinity_study, counts_and_source
-from lnattn_book.language_models import BEFORE, KEYS, FrozenArm
+from lnattn_book.chapters.unselectable import shares_by_layer
+from lnattn_book.language_models import KEYS, FrozenArm
+from lnattn_book.style import TERM_NAMES
 
 #: Units in which keys are measured, to see whether the search depends on them.
 SCALES = (1e-8, 1e-4, 1.0, 1e4)
 #: Tokens of a window whose last query is asked with and without a first token in front.
 WINDOW = 128
+
+# ---- Contributions -------------------------------------------------------------------------------
+
+#: The convention that the others are compared with.
+BY_THE_TEXT = "text"
+
+
+def shares_of_terms(counted: Mapping[str, Contributions]) -> pd.DataFrame:
+    """Each term's part of the six mean contributions, by convention: rows add up to 1."""
+    means = _means(counted).rename(columns=TERM_NAMES)
+    return means.div(means.sum(axis=1), axis=0).rename_axis("share of six")
+
+
+def beside_the_text(counted: Mapping[str, Contributions]) -> pd.DataFrame:
+    """What each convention changes in the mean contributions that the text defines; a row each.
+
+    'order': the terms, the largest first; 'moved': those that stand at another place than by the
+    text; 'at most times': the largest ratio of a mean to the text's; 'changes at most': how far
+    such a ratio is from 1, in either direction.
+    """
+    means = _means(counted)
+    ratios = means / means.loc[BY_THE_TEXT]
+    orders = {name: contributions.ranking() for name, contributions in counted.items()}
+    columns = {
+        "order": {name: " ".join(order) for name, order in orders.items()},
+        "moved": {
+            name: " ".join(_moved(order, orders[BY_THE_TEXT])) for name, order in orders.items()
+        },
+        "at most times": ratios.max(axis=1),
+        "changes at most": (ratios - 1).abs().max(axis=1),
+    }
+    return pd.DataFrame(columns)
+
+
+def _means(counted: Mapping[str, Contributions]) -> pd.DataFrame:
+    """The mean contribution of each term over heads, documents and queries, by convention."""
+    rows = {name: contributions.grand_mean()[:, -1] for name, contributions in counted.items()}
+    return pd.DataFrame.from_dict(rows, orient="index", columns=list(TERMS))
+
+
+def _moved(order: Sequence[str], reference: Sequence[str]) -> list[str]:
+    """The terms of an order that do not stand where they do in the other."""
+    return [term for term, before in zip(order, reference, strict=True) if term != before]
+
 
 # ---- The search for queries ----------------------------------------------------------------------
 
@@ -70,9 +118,9 @@ def of_trained_models(arms: Sequence[FrozenArm], arm: str, d: int = 8) -> Unsele
     return Unselectable(float(np.mean(exactly)), float(np.mean(by_search)))
 
 
-def of_inputs_in_last_seeds(arms: Sequence[FrozenArm], d: int = 8) -> dict[str, float]:
-    """Unselectable inputs of LayerNorm, as a share, in the model of each arm's last seed."""
-    return {run.arm: float(run.share(BEFORE).mean()) for run in arms if run.d == d}
+def of_inputs(arms: Sequence[FrozenArm], names: Sequence[str], d: int = 8) -> dict[str, float]:
+    """Unselectable inputs of LayerNorm, as a share, by arm: the mean over seeds and layers."""
+    return {arm: float(shares_by_layer(arms, arm, "before LayerNorm", d).mean()) for arm in names}
 
 
 # ---- Tokens and their neighbours -----------------------------------------------------------------

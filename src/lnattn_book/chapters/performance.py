@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 
-from lnattn_book.benchmark_report import Benchmark
+from lnattn_book.benchmark_report import Benchmark, to_other_ways
 
 #: Times as long as what cannot be beaten, in the frozen benchmarks of commit 94d39ffc, of
 #: 21 to 23 November 2026.
@@ -16,6 +18,25 @@ BEFORE = {
     "bands over all tokens": 1.2,
     "pairs of a text, to a file": 1.1,
 }
+
+
+class Speeds(NamedTuple):
+    """How many times as fast the studies are as other ways to the same numbers.
+
+    least, most: of all comparisons; share_reached: of those with a goal, how many reach it.
+    """
+
+    least: float
+    most: float
+    share_reached: float
+
+
+def speeds(benchmarks: Sequence[Benchmark]) -> Speeds:
+    """The medians of all comparisons with other ways, and their goals (`floor`)."""
+    ratios = [ratio for _, ratio in to_other_ways(benchmarks)]
+    medians = [ratio["median"] for ratio in ratios]
+    reached = [ratio["median"] >= ratio["floor"] for ratio in ratios if ratio["floor"] is not None]
+    return Speeds(min(medians), max(medians), float(np.mean(reached)))
 
 
 def named(benchmarks: Sequence[Benchmark], name: str) -> Benchmark:

@@ -133,6 +133,40 @@ def heads(position: PositionOnly, bias: PositionBias) -> pd.DataFrame:
     )
 
 
+#: So many positions before the query a crest of T^pp is one wave of GPT-2 away.
+ONE_WAVE = (420, 470)
+
+
+class Waves(NamedTuple):
+    """The waves of a table of `heads`: their median length in positions, and where crests lie.
+
+    at_query: heads whose highest T^pp typically lies by the query; wave_ago: those in which it lies
+    `ONE_WAVE` before it.
+    """
+
+    wavelength: float
+    at_query: list[int]
+    wave_ago: list[int]
+
+
+def waves(heads: pd.DataFrame, near: int) -> Waves:
+    """near: up to how many keys before the query a crest is by the query."""
+    return Waves(
+        float(heads["wavelength"][heads["is wave"]].median()),
+        heads.index[heads["crest"] <= near].tolist(),
+        heads.index[heads["crest"].between(*ONE_WAVE)].tolist(),
+    )
+
+
+def heights(bias: PositionBias) -> Float[np.ndarray, "head"]:
+    """How far T^pp of the last of `bias.queries` rises over the keys that it sees, 0 left out.
+
+    Not divided by the scale.
+    """
+    seen = slice(1, bias.queries[-1] + 1) if bias.causal else slice(1, None)
+    return np.ptp(bias.term_pp().mean[:, -1, seen], axis=-1)
+
+
 def looking_near(bias: PositionBias) -> list[int]:
     """The heads that put more than half of their attention on the nearest ten keys, at the last
     of `bias.queries`."""

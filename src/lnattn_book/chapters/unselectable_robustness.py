@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -162,6 +163,42 @@ def marked_and_lost(sentences: Iterable[MarkedSentence]) -> list[str]:
         for word, lost, bold in zip(sentence.words, sentence.exact, sentence.bold, strict=True)
         if lost and bold
     ]
+
+
+class BoldWords(NamedTuple):
+    """The words in bold in the paper: how many there are, and how many are unselectable here.
+
+    by_chance: the probability that one of them is or more, if each is as a word drawn at random.
+    """
+
+    marked: int
+    lost: int
+    by_chance: float
+
+
+def bold_words(sentences: Sequence[MarkedSentence], share_of_words: float) -> BoldWords:
+    """The bold words of some sentences; `share_of_words`: the share of all words that is lost."""
+    marked = sum(sum(sentence.bold) for sentence in sentences)
+    by_chance = 1 - (1 - share_of_words) ** marked
+    return BoldWords(marked, len(marked_and_lost(sentences)), by_chance)
+
+
+def classifier_table(sentiment: Sentiment, names: Mapping[str, str]) -> pd.DataFrame:
+    """A row an arm, means over seeds: 'right', 'in layer 1' … and 'in some layer', as shares.
+
+    right: of the sentences; the others: of all words, those that are unselectable there. names:
+    what each arm is called.
+    """
+    rows = {}
+    for arm, name in names.items():
+        place = sentiment.of(arm)
+        by_layer = sentiment.by_layer[place].mean(axis=0)
+        rows[name] = {
+            "right": sentiment.right[place].mean(),
+            **{f"in layer {number}": share for number, share in enumerate(by_layer, start=1)},
+            "in some layer": sentiment.unselectable[place].mean(),
+        }
+    return pd.DataFrame(rows).T.rename_axis("in LayerNorm's place")
 
 
 def marked_and_lost_by_seed(sentiment: Sentiment, arm: str) -> list[set[str]]:

@@ -81,9 +81,8 @@ def what_and_where(losses: pd.DataFrame) -> Figure:
     figure, ax = plt.subplots(figsize=(WIDTH, 0.52 * len(losses) + 1.2))
     rows = np.arange(len(losses))
     for offset, (part, label, colour) in zip((-0.2, 0.2), _PARTS, strict=True):
-        ax.barh(rows + offset, losses[part], 0.36, color=colour, label=label)
-        for row, value in zip(rows, losses[part], strict=True):
-            ax.text(value + 0.01, row + offset, f"{value:.3f}", va="center", fontsize=SMALL)
+        bars = ax.barh(rows + offset, losses[part], 0.36, color=colour, label=label)
+        ax.bar_label(bars, fmt="%.3f", padding=2, fontsize=SMALL)
     ax.set_yticks(rows, [model_name(name) for name in losses.index])
     ax.set(xlabel="lost without it (nats a token)", xlim=(0, 1.12 * losses.max(axis=None)))
     ax.invert_yaxis()

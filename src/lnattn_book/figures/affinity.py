@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
+import seaborn as sns
 from matplotlib.figure import Figure
 
 from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, AffinityResult
 from lnattn_book.style import (
     BLACK,
-    BLUE,
     FONT,
     GREEN,
     GREY,
@@ -33,15 +34,11 @@ _LINES = {"frequency": ("--", GREEN), "cosine": (":", ORANGE)}
 def same_token(study: AffinityResult, ringed: int) -> Figure:
     """z-score of the token itself in its own row of the vocabulary: all tokens, head by head."""
     figure, ax = plt.subplots(figsize=(WIDTH, 2.5))
-    heads = np.arange(study.n_heads)
-    edges = [0.025, 0.25, 0.5, 0.75, 0.975]
-    low, first, median, third, high = np.quantile(study.same_token, edges, axis=1)
     ax.axhline(0, color=GREY, lw=0.8)
-    ax.vlines(heads, low, high, color=SKY, lw=2)
-    ax.vlines(heads, first, third, color=BLUE, lw=6)
-    ax.plot(heads, median, "o", color="white", mec=BLACK, ms=5)
-    ring(ax, ringed, median[ringed])
-    ax.set(xticks=heads, xlabel="head", ylabel="z-score")
+    look = {"color": SKY, "saturation": 1, "linewidth": 0.8, "density_norm": "width"}
+    sns.violinplot(pd.DataFrame(study.same_token.T), inner="box", cut=0, **look)
+    ring(ax, ringed, np.median(study.same_token[ringed]))
+    ax.set(xlabel="head", ylabel="z-score")
     return figure
 
 

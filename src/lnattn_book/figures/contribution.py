@@ -89,9 +89,9 @@ def two_ways(table: pd.DataFrame) -> Figure:
     rows = np.arange(len(table))
     for offset, column, hatch in ((-0.2, "left out", ""), (0.2, "share", "////")):
         colours = [TERM_COLOURS[term] for term in table.index]
-        ax.barh(rows + offset, table[column], 0.36, color=colours, hatch=hatch, edgecolor="white")
-        for row, value in zip(rows, table[column], strict=True):
-            ax.text(value + 0.005, row + offset, f"{value:.3f}", va="center", fontsize=SMALL)
+        look = {"color": colours, "hatch": hatch, "edgecolor": "white"}
+        bars = ax.barh(rows + offset, table[column], 0.36, **look)
+        ax.bar_label(bars, fmt="%.3f", padding=2, fontsize=SMALL)
     ax.set_yticks(rows, [TERM_NAMES[term] for term in table.index])
     ax.set_xlabel("nats, mean over heads and queries")
     ax.set_xlim(0, 1.15 * table[["left out", "share"]].max(axis=None))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -82,12 +83,13 @@ def unselectable_key(keys: np.ndarray, inside: int) -> Figure:
 def parts_of_inputs(along_ones: np.ndarray, norms: np.ndarray, d_model: int) -> Figure:
     """What LayerNorm removes in a trained model: the share along 1, and the spread of norms."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.0))
-    left.hist(along_ones.ravel(), bins=40, color=BLUE)
+    look = {"bins": 40, "color": BLUE, "alpha": 1, "edgecolor": "none"}
+    sns.histplot(along_ones.ravel(), ax=left, **look)
     left.axvline(1 / np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
     left.set(xlabel="|cos(x, 1)|", ylabel="tokens", title="removed by C")
-    right.hist(norms.ravel(), bins=np.geomspace(norms.min(), norms.max(), 41), color=BLUE)
+    sns.histplot(norms.ravel(), log_scale=True, ax=right, **look)
     right.axvline(np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
-    right.set(xlabel="‖x C‖ before scaling", ylabel="tokens", title="removed by σ", xscale="log")
+    right.set(xlabel="‖x C‖ before scaling", ylabel="tokens", title="removed by σ")
     right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     right.xaxis.set_major_formatter(ScalarFormatter())
     right.xaxis.set_minor_formatter(NullFormatter())

@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+import seaborn as sns
 from matplotlib.figure import Figure
 from mpl_toolkits.mplot3d import Axes3D
 
-from lnattn.majority.model import ARMS
 from lnattn.majority.results import Experiment, slowdown
+from lnattn_book.chapters.majority import has_projection
 from lnattn_book.style import (
     BLACK,
     BLUE,
@@ -124,20 +125,18 @@ def endings(experiment: Experiment, ringed: Sequence[str] = ()) -> Figure:
 
     Arms with a projection are filled; the medians of `ringed` are ringed.
     """
-    figure, ax = plt.subplots(figsize=(WIDTH, 0.9 + 0.34 * len(experiment.arms)))
     ends = {name: 100 * experiment.of(name).accuracy[:, -1] for name in experiment.arms}
-    ordered = sorted(ends, key=lambda name: -np.median(ends[name]))
-    for row, name in enumerate(ordered):
+    arms = sorted(ends, key=lambda name: -np.median(ends[name]))
+    medians = [np.median(ends[name]) for name in arms]
+    figure, ax = plt.subplots(figsize=(WIDTH, 0.9 + 0.34 * len(arms)))
+    sns.stripplot(ends, order=arms, orient="h", jitter=False, alpha=0.75, linewidth=1)
+    for dots, name in zip(ax.collections, arms, strict=True):
         colour = LOOKS[name][0]
-        end = ends[name]
-        middle = np.median(ends[name])
-        fill = colour if ARMS[name].project or ARMS[name].direction != "none" else "white"
-        ax.plot(end, np.full(len(end), row), "o", color=colour, mfc=fill, alpha=0.75)
-        ax.plot([middle] * 2, [row - 0.3, row + 0.3], color=BLACK, lw=2)
-        if name in ringed:
-            encircle(ax, middle, row, 17)
-    ax.set_yticks(range(len(ordered)), [LOOKS[name][2] for name in ordered])
-    ax.set_ylim(len(ordered) - 0.4, -0.6)
+        dots.set(edgecolor=colour, facecolor=colour if has_projection(name) else "white")
+    ax.plot(medians, arms, "|", color=BLACK, ms=13, mew=2)
+    for name in ringed:
+        encircle(ax, medians[arms.index(name)], arms.index(name), 17)
+    ax.set_yticks(range(len(arms)), [LOOKS[name][2] for name in arms])
     ax.set_xlabel("test accuracy at the end, % right")
     ax.grid(axis="x")
     return figure

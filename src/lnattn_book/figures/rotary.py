@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 from scipy.special import softmax
@@ -71,14 +72,11 @@ def rotation(theta: float, places: Sequence[tuple[int, int]]) -> Figure:
 def shares(study: RotaryStudy) -> Figure:
     """How the variance of scores divides between the four terms, for each head."""
     figure, ax = plt.subplots(figsize=SINGLE)
-    bottom = np.zeros(study.n_heads)
-    heads = np.arange(study.n_heads)
-    for name, row in zip(DISTANCE_TERMS, study.by_distance.share, strict=True):
-        colour = DISTANCE_COLOURS[name]
-        words = DISTANCE_NAMES[name]
-        ax.bar(heads, row, bottom=bottom, color=colour, label=words)
-        bottom += row
-    ax.set(xticks=heads, xlabel="head", ylabel="share of the variance")
+    table = pd.DataFrame(study.by_distance.share.T, columns=DISTANCE_TERMS)
+    colours = [DISTANCE_COLOURS[name] for name in DISTANCE_TERMS]
+    look = {"color": colours, "width": 0.8, "rot": 0, "legend": False}
+    table.rename(columns=DISTANCE_NAMES).plot.bar(stacked=True, ax=ax, **look)
+    ax.set(xlabel="head", ylabel="share of the variance")
     legend(figure)
     return figure
 

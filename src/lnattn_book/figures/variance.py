@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -137,9 +138,8 @@ def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> N
     """A hexagonal histogram over log counts, with the median of each eighth of the tokens."""
     scales = {"xscale": "log", "yscale": "log" if log_y else "linear", "bins": "log"}
     ax.hexbin(counts, values, gridsize=35, mincnt=1, cmap=SEQUENTIAL, linewidths=0, **scales)
-    edges = np.unique(np.quantile(counts, np.linspace(0, 1, 9)))
-    groups = np.clip(np.digitize(counts, edges[1:-1]), 0, len(edges) - 2)
-    present = np.unique(groups)
-    x = [np.median(counts[groups == group]) for group in present]
-    y = [np.median(values[groups == group]) for group in present]
-    ax.plot(x, y, "o-", color=BLACK, markersize=3.5, linewidth=1.3, label="medians")
+    table = pd.DataFrame({"count": counts, "value": values})
+    eighths = pd.qcut(table["count"], 8, duplicates="drop")
+    medians = table.groupby(eighths, observed=True).median()
+    look = {"color": BLACK, "markersize": 3.5, "linewidth": 1.3, "label": "medians"}
+    ax.plot(medians["count"], medians["value"], "o-", **look)

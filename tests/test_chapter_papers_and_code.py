@@ -114,11 +114,11 @@ def test_single_precision_has_a_rank_too_many():
     assert chapter.ranks_after_layernorm(keys) == {"double": 3, "single": 4}
 
 
-def arm(name: str, d: int, seed: int, searched: int, base: float) -> FrozenArm:
+def arm(name: str, d: int, seed: int, searched: int, base: float, steps: int = 320) -> FrozenArm:
     """Shares [layer place window]: base + place/10, and 0.9 in windows that were not searched."""
     exact = np.full((4, 6, 5), base) + np.arange(6)[:, None] / 10
     exact[..., searched:] = 0.9
-    plan: dict[str, Any] = {"d_model": d, "seed": seed}
+    plan: dict[str, Any] = {"d_model": d, "seed": seed, "steps": steps}
     arrays = {"exact": exact, "search": exact[..., :searched] - 0.05}
     return FrozenArm(name, arrays, {"arm": name, "plan": plan})
 
@@ -136,7 +136,7 @@ def test_models_are_compared_on_the_windows_that_were_searched():
 
 def test_inputs_are_means_over_the_seeds_of_one_width():
     arms = [arm("full", 8, 0, 5, 0.2), arm("full", 8, 1, 5, 0.4), arm("full", 16, 0, 5, 0.0)]
-    arms.append(arm("no-scaling", 8, 0, 5, 0.5))
+    arms += [arm("no-scaling", 8, 0, 5, 0.5), arm("no-scaling", 8, 0, 5, 0.9, steps=600)]
     shares = chapter.of_inputs(arms, ["full", "no-scaling"])
     assert shares == {"full": pytest.approx(0.3), "no-scaling": pytest.approx(0.5)}
 

@@ -26,7 +26,7 @@ from lnattn.selectability.papers_search import bounded_search
 from lnattn.weights import FirstLayer
 from lnattn_book import samples
 from lnattn_book.affinity import affinity_study, counts_and_source
-from lnattn_book.chapters.unselectable import shares_by_layer
+from lnattn_book.chapters.unselectable import shares_by_layer, short_runs
 from lnattn_book.language_models import KEYS, FrozenArm
 from lnattn_book.style import TERM_NAMES
 
@@ -119,8 +119,12 @@ def of_trained_models(arms: Sequence[FrozenArm], arm: str, d: int = 8) -> Unsele
 
 
 def of_inputs(arms: Sequence[FrozenArm], names: Sequence[str], d: int = 8) -> dict[str, float]:
-    """Unselectable inputs of LayerNorm, as a share, by arm: the mean over seeds and layers."""
-    return {arm: float(shares_by_layer(arms, arm, "before LayerNorm", d).mean()) for arm in names}
+    """Unselectable inputs of LayerNorm, as a share, by arm: the mean over seeds and layers.
+
+    Longer runs of a seed are left out.
+    """
+    runs = short_runs(arms)
+    return {arm: float(shares_by_layer(runs, arm, "before LayerNorm", d).mean()) for arm in names}
 
 
 # ---- Tokens and their neighbours -----------------------------------------------------------------

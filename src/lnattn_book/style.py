@@ -45,6 +45,17 @@ MODEL_NAMES: dict[str, str] = {
 }
 
 
+#: The ground of a verdict, with dark letters on it; the claims page has the same (claims.css).
+VERDICT_COLOURS: dict[str, str] = {
+    "holds": "#4ea3d6",
+    "holds in part": "#b5daf0",
+    "fails": "#f0965a",
+    "not seen in this model": "#c4c4c4",
+    "undecided": "#e3cbe6",
+    "not computable": "#e8e8e8",
+}
+
+
 def model_name(name: str) -> str:
     """A model as readers know it; what follows its name, such as ' (frozen)', stays."""
     first = name.partition(" ")[0].rstrip(",")

@@ -14,21 +14,18 @@ from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, AffinityResu
 from lnattn_book.style import (
     BLACK,
     FONT,
-    GREEN,
     GREY,
-    ORANGE,
-    PURPLE,
     SKY,
-    VERMILION,
+    TERM_COLOURS,
     WIDTH,
     legend,
     ring,
     words_at,
 )
 
-#: Marker and colour of every baseline.
-_LOOK = {"shuffled": ("x", GREY), "wrong query": ("o", VERMILION), "reversed": ("<", PURPLE)}
-_LINES = {"frequency": ("--", GREEN), "cosine": (":", ORANGE)}
+#: Marker and colour of every baseline; the bars, made of T^ee, have that term's colour.
+_LOOK = {"shuffled": ("x", BLACK), "wrong query": ("o", BLACK), "reversed": ("<", BLACK)}
+_LINES = {"frequency": ("--", BLACK), "cosine": (":", GREY)}
 
 
 def same_token(study: AffinityResult, ringed: int) -> Figure:
@@ -52,12 +49,18 @@ def auroc_bars(study: AffinityResult) -> Figure:
     figure, ax = plt.subplots(figsize=(WIDTH, 4.2))
     errors = np.abs(table[["low", "high"]].to_numpy().T - table["auroc"].to_numpy())
     # Bars start at 0.5: to the left and right of it lies what a coin would not give.
-    look = {"color": SKY, "width": 0.7, "capsize": 2, "label": "the head"}
+    look = {
+        "color": TERM_COLOURS["ee"],
+        "alpha": 0.55,
+        "width": 0.7,
+        "capsize": 2,
+        "label": "the head",
+    }
     ax.bar(heads, table["auroc"] - 0.5, bottom=0.5, yerr=errors, **look)
     ax.axhline(0.5, color=BLACK, lw=0.8)
     for name in HEAD_BASELINES:
         marker, colour = _LOOK[name]
-        ax.plot(heads, table[name], marker, color=colour, label=name, ms=6)
+        ax.plot(heads, table[name], marker, color=colour, mfc="white", label=name, ms=6)
     for name, value in zip(COMMON_BASELINES, study.common_baselines, strict=True):
         dash, colour = _LINES[name]
         ax.axhline(value, color=colour, ls=dash)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
+from matplotlib.patches import Patch
 
-from lnattn_book.claims.verdicts import Record
+from lnattn_book.claims.verdicts import VERDICTS, Record
 from lnattn_book.dark import AS_IT_IS
-from lnattn_book.style import SMALL, WIDTH, model_name
+from lnattn_book.style import SMALL, VERDICT_COLOURS, WIDTH, model_name
 
 #: The claims that every model is judged by, in a few words.
 _SHORT = {
@@ -27,7 +28,8 @@ _SHORT = {
     "K14": "the last row is flat",
     "K15": "a switch at the first token",
 }
-_FILL = {"holds": "#0072B2", "holds in part": "#a9cfe4", "fails": "#f3c19d"}
+#: Verdicts whose names the key shortens.
+_WORDS = {"holds in part": "in part", "not seen in this model": "not seen"}
 
 
 def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
@@ -42,11 +44,11 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
         width = 0.5 if name.endswith("null") else 0.94
         for y, claim in enumerate(claims):
             found = columns[name][claim]
-            fill = _FILL.get(found.verdict, "#f2f2f2")
-            ax.add_patch(plt.Rectangle((x - width / 2, y - 0.45), width, 0.9, fc=fill, ec="none"))
-            colour = "white" if found.verdict == "holds" else "black"
-            kept = AS_IT_IS if found.verdict in _FILL else None
-            ax.text(x, y, found.mark, ha="center", va="center", color=colour, gid=kept)
+            fill = VERDICT_COLOURS[found.verdict]
+            ax.add_patch(
+                plt.Rectangle((x - width / 2, y - 0.45), width, 0.9, fc=fill, gid=AS_IT_IS)
+            )
+            ax.text(x, y, found.mark, ha="center", va="center", gid=AS_IT_IS)
     trained = [name for name in names if not name.endswith("null")]
     for y, claim in enumerate(claims):
         good = {n: columns[n][claim].verdict in ("holds", "holds in part") for n in names}
@@ -60,9 +62,9 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlim=(-0.65, len(names) - 0.5), ylim=(len(claims) - 0.45, -0.55))
-    keys = [("✓ holds", "holds"), ("◐ in part", "holds in part"), ("✗ fails", "fails")]
-    handles = [plt.Rectangle((0, 0), 1, 1, fc=_FILL[key]) for _, key in keys]
-    handles.append(plt.Rectangle((0, 0), 1, 1, fc="#f2f2f2"))
-    words = [*(one for one, _ in keys), "○ not seen, ? open, – unknown"]
-    figure.legend(handles, words, loc="outside lower center", ncols=4, handlelength=1)
+    keys = [
+        Patch(fc=colour, label=f"{VERDICTS[verdict]} {_WORDS.get(verdict, verdict)}", gid=AS_IT_IS)
+        for verdict, colour in VERDICT_COLOURS.items()
+    ]
+    figure.legend(handles=keys, loc="outside lower center", ncols=3, handlelength=1)
     return figure

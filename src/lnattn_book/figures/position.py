@@ -136,8 +136,6 @@ def measured_beside_predicted(
     predicted = bias.attention()[:, row, start : i + 1]
     for head, ax in zip(heads, axes, strict=True):
         mean = measured.mean[head, row, start : i + 1]
-        error = 2 * measured.error[head, row, start : i + 1]
-        ax.fill_between(distance, mean - error, mean + error, color=BLACK, alpha=0.25, lw=0)
         ax.plot(distance, mean, color=BLACK, label="measured on text")
         ax.plot(distance, predicted[head], "--", color=GREY, label="by position alone")
     axes[0].set_ylim(0)

@@ -86,7 +86,7 @@ def frequencies(found: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
 
     found: as frozen, `curve` [head distance], `theta`, `amplitude`, `phase`.
     """
-    size = (WIDTH * 1.2, 1.9 * len(heads) + 0.6)
+    size = (WIDTH, 1.9 * len(heads) + 0.6)
     figure, axes = plt.subplots(len(heads), 2, figsize=size, squeeze=False)
     for (left, right), head in zip(axes, heads, strict=True):
         left.plot(found["curve"][head], color=BLUE)

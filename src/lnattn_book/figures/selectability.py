@@ -22,6 +22,7 @@ from lnattn_book.style import (
     ORANGE,
     PALETTE,
     SEQUENTIAL,
+    SMALL,
     VERMILION,
     WIDTH,
     legend,
@@ -44,7 +45,7 @@ def two_proofs(
 ) -> Figure:
     """An unselectable key in the triangle that proves it, and a corner with its direction."""
     figure, (left, right) = plt.subplots(
-        1, 2, figsize=(WIDTH * 1.3, 4.0), sharex=True, sharey=True, layout="compressed"
+        1, 2, figsize=(WIDTH, 3.6), sharex=True, sharey=True, layout="compressed"
     )
     for ax in (left, right):
         hull_of(ax, keys, found.selectable)
@@ -56,7 +57,7 @@ def two_proofs(
         left.plot(*np.stack([keys[member], keys[inside]]).T, ":", color=BLACK, linewidth=1.2)
         words_at(left, f"{weight:.2f}", keys[member], (6, 5))
     words_at(left, "k", keys[inside], (6, -13), style="italic")
-    left.set_title("k is a mixture of three others")
+    left.set_title("k is a mixture\nof three others")
 
     v = found.direction[corner]
     k = keys[corner]
@@ -67,14 +68,14 @@ def two_proofs(
     right.annotate("", tip, k, arrowprops={"arrowstyle": "-|>", "color": BLACK, "linewidth": 1.8})
     words_at(right, "v", tip, (5, 2), style="italic")
     words_at(right, "c", k, (-14, -3), style="italic")
-    right.set_title("c wins for the query v")
+    right.set_title("c wins\nfor the query v")
     legend(figure, "lower center")
     return figure
 
 
 def grids(grid: RandomGrid) -> Figure:
     """Both readings of Fig. 1c, side by side."""
-    figure, axes = plt.subplots(1, 2, figsize=(WIDTH * 1.3, 3.6), sharey=True)
+    figure, axes = plt.subplots(1, 2, figsize=(WIDTH, 3.4), sharey=True)
     titles = ("mean share of\nunselectable keys", "probability that\nany is unselectable")
     for ax, title, values in zip(axes, titles, (grid.fraction, grid.probability), strict=True):
         mesh = ax.pcolormesh(
@@ -111,7 +112,7 @@ def long_runs(found: LongRuns) -> Figure:
 def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any], sets: Sequence[str]) -> Figure:
     """Unselectable keys against their number, a panel a set: lines Gaussian, marks real."""
     figure, axes = plt.subplots(
-        1, len(sets), figsize=(WIDTH * 1.4, 3.9), sharex=True, sharey=True, squeeze=False
+        1, len(sets), figsize=(WIDTH, 3.7), sharex=True, sharey=True, squeeze=False
     )
     for name, ax in zip(sets, axes[0], strict=True):
         place = record["sets"].index(name)
@@ -122,11 +123,12 @@ def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any], sets: Sequen
         n = found["n"][place]
         for shares, colour in zip(found["share"][place], PALETTE, strict=False):
             ax.plot(n, 100 * shares, "o:", color=colour, linewidth=0.8, markersize=5)
-        ax.set_title(SETS[name].replace(", ", ",\n"))
+        ax.set_title(SETS[name].replace(", ", ",\n"), fontsize=SMALL)
         ax.set_xscale("log", base=2)
         ax.set(xlim=(28, 1300), xticks=record["counts"][::2])
+        ax.tick_params(axis="x", labelsize=8)
         ax.get_xaxis().set_major_formatter("{x:g}")
     axes[0, 0].set_ylabel("unselectable keys (%)")
     axes[0, len(sets) // 2].set_xlabel("number of keys n")
-    legend(figure, "lower center", 5)
+    legend(figure, "lower center", 3)
     return figure

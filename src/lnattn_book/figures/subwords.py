@@ -50,7 +50,7 @@ def shares_by_head(found: Subwords, ringed: Sequence[int] = (), top: int = 10) -
     figure, ax = plt.subplots(figsize=(WIDTH, 2.9))
     chance = table[["chance", "chance low", "chance high"]]
     intervals(ax, table[["found", "low", "high"]], BLUE, "found, 95 % interval", -0.15)
-    intervals(ax, chance, GREY, "pieces exchanged: mean and band", 0.15)
+    intervals(ax, chance, GREY, "pieces exchanged: mean", 0.15)
     for head in ringed:
         ring(ax, head - 0.15, table["found"].iloc[head], 16)
     ax.set_xticks(range(len(table)), [str(head) for head in table.index])

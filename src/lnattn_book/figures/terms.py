@@ -41,7 +41,7 @@ def six_heat_maps(
     """
     panels = {name: centred_rows(terms[name][head].numpy(), causal) for name in TERMS}
     limit = max(float(np.nanmax(np.abs(panel))) for panel in panels.values())
-    figure, axes = plt.subplots(2, 3, figsize=(WIDTH * 1.3, 5.6), sharex=True, sharey=True)
+    figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.2), sharex=True, sharey=True)
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
         image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
         ax.set_title(term_label(name), fontsize=SMALL)

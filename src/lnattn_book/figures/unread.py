@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, BLUE, GREY, ORANGE, SKY, VERMILION, WIDTH, legend, ring
+from lnattn_book.style import (
+    BLACK,
+    BLUE,
+    GREY,
+    ORANGE,
+    SKY,
+    VERMILION,
+    WIDTH,
+    legend,
+    ring,
+    words_at,
+)
 
 #: Mark and colour of what a matrix belongs to.
 _KINDS = {
@@ -25,6 +37,31 @@ _LINES = (
     ("removes n", 0, ORANGE, ":", "removes n, along 1"),
     ("RMSNorm", 0, VERMILION, ":", "RMSNorm, along 1"),
 )
+
+
+def nobody_reads() -> Figure:
+    """Vectors that differ along **1** only; their common shadow is read, the gradient is in it."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.9))
+    shadow = 3.0
+    ax.plot([-0.3, 5.2], [0, 0], color=GREY, lw=1)
+    ax.annotate("", (0, 2.8), (0, -1.2), arrowprops=_arrow(GREY, ls="--"))
+    words_at(ax, "1", (0, 2.8), (7, -9), color=GREY, fontweight="bold")
+    words_at(ax, "all that is orthogonal to 1", (5.2, 0), (0, -13), ha="right", color=GREY)
+    ax.plot([shadow, shadow], [-0.9, 2.3], ":", color=GREY, lw=1.3)
+    for height, name in ((2.3, "x"), (1.2, "x′"), (-0.9, "x″")):
+        ax.annotate("", (shadow, height), (0, 0), arrowprops=_arrow(BLUE))
+        words_at(ax, name, (shadow, height), (5, 3), style="italic")
+    ax.annotate("", (shadow, 0), (0, 0), arrowprops=_arrow(BLACK, lw=2.6))
+    words_at(ax, "read: x C", (shadow, 0), (5, 4), fontweight="bold")
+    ax.annotate("", (4.7, 2.3), (shadow + 0.45, 2.3), arrowprops=_arrow(VERMILION))
+    words_at(ax, "gradient", (4.75, 2.3), (2, -3), color=VERMILION)
+    ax.set(xlim=(-0.4, 5.6), ylim=(-1.3, 2.9))
+    ax.axis("off")
+    return figure
+
+
+def _arrow(colour: str, **look: Any) -> dict[str, Any]:
+    return {"arrowstyle": "-|>", "color": colour, "lw": 1.6, "shrinkA": 0, "shrinkB": 0, **look}
 
 
 def along_1(tables: Mapping[str, pd.DataFrame]) -> Figure:
@@ -64,7 +101,7 @@ def arms(found: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str
 
     found: `weight` [norm optimiser seed mark writer direction] and `marks`.
     """
-    figure, axes = plt.subplots(1, len(optimisers), figsize=(WIDTH * 1.25, 3.4), sharey=True)
+    figure, axes = plt.subplots(1, len(optimisers), figsize=(WIDTH, 3.6), sharey=True)
     marks = found["marks"]
     mean = np.exp(np.log(found["weight"]).mean(axis=4))
     for column, (optimiser, ax) in enumerate(zip(optimisers, axes, strict=True)):
@@ -77,7 +114,7 @@ def arms(found: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str
         ax.set_yscale("log")
         ax.set_yticks([0.1, 0.2, 0.5, 1], ["0.1", "0.2", "0.5", "1"])
         ax.minorticks_off()
-        ax.set_xticks([0, 5, 50, 500], ["0", "5", "50", "500"])
+        ax.set_xticks([0, 5, 50, 500], ["0", "5", "50", "500"], fontsize=8)
         ax.set_title(optimiser)
         ax.set_xlabel("step")
     axes[0].set_ylabel("energy along a direction\n(chance: 1)")

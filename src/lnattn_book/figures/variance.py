@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from lnattn.position.first_token import FirstTokenSwitch
@@ -62,6 +63,20 @@ def first_token(switch: FirstTokenSwitch) -> Figure:
     return figure
 
 
+def amplified(switch: FirstTokenSwitch) -> Figure:
+    """How many times more attention position 0 gets with its own σ than with the median one."""
+    figure, ax = plt.subplots(figsize=(WIDTH, 2.8))
+    times = switch.amplification()
+    heads = np.arange(len(times))
+    ax.vlines(heads, 1, times, color=BLACK, linewidth=1)
+    ax.plot(heads, times, "o", color=BLACK)
+    ax.axhline(1, color=GREY, linewidth=0.8)
+    ax.set(yscale="log", xlabel="head", ylabel="times as much\nattention on position 0")
+    ax.set_xticks(heads)
+    ax.yaxis.set_major_formatter("{x:g}")
+    return figure
+
+
 def fading_sinks(
     own: Float[np.ndarray, "head query"],
     ordinary: Float[np.ndarray, "head query"],
@@ -100,9 +115,10 @@ def fading_sinks(
 
 def token_variance(studies: Mapping[str, FrequencyStudy]) -> Figure:
     """Var(e_v) against the number of occurrences, a panel a model, with medians (Fig. 6 left)."""
-    figure, axes = plt.subplots(1, len(studies), figsize=(WIDTH, 3.2), squeeze=False)
+    figure, axes = plt.subplots(1, len(studies), figsize=(WIDTH, 3.7), squeeze=False)
     for ax, (name, study) in zip(axes[0], studies.items(), strict=True):
-        _density(ax, study.counts, study.variance, log_y=True)
+        cells = _density(ax, study.counts, study.variance, log_y=True)
+        _key_to(cells, ax)
         rho = f"{study.variance_correlation.rho:+.2f}".replace("-", "−")
         ax.set_title(f"{name}:  ρ = {rho}")
     figure.supxlabel("occurrences in the counted text", fontsize=11)
@@ -118,8 +134,9 @@ def self_assertion(study: FrequencyStudy, chance: Chance) -> Figure:
     """
     sizes = np.array([abs(found.rho) for found in study.head_correlations])
     strongest = int(sizes.argmax())
-    figure, (cloud, heads) = plt.subplots(1, 2, figsize=(WIDTH, 3.2))
-    _density(cloud, study.counts, study.asserted[strongest], log_y=False)
+    figure, (cloud, heads) = plt.subplots(1, 2, figsize=(WIDTH, 3.7))
+    cells = _density(cloud, study.counts, study.asserted[strongest], log_y=False)
+    _key_to(cells, cloud)
     rho = f"{study.head_correlations[strongest].rho:.2f}".replace("-", "−")
     cloud.set_title(f"head {strongest}: ρ = {rho}", fontsize=10)
     cloud.set(xlabel="occurrences", ylabel=term_label("e"))
@@ -134,12 +151,22 @@ def self_assertion(study: FrequencyStudy, chance: Chance) -> Figure:
     return figure
 
 
-def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> None:
+def _key_to(cells: PolyCollection, ax: Axes) -> None:
+    """How many tokens the colours of a panel mean, below it."""
+    bar = ax.figure.colorbar(cells, ax=ax, location="bottom", aspect=25, label="tokens in a cell")
+    bar.ax.xaxis.set_major_formatter("{x:g}")
+    bar.ax.minorticks_off()
+
+
+def _density(ax: Axes, counts: np.ndarray, values: np.ndarray, log_y: bool) -> PolyCollection:
     """A hexagonal histogram over log counts, with the median of each eighth of the tokens."""
     scales = {"xscale": "log", "yscale": "log" if log_y else "linear", "bins": "log"}
-    ax.hexbin(counts, values, gridsize=35, mincnt=1, cmap=SEQUENTIAL, linewidths=0, **scales)
+    cells = ax.hexbin(
+        counts, values, gridsize=35, mincnt=1, cmap=SEQUENTIAL, linewidths=0, **scales
+    )
     table = pd.DataFrame({"count": counts, "value": values})
     eighths = pd.qcut(table["count"], 8, duplicates="drop")
     medians = table.groupby(eighths, observed=True).median()
     look = {"color": BLACK, "markersize": 3.5, "linewidth": 1.3, "label": "medians"}
     ax.plot(medians["count"], medians["value"], "o-", **look)
+    return cells

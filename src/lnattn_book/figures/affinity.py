@@ -15,7 +15,6 @@ from lnattn_book.style import (
     BLACK,
     FONT,
     GREY,
-    SKY,
     TERM_COLOURS,
     WIDTH,
     legend,
@@ -23,6 +22,8 @@ from lnattn_book.style import (
     words_at,
 )
 
+#: A tint of T^ee's colour, on which black can be read.
+_PALE = "#a9cfe4"
 #: Marker and colour of every baseline; the bars, made of T^ee, have that term's colour.
 _LOOK = {"shuffled": ("x", BLACK), "wrong query": ("o", BLACK), "reversed": ("<", BLACK)}
 _LINES = {"frequency": ("--", BLACK), "cosine": (":", GREY)}
@@ -32,7 +33,7 @@ def same_token(study: AffinityResult, ringed: int) -> Figure:
     """z-score of the token itself in its own row of the vocabulary: all tokens, head by head."""
     figure, ax = plt.subplots(figsize=(WIDTH, 2.5))
     ax.axhline(0, color=GREY, lw=0.8)
-    look = {"color": SKY, "saturation": 1, "linewidth": 0.8, "density_norm": "width"}
+    look = {"color": _PALE, "saturation": 1, "linewidth": 0.8, "density_norm": "width"}
     sns.violinplot(pd.DataFrame(study.same_token.T), inner="box", cut=0, **look)
     ring(ax, ringed, np.median(study.same_token[ringed]))
     ax.set(xlabel="head", ylabel="z-score")

@@ -8,7 +8,7 @@ import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 
 from lnattn.affinity.subwords import Subwords
-from lnattn_book.style import BLUE, GREY, SKY, SMALL, VERMILION, WIDTH, intervals, legend, ring
+from lnattn_book.style import BLUE, GREY, SMALL, VERMILION, WIDTH, intervals, legend, ring
 
 #: Ground and edge of the boxes of a key and of the query that continues it.
 _BOXES = (("#d6e8f5", BLUE), ("#fbe3d2", VERMILION))
@@ -34,7 +34,7 @@ def joined_pieces(found: Subwords, names: Sequence[str], n: int = 12) -> Figure:
         where = f"head {found.best_head[place]}, rank {found.best_rank[place]}"
         words.text(1.0, row, where, ha="right", va="center", fontsize=SMALL)
         share = pieces.share[place]
-        bars.barh(row, share, color=SKY, height=0.6)
+        bars.barh(row, share, color=GREY, alpha=0.5, height=0.6)
         bars.text(share + 0.02, row, f"of {pieces.count[place]}", va="center", fontsize=8)
     words.set(xlim=(-0.55, 1.0), ylim=(len(places) - 0.4, -0.6), xticks=[], yticks=[])
     words.spines[:].set_visible(False)

@@ -63,8 +63,10 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
     ax.spines[:].set_visible(False)
     ax.set(xlim=(-0.65, len(names) - 0.5), ylim=(len(claims) - 0.45, -0.55))
     keys = [
-        Patch(fc=colour, label=f"{VERDICTS[verdict]} {_WORDS.get(verdict, verdict)}", gid=AS_IT_IS)
+        Patch(fc=colour, label=f"{VERDICTS[verdict]} {_WORDS.get(verdict, verdict)}")
         for verdict, colour in VERDICT_COLOURS.items()
     ]
-    figure.legend(handles=keys, loc="outside lower center", ncols=3, handlelength=1)
+    key = figure.legend(handles=keys, loc="outside lower center", ncols=3, handlelength=1)
+    for patch in key.get_patches():  # a legend draws copies
+        patch.set_gid(AS_IT_IS)
     return figure

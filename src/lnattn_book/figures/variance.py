@@ -121,7 +121,7 @@ def token_variance(studies: Mapping[str, FrequencyStudy]) -> Figure:
         _key_to(cells, ax)
         rho = f"{study.variance_correlation.rho:+.2f}".replace("-", "−")
         ax.set_title(f"{name}:  ρ = {rho}")
-    figure.supxlabel("occurrences in the counted text", fontsize=11)
+        ax.set_xlabel("occurrences in the text")
     figure.supylabel(r"Var($e_v$)", fontsize=11)
     return figure
 

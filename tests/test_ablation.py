@@ -255,8 +255,8 @@ def test_the_book_freezes_it_for_models_that_predict(tmp_path, monkeypatch):
     file = tmp_path / "texts.jsonl"
     sentence = "He met Michelle Obama by the old castle near Hogmanay on a rainy day. "
     file.write_text("".join(f'{{"text": "{sentence * n}"}}\n' for n in (2, 3)))
-    for module in ("whole_models", "samples"):
-        monkeypatch.setattr(f"lnattn_book.{module}.sample_file", lambda: file)
+    for module in ("lnattn_book.whole_models", "lnattn_book.samples", "lnattn.reporting.shipped"):
+        monkeypatch.setattr(f"{module}.sample_file", lambda: file)
     for name in ("book-gpt2", "book-llama"):
         [done] = freeze(name, tmp_path / name, ["ablation"])
         found = Ablations.read(done.path.parent)

@@ -79,7 +79,10 @@ class WholeModel:
     first_position: int
 
     def checked_tokens(self, token_ids: Any) -> Int[Tensor, "token"]:
-        """The token ids as a tensor, all of the vocabulary where none are given."""
+        """The token ids as a tensor, all of the vocabulary where none are given.
+
+        Raises `ShapeError` for what is no list of the model's tokens.
+        """
         ids = torch.arange(self.vocab_size) if token_ids is None else torch.as_tensor(token_ids)
         is_list = ids.ndim == 1 and len(ids) > 0 and not ids.is_floating_point()
         if not is_list or int(ids.min()) < 0 or int(ids.max()) >= self.vocab_size:
@@ -90,7 +93,10 @@ class WholeModel:
         return ids.long()
 
     def checked_positions(self, positions: Sequence[int]) -> list[int]:
-        """The positions, each one that the model has."""
+        """The positions, each one that the model has.
+
+        Raises `ShapeError` where there is none.
+        """
         if len(positions) == 0:
             raise ShapeError("positions is empty; give one position or more, such as (0,).")
         most = None if self.n_positions is None else self.n_positions - 1
@@ -102,7 +108,7 @@ class WholeModel:
         """What arrives at each layer, for one batch of tokens after another.
 
         position: of every token, or of each. To be called with gradients off, the model in
-        evaluation mode.
+        evaluation mode. Raises `CheckpointError` for a model that does not report its states.
         """
         places = torch.as_tensor(position).expand(len(ids))
         for begin in range(0, len(ids), _BATCH):

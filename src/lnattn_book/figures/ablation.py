@@ -103,19 +103,28 @@ def early_and_late(run: pd.DataFrame, before: pd.DataFrame | None = None) -> Fig
     another training of the same model, tokens, found and previous, dashed.
     """
     figure, (top, ax) = plt.subplots(2, 1, figsize=(WIDTH, 5.4), sharex=True)
-    what, where = (colour for _, _, colour in _PARTS)
+    colour_of = {part: colour for part, _, colour in _PARTS}
     for part, label, colour in _PARTS:
         top.plot(run["tokens"], run[part], "o-", color=colour, ms=4, label=label)
     top.axhline(0, color=GREY, lw=0.8, zorder=0)
     top.set_yscale("symlog", linthresh=0.01)
     top.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
     top.set(ylabel="lost (nats a token)", ylim=(-0.004, 1.5))
-    ax.plot(run["tokens"], run["found"], "s-", color=what, ms=4, label="pieces found by what")
-    ax.plot(run["tokens"], run["previous"], "s-", color=where, ms=4, label=_BY_PLACE)
+    ax.plot(
+        run["tokens"],
+        run["found"],
+        "s-",
+        color=colour_of["what"],
+        ms=4,
+        label="pieces found by what",
+    )
+    ax.plot(run["tokens"], run["previous"], "s-", color=colour_of["where"], ms=4, label=_BY_PLACE)
     ax.plot(run["tokens"], run["chance"], ":", color=GREY, label="found by chance")
     if before is not None:
-        ax.plot(before["tokens"], before["previous"], "--", color=where, lw=1, alpha=0.7)
-        ax.plot(before["tokens"], before["found"], "--", color=what, lw=1, alpha=0.7)
+        ax.plot(
+            before["tokens"], before["previous"], "--", color=colour_of["where"], lw=1, alpha=0.7
+        )
+        ax.plot(before["tokens"], before["found"], "--", color=colour_of["what"], lw=1, alpha=0.7)
     ax.set(xscale="log", xlabel="tokens of training", ylabel="share", ylim=(0, None))
     ticks = run["tokens"].to_numpy()
     ax.set_xticks(ticks, [f"{one / 1e6:.{int(one < 1e7)}f}M" for one in ticks])

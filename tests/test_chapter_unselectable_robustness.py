@@ -10,6 +10,8 @@ import pytest
 import torch
 from scipy.stats import ttest_1samp
 
+from experiments.sentiment.run import TABLE_4
+from lnattn.paths import data_folder
 from lnattn.selectability.layers import LayerVerdicts
 from lnattn_book.chapters import unselectable_robustness as chapter
 from lnattn_book.language_models import FrozenArm, LongRuns
@@ -187,3 +189,12 @@ def test_what_is_lost_in_a_quarter():
     row = chapter.lost_in_a_quarter({"tiny": found}).loc["tiny"]
     assert row["of a head's keys"] == "up to 26%"
     assert row["more of: distance"] == "0.10 [0.05, 0.15]"
+
+
+def test_the_frozen_classifiers_were_asked_for_all_of_the_papers_table_4():
+    sentiment = Sentiment.read(data_folder() / "results" / "selectability", "sentiment")
+    marked = {
+        tuple(word for word, bold in zip(example.words, example.bold, strict=True) if bold)
+        for example in sentiment.marked("no-scaling")
+    }
+    assert marked == set(TABLE_4.values())

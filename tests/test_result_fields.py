@@ -19,14 +19,27 @@ import lnattn
 
 #: The rooms whose results pages and reports rest on.
 ROOMS = (
-    "ablation", "affinity", "composition", "contribution", "depth", "majority", "position",
-    "rotary", "selectability", "stats",
-)  # fmt: skip
+    "ablation",
+    "affinity",
+    "composition",
+    "contribution",
+    "depth",
+    "majority",
+    "position",
+    "rotary",
+    "selectability",
+    "stats",
+)
 #: Modules of those rooms whose classes are what a study is given, or how it is computed.
 GIVEN = {
-    "affinity.vectors", "majority.kernel", "majority.model", "majority.train", "rotary.fold",
-    "rotary.weights", "selectability.kernel",
-}  # fmt: skip
+    "affinity.vectors",
+    "majority.kernel",
+    "majority.model",
+    "majority.train",
+    "rotary.fold",
+    "rotary.weights",
+    "selectability.kernel",
+}
 #: What a result is stored by, which writing and reading it tests; and what the model was.
 STORED = {"arrays", "restored", "causal"}
 TESTS = Path(__file__).parent

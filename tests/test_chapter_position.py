@@ -108,7 +108,7 @@ def test_waves_and_their_crests_by_hand():
 
 
 def test_heights_leave_position_0_and_the_future_out():
-    wave = np.array([[[9.0, 1.0, 4.0, 2.0, -7.0]]])  # [head query key]
+    wave = np.array([[[9.0, 1.0, 2.0, 4.0, -7.0]]])  # [head query key]
     causal = PositionBias((3,), np.zeros((1, 5)), wave, None, 1.0, causal=True)
     assert position.heights(causal).tolist() == [3.0]
     assert position.heights(replace(causal, causal=False)).tolist() == [11.0]

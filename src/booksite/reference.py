@@ -24,8 +24,6 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 
-from booksite.docstrings import as_restructured_text
-
 _BLOCK = re.compile(r"^```\{api\} +([\w.]+)\n```$", re.MULTILINE)
 
 
@@ -85,13 +83,6 @@ def keep_undocumented(
     return False if skip and code and not name.startswith("_") else None
 
 
-def process_docstring(
-    _app: Sphinx, _what: str, _name: str, _thing: Any, _options: Any, lines: list[str]
-) -> None:
-    """Sphinx's event `autodoc-process-docstring`: changes `lines` in place."""
-    lines[:] = as_restructured_text(lines)
-
-
 @dataclass(frozen=True)
 class SourceLinks:
     """The address of a name's source, as `sphinx.ext.linkcode` asks for it; None where unknown."""
@@ -124,5 +115,4 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("source-read", expand)
     app.connect("env-get-outdated", with_new_modules)
     app.connect("autodoc-skip-member", keep_undocumented)
-    app.connect("autodoc-process-docstring", process_docstring)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

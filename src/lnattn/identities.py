@@ -24,7 +24,7 @@ from lnattn.weights import AttentionLayer, FirstLayer, LayerNorm
 class FoldingError(NamedTuple):
     """Largest differences between a folded block and the original, on one input.
 
-    attention: max |α' − α|, absolute, since α lies in [0, 1]; output: max |y' − y| / max |y|.
+    attention: max `|α' − α|`, absolute, since α lies in [0, 1]; output: `max |y' − y| / max |y|`.
     """
 
     attention: float
@@ -138,7 +138,7 @@ def table_of_errors(
 def attention_error(
     model: PreTrainedModel, first: FirstLayer, ids: Int[Tensor, "n"], dtype: torch.dtype
 ) -> float:
-    """max |α' − α| between the folded first layer and a whole Hugging Face model run on `ids`."""
+    """max `|α' − α|` between the folded first layer and a whole Hugging Face model run on `ids`."""
     reported = model.to(dtype)(ids[None], output_attentions=True).attentions[0][0]
     embeddings = first.embeddings.to(dtype)
     x = embeddings.tokens()[ids] + embeddings.W_P[: len(ids)]

@@ -1,7 +1,7 @@
 """AUROC of continuation pieces beside that of words, each class with baselines of its own.
 
 A mean AUROC over all query tokens can be had by liking keys that are frequent, or that can stand
-before a query of this *kind* at all. So for each class:
+before a query of this *kind* at all. So for each class::
 
     frequency    the key's unigram count in place of T^ee
     wrong query  T^ee of another query of the same class

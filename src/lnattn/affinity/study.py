@@ -1,7 +1,7 @@
 """Which heads detokenize? The affinity study of one model, with what it must be compared with.
 
 Kamoda et al. 2025, §4: the AUROC of every head against bigram counts, the same-token heat map, and
-the strongest pairs. An AUROC alone says little, so five others stand beside it:
+the strongest pairs. An AUROC alone says little, so five others stand beside it::
 
     shuffled     T^ee with the tokens permuted: chance
     wrong query  T^ee of other query tokens: what a head knows of keys that are popular anyway (what

@@ -1,17 +1,17 @@
 """Circuits of attention heads and how much the heads of two layers compose.
 
 The residual stream is read through W_Q, W_K, W_V and written through W_O (Elhage et al. 2021;
-Ferrando et al. 2024, §2). Of a head only two products matter,
+Ferrando et al. 2024, §2). Of a head only two products matter::
 
-    W_QK = W_Q W_Kᵀ  (where to attend)      W_OV = W_V W_O  (what to move),
+    W_QK = W_Q W_Kᵀ  (where to attend)      W_OV = W_V W_O  (what to move)
 
-so a later head can use what an earlier one wrote in three ways, and how much it does is always
+So a later head can use what an earlier one wrote in three ways, and how much it does is always::
 
-    ‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F),
+    ‖W_OV M‖_F / (‖W_OV‖_F ‖M‖_F)
 
-    V-composition  M = W_OV of the later head   its values carry what the earlier head wrote,
-    Q-composition  M = W_QK                     its queries do,
-    K-composition  M = W_QKᵀ                    its keys do.
+    V-composition  M = W_OV of the later head   its values carry what the earlier head wrote
+    Q-composition  M = W_QK                     its queries do
+    K-composition  M = W_QKᵀ                    its keys do
 
 Every function takes an `AttentionLayer` (raw weights) or a `FoldedAttention` (C diag(γ) W).
 """

@@ -19,7 +19,7 @@ from lnattn.errors import ShapeError
 class FactoredMatrix:
     """M = left @ right, a batch of matrices given by their factors.
 
-    left: [*batch row rank]; right: [*batch rank col]; one floating-point dtype for both. The
+    left: `[*batch row rank]`; right: `[*batch rank col]`; one floating-point dtype for both. The
     batch axes must be equal (for a layer's circuits there is one, `head`). Raises `ShapeError`
     where the factors do not fit together.
     """

@@ -1,15 +1,15 @@
 """Two layers, every path: direct, through one head, through two.
 
-Elhage et al. 2021; Ferrando et al. 2024, §2.2.3. For an attention-only model the slides write
+Elhage et al. 2021; Ferrando et al. 2024, §2.2.3. For an attention-only model the slides write::
 
-    f(x) = x W_U + x W¹W_U + x W¹W²W_U + x W²W_U,
+    f(x) = x W_U + x W¹W_U + x W¹W²W_U + x W²W_U
 
 with each head 'just an OV matrix'. A head also moves information between tokens, so here the same
 four groups appear with their attention held fixed at the values it took: with A^h = α^h/σ (each
-key's attention divided by its realised σ),
+key's attention divided by its realised σ)::
 
     direct path      X                       full OV circuits  A¹ X W¹_VO  and  A² X W²_VO
-    virtual heads    A² A¹ X W¹_VO W²_VO     for every pair of heads (h₁, h₂).
+    virtual heads    A² A¹ X W¹_VO W²_VO     for every pair of heads (h₁, h₂)
 
 The remaining terms are biases; outputs of FFNs, if there are any, are extra sources that are not
 taken apart, and the sum stays exact.

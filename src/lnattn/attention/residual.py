@@ -1,7 +1,7 @@
 """A prediction as an exact sum over the parts of the model.
 
 Elhage et al. 2021; Ferrando et al. 2024, §2.2. Every attention head and every FFN of a pre-LN
-transformer *adds* to the residual stream, so
+transformer *adds* to the residual stream, so::
 
     logits = LN_f(e + p + Σ_layers (Σ_h head_h + b_VO + FFN)) W_U .
 
@@ -41,7 +41,7 @@ class Readout:
     sigma: Float[Tensor, "query"]
 
     def logits(self, part: Float[Tensor, "*any query d_model"]) -> Tensor:
-        """What a summand of the stream adds to every logit: [*any query vocab]. No bias."""
+        """What a summand of the stream adds to every logit: `[*any query vocab]`. No bias."""
         return (part / self.sigma[:, None]) @ self.W_U
 
     def logit_of(

@@ -4,7 +4,7 @@ Leaving a term out moves attention by some nats, but the nats of all terms have 
 path from even attention to the head's own, p(t) = softmax(t z) for t from 0 to 1, the divergence
 KL(p(t) ‖ p(0)) grows by t Cov_t(z, z) dt. The scores z are a sum of terms z⁽ᵏ⁾, and a covariance is
 a sum over them, so each term has its share (integrated gradients, Sundararajan et al. 2017, by
-component of the scores; Kamoda, note of July 2026):
+component of the scores; Kamoda, note of July 2026)::
 
     KL(p(1) ‖ p(0)) = Σ_k I_k,
     I_k = ∫₀¹ t Cov_t(z⁽ᵏ⁾, z) dt = Σ_j z⁽ᵏ⁾_j (p_j(1) − ∫₀¹ p_j(t) dt).
@@ -53,7 +53,7 @@ class AdditiveKL(NamedTuple):
 
     @property
     def error(self) -> Float[Tensor, "head query"]:
-        """What the quadrature leaves of the sum: |Σ shares − divergence|."""
+        """What the quadrature leaves of the sum: `|Σ shares − divergence|`."""
         return (self.shares.sum(0) - self.divergence).abs()
 
 

@@ -1,7 +1,7 @@
 """KL divergence of removing each term from attention, for every query and head of a document.
 
 Removing a term T from the scores of a query changes its attention from p to q ∝ p·e^{−t}, where
-t = T/scale. No second softmax is needed (Kamoda et al. 2025, Eq. 18–21, with q written out):
+t = T/scale. No second softmax is needed (Kamoda et al. 2025, Eq. 18–21, with q written out)::
 
     KL(p ‖ q) = log E_p[e^{−u}] = log1p(E_p[e^{−u} − 1 + u]),   u = t − E_p[t].
 
@@ -29,7 +29,7 @@ from lnattn.weights import Embeddings, check_width
 
 #: Queries whose scores a thread holds at one time: few stay in cache, many make fast products.
 _BLOCK = 64
-#: Up to this |u|, e^{−u} − 1 + u is summed as a series.
+#: Up to this `|u|`, e^{−u} − 1 + u is summed as a series.
 _SMALL = 0.06
 #: Beyond this −u, e^{−u} is taken with its largest value divided out.
 _LARGE = 30.0

@@ -2,7 +2,7 @@
 
 All positions of one class have the same output, so the work is done once for each pair of a
 sequence and a class c that occurs in it, n_c times. What does not depend on the sequence is in
-`Weights`; with the attention weights w_ck = e^{S_ck} and the products u_ck = w_ck v_k,
+`Weights`; with the attention weights w_ck = e^{S_ck} and the products u_ck = w_ck v_k::
 
     Z = Σ_k n_k w_ck            a = Σ_k n_k u_ck / Z            x = e_c + a + b_O
     x̂ = (x − mean x)/σ(x)       z = γ x̂ + β                     h = max(W_1 z + b_1, 0)
@@ -324,7 +324,7 @@ def _add_up(x, total):
 @compiled(fastmath=_FAST, error_model="numpy")
 @no_type_check
 def _exponential(x):
-    """e^x for x ≤ 0 to float32's rounding: 2^k e^r with |r| ≤ ln 2 / 2, and the series of e^r.
+    """e^x for x ≤ 0 to float32's rounding: 2^k e^r with `|r| ≤ ln 2 / 2`, and the series of e^r.
 
     The library's cannot be compiled into the loop around it, which then takes one at a time.
     """

@@ -1,7 +1,7 @@
 """Training the majority model in count space.
 
 The model has no positions, so all positions of one class have the same output, and attention is a
-function of the sequence's counts n (Brody et al. 2023, §4.1):
+function of the sequence's counts n (Brody et al. 2023, §4.1)::
 
     o_c = Σ_k n_k e^{S_ck} v_k / Σ_k n_k e^{S_ck}.
 

@@ -1,7 +1,7 @@
 """How each family of checkpoints names and lays out the weights that the formulas need.
 
 A family turns a configuration and a source of named tensors into `Embeddings` and
-`AttentionLayer`s of one layout: W_Q, W_K, W_V [head d_model d_head], W_O [head d_head d_model],
+`AttentionLayer` of one layout: W_Q, W_K, W_V [head d_model d_head], W_O [head d_head d_model],
 used as x @ W. What a family does not have (a bias) becomes zeros, so that the algebra that
 follows needs no special cases. `refusals` says which architectures do not fit, and why.
 """

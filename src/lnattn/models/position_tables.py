@@ -109,7 +109,7 @@ class Alibi:
     scale: float
 
     def __call__(self, distance: Tensor) -> Tensor:
-        """The bias [head *shape] at distances i − j of any shape."""
+        """The bias `[head *shape]` at distances i − j of any shape."""
         slopes = self.slopes.view(-1, *[1] * distance.ndim).double()
         return -self.scale * slopes * distance
 
@@ -138,7 +138,7 @@ class BucketBias:
     both_ways: bool
 
     def __call__(self, distance: Tensor) -> Tensor:
-        """The bias [head *shape] at distances i − j of any shape."""
+        """The bias `[head *shape]` at distances i − j of any shape."""
         buckets = t5_bucket(distance.cpu(), self.buckets, self.farthest, self.both_ways)
         return self.weight[buckets].movedim(-1, 0)
 

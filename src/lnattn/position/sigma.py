@@ -2,7 +2,7 @@
 
 A position term of Kamoda et al. 2025 (§3.5) depends on positions only but for its divisor
 σ(e_v + p_j): its mean and band over all tokens follow from the mean and two quantiles of 1/σ at
-each position. The variances come from one matrix product, since with centred p_j
+each position. The variances come from one matrix product, since with centred p_j::
 
     σ²(e_v + p_j) = Var(e_v) + Var(p_j) + 2 Cov(e_v, p_j) + ε,   Cov(e_v, p_j) = e_v · p_j / d,
 

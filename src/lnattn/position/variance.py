@@ -30,8 +30,8 @@ from lnattn.weights import Embeddings
 class VarianceOfInputs:
     """Everything that σ² of an input is made of.
 
-    token: Var(e_v), [vocab]; position: Var(p_j), [position]; covariance: mean |Cov(e_v, p_j)| over
-    all pairs; mean_sigma: mean of σ(e_v + p_j) over positions, [vocab].
+    token: Var(e_v), [vocab]; position: Var(p_j), [position]; covariance: mean `|Cov(e_v, p_j)|`
+    over all pairs; mean_sigma: mean of σ(e_v + p_j) over positions, [vocab].
     """
 
     token: Float[np.ndarray, "vocab"]
@@ -41,7 +41,7 @@ class VarianceOfInputs:
 
     @property
     def ratio(self) -> float:
-        """Mean Var(e) over mean |Cov(e, p)|; the paper reports 46 for GPT-2 (footnote 8)."""
+        """Mean Var(e) over mean `|Cov(e, p)|`; the paper reports 46 for GPT-2 (footnote 8)."""
         return float(self.token.mean()) / self.covariance if self.covariance else math.inf
 
 

@@ -1,6 +1,7 @@
 """Rotary scores by frequency: a query against a key at distance Δ is a sum of cosines.
 
-A pair of coordinates that turns by θ_f a position is one complex number, and Re(q e^{iθΔ} k̄) gives
+A pair of coordinates that turns by θ_f a position is one complex number, and Re(q e^{iθΔ} k̄)
+gives::
 
     q R_Δ kᵀ = c + Σ_f a_f cos(θ_f Δ + φ_f),   a_f = |q_f| |k_f|,  φ_f = arg q_f − arg k_f,
 

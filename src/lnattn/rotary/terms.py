@@ -1,7 +1,7 @@
 """The four terms of a first-layer score whose positions are rotary or relative.
 
 With constants q₀, k₀ split off the token's query and key, q = q₀ + q̃ and k = k₀ + k̃, and with
-R_Δ that rotates a query against a key at distance Δ = i − j,
+R_Δ that rotates a query against a key at distance Δ = i − j::
 
     s_ij = q̃_i R_Δ k̃_jᵀ + q̃_i R_Δ k₀ᵀ + q₀ R_Δ k̃_jᵀ + (q₀ R_Δ k₀ᵀ + bias_Δ),
 

@@ -27,7 +27,7 @@ from lnattn.weights import (
     check_width,
 )
 
-#: A bias by distance: distances i − j (whole numbers, any shape) -> [head *shape].
+#: A bias by distance: distances i − j (whole numbers, any shape) -> `[head *shape]`.
 DistanceBias = Callable[[Tensor], Tensor]
 #: Rotation tables: positions [n] and a dtype -> cos and sin, both [n rotated].
 Tables = Callable[[Tensor, torch.dtype], tuple[Tensor, Tensor]]

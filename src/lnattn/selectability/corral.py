@@ -1,9 +1,9 @@
 """The few points that Wolfe's walk stands on, and the point of their plane nearest to the origin.
 
 Wolfe (1976) calls them a corral. With the points as the rows of X, the weights μ with Σμ = 1 that
-minimise |Σ μ_k x_k| are proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1. A point more is a row
-more of that matrix, of its Cholesky factor L, and of L⁻¹ 1; only where a point is dropped, the rows
-after it are factored again. `no_type_check`: numba compiles these functions.
+minimise `|Σ μ_k x_k|` are proportional to the solution of (X Xᵀ + 1 1ᵀ) μ = 1. A point more is a
+row more of that matrix, of its Cholesky factor L, and of L⁻¹ 1; only where a point is dropped, the
+rows after it are factored again. `no_type_check`: numba compiles these functions.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def append(points, gram, m):
 @compiled
 @no_type_check
 def affine_minimiser(factor, solved, m, weights):
-    """Weights μ with Σμ = 1 that minimise |Σ μ_k points_k|, from their Gram matrix's factor."""
+    """Weights μ with Σμ = 1 that minimise `|Σ μ_k points_k|`, from their Gram matrix's factor."""
     total = 0.0
     for i in range(m - 1, -1, -1):
         weight = solved[i]

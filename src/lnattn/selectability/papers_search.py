@@ -3,10 +3,10 @@
 For each key their code (after Grivas et al. 2022) first tries to find a winning query by
 reflections: start from the key itself; while another key wins, reflect the query in the plane on
 which the two tie. What is left goes to a linear program for the Chebyshev centre of the winning
-queries, which must lie in the box |v_k| ≤ 100 and hold a ball of radius 1e-8 or more; HiGHS stands
-here for Gurobi. It differs from the geometry in that the box and the radius do not follow the keys'
-scale, so that a corner that is only just one is missed, and in that float32 keys in a plane leave
-it by their rounding, which a query of length 100 turns into a score.
+queries, which must lie in the box `|v_k|` ≤ 100 and hold a ball of radius 1e-8 or more; HiGHS
+stands here for Gurobi. It differs from the geometry in that the box and the radius do not follow
+the keys' scale, so that a corner that is only just one is missed, and in that float32 keys in a
+plane leave it by their rounding, which a query of length 100 turns into a score.
 """
 
 from __future__ import annotations

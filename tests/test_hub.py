@@ -21,7 +21,7 @@ from random_relative import config_of
 
 from lnattn import default_model, load_attention_layers, load_first_layer
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models import checkpoints, files, hub
+from lnattn.models import checkpoints, hub, packages
 from lnattn.models.choice import rotary_models
 from lnattn.models.hub import PINNED, pin_of
 from lnattn.models.reference import load_reference_model
@@ -348,7 +348,7 @@ def test_minilm_is_the_one_that_the_book_was_made_with(name, change, tmp_path, m
     assert changed != (original / name).read_bytes()
     (package / "model" / name).unlink()
     (package / "model" / name).write_bytes(changed)
-    files._check_minilm.cache_clear()
+    packages._check_files.cache_clear()
     with pytest.raises(CheckpointError, match=f"{name} is not the file .*another SHA-256"):
         checkpoints.open_checkpoint("minilm")
 

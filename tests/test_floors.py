@@ -105,8 +105,9 @@ def test_the_package_loads_nothing_by_entry_points():
 
 
 def test_the_package_names_no_file_of_the_book():
-    """No path of a page, a chapter or the list of claims, and no search for them."""
+    """No path of a page, a chapter or the list of claims, no search for them, nor its commands."""
     for path in modules_of("lnattn"):
+        assert "lnattn_book" not in path.read_text(encoding="utf-8"), path
         strings = strings_of(path.read_text(encoding="utf-8"))
         assert not [
             one for one in strings if re.search(r"claims\.yml|\bnotebooks\b|\bbook/", one)

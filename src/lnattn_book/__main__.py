@@ -2,6 +2,9 @@
 
 They are `lnattn freeze` and `lnattn verify` with the book's studies beside the package's: those
 that read the texts and counts which only a clone has.
+
+  python -m lnattn_book freeze book-gpt2 --only selectability-layers ablation    long: if named
+  python -m lnattn_book freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Compute every study of a model and write it to data/results/MODEL, with its provenance.
 
-The book then shows these results wherever the model's own weights are absent. A partial checkpoint
-freezes what it supports. Where the package is installed, not used from a clone, give --out.
+What is frozen can be read wherever the model's own weights are absent, and `lnattn verify` computes
+it again. A partial checkpoint freezes what it supports. Where the package is installed, not used
+from a clone, give --out.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ EXAMPLES = """examples:
   lnattn freeze path/to/weights --as gpt2 --only position composition
   lnattn freeze book-gpt2 --json
 
-In a clone `python -m lnattn_book freeze` adds the studies that read the book's texts and counts:
-  python -m lnattn_book freeze book-gpt2 --only selectability-layers ablation    long: if named
-  python -m lnattn_book freeze path/to/llama --counts skip-1.npz skip-2.npz skip-3.npz
+These are the studies that weights alone suffice for. A program above the package may add its own
+(lnattn.freezing.register_studies); --only takes their names there too, and long ones run only if
+they are named.
 """
 
 
@@ -29,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--out", metavar="FOLDER", help="another folder than data/results/NAME")
     add("--only", nargs="+", metavar="STUDY", help="some studies (default: all but long ones)")
     apart = "counts of pairs 1, 2 and 3 tokens apart (lnattn count --skip), for a model whose"
-    shipped = "positions are rotary or relative (default: count the texts that ship with the book)"
+    shipped = "positions are rotary or relative (default: count the texts that ship)"
     add("--counts", nargs=3, default=[], metavar="FILE", help=f"{apart} {shipped}")
     add_json(parser, "{study: file or null} as JSON")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import chapter_style
+import pytest
 
 CHAPTER = """# A title
 
@@ -49,3 +50,14 @@ def test_all_cells_are_found() -> None:
     for chapter in sorted(chapter_style.NOTEBOOKS.glob("*.md")):
         text = chapter.read_text(encoding="utf-8")
         assert len(chapter_style.cells_of(text)) == text.count("```{code-cell}"), chapter.name
+
+
+def test_a_chapter_is_named_by_its_file_or_its_name(tmp_path: Path) -> None:
+    chapter = chapter_style.NOTEBOOKS / "02-folding.md"
+    assert chapter_style.chapter_file("02-folding") == chapter
+    assert chapter_style.chapter_file("02-folding.md") == chapter
+    other = tmp_path / "x.md"
+    other.touch()
+    assert chapter_style.chapter_file(str(other)) == other
+    with pytest.raises(SystemExit, match="there is no chapter 02-foldng; give a file, or one of 0"):
+        chapter_style.main(["02-foldng"])

@@ -1,4 +1,6 @@
-"""Style and formatting of the chapters' code: `tools/chapter_style.py [--fix] [chapter.md …]`.
+"""Style and formatting of the chapters' code: `tools/chapter_style.py [--fix] [CHAPTER …]`.
+
+CHAPTER is a file, or a name as in the table of contents: `04-detokenization-heads`.
 
 The code cells of a chapter are handed to ruff as a notebook, so its rules for cells hold (a last
 line may be a bare expression). Only what stands in a cell is ever rewritten; prose, fences and the
@@ -22,6 +24,16 @@ CELL = re.compile(
     r"(?P<code>.*?)^```[ ]*$",
     re.MULTILINE | re.DOTALL,
 )
+
+
+def chapter_file(name: str) -> Path:
+    """The file of a chapter, by its path or its bare name; `SystemExit` where there is none."""
+    given = Path(name)
+    for path in (given, NOTEBOOKS / given.with_suffix(".md").name):
+        if path.is_file():
+            return path
+    names = ", ".join(sorted(path.stem for path in NOTEBOOKS.glob("*.md")))
+    raise SystemExit(f"there is no chapter {name}; give a file, or one of {names}.")
 
 
 def cells_of(chapter: str) -> list[str]:
@@ -91,7 +103,7 @@ def complaints(chapter: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Look at the chapters named, or all; 1 where ruff has something against one."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("chapters", nargs="*", type=Path)
+    parser.add_argument("chapters", nargs="*", type=chapter_file)
     parser.add_argument("--fix", action="store_true", help="mend what ruff can mend first")
     given = parser.parse_args(arguments)
     status = 0

@@ -306,6 +306,12 @@ def test_each_claim_counts_once_and_derivations_apart():
     assert sentence(counts).endswith("2 ✓ holds, 1 ◐ holds in part, 1 – needs its checkpoint.")
 
 
+def test_what_has_no_answer_is_counted_under_one_sign_with_its_causes():
+    both = {"K": {HOLDS: 3, NOT_COMPUTABLE: 4, ABSENT: 7}, "B": {ABSENT: 1, NOT_ASKED: 2}}
+    said = "could fail: 3 ✓ holds, 12 – (4 not computable, 8 needs its checkpoint), 2 · not asked."
+    assert sentence(both).endswith(said)
+
+
 @pytest.mark.parametrize(
     ("was", "now", "tolerance", "same"),
     [

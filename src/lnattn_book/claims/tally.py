@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from lnattn_book.claims.ledger import own_first
 from lnattn_book.claims.listed import Claim
@@ -46,9 +46,24 @@ def sentence(counts: Mapping[str, Mapping[str, int]]) -> str:
     """One sentence on the claims of the two papers, from a `tally`."""
     both = sum((Counter(counts.get(letter, {})) for letter in PAPERS), Counter())
     derived = both.pop(DERIVED, 0)
-    shown = ", ".join(f"{both[what]} {SIGNS[what]} {what}" for what in SIGNS if both[what])
+    shown = ", ".join(_by_sign(both))
     return (
         f"Of the {derived + both.total()} claims of the two papers {derived} are identities or "
         f"arithmetic, which only a mistake could break; of the {both.total()} that could fail: "
         f"{shown}."
     )
+
+
+def _by_sign(counts: Mapping[str, int]) -> Iterator[str]:
+    """'4 ✓ holds', …: each sign once; where it has several causes, their sum and each of them."""
+    causes: dict[str, dict[str, int]] = {}
+    for what, sign in SIGNS.items():
+        if counts.get(what):
+            causes.setdefault(sign, {})[what] = counts[what]
+    for sign, by_cause in causes.items():
+        if len(by_cause) == 1:
+            ((cause, count),) = by_cause.items()
+            yield f"{count} {sign} {cause}"
+        else:
+            each = ", ".join(f"{count} {cause}" for cause, count in by_cause.items())
+            yield f"{sum(by_cause.values())} {sign} ({each})"

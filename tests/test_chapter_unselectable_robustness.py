@@ -158,9 +158,16 @@ def test_classifiers_in_a_table(sentiment):
     assert table["in some layer"].tolist() == [0.0, 0.4]  # of ten words four
 
 
-def test_words_and_answers_of_the_classifiers(sentiment):
-    assert chapter.marked_and_lost_by_seed(sentiment, "none") == [{"fun"}, {"fun", "power"}]
-    assert chapter.marked_and_lost_by_seed(sentiment, "full") == [set(), set()]
+def test_table_4_counts_the_models_that_lose_a_word(sentiment):
+    """Of two models with nothing in LayerNorm's place, 'fun' is lost in both, 'power' in one."""
+    table = chapter.table_4(sentiment, {"full": "LayerNorm", "none": "nothing"})
+    assert table["nothing"].tolist() == [2, 1, 1.5]
+    assert table["LayerNorm"].tolist() == [0, 0, 0]
+    assert table.index.get_level_values("bold there").tolist()[:2] == ["fun", "power"]
+    assert table.index[0][0] == "fun power …"
+
+
+def test_answers_of_the_classifiers_and_the_share_of_words_they_lose(sentiment):
     # The frequent label is right in 60 %; of the four means 1.00, 0.50, 0.75 and 0.75 three learn.
     assert chapter.seeds_that_learn(sentiment).tolist() == [1, 2]
     assert chapter.right_by_arm(sentiment) == {"full": 0.75, "none": 0.75}

@@ -55,6 +55,19 @@ def test_same_token_is_a_violin_a_head_with_a_ring_at_the_median():
     assert (ring.get_xdata().item(), ring.get_ydata().item()) == (1, pytest.approx(np.median(z[1])))
 
 
+def test_heat_maps_have_white_at_zero_and_each_heads_own_range():
+    heat = np.array([[[-4.0, 1.0], [0.0, 2.0]], [[0.6, 7.0], [3.0, 1.0]]])
+    study = Mock(AffinityResult, heat=heat, n_heads=2)
+    axes = affinity.heat_maps(study, columns=2).axes
+    assert [ax.get_title() or ax.get_title(loc="left") for ax in axes] == ["0: −4…2", "1: 1…7"]
+    for ax, scores, limit in zip(axes, heat, (4, 7), strict=True):
+        (image,) = ax.images
+        np.testing.assert_array_equal(image.get_array(), scores)
+        assert image.get_clim() == (-limit, limit)
+    white = axes[0].images[0].to_rgba(np.zeros((1, 1)))[0, 0]
+    assert white.tolist() == pytest.approx([1, 1, 1, 1], abs=0.01)
+
+
 def test_histograms_count_every_token_and_bins_of_norms_are_even_in_their_logarithm():
     along, norms = np.linspace(0, 0.2, 500), np.geomspace(1, 8, 300)
     left, right = layernorm.parts_of_inputs(along, norms, d_model=16).axes

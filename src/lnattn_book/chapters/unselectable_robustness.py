@@ -30,6 +30,8 @@ TOKENS_OF_THE_PAPER = 50_000 * 16 * 1024
 REPORTED_PARAMETERS = ("584", "414K", "446K", "446K")
 #: By how much a classifier must be right more often than the more frequent label, to have learnt.
 LEARNT = 0.1
+#: How many words tell a sentence of Table 4 from the others.
+_OPENING = 5
 
 # ---- Sizes ---------------------------------------------------------------------------------------
 
@@ -201,10 +203,31 @@ def classifier_table(sentiment: Sentiment, names: Mapping[str, str]) -> pd.DataF
     return pd.DataFrame(rows).T.rename_axis("in LayerNorm's place")
 
 
-def marked_and_lost_by_seed(sentiment: Sentiment, arm: str) -> list[set[str]]:
-    """The same of the paper's Table 4, by seed of an arm, each word once."""
+def table_4(sentiment: Sentiment, names: Mapping[str, str]) -> pd.DataFrame:
+    """A row a bold word of the paper's Table 4; by arm, how many of its models lose the word.
+
+    The last row is the mean over all words of these sentences. names: what each arm is called.
+    """
     seeds = range(sentiment.right.shape[1])
-    return [set(marked_and_lost(sentiment.marked(arm, seed))) for seed in seeds]
+    columns = {}
+    for arm, name in names.items():
+        by_seed = [sentiment.marked(arm, seed) for seed in seeds]
+        by_sentence = zip(*by_seed, strict=True)
+        losses = [np.sum([one.exact for one in same], axis=0) for same in by_sentence]
+        bold = [np.array(sentence.bold) for sentence in by_seed[0]]
+        of_bold = [times[marks] for times, marks in zip(losses, bold, strict=True)]
+        columns[name] = [*np.concatenate(of_bold), np.concatenate(losses).mean()]
+    sentences = sentiment.marked(next(iter(names)))
+    rows = [
+        (f"{' '.join(sentence.words[:_OPENING])} …", word)
+        for sentence in sentences
+        for word, is_bold in zip(sentence.words, sentence.bold, strict=True)
+        if is_bold
+    ]
+    index = pd.MultiIndex.from_tuples(
+        [*rows, ("all five sentences", "a word, in the mean")], names=["sentence", "bold there"]
+    )
+    return pd.DataFrame(columns, index=index)
 
 
 def seeds_that_learn(sentiment: Sentiment) -> Int[np.ndarray, "arm"]:

@@ -13,8 +13,10 @@ from matplotlib.figure import Figure
 from lnattn.affinity.study import COMMON_BASELINES, HEAD_BASELINES, AffinityResult
 from lnattn_book.style import (
     BLACK,
+    DIVERGING,
     FONT,
     GREY,
+    SMALL,
     TERM_COLOURS,
     WIDTH,
     legend,
@@ -24,6 +26,8 @@ from lnattn_book.style import (
 
 #: A tint of T^ee's colour, on which black can be read.
 _PALE = "#a9cfe4"
+#: Steps of colour of a noisy map: few, since each pixel's shade is in the page.
+_SHADES = 11
 #: Marker and colour of every baseline; the bars, made of T^ee, have that term's colour.
 _LOOK = {"shuffled": ("x", BLACK), "wrong query": ("o", BLACK), "reversed": ("<", BLACK)}
 _LINES = {"frequency": ("--", BLACK), "cosine": (":", GREY)}
@@ -37,6 +41,26 @@ def same_token(study: AffinityResult, ringed: int) -> Figure:
     sns.violinplot(pd.DataFrame(study.same_token.T), inner="box", cut=0, **look)
     ring(ax, ringed, np.median(study.same_token[ringed]))
     ax.set(xlabel="head", ylabel="z-score")
+    return figure
+
+
+def heat_maps(study: AffinityResult, columns: int = 4) -> Figure:
+    """T^ee among the study's random tokens, all with all: a panel a head, its range beside it.
+
+    A panel has a scale of its own, from −m to m, m its largest magnitude: heads are compared by
+    their patterns, and by the ranges in the titles. Compare Fig. 2B and 12.
+    """
+    rows = -(-study.n_heads // columns)
+    figure = plt.figure(figsize=(WIDTH, 1.55 * rows))
+    for head, scores in enumerate(study.heat):
+        ax = figure.add_subplot(rows, columns, head + 1)
+        limit = np.abs(scores).max()
+        ax.imshow(scores, cmap=plt.get_cmap(DIVERGING, _SHADES), vmin=-limit, vmax=limit)
+        scope = f"{scores.min():.0f}…{scores.max():.0f}".replace("-", "−")
+        ax.set_title(f"{head}: {scope}", fontsize=SMALL)
+        ax.set(xticks=[], yticks=[])
+    figure.supxlabel("key token", fontsize=FONT)
+    figure.supylabel("query token", fontsize=FONT)
     return figure
 
 

@@ -14,7 +14,10 @@ from lnattn_book.claims.trials import Trial, array, near
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 
 
-def measure(context: RuleContext, score: np.ndarray, amplification: Interval) -> dict[str, Any]:
+def measure(
+    context: RuleContext, score: np.ndarray, amplification: Interval | np.ndarray
+) -> dict[str, Any]:
+    """score: b_QK p_0ᵀ, [head]; amplification: [head], exact or with its interval over texts."""
     return {"score": score, "amplification": amplification}
 
 

@@ -21,6 +21,8 @@ import lnattn
 from lnattn.affinity.auroc import Neighbours
 from lnattn.affinity.subwords import PIECE_RULES
 from lnattn.affinity.vectors import token_vectors
+from lnattn.attention.folding import fold
+from lnattn.attention.nulls import permuted_weights
 from lnattn.cli.main import main
 from lnattn.errors import LnattnError, ResultError
 from lnattn.reporting import drawing, fold_error
@@ -129,9 +131,9 @@ def test_joining_by_scikit_learn(book, evidence):
     vectors = token_vectors(evidence.folded, evidence.model.embeddings)
     before = Neighbours.before(counts.bigrams)
     numbers = book.part("joining").numbers
-    from lnattn.reporting.joining import asked
+    from lnattn.reporting.joining import sampled_queries
 
-    queries = asked(Evidence(evidence.model, seed=1))
+    queries = sampled_queries(Evidence(evidence.model, seed=1))
     assert len(queries) == numbers["queries"]
     by_hand = []
     for query in queries:
@@ -141,11 +143,26 @@ def test_joining_by_scikit_learn(book, evidence):
     assert numbers["auroc"][5] == pytest.approx(np.mean(by_hand), abs=1e-5)
     skill = numbers["auroc"] - numbers["wrong_query"]
     assert np.allclose(numbers["skill"][:, 0], skill)
+    _check_random_heads(evidence, before, queries, numbers["random_heads"])
     for pair in numbers["pairs"].itertuples():
         scores = vectors.scores([pair.query])[pair.head, 0]
         assert int(scores.argmax()) == pair.key
         assert counts.bigrams[pair.key, pair.query] == pair.count >= 20
         assert pair.share == pytest.approx(pair.count / counts.bigrams[:, [pair.query]].sum())
+
+
+def _check_random_heads(evidence, before, queries, numbers):
+    """The AUROC of one head, from its permuted weights, by scikit-learn."""
+    model = permuted_weights(evidence.model, evidence.seed, heads_only=True)
+    assert torch.equal(model.embeddings.W_E, evidence.model.embeddings.W_E)
+    vectors = token_vectors(fold(model.attention), model.embeddings)
+    by_hand = []
+    for query in queries:
+        positive, weight = before.labels(int(query))
+        scores = vectors.scores([int(query)])[2, 0].numpy()
+        by_hand.append(roc_auc_score(positive, scores, sample_weight=weight))
+    assert numbers["auroc"][2] == pytest.approx(np.mean(by_hand), abs=1e-5)
+    assert np.allclose(numbers["skill"][:, 0], numbers["auroc"] - numbers["wrong_query"])
 
 
 def test_no_head_of_shuffled_tokens_joins(evidence):
@@ -155,8 +172,24 @@ def test_no_head_of_shuffled_tokens_joins(evidence):
     counts, _ = evidence.counted()
     vectors = token_vectors(evidence.folded, evidence.model.embeddings).shuffled(3)
     found = joining.joining_of(evidence, vectors, Neighbours.before(counts.bigrams))
-    assert found.heads == []
+    assert found.of_model.heads == []
     assert "No head knows more" in joining._sentences(found)[0]
+
+
+def test_joining_is_told_beside_random_heads(book, evidence):
+    """With the embeddings kept, heads that learnt nothing have no skill; where one had, it says."""
+    from lnattn.reporting import joining
+
+    part = book.part("joining")
+    random_heads = part.numbers["random_heads"]
+    assert np.abs(random_heads["skill"][:, 0]).max() < 0.01 < part.numbers["skill"][:, 0].max()
+    assert part.sentences[1].endswith("under the same embeddings, no head does.")
+    table = part.tables[0].rows
+    assert np.allclose(table[joining.RANDOM_SKILL], random_heads["skill"][:, 0])
+    assert joining.RANDOM_SKILL in part.tables[0].html()
+    skill = joining.Skill(random_heads["auroc"], random_heads["wrong_query"], part.numbers["skill"])
+    passing = joining.Joining(np.arange(3), skill, skill, frequency=0.5)
+    assert joining._sentences(passing)[1].endswith(f"{len(skill.heads)} of them do.")
 
 
 def test_sigma_by_hand(book, evidence):

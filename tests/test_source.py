@@ -43,6 +43,37 @@ def test_a_line_binds_one_idea(tree: str) -> None:
         assert not lines, f"{file} binds several ideas in lines {lines}; give each its own"
 
 
+#: Names that say when a thing was made, or that there is one, and not what it is.
+PRONOUNS = {"found", "one", "own", "some", "kept"}
+#: Where such a word says what the thing is: the number one, and the arrays `own` beside `wrong`,
+#: which frozen results call so.
+MEANT = {"affinity/auroc_kernel.py": {"one"}, "rotary/affinity.py": {"own"}}
+MEANT["rotary/study.py"] = {"own"}
+
+
+def pronouns(tree: ast.AST) -> set[str]:
+    """The pronouns that a module gives to variables, arguments and fields."""
+    bound = {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            bound.add(node.id)
+    return bound & PRONOUNS
+
+
+def test_a_pronoun_is_seen() -> None:
+    source = "def f(own):\n    found = [some for some in own]\n    return found.one"
+    assert pronouns(ast.parse(source)) == {"own", "found", "some"}
+    assert pronouns(ast.parse("class A:\n    kept: int")) == {"kept"}
+
+
+def test_names_of_the_package_say_what_a_thing_is() -> None:
+    package = ROOT / "src" / "lnattn"
+    for file in sorted(package.rglob("*.py")):
+        words = pronouns(ast.parse(file.read_text(encoding="utf-8")))
+        path = file.relative_to(package).as_posix()
+        assert words == MEANT.get(path, set()), f"{path} binds {sorted(words)}: what is it?"
+
+
 #: Readers of checkpoints, whose base class says what is raised; and commands.
 BY_THEIR_BASE = (
     "cli/",

@@ -272,5 +272,5 @@ def check_shapes(result: Any) -> None:
             hint = hints[item.name]
             value = getattr(result, item.name)
             if isinstance(value, np.ndarray) and not isinstance(value, hint):
-                found = f"{value.dtype} {list(value.shape)}"
-                raise ShapeError(f"{item.name} is {found}, where {item.type} is meant")
+                actual = f"{value.dtype} {list(value.shape)}"
+                raise ShapeError(f"{item.name} is {actual}, where {item.type} is meant")

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("model", help="a model's name, a hub id, or a folder")
     add("--out", required=True, metavar="FILE", help="the page to write, FILE.html")
-    own = "own texts (.jsonl, .txt …) or counts (.npz) in place of those that ship"
-    add("--corpus", nargs="+", default=[], metavar="FILE", help=own)
+    corpus = "own texts (.jsonl, .txt …) or counts (.npz) in place of those that ship"
+    add("--corpus", nargs="+", default=[], metavar="FILE", help=corpus)
     add("--only", metavar="PART,…", help="some parts (default: all)")
     add("--seed", type=int, default=0, metavar="N", help="of all draws (default: 0)")
     add("--force", action="store_true", help="write over files that are no reports")

@@ -82,11 +82,11 @@ def thinned(values: Float[np.ndarray, "x"]) -> tuple[np.ndarray, np.ndarray]:
     """Places and values of a curve; of a long one the lowest and highest of each stretch."""
     if len(values) <= _POINTS:
         return np.arange(len(values)), values
-    kept = []
+    extremes = []
     for stretch in np.array_split(np.arange(len(values)), _POINTS // 2):
         inside = values[stretch]
-        kept += sorted({stretch[inside.argmin()], stretch[inside.argmax()]})
-    places = np.array(kept)
+        extremes += sorted({stretch[inside.argmin()], stretch[inside.argmax()]})
+    places = np.array(extremes)
     return places, values[places]
 
 

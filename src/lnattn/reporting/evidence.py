@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from lnattn.attention.folding import FoldedAttention, fold
+from lnattn.attention.nulls import permuted_weights
 from lnattn.errors import CorpusError
 from lnattn.ids import whole_ids
 from lnattn.position.sigma import InverseSigma, inverse_sigma_bands
@@ -85,9 +86,18 @@ class Evidence:
         assert isinstance(self.model, FirstLayer)
         return inverse_sigma_bands(self.model.embeddings, self.folded.eps)
 
+    def with_random_heads(self) -> Evidence:
+        """The same for the model with its heads' weights in random order: it has learnt nothing.
+
+        Its embeddings, and the norm that the heads read them through, stay as they are.
+        """
+        random = permuted_weights(self.model, self.seed, heads_only=True)
+        counts = () if self.counts is None else (self.counts[0],)
+        return Evidence(random, corpus=counts, seed=self.seed)
+
     # ---- texts ---------------------------------------------------------------------------------
     @cached_property
-    def _own(self) -> tuple[list[list[int]], list[Counts]]:
+    def _given_corpus(self) -> tuple[list[list[int]], list[Counts]]:
         """Texts in token ids, and counts, of what the user gave."""
         texts: list[list[int]] = []
         counts: list[Counts] = []
@@ -114,9 +124,9 @@ class Evidence:
 
         Raises `CorpusError` where there are neither.
         """
-        own, _ = self._own
-        if own:
-            return own, _given(own)
+        texts, _ = self._given_corpus
+        if texts:
+            return texts, _in_words(texts)
         if not sample_file().is_file():
             raise CorpusError(
                 "no text ships with this edition of the package; give some with --corpus FILE."
@@ -142,7 +152,7 @@ class Evidence:
 
         Raises `CorpusError` for counts that were given and are of another vocabulary.
         """
-        texts, given = self._own
+        texts, given = self._given_corpus
         rows = self.model.embeddings.vocab_size
         if not rows:
             return None
@@ -156,7 +166,7 @@ class Evidence:
             return fitting, "the counts given"
         if texts:
             documents = [np.asarray(ids) for ids in texts if ids]
-            return Counts.from_documents(documents, rows), _given(texts)
+            return Counts.from_documents(documents, rows), _in_words(texts)
         if self.model.tokenizer is None:
             return None
         return shipped_counts(self.model)
@@ -178,5 +188,5 @@ class Evidence:
         return token_names(self.model)
 
 
-def _given(texts: list[list[int]]) -> str:
+def _in_words(texts: list[list[int]]) -> str:
     return "the text given" if len(texts) == 1 else f"the {len(texts):,} texts given"

@@ -101,12 +101,12 @@ def heads_on_text(evidence: Evidence) -> HeadsOnText:
         attention = terms.attention().double()
         start = 1 if terms.folded.causal else 0
         first_seen, after_last = visible_keys(len(ids), terms.folded.causal, terms.folded.window)
-        found = {
+        of_text = {
             "shares": added.shares[..., start:].sum(-1).numpy(),
             "divergence": added.divergence[:, start:].sum(-1).numpy(),
             **_where(attention[:, start:], start),
         }
-        for name, value in found.items():
+        for name, value in of_text.items():
             sums[name] = sums.get(name, 0.0) + value
         queries += len(ids) - start
         near = _nearest(len(ids), terms.folded.causal)
@@ -159,26 +159,26 @@ def _where(attention: Float[Tensor, "head query key"], start: int) -> dict[str, 
 
 def heads(evidence: Evidence) -> Part:
     """Each head by the terms that make its attention, and where it looks."""
-    found = heads_on_text(evidence)
+    on_text = heads_on_text(evidence)
     _, texts = evidence.texts
     labels = DISTANCE_NAMES if evidence.is_relative else TERM_NAMES
     colours = DISTANCE_COLOURS if evidence.is_relative else TERM_COLOURS
     columns = {
-        labels[term]: (colours[term], found.share[row]) for row, term in enumerate(found.terms)
+        labels[term]: (colours[term], on_text.share[row]) for row, term in enumerate(on_text.terms)
     }
     grey = "var(--lr-grey)"
     columns |= {
-        "on the key before": (grey, found.before),
-        "on the nearest ten": (grey, found.near),
-        "on the first key": (grey, found.first),
+        "on the key before": (grey, on_text.before),
+        "on the nearest ten": (grey, on_text.near),
+        "on the first key": (grey, on_text.first),
     }
     last = {
-        "nats": [f"{value:.2f}" for value in found.divergence],
-        "mostly": found.kinds,
+        "nats": [f"{value:.2f}" for value in on_text.divergence],
+        "mostly": on_text.kinds,
     }
     drawing = heat_table(
         "What makes each head's attention, and where it lies",
-        [str(head) for head in range(len(found.divergence))],
+        [str(head) for head in range(len(on_text.divergence))],
         columns,
         last,
     )
@@ -187,35 +187,37 @@ def heads(evidence: Evidence) -> Part:
     caption = (
         "Left: the share of each term in KL(attention ‖ even attention); a row adds up to 100 %, "
         "and a negative share pulls attention back to even. Then mean attention on three places; "
-        f"even attention would put {found.even_near:.0%} on the nearest ten keys. Nats: the "
+        f"even attention would put {on_text.even_near:.0%} on the nearest ten keys. Nats: the "
         f"divergence itself. Over {len(windows)} texts of up to {longest} tokens: {texts}."
     )
     return Part(
         name="heads",
         title="Heads at a glance",
-        sentences=_sentences(found),
+        sentences=_sentences(on_text),
         figures=[Figure(drawing, caption)],
         numbers={
-            "terms": list(found.terms),
-            "share": found.share,
-            "divergence": found.divergence,
-            "before": found.before,
-            "near": found.near,
-            "first": found.first,
-            "even_near": found.even_near,
-            "kinds": found.kinds,
+            "terms": list(on_text.terms),
+            "share": on_text.share,
+            "divergence": on_text.divergence,
+            "before": on_text.before,
+            "near": on_text.near,
+            "first": on_text.first,
+            "even_near": on_text.even_near,
+            "kinds": on_text.kinds,
         },
     )
 
 
-def _sentences(found: HeadsOnText) -> list[str]:
+def _sentences(on_text: HeadsOnText) -> list[str]:
     by_kind: Mapping[str, list[int]] = {
-        kind: [head for head, own in enumerate(found.kinds) if own == kind] for kind in KINDS
+        kind: [head for head, does in enumerate(on_text.kinds) if does == kind] for kind in KINDS
     }
-    told = [f"{listed(own)} {DOES[kind][len(own) > 1]}" for kind, own in by_kind.items() if own]
-    near = np.flatnonzero(found.near > HALF).tolist()
-    back = np.flatnonzero(found.before > HALF).tolist()
-    sentences = [f"Of {len(found.kinds)} heads, {'; '.join(told)}."]
+    told = [
+        f"{listed(heads)} {DOES[kind][len(heads) > 1]}" for kind, heads in by_kind.items() if heads
+    ]
+    near = np.flatnonzero(on_text.near > HALF).tolist()
+    back = np.flatnonzero(on_text.before > HALF).tolist()
+    sentences = [f"Of {len(on_text.kinds)} heads, {'; '.join(told)}."]
     if near:
         sentences.append(
             f"More than half of the attention of {listed(near)} is on the nearest ten keys."

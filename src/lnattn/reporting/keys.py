@@ -41,15 +41,15 @@ def unselectable(evidence: Evidence) -> Part:
     table = unselectable_table(evidence)
     shares = table["unselectable"]
     keys = f"{table['keys'].iloc[0]:,} keys of one text"
-    some = int((shares > 0).sum())
-    if some:
-        told = (
+    heads_with_such = int((shares > 0).sum())
+    if heads_with_such:
+        sentence = (
             f"Of {keys}, {shares.min():.1%} to {shares.max():.1%} cannot be selected by any query, "
-            f"by head; {some} of {len(table)} heads have such keys."
+            f"by head; {heads_with_such} of {len(table)} heads have such keys."
         )
     else:
-        told = f"Every one of {keys} can be selected by some query, in every head."
-    sentences = [told, "Each verdict was verified by its certificate."]
+        sentence = f"Every one of {keys} can be selected by some query, in every head."
+    sentences = [sentence, "Each verdict was verified by its certificate."]
     formats = {"unselectable": ".1%", "Gaussian keys": ".1%"}
     return Part(
         name="keys",

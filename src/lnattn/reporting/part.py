@@ -80,8 +80,8 @@ class Part:
         title = html.escape(f"{model}: {self.title}" if model else self.title)
         sentences = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in self.sentences)
         figures = "".join(
-            f"<figure>{one.drawing}<figcaption>{html.escape(one.caption)}</figcaption></figure>"
-            for one in self.figures
+            f"<figure>{figure.drawing}<figcaption>{html.escape(figure.caption)}</figcaption></figure>"
+            for figure in self.figures
         )
         tables = "".join(table.html() for table in self.tables)
         if tables and self.figures:

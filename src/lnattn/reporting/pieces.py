@@ -43,11 +43,11 @@ def subwords_of(evidence: Evidence) -> tuple[Subwords, int]:
     fitting = len(pieces)
     if fitting > MOST:
         chosen = np.random.default_rng(evidence.seed).choice(fitting, MOST, replace=False)
-        pieces = _some(pieces, np.sort(chosen))
+        pieces = _at(pieces, np.sort(chosen))
     return subword_ranks(vectors_of(evidence, pieces.queries), pieces, seed=evidence.seed), fitting
 
 
-def _some(pieces: Pieces, places: np.ndarray) -> Pieces:
+def _at(pieces: Pieces, places: np.ndarray) -> Pieces:
     return Pieces(
         queries=pieces.queries[places],
         keys=pieces.keys[places],
@@ -58,9 +58,9 @@ def _some(pieces: Pieces, places: np.ndarray) -> Pieces:
 
 def subwords(evidence: Evidence) -> Part:
     """The share of pieces whose predecessor each head finds, beside chance, and the best ones."""
-    found, fitting = subwords_of(evidence)
+    ranked, fitting = subwords_of(evidence)
     _, words = evidence.counted()
-    table = found.table(TOP)
+    table = ranked.table(TOP)
     names = evidence.token_names
     best = table.loc["best"]
     rows = [
@@ -77,13 +77,13 @@ def subwords(evidence: Evidence) -> Part:
     )
     boxes = [
         (
-            names[found.pieces.keys[place]],
-            names[found.pieces.queries[place]],
-            f"head {found.best_head[place]}, rank {found.best_rank[place]}",
+            names[ranked.pieces.keys[place]],
+            names[ranked.pieces.queries[place]],
+            f"head {ranked.best_head[place]}, rank {ranked.best_rank[place]}",
         )
-        for place in found.examples(12)
+        for place in ranked.examples(12)
     ]
-    how = f"{len(found.pieces):,}" if fitting == len(found.pieces) else f"{MOST:,} of {fitting:,}"
+    how = f"{len(ranked.pieces):,}" if fitting == len(ranked.pieces) else f"{MOST:,} of {fitting:,}"
     above = best["found"] > best["chance high"]
     sentence = (
         f"Of {how} pieces that continue a word, {best['found']:.1%} find what they continue among "
@@ -111,7 +111,7 @@ def subwords(evidence: Evidence) -> Part:
         ],
         tables=[Table(f"Found within rank {TOP}", table, formats)],
         numbers={
-            "pieces": len(found.pieces),
+            "pieces": len(ranked.pieces),
             "pieces_that_fit": fitting,
             "above_chance": bool(above),
             "by_head": table,

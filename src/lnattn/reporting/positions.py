@@ -9,7 +9,6 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import softmax
 
-from lnattn.attention.nulls import permuted_weights
 from lnattn.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.position.curves import NEAR, nearness, position_table
 from lnattn.position.measured import near_share
@@ -18,7 +17,6 @@ from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.heads import HALF, listed
 from lnattn.reporting.part import Figure, Part, Table
 from lnattn.reporting.words import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS
-from lnattn.rotary.fold import fold_relative
 from lnattn.rotary.position import distance_variance
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn.rotary.weights import RelativeFirstLayer
@@ -156,19 +154,17 @@ def curves_of(evidence: Evidence) -> DistanceCurves:
     weights = np.ones(model.embeddings.vocab_size) if counted is None else counted[0].unigrams
     longest = min(DISTANCES, model.context or DISTANCES, model.attention.window or DISTANCES)
     distances = range(max(longest, 2))
-    own = distance_variance(evidence.folded_relative, model.embeddings, weights, distances)
-    permuted = permuted_weights(model, evidence.seed, heads_only=True)
-    null = distance_variance(
-        fold_relative(permuted.attention), permuted.embeddings, weights, distances
-    )
+    curves = distance_variance(evidence.folded_relative, model.embeddings, weights, distances)
+    null = evidence.with_random_heads()
+    of_null = distance_variance(null.folded_relative, model.embeddings, weights, distances)
     scale = model.attention.scale
-    return DistanceCurves(own.curve / scale, null.curve / scale, own.share)
+    return DistanceCurves(curves.curve / scale, of_null.curve / scale, curves.share)
 
 
 def by_distance(evidence: Evidence) -> Part:
     """Curves over the distance of a model with rotary or relative positions."""
-    found = curves_of(evidence)
-    table = found.table()
+    curves = curves_of(evidence)
+    table = curves.table()
     colour = DISTANCE_COLOURS["d"]
     panels = [
         Panel(
@@ -179,7 +175,7 @@ def by_distance(evidence: Evidence) -> Part:
             ],
         )
         for head, (curve, null, share) in enumerate(
-            zip(found.curve, found.permuted, table["on the nearest ten"], strict=True)
+            zip(curves.curve, curves.permuted, table["on the nearest ten"], strict=True)
         )
     ]
     weighted = "their counts" if evidence.counts is not None else "one each: no counts fit"
@@ -191,7 +187,7 @@ def by_distance(evidence: Evidence) -> Part:
     )
     back = np.flatnonzero(table["on the key before"] > HALF).tolist()
     near = np.flatnonzero(table["on the nearest ten"] > HALF).tolist()
-    leading = found.share.argmax(axis=0)
+    leading = curves.share.argmax(axis=0)
     place = np.flatnonzero(np.isin(leading, [1, 3])).tolist()
     sentences = [
         (f"{listed(near).capitalize()} would" if near else "No head would")
@@ -208,5 +204,5 @@ def by_distance(evidence: Evidence) -> Part:
         sentences=sentences,
         figures=[Figure(small_multiples(panels, "distance", "Distance alone, by head"), caption)],
         tables=[Table("Shares of variance by head", table, dict.fromkeys(table, ".1%"))],
-        numbers={"curve": found.curve, "permuted": found.permuted, "by_head": table},
+        numbers={"curve": curves.curve, "permuted": curves.permuted, "by_head": table},
     )

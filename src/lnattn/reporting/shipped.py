@@ -43,13 +43,13 @@ def shipped_counts(model: AnyFirstLayer) -> tuple[Counts, str] | None:
     They are found by the tokens that they count, whatever the model is called: of an embedded
     model's training text, or of Wikipedia articles and books.
     """
-    own = [data_folder() / name / "counts.json" for name in BOOK_MODELS]
+    of_book_models = [data_folder() / name / "counts.json" for name in BOOK_MODELS]
     of_others = sorted((data_folder() / "counts").glob("*.json"))
     rows = model.embeddings.vocab_size
-    found = counts_by_vocabulary(tokenizer_of(model), rows, [*own, *of_others])
-    if found is None:
+    match = counts_by_vocabulary(tokenizer_of(model), rows, [*of_book_models, *of_others])
+    if match is None:
         return None
-    counts, path = found
+    counts, path = match
     if path.parent.name not in BOOK_MODELS:
         return counts, "Wikipedia articles, books and web pages, in this model's tokens"
     if model.name in BOOK_MODELS:

@@ -149,17 +149,17 @@ def distance_grid(
         """For each kind of pair [head query]."""
         return [table.values[:, queries] for table in head_aurocs(of_offset, tables, queries)]
 
-    own = []
-    wrong = []
+    own_aurocs = []
+    wrong_aurocs = []
     for of_offset in vectors.values():
-        own.append(aurocs(of_offset))
-        wrong.append(aurocs(of_offset.shuffled(seed, keys=False)))
+        own_aurocs.append(aurocs(of_offset))
+        wrong_aurocs.append(aurocs(of_offset.shuffled(seed, keys=False)))
     return DistanceGrid(
         offsets=tuple(vectors),
         counted=tuple(neighbours),
         queries=queries,
-        own=np.array(own),
-        wrong=np.array(wrong),
+        own=np.array(own_aurocs),
+        wrong=np.array(wrong_aurocs),
     )
 
 

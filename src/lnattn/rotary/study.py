@@ -154,7 +154,7 @@ def rotary_study(
         null_divergence.append(divergence_of_null.mean(axis=1))
     words, ids = known_pairs(model)
     names = vectors_at_distance(folded, embeddings, 1, means, [query for query, _ in ids])
-    own, wrong = rank_pairs(names, ids)
+    pair_ranks, chance_ranks = rank_pairs(names, ids)
     curves = curve_over_distance(folded, embeddings, ids, range(FAR), means) / folded.scale
     return RotaryStudy(
         queries=grid.queries,
@@ -169,8 +169,8 @@ def rotary_study(
         null_divergence=np.stack(null_divergence),
         pairs=np.array(words),
         pair_curves=curves.numpy(),
-        pair_ranks=own,
-        chance_ranks=wrong,
+        pair_ranks=pair_ranks,
+        chance_ranks=chance_ranks,
         record=provenance(
             what="first layer of a rotary model: affinity by distance, distance alone, four terms",
             model=model.name,

@@ -78,21 +78,21 @@ def shrink(points, members, gram, weights, target, m):
     for k in range(m):
         if target[k] <= NO_WEIGHT and weights[k] > target[k]:
             step = min(step, weights[k] / (weights[k] - target[k]))
-    kept = 0
+    size = 0
     moved = m
     for k in range(m):
         weight = weights[k] + step * (target[k] - weights[k])
         if weight <= NO_WEIGHT:
-            moved = min(moved, kept)
+            moved = min(moved, size)
             continue
-        weights[kept] = weight
-        if kept < k:
-            members[kept] = members[k]
-            points[kept] = points[k]
+        weights[size] = weight
+        if size < k:
+            members[size] = members[k]
+            points[size] = points[k]
             # Row k of the triangle moves up; then column k moves left in the rows below it.
-            gram[kept, : kept + 1] = gram[k, : kept + 1]
-            gram[kept, kept] = gram[k, k]
+            gram[size, : size + 1] = gram[k, : size + 1]
+            gram[size, size] = gram[k, k]
             for below in range(k + 1, m):
-                gram[below, kept] = gram[below, k]
-        kept += 1
-    return kept, moved
+                gram[below, size] = gram[below, k]
+        size += 1
+    return size, moved

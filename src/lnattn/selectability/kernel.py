@@ -175,10 +175,10 @@ def walk(keys, i, scores, direction, support, combination):  # noqa: C901 (one w
             if inner:
                 weights[:m] = target[:m]
                 break
-            kept, moved = shrink(points, members, gram, weights, target, m)
-            if kept == m or kept == 0:
+            size, moved = shrink(points, members, gram, weights, target, m)
+            if size == m or size == 0:
                 return UNDECIDED
-            m = kept
+            m = size
             for row in range(moved, m):
                 if not factor_row(gram, factor, solved, row):
                     return UNDECIDED

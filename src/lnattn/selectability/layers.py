@@ -46,25 +46,25 @@ class LayerVerdicts(Result):
 
     NAME: ClassVar[str] = "selectability-layers"
 
-    unselectable: Bool[np.ndarray, "kept layer head window position"]
+    unselectable: Bool[np.ndarray, "components layer head window position"]
     rank: Int[np.ndarray, "layer head window"]
-    auroc: Float[np.ndarray, "kept property layer head window"]
+    auroc: Float[np.ndarray, "components property layer head window"]
     record: Mapping[str, Any]
 
-    def by_head(self, kept: int = 0) -> Float[np.ndarray, "layer head"]:
-        """Share of unselectable keys in each head. kept: a place in `KEPT`."""
-        return self.unselectable[kept].mean(axis=(2, 3))
+    def by_head(self, components: int = 0) -> Float[np.ndarray, "layer head"]:
+        """Share of unselectable keys in each head. components: a place in `KEPT`."""
+        return self.unselectable[components].mean(axis=(2, 3))
 
-    def by_position(self, kept: int = 0, groups: int = 8) -> Float[np.ndarray, "layer group"]:
+    def by_position(self, components: int = 0, groups: int = 8) -> Float[np.ndarray, "layer group"]:
         """The same in each layer, over groups of neighbouring positions."""
-        parts = np.array_split(self.unselectable[kept].mean(axis=(1, 2)), groups, axis=1)
+        parts = np.array_split(self.unselectable[components].mean(axis=(1, 2)), groups, axis=1)
         return np.stack([part.mean(axis=1) for part in parts], axis=1)
 
     def common(
-        self, kept: int = 0, draws: int = 1000, seed: int = 0
+        self, components: int = 0, draws: int = 1000, seed: int = 0
     ) -> Float[np.ndarray, "property 3"]:
         """Mean AUROC of each property, and its 95 % interval over resampled windows."""
-        auroc = self.auroc[kept]
+        auroc = self.auroc[components]
         windows = auroc.shape[-1]
         times_taken = np.concatenate(
             [np.ones((1, windows)), resampled_counts(windows, draws, seed)]
@@ -95,19 +95,19 @@ def decide_layers(
     if not len(windows):
         raise CorpusError("there is no window of text to decide; give longer texts.")
     begun = time.perf_counter()
-    every: tuple[list[Any], ...] = [], [], []  # unselectable, rank, auroc
+    by_window: tuple[list[Any], ...] = [], [], []  # unselectable, rank, auroc
     for ids in progress_bar(windows, "windows"):
-        found = [
+        layers = [
             [_decide(keys, unigrams[ids]) for keys in heads.astype(np.float64)]
             for heads in keys_of(ids)
         ]
-        for place, kept in enumerate(every):
-            kept.append([[head[place] for head in layer] for layer in found])
-    unselectable, rank, auroc = map(np.array, every)
+        for item, of_windows in enumerate(by_window):
+            of_windows.append([[head[item] for head in layer] for layer in layers])
+    unselectable, rank, auroc = map(np.array, by_window)
     seconds = round(time.perf_counter() - begun, 1)
     facts = {"windows": len(windows), "keys": windows.shape[1], "seconds": seconds}
     return LayerVerdicts(
-        # From [window layer head kept …] and [window layer head].
+        # From [window layer head components …] and [window layer head].
         unselectable=np.moveaxis(unselectable, (3, 0), (0, 3)),
         rank=np.moveaxis(rank, 0, 2),
         auroc=np.moveaxis(auroc, (3, 4, 0), (0, 1, 4)),

@@ -33,8 +33,48 @@ class Exposure:
     types: tuple[int, int]
 
 
+@dataclass(frozen=True, eq=False)
+class _Bin:
+    """Words about as frequent as one another, some deciding and some neutral.
+
+    occurrences: of each word among the sentences judged; unselectable: how many of them, by seed.
+    """
+
+    occurrences: Int[np.ndarray, "type"]
+    unselectable: Int[np.ndarray, "type seed"]
+    decides: Bool[np.ndarray, "type"]
+
+    @property
+    def deciding_occurrences(self) -> int:
+        """How often its deciding words occur."""
+        return int(self.occurrences[self.decides].sum())
+
+    def rate(self, weights: Float[np.ndarray, "draw type"]) -> Float[np.ndarray, "draw seed"]:
+        """The share of unselectable occurrences among words with these weights."""
+        occurrences = np.maximum(weights @ self.occurrences, 1e-12)
+        return (weights @ self.unselectable) / occurrences[:, None]
+
+    def rates(self) -> Float[np.ndarray, "kind seed"]:
+        """The share of deciding words, and that of neutral ones."""
+        return self.rate(np.stack([self.decides, ~self.decides]).astype(float))
+
+    def dealt(self, draws: int, rng: np.random.Generator) -> Float[np.ndarray, "draw"]:
+        """Differences, mean over seeds, where chance says which words are the deciding ones."""
+        places = np.argsort(rng.random((draws, len(self.decides))), axis=1)
+        decides = places < self.decides.sum()
+        deciding_rate = self.rate(decides.astype(float)).mean(axis=1)
+        neutral_rate = self.rate((~decides).astype(float)).mean(axis=1)
+        return deciding_rate - neutral_rate
+
+    def resampled(self, draws: int, rng: np.random.Generator) -> Float[np.ndarray, "draw seed"]:
+        """Differences of as many words of each kind as there are, drawn with replacement."""
+        deciding_rate = self.rate(_drawn_again(self.decides, draws, rng))
+        neutral_rate = self.rate(_drawn_again(~self.decides, draws, rng))
+        return deciding_rate - neutral_rate
+
+
 def exposure(
-    found: Sentiment,
+    sentiment: Sentiment,
     arm: str,
     *,
     least: int,
@@ -49,60 +89,66 @@ def exposure(
     which on, and up to which, a word's share of positive sentences is off that of all sentences.
     Raises `ResultError` where no bin has words of both kinds.
     """
-    lost = found.unselectable[found.of(arm)]
-    known = found.type >= 0
-    types = len(found.count)
-    n = np.bincount(found.type[known], minlength=types)
-    u = np.stack([np.bincount(found.type[known & one], minlength=types) for one in lost], axis=1)
-    weight = np.abs(found.weight())
-    asked = (n > 0) & (found.count >= least) & ((weight >= decides) | (weight < neutral))
-    flags = weight >= decides
-    bins = np.log2(np.maximum(found.count, 1)).astype(int)
-    groups = [np.flatnonzero(asked & (bins == b)) for b in np.unique(bins[asked])]
-    groups = [group for group in groups if 0 < flags[group].sum() < len(group)]
-    if not groups:
+    weight = np.abs(sentiment.weight())
+    deciding = weight >= decides
+    judged = (sentiment.count >= least) & (deciding | (weight < neutral))
+    bins = _bins(sentiment, arm, judged, deciding)
+    if not bins:
         raise ResultError("no bin of frequency has both deciding and neutral words.")
+    sizes = np.array([words.deciding_occurrences for words in bins])
+    shares = sizes / sizes.sum()
+    seeds = bins[0].unselectable.shape[1]
     rng = np.random.default_rng(seed)
-    size = np.array([n[group[flags[group]]].sum() for group in groups])
-    share = size / size.sum()
-    rates = np.zeros((2, lost.shape[0]))
+    seeds_drawn = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=draws) / seeds
+    rates = np.zeros((2, seeds))
     dealt = np.zeros(draws)
-    drawn = np.zeros(draws)
-    picks = rng.multinomial(len(lost), np.full(len(lost), 1 / len(lost)), size=draws) / len(lost)
-    for group, part in zip(groups, share, strict=True):
-        own = flags[group]
-        among = (n[group], u[group])
-        kinds = [_rate(np.where(kind, 1.0, 0.0)[None], *among)[0] for kind in (own, ~own)]
-        rates += part * np.stack(kinds)
-        deals = np.argsort(rng.random((draws, len(group))), axis=1) < own.sum()
-        of_deal = [_rate(kind.astype(float), *among).mean(axis=1) for kind in (deals, ~deals)]
-        dealt += part * (of_deal[0] - of_deal[1])
-        again = [_rate(_resampled(kind, draws, rng), *among) for kind in (own, ~own)]
-        drawn += part * ((again[0] - again[1]) * picks).sum(axis=1)
+    resampled = np.zeros(draws)
+    for words, share in zip(bins, shares, strict=True):
+        rates += share * words.rates()
+        dealt += share * words.dealt(draws, rng)
+        resampled += share * (words.resampled(draws, rng) * seeds_drawn).sum(axis=1)
     difference = float((rates[0] - rates[1]).mean())
-    low, high = np.quantile(drawn, (0.025, 0.975))
-    deciding = flags[np.concatenate(groups)]
-    extreme = int((np.abs(dealt) >= abs(difference) - 1e-12).sum())
+    low, high = np.quantile(resampled, (0.025, 0.975))
+    as_large = int((np.abs(dealt) >= abs(difference) - 1e-12).sum())
     return Exposure(
         difference=difference,
         low=float(low),
         high=float(high),
-        p=(1 + extreme) / (1 + draws),
+        p=(1 + as_large) / (1 + draws),
         rates=(float(rates[0].mean()), float(rates[1].mean())),
-        types=(int(deciding.sum()), int((~deciding).sum())),
+        types=(
+            sum(int(words.decides.sum()) for words in bins),
+            sum(int((~words.decides).sum()) for words in bins),
+        ),
     )
 
 
-def _rate(
-    weights: Float[np.ndarray, "draw type"],
-    n: Int[np.ndarray, "type"],
-    u: Int[np.ndarray, "type seed"],
-) -> Float[np.ndarray, "draw seed"]:
-    """The share of unselectable occurrences among types with these weights."""
-    return (weights @ u) / np.maximum(weights @ n, 1e-12)[:, None]
+def _bins(
+    sentiment: Sentiment,
+    arm: str,
+    judged: Bool[np.ndarray, "type"],
+    deciding: Bool[np.ndarray, "type"],
+) -> list[_Bin]:
+    """The judged words that occur, by the power of two below their count; bins of one kind go."""
+    marks = sentiment.unselectable[sentiment.of(arm)]
+    known = sentiment.type >= 0
+    types = len(sentiment.count)
+    occurrences = np.bincount(sentiment.type[known], minlength=types)
+    unselectable = np.stack(
+        [np.bincount(sentiment.type[known & of_seed], minlength=types) for of_seed in marks], axis=1
+    )
+    judged = judged & (occurrences > 0)
+    powers = np.log2(np.maximum(sentiment.count, 1)).astype(int)
+    bins = []
+    for power in np.unique(powers[judged]):
+        types_of_bin = np.flatnonzero(judged & (powers == power))
+        decides = deciding[types_of_bin]
+        if decides.any() and not decides.all():
+            bins.append(_Bin(occurrences[types_of_bin], unselectable[types_of_bin], decides))
+    return bins
 
 
-def _resampled(
+def _drawn_again(
     kind: Bool[np.ndarray, "type"], draws: int, rng: np.random.Generator
 ) -> Float[np.ndarray, "draw type"]:
     """How often each type of a kind is drawn, of as many draws as there are, with replacement."""
@@ -110,13 +156,14 @@ def _resampled(
 
 
 def lead(
-    found: Sentiment, arm: str, other: str, *, draws: int = 10_000, seed: int = 0
+    sentiment: Sentiment, arm: str, other: str, *, draws: int = 10_000, seed: int = 0
 ) -> tuple[float, float, float]:
     """How much larger an arm's share of right answers is, mean over seeds, with an interval.
 
     95 % percentile bootstrap over sentences and seeds; arms share both.
     """
-    gain = found.right[found.of(arm)].astype(float) - found.right[found.of(other)]
+    right = sentiment.right.astype(float)
+    gain = right[sentiment.of(arm)] - right[sentiment.of(other)]
     seeds, sentences = gain.shape
     rng = np.random.default_rng(seed)
     # Sentences with the same gains, by seed, are alike to a bootstrap: it draws how many of each.

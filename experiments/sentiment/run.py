@@ -11,7 +11,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,127 @@ SEARCH_SEEDS = (100, 101)
 _HELD_BACK = 0.1
 
 
+@dataclass(frozen=True, eq=False)
+class Sentences:
+    """The treebank as a study uses it.
+
+    training: all its training sentences, of which models are trained on `fitted`, and settings are
+    chosen by `held_back`; dev: the validation sentences, whose words are decided. sha256: of the
+    two files.
+    """
+
+    training: Treebank
+    fitted: Treebank
+    held_back: Treebank
+    dev: Treebank
+    vocabulary: Vocabulary
+    sha256: dict[str, str]
+
+    @classmethod
+    def read(cls, train: Path | str, dev: Path | str) -> Sentences:
+        """Those of two files."""
+        training = Treebank.read(train)
+        order = np.random.default_rng(0).permutation(len(training.sentences))
+        n_held_back = round(_HELD_BACK * len(order))
+        fitted = training.part(order[n_held_back:])
+        return cls(
+            training=training,
+            fitted=fitted,
+            held_back=training.part(order[:n_held_back]),
+            dev=Treebank.read(dev),
+            vocabulary=Vocabulary(fitted.sentences),
+            sha256={"train": sha256_of_file(train), "dev": sha256_of_file(dev)},
+        )
+
+    @property
+    def needed(self) -> float:
+        """The share of right answers on the sentences held back from which on an arm is trained."""
+        positive = self.held_back.positive.mean()
+        return float(max(positive, 1 - positive) + TRAINED)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Classifiers, each trained once: what a run gives is written to `folder`, and read again."""
+
+    sentences: Sentences
+    folder: Path
+
+    def __call__(self, arm: str, plan: ClassifierPlan, seed: int) -> dict[str, np.ndarray]:
+        """What a run gives: `held_back`, and if its seed is none of the search, `right`, `marks`.
+
+        held_back: share of right answers on the sentences held back; right: whether each validation
+        sentence is; marks: [layer word], which of their words are unselectable.
+        """
+        name = f"{arm}-{plan.learning_rate:g}-{plan.initial_scale:g}-{plan.epochs}-{seed}.npz"
+        facts = {"arm": arm, "plan": asdict(plan), "seed": seed, **self.sentences.sha256}
+        description = json.dumps(facts)
+        arrays = _read_run(self.folder / name, description)
+        if arrays is None:
+            arrays = self._trained(arm, plan, seed)
+            written = {**arrays, "run": np.array(description)}
+            write_atomically(self.folder / name, lambda file: np.savez_compressed(file, **written))
+        return arrays
+
+    def _trained(self, arm: str, plan: ClassifierPlan, seed: int) -> dict[str, np.ndarray]:
+        sentences = self.sentences
+        vocabulary = sentences.vocabulary
+        model = train_classifier(sentences.fitted, vocabulary, arm, plan, seed)
+        right = is_right(model, vocabulary, sentences.held_back)
+        arrays = {"held_back": np.asarray(right.mean())}
+        if seed not in SEARCH_SEEDS:
+            arrays["right"] = is_right(model, vocabulary, sentences.dev)
+            arrays["marks"] = unselectable_words(model, vocabulary, sentences.dev.sentences)
+        return arrays
+
+    def held_back(self, arm: str, plan: ClassifierPlan, seeds: Sequence[int]) -> float:
+        """Share of right answers on the sentences held back, mean over seeds."""
+        return float(np.mean([self(arm, plan, seed)["held_back"] for seed in seeds]))
+
+
+@dataclass(frozen=True)
+class Search:
+    """What each setting of an arm got right on the sentences held back, and the best one.
+
+    pairs: of all rates and scales, by one seed; again, of_both_seeds: the best of these with all
+    numbers of epochs, and what they got right, mean over the seeds of the search.
+    """
+
+    pairs: list[float]
+    again: list[ClassifierPlan]
+    of_both_seeds: list[float]
+
+    @property
+    def best(self) -> float:
+        """What the chosen setting got right."""
+        return max(self.of_both_seeds)
+
+    @property
+    def chosen(self) -> ClassifierPlan:
+        """The setting that got most right."""
+        return self.again[int(np.argmax(self.of_both_seeds))]
+
+    def record(self) -> dict[str, Any]:
+        """The search as it is frozen."""
+        return {
+            "pairs": self.pairs,
+            "again": [[plan.learning_rate, plan.initial_scale, plan.epochs] for plan in self.again],
+            "of_both_seeds": self.of_both_seeds,
+            "chosen": asdict(self.chosen),
+        }
+
+
+def search(runs: Runs, arm: str, plans: Sequence[ClassifierPlan], epochs: Sequence[int]) -> Search:
+    """Try all plans with the first number of epochs, and the best of them with all numbers."""
+    pairs = [
+        runs.held_back(arm, replace(plan, epochs=epochs[0]), SEARCH_SEEDS[:1]) for plan in plans
+    ]
+    best = np.argsort(np.negative(pairs), kind="stable")[:_BEST]
+    again = [replace(plans[i], epochs=number) for i in sorted(best) for number in epochs]
+    of_both_seeds = [runs.held_back(arm, plan, SEARCH_SEEDS) for plan in again]
+    return Search(pairs, again, of_both_seeds)
+
+
 def freeze_sentiment(  # noqa: PLR0913 (a command: all by name)
     train: Path | str,
     dev: Path | str,
@@ -70,119 +191,87 @@ def freeze_sentiment(  # noqa: PLR0913 (a command: all by name)
     what each run has found until all are done. Raises `CorpusError` if a sentence of the paper's
     Table 4 is not among the validation sentences, and `ResultError` if an arm cannot be trained.
     """
-    out = Path(out)
     plan = plan or ClassifierPlan()
-    given = Treebank.read(train)
-    asked = Treebank.read(dev)
-    examples = [_example(asked, *row) for row in TABLE_4.items()]
-    order = np.random.default_rng(0).permutation(len(given.sentences))
-    kept = round(_HELD_BACK * len(order))
-    fit = given.part(order[kept:])
-    back = given.part(order[:kept])
-    vocabulary = Vocabulary(fit.sentences)
-    shas = {"train": sha256_of_file(train), "dev": sha256_of_file(dev)}
-    pairs = [replace(plan, learning_rate=r, initial_scale=s) for r in rates for s in scales]
-    best = min(_BEST, len(pairs))
-
-    def run(arm: str, own: ClassifierPlan, seed: int) -> dict[str, np.ndarray]:
-        name = f"{arm}-{own.learning_rate:g}-{own.initial_scale:g}-{own.epochs}-{seed}.npz"
-        path = out / "partial" / Sentiment.NAME / name
-        what = json.dumps({"arm": arm, "plan": asdict(own), "seed": seed, **shas})
-        found = _kept(path, what)
-        if found is None:
-            model = train_classifier(fit, vocabulary, arm, own, seed)
-            found = {"held_back": np.asarray(is_right(model, vocabulary, back).mean())}
-            if seed not in SEARCH_SEEDS:
-                found["right"] = is_right(model, vocabulary, asked)
-                found["marks"] = unselectable_words(model, vocabulary, asked.sentences)
-            arrays = {**found, "run": np.array(what)}
-            write_atomically(path, lambda file: np.savez_compressed(file, **arrays))
-        return found
-
-    def held_back(arm: str, own: ClassifierPlan, search_seeds: Sequence[int]) -> float:
-        return float(np.mean([run(arm, own, seed)["held_back"] for seed in search_seeds]))
-
-    def search(arm: str) -> dict[str, Any]:
-        """What each setting got right on the sentences held back, and the best one's plan."""
-        first = [replace(one, epochs=epochs[0]) for one in pairs]
-        right = [held_back(arm, one, SEARCH_SEEDS[:1]) for one in first]
-        kept = np.argsort(np.negative(right), kind="stable")[:best]
-        again = [replace(pairs[i], epochs=n) for i in sorted(kept) for n in epochs]
-        of_both = [held_back(arm, one, SEARCH_SEEDS) for one in again]
-        return {
-            "pairs": right,
-            "again": [[o.learning_rate, o.initial_scale, o.epochs] for o in again],
-            "of_both_seeds": of_both,
-            "chosen": again[int(np.argmax(of_both))],
-        }
-
-    searched = {}
-    runs = {}
-    least = max(back.positive.mean(), 1 - back.positive.mean()) + TRAINED
+    sentences = Sentences.read(train, dev)
+    examples = [_example(sentences.dev, *row) for row in TABLE_4.items()]
+    partial = Path(out) / "partial" / Sentiment.NAME
+    runs = Runs(sentences, partial)
+    plans = [
+        replace(plan, learning_rate=rate, initial_scale=scale) for rate in rates for scale in scales
+    ]
+    searches: dict[str, Search] = {}
+    runs_of_arm: dict[str, list[dict[str, np.ndarray]]] = {}
     for arm in reversed(ARMS):  # the one without LayerNorms first: others are to be compared
-        searched[arm] = search(arm)
-        if (most := max(searched[arm]["of_both_seeds"])) < least:
+        searches[arm] = search(runs, arm, plans, epochs)
+        if searches[arm].best < sentences.needed:
             raise ResultError(
                 f"the arm {arm!r} is not trained by any setting of the search: right on "
-                f"{most:.1%} of the sentences held back, where {least:.1%} would do."
+                f"{searches[arm].best:.1%} of the sentences held back, where "
+                f"{sentences.needed:.1%} would do."
             )
-        runs[arm] = [run(arm, searched[arm]["chosen"], seed) for seed in seeds]
-    marks = {arm: np.array([one["marks"] for one in runs[arm]]) for arm in runs}
-    found: dict[str, dict[str, Any]] = {
-        "right": {arm: np.array([one["right"] for one in runs[arm]]) for arm in runs},
-        "unselectable": {arm: of_arm.any(axis=1) for arm, of_arm in marks.items()},
-        "by_layer": {arm: of_arm.mean(axis=2) for arm, of_arm in marks.items()},
-        "held_back": {arm: max(one["of_both_seeds"]) for arm, one in searched.items()},
-    }
-    asked_of = {"arms": ARMS, "seeds": seeds, "rates": rates, "scales": scales, "epochs": epochs}
-    sentences = {"fitted": len(fit.sentences), "held_back": kept, "dev": len(asked.sentences)}
+        runs_of_arm[arm] = [runs(arm, searches[arm].chosen, seed) for seed in seeds]
+    right = [[run["right"] for run in runs_of_arm[arm]] for arm in ARMS]
+    marks = np.array([[run["marks"] for run in runs_of_arm[arm]] for arm in ARMS])
     path = Sentiment(
-        **{key: np.array([of_arm[arm] for arm in ARMS]) for key, of_arm in found.items()},
-        **_words(given, asked),
+        right=np.array(right),
+        unselectable=marks.any(axis=2),
+        by_layer=marks.mean(axis=3),
+        held_back=np.array([searches[arm].best for arm in ARMS]),
+        **_words(sentences.training, sentences.dev),
         record=provenance(
-            **{name: list(values) for name, values in asked_of.items()},
-            search={a: {**searched[a], "chosen": asdict(searched[a]["chosen"])} for a in ARMS},
-            vocabulary=len(vocabulary),
-            sentences=sentences,
+            arms=list(ARMS),
+            seeds=list(seeds),
+            rates=list(rates),
+            scales=list(scales),
+            epochs=list(epochs),
+            search={arm: searches[arm].record() for arm in ARMS},
+            vocabulary=len(sentences.vocabulary),
+            sentences={
+                "fitted": len(sentences.fitted.sentences),
+                "held_back": len(sentences.held_back.sentences),
+                "dev": len(sentences.dev.sentences),
+            },
             files={"train": Path(train).name, "dev": Path(dev).name},
-            sha256=shas,
-            positive_share=float(asked.positive.mean()),
-            positive_share_of_training=float(given.positive.mean()),
+            sha256=sentences.sha256,
+            positive_share=float(sentences.dev.positive.mean()),
+            positive_share_of_training=float(sentences.training.positive.mean()),
             examples=examples,
         ),
     ).write(out, Sentiment.NAME)
-    shutil.rmtree(out / "partial" / Sentiment.NAME)
+    shutil.rmtree(partial)
     return path
 
 
-def _words(given: Treebank, asked: Treebank) -> dict[str, np.ndarray]:
+def _words(training: Treebank, dev: Treebank) -> dict[str, np.ndarray]:
     """Sentence and type of every validation word, and how often types occur in training."""
     count: Counter[str] = Counter()
     positive: Counter[str] = Counter()
-    for sentence, label in zip(given.sentences, given.positive, strict=True):
+    for sentence, label in zip(training.sentences, training.positive, strict=True):
         count.update(set(sentence))
         positive.update(set(sentence) if label else ())
-    place = {word: i for i, word in enumerate(count)}
+    type_of = {word: i for i, word in enumerate(count)}
+    types = [type_of.get(word, -1) for sentence in dev.sentences for word in sentence]
     return {
-        "sentence": np.repeat(np.arange(len(asked.sentences)), [*map(len, asked.sentences)]),
-        "type": np.array([place.get(word, -1) for one in asked.sentences for word in one]),
-        "count": np.array([count[word] for word in place]),
-        "positive": np.array([positive[word] for word in place]),
+        "sentence": np.repeat(np.arange(len(dev.sentences)), [*map(len, dev.sentences)]),
+        "type": np.array(types),
+        "count": np.array([count[word] for word in type_of]),
+        "positive": np.array([positive[word] for word in type_of]),
     }
 
 
-def _example(asked: Treebank, start: str, bold: Sequence[str]) -> dict[str, Any]:
-    for i, words in enumerate(asked.sentences):
+def _example(dev: Treebank, start: str, bold: Sequence[str]) -> dict[str, Any]:
+    for i, words in enumerate(dev.sentences):
         if " ".join(words).startswith(start):
             return {"sentence": i, "words": list(words), "bold": list(bold)}
     raise CorpusError(f"no sentence starts with {start!r}; give the treebank's validation split.")
 
 
-def _kept(path: Path, what: str) -> dict[str, np.ndarray] | None:
+def _read_run(path: Path, description: str) -> dict[str, np.ndarray] | None:
+    """What a run gave; None where it has not been made, `ResultError` where it is another one's."""
     if not path.is_file():
         return None
     with np.load(path, allow_pickle=False) as file:
-        found = {key: file[key] for key in file.files}
-    if str(found.pop("run")) != what:
+        arrays = {key: file[key] for key in file.files}
+    if str(arrays.pop("run")) != description:
         raise ResultError(f"{path} is of other files or another plan; delete its folder.")
-    return found
+    return arrays

@@ -1,16 +1,17 @@
-"""One batch of the majority model in count space, forward and backward, as plain compiled loops.
+"""One batch of the majority model in count space, forward and backward, compiled by numba.
 
 All positions of one class have the same output, so the work is done once for each pair of a
 sequence and a class c that occurs in it, n_c times. What does not depend on the sequence is in
-`Weights`; with the attention weights w_ck = e^{S_ck} and the products u_ck = w_ck v_k::
+`Weights`, where gain, bias and all that attention adds to are folded into the next matrix. With
+counts n, W_c = `mixing[c]` and 1 below what a bias is added to, a pair's loss is::
 
-    Z = Σ_k n_k w_ck            a = Σ_k n_k u_ck / Z            x = e_c + a + b_O
-    x̂ = (x − mean x)/σ(x)       z = γ x̂ + β                     h = max(W_1 z + b_1, 0)
-    y = x + W_2 h + b_2         ℓ_k = e_k · y                   p = softmax(ℓ)
+    [Z x; Z] = W_cᵀ n      x̂ = (x − mean x)/σ(x)      h = max(W_1 [x̂; 1], 0)
+    y = x + W_2 [h; 1]     ℓ = E y                    p = softmax(ℓ)     −n_c log p_label
 
-and the loss is −Σ n_c log p_label / N over all pairs, N = Σ n_c. Each line of `_backward` is the
-derivative of one of these, last first. Pairs of one class are taken `BLOCK` at a time, and the
-inner loops run over them. The oracle is `train.evaluate`; `no_type_check`: numba compiles these.
+and that of the batch their sum by N = Σ n_c. Pairs of one class are columns, `BLOCK` at a time, and
+each line of `_backward` is the derivative of a line of `_forward`, last first. The oracle is
+`train.evaluate`. Numba is allowed no fast mathematics: a function gives the same bits wherever it
+is inlined, and so in a process that compiles it as in one that finds it on disk.
 """
 
 from __future__ import annotations
@@ -19,80 +20,27 @@ import math
 from typing import NamedTuple, no_type_check
 
 import numpy as np
-from jaxtyping import Float, Int, UInt8
+from jaxtyping import Float, UInt8
 
 from lnattn.compiled import compiled, in_threads, thread_count
 
-#: Sums may be taken in another order; but what is not a number stays so, for the trainer to see.
-_FAST = {"reassoc", "contract", "arcp", "nsz"}
-#: Pairs in a block: all that is computed of them stays in the first cache.
-BLOCK = 64
+#: Pairs in a block: few enough for the second cache, and for BLAS not to start threads of its own.
+BLOCK = 1024
+_LN_2 = np.float32(math.log(2))
+_PER_LN_2 = np.float32(1 / math.log(2))
 
 
 class Weights(NamedTuple):
     """What a pair is computed with, float32; the gradients are another one of these.
 
-    weights, products: of [query key]; W_1, W_2: [in out].
+    mixing: w_ck [v_k + e_c + b_O; 1] with attention's weight w_ck = e^{S_ck}, of [query key]. W_1
+    has LayerNorm's gain and bias in it; the last column of W_1 and W_2 is the bias.
     """
 
     embedding: Float[np.ndarray, "classes d"]
-    weights: Float[np.ndarray, "classes classes 1"]
-    products: Float[np.ndarray, "classes classes d"]
-    b_O: Float[np.ndarray, "d"]
-    gain: Float[np.ndarray, "d"]
-    bias: Float[np.ndarray, "d"]
-    W_1: Float[np.ndarray, "d d"]
-    b_1: Float[np.ndarray, "d"]
-    W_2: Float[np.ndarray, "d d"]
-    b_2: Float[np.ndarray, "d"]
-
-
-class Block(NamedTuple):
-    """A block of pairs with one class, by the names of the equations; float32 but for `label`.
-
-    counts: of the sequences; times: how often the class occurs. logits: at last their gradients.
-    """
-
-    counts: Float[np.ndarray, "classes pair"]
-    times: Float[np.ndarray, "pair"]
-    label: Int[np.ndarray, "pair"]
-    Z: Float[np.ndarray, "1 pair"]
-    a: Float[np.ndarray, "d pair"]
-    unit: Float[np.ndarray, "d pair"]
-    sigma: Float[np.ndarray, "pair"]
-    z: Float[np.ndarray, "d pair"]
-    h: Float[np.ndarray, "d pair"]
-    y: Float[np.ndarray, "d pair"]
-    logits: Float[np.ndarray, "classes pair"]
-    d_Z: Float[np.ndarray, "1 pair"]
-    d_y: Float[np.ndarray, "d pair"]
-    d_z: Float[np.ndarray, "d pair"]
-    d_h: Float[np.ndarray, "d pair"]
-
-
-def _empty_block(classes: int, d: int) -> Block:
-    """Room for a block; the pairs that are never filled have counts of 1."""
-
-    def rows(number: int) -> np.ndarray:
-        return np.ones((number, BLOCK), np.float32)
-
-    return Block(
-        counts=rows(classes),
-        times=np.ones(BLOCK, np.float32),
-        label=np.zeros(BLOCK, np.int64),
-        Z=rows(1),
-        a=rows(d),
-        unit=rows(d),
-        sigma=np.ones(BLOCK, np.float32),
-        z=rows(d),
-        h=rows(d),
-        y=rows(d),
-        logits=rows(classes),
-        d_Z=rows(1),
-        d_y=rows(d),
-        d_z=rows(d),
-        d_h=rows(d),
-    )
+    mixing: Float[np.ndarray, "classes classes d+1"]
+    W_1: Float[np.ndarray, "d d+1"]
+    W_2: Float[np.ndarray, "d d+1"]
 
 
 def batch_loss(
@@ -102,20 +50,17 @@ def batch_loss(
 
     counts: how often each class occurs; the label is the most frequent one.
     """
-    threads = thread_count(len(counts) // BLOCK)
+    threads = thread_count(len(counts) // 64)
     sums = np.zeros((threads, 2))
     by_thread = [Weights._make(map(np.zeros_like, model)) for _ in range(threads)]
     labels = counts.argmax(axis=1)
     total = counts.sum(dtype=np.int64)
     scale = np.float32(1 / total if gradients else 0)
-    transposed = np.ascontiguousarray(model.embedding.T)
+    numbers = counts.astype(np.float32)
 
     def share(thread: int) -> None:
         rows = slice(len(counts) * thread // threads, len(counts) * (thread + 1) // threads)
-        part = counts[rows], labels[rows]
-        classes, d = model.embedding.shape
-        block = _empty_block(classes, d)
-        _pairs(model, transposed, part, scale, block, by_thread[thread], sums[thread])
+        _add_pairs(model, numbers[rows], labels[rows], scale, by_thread[thread], sums[thread])
 
     in_threads(share, threads)
     loss, right = (sums.sum(axis=0) / total).tolist()
@@ -123,216 +68,126 @@ def batch_loss(
     return loss, right, summed
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(error_model="numpy")
 @no_type_check
-def _pairs(model, transposed, examples, scale, block, gradients, sums):
-    """Add loss and right positions of all pairs to sums; gradients times scale, unless that is 0.
-
-    examples: counts and labels. Of the last block of a class the pairs that are left over count 0
-    times.
-    """
-    counts, labels = examples
+def _add_pairs(model, counts, labels, scale, gradients, sums):
+    """Add loss and right positions of all pairs to sums; gradients times scale, unless it is 0."""
     for c in range(len(model.embedding)):
-        filled = 0
-        for s in range(len(counts) + 1):
-            if s < len(counts) and counts[s, c]:
-                for k in range(len(model.embedding)):
-                    block.counts[k, filled] = counts[s, k]
-                block.times[filled] = counts[s, c]
-                block.label[filled] = labels[s]
-                filled += 1
-            if filled == BLOCK or (filled and s == len(counts)):
-                block.times[filled:] = 0
-                _forward(model, transposed, c, block)
-                _softmax(block, scale, sums)
-                if scale > 0:
-                    _backward(model, c, block, gradients)
-                filled = 0
+        sequences = np.flatnonzero(counts[:, c])
+        for start in range(0, len(sequences), BLOCK):
+            block = sequences[start : start + BLOCK]
+            n = counts[block]
+            forward = _forward(model, c, n)
+            d_logits = forward[-1]
+            _softmax(d_logits, labels[block], n[:, c].copy(), scale, sums)
+            if scale > 0:
+                _backward(model, c, n, forward, gradients)
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(error_model="numpy")
 @no_type_check
-def _forward(model, transposed, c, block):
-    """Fill a block of pairs with class c, up to the logits."""
-    a = block.a
-    unit = block.unit
-    z = block.z
-    h = block.h
-    y = block.y
-    Z = block.Z
-    mean = block.d_Z  # free until the gradients
-    variance = block.sigma
-    d = len(y)
-    share = np.float32(1 / len(y))
-    Z[:] = 0
-    a[:] = 0
-    mean[:] = 0
-    variance[:] = 0
-    block.logits[:] = 0
-    _multiply(model.weights[c], block.counts, Z)
-    _multiply(model.products[c], block.counts, a)
+def _forward(model, c, n):
+    """Pairs of class c with counts n [pair class]: Z, x, σ, [x̂; 1], [h; 1], y and ℓ, pairs last."""
+    d = model.embedding.shape[1]
+    mixed = np.dot(model.mixing[c].T, n.T)
+    Z = mixed[d]
+    x = mixed[:d]
+    unit = np.ones_like(mixed)
+    sigma = np.zeros_like(Z)
+    mean = np.zeros_like(Z)
+    share = np.float32(1 / d)
     for j in range(d):
-        start = model.embedding[c, j] + model.b_O[j]
-        for p in range(BLOCK):
-            a[j, p] /= Z[0, p]
-            y[j, p] = start + a[j, p]
-            mean[0, p] += share * y[j, p]
+        for p in range(len(n)):
+            x[j, p] /= Z[p]
+            mean[p] += share * x[j, p]
     for j in range(d):
-        for p in range(BLOCK):
-            unit[j, p] = y[j, p] - mean[0, p]
-            variance[p] += share * unit[j, p] * unit[j, p]
-    for p in range(BLOCK):
-        block.sigma[p] = math.sqrt(variance[p])
+        for p in range(len(n)):
+            unit[j, p] = x[j, p] - mean[p]
+            sigma[p] += share * unit[j, p] * unit[j, p]
+    sigma = np.sqrt(sigma)
     for j in range(d):
-        gain = model.gain[j]
-        bias = model.bias[j]
-        b_1 = model.b_1[j]
-        b_2 = model.b_2[j]
-        for p in range(BLOCK):
-            unit[j, p] /= block.sigma[p]
-            z[j, p] = gain * unit[j, p] + bias
-            h[j, p] = b_1
-            y[j, p] += b_2
-    _multiply(model.W_1, z, h)
+        for p in range(len(n)):
+            unit[j, p] /= sigma[p]
+    hidden = np.ones_like(mixed)
+    np.dot(model.W_1, unit, hidden[:d])
     for j in range(d):
-        for p in range(BLOCK):
-            h[j, p] = max(h[j, p], np.float32(0))
-    _multiply(model.W_2, h, y)
-    _multiply(transposed, y, block.logits)
+        for p in range(len(n)):
+            hidden[j, p] = max(hidden[j, p], np.float32(0))
+    y = np.dot(model.W_2, hidden)
+    y += x
+    return Z, x, sigma, unit, hidden, y, np.dot(model.embedding, y)
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(error_model="numpy")
 @no_type_check
-def _softmax(block, scale, sums):
+def _softmax(logits, label, times, scale, sums):
     """Add to the sums; logits become their own gradients, scale n_c (p − 1 at the label)."""
-    logits = block.logits
-    times = block.times
-    label = block.label
-    classes = len(logits)
+    classes, pairs = logits.shape
     largest = logits[0].copy()
-    score = np.empty_like(largest)
+    for k in range(classes):
+        for p in range(pairs):
+            largest[p] = max(largest[p], logits[k, p])
+    score = np.array([logits[label[p], p] for p in range(pairs)]) - largest
     total = np.zeros_like(largest)
     for k in range(classes):
-        for p in range(BLOCK):
-            largest[p] = max(largest[p], logits[k, p])
-    for p in range(BLOCK):
-        score[p] = logits[label[p], p] - largest[p]
-    for k in range(classes):
-        for p in range(BLOCK):
+        for p in range(pairs):
             logits[k, p] = _exponential(logits[k, p] - largest[p])
             total[p] += logits[k, p]
-    for p in range(BLOCK):
-        sums[0] += times[p] * (math.log(total[p]) - score[p])
-        sums[1] += times[p] * (score[p] >= 0)
-        total[p] = scale * times[p] / total[p]
+    sums[0] += np.dot(times, np.log(total) - score)
+    sums[1] += times[score >= 0].sum()
+    factor = scale * times / total
     for k in range(classes):
-        for p in range(BLOCK):
-            logits[k, p] *= total[p]
-    for p in range(BLOCK):
+        for p in range(pairs):
+            logits[k, p] *= factor[p]
+    for p in range(pairs):
         logits[label[p], p] -= scale * times[p]
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(error_model="numpy")
 @no_type_check
-def _backward(model, c, block, gradients):
-    """Add the gradients of a block of pairs, from those of its logits."""
-    Z = block.Z
-    a = block.a
-    unit = block.unit
-    h = block.h
-    sigma = block.sigma
-    d_Z = block.d_Z
-    d_y = block.d_y
-    d_z = block.d_z
-    d_h = block.d_h
-    d = len(h)
-    share = np.float32(1 / len(h))
-    d_Z[:] = 0
-    d_y[:] = 0
-    d_z[:] = 0
-    d_h[:] = 0
-    _correlate(block.logits, block.y, gradients.embedding)  # ℓ_k = e_k · y
-    _multiply(model.embedding, block.logits, d_y)
-    _correlate(h, d_y, gradients.W_2)  # y = x + W_2 h + b_2
-    _add_up(d_y, gradients.b_2)
-    _multiply(model.W_2.T, d_y, d_h)
-    for j in range(d):  # h = max(W_1 z + b_1, 0)
-        for p in range(BLOCK):
-            d_h[j, p] = d_h[j, p] if h[j, p] > 0 else np.float32(0)
-    _correlate(block.z, d_h, gradients.W_1)
-    _add_up(d_h, gradients.b_1)
-    _multiply(model.W_1.T, d_h, d_z)
-    _add_up(d_z, gradients.bias)  # z = γ x̂ + β
-    mean = np.zeros_like(sigma)
-    along = np.zeros_like(sigma)
-    for j in range(d):
-        gain = model.gain[j]
-        by_gain = np.float32(0)
-        for p in range(BLOCK):
-            by_gain += d_z[j, p] * unit[j, p]
-            d_z[j, p] *= gain
-        gradients.gain[j] += by_gain
-        for p in range(BLOCK):
-            mean[p] += share * d_z[j, p]
-            along[p] += share * d_z[j, p] * unit[j, p]
+def _backward(model, c, n, forward, gradients):
+    """Add the gradients of pairs of class c, from those of their logits."""
+    Z, x, sigma, unit, hidden, y, d_logits = forward
+    d = len(x)
+    gradients.embedding[:] += np.dot(d_logits, y.T)  # ℓ = E y
+    d_y = np.dot(model.embedding.T, d_logits)
+    gradients.W_2[:] += np.dot(d_y, hidden.T)  # y = x + W_2 [h; 1]
+    d_hidden = np.dot(model.W_2.T, d_y)
+    for j in range(d):  # h = max(W_1 [x̂; 1], 0)
+        for p in range(len(n)):
+            d_hidden[j, p] = d_hidden[j, p] if hidden[j, p] > 0 else np.float32(0)
+    gradients.W_1[:] += np.dot(d_hidden[:d], unit.T)
+    d_mixed = np.dot(model.W_1.T, d_hidden[:d])
+    mean = np.zeros_like(Z)
+    along = np.zeros_like(Z)
+    share = np.float32(1 / d)
     for j in range(d):  # x̂ = (x − mean x)/σ(x)
-        for p in range(BLOCK):
-            d_y[j, p] += (d_z[j, p] - mean[p] - unit[j, p] * along[p]) / sigma[p]
-    _add_up(d_y, gradients.embedding[c])  # x = e_c + a + b_O
-    _add_up(d_y, gradients.b_O)
-    for j in range(d):  # a = Σ n_k u_ck / Z
-        for p in range(BLOCK):
-            d_y[j, p] /= Z[0, p]
-            d_Z[0, p] -= d_y[j, p] * a[j, p]
-    _correlate(block.counts, d_Z, gradients.weights[c])
-    _correlate(block.counts, d_y, gradients.products[c])
+        for p in range(len(n)):
+            mean[p] += share * d_mixed[j, p]
+            along[p] += share * d_mixed[j, p] * unit[j, p]
+    d_Z = np.zeros_like(Z)
+    for j in range(d):
+        for p in range(len(n)):
+            d_mixed[j, p] -= mean[p] + unit[j, p] * along[p]
+        for p in range(len(n)):  # [Z x; Z] = W_cᵀ n
+            d_mixed[j, p] = (d_y[j, p] + d_mixed[j, p] / sigma[p]) / Z[p]
+        for p in range(len(n)):
+            d_Z[p] -= d_mixed[j, p] * x[j, p]
+    d_mixed[d] = d_Z
+    gradients.mixing[c] += np.dot(n.T, d_mixed.T)
 
 
-@compiled(fastmath=_FAST, error_model="numpy")
-@no_type_check
-def _multiply(W, x, y):
-    """y[j] += Σ_i W[i, j] x[i] in every pair: W [in out], x [in pair], y [out pair]."""
-    for j in range(len(y)):
-        for i in range(len(x)):
-            for p in range(BLOCK):
-                y[j, p] += W[i, j] * x[i, p]
-
-
-@compiled(fastmath=_FAST, error_model="numpy")
-@no_type_check
-def _correlate(x, y, W):
-    """W[i, j] += Σ x[i] y[j] over the pairs: the gradient of `_multiply` by W."""
-    for i in range(len(x)):
-        for j in range(len(y)):
-            total = np.float32(0)
-            for p in range(BLOCK):
-                total += x[i, p] * y[j, p]
-            W[i, j] += total
-
-
-@compiled(fastmath=_FAST, error_model="numpy")
-@no_type_check
-def _add_up(x, total):
-    """total[j] += Σ x[j] over the pairs: the gradient by a bias."""
-    for j in range(len(x)):
-        sum_of_row = np.float32(0)
-        for p in range(BLOCK):
-            sum_of_row += x[j, p]
-        total[j] += sum_of_row
-
-
-@compiled(fastmath=_FAST, error_model="numpy")
+@compiled(error_model="numpy")
 @no_type_check
 def _exponential(x):
-    """e^x for x ≤ 0 to float32's rounding: 2^k e^r with `|r| ≤ ln 2 / 2`, and the series of e^r.
+    """e^x for x ≤ 0 to float32's rounding: e^x = 2^k e^r with `|r| ≤ ln 2 / 2`, by e^r's series.
 
     The library's cannot be compiled into the loop around it, which then takes one at a time.
     """
     x = max(x, np.float32(-87))
-    k = np.floor(x * np.float32(1.44269504) + np.float32(0.5))
-    r = (x - k * np.float32(0.693359375)) + k * np.float32(2.12194440e-4)
-    series = np.float32(1 / 5040) * r + np.float32(1 / 720)
-    series = (series * r + np.float32(1 / 120)) * r + np.float32(1 / 24)
-    series = (series * r + np.float32(1 / 6)) * r + np.float32(1 / 2)
-    series = (series * r + np.float32(1)) * r + np.float32(1)
+    k = np.floor(x * _PER_LN_2 + np.float32(0.5))
+    r = x - k * _LN_2
+    series = np.float32(1)
+    for i in range(7, 0, -1):
+        series = np.float32(1) + series * r * np.float32(1 / i)
     return series * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)

@@ -194,20 +194,24 @@ def accuracy_of(
 
 
 def kernel_weights(parameters: Mapping[str, Tensor], arm: Variant) -> dict[str, Tensor]:
-    """The fields of `kernel.Weights`, as tensors that know where they come from."""
+    """The fields of `kernel.Weights`, as tensors that know where they come from.
+
+    Attention's weights sum to 1, so what it is added to can be added to each value; LayerNorm's
+    gain and bias go into the matrix that comes next.
+    """
     attention = attention_of(parameters, arm)
+    E = parameters["embedding.weight"]
+    W_1 = parameters["layer.linear1.weight"]
+    W_2 = parameters["layer.linear2.weight"]
     weights = (attention.scores - attention.scores.amax(dim=1, keepdim=True)).exp()[:, :, None]
+    added_to = E + parameters["layer.self_attn.out_proj.bias"]  # [query d]
+    outputs = attention.values + added_to[:, None]  # [query key d]
+    bias = W_1 @ parameters["layer.norm2.bias"] + parameters["layer.linear1.bias"]
     return {
-        "embedding": parameters["embedding.weight"],
-        "weights": weights,
-        "products": weights * attention.values,
-        "b_O": parameters["layer.self_attn.out_proj.bias"],
-        "gain": parameters["layer.norm2.weight"],
-        "bias": parameters["layer.norm2.bias"],
-        "W_1": parameters["layer.linear1.weight"].T,
-        "b_1": parameters["layer.linear1.bias"],
-        "W_2": parameters["layer.linear2.weight"].T,
-        "b_2": parameters["layer.linear2.bias"],
+        "embedding": E,
+        "mixing": torch.cat([weights * outputs, weights], dim=2),
+        "W_1": torch.cat([W_1 * parameters["layer.norm2.weight"], bias[:, None]], dim=1),
+        "W_2": torch.cat([W_2, parameters["layer.linear2.bias"][:, None]], dim=1),
     }
 
 

@@ -41,8 +41,8 @@ class Both:
             for name, value in plan.parameters(self.arm, 0).items()
         }
         self.optimisers = {
-            TORCH: torch.optim.Adam(self.model.parameters(), lr=plan.learning_rate),
-            OURS: torch.optim.Adam(self.parameters.values(), lr=plan.learning_rate),
+            TORCH: torch.optim.Adam(self.model.parameters(), lr=plan.learning_rate, fused=True),
+            OURS: torch.optim.Adam(self.parameters.values(), lr=plan.learning_rate, fused=True),
         }
 
     def obvious(self) -> float:

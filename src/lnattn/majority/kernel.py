@@ -25,16 +25,18 @@ from jaxtyping import Float, UInt8
 from lnattn.compiled import compiled, in_threads, thread_count
 
 #: Pairs in a block: few enough for the second cache, and for BLAS not to start threads of its own.
-BLOCK = 1024
+BLOCK = 512
 _LN_2 = np.float32(math.log(2))
 _PER_LN_2 = np.float32(1 / math.log(2))
+_LAST_TERM = np.float32(1 / math.factorial(7))
 
 
 class Weights(NamedTuple):
     """What a pair is computed with, float32; the gradients are another one of these.
 
     mixing: w_ck [v_k + e_c + b_O; 1] with attention's weight w_ck = e^{S_ck}, of [query key]. W_1
-    has LayerNorm's gain and bias in it; the last column of W_1 and W_2 is the bias.
+    has LayerNorm's gain and bias in it, and rows with a mean of 0, as what they are multiplied with
+    has; the last column of W_1 and W_2 is the bias.
     """
 
     embedding: Float[np.ndarray, "classes d"]
@@ -56,11 +58,11 @@ def batch_loss(
     labels = counts.argmax(axis=1)
     total = counts.sum(dtype=np.int64)
     scale = np.float32(1 / total if gradients else 0)
-    numbers = counts.astype(np.float32)
 
     def share(thread: int) -> None:
         rows = slice(len(counts) * thread // threads, len(counts) * (thread + 1) // threads)
-        _add_pairs(model, numbers[rows], labels[rows], scale, by_thread[thread], sums[thread])
+        numbers = counts[rows].T.astype(np.float32, order="C")
+        _add_pairs(model, numbers, labels[rows], scale, by_thread[thread], sums[thread])
 
     in_threads(share, threads)
     loss, right = (sums.sum(axis=0) / total).tolist()
@@ -71,15 +73,26 @@ def batch_loss(
 @compiled(error_model="numpy")
 @no_type_check
 def _add_pairs(model, counts, labels, scale, gradients, sums):
-    """Add loss and right positions of all pairs to sums; gradients times scale, unless it is 0."""
-    for c in range(len(model.embedding)):
-        sequences = np.flatnonzero(counts[:, c])
-        for start in range(0, len(sequences), BLOCK):
-            block = sequences[start : start + BLOCK]
-            n = counts[block]
+    """Add loss and right positions of all pairs to sums; gradients times scale, unless it is 0.
+
+    counts: [class sequence], so that a pair's counts are read from as many runs of memory.
+    """
+    classes, rows = counts.shape
+    holders = np.empty(rows, np.int64)
+    for c in range(classes):
+        pairs = 0
+        for row in range(rows):  # no branch: a processor guesses wrong which classes occur
+            holders[pairs] = row
+            pairs += counts[c, row] > 0
+        for start in range(0, pairs, BLOCK):
+            block = holders[start : min(start + BLOCK, pairs)]
+            n = np.empty((classes, len(block)), np.float32)
+            for k in range(classes):
+                for p in range(len(block)):
+                    n[k, p] = counts[k, block[p]]
             forward = _forward(model, c, n)
             d_logits = forward[-1]
-            _softmax(d_logits, labels[block], n[:, c].copy(), scale, sums)
+            _softmax(d_logits, labels[block], n[c], scale, sums)
             if scale > 0:
                 _backward(model, c, n, forward, gradients)
 
@@ -87,35 +100,36 @@ def _add_pairs(model, counts, labels, scale, gradients, sums):
 @compiled(error_model="numpy")
 @no_type_check
 def _forward(model, c, n):
-    """Pairs of class c with counts n [pair class]: Z, x, σ, [x̂; 1], [h; 1], y and ℓ, pairs last."""
+    """1/Z, x, 1/σ, [x̂; 1], [h; 1], y and ℓ, pairs last, of pairs of class c with counts n."""
     d = model.embedding.shape[1]
-    mixed = np.dot(model.mixing[c].T, n.T)
-    Z = mixed[d]
+    pairs = n.shape[1]
+    mixed = np.dot(model.mixing[c].T, n)
+    per_Z = 1 / mixed[d]
     x = mixed[:d]
     unit = np.ones_like(mixed)
-    sigma = np.zeros_like(Z)
-    mean = np.zeros_like(Z)
+    mean = np.zeros_like(per_Z)
+    squares = np.zeros_like(per_Z)
     share = np.float32(1 / d)
     for j in range(d):
-        for p in range(len(n)):
-            x[j, p] /= Z[p]
+        for p in range(pairs):
+            x[j, p] *= per_Z[p]
             mean[p] += share * x[j, p]
     for j in range(d):
-        for p in range(len(n)):
+        for p in range(pairs):
             unit[j, p] = x[j, p] - mean[p]
-            sigma[p] += share * unit[j, p] * unit[j, p]
-    sigma = np.sqrt(sigma)
+            squares[p] += unit[j, p] * unit[j, p]
+    per_sigma = 1 / np.sqrt(share * squares)
     for j in range(d):
-        for p in range(len(n)):
-            unit[j, p] /= sigma[p]
+        for p in range(pairs):
+            unit[j, p] *= per_sigma[p]
     hidden = np.ones_like(mixed)
     np.dot(model.W_1, unit, hidden[:d])
     for j in range(d):
-        for p in range(len(n)):
+        for p in range(pairs):
             hidden[j, p] = max(hidden[j, p], np.float32(0))
     y = np.dot(model.W_2, hidden)
     y += x
-    return Z, x, sigma, unit, hidden, y, np.dot(model.embedding, y)
+    return per_Z, x, per_sigma, unit, hidden, y, np.dot(model.embedding, y)
 
 
 @compiled(error_model="numpy")
@@ -147,34 +161,32 @@ def _softmax(logits, label, times, scale, sums):
 @no_type_check
 def _backward(model, c, n, forward, gradients):
     """Add the gradients of pairs of class c, from those of their logits."""
-    Z, x, sigma, unit, hidden, y, d_logits = forward
-    d = len(x)
+    per_Z, x, per_sigma, unit, hidden, y, d_logits = forward
+    d, pairs = x.shape
     gradients.embedding[:] += np.dot(d_logits, y.T)  # ℓ = E y
     d_y = np.dot(model.embedding.T, d_logits)
     gradients.W_2[:] += np.dot(d_y, hidden.T)  # y = x + W_2 [h; 1]
     d_hidden = np.dot(model.W_2.T, d_y)
     for j in range(d):  # h = max(W_1 [x̂; 1], 0)
-        for p in range(len(n)):
+        for p in range(pairs):
             d_hidden[j, p] = d_hidden[j, p] if hidden[j, p] > 0 else np.float32(0)
     gradients.W_1[:] += np.dot(d_hidden[:d], unit.T)
     d_mixed = np.dot(model.W_1.T, d_hidden[:d])
-    mean = np.zeros_like(Z)
-    along = np.zeros_like(Z)
+    along = np.zeros_like(per_Z)
     share = np.float32(1 / d)
-    for j in range(d):  # x̂ = (x − mean x)/σ(x)
-        for p in range(len(n)):
-            mean[p] += share * d_mixed[j, p]
+    for j in range(d):  # x̂ = (x − mean x)/σ(x), and W_1ᵀ gives a mean of 0
+        for p in range(pairs):
             along[p] += share * d_mixed[j, p] * unit[j, p]
-    d_Z = np.zeros_like(Z)
+    d_Z = np.zeros_like(per_Z)
     for j in range(d):
-        for p in range(len(n)):
-            d_mixed[j, p] -= mean[p] + unit[j, p] * along[p]
-        for p in range(len(n)):  # [Z x; Z] = W_cᵀ n
-            d_mixed[j, p] = (d_y[j, p] + d_mixed[j, p] / sigma[p]) / Z[p]
-        for p in range(len(n)):
+        for p in range(pairs):
+            d_mixed[j, p] -= unit[j, p] * along[p]
+        for p in range(pairs):  # [Z x; Z] = W_cᵀ n
+            d_mixed[j, p] = (d_y[j, p] + d_mixed[j, p] * per_sigma[p]) * per_Z[p]
+        for p in range(pairs):
             d_Z[p] -= d_mixed[j, p] * x[j, p]
     d_mixed[d] = d_Z
-    gradients.mixing[c] += np.dot(n.T, d_mixed.T)
+    gradients.mixing[c] += np.dot(n, d_mixed.T)
 
 
 @compiled(error_model="numpy")
@@ -187,7 +199,8 @@ def _exponential(x):
     x = max(x, np.float32(-87))
     k = np.floor(x * _PER_LN_2 + np.float32(0.5))
     r = x - k * _LN_2
-    series = np.float32(1)
+    term = series = _LAST_TERM
     for i in range(7, 0, -1):
-        series = np.float32(1) + series * r * np.float32(1 / i)
+        term *= np.float32(i)
+        series = term + series * r
     return series * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)

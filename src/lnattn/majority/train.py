@@ -197,7 +197,8 @@ def kernel_weights(parameters: Mapping[str, Tensor], arm: Variant) -> dict[str, 
     """The fields of `kernel.Weights`, as tensors that know where they come from.
 
     Attention's weights sum to 1, so what it is added to can be added to each value; LayerNorm's
-    gain and bias go into the matrix that comes next.
+    gain and bias go into the matrix that comes next. Its rows are centred here, as their input is,
+    and so the gradient of that input has a mean of 0 without further work.
     """
     attention = attention_of(parameters, arm)
     E = parameters["embedding.weight"]
@@ -207,10 +208,12 @@ def kernel_weights(parameters: Mapping[str, Tensor], arm: Variant) -> dict[str, 
     added_to = E + parameters["layer.self_attn.out_proj.bias"]  # [query d]
     outputs = attention.values + added_to[:, None]  # [query key d]
     bias = W_1 @ parameters["layer.norm2.bias"] + parameters["layer.linear1.bias"]
+    W_1 = W_1 * parameters["layer.norm2.weight"]
+    W_1 = W_1 - W_1.mean(dim=1, keepdim=True)
     return {
         "embedding": E,
         "mixing": torch.cat([weights * outputs, weights], dim=2),
-        "W_1": torch.cat([W_1 * parameters["layer.norm2.weight"], bias[:, None]], dim=1),
+        "W_1": torch.cat([W_1, bias[:, None]], dim=1),
         "W_2": torch.cat([W_2, parameters["layer.linear2.bias"][:, None]], dim=1),
     }
 
@@ -241,7 +244,7 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
     ]
     for parameter in learnt:
         parameter.requires_grad_()
-    optimiser = torch.optim.Adam(learnt, lr=plan.learning_rate)
+    optimiser = torch.optim.Adam(learnt, lr=plan.learning_rate, fused=True)
     step = 0
     points = []
 

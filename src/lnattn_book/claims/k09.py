@@ -59,7 +59,7 @@ k9 = register_rule(
     "K9",
     measure,
     decide,
-    effect=Effect("skill", unit="skill", null=0, pick="largest"),
+    effect=Effect("skill", unit="explained by position", null=0, pick="largest"),
     not_seen=True,
     null_model=HEADS_IN_RANDOM_ORDER,
     trials=trials,

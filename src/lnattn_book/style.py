@@ -31,9 +31,18 @@ BLUE = "#0072B2"
 VERMILION = "#D55E00"
 PURPLE = "#CC79A7"
 GREY = "#767676"
+#: What is no term of a score; contrast 3.4 and more on light and dark ground. Rose and teal, and
+#: olive and brown, are alike to some eyes: never told apart by colour alone.
+VIOLET = "#7C63C9"
+OLIVE = "#8A8A1E"
+ROSE = "#C2407C"
+BROWN = "#9A6436"
+TEAL = "#1F9A9A"
 
 #: Okabe–Ito, ordered so that the first few differ in lightness too; yellow, weak on white, is last.
 PALETTE: tuple[str, ...] = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, YELLOW)
+#: In figures without terms, whose colours would say something there.
+OTHERS: tuple[str, ...] = (VIOLET, OLIVE, ROSE, BROWN, BLACK, TEAL)
 
 #: What pages and figures call a model that functions and commands know by another name.
 MODEL_NAMES: dict[str, str] = {
@@ -71,6 +80,8 @@ def term_label(term: str) -> str:
 SEQUENTIAL = "cividis"
 #: For signed quantities: blue below, vermilion above, white at zero. Centre it: vmin = -vmax.
 DIVERGING = "lnattn_blue_vermilion"
+#: The same beside the colours of terms: violet below, olive above.
+DIVERGING_BESIDE_TERMS = "lnattn_violet_olive"
 
 #: The ground of cells that a causal query does not see: no colour of either map.
 HIDDEN = "#dcdcdc"
@@ -86,10 +97,16 @@ DPI = 160
 
 
 def _register_diverging() -> None:
-    stops = ["#00395a", BLUE, "#a9cfe4", "#ffffff", "#f3c19d", VERMILION, "#6b2f00"]
-    colour_map = LinearSegmentedColormap.from_list(DIVERGING, stops)
-    mpl.colormaps.register(colour_map, force=True)
-    mpl.colormaps.register(colour_map.reversed(), force=True)
+    stops = {
+        DIVERGING: ["#00395a", BLUE, "#a9cfe4", "#ffffff", "#f3c19d", VERMILION, "#6b2f00"],
+        DIVERGING_BESIDE_TERMS: [
+            "#36266e", VIOLET, "#cdc4ec", "#ffffff", "#dcdca8", OLIVE, "#3f3f06",
+        ],
+    }  # fmt: skip
+    for name, colours in stops.items():
+        colour_map = LinearSegmentedColormap.from_list(name, colours)
+        mpl.colormaps.register(colour_map, force=True)
+        mpl.colormaps.register(colour_map.reversed(), force=True)
 
 
 _register_diverging()
@@ -185,8 +202,8 @@ def space(axes: Axes3D, size: float) -> None:
     plane = a[..., None] * u + b[..., None] * w
     axes.plot_surface(*np.moveaxis(plane, -1, 0), color=GREY, alpha=0.15, linewidth=0)
     end = 1.3 * size / np.sqrt(3)
-    axes.plot([-end, end], [-end, end], [-end, end], color=PURPLE, lw=1.6, ls="--")
-    axes.text(end * 1.1, end * 1.1, end * 1.1, "1", color=PURPLE, fontweight="bold")
+    axes.plot([-end, end], [-end, end], [-end, end], color=BLACK, lw=1.6, ls="--")
+    axes.text(end * 1.1, end * 1.1, end * 1.1, "1", color=BLACK, fontweight="bold")
     for axis in (axes.xaxis, axes.yaxis, axes.zaxis):  # walls as the page is, light or dark
         axis.set_pane_color((1.0, 1.0, 1.0, 0.0))
     limits = (-1.15 * size, 1.15 * size)

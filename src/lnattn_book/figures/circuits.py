@@ -13,8 +13,8 @@ from matplotlib.ticker import NullFormatter, PercentFormatter, ScalarFormatter
 from lnattn_book.style import (
     BLACK,
     GREY,
+    ROSE,
     SEQUENTIAL,
-    VERMILION,
     WIDTH,
     legend,
 )
@@ -26,7 +26,7 @@ def usable_by_share(table: pd.DataFrame, ring: Sequence[float] = ()) -> Figure:
     table: rows with kind, share, ratio, low and high; ring: shares that the text speaks of.
     """
     figure, ax = plt.subplots(figsize=(WIDTH, 3.6))
-    looks = {"K": (BLACK, "-", "o"), "Q": (VERMILION, "--", "s"), "V": (GREY, ":", "^")}
+    looks = {"K": (BLACK, "-", "o"), "Q": (ROSE, "--", "s"), "V": (GREY, ":", "^")}
     for kind, (colour, line, marker) in looks.items():
         rows = table[table["kind"] == kind].sort_values("share")
         share = rows["share"].to_numpy()
@@ -65,7 +65,7 @@ def readers_of(
             ax.text(head, row, f"{100 * value:.0f}", **look)
             if f"{first_layer + row}.{head}" in marks:
                 corner = (head - 0.47, row - 0.46)
-                ax.add_patch(plt.Rectangle(corner, 0.94, 0.92, fill=False, ec=VERMILION, lw=2.2))
+                ax.add_patch(plt.Rectangle(corner, 0.94, 0.92, fill=False, ec=ROSE, lw=2.2))
     ax.set(
         xticks=range(heads),
         yticks=range(layers),
@@ -74,5 +74,5 @@ def readers_of(
         ylabel="layer of the reader",
     )
     bar = figure.colorbar(image, ax=ax, label=f"score with {writer}", shrink=0.9)
-    bar.ax.axhline(baseline, color=VERMILION, lw=2)
+    bar.ax.axhline(baseline, color=ROSE, lw=2)
     return figure

@@ -6,19 +6,19 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lnattn_book.style import BLACK, BLUE, GREY, VERMILION, WIDTH
+from lnattn_book.style import BLACK, GREY, ROSE, VIOLET, WIDTH
 
 #: What each box does, its colour, and the box of the other row that it becomes part of.
 _BEFORE = (
     ("$x$", BLACK, 0),
-    ("− mean", BLUE, 2),
+    ("− mean", VIOLET, 2),
     ("÷ σ", GREY, 1),
-    ("× γ", BLUE, 2),
-    ("+ β", VERMILION, 3),
-    ("× $W^Q$", BLUE, 2),
-    ("+ $b^Q$", VERMILION, 3),
+    ("× γ", VIOLET, 2),
+    ("+ β", ROSE, 3),
+    ("× $W^Q$", VIOLET, 2),
+    ("+ $b^Q$", ROSE, 3),
 )
-_AFTER = (("$x$", BLACK), ("÷ σ", GREY), ("× $W'^Q$", BLUE), ("+ $b'^Q$", VERMILION))
+_AFTER = (("$x$", BLACK), ("÷ σ", GREY), ("× $W'^Q$", VIOLET), ("+ $b'^Q$", ROSE))
 
 
 def where_the_parts_go() -> Figure:
@@ -30,7 +30,7 @@ def where_the_parts_go() -> Figure:
         _box(ax, place, 1, text, colour)
         ax.plot([place, below[part]], [1, 0], color=colour, lw=1.2, alpha=0.6, zorder=0)
     # β goes through the query map on its way into the bias.
-    ax.plot([5, below[3]], [1, 0], color=BLUE, lw=1.2, ls=":", zorder=0)
+    ax.plot([5, below[3]], [1, 0], color=VIOLET, lw=1.2, ls=":", zorder=0)
     for under, (text, colour) in zip(below, _AFTER, strict=True):
         _box(ax, under, 0, text, colour)
     ax.set(xlim=(-0.6, 6.6), ylim=(-0.35, 1.35))

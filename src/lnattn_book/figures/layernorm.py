@@ -13,16 +13,25 @@ from mpl_toolkits.mplot3d import Axes3D
 from scipy.spatial import ConvexHull
 
 from lnattn.attention.layernorm import center, standardise
-from lnattn_book.style import BLUE, GREEN, GREY, ORANGE, VERMILION, WIDTH, legend, space, words_at
+from lnattn_book.style import (
+    GREY,
+    OLIVE,
+    ROSE,
+    VIOLET,
+    WIDTH,
+    legend,
+    space,
+    words_at,
+)
 
 
 def projection_and_scaling(points: np.ndarray) -> Figure:
     """Points of R³ before LayerNorm, after the projection, and after the scaling."""
     x = torch.from_numpy(np.asarray(points, dtype=float))
     stages = [
-        ("input x", x.numpy(), BLUE),
-        ("projected, x C", center(x).numpy(), ORANGE),
-        ("scaled to norm √3", standardise(x).numpy(), VERMILION),
+        ("input x", x.numpy(), VIOLET),
+        ("projected, x C", center(x).numpy(), OLIVE),
+        ("scaled to norm √3", standardise(x).numpy(), ROSE),
     ]
     figure = plt.figure(figsize=(WIDTH, 6.6))
     look = {"projection": "3d", "computed_zorder": False}  # a line in front would cut dots in two
@@ -45,7 +54,7 @@ def _collapse(axes: Axes3D) -> None:
     """The plane span(v, 1), coloured by the side of the line 1, and its two images ±√d v."""
     v = np.array([1.0, -1.0, 0.0]) / np.sqrt(2)
     ones = np.ones(3) / np.sqrt(3)
-    for sign, colour in ((1, GREEN), (-1, ORANGE)):
+    for sign, colour in ((1, VIOLET), (-1, ROSE)):
         a, b = np.meshgrid(sign * np.linspace(0.15, 1.6, 6), np.linspace(-1.7, 1.7, 8))
         cloud = a[..., None] * v + b[..., None] * ones
         axes.scatter(*cloud.reshape(-1, 3).T, color=colour, s=5, depthshade=False, zorder=3)
@@ -55,11 +64,11 @@ def _collapse(axes: Axes3D) -> None:
 def hull_of(ax: Axes, keys: np.ndarray, selectable: np.ndarray) -> None:
     """Keys [n 2] with their convex hull; a cross is a key that no query can select."""
     hull = ConvexHull(keys).vertices
-    ax.fill(*keys[hull].T, color=BLUE, alpha=0.1)
+    ax.fill(*keys[hull].T, color=VIOLET, alpha=0.1)
     ax.plot(*keys[[*hull, hull[0]]].T, color=GREY, lw=1)
-    ax.plot(*keys[selectable].T, "o", color=BLUE, label="selectable")
+    ax.plot(*keys[selectable].T, "o", color=VIOLET, label="selectable")
     if not selectable.all():
-        ax.plot(*keys[~selectable].T, "X", color=VERMILION, markersize=7, label="not selectable")
+        ax.plot(*keys[~selectable].T, "X", color=ROSE, markersize=7, label="not selectable")
     ax.set_aspect("equal")
     ax.margins(0.16)
     ax.set_xlabel("coordinate 1")
@@ -83,12 +92,12 @@ def unselectable_key(keys: np.ndarray, inside: int) -> Figure:
 def parts_of_inputs(along_ones: np.ndarray, norms: np.ndarray, d_model: int) -> Figure:
     """What LayerNorm removes in a trained model: the share along 1, and the spread of norms."""
     figure, (left, right) = plt.subplots(1, 2, figsize=(WIDTH, 3.0))
-    look = {"bins": 40, "color": BLUE, "alpha": 1, "edgecolor": "none"}
+    look = {"bins": 40, "color": VIOLET, "alpha": 1, "edgecolor": "none"}
     sns.histplot(along_ones.ravel(), ax=left, **look)
-    left.axvline(1 / np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
+    left.axvline(1 / np.sqrt(d_model), color=ROSE, ls="--", lw=1.5)
     left.set(xlabel="|cos(x, 1)|", ylabel="tokens", title="removed by C")
     sns.histplot(norms.ravel(), log_scale=True, ax=right, **look)
-    right.axvline(np.sqrt(d_model), color=VERMILION, ls="--", lw=1.5)
+    right.axvline(np.sqrt(d_model), color=ROSE, ls="--", lw=1.5)
     right.set(xlabel="‖x C‖ before scaling", ylabel="tokens", title="removed by σ")
     right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     right.xaxis.set_major_formatter(ScalarFormatter())

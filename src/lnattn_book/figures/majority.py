@@ -14,34 +14,33 @@ from lnattn.majority.results import Experiment, slowdown
 from lnattn_book.chapters.majority import has_projection
 from lnattn_book.style import (
     BLACK,
-    BLUE,
-    GREEN,
+    BROWN,
     GREY,
-    ORANGE,
-    PURPLE,
+    OLIVE,
+    ROSE,
     SMALL,
-    VERMILION,
+    VIOLET,
     WIDTH,
     legend,
     space,
 )
 from lnattn_book.style import ring as encircle
 
-#: Colour, line and short name of every arm: solid with projection, dashed without; blue and green
+#: Colour, line and short name of every arm: solid with projection, dashed without; violet and olive
 #: norm √d.
 LOOKS: Mapping[str, tuple[str, str, str]] = {
-    "layernorm": (BLUE, "-", "projection, √d (LayerNorm)"),
-    "rms": (GREEN, "--", "no projection, √d (RMSNorm)"),
-    "authors": (VERMILION, "--", "no projection, 1/√d (code)"),
-    "projection-small": (ORANGE, "-", "projection, 1/√d"),
-    "literal": (PURPLE, ":", "no projection, x/σ(x)"),
+    "layernorm": (VIOLET, "-", "projection, √d (LayerNorm)"),
+    "rms": (OLIVE, "--", "no projection, √d (RMSNorm)"),
+    "authors": (ROSE, "--", "no projection, 1/√d (code)"),
+    "projection-small": (BROWN, "-", "projection, 1/√d"),
+    "literal": (GREY, ":", "no projection, x/σ(x)"),
     "small-scores": (GREY, "-.", "no proj., √d, but q and k 1/√d"),
     "small-values": (BLACK, "-.", "no proj., √d, but v 1/√d"),
-    "random-normal": (ORANGE, "-.", "along a random vector"),
-    "learnt-normal": (PURPLE, "-.", "along a learnt vector"),
+    "random-normal": (ROSE, "-.", "along a random vector"),
+    "learnt-normal": (BROWN, "-.", "along a learnt vector"),
     "unnormalised": (BLACK, ":", "no normalisation"),
-    "uniform-layernorm": (BLUE, ":", "LayerNorm, uniform"),
-    "uniform-rms": (GREEN, ":", "RMSNorm, uniform"),
+    "uniform-layernorm": (VIOLET, ":", "LayerNorm, uniform"),
+    "uniform-rms": (OLIVE, ":", "RMSNorm, uniform"),
 }
 _LABELS = {
     "loss": "training loss\n(nats a position)",
@@ -159,8 +158,8 @@ def keys_and_queries(experiment: Experiment, runs: Sequence[tuple[str, int]]) ->
         space(axes, size)
         directions = queries / np.linalg.norm(queries, axis=1, keepdims=True) * size
         axes.plot(*_rays(directions), color=BLACK, lw=1.2, label="queries (direction)")
-        axes.plot(*_rays(keys), color=VERMILION, lw=1.0, label="keys")
-        axes.scatter(*keys.T, color=VERMILION, s=16, depthshade=False)
+        axes.plot(*_rays(keys), color=ROSE, lw=1.0, label="keys")
+        axes.scatter(*keys.T, color=ROSE, s=16, depthshade=False)
         words = LOOKS[name][2].split(" (")[0]
         axes.set_title(f"{words}\nseed {curves.seeds[run]}", fontsize=SMALL)
         axes.view_init(elev=16, azim=20)

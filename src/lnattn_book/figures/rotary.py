@@ -15,13 +15,13 @@ from lnattn.rotary.study import RotaryStudy
 from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn_book.figures.position import head_grid
 from lnattn_book.style import (
+    BLACK,
     BLUE,
     DISTANCE_COLOURS,
     DISTANCE_NAMES,
     GREY,
     ORANGE,
     SINGLE,
-    VERMILION,
     WIDTH,
     legend,
     ring,
@@ -89,14 +89,14 @@ def frequencies(found: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
     size = (WIDTH, 1.9 * len(heads) + 0.6)
     figure, axes = plt.subplots(len(heads), 2, figsize=size, squeeze=False)
     for (left, right), head in zip(axes, heads, strict=True):
-        left.plot(found["curve"][head], color=BLUE)
+        left.plot(found["curve"][head], color=DISTANCE_COLOURS["d"])
         left.axvline(1, color=GREY, linewidth=0.8)
         left.set_title(f"head {head}")
         left.set_ylabel("score")
         amplitude = found["amplitude"][head] / found["amplitude"][head].sum()
         met = np.cos(found["theta"] + found["phase"][head])
         right.vlines(range(len(met)), 0, met, color=GREY, linewidth=0.8)
-        right.scatter(range(len(met)), met, s=400 * amplitude, color=VERMILION, linewidth=0)
+        right.scatter(range(len(met)), met, s=400 * amplitude, color=BLACK, linewidth=0)
         right.axhline(0, color=GREY, linewidth=0.8)
         right.set_ylim(-1.1, 1.1)
         right.set_ylabel("cosine at\ndistance 1")

@@ -17,13 +17,12 @@ from lnattn_book.figures.layernorm import hull_of
 from lnattn_book.language_models import KEYS, LongRuns
 from lnattn_book.style import (
     BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PALETTE,
+    OLIVE,
+    OTHERS,
+    ROSE,
     SEQUENTIAL,
     SMALL,
-    VERMILION,
+    VIOLET,
     WIDTH,
     legend,
     ring,
@@ -32,9 +31,9 @@ from lnattn_book.style import (
 
 #: One colour and mark for each arm, the same in all figures.
 ARM_STYLE = {
-    "full": (BLUE, "o", "LayerNorm"),
-    "no-scaling": (VERMILION, "s", "without scaling"),
-    "no-projection": (GREEN, "^", "without projection"),
+    "full": (VIOLET, "o", "LayerNorm"),
+    "no-scaling": (ROSE, "s", "without scaling"),
+    "no-projection": (OLIVE, "^", "without projection"),
 }
 #: Two places to look at, by the names that figures give them.
 _PLACES: dict[str, int | slice] = {"in the layer": KEYS, "in a head": slice(KEYS + 1, None)}
@@ -52,7 +51,7 @@ def two_proofs(
     left.set_ylabel("coordinate 2")
 
     members = found.support[inside][found.support[inside] >= 0]
-    left.fill(*keys[members].T, color=ORANGE, alpha=0.35, zorder=0)
+    left.fill(*keys[members].T, color=OLIVE, alpha=0.35, zorder=0)
     for member, weight in zip(members, found.weights[inside], strict=False):
         left.plot(*np.stack([keys[member], keys[inside]]).T, ":", color=BLACK, linewidth=1.2)
         words_at(left, f"{weight:.2f}", keys[member], (6, 5))
@@ -116,12 +115,12 @@ def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any], sets: Sequen
     )
     for name, ax in zip(sets, axes[0], strict=True):
         place = record["sets"].index(name)
-        expected = zip(record["widths"], found["expected"].T, PALETTE, strict=False)
+        expected = zip(record["widths"], found["expected"].T, OTHERS, strict=False)
         for width, line, colour in expected:
             label = f"$d'$ = {width}"
             ax.plot(record["counts"], 100 * line, color=colour, linewidth=2, label=label)
         n = found["n"][place]
-        for shares, colour in zip(found["share"][place], PALETTE, strict=False):
+        for shares, colour in zip(found["share"][place], OTHERS, strict=False):
             ax.plot(n, 100 * shares, "o:", color=colour, linewidth=0.8, markersize=5)
         ax.set_title(SETS[name].replace(", ", ",\n"), fontsize=SMALL)
         ax.set_xscale("log", base=2)

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from lnattn.attention.terms import TERMS, SixTerms
 from lnattn_book.style import (
     BLACK,
-    DIVERGING,
+    DIVERGING_BESIDE_TERMS,
     GREY,
     HIDDEN,
     SEQUENTIAL,
@@ -43,7 +43,7 @@ def six_heat_maps(
     limit = max(float(np.nanmax(np.abs(panel))) for panel in panels.values())
     figure, axes = plt.subplots(3, 2, figsize=(WIDTH, 8.2), sharex=True, sharey=True)
     for ax, (name, panel) in zip(axes.flat, panels.items(), strict=True):
-        image = ax.imshow(panel, cmap=DIVERGING, vmin=-limit, vmax=limit)
+        image = ax.imshow(panel, cmap=DIVERGING_BESIDE_TERMS, vmin=-limit, vmax=limit)
         ax.set_title(term_label(name), fontsize=SMALL)
         ax.set_facecolor(HIDDEN)
         plt.setp(ax.spines.values(), visible=True, color=TERM_COLOURS[name], lw=2)

@@ -12,11 +12,12 @@ from matplotlib.figure import Figure
 
 from lnattn_book.style import (
     BLACK,
-    BLUE,
+    BROWN,
     GREY,
-    ORANGE,
-    SKY,
-    VERMILION,
+    OLIVE,
+    ROSE,
+    TEAL,
+    VIOLET,
     WIDTH,
     legend,
     ring,
@@ -25,17 +26,17 @@ from lnattn_book.style import (
 
 #: Mark and colour of what a matrix belongs to.
 _KINDS = {
-    "attention": ("o", BLUE),
-    "FFN": ("s", ORANGE),
+    "attention": ("o", VIOLET),
+    "FFN": ("s", BROWN),
     "positions": ("^", BLACK),
-    "tokens": ("v", SKY),
+    "tokens": ("v", TEAL),
 }
 #: The lines of the arms' figure: norm, direction (0: 1, 1: n), colour, style, words.
 _LINES = (
-    ("LayerNorm", 0, BLUE, "-", "LayerNorm, along 1"),
-    ("removes n", 1, ORANGE, "-", "removes n, along n"),
-    ("removes n", 0, ORANGE, ":", "removes n, along 1"),
-    ("RMSNorm", 0, VERMILION, ":", "RMSNorm, along 1"),
+    ("LayerNorm", 0, VIOLET, "-", "LayerNorm, along 1"),
+    ("removes n", 1, OLIVE, "-", "removes n, along n"),
+    ("removes n", 0, OLIVE, ":", "removes n, along 1"),
+    ("RMSNorm", 0, ROSE, ":", "RMSNorm, along 1"),
 )
 
 
@@ -49,12 +50,12 @@ def nobody_reads() -> Figure:
     words_at(ax, "all that is orthogonal to 1", (5.2, 0), (0, -13), ha="right", color=GREY)
     ax.plot([shadow, shadow], [-0.9, 2.3], ":", color=GREY, lw=1.3)
     for height, name in ((2.3, "x"), (1.2, "x′"), (-0.9, "x″")):
-        ax.annotate("", (shadow, height), (0, 0), arrowprops=_arrow(BLUE))
+        ax.annotate("", (shadow, height), (0, 0), arrowprops=_arrow(VIOLET))
         words_at(ax, name, (shadow, height), (5, 3), style="italic")
     ax.annotate("", (shadow, 0), (0, 0), arrowprops=_arrow(BLACK, lw=2.6))
     words_at(ax, "read: x C", (shadow, 0), (5, 4), fontweight="bold")
-    ax.annotate("", (4.7, 2.3), (shadow + 0.45, 2.3), arrowprops=_arrow(VERMILION))
-    words_at(ax, "gradient", (4.75, 2.3), (2, -3), color=VERMILION)
+    ax.annotate("", (4.7, 2.3), (shadow + 0.45, 2.3), arrowprops=_arrow(ROSE))
+    words_at(ax, "gradient", (4.75, 2.3), (2, -3), color=ROSE)
     ax.set(xlim=(-0.4, 5.6), ylim=(-1.3, 2.9))
     ax.axis("off")
     return figure

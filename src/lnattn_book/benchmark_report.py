@@ -59,9 +59,15 @@ def read(path: Path) -> Benchmark:
 
 def to_other_ways(benchmarks: Sequence[Benchmark]) -> list[tuple[Benchmark, Mapping[str, Any]]]:
     """The ratios to other algorithms; bare arithmetic, which nothing can beat, is left out."""
-    ends = [(one, ratio, (ratio["of"], ratio["to"])) for one in benchmarks for ratio in one.ratios]
+    ends = [
+        (benchmark, ratio, (ratio["of"], ratio["to"]))
+        for benchmark in benchmarks
+        for ratio in benchmark.ratios
+    ]
     return [
-        (one, ratio) for one, ratio, both in ends if not any(n.startswith(_BOUND) for n in both)
+        (benchmark, ratio)
+        for benchmark, ratio, both in ends
+        if not any(n.startswith(_BOUND) for n in both)
     ]
 
 
@@ -71,14 +77,14 @@ def summary(benchmarks: Sequence[Benchmark]) -> str:
         "| Workload | Ours | The other way | Times faster | Range | Goal |",
         "|:--|--:|--:|--:|--:|--:|",
     ]
-    for one, ratio in to_other_ways(benchmarks):
+    for benchmark, ratio in to_other_ways(benchmarks):
         ours = ratio["to"]
         times = ratio["median"]
         goal = ratio["floor"]
         aim = "–" if goal is None else _times_as(goal) + (", missed" if times < goal else "")
-        time = next((row["seconds"] for row in one.rows if row["method"] == ours), None)
+        time = next((row["seconds"] for row in benchmark.rows if row["method"] == ours), None)
         both = "– | –" if time is None else f"{seconds(time)} | {seconds(time * times)}"
-        name = f"**{one.title.split(':')[0]}**: {ours}; *{ratio['of']}*"
+        name = f"**{benchmark.title.split(':')[0]}**: {ours}; *{ratio['of']}*"
         spread = f"{_times_as(ratio['low'])} – {_times_as(ratio['high'])}"
         lines.append(f"| {name} | {both} | **{_times_as(times)}** | {spread} | {aim} |")
     return "\n".join(lines)

@@ -47,13 +47,13 @@ def token_variance(
     σ² = Var(e) + Var(p) + ε with the median Var(p_j), and no covariance. Raises `ResultError` where
     positions alone vary more than σ allows.
     """
-    found = sigma**2 - float(np.median(position_variance)) - eps
-    if found <= 0:
+    variance_of_tokens = sigma**2 - float(np.median(position_variance)) - eps
+    if variance_of_tokens <= 0:
         raise ResultError(
             f"σ = {sigma:g} leaves no variance for tokens: positions alone have "
             f"{np.median(position_variance):.3g}; give the σ of inputs, not of tokens."
         )
-    return found
+    return variance_of_tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,11 +93,11 @@ def by_place(layer: FirstLayer, published: PublishedSigma = GPT2_SIGMA) -> ByPla
     """Ask a first layer for its switch by place alone, with a published σ for its tokens."""
     W_P = layer.embeddings.W_P.double()
     folded = fold(layer.attention)
-    found = token_variance(published.elsewhere, variances(W_P).numpy(), folded.eps)
-    inverse = assumed_inverse_sigma(W_P, found, folded.eps)
+    variance_of_tokens = token_variance(published.elsewhere, variances(W_P).numpy(), folded.eps)
+    inverse = assumed_inverse_sigma(W_P, variance_of_tokens, folded.eps)
     switch = switch_by_place(folded, W_P, inverse)
     return ByPlace(
-        token_variance=np.array(found),
+        token_variance=np.array(variance_of_tokens),
         eps=np.array(folded.eps),
         own=switch.true[0, :, :-1],
         ordinary=switch.median[0, :, :-1],

@@ -44,9 +44,9 @@ def cached_study(kind: type[R], model: str, key: Mapping[str, Any], compute: Cal
     folder = studies_folder() / Path(model).name
     facts = _digest({**key, "code": _code_digest()})
     with _locked(folder, kind.NAME):
-        kept = _kept(kind, folder)
-        if kept is not None and kept.record.get("key") == facts:
-            return kept
+        cached = _kept(kind, folder)
+        if cached is not None and cached.record.get("key") == facts:
+            return cached
         study = compute()
         study = replace(study, record={**study.record, "key": facts})
         try:

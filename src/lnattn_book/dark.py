@@ -62,7 +62,7 @@ def recoloured(figure: Figure) -> Iterator[None]:
 
 
 def _is_map(ax: Axes) -> bool:
-    return bool(ax.images) or any(isinstance(one, QuadMesh) for one in ax.collections)
+    return bool(ax.images) or any(isinstance(artist, QuadMesh) for artist in ax.collections)
 
 
 def _drawn_on(ax: Axes) -> Iterator[Artist]:

@@ -62,7 +62,7 @@ def svg_of(figure: Figure) -> str:
         nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
         figure.savefig(out, format="svg", bbox_inches="tight", facecolor=ground, metadata=nothing)
     text = _COORDINATES.sub(
-        lambda found: _LONG.sub(lambda number: f"{float(number[0]):.1f}", found[0]), out.getvalue()
+        lambda match: _LONG.sub(lambda number: f"{float(number[0]):.1f}", match[0]), out.getvalue()
     )
     pixels = DPI / 72  # of a point
     return _SIZE.sub(lambda size: f'{size[1]}="{float(size[2]) * pixels:.0f}"', text, count=2)
@@ -96,7 +96,7 @@ def csv_of(figure: Figure) -> str:
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in rows:
-        writer.writerow([_written(one) for one in row])
+        writer.writerow([_written(value) for value in row])
     return out.getvalue()
 
 
@@ -170,14 +170,16 @@ def _label(artist: Any, place: int) -> str:
 
 def _points(x: Any, y: Any, value: Any = None) -> Iterator[tuple[Any, Any, Any]]:
     values = [None] * len(x) if value is None else np.asarray(value, dtype=float).tolist()
-    columns = (np.ma.filled(np.ma.asarray(one, dtype=float), np.nan).tolist() for one in (x, y))
+    columns = (
+        np.ma.filled(np.ma.asarray(column, dtype=float), np.nan).tolist() for column in (x, y)
+    )
     yield from zip(*columns, values, strict=True)
 
 
 def _scattered(drawn: Collection) -> Iterator[tuple[Any, Any, Any]]:
     three = getattr(drawn, "_offsets3d", None)
     if three is not None:
-        return _points(*(np.asarray(one) for one in three))
+        return _points(*(np.asarray(axis) for axis in three))
     places = np.ma.asarray(drawn.get_offsets())
     colours = drawn.get_array()
     value = colours if colours is not None and len(colours) == len(places) else None

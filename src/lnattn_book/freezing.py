@@ -59,25 +59,25 @@ def _contribution(model: str, folder: Path) -> Path:
     texts = samples.sample_file()
     documents = samples.sample_framed(first)
     source = {**first.provenance, "corpus": describe_corpus([texts])}
-    found = contributions(fold(first.attention), first.embeddings, documents, source=source)
-    return found.write(folder)
+    result = contributions(fold(first.attention), first.embeddings, documents, source=source)
+    return result.write(folder)
 
 
 def _survey(model: str, folder: Path) -> Path:
     begun = time.perf_counter()
     first = _learned(model)
     seen = evidence(first, name=f"{folder.name} (frozen)" if first.is_partial else "")
-    found = survey.survey(seen)
-    return survey.write_survey(folder, found, seen.model, **_facts(begun))
+    records = survey.survey(seen)
+    return survey.write_survey(folder, records, seen.model, **_facts(begun))
 
 
 def _survey_of_null(model: str, folder: Path) -> Path:
     begun = time.perf_counter()
     seeds = list(range(5))
     seen = evidence(_learned(model), with_study=False)
-    found = survey.survey_of_null(seen, seeds)
+    records = survey.survey_of_null(seen, seeds)
     facts = _facts(begun) | {"null": "entries of every tensor dealt anew", "seeds": seeds}
-    return survey.write_survey(folder, found, seen.model, "survey-null", **facts)
+    return survey.write_survey(folder, records, seen.model, "survey-null", **facts)
 
 
 def _selectable_text(model: str, folder: Path) -> Path:
@@ -111,7 +111,7 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
     }
     if files:
         counts = _counts_apart(first, files)
-        source["counts"] = [one.record for one in counts.values()]
+        source["counts"] = [of_distance.record for of_distance in counts.values()]
         source["counts_sha256"] = [sha256_of_file(path) for path in files]
     else:
         texts = [np.asarray(ids) for ids in sample]
@@ -126,8 +126,9 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
 def _counts_apart(first: RelativeFirstLayer, files: Sequence[Path | str]) -> dict[int, Counts]:
     """The counts in files, by how far their pairs stand apart; refuses those of another model."""
     counts = {apart: Counts.load(path) for apart, path in enumerate(files, start=1)}
-    for apart, one in counts.items():
-        if one.vocab_size != first.embeddings.vocab_size or one.record.get("skip", 1) != apart:
+    for apart, of_distance in counts.items():
+        is_of_model = of_distance.vocab_size == first.embeddings.vocab_size
+        if not is_of_model or of_distance.record.get("skip", 1) != apart:
             raise ResultError(
                 f"{files[apart - 1]} holds no counts of pairs {apart} apart in the tokens of "
                 f"{first.name}; name the files of skip 1, 2 and 3 in this order."

@@ -104,8 +104,8 @@ def ask(sentence: str, condition: Any, frame: FrameType | None = None) -> Guard:
         return Guard(sentence, asked, _in_words(error), False)
     if holds is None:
         return Guard(sentence, asked, NOT_ASKED, None)
-    found = "" if expression is None else ", ".join(_values(expression, frame))
-    return Guard(sentence, asked, found, holds)
+    values = "" if expression is None else ", ".join(_values(expression, frame))
+    return Guard(sentence, asked, values, holds)
 
 
 def read(notebook: Mapping[str, Any]) -> Iterator[Guard]:
@@ -237,12 +237,12 @@ def _as_text(value: Any) -> str:
 
 def _sequence(values: Any) -> str:
     flat = list(values.flat) if isinstance(values, np.ndarray) else list(values)
-    texts = [_as_text(one) for one in flat]
+    texts = [_as_text(value) for value in flat]
     if not texts or not all(texts):
         return ""
     if len(texts) <= _SHOWN:
         return ", ".join(texts)
-    if any(isinstance(one, str) for one in flat):
+    if any(isinstance(value, str) for value in flat):
         return ""
     return f"{len(flat)} values from {_as_text(min(flat))} to {_as_text(max(flat))}"
 

@@ -41,9 +41,9 @@ class Joining:
         head: the one that finds most.
         """
         rows = self.looks.set_index(["seed", "step"])
-        found = rows[rows["head"] == BEST][["found", "chance", "chance high", "tokens trained"]]
+        best = rows[rows["head"] == BEST][["found", "chance", "chance high", "tokens trained"]]
         heads = rows[rows["head"] != BEST].pivot(columns="head", values="found")
-        return found.assign(excess=found["found"] - found["chance"], head=heads.idxmax(axis=1))
+        return best.assign(excess=best["found"] - best["chance"], head=heads.idxmax(axis=1))
 
     def peaks(self) -> pd.DataFrame:
         """A row a seed that joins: the step of its peak, a quarter of it, its last, and the head.
@@ -52,13 +52,13 @@ class Joining:
         """
         shares = self.shares()
         rows = {}
-        for seed, one in shares.groupby("seed"):
-            joins = one[one["found"] > one["chance high"]]
+        for seed, of_seed in shares.groupby("seed"):
+            joins = of_seed[of_seed["found"] > of_seed["chance high"]]
             if len(joins):
                 step = joins["excess"].idxmax()[1]
-                last = one.index[-1][1]
-                top = one.loc[(seed, step)]
-                displaced = one.loc[(seed, last), "excess"] < _LEFT * top["excess"]
+                last = of_seed.index[-1][1]
+                top = of_seed.loc[(seed, step)]
+                displaced = of_seed.loc[(seed, last), "excess"] < _LEFT * top["excess"]
                 steps = {"step": step, "before": step // 4, "last": last}
                 rows[seed] = {**steps, "head": int(top["head"]), "displaced": bool(displaced)}
         return pd.DataFrame.from_dict(rows, orient="index")
@@ -70,7 +70,7 @@ class Joining:
         """
         table = self.lost.set_index(["measure", "removed", "head", "seed", "step"]).sort_index()
         keys = [
-            (measure, removed, one["head"] if head == "joining" else head, seed, one[at])
-            for seed, one in self.peaks().iterrows()
+            (measure, removed, peak["head"] if head == "joining" else head, seed, peak[at])
+            for seed, peak in self.peaks().iterrows()
         ]
         return table.loc[keys, ["value", "low", "high"]].droplevel([0, 1, 2, 4])

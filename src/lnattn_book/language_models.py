@@ -110,7 +110,7 @@ def frozen_arms(folder: Path | str) -> list[FrozenArm]:
     if not names:
         raise ResultError(f"{folder} holds no evaluated model; run `lnattn selectable evaluate`.")
     arms = [read_arm(folder, name) for name in names]
-    return sorted(arms, key=lambda one: (one.d, one.arm, one.seed, one.steps))
+    return sorted(arms, key=lambda arm: (arm.d, arm.arm, arm.seed, arm.steps))
 
 
 def read_table_1(folder: Path | str, name: str = "table-1") -> tuple[dict, dict[str, Any]]:
@@ -173,10 +173,10 @@ class LongRuns(Result):
         losses = self.losses[self.arm(name)]
         return np.stack([losses[:, late, 0].mean(axis=1), losses[:, -1, 1]], axis=1)
 
-    def pairs(self, one: str, other: str, loss: str) -> Float[np.ndarray, "pair 2"]:
+    def pairs(self, arm: str, other: str, loss: str) -> Float[np.ndarray, "pair 2"]:
         """The last losses of two arms, of the seeds with which both were trained."""
         which = LOSSES.index(loss)
-        both = np.stack([self.ends(one)[:, which], self.ends(other)[:, which]], axis=1)
+        both = np.stack([self.ends(arm)[:, which], self.ends(other)[:, which]], axis=1)
         return both[np.isfinite(both).all(axis=1)]
 
     def shares(self, name: str, place: int | slice) -> Float[np.ndarray, "seed snapshot layer"]:

@@ -50,8 +50,8 @@ Drawn = tuple[Rule, str, Mapping[str, Any]]
 
 def measured(rule: Rule, *results: Any) -> Mapping[str, Any]:
     """What a rule measures of results."""
-    found = rule.measure(RuleContext(claim(rule.claim).rule, own=False), *results)
-    return found if isinstance(found, Mapping) else {}
+    measures = rule.measure(RuleContext(claim(rule.claim).rule, own=False), *results)
+    return measures if isinstance(measures, Mapping) else {}
 
 
 # ---- Whole first layers --------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def of_frequency(first: FirstLayer, known: Frequency) -> Iterator[tuple[Rule, Ma
     for rule in (k11, k17):
         yield rule, measured(rule, study.head_correlations, known.counted)
     knowing = who_knows_the_gain(first, known, gain_of_tokens(first))
-    heads = [found for name, found in knowing.items() if name.startswith("T^e")]
+    heads = [correlations for name, correlations in knowing.items() if name.startswith("T^e")]
     yield k19, measured(k19, knowing["norm"], heads)
 
 
@@ -111,12 +111,14 @@ def embeddings_in_random_order(first: FirstLayer, seed: int) -> FirstLayer:
 def of_a_model(first: FirstLayer, name: str, known: Frequency, seed: int) -> Iterator[Drawn]:
     """One draw of each null model of a whole first layer."""
     heads = permuted_weights(first, seed, heads_only=True)
-    yield from ((rule, name, found) for rule, found in of_positions(heads))
-    yield from ((rule, name, found) for rule, found in of_the_first_token(switch_on_text(heads)))
+    yield from ((rule, name, results) for rule, results in of_positions(heads))
+    yield from (
+        (rule, name, results) for rule, results in of_the_first_token(switch_on_text(heads))
+    )
     if fold(first.attention).b_QK.any():
-        yield from ((rule, name, found) for rule, found in of_frequency(heads, known))
+        yield from ((rule, name, results) for rule, results in of_frequency(heads, known))
     embeddings = embeddings_in_random_order(first, seed)
-    yield from ((rule, name, found) for rule, found in of_variances(embeddings, known))
+    yield from ((rule, name, results) for rule, results in of_variances(embeddings, known))
 
 
 # ---- GPT-2 without its token embeddings ----------------------------------------------------------
@@ -151,12 +153,12 @@ def draws_of(model: str, draws: int = DRAWS) -> dict[tuple[str, str], list[Mappi
     if not first.is_partial:
         known = frequency(first)
         draw = partial(of_a_model, first, model, known)
-    found: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    by_row: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
     for seed in range(draws):
         for rule, name, measures in draw(seed):
-            found.setdefault((rule.claim, name), []).append(measures)
+            by_row.setdefault((rule.claim, name), []).append(measures)
         say(f"{model}: {seed + 1} of {draws} draws")
-    return found
+    return by_row
 
 
 def main(models: Sequence[str]) -> int:

@@ -62,11 +62,11 @@ def differences_from_printed(
     gpt2 = require_absolute(model)
     vectors = token_vectors(fold(gpt2.attention), gpt2.embeddings)
     row = vectors.scores([vocabulary[query]])[head, 0].double().numpy()
-    found = {token: float(row[vocabulary[token]]) for token in printed}
+    scores = {token: float(row[vocabulary[token]]) for token in printed}
     different = [
-        f"T^ee of {query!r} and {token!r} is {found[token]:.4f}, printed as {value:.4f}"
+        f"T^ee of {query!r} and {token!r} is {scores[token]:.4f}, printed as {value:.4f}"
         for token, value in printed.items()
-        if abs(found[token] - value) > RELATIVE_TOLERANCE * abs(value)
+        if abs(scores[token] - value) > RELATIVE_TOLERANCE * abs(value)
     ]
     first, *_, last = printed
     for token, place, end in (

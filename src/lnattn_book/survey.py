@@ -75,10 +75,10 @@ def survey(seen: Evidence) -> dict[str, Record]:
     A partial checkpoint gets those about positions only; the others say what is missing.
     """
     name = seen.name or seen.model.name
-    found = _of_positions(seen) if seen.model.is_partial else _of_all(seen)
+    results = _of_positions(seen) if seen.model.is_partial else _of_all(seen)
     return {
-        claim: RULES[claim](*found[claim], model=name)
-        if claim in found
+        claim: RULES[claim](*results[claim], model=name)
+        if claim in results
         else not_computable(claim, name, f"needs {TOKENS}")
         for claim in ASKED
     }
@@ -86,14 +86,14 @@ def survey(seen: Evidence) -> dict[str, Record]:
 
 def _of_positions(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     """What rules judge, by claim, of a checkpoint without tokens."""
-    found = position_only(seen.model)
+    positions = position_only(seen.model)
     ends = variance.position_outliers(seen.model.embeddings.W_P)
     return {
-        "K6": (found.spearman,),
-        "K7": (found.table(),),
-        "K8": (found.near[:, :, -1], found.echo[:, :, -1]),
+        "K6": (positions.spearman,),
+        "K7": (positions.table(),),
+        "K8": (positions.near[:, :, -1], positions.echo[:, :, -1]),
         "K13": (ends.first, ends.last_log, ends.interior_spread),
-        "K14": (found.last.ratio,),
+        "K14": (positions.last.ratio,),
     }
 
 
@@ -116,7 +116,7 @@ def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     ends = variance.position_outliers(tokens.W_P)
     switch = first_token_switch(folded, tokens, seen.cut(min(tokens.n_positions, SWITCH_WINDOW)))
     shape = curves.position_table(bias, curves.nearness(folded, tokens.W_P, sigma))
-    auroc = auroc_of(seen.study) if seen.study else _some_auroc(vectors, counts, seen.seed)
+    auroc = auroc_of(seen.study) if seen.study else _sampled_auroc(vectors, counts, seen.seed)
     return {
         "K3": (pairs, iens(vectors, seen.model.tokenizer, seen.name or seen.model.name)),
         "K4": (mean_z(same_token_z(vectors).numpy()),),
@@ -154,15 +154,17 @@ def auroc_of(study: AffinityResult) -> tuple[np.ndarray, np.ndarray]:
     return study.mean_auroc(), study.skill
 
 
-def _some_auroc(vectors: TokenVectors, counts: Counts, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def _sampled_auroc(
+    vectors: TokenVectors, counts: Counts, seed: int
+) -> tuple[np.ndarray, np.ndarray]:
     """The same for some query tokens."""
     before = Neighbours.before(counts.bigrams)
     having = np.flatnonzero(before.n_distinct)
     number = min(_AUROC_QUERIES, len(having))
-    some = np.sort(np.random.default_rng(seed).choice(having, number, replace=False))
-    own = head_auroc(vectors, before, some).values[:, some]
-    skill = bootstrap_means(own - wrong_queries(vectors, before, some, seed=seed))
-    return own.mean(axis=1), skill
+    queries = np.sort(np.random.default_rng(seed).choice(having, number, replace=False))
+    auroc = head_auroc(vectors, before, queries).values[:, queries]
+    skill = bootstrap_means(auroc - wrong_queries(vectors, before, queries, seed=seed))
+    return auroc.mean(axis=1), skill
 
 
 def iens(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]:
@@ -187,24 +189,26 @@ def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str,
     order.insert(2, order.pop(order.index(UNDECIDED)))
     together = {}
     for claim in ASKED:
-        found = sorted((run[claim] for run in runs), key=lambda one: order.index(one.verdict))
-        count = sum(one.verdict == found[0].verdict for one in found)
+        records = sorted(
+            (run[claim] for run in runs), key=lambda record: order.index(record.verdict)
+        )
+        count = sum(record.verdict == records[0].verdict for record in records)
         name = f"{seen.name or seen.model.name}, in random order"
-        together[claim] = replace(found[0], model=name, short=f"{count} of {len(runs)}")
+        together[claim] = replace(records[0], model=name, short=f"{count} of {len(runs)}")
     return together
 
 
 def write_survey(
     folder: Path | str,
-    found: Mapping[str, Record],
+    records: Mapping[str, Record],
     model: AnyFirstLayer,
     name: str = "survey",
     **facts: Any,
 ) -> Path:
     """Freeze a survey as folder/name.npz and .json; returns the path of the record."""
-    values = [value for one in found.values() for value in one.values.values()]
+    values = [value for record in records.values() for value in record.values.values()]
     about = {k: v for k, v in model.provenance.items() if k != "tensors"}
-    rows = [asdict(one) for one in found.values()]
+    rows = [asdict(record) for record in records.values()]
     record = provenance(study="survey of claims", model=about, verdicts=rows, **facts)
     return write_result(folder, name, {"values": np.array(values, dtype=float)}, record)
 
@@ -214,9 +218,11 @@ def read_survey(
 ) -> tuple[dict[str, Record], dict[str, Any]]:
     """A frozen survey and its record; `ResultError` where it is missing, damaged or outdated."""
     _, record = read_result(folder, name)
-    found = {row["claim"]: as_record(row, f"{name}.json") for row in record.get("verdicts", [])}
-    outdated = [one for one in found if found[one].rule != RULES[one].in_words()]
-    if list(found) != list(ASKED) or outdated:
+    records = {row["claim"]: as_record(row, f"{name}.json") for row in record.get("verdicts", [])}
+    outdated = [
+        claim_id for claim_id in records if records[claim_id].rule != RULES[claim_id].in_words()
+    ]
+    if list(records) != list(ASKED) or outdated:
         what = f"made by another rule of {outdated[0]}" if outdated else "no survey of these claims"
         raise ResultError(f"{folder}/{name}.json is {what}; compute it again.")
-    return found, record
+    return records, record

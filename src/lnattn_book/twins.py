@@ -20,12 +20,12 @@ from lnattn.storage import read_result
 
 def available_rotary_models() -> list[RelativeFirstLayer]:
     """The first layers of `rotary_models` that can be read; the explorer says what others lack."""
-    found = []
+    models = []
     for name in rotary_models():
         with suppress(CheckpointError):
             if isinstance(model := load_first_layer(name), RelativeFirstLayer):
-                found.append(model)
-    return found
+                models.append(model)
+    return models
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,7 @@ def _source(model: AnyFirstLayer) -> dict[str, Any]:
     }
 
 
-def weight_predictors(name: str, found: Ablations) -> pd.DataFrame:
+def weight_predictors(name: str, ablations: Ablations) -> pd.DataFrame:
     """What foretells a head's part, a row a head, from the frozen studies of the model.
 
     auroc: T^ee against bigrams; specific auroc: less that of a wrong query; divergence: how far
@@ -134,6 +134,10 @@ def weight_predictors(name: str, found: Ablations) -> pd.DataFrame:
         auroc = other.mean_auroc()
         specific = other.skill[:, 0]
     return pd.DataFrame(
-        {"auroc": auroc, "specific auroc": specific, "divergence": found.moved[found.of("ee")]},
-        index=pd.RangeIndex(found.n_heads, name="head"),
+        {
+            "auroc": auroc,
+            "specific auroc": specific,
+            "divergence": ablations.moved[ablations.of("ee")],
+        },
+        index=pd.RangeIndex(ablations.n_heads, name="head"),
     )

@@ -52,8 +52,8 @@ def frozen_words(folder: Path | str) -> tuple[dict[str, np.ndarray], list[Marked
     """The shares, the marked sentences and the record that `freeze_words` wrote."""
     arrays, record = read_result(folder, WORDS)
     marked = [
-        MarkedSentence(**{key: tuple(value) for key, value in one.items()})
-        for one in record["examples"]
+        MarkedSentence(**{key: tuple(value) for key, value in example.items()})
+        for example in record["examples"]
     ]
     return arrays, marked, record
 
@@ -96,14 +96,14 @@ class Sentiment(Result):
 
     def marked(self, arm: str, seed: int = 0) -> list[MarkedSentence]:
         """The sentences of the paper's Table 4, as one model of an arm marks them."""
-        found = []
+        sentences = []
         for example in self.record["examples"]:
             marks = self.unselectable[self.of(arm), seed, self.sentence == example["sentence"]]
             words = example["words"]
             bold = example["bold"]
             shown = (tuple(map(bool, marks)), (), tuple(word in bold for word in words))
-            found.append(MarkedSentence(tuple(words), *shown))
-        return found
+            sentences.append(MarkedSentence(tuple(words), *shown))
+        return sentences
 
     def weight(self) -> Float[np.ndarray, "type"]:
         """By how many standard errors a type's share of positive sentences is off that of all."""

@@ -38,21 +38,23 @@ def built() -> tuple[str, list[Record]]:
     if not site.is_file():
         raise ResultError(f"{site} does not exist; build the book first: make book")
     data = read_json(site)
-    found = [as_record(one, f"{site}") for about in data["claims"] for one in about["found"]]
-    return data["model"], found
+    records = [
+        as_record(record, f"{site}") for about in data["claims"] for record in about["found"]
+    ]
+    return data["model"], records
 
 
 def show(ids: Iterable[str]) -> None:
     """Print these claims, and under each a line for each model."""
     chosen = [claim(name) for name in ids]
     try:
-        _, found = built()
+        _, records = built()
     except ResultError:
-        model, found = frozen.frozen_records(repository() / FROZEN_CLAIMS)
+        model, records = frozen.frozen_records(repository() / FROZEN_CLAIMS)
         print(f"no build of the book is here; frozen on {model or 'no model'}:", file=sys.stderr)
     for about in chosen:
         print(f"{about.id}: {about.line}")
-        mine = [f"    {one.mark} {one}" for one in found if one.claim == about.id]
+        mine = [f"    {record.mark} {record}" for record in records if record.claim == about.id]
         print("\n".join(dict.fromkeys(mine)) or "    not computed yet: execute the book")
 
 

@@ -13,19 +13,19 @@ from lnattn_book.words import Sentiment
 UNSCALED = ("no-scaling", "none")
 
 
-def learnt(found: Sentiment, arms: tuple[str, ...], by: float) -> np.ndarray:
+def learnt(sentiment: Sentiment, arms: tuple[str, ...], by: float) -> np.ndarray:
     """Whether each arm is trained: in every seed right so much more often than one label."""
-    right = np.array([found.right[found.of(arm)].mean(axis=1).min() for arm in arms])
-    return np.asarray(right >= found.majority + by)
+    right = np.array([sentiment.right[sentiment.of(arm)].mean(axis=1).min() for arm in arms])
+    return np.asarray(right >= sentiment.majority + by)
 
 
-def in_points(found: Sentiment, shares: Any, sure: np.ndarray) -> dict[str, Any]:
+def in_points(sentiment: Sentiment, shares: Any, sure: np.ndarray) -> dict[str, Any]:
     """Both arms in points; what is not sure, of an arm that learnt nothing, decides nothing."""
     points = 100 * np.array(shares)
     counted = np.where(sure[:, None], points, [0, -np.inf, np.inf])
     return {
         "more": Interval.rows(counted).bonferroni(),
-        "seeds": found.right.shape[1],
+        "seeds": sentiment.right.shape[1],
         "first": Interval(*points[0]),
         "second": Interval(*points[1]),
     }

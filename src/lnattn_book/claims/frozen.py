@@ -35,12 +35,12 @@ def alike(was: Any, now: Any, tolerance: float | None = None) -> bool:
     return abs(now - was) <= max(SHARE * abs(was), tolerance or 0.0) * (1 + 1e-9)
 
 
-def write_frozen(model: str, found: Sequence[Record], root: Path) -> Path:
+def write_frozen(model: str, records: Sequence[Record], root: Path) -> Path:
     """Freeze the records of a build on a model below a root; returns the file."""
     # The rounding of a build's run is no part of it: places in pages are found anew.
-    kept = [{**asdict(one), "execution": 0} for one in found]
+    rows = [{**asdict(record), "execution": 0} for record in records]
     path = root / FROZEN_CLAIMS / f"{Path(model).name}.json"
-    return write_json(path, {"model": model, "records": kept, "command": COMMAND})
+    return write_json(path, {"model": model, "records": rows, "command": COMMAND})
 
 
 def frozen_records(folder: Path, model: str = "") -> tuple[str, list[Record]]:
@@ -53,14 +53,14 @@ def frozen_records(folder: Path, model: str = "") -> tuple[str, list[Record]]:
         return "", []
     data = read_json(path)
     try:
-        listed = [one for one in data["records"] if one["claim"] in claims()]
-        return data["model"], in_order(as_record(one, str(path)) for one in listed)
+        listed = [row for row in data["records"] if row["claim"] in claims()]
+        return data["model"], in_order(as_record(row, str(path)) for row in listed)
     except (KeyError, TypeError) as error:
         raise ResultError(f"{path} holds no frozen claims ({error!r}); {COMMAND}.") from error
 
 
 def differences(
-    frozen: Sequence[Record], found: Sequence[Record], pages: Iterable[str]
+    frozen: Sequence[Record], records: Sequence[Record], pages: Iterable[str]
 ) -> Iterator[str]:
     """What is missing or differs, one sentence each.
 
@@ -68,26 +68,27 @@ def differences(
     the book can be built. Records and values that were never frozen are no difference.
     """
     present = set(pages)
-    now = {(one.claim, one.model, one.chapter): one for one in found}
+    now = {(record.claim, record.model, record.chapter): record for record in records}
     for was in frozen:
         name = f"{was.claim} on {was.model} ({was.chapter})"
-        one = now.get((was.claim, was.model, was.chapter))
-        if one is None:
+        record = now.get((was.claim, was.model, was.chapter))
+        if record is None:
             if was.chapter in present:
                 yield f"{name} is frozen, but this build did not register it"
-        elif one.verdict != was.verdict:
-            yield f"{name}: the verdict was {was.verdict!r}, now it is {one.verdict!r}"
+        elif record.verdict != was.verdict:
+            yield f"{name}: the verdict was {was.verdict!r}, now it is {record.verdict!r}"
         else:
             tolerance = claims()[was.claim].tolerance
             for key, old in was.values.items():
-                if not alike(old, new := one.values.get(key), tolerance):
+                if not alike(old, new := record.values.get(key), tolerance):
                     yield f"{name}: {key} was {old!r}, now it is {new!r}"
 
 
-def two_verdicts(found: Iterable[Record]) -> Iterator[str]:
+def two_verdicts(records: Iterable[Record]) -> Iterator[str]:
     """Claims that have two verdicts for one model, in words: a claim has one rule."""
     verdicts: dict[tuple[str, str], str] = {}
-    for one in found:
-        other = verdicts.setdefault((one.claim, one.model), one.verdict)
-        if other != one.verdict:
-            yield f"claim {one.claim} has two verdicts on {one.model}: {other}, {one.verdict}"
+    for record in records:
+        verdict = verdicts.setdefault((record.claim, record.model), record.verdict)
+        if verdict != record.verdict:
+            both = f"{verdict}, {record.verdict}"
+            yield f"claim {record.claim} has two verdicts on {record.model}: {both}"

@@ -28,7 +28,9 @@ def ratios_by_query(known: pd.DataFrame, draws: int = 2000) -> Float[np.ndarray,
         for _, query in known.groupby("query id")
     ]
     picks = np.random.default_rng(0).integers(len(ranks), size=(draws, len(ranks)))
-    medians = [np.median(np.concatenate([ranks[one] for one in pick]), axis=0) for pick in picks]
+    medians = [
+        np.median(np.concatenate([ranks[query] for query in pick]), axis=0) for pick in picks
+    ]
     best, chance = np.array(medians).T
     return np.asarray(best / chance)
 

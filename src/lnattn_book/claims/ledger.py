@@ -31,7 +31,7 @@ _registered: dict[tuple[str, str], Record] = {}
 
 
 def register(
-    found: Record,
+    measured: Record,
     *,
     function: Callable[..., Any] | None = None,
     cell: str = "",
@@ -44,15 +44,15 @@ def register(
     figure; note: what to add to the rule's own; counted: whether it speaks for its claim in the
     headline. Raises `ResultError` for a record without words or model.
     """
-    if not found.words.strip() or not found.model.strip():
-        raise ResultError(f"claim {found.claim} needs words and a model, not empty text.")
-    name = claim(found.claim).function
+    if not measured.words.strip() or not measured.model.strip():
+        raise ResultError(f"claim {measured.claim} needs words and a model, not empty text.")
+    name = claim(measured.claim).function
     shell = get_ipython()
     record = replace(
-        found,
+        measured,
         function=f"{function.__module__}.{function.__qualname__}" if function else name,
         cell=cell,
-        note="; ".join(filter(None, (found.note, note))),
+        note="; ".join(filter(None, (measured.note, note))),
         counted=counted,
         # Not its execution_count, which IPython raises before it runs a cell or after, by version.
         execution=len(shell.user_ns["In"]) - 1 if shell else 0,
@@ -72,7 +72,7 @@ def as_record(data: Mapping[str, Any], origin: str) -> Record:
         pairs = {
             key: tuple(data[key]) for key in ("interval", "stands", "null_draws") if data.get(key)
         }
-        leaves = tuple(Leaf(**one) for one in data.get("leaves", ()))
+        leaves = tuple(Leaf(**leaf) for leaf in data.get("leaves", ()))
         record = Record(**{**data, **pairs, "leaves": leaves})
     except (TypeError, KeyError, AttributeError) as error:
         raise ResultError(f"{origin} is not a ledger record ({error}); rebuild.") from error
@@ -82,16 +82,16 @@ def as_record(data: Mapping[str, Any], origin: str) -> Record:
     return record
 
 
-def in_order(found: Iterable[Record]) -> list[Record]:
+def in_order(records: Iterable[Record]) -> list[Record]:
     """Records in the order of the claims, then by model, then by chapter."""
     order = {claim_id: number for number, claim_id in enumerate(claims())}
-    return sorted(found, key=lambda one: (order[one.claim], one.model, one.chapter))
+    return sorted(records, key=lambda record: (order[record.claim], record.model, record.chapter))
 
 
-def own_first(about: Claim, found: Iterable[Record]) -> list[Record]:
+def own_first(about: Claim, records: Iterable[Record]) -> list[Record]:
     """The records of one claim, those of its own chapter before those of others."""
-    mine = (one for one in found if one.claim == about.id)
-    return sorted(mine, key=lambda one: one.chapter.split("/")[-1] != about.chapter)
+    mine = (record for record in records if record.claim == about.id)
+    return sorted(mine, key=lambda record: record.chapter.split("/")[-1] != about.chapter)
 
 
 def table(ids: Sequence[str]) -> Markdown:
@@ -101,9 +101,12 @@ def table(ids: Sequence[str]) -> Markdown:
     """
     lines = ["| Claim | Reported | Model | Holds? | Found here |", "|:--|:--|:--|:--|:--|"]
     for about in map(claim, ids):
-        mine = in_order(one for one in _registered.values() if one.claim == about.id)
-        found = [(html.escape(one.model), f"{one.mark} {one.verdict}", one.words) for one in mine]
-        for cells in found or [("", "not registered", "not computed in this build")]:
+        mine = in_order(record for record in _registered.values() if record.claim == about.id)
+        rows = [
+            (html.escape(record.model), f"{record.mark} {record.verdict}", record.words)
+            for record in mine
+        ]
+        for cells in rows or [("", "not registered", "not computed in this build")]:
             row = f"**{about.id}** {about.line}", about.reported, *cells
             shown = (" ".join(cell.split()).replace("|", "\\|") for cell in row)
             lines.append(f"| {' | '.join(shown)} |")

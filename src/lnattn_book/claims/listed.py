@@ -83,13 +83,13 @@ def claims(path: Path | None = None) -> dict[str, Claim]:
     """All claims by id, in the file's order; a malformed file is one `ResultError`."""
     source = path or repository() / "book" / "claims.yml"
     try:
-        listed = [Claim(**one) for one in yaml.safe_load(source.read_text(encoding="utf-8"))]
+        listed = [Claim(**entry) for entry in yaml.safe_load(source.read_text(encoding="utf-8"))]
     except (OSError, yaml.YAMLError, TypeError) as error:
         raise ResultError(f"{source} is no list of claims ({error}).") from error
-    found = {one.id: one for one in listed}
-    if len(found) < len(listed):
+    by_id = {entry.id: entry for entry in listed}
+    if len(by_id) < len(listed):
         raise ResultError(f"{source} lists a claim twice; ids are unique.")
-    return found
+    return by_id
 
 
 def claim(claim_id: str) -> Claim:

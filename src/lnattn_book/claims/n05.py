@@ -14,11 +14,11 @@ from lnattn_book.exposure import exposure
 from lnattn_book.words import Sentiment
 
 
-def measure(context: RuleContext, found: Sentiment) -> dict[str, Any]:
+def measure(context: RuleContext, sentiment: Sentiment) -> dict[str, Any]:
     """Per arm: are deciding words more exposed? p is of words permuted within bins."""
     exposures = [
         exposure(
-            found,
+            sentiment,
             arm,
             least=context["least"],
             decides=context["decides"],
@@ -26,9 +26,11 @@ def measure(context: RuleContext, found: Sentiment) -> dict[str, Any]:
         )
         for arm in UNSCALED
     ]
-    by_chance = np.array([one.low > 0 and one.p >= context["p"] for one in exposures])
-    shares = [(one.difference, one.low, one.high) for one in exposures]
-    return in_points(found, shares, learnt(found, UNSCALED, context["trained"]) & ~by_chance)
+    by_chance = np.array([exposed.low > 0 and exposed.p >= context["p"] for exposed in exposures])
+    shares = [(exposed.difference, exposed.low, exposed.high) for exposed in exposures]
+    return in_points(
+        sentiment, shares, learnt(sentiment, UNSCALED, context["trained"]) & ~by_chance
+    )
 
 
 def decide(measures: Measures, context: RuleContext) -> Decision:

@@ -12,11 +12,11 @@ from lnattn_book.exposure import lead
 from lnattn_book.words import Sentiment
 
 
-def measure(context: RuleContext, found: Sentiment) -> dict[str, Any]:
+def measure(context: RuleContext, sentiment: Sentiment) -> dict[str, Any]:
     """How much more often the classifier with LayerNorms is right than without scaling, or them."""
-    leads = [lead(found, "full", arm) for arm in UNSCALED]
-    trained = learnt(found, UNSCALED, context["trained"])
-    return in_points(found, leads, trained & learnt(found, ("full",), context["trained"]))
+    leads = [lead(sentiment, "full", arm) for arm in UNSCALED]
+    trained = learnt(sentiment, UNSCALED, context["trained"])
+    return in_points(sentiment, leads, trained & learnt(sentiment, ("full",), context["trained"]))
 
 
 def decide(measures: Measures, context: RuleContext) -> Decision:

@@ -15,20 +15,20 @@ from lnattn_book.claims.trials import Trial, written
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART
 
 
-def measure(context: RuleContext, found: pd.DataFrame) -> dict[str, Any]:
-    """found: columns `along`, `low`; a row a matrix that only writes. `times`: A over chance or
+def measure(context: RuleContext, table: pd.DataFrame) -> dict[str, Any]:
+    """table: columns `along`, `low`; a row a matrix that only writes. `times`: A over chance or
     chance over A, whichever is larger."""
-    if found.empty:
+    if table.empty:
         raise ResultError("no matrix that only writes was given.")
-    below_chance = (found["along"] < found["low"]).to_numpy()
-    mean = float(np.exp(np.log(found["along"]).mean()))
+    below_chance = (table["along"] < table["low"]).to_numpy()
+    mean = float(np.exp(np.log(table["along"]).mean()))
     return {
         "below": below_chance,
         "share": below_chance.mean(),
         "times": max(mean, 1 / mean),
-        "along": found["along"].to_numpy(),
+        "along": table["along"].to_numpy(),
         "mean": mean,
-        "matrices": len(found),
+        "matrices": len(table),
     }
 
 

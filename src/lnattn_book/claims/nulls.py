@@ -148,8 +148,8 @@ def write_nulls(
 ) -> Path:
     """Freeze the measures of each draw beside those of other models; returns the file."""
     path = path_of(claim_id, results)
-    kept = read_json(path)["models"] if path.is_file() else {}
-    kept[model] = [
+    models = read_json(path)["models"] if path.is_file() else {}
+    models[model] = [
         {
             name: [_in_json(end) for end in Interval.of(measure)]
             for name, measure in drawn.items()
@@ -159,7 +159,7 @@ def write_nulls(
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     frozen_nulls.cache_clear()
-    return write_json(path, {"claim": claim_id, "models": kept, "command": command})
+    return write_json(path, {"claim": claim_id, "models": models, "command": command})
 
 
 def _in_json(values: Any) -> Any:

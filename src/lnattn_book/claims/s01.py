@@ -13,13 +13,13 @@ from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Effect, Measures, NotComputable, RuleContext, register_rule
 
 
-def measure(context: RuleContext, found: Subwords) -> dict[str, Any] | NotComputable:
-    """found: ranks of the main predecessors of pieces."""
-    n = len(found.pieces)
+def measure(context: RuleContext, subwords: Subwords) -> dict[str, Any] | NotComputable:
+    """subwords: ranks of the main predecessors of pieces."""
+    n = len(subwords.pieces)
     if n < context["pieces"]:
         return NotComputable(f"{n} {'piece fits' if n == 1 else 'pieces fit'} the rule")
     rank = context["rank"]
-    best = found.table(rank).loc["best"]
+    best = subwords.table(rank).loc["best"]
     share = Interval(*(float(best[name]) for name in ("found", "low", "high")))
     chance = float(best["chance"])
     return {
@@ -29,7 +29,7 @@ def measure(context: RuleContext, found: Subwords) -> dict[str, Any] | NotComput
         "band": float(best["chance high"]),
         "times": Interval(*(end / chance for end in share)),
         "pieces": n,
-        "head": f"{int(found.heads_of(rank).argmax())}",
+        "head": f"{int(subwords.heads_of(rank).argmax())}",
     }
 
 
@@ -44,10 +44,10 @@ def exchanged_pieces(measures: Measures, generator: np.random.Generator) -> dict
     """The share that is found among pieces which changed places."""
     chance = measures["chance"]
     error = (measures["band"] - measures["chance"]) / 1.96
-    found = chance + error * generator.standard_normal()
+    share = chance + error * generator.standard_normal()
     half = (measures["share"].high - measures["share"].low) / 2
-    times = Interval(*((found + step) / chance for step in (0.0, -half, half)))
-    return {"found": found, "times": times}
+    times = Interval(*((share + step) / chance for step in (0.0, -half, half)))
+    return {"found": share, "times": times}
 
 
 #: What learnt nothing.

@@ -13,10 +13,10 @@ from lnattn_book.claims.use import decide_use, measure_use
 
 
 def measure(
-    context: RuleContext, found: Ablations, specific: np.ndarray
+    context: RuleContext, ablations: Ablations, specific: np.ndarray
 ) -> dict[str, Any] | NotComputable:
     """Is T^ee used where names are put together? specific: AUROC less a wrong query's [head]."""
-    return measure_use(found, specific, "second words of names", context["tokens"])
+    return measure_use(ablations, specific, "second words of names", context["tokens"])
 
 
 #: What learnt nothing.

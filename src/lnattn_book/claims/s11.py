@@ -22,10 +22,10 @@ from lnattn_book.joining import Joining
 from lnattn_book.language_models import mean_and_interval
 
 
-def measure(context: RuleContext, found: Joining) -> dict[str, Any] | NotComputable:
+def measure(context: RuleContext, joining: Joining) -> dict[str, Any] | NotComputable:
     """Losses of models that join pieces, at the snapshots where they do most."""
-    seeds = len(found.peaks())
-    shares = found.shares()
+    seeds = len(joining.peaks())
+    shares = joining.shares()
     if seeds < context["seeds"]:
         most = shares.loc[shares["tokens trained"].idxmax()]
         return NotComputable(
@@ -33,8 +33,8 @@ def measure(context: RuleContext, found: Joining) -> dict[str, Any] | NotComputa
             f"{most['tokens trained'] / 1e6:.1f} million tokens {most['found']:.1%} are found, "
             f"by chance up to {most['chance high']:.1%}"
         )
-    every_head = found.of("after", "ee")
-    joining_head = found.of("after", "ee", "joining")
+    every_head = joining.of("after", "ee")
+    joining_head = joining.of("after", "ee", "joining")
     whole = Interval(*mean_and_interval(every_head["value"].to_numpy(), context["level"]))
     return {
         "whole": whole,

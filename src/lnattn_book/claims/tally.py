@@ -13,22 +13,22 @@ from lnattn_book.claims.verdicts import ABSENT, DERIVED, NOT_ASKED, SIGNS, Recor
 PAPERS = "KB"
 
 
-def verdict_of(claim: Claim, found: Sequence[Record], model: str) -> str:
+def verdict_of(claim: Claim, records: Sequence[Record], model: str) -> str:
     """The verdict that counts for a claim, of the records that are `counted`.
 
     Of its own checkpoint where it is about one; else of the model that the book was built on, and
     where that has none, of any. The record of the claim's own chapter comes first.
     """
-    mine = [one for one in own_first(claim, found) if one.counted]
+    mine = [record for record in own_first(claim, records) if record.counted]
     if claim.needs_checkpoint:
-        mine = [one for one in mine if claim.is_about(one.model)]
+        mine = [record for record in mine if claim.is_about(record.model)]
     else:
-        mine = [one for one in mine if one.model == model] or mine
+        mine = [record for record in mine if record.model == model] or mine
     return mine[0].verdict if mine else ABSENT if claim.needs_checkpoint else NOT_ASKED
 
 
 def tally(
-    claims: Iterable[Claim], found: Sequence[Record], model: str
+    claims: Iterable[Claim], records: Sequence[Record], model: str
 ) -> dict[str, dict[str, int]]:
     """Number of claims by the first letter of their ids and what they count as.
 
@@ -37,7 +37,7 @@ def tally(
     counts: dict[str, Counter[str]] = {}
     for claim in claims:
         if claim.kind != "question":
-            what = counts_as(claim, verdict_of(claim, found, model))
+            what = counts_as(claim, verdict_of(claim, records, model))
             counts.setdefault(claim.id[0], Counter())[what] += 1
     return {letter: {name: row[name] for name in SIGNS} for letter, row in counts.items()}
 

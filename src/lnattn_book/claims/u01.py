@@ -13,15 +13,15 @@ from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Detail, Effect, Measures, RuleContext, register_rule
 
 
-def measure(context: RuleContext, found: LayerVerdicts) -> dict[str, Any]:
+def measure(context: RuleContext, layers: LayerVerdicts) -> dict[str, Any]:
     """Shares of unselectable keys in every head of every layer."""
-    shares = found.by_head()
+    shares = layers.by_head()
     return {
         "lost": shares.ravel(),
         "most": shares.max(),
         "share": shares.mean(),
-        "keys": found.unselectable[0].size,
-        "size": Detail((found.unselectable.shape[-1], int(found.rank.max()))),
+        "keys": layers.unselectable[0].size,
+        "size": Detail((layers.unselectable.shape[-1], int(layers.rank.max()))),
     }
 
 

@@ -13,20 +13,20 @@ from lnattn_book.claims.rules import Decision, Measures, NotComputable, RuleCont
 
 
 def measure_use(
-    found: Ablations, specific: np.ndarray, of: str, tokens: int
+    ablations: Ablations, specific: np.ndarray, of: str, tokens: int
 ) -> dict[str, Any] | NotComputable:
     """Excess losses without T^ee of all heads and of one; specific: AUROC less a wrong query's.
 
     of: the tokens that finish what others began; tokens: how many must have a match.
     """
-    number = int(found.tokens[0, list(CLASSES).index(of), 1])
+    number = int(ablations.tokens[0, list(CLASSES).index(of), 1])
     if number < tokens:
         return NotComputable(f"{number} {of} with a match")
     head = int(specific.argmax())
     return {
-        "whole": Interval(*interval(found.excess("ee", of=of, head=-1))),
-        "alone": Interval(*interval(found.excess("ee", of=of, head=head))),
-        "pairs": Interval(*interval(found.excess("pairs", of=of))),
+        "whole": Interval(*interval(ablations.excess("ee", of=of, head=-1))),
+        "alone": Interval(*interval(ablations.excess("ee", of=of, head=head))),
+        "pairs": Interval(*interval(ablations.excess("pairs", of=of))),
         "tokens": number,
         "head": f"{head}",
     }

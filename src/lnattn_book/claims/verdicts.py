@@ -92,7 +92,7 @@ class Record:
     @classmethod
     def of(cls, leaves: Sequence[Leaf], **more: Any) -> Record:
         """The record of a compound claim: words and verdict are those of its parts."""
-        words = "; ".join(f"{one.name}: {one.words}" for one in leaves)
+        words = "; ".join(f"{leaf.name}: {leaf.words}" for leaf in leaves)
         return cls(total(leaves), words, leaves=tuple(leaves), **more)
 
     @property
@@ -125,12 +125,12 @@ def effect_fields(value: Any, unit: str = "", null: Any = None, n: Any = None) -
 
 def total(leaves: Iterable[Leaf]) -> str:
     """The verdict on a compound claim, from those of its parts; only here can it hold in part."""
-    found = {one.verdict for one in leaves} - {NOT_COMPUTABLE}
-    if found <= {HOLDS}:
-        return HOLDS if found else NOT_COMPUTABLE
-    if HOLDS in found and found & {FAILS, NOT_SEEN}:
+    verdicts = {leaf.verdict for leaf in leaves} - {NOT_COMPUTABLE}
+    if verdicts <= {HOLDS}:
+        return HOLDS if verdicts else NOT_COMPUTABLE
+    if HOLDS in verdicts and verdicts & {FAILS, NOT_SEEN}:
         return HOLDS_IN_PART
-    return UNDECIDED if UNDECIDED in found else FAILS if FAILS in found else NOT_SEEN
+    return UNDECIDED if UNDECIDED in verdicts else FAILS if FAILS in verdicts else NOT_SEEN
 
 
 def counts_as(about: Claim, verdict: str) -> str:
@@ -142,23 +142,23 @@ def counts_as(about: Claim, verdict: str) -> str:
 # --- words --------------------------------------------------------------------------------------
 
 
-def effect(one: Record) -> str:
+def effect(record: Record) -> str:
     """The estimate with unit, interval, chance and n, as far as they are known."""
-    if one.estimate is None:
+    if record.estimate is None:
         return ""
-    ends = one.interval and f" [{one.interval[0]:.3g}, {one.interval[1]:.3g}]"
-    ends = ends or ", exact: nothing is drawn" * one.exact
-    chance = "" if one.null is None else f", chance {one.null:.3g}"
-    number = "" if one.n is None else f", n = {one.n:,}"
-    unit = f" {one.unit}" if one.unit else ""
-    return with_minus(f"{one.estimate:.3g}{unit}{ends}{chance}{number}")
+    ends = record.interval and f" [{record.interval[0]:.3g}, {record.interval[1]:.3g}]"
+    ends = ends or ", exact: nothing is drawn" * record.exact
+    chance = "" if record.null is None else f", chance {record.null:.3g}"
+    number = "" if record.n is None else f", n = {record.n:,}"
+    unit = f" {record.unit}" if record.unit else ""
+    return with_minus(f"{record.estimate:.3g}{unit}{ends}{chance}{number}")
 
 
-def robustness(one: Record) -> str:
+def robustness(record: Record) -> str:
     """'the verdict stands with 18 of 25 thresholds (72%): fragile'; '' where there is no grid."""
-    if one.stands is None:
+    if record.stands is None:
         return ""
-    same, cases = one.stands
+    same, cases = record.stands
     fragile = ": fragile" if same < FRAGILE * cases else ""
     share = f"{same} of {cases} choices of thresholds ({same / cases:.0%})"
     return f"the verdict stands with {share}{fragile}"

@@ -76,7 +76,8 @@ def test_shares_are_means_over_windows_of_keys_within_the_hull_of_the_others(
 
 
 def test_seeds_are_dealt_to_draws_in_order_and_each_claim_asks_its_arm(monkeypatch):
-    asked, written = [], {}
+    asked = []
+    written = {}
 
     def shares(seeds: range, windows: Sequence, arm: str, place: str) -> np.ndarray:
         asked.append((arm, place, [*seeds], windows))

@@ -138,9 +138,9 @@ def _artists(ax: Axes) -> Iterator[tuple[str, str, Iterator[tuple[Any, Any, Any]
             three = getattr(line, "get_data_3d", None)
             data = three() if three else (*line.get_data(orig=False), None)
             yield "line", _label(line, place), _points(*data)
-    for place, bars in enumerate(one for one in ax.containers if isinstance(one, BarContainer)):
+    for place, bars in enumerate(bars for bars in ax.containers if isinstance(bars, BarContainer)):
         yield "bar", _label(bars, place), _bars(bars)
-    outlines = [one for one in ax.patches if isinstance(one, Polygon)]  # histograms in steps
+    outlines = [patch for patch in ax.patches if isinstance(patch, Polygon)]  # histograms in steps
     for place, outline in enumerate(outlines):
         if outline.get_transform().contains_branch(ax.transData):
             yield "outline", _label(outline, place), _points(*outline.get_xy().T)
@@ -153,7 +153,8 @@ def _artists(ax: Axes) -> Iterator[tuple[str, str, Iterator[tuple[Any, Any, Any]
         elif isinstance(drawn, PathCollection):
             yield "point", label, _scattered(drawn)
         elif isinstance(drawn, LineCollection):
-            ends = np.concatenate([np.empty((0, 2)), *(one[:, :2] for one in drawn.get_segments())])
+            segments = [segment[:, :2] for segment in drawn.get_segments()]
+            ends = np.concatenate([np.empty((0, 2)), *segments])
             yield "segment", label, _points(ends[:, 0], ends[:, 1])
         elif isinstance(drawn, PolyCollection) and drawn.get_array() is not None:
             yield "map", label, _tiles(ax, drawn)

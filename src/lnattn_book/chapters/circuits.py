@@ -152,7 +152,9 @@ def previous_token_heads(model: Transformer, count: int = 6) -> pd.DataFrame:
     blocks = [fold(block.attention) for block in model.blocks]
     copying = torch.stack([head_scores.copying_score(block, W_E, W_U) for block in blocks])
     sigma = pairs.mean(0)
-    previous = torch.stack([head_scores.previous_token_score(one, W_P, sigma) for one in blocks])
+    previous = torch.stack(
+        [head_scores.previous_token_score(block, W_P, sigma) for block in blocks]
+    )
     layers, heads = previous.shape
     table = pd.DataFrame(
         {

@@ -84,8 +84,11 @@ def losses_without(
     without all terms with a position for it, too.
     """
     rows = {
-        name: {part: float(one.everywhere[0, one.of(taken)]) for part, taken in _TRAINED.items()}
-        for name, one in trained.items()
+        name: {
+            part: float(ablations.everywhere[0, ablations.of(taken)])
+            for part, taken in _TRAINED.items()
+        }
+        for name, ablations in trained.items()
     }
     if run is not None and "book-gpt2" in rows:
         rows["book-gpt2"] = run.table[list(_YOUNG)].iloc[-1].to_dict()
@@ -101,13 +104,13 @@ _TRAINED = {"what": WHAT, "where": PLACE}
 _YOUNG = {"what": WHAT, "where": WHERE}
 
 
-def at_pieces(found: Ablations, part: str = WHAT) -> pd.DataFrame:
+def at_pieces(ablations: Ablations, part: str = WHAT) -> pd.DataFrame:
     """What a trained model loses without a part at second pieces, beyond matched tokens.
 
     A row after a piece, and on it; columns value, low, high: nats, 95 % over documents.
     """
     rows = {
-        MEASURES[reading]: interval(found.excess(part, reading=reading))
+        MEASURES[reading]: interval(ablations.excess(part, reading=reading))
         for reading in ("after", "on")
     }
     return pd.DataFrame.from_dict(rows, orient="index", columns=["value", "low", "high"])
@@ -139,14 +142,14 @@ def shares_at_the_peak(young: Joining) -> pd.DataFrame:
     return shares.loc[list(peaks.items())].droplevel("step")
 
 
-def term_differences(found: Contributions, draws: int | None = None) -> pd.DataFrame:
+def term_differences(contributions: Contributions, draws: int | None = None) -> pd.DataFrame:
     """Each other term's mean contribution less each mixed one's: a row a comparison of claim K10.
 
     Columns: term, less, and from, median, to: 95 % over documents drawn with replacement, nats.
     draws: by default as many as the claim's rule.
     """
     draws = claim("K10").rule["draws"] if draws is None else draws
-    drawn = resampled_ratios(found.document_sums, found.document_rows, draws)
+    drawn = resampled_ratios(contributions.document_sums, contributions.document_rows, draws)
     means = pd.DataFrame(drawn, columns=TERMS)
     rows = []
     for mixed in MIXED:
@@ -164,8 +167,8 @@ def two_ways(left_out: Contributions, shares: Contributions) -> pd.DataFrame:
     """
     table = pd.DataFrame(
         {
-            name: one.grand_mean()[:, -1]
-            for name, one in (("left out", left_out), ("share", shares))
+            name: divergences.grand_mean()[:, -1]
+            for name, divergences in (("left out", left_out), ("share", shares))
         },
         index=pd.Index(TERMS, name="term"),
     )

@@ -56,8 +56,9 @@ def heads_of(first: FirstLayer) -> Heads:
     counts, source = counts_and_source(first)
     study, _ = affinity_study(vectors, first.embeddings, counts, source)
     classes = token_classes(first.tokenizer, first.embeddings.vocab_size)
-    found = subword_ranks(vectors, continuation_pieces(counts, classes, piece_rule(classes)))
-    return Heads(vectors, counts, token_names(first), study, found)
+    pieces = continuation_pieces(counts, classes, piece_rule(classes))
+    subwords = subword_ranks(vectors, pieces)
+    return Heads(vectors, counts, token_names(first), study, subwords)
 
 
 def recall(
@@ -100,14 +101,14 @@ def list_against_heads(heads: Heads, named: Sequence[int]) -> pd.DataFrame:
 
     A row a piece: query and key (ids), head, area (AUROC of that head) and list (of the list).
     """
-    found = heads.found
-    first = np.flatnonzero((found.best_rank == 1) & np.isin(found.best_head, named))
-    queries = found.pieces.queries[first]
-    chosen = found.best_head[first]
+    ranked = heads.found
+    first = np.flatnonzero((ranked.best_rank == 1) & np.isin(ranked.best_head, named))
+    queries = ranked.pieces.queries[first]
+    chosen = ranked.best_head[first]
     return pd.DataFrame(
         {
             "query": queries,
-            "key": found.pieces.keys[first],
+            "key": ranked.pieces.keys[first],
             "head": chosen,
             "area": heads.study.auroc[chosen, queries],
             "list": [list_area(heads, query) for query in queries.tolist()],
@@ -118,14 +119,14 @@ def list_against_heads(heads: Heads, named: Sequence[int]) -> pd.DataFrame:
 def wrong_queries(study: AffinityResult) -> pd.DataFrame:
     """By head: mean AUROC, the same with another token's query, and what that leaves."""
     area = study.mean_auroc()
-    own = study.skill[:, 0]
-    table = pd.DataFrame({"area": area, "wrong query": area - own, "about the query": own})
+    skill = study.skill[:, 0]
+    table = pd.DataFrame({"area": area, "wrong query": area - skill, "about the query": skill})
     return table.rename_axis("head")
 
 
-def share_of_heads(found: Subwords, named: Sequence[int]) -> float:
+def share_of_heads(subwords: Subwords, named: Sequence[int]) -> float:
     """Of the pieces that some head finds, the share that the named heads find best."""
-    counted = found.heads_of()
+    counted = subwords.heads_of()
     return float(counted[list(named)].sum() / counted.sum())
 
 
@@ -137,12 +138,14 @@ _BY_CLASS = {
 }
 
 
-def auroc_by_class(found: ClassAuroc) -> pd.DataFrame:
+def auroc_by_class(by_class: ClassAuroc) -> pd.DataFrame:
     """By head: mean AUROC of either class of queries, among all keys and among the right ones.
 
     'about the query' is what a wrong query leaves of the second. A column a pair, 'keys: class'.
     """
-    means = found.table().pivot(index="head", columns=["keys", "measure", "queries"], values="mean")
+    means = by_class.table().pivot(
+        index="head", columns=["keys", "measure", "queries"], values="mean"
+    )
     columns = {
         f"{title}: {queries}": means[keys, measure, queries]
         for title, (keys, measure) in _BY_CLASS.items()

@@ -45,9 +45,9 @@ def spread_left(first: FirstLayer, known: Frequency, draws: int = 200) -> Left:
     """
     by_division = lengths(first, known.inputs, centred=False)
     before = by_division["before"]
-    own = by_division["own σ"]
+    token_sigma = by_division["own σ"]
     layer = by_division["σ of the layer"]
-    return Left(*(_ratio_of_spreads(after, before, draws) for after in (own, layer)))
+    return Left(*(_ratio_of_spreads(after, before, draws) for after in (token_sigma, layer)))
 
 
 def _ratio_of_spreads(
@@ -114,13 +114,18 @@ def best_shuffled_head(
     first: FirstLayer, known: Frequency, gain: Gain, deals: int = 60
 ) -> Float[np.ndarray, "deal"]:
     """The largest |ρ| of T^e with the gain in layers that learnt nothing, embeddings kept."""
-    found = correlations_of_shuffled_heads(first, known.inputs, gain.tokens, gain.gain, deals)
-    return found.max(axis=1)
+    correlations = correlations_of_shuffled_heads(
+        first, known.inputs, gain.tokens, gain.gain, deals
+    )
+    return correlations.max(axis=1)
 
 
 def table(known: dict[str, Correlation]) -> pd.DataFrame:
     """Rank correlations with their intervals, a row each."""
-    rows = {name: (found.rho, found.low, found.high) for name, found in known.items()}
+    rows = {
+        name: (correlation.rho, correlation.low, correlation.high)
+        for name, correlation in known.items()
+    }
     return pd.DataFrame(rows, index=["ρ", "low", "high"]).T
 
 

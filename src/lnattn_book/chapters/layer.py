@@ -160,7 +160,9 @@ class Stacks(NamedTuple):
         """Median over seeds of the gradient of the last layer's weights: order by depth."""
         rows = {
             order: {
-                f"{depth} layers": float(np.median([float(one.gradient[-1]) for one in by[order]]))
+                f"{depth} layers": float(
+                    np.median([float(stack.gradient[-1]) for stack in by[order]])
+                )
                 for depth, by in self.of.items()
             }
             for order in ORDERS
@@ -170,14 +172,16 @@ class Stacks(NamedTuple):
     def unevenness(self, depth: int) -> dict[str, Interval]:
         """Within one stack, the largest gradient of a layer over the smallest, over seeds."""
         ratios = {
-            order: np.array([float(one.gradient.max() / one.gradient.min()) for one in found])
-            for order, found in self.of[depth].items()
+            order: np.array(
+                [float(stack.gradient.max() / stack.gradient.min()) for stack in stacks]
+            )
+            for order, stacks in self.of[depth].items()
         }
         return {order: Interval.bootstrap_median(values) for order, values in ratios.items()}
 
     def likeness(self, depth: int, order: str) -> float:
         """Median cosine between the last layer's input and output."""
-        return float(np.median([float(one.likeness[-1]) for one in self.of[depth][order]]))
+        return float(np.median([float(stack.likeness[-1]) for stack in self.of[depth][order]]))
 
 
 def random_stacks(depths: Sequence[int], seeds: int = 5) -> Stacks:

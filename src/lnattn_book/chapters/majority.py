@@ -52,7 +52,7 @@ def ratios(
     table = {}
     for title, (slow, fast) in pairs.items():
         estimates = [results.slowdown(experiment, slow, fast, accuracy=a) for a in accuracies]
-        table[title] = [np.nan if one is None else one.value for one in estimates]
+        table[title] = [np.nan if estimate is None else estimate.value for estimate in estimates]
     return pd.DataFrame(table, index=pd.Index(accuracies, name="accuracy").round(2))
 
 
@@ -119,7 +119,7 @@ def difference_from_frozen(frozen: Curves, live: Mapping[str, np.ndarray], seed:
 
 def epochs_by(curves: Iterable[Curves], setting: Callable[[MajorityPlan], Any]) -> pd.DataFrame:
     """Median epochs to 80 % test accuracy: a row an arm, a column a setting of its plan."""
-    epochs = {(one.arm, setting(one.plan)): epochs_to_level(one) for one in curves}
+    epochs = {(run.arm, setting(run.plan)): epochs_to_level(run) for run in curves}
     return pd.Series(epochs).unstack()
 
 
@@ -160,7 +160,7 @@ def compared_settings(
 
 def width_ratios(curves: Iterable[Curves], slow: str, fast: str) -> dict[int, results.Estimate]:
     """Width → how many times more epochs to 80 % `slow` needs, where both medians arrive."""
-    epochs = {(one.arm, one.plan.d_model): results.epochs_to(one, accuracy=LEVEL) for one in curves}
+    epochs = {(run.arm, run.plan.d_model): results.epochs_to(run, accuracy=LEVEL) for run in curves}
     widths = sorted(width for arm, width in epochs if arm == slow)
     arrived = [
         width

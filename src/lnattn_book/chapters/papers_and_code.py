@@ -218,10 +218,10 @@ def moved_by_first_token(first: FirstLayer) -> MovedAttention:
 
 
 def moved(
-    one: Float[np.ndarray, "head key"], other: Float[np.ndarray, "head key"]
+    before: Float[np.ndarray, "head key"], after: Float[np.ndarray, "head key"]
 ) -> MovedAttention:
     """How far two attentions of each head differ at most: on key 0, and in total variation."""
-    change = np.abs(one - other)
+    change = np.abs(before - after)
     return MovedAttention(float(change[:, 0].max()), float(0.5 * change.sum(axis=1).max()))
 
 
@@ -236,7 +236,7 @@ def times_slower(
     NaN where the median run of `fast` never arrives.
     """
     estimates = [slowdown(experiment, arm, fast, accuracy=accuracy) for arm in arms]
-    return [math.nan if found is None else found.value for found in estimates]
+    return [math.nan if estimate is None else estimate.value for estimate in estimates]
 
 
 def at_default_setting(sweep: Experiment, arms: Sequence[str]) -> Experiment:

@@ -152,15 +152,15 @@ def skills(studies: Mapping[str, RotaryStudy]) -> pd.DataFrame:
     for name, study in studies.items():
         mean, low, high = study.grid.interval().T
         best = int(mean.argmax())
-        own = study.pair_ranks.min(axis=1)
+        best_ranks = study.pair_ranks.min(axis=1)
         wrong = study.chance_ranks.min(axis=1)
         rows[name] = {
             "best head": best,
             "its skill (AUROC)": f"{mean[best]:.3f} [{low[best]:.3f}, {high[best]:.3f}]",
             "heads above zero": f"{int((low > 0).sum())} of {study.n_heads}",
-            "names": len(own),
-            "best rank of a name": int(own.min()),
-            "names whose wrong word ranks better": int((wrong < own).sum()),
+            "names": len(best_ranks),
+            "best rank of a name": int(best_ranks.min()),
+            "names whose wrong word ranks better": int((wrong < best_ranks).sum()),
         }
     return pd.DataFrame(rows).T.rename_axis("model")
 

@@ -56,15 +56,15 @@ def is_selectable(key: Float[np.ndarray, "d"], others: Float[np.ndarray, "n d"])
     return bool(query @ key > (others @ query).max() + 1e-9)
 
 
-def two_examples(found: Selectability) -> tuple[int, int]:
+def two_examples(verdicts: Selectability) -> tuple[int, int]:
     """A key to draw as unselectable and one as selectable: those whose proofs are seen best.
 
     The unselectable one with the largest least weight in its mixture, and the corner with the
     largest margin.
     """
-    least_weight = np.where(found.support >= 0, found.weights, 1).min(axis=1)
-    inside = int(np.argmax(np.where(found.selectable, -1, least_weight)))
-    corner = int(np.argmax(np.where(found.selectable, found.margin, -1)))
+    least_weight = np.where(verdicts.support >= 0, verdicts.weights, 1).min(axis=1)
+    inside = int(np.argmax(np.where(verdicts.selectable, -1, least_weight)))
+    corner = int(np.argmax(np.where(verdicts.selectable, verdicts.margin, -1)))
     return inside, corner
 
 
@@ -205,5 +205,5 @@ def ratio_table(law: Mapping[str, np.ndarray], record: Mapping[str, Any]) -> pd.
 
 def largest_miss(law: Mapping[str, np.ndarray], counts: Sequence[int]) -> float:
     """How far the share that the walk found is from the law, at most, over 100 draws a cell."""
-    found = law["unselectable"].mean(axis=2) / np.asarray(counts)[:, None]
-    return float(np.abs(found - law["expected"]).max())
+    share = law["unselectable"].mean(axis=2) / np.asarray(counts)[:, None]
+    return float(np.abs(share - law["expected"]).max())

@@ -116,9 +116,9 @@ def drawn_windows(shares: Mapping[str, Float[np.ndarray, "seed layer window"]]) 
 # ---- Long runs -----------------------------------------------------------------------------------
 
 
-def loss_above(runs: LongRuns, one: str, other: str) -> Interval:
+def loss_above(runs: LongRuns, arm: str, other: str) -> Interval:
     """Held-out loss of an arm less that of another, over pairs of one seed; Student's interval."""
-    pairs = runs.pairs(one, other, "held_out_loss")
+    pairs = runs.pairs(arm, other, "held_out_loss")
     return Interval(*mean_and_interval(pairs[:, 0] - pairs[:, 1]))
 
 
@@ -213,7 +213,7 @@ def table_4(sentiment: Sentiment, names: Mapping[str, str]) -> pd.DataFrame:
     for arm, name in names.items():
         by_seed = [sentiment.marked(arm, seed) for seed in seeds]
         by_sentence = zip(*by_seed, strict=True)
-        losses = [np.sum([one.exact for one in same], axis=0) for same in by_sentence]
+        losses = [np.sum([sentence.exact for sentence in same], axis=0) for same in by_sentence]
         bold = [np.array(sentence.bold) for sentence in by_seed[0]]
         of_bold = [times[marks] for times, marks in zip(losses, bold, strict=True)]
         columns[name] = [*np.concatenate(of_bold), np.concatenate(losses).mean()]
@@ -267,10 +267,10 @@ def lost_in_a_quarter(layers: Mapping[str, LayerVerdicts]) -> pd.DataFrame:
     """
     rows = {
         name: [
-            f"up to {found.by_head(1).max():.0%}",
-            *(f"{mean:.2f} [{low:.2f}, {high:.2f}]" for mean, low, high in found.common(1)),
+            f"up to {verdicts.by_head(1).max():.0%}",
+            *(f"{mean:.2f} [{low:.2f}, {high:.2f}]" for mean, low, high in verdicts.common(1)),
         ]
-        for name, found in layers.items()
+        for name, verdicts in layers.items()
     }
     columns = ["of a head's keys", *(f"more of: {what}" for what in PROPERTIES)]
     return pd.DataFrame(rows, index=columns).rename_axis("lost in a quarter").T

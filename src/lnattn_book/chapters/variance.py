@@ -92,7 +92,7 @@ def sinks(attention: Float[np.ndarray, "head query"]) -> pd.DataFrame:
     return table.rename_axis("head")
 
 
-def switch_by_head(found: ByPlace, query: int = 50) -> pd.DataFrame:
+def switch_by_head(place: ByPlace, query: int = 50) -> pd.DataFrame:
     """One row a head of a model by place alone: what the large σ_0 does to attention on position 0.
 
     'score' is b_QK p_0ᵀ; 'own σ' and 'ordinary σ' attention on position 0 for one query, with σ_0
@@ -100,14 +100,14 @@ def switch_by_head(found: ByPlace, query: int = 50) -> pd.DataFrame:
     whether the score is negative and that ratio above what claim K15 asks.
     """
     gain = claim("K15").rule["gain"]
-    times = found.switch().amplification()
+    times = place.switch().amplification()
     table = pd.DataFrame(
         {
-            "score": found.score,
-            "own σ": found.own[:, query - 1],
-            "ordinary σ": found.ordinary[:, query - 1],
+            "score": place.score,
+            "own σ": place.own[:, query - 1],
+            "ordinary σ": place.ordinary[:, query - 1],
             "times": times,
-            "switch": (found.score < 0) & (times > gain),
+            "switch": (place.score < 0) & (times > gain),
         }
     )
     return table.rename_axis("head")
@@ -184,13 +184,13 @@ def correlations_of_shuffled_heads(
     """|ρ| of T^e with a property of some tokens, in heads whose weights are in random order."""
     rows = first.embeddings.tokens()[tokens].double().numpy() / inputs.mean_sigma[tokens, None]
     ranks = rankdata(target)
-    found = np.empty((deals, first.attention.W_Q.shape[0]))
+    correlations = np.empty((deals, first.attention.W_Q.shape[0]))
     for deal in range(deals):
         attention = permuted_weights(first, deal, heads_only=True).attention
         asserted = rows @ fold(attention).b_QK.double().numpy().T
         for head, column in enumerate(asserted.T):
-            found[deal, head] = abs(np.corrcoef(rankdata(column), ranks)[0, 1])
-    return found
+            correlations[deal, head] = abs(np.corrcoef(rankdata(column), ranks)[0, 1])
+    return correlations
 
 
 class Chance(NamedTuple):
@@ -225,10 +225,10 @@ def lengths(
         if centred
         else first.embeddings.tokens().double().norm(dim=1).numpy()
     )
-    own = np.sqrt(known.token + first.attention.ln.eps)
+    token_sigma = np.sqrt(known.token + first.attention.ln.eps)
     return {
         "before": before,
-        "own σ": before / own,
+        "own σ": before / token_sigma,
         "σ of the layer": before / known.mean_sigma,
     }
 

@@ -229,7 +229,7 @@ class Rule:
         missing = [what for what, need in decision.needs.items() if _condition(need).truth < 1]
         null = self._of_null(nulls, context)
         leaves = []
-        own = []
+        beyond_null = []
         for name, part in decision.parts.items():
             condition = _condition(part)
             verdict = UNDECIDED if missing else _verdict(condition.truth, otherwise)
@@ -240,11 +240,15 @@ class Rule:
                 words = f"{words}, which the null model meets as well"
             shown = name if context.own else name.replace("the heads named", "some head")
             leaves.append(Leaf(shown, verdict, words))
-            own += [] if met_by_null else [leaves[-1]]
-        verdict = total(own) if any(leaf.verdict == HOLDS for leaf in own) else total(leaves)
+            beyond_null += [] if met_by_null else [leaves[-1]]
+        verdict = (
+            total(beyond_null)
+            if any(leaf.verdict == HOLDS for leaf in beyond_null)
+            else total(leaves)
+        )
         note = _filled(about.texts.get("note", ""), measures)
         if verdict == UNDECIDED:
-            by_null = len(own) < len(leaves)
+            by_null = len(beyond_null) < len(leaves)
             would = missing or [
                 "a measure that the null model does not meet"
                 if by_null
@@ -303,7 +307,11 @@ class OfNull:
         if not self.verdicts:
             return {"null_model": null_model.words, "null_verdict": "not asked of this model"}
         draws = Counter(self.verdicts)
-        often = [one for one in (HOLDS, HOLDS_IN_PART) if draws[one] > LEVEL * len(self.verdicts)]
+        often = [
+            verdict
+            for verdict in (HOLDS, HOLDS_IN_PART)
+            if draws[verdict] > LEVEL * len(self.verdicts)
+        ]
         verdict = often[0] if often else draws.most_common(1)[0][0]
         return {
             "null_model": null_model.words,

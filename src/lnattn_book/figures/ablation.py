@@ -72,7 +72,7 @@ def early_and_late(run: pd.DataFrame, before: pd.DataFrame | None = None) -> Fig
         ax.plot(before["tokens"], before["found"], "--", color=colour_of["what"], lw=1, alpha=0.7)
     ax.set(xscale="log", xlabel="tokens of training", ylabel="share", ylim=(0, None))
     ticks = run["tokens"].to_numpy()
-    ax.set_xticks(ticks, [f"{one / 1e6:.{int(one < 1e7)}f}M" for one in ticks])
+    ax.set_xticks(ticks, [f"{tick / 1e6:.{int(tick < 1e7)}f}M" for tick in ticks])
     ax.minorticks_off()
     legend(figure, "upper left", columns=1)
     return figure

@@ -68,9 +68,9 @@ def learning_curves(
             runs = getattr(curves, measure)  # [seed epoch]
             ax.fill_between(curves.epoch, runs.min(0), runs.max(0), color=colour, alpha=0.18, lw=0)
             ax.plot(curves.epoch, np.median(runs, axis=0), line, color=colour, label=words)
-        for name, found in (live or {}).items():
-            curve = np.median(found[measure], axis=0)
-            ax.plot(found["epoch"], curve, "x", color=LOOKS[name][0], ms=6, mew=1.6, zorder=4)
+        for name, run in (live or {}).items():
+            curve = np.median(run[measure], axis=0)
+            ax.plot(run["epoch"], curve, "x", color=LOOKS[name][0], ms=6, mew=1.6, zorder=4)
         ax.set_ylabel(_LABELS[measure])
         if measure == "loss":
             ax.set_yscale("log")
@@ -98,9 +98,14 @@ def ratio_curves(
     looks = ((BLACK, "-"), (BLACK, ":"), (GREY, "-"), (GREY, "--"))
     for (title, (slow, fast)), (colour, line) in zip(pairs.items(), looks, strict=True):
         for ax, kind, levels in ((left, "accuracy", accuracies), (right, "loss", losses)):
-            found = [slowdown(experiment, slow, fast, **{kind: level}) for level in levels]
+            estimates = [slowdown(experiment, slow, fast, **{kind: level}) for level in levels]
             value, low, high = np.array(
-                [[np.nan] * 3 if one is None else [one.value, one.low, one.high] for one in found]
+                [
+                    [np.nan] * 3
+                    if estimate is None
+                    else [estimate.value, estimate.low, estimate.high]
+                    for estimate in estimates
+                ]
             ).T
             high = np.where(np.isinf(high), np.nan, high)
             ax.fill_between(levels, low, high, color=colour, alpha=0.15, lw=0)

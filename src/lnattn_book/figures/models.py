@@ -43,12 +43,12 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
     for x, name in enumerate(names):
         width = 0.5 if name.endswith("null") else 0.94
         for y, claim in enumerate(claims):
-            found = columns[name][claim]
-            fill = VERDICT_COLOURS[found.verdict]
+            record = columns[name][claim]
+            fill = VERDICT_COLOURS[record.verdict]
             ax.add_patch(
                 plt.Rectangle((x - width / 2, y - 0.45), width, 0.9, fc=fill, gid=AS_IT_IS)
             )
-            ax.text(x, y, found.mark, ha="center", va="center", gid=AS_IT_IS)
+            ax.text(x, y, record.mark, ha="center", va="center", gid=AS_IT_IS)
     trained = [name for name in names if not name.endswith("null")]
     for y, claim in enumerate(claims):
         good = {n: columns[n][claim].verdict in ("holds", "holds in part") for n in names}
@@ -58,7 +58,7 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
     labels = ["null" if n.endswith("null") else model_name(n) for n in names]
     ax.set_xticks(range(len(names)), labels, fontsize=SMALL)
     ax.xaxis.tick_top()
-    ax.set_yticks(range(len(claims)), [f"{_SHORT[one]}  {one}" for one in claims])
+    ax.set_yticks(range(len(claims)), [f"{_SHORT[claim]}  {claim}" for claim in claims])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlim=(-0.65, len(names) - 0.5), ylim=(len(claims) - 0.45, -0.55))

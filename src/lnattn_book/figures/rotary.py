@@ -81,20 +81,20 @@ def shares(study: RotaryStudy) -> Figure:
     return figure
 
 
-def frequencies(found: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
+def frequencies(study: Mapping[str, np.ndarray], heads: list[int]) -> Figure:
     """'Distance alone' of some heads: the curve, and its cosines' phases at distance 1.
 
-    found: as frozen, `curve` [head distance], `theta`, `amplitude`, `phase`.
+    study: as frozen, `curve` [head distance], `theta`, `amplitude`, `phase`.
     """
     size = (WIDTH, 1.9 * len(heads) + 0.6)
     figure, axes = plt.subplots(len(heads), 2, figsize=size, squeeze=False)
     for (left, right), head in zip(axes, heads, strict=True):
-        left.plot(found["curve"][head], color=DISTANCE_COLOURS["d"])
+        left.plot(study["curve"][head], color=DISTANCE_COLOURS["d"])
         left.axvline(1, color=GREY, linewidth=0.8)
         left.set_title(f"head {head}")
         left.set_ylabel("score")
-        amplitude = found["amplitude"][head] / found["amplitude"][head].sum()
-        met = np.cos(found["theta"] + found["phase"][head])
+        amplitude = study["amplitude"][head] / study["amplitude"][head].sum()
+        met = np.cos(study["theta"] + study["phase"][head])
         right.vlines(range(len(met)), 0, met, color=GREY, linewidth=0.8)
         right.scatter(range(len(met)), met, s=400 * amplitude, color=BLACK, linewidth=0)
         right.axhline(0, color=GREY, linewidth=0.8)

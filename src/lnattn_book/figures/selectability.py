@@ -40,25 +40,25 @@ _PLACES: dict[str, int | slice] = {"in the layer": KEYS, "in a head": slice(KEYS
 
 
 def two_proofs(
-    keys: Float[np.ndarray, "n 2"], found: Selectability, inside: int, corner: int
+    keys: Float[np.ndarray, "n 2"], verdicts: Selectability, inside: int, corner: int
 ) -> Figure:
     """An unselectable key in the triangle that proves it, and a corner with its direction."""
     figure, (left, right) = plt.subplots(
         1, 2, figsize=(WIDTH, 3.6), sharex=True, sharey=True, layout="compressed"
     )
     for ax in (left, right):
-        hull_of(ax, keys, found.selectable)
+        hull_of(ax, keys, verdicts.selectable)
     left.set_ylabel("coordinate 2")
 
-    members = found.support[inside][found.support[inside] >= 0]
+    members = verdicts.support[inside][verdicts.support[inside] >= 0]
     left.fill(*keys[members].T, color=OLIVE, alpha=0.35, zorder=0)
-    for member, weight in zip(members, found.weights[inside], strict=False):
+    for member, weight in zip(members, verdicts.weights[inside], strict=False):
         left.plot(*np.stack([keys[member], keys[inside]]).T, ":", color=BLACK, linewidth=1.2)
         words_at(left, f"{weight:.2f}", keys[member], (6, 5))
     words_at(left, "k", keys[inside], (6, -13), style="italic")
     left.set_title("k is a mixture\nof three others")
 
-    v = found.direction[corner]
+    v = verdicts.direction[corner]
     k = keys[corner]
     reach = np.ptp(keys, axis=0).max()
     line = k + np.outer([-0.45, 0.45], [-v[1], v[0]]) * reach
@@ -87,16 +87,16 @@ def grids(grid: RandomGrid) -> Figure:
     return figure
 
 
-def long_runs(found: LongRuns) -> Figure:
+def long_runs(runs: LongRuns) -> Figure:
     """Held-out loss, and unselectable keys of layers and of heads, against the tokens seen."""
     figure, (loss, keys) = plt.subplots(2, 1, figsize=(WIDTH, 7.2), sharex=True)
     for arm, (colour, mark, label) in ARM_STYLE.items():
-        held_out = found.losses[found.arm(arm), ..., 1]
+        held_out = runs.losses[runs.arm(arm), ..., 1]
         for seed in np.flatnonzero(np.isfinite(held_out[:, -1])):
-            loss.plot(found.tokens, held_out[seed], color=colour, linewidth=1.2, label=label)
+            loss.plot(runs.tokens, held_out[seed], color=colour, linewidth=1.2, label=label)
             for line, place in zip("-:", _PLACES.values(), strict=True):
-                shares = 100 * found.shares(arm, place)[seed].mean(axis=1)
-                keys.plot(found.kept, shares, line, color=colour, marker=mark, markersize=4)
+                shares = 100 * runs.shares(arm, place)[seed].mean(axis=1)
+                keys.plot(runs.kept, shares, line, color=colour, marker=mark, markersize=4)
     for title, line in zip(_PLACES, "-:", strict=True):
         keys.plot([], [], line, color=BLACK, label=title)
     for ax in (loss, keys):
@@ -108,19 +108,19 @@ def long_runs(found: LongRuns) -> Figure:
     return figure
 
 
-def law(found: Mapping[str, np.ndarray], record: Mapping[str, Any], sets: Sequence[str]) -> Figure:
+def law(study: Mapping[str, np.ndarray], record: Mapping[str, Any], sets: Sequence[str]) -> Figure:
     """Unselectable keys against their number, a panel a set: lines Gaussian, marks real."""
     figure, axes = plt.subplots(
         1, len(sets), figsize=(WIDTH, 3.7), sharex=True, sharey=True, squeeze=False
     )
     for name, ax in zip(sets, axes[0], strict=True):
         place = record["sets"].index(name)
-        expected = zip(record["widths"], found["expected"].T, OTHERS, strict=False)
+        expected = zip(record["widths"], study["expected"].T, OTHERS, strict=False)
         for width, line, colour in expected:
             label = f"$d'$ = {width}"
             ax.plot(record["counts"], 100 * line, color=colour, linewidth=2, label=label)
-        n = found["n"][place]
-        for shares, colour in zip(found["share"][place], OTHERS, strict=False):
+        n = study["n"][place]
+        for shares, colour in zip(study["share"][place], OTHERS, strict=False):
             ax.plot(n, 100 * shares, "o:", color=colour, linewidth=0.8, markersize=5)
         ax.set_title(SETS[name].replace(", ", ",\n"), fontsize=SMALL)
         ax.set_xscale("log", base=2)

@@ -14,13 +14,13 @@ from lnattn_book.style import BLUE, GREY, SMALL, VERMILION, WIDTH, intervals, le
 _BOXES = (("#d6e8f5", BLUE), ("#fbe3d2", VERMILION))
 
 
-def joined_pieces(found: Subwords, names: Sequence[str], n: int = 12) -> Figure:
+def joined_pieces(subwords: Subwords, names: Sequence[str], n: int = 12) -> Figure:
     """The n best examples as two parts of a word that meet, with head, rank and share.
 
     names: the text of every token of the vocabulary.
     """
-    places = found.examples(n)
-    pieces = found.pieces
+    places = subwords.examples(n)
+    pieces = subwords.pieces
     figure, (words, bars) = plt.subplots(
         1, 2, figsize=(WIDTH, 0.3 * len(places) + 0.9), sharey=True, width_ratios=(3, 2)
     )
@@ -31,7 +31,7 @@ def joined_pieces(found: Subwords, names: Sequence[str], n: int = 12) -> Figure:
         ):
             box = {"boxstyle": "round,pad=0.25", "facecolor": tint, "edgecolor": edge, "lw": 0.8}
             words.text(x, row, names[token], ha=side, va="center", bbox=box)
-        where = f"head {found.best_head[place]}, rank {found.best_rank[place]}"
+        where = f"head {subwords.best_head[place]}, rank {subwords.best_rank[place]}"
         words.text(1.0, row, where, ha="right", va="center", fontsize=SMALL)
         share = pieces.share[place]
         bars.barh(row, share, color=GREY, alpha=0.5, height=0.6)
@@ -44,9 +44,9 @@ def joined_pieces(found: Subwords, names: Sequence[str], n: int = 12) -> Figure:
     return figure
 
 
-def shares_by_head(found: Subwords, ringed: Sequence[int] = (), top: int = 10) -> Figure:
+def shares_by_head(subwords: Subwords, ringed: Sequence[int] = (), top: int = 10) -> Figure:
     """Share of pieces whose predecessor is found, head by head and in the best, beside chance."""
-    table = found.table(top)
+    table = subwords.table(top)
     figure, ax = plt.subplots(figsize=(WIDTH, 2.9))
     chance = table[["chance", "chance low", "chance high"]]
     intervals(ax, table[["found", "low", "high"]], BLUE, "found, 95 % interval", -0.15)

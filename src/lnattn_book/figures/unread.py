@@ -97,14 +97,14 @@ def along_1(tables: Mapping[str, pd.DataFrame]) -> Figure:
     return figure
 
 
-def arms(found: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str]) -> Figure:
+def arms(study: Mapping[str, np.ndarray], norms: list[str], optimisers: list[str]) -> Figure:
     """A over training, geometric mean over matrices, a thin line a seed; a panel an optimiser.
 
-    found: `weight` [norm optimiser seed mark writer direction] and `marks`.
+    study: `weight` [norm optimiser seed mark writer direction] and `marks`.
     """
     figure, axes = plt.subplots(1, len(optimisers), figsize=(WIDTH, 3.6), sharey=True)
-    marks = found["marks"]
-    mean = np.exp(np.log(found["weight"]).mean(axis=4))
+    marks = study["marks"]
+    mean = np.exp(np.log(study["weight"]).mean(axis=4))
     for column, (optimiser, ax) in enumerate(zip(optimisers, axes, strict=True)):
         for norm, direction, colour, line, words in _LINES:
             runs = mean[norms.index(norm), column, :, :, direction]

@@ -132,7 +132,7 @@ def self_assertion(study: FrequencyStudy, chance: Chance) -> Figure:
     Left: the head with the strongest correlation. Right: |ρ| of every head, above the band of what
     heads with shuffled weights reach, and the line that the strongest of a layer of them reaches.
     """
-    sizes = np.array([abs(found.rho) for found in study.head_correlations])
+    sizes = np.array([abs(correlation.rho) for correlation in study.head_correlations])
     strongest = int(sizes.argmax())
     figure, (cloud, heads) = plt.subplots(1, 2, figsize=(WIDTH, 3.7))
     cells = _density(cloud, study.counts, study.asserted[strongest], log_y=False)

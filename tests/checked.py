@@ -35,6 +35,11 @@ def _count(*_: object) -> None:
     _checks += 1
 
 
+def checks() -> int:
+    """How many checks there were in this process until now."""
+    return _checks
+
+
 def _counted(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def checking(*args: object, **kwargs: object) -> Any:

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import checked
 import pytest
+import torch
+
+from lnattn.attention.layernorm import center
 
 HERE = Path(__file__).parent
 CHECKS_NOTHING = """
@@ -62,3 +66,10 @@ def test_tests_that_check_nothing_fail(tmp_path, code, outcome):
         cwd=tmp_path,
     )
     assert outcome in done.stdout, done.stdout
+
+
+def test_a_typed_call_is_no_check():
+    """The asserts of jaxtyping, which looks at shapes in each call, are none of the test's own."""
+    before = checked.checks()
+    center(torch.ones(3))
+    assert checked.checks() == before

@@ -10,13 +10,16 @@ from lnattn.attention.layernorm import standardise
 from lnattn.depth import ORDERS, through_depth, xavier_block
 
 SIZES = {"d_model": 6, "heads": 2, "tokens": 4, "seed": 3}
+#: So few weights that each of them can be moved, up and down.
+FEW = SIZES | {"d_model": 3, "heads": 1}
 
 
-def stack(order: str, depth: int):
+def stack(depth: int, d_model: int, heads: int, tokens: int, seed: int):
     """The same tokens, readout and blocks as `through_depth` draws."""
-    generator = torch.Generator().manual_seed(SIZES["seed"])
-    x, readout = torch.randn(2, 4, 6, generator=generator, dtype=torch.float64)
-    return x, readout, [xavier_block(6, 2, 24, generator) for _ in range(depth)]
+    generator = torch.Generator().manual_seed(seed)
+    x, readout = torch.randn(2, tokens, d_model, generator=generator, dtype=torch.float64)
+    blocks = [xavier_block(d_model, heads, 4 * d_model, generator) for _ in range(depth)]
+    return x, readout, blocks
 
 
 def loss(order: str, x, readout, blocks) -> float:
@@ -27,8 +30,8 @@ def loss(order: str, x, readout, blocks) -> float:
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_gradients_by_layer_are_those_of_finite_differences(order):
-    found = through_depth(order, 2, **SIZES)
-    x, readout, blocks = stack(order, 2)
+    found = through_depth(order, 2, **FEW)
+    x, readout, blocks = stack(2, **FEW)
     step = 1e-6
     for number, block in enumerate(blocks):
         W, squares = block.mlp.W_out, 0.0
@@ -45,7 +48,7 @@ def test_gradients_by_layer_are_those_of_finite_differences(order):
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_likeness_is_the_cosine_between_input_and_output(order):
-    x, _, (block,) = stack(order, 1)
+    x, _, (block,) = stack(1, **SIZES)
     y = ORDERS[order](x, block)
     cosines = [float(a @ b / (a.norm() * b.norm())) for a, b in zip(x, y, strict=True)]
     found = through_depth(order, 1, **SIZES).likeness

@@ -71,7 +71,7 @@ json_values = st.recursive(
 )
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=40)
 @given(st.dictionaries(st.text(), json_values))
 def test_objects_come_back(tmp_path_factory, record):
     path = tmp_path_factory.getbasetemp() / "objects.json"

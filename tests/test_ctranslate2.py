@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import sys
 
 import numpy as np
 import pytest
@@ -130,6 +131,8 @@ def test_the_package_is_asked_for_and_checked(tmp_path, monkeypatch):
     (package / "__init__.py").touch()
     (package / "model" / "model.bin").write_bytes(b"other")
     monkeypatch.undo()
+    # The real package, where it is installed and was imported.
+    monkeypatch.delitem(sys.modules, package.name, raising=False)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(CheckpointError, match=r"model\.bin is not the file of Whisper tiny\.en"):
         load_first_layer("whisper-tiny.en")

@@ -43,6 +43,38 @@ def test_a_line_binds_one_idea(tree: str) -> None:
         assert not lines, f"{file} binds several ideas in lines {lines}; give each its own"
 
 
+def flagged_strings(tree: ast.AST) -> Iterator[int]:
+    """Lines where a text is taken times a flag: arithmetic in the place of `if` and `else`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+            sides = (node.left, node.right)
+            is_text = [isinstance(side, ast.JoinedStr) or _is_string(side) for side in sides]
+            is_named = [isinstance(side, ast.Name | ast.Attribute | ast.UnaryOp) for side in sides]
+            if any(is_text) and any(is_named):
+                yield node.lineno
+
+
+def _is_string(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def test_a_text_times_a_flag_is_seen() -> None:
+    lines = [
+        "a = ', fragile' * weak",
+        "b = said * 2",
+        "c = f'{d}' * (not name)",
+        "e = '-' * len(x)",
+    ]
+    assert list(flagged_strings(ast.parse("\n".join(lines)))) == [1, 3]
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_arithmetic_chooses_no_text(tree: str) -> None:
+    for file in sorted((ROOT / tree).rglob("*.py")):
+        lines = list(flagged_strings(ast.parse(file.read_text(encoding="utf-8"))))
+        assert not lines, f"{file} multiplies texts in lines {lines}; say `if` and `else`"
+
+
 #: Names that say when a thing was made, or that there is one, and not what it is.
 PRONOUNS = {"found", "one", "own", "some", "kept"}
 #: Where such a word says what the thing is (the number one, one head beside two, a model's own),

@@ -170,8 +170,8 @@ def _line(said: str, found: Iterable[tuple[Record, str, bool]], columns: tuple[s
         asked = [(what, weak) for one, what, weak in shown if column(one.model) == name]
         signs = ""
         for what, weak in dict.fromkeys(asked):
-            label = html.escape(f"{name}: {what}{', fragile' * weak}", quote=True)
-            kinds = f"sign {_class(what)}{' fragile' * weak}"
+            label = html.escape(f"{name}: {what}{', fragile' if weak else ''}", quote=True)
+            kinds = f"sign {_class(what)}{' fragile' if weak else ''}"
             signs += f'<span class="{kinds}" role="img" aria-label="{label}" title="{label}">'
             signs += f"{SIGNS[what]}</span>"
         cells += f"<span>{signs}</span>"

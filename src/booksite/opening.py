@@ -114,7 +114,9 @@ def put_panel(doctree: nodes.document) -> None:
         is_open = model == "GPT-2"
         section["classes"].append("on-model" if is_open else "on-model-folded")
         summary = f"What this page gives on {html.escape(model)}, the model of this build"
-        begin = f'<details class="on-model"{" open" * is_open}><summary>{summary}</summary>'
+        begin = (
+            f'<details class="on-model"{" open" if is_open else ""}><summary>{summary}</summary>'
+        )
         section.insert(1, nodes.raw("", begin, format="html"))
         section.append(nodes.raw("", "</details>", format="html"))
         if is_open:

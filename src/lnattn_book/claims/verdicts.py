@@ -146,8 +146,9 @@ def effect(record: Record) -> str:
     """The estimate with unit, interval, chance and n, as far as they are known."""
     if record.estimate is None:
         return ""
-    ends = record.interval and f" [{record.interval[0]:.3g}, {record.interval[1]:.3g}]"
-    ends = ends or ", exact: nothing is drawn" * record.exact
+    ends = ", exact: nothing is drawn" if record.exact else ""
+    if record.interval:
+        ends = f" [{record.interval[0]:.3g}, {record.interval[1]:.3g}]"
     chance = "" if record.null is None else f", chance {record.null:.3g}"
     number = "" if record.n is None else f", n = {record.n:,}"
     unit = f" {record.unit}" if record.unit else ""

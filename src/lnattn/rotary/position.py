@@ -67,7 +67,7 @@ def distance_variance(
         raise ShapeError("give one distance or more, all ≥ 0.")
     weights = torch.as_tensor(np.asarray(counts, dtype=np.float64))
     means = mean_vectors(folded, embeddings, weights)
-    factors_q, factors_k = _covariance_factors(folded, embeddings, weights, means)
+    factors_q, factors_k = covariance_factors(folded, embeddings, weights, means)
     places = torch.tensor(list(distances))
     curves = []
     variances = []
@@ -97,7 +97,7 @@ def distance_variance(
     )
 
 
-def _covariance_factors(
+def covariance_factors(
     folded: FoldedRelative, embeddings: TokenEmbeddings, weights: Tensor, means: MeanVectors
 ) -> list[Tensor]:
     """F with FᵀF the covariance of queries, [head d_head d_head], and of keys, in float64."""

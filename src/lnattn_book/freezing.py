@@ -23,7 +23,7 @@ from lnattn.errors import ResultError
 from lnattn.freezing import Comparison, Study, register_studies
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.rotary.study import RotaryStudy, rotary_study
-from lnattn.rotary.weights import RelativeFirstLayer
+from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer
 from lnattn.selectability import first_layers
 from lnattn.selectability.layers import LayerVerdicts
 from lnattn.storage import sha256_of_file
@@ -34,6 +34,7 @@ from lnattn_book import samples, survey
 from lnattn_book.affinity import affinity_computed, affinity_study, counts_and_source
 from lnattn_book.printed import differences_from_printed
 from lnattn_book.survey import Evidence
+from lnattn_book.switch import ConstantsStudy, SwitchStudy, constants_study, switch_study
 from lnattn_book.whole_models import ablation_study, layers_study
 
 #: By how much a few AUROCs may differ. One jumps by at most 1/negatives, 1.2e-4 of 8,192 tokens,
@@ -123,6 +124,25 @@ def _rotary(model: str, folder: Path, files: Sequence[Path | str] = ()) -> Path:
     return rotary_study(first, counts, sample, source=source).write(folder)
 
 
+def _switch(model: str, folder: Path) -> Path:
+    first = load_first_layer(model)
+    return switch_study(first, _source(first)).write(folder)
+
+
+def _constants(model: str, folder: Path) -> Path:
+    first = load_first_layer(model)
+    if not isinstance(first, RelativeFirstLayer):
+        raise ResultError(f"{first.name} adds its positions to its input; it has no such study.")
+    return constants_study(first, _source(first)).write(folder)
+
+
+def _source(first: AnyFirstLayer) -> dict[str, Any]:
+    """Which weights were asked, and with which texts."""
+    named = ("weights_sha256", "revision", "metadata")
+    facts = {name: first.provenance.get(name) for name in named}
+    return {**facts, "sample_sha256": sha256_of_file(samples.sample_file())}
+
+
 def _counts_apart(first: RelativeFirstLayer, files: Sequence[Path | str]) -> dict[int, Counts]:
     """The counts in files, by how far their pairs stand apart; refuses those of another model."""
     counts = {apart: Counts.load(path) for apart, path in enumerate(files, start=1)}
@@ -199,5 +219,8 @@ STUDIES = (
     Study(Ablations.NAME, _ablation, tolerance=0.01, relative=None, long=True, program=PROGRAM),
     # Four terms by distance (D1, D3).
     Study(RotaryStudy.NAME, _rotary, tolerance=1e-3, relative=True, program=PROGRAM),
+    # Who looks back (D9), and what constants account for (D10, D11).
+    Study(SwitchStudy.NAME, _switch, tolerance=1e-3, relative=None, long=True, program=PROGRAM),
+    Study(ConstantsStudy.NAME, _constants, tolerance=1e-3, relative=True, program=PROGRAM),
 )
 register_studies(*STUDIES, checks={"gpt2": verify_printed})

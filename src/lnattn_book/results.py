@@ -26,6 +26,7 @@ from lnattn_book.freezing import PROGRAM
 from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns
 from lnattn_book.small_models import read_looks
+from lnattn_book.switch import ConstantsStudy, SwitchStudy
 from lnattn_book.words import Sentiment
 
 
@@ -98,6 +99,14 @@ KINDS = (
         "*/rotary.json",
         RotaryStudy.read,
         f"{PROGRAM} freeze MODEL --as {{folder}} --only rotary{{counts}}",
+    ),
+    *(
+        Kind(
+            f"*/{study.NAME}.json",
+            study.read,
+            f"{PROGRAM} freeze MODEL --as {{folder}} --only {study.NAME}",
+        )
+        for study in (SwitchStudy, ConstantsStudy)
     ),
     _looks("over-training", "RUN"),
     _looks("small-models", "RUN RUNS"),

@@ -3,6 +3,9 @@
 from lnattn_book.claims.d01 import d1
 from lnattn_book.claims.d03 import d3
 from lnattn_book.claims.d05 import d5
+from lnattn_book.claims.d09 import d9
+from lnattn_book.claims.d10 import d10
+from lnattn_book.claims.d11 import d11
 from lnattn_book.claims.n01 import n1
 from lnattn_book.claims.n03 import n3
 from lnattn_book.claims.n04 import n4
@@ -22,6 +25,9 @@ __all__ = [
     "d1",
     "d3",
     "d5",
+    "d9",
+    "d10",
+    "d11",
     "n1",
     "n3",
     "n4",

@@ -17,6 +17,7 @@ from lnattn.attention.terms import TERMS
 from lnattn.selectability.random_keys import RandomGrid
 from lnattn.stats import Correlation
 from lnattn_book.claims.intervals import Interval
+from lnattn_book.switch import ConstantsStudy
 from lnattn_book.words import MarkedSentence
 
 #: A number, with a fraction or without.
@@ -157,3 +158,21 @@ def fading(*heads: np.ndarray, noise: float = 0.01) -> np.ndarray:
     """Attention on position 0 [text head query], of twenty texts."""
     texts = np.random.default_rng(0).normal(size=(20, 1, 40))
     return np.asarray(np.stack(heads) * np.exp(noise * texts))
+
+
+def constants(heads: int, texts: int = 1, turns: int = 1, **arrays: np.ndarray) -> ConstantsStudy:
+    """A study of a rotary model's constants with these arrays; the others are of zeros."""
+    by_text = np.zeros((1, 2, texts, heads))
+    rest: dict[str, Any] = {
+        "nats": np.zeros(heads),
+        "matched": np.zeros(heads),
+        "turned_nats": np.zeros((turns, heads)),
+        "queries": np.ones((2, texts), dtype=np.int64),
+        "turned_attention": by_text,
+        "turned_ed": by_text,
+        "sum_variance": np.ones((4, heads)),
+        "null_variance": np.ones((1, 4, heads)),
+        "massive": np.ones((3, heads)),
+        "null_massive": np.ones((1, 3, heads)),
+    }
+    return ConstantsStudy(**(rest | arrays), record={})

@@ -221,6 +221,8 @@ STUDIES = (
     Study(RotaryStudy.NAME, _rotary, tolerance=1e-3, relative=True, program=PROGRAM),
     # Who looks back (D9), and what constants account for (D10, D11).
     Study(SwitchStudy.NAME, _switch, tolerance=1e-3, relative=None, long=True, program=PROGRAM),
-    Study(ConstantsStudy.NAME, _constants, tolerance=1e-3, relative=True, program=PROGRAM),
+    Study(
+        ConstantsStudy.NAME, _constants, tolerance=1e-3, relative=None, long=True, program=PROGRAM
+    ),
 )
 register_studies(*STUDIES, checks={"gpt2": verify_printed})

@@ -1,0 +1,125 @@
+"""What the chapter on the switch states: who looks back, by which term, in which model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+import torch
+
+from lnattn.attention.looking_back import looking_back
+from lnattn.rotary.weights import AnyFirstLayer
+from lnattn_book.style import DISTANCE_NAMES, TERM_NAMES, model_name
+from lnattn_book.switch import (
+    KINDS,
+    ConstantsStudy,
+    SwitchStudy,
+    asked,
+    classes_of,
+    split_of,
+    texts_of,
+)
+
+#: What pages call the kinds of queries.
+KIND_WORDS = {"piece": "from pieces", "word": "from whole words"}
+
+
+def by_term(study: SwitchStudy, head: int) -> pd.DataFrame:
+    """One head: attention to the token before from either kind, and each term's part of it.
+
+    The rows 'even attention' and those of the terms add up to the last; columns: the kinds, and
+    pieces less words.
+    """
+    terms = list(study.record["terms"])
+    attention = study.mean(study.attention)[:, head]
+    shares = study.mean(study.shares)[:, :, head]
+    words = {**TERM_NAMES, **DISTANCE_NAMES}
+    rows = {"even attention": attention - shares.sum(axis=0)}
+    rows |= {words[term]: share for term, share in zip(terms, shares, strict=True)}
+    rows["the head"] = attention
+    table = pd.DataFrame(rows, index=[KIND_WORDS[kind] for kind in KINDS]).T
+    table["pieces less words"] = table.iloc[:, 0] - table.iloc[:, 1]
+    return table
+
+
+def most_apart(studies: Mapping[str, SwitchStudy]) -> pd.DataFrame:
+    """Of each model the head whose kinds are farthest apart, and the term that makes most of it."""
+    rows = {}
+    for name, study in studies.items():
+        attention = study.mean(study.attention)
+        difference = attention[0] - attention[1]
+        head = int(np.abs(difference).argmax())
+        shares = study.mean(study.shares)
+        apart = shares[:, 0, head] - shares[:, 1, head]
+        term = int((apart * np.sign(difference[head])).argmax())
+        rows[model_name(name)] = {
+            "head": head,
+            "from pieces": attention[0, head],
+            "from whole words": attention[1, head],
+            "difference": difference[head],
+            "most by": {**TERM_NAMES, **DISTANCE_NAMES}[study.record["terms"][term]],
+            "its part": apart[term],
+        }
+    return pd.DataFrame(rows).T.rename_axis("model")
+
+
+def looking_back_most(study: SwitchStudy) -> pd.Series:
+    """The head that looks back most over both kinds of queries, and from either."""
+    attention = study.attention.sum(axis=(0, 1)) / study.queries.sum()
+    head = int(attention.argmax())
+    of_kind = study.mean(study.attention)[:, head]
+    return pd.Series(
+        {
+            "head": head,
+            "from pieces": of_kind[0],
+            "from whole words": of_kind[1],
+            "difference": of_kind[0] - of_kind[1],
+        }
+    )
+
+
+def by_weights(study: ConstantsStudy) -> pd.DataFrame:
+    """Of every head: nats between the kinds by T^ed, and what is left of them in nulls."""
+    turned = np.abs(study.turned_nats)
+    return pd.DataFrame(
+        {
+            "pieces less words": study.nats,
+            "alike in frequency and norm": study.matched,
+            "95 % of turned constants reach": np.quantile(turned, 0.95, axis=0),
+            "the largest reaches": turned.max(axis=0),
+            "share that reaches it": study.chance,
+        }
+    ).rename_axis("head")
+
+
+def on_texts(model: AnyFirstLayer, texts: int = 10) -> pd.DataFrame:
+    """Attention to the token before by kind of query, a row a head, over some shipped texts.
+
+    The last column is the term that makes most of the difference, by Shapley values.
+    """
+    split = split_of(model)
+    classes = classes_of(model)
+    sums = []
+    queries = []
+    names: tuple[str, ...] = ()
+    for token_ids in texts_of(model)[:texts]:
+        kinds = asked(classes, token_ids)
+        terms = split(token_ids)
+        names = terms.names
+        back = looking_back(terms)
+        both = torch.cat([back.attention[None], back.shares])  # [attention and terms, head, query]
+        chosen = torch.from_numpy(kinds[:, 1:]).double()
+        sums.append(torch.einsum("thq,kq->tkh", both, chosen))
+        queries.append(kinds.sum(axis=1))
+    means = torch.stack(sums).sum(0).numpy() / np.sum(queries, axis=0)[:, None]
+    apart = means[:, 0] - means[:, 1]  # [attention and terms, head]
+    leading = (apart[1:] * np.sign(apart[0])).argmax(axis=0)
+    words = {**TERM_NAMES, **DISTANCE_NAMES}
+    return pd.DataFrame(
+        {
+            "from pieces": means[0, 0],
+            "from whole words": means[0, 1],
+            "most of the difference by": [words[names[term]] for term in leading],
+        }
+    ).rename_axis("head")

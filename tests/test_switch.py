@@ -1,0 +1,133 @@
+"""The studies of the switch, against plain loops over queries; its tables, on made-up studies."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import lnattn
+from lnattn.affinity.subwords import TokenClasses
+from lnattn_book import switch
+from lnattn_book.chapters import switch as chapter
+from lnattn_book.switch import SwitchStudy, asked, chance_of, matched_difference
+
+
+@pytest.fixture
+def few_texts(monkeypatch):
+    """Two short texts, whose queries are asked from the third token on."""
+    llama = lnattn.load_first_layer("book-llama")
+    texts = ["The kingfishers sat near rhododendrons.", "Trilobites and geologists, of course."]
+    ids = [llama.tokenizer(text)["input_ids"] for text in texts]
+    monkeypatch.setattr(switch, "texts_of", lambda _: ids)
+    monkeypatch.setattr(switch, "FIRST", 2)
+    monkeypatch.setattr(switch, "NULLS", 3)
+    return llama, ids
+
+
+def test_sums_over_texts_are_those_of_a_loop(few_texts) -> None:
+    llama, texts = few_texts
+    study = switch.switch_study(llama)
+    terms_of = switch.split_of(llama)
+    classes = switch.classes_of(llama)
+    for place, ids in enumerate(texts):
+        attention = terms_of(ids).attention().double().numpy()
+        without = terms_of(ids).attention(without="ed").double().numpy()
+        pieces = []
+        words = []
+        for i in range(2, len(ids)):
+            if classes.continuation[ids[i]] and classes.letters[ids[i - 1]]:
+                pieces.append(i)
+            elif classes.word[ids[i]] and i + 1 < len(ids) and not classes.continuation[ids[i + 1]]:
+                words.append(i)
+        assert pieces and words
+        for kind, queries in enumerate((pieces, words)):
+            assert study.queries[kind, place] == len(queries)
+            expected = sum(attention[:, i, i - 1] for i in queries)
+            np.testing.assert_allclose(study.attention[kind, place], expected, atol=1e-5)
+            expected = sum(without[:, i, i - 1] for i in queries)
+            np.testing.assert_allclose(study.without[1, kind, place], expected, atol=1e-5)
+            even = sum(1 / (i + 1) for i in queries)
+            added = even + study.shares[:, kind, place].sum(axis=0)
+            np.testing.assert_allclose(added, study.attention[kind, place], atol=1e-9)
+    both = study.attention.sum(axis=0)  # kinds are dealt within a text: their sum stays
+    np.testing.assert_allclose(study.exchanged.sum(axis=1), np.stack([both] * 3), atol=1e-9)
+    assert np.abs(study.exchanged[:, 0] - study.attention[0]).max() > 1e-3
+    means = study.mean(study.attention)
+    np.testing.assert_allclose(means, study.attention.sum(1) / study.queries.sum(1)[:, None])
+
+
+def test_queries_behind_the_first_are_asked() -> None:
+    letters = np.array([True, False, False])
+    classes = TokenClasses(letters, np.array([False, True, False]), np.zeros(3, dtype=bool))
+    kinds = asked(classes, [1] * 31 + [1, 0, 1, 1, 0])
+    assert np.flatnonzero(kinds[0]).tolist() == [32, 35]
+    assert np.flatnonzero(kinds[1]).tolist() == [33]
+
+
+def test_the_share_of_turned_constants_counts_the_heads_own() -> None:
+    turned = np.array([[1.0, -5.0], [-3.0, 0.0], [0.5, 1.0]])
+    np.testing.assert_allclose(chance_of(np.array([2.0, -1.0]), turned), [2 / 4, 3 / 4])
+
+
+def test_tokens_alike_are_compared_within_their_cells() -> None:
+    """Frequency alone sets the kinds apart: within a cell they are one nat apart in head 1."""
+    generator = np.random.default_rng(0)
+    often = np.repeat(np.arange(10.0), 4)
+    alike = {"piece": np.stack([often[8:], 0 * often[8:]]), "word": np.stack([often, 0 * often])}
+    noise = generator.standard_normal(40) * 1e-9
+    wanted = {
+        "piece": np.stack([3 * often[8:], 3 * often[8:] + 1]),
+        "word": np.stack([3 * often, 3 * often]) + noise,
+    }
+    assert wanted["piece"].mean() - wanted["word"].mean() > 3
+    np.testing.assert_allclose(matched_difference(wanted, alike), [0, 1], atol=1e-6)
+    apart = {"piece": alike["piece"] + 100, "word": alike["word"]}
+    assert np.isnan(matched_difference(wanted, apart)).all()
+
+
+def made_up() -> SwitchStudy:
+    """Two texts, two heads; head 1 looks back from pieces, by its second term."""
+    queries = np.array([[4, 6], [10, 10]])
+    attention = np.zeros((2, 2, 2))
+    shares = np.zeros((4, 2, 2, 2))
+    attention[0, :, 1] = 0.8 * queries[0]
+    attention[1, :, 1] = 0.2 * queries[1]
+    attention[:, :, 0] = 0.3 * queries
+    shares[1, 0, :, 1] = 0.7 * queries[0]
+    shares[2, 1, :, 1] = 0.1 * queries[1]
+    exchanged = attention[None]
+    record = {"terms": ["ee", "ed", "e", "d"]}
+    return SwitchStudy(queries, attention, shares, shares, exchanged, record)
+
+
+def test_tables_say_which_head_and_which_term() -> None:
+    study = made_up()
+    table = chapter.by_term(study, 1)
+    assert table.loc["the head"].round(6).tolist() == [0.8, 0.2, 0.6]
+    assert table.loc["token → distance"].round(6).tolist() == [0.7, 0, 0.7]
+    assert table.loc["even attention"].round(6).tolist() == [0.1, 0.1, 0]
+    row = chapter.most_apart({"minilm": study}).loc["MiniLM"]
+    assert (row["head"], row["most by"]) == (1, "token → distance")
+    assert row["difference"] == pytest.approx(0.6)
+    assert row["its part"] == pytest.approx(0.7)
+    backwards = replace(study, attention=study.attention[::-1], queries=study.queries[::-1])
+    backwards = replace(backwards, shares=study.shares[:, ::-1])
+    row = chapter.most_apart({"a": backwards}).loc["a"]
+    assert (row["difference"], row["most by"]) == (pytest.approx(-0.6), "token → distance")
+    most = chapter.looking_back_most(study)
+    assert (most["head"], round(most["from pieces"], 6)) == (1, 0.8)
+
+
+def test_the_panel_asks_some_texts_of_any_model(few_texts, monkeypatch) -> None:
+    llama, texts = few_texts
+    monkeypatch.setattr(chapter, "texts_of", lambda _: texts)
+    table = chapter.on_texts(llama)
+    study = switch.switch_study(llama)
+    means = study.mean(study.attention)
+    np.testing.assert_allclose(table["from pieces"], means[0], atol=1e-9)
+    np.testing.assert_allclose(table["from whole words"], means[1], atol=1e-9)
+    rows = chapter.most_apart({"book-llama": study})
+    head = rows["head"].iloc[0]
+    assert table["most of the difference by"][head] == rows["most by"].iloc[0]

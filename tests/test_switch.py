@@ -41,7 +41,8 @@ def test_sums_over_texts_are_those_of_a_loop(few_texts) -> None:
                 pieces.append(i)
             elif classes.word[ids[i]] and i + 1 < len(ids) and not classes.continuation[ids[i + 1]]:
                 words.append(i)
-        assert pieces and words
+        assert pieces
+        assert words
         for kind, queries in enumerate((pieces, words)):
             assert study.queries[kind, place] == len(queries)
             expected = sum(attention[:, i, i - 1] for i in queries)

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 import lnattn
 from lnattn.affinity.subwords import TokenClasses
+from lnattn.rotary.wanted import turned_constants
 from lnattn_book import switch
 from lnattn_book.chapters import switch as chapter
 from lnattn_book.switch import SwitchStudy, asked, chance_of, matched_difference
@@ -57,6 +59,23 @@ def test_sums_over_texts_are_those_of_a_loop(few_texts) -> None:
     assert np.abs(study.exchanged[:, 0] - study.attention[0]).max() > 1e-3
     means = study.mean(study.attention)
     np.testing.assert_allclose(means, study.attention.sum(1) / study.queries.sum(1)[:, None])
+
+
+def test_a_model_with_another_constant_is_another_model(few_texts) -> None:
+    """Its terms are those of the model, but for the two that k₀ takes part in; so is no sum."""
+    llama, (ids, _) = few_texts
+    terms = switch.split_of(llama)(ids)
+    turned = turned_constants(terms.folded, terms.constants, seed=0)
+    other = switch.split_of(llama, turned.k0)(ids)
+    for same in ("ee", "e"):
+        torch.testing.assert_close(other[same], terms[same], atol=1e-4, rtol=1e-4)
+    assert (other.attention() - terms.attention()).abs().max() > 0.1
+    i, j = 5, 3
+    query = terms.folded.rotated(terms.queries[:, i : i + 1], torch.tensor([i]))
+    keys = terms.keys[:, j : j + 1] - terms.constants.k0[:, None] + turned.k0[:, None]
+    key = terms.folded.per_head(terms.folded.rotated(keys, torch.tensor([j])))
+    by_hand = (query * key).sum(dim=(1, 2))
+    torch.testing.assert_close(other.scores()[:, i, j], by_hand, atol=1e-3, rtol=1e-4)
 
 
 def test_queries_behind_the_first_are_asked() -> None:

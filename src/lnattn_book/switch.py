@@ -8,7 +8,8 @@ queries exchanged, tokens alike in frequency and norm, heads in random order.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,9 +28,9 @@ from lnattn.attention.folding import fold
 from lnattn.attention.looking_back import looking_back
 from lnattn.attention.terms import PairTerms, six_terms
 from lnattn.rotary.constants import NearlyASum, coordinate_energies, nearly_a_sum
-from lnattn.rotary.fold import FoldedRelative, MeanVectors, fold_relative, mean_vectors
+from lnattn.rotary.fold import FoldedRelative, fold_relative, mean_vectors
 from lnattn.rotary.position import permuted_heads
-from lnattn.rotary.terms import distance_terms
+from lnattn.rotary.terms import DistanceTerms, distance_terms
 from lnattn.rotary.wanted import back_directions, turned_constants, wants_the_token_before
 from lnattn.rotary.weights import AnyFirstLayer, RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import Result, provenance
@@ -104,17 +105,27 @@ class SwitchStudy(Result):
 Split = Callable[[list[int]], PairTerms]
 
 
-def split_of(model: AnyFirstLayer, constants: MeanVectors | None = None) -> Split:
-    """What makes the six terms of texts, or the four with these constants (None: by counts)."""
-    embeddings = model.embeddings
+def split_of(model: AnyFirstLayer, k0: Float[Tensor, "key_head d_head"] | None = None) -> Split:
+    """What makes the six terms of texts, or the four, whose constants are means by counts.
+
+    k0: of a rotary model, what all its keys have in place of their own constant: another model.
+    """
     if not isinstance(model, RelativeFirstLayer):
         learned = fold(model.attention)
-        return lambda ids: six_terms(learned, embeddings, ids)
+        return partial(six_terms, learned, model.embeddings)
+    embeddings = model.embeddings
     relative = fold_relative(model.attention)
-    if constants is None:
-        counts = torch.from_numpy(token_counts(model)[0].unigrams)
-        constants = mean_vectors(relative, embeddings, counts)
-    return lambda ids: distance_terms(relative, embeddings, ids, constants=constants)
+    counts = torch.from_numpy(token_counts(model)[0].unigrams)
+    constants = mean_vectors(relative, embeddings, counts)
+
+    def split(ids: list[int]) -> DistanceTerms:
+        terms = distance_terms(relative, embeddings, ids, constants=constants)
+        if k0 is None:
+            return terms
+        keys = terms.keys + (k0 - constants.k0)[:, None]
+        return replace(terms, keys=keys, constants=replace(constants, k0=k0))
+
+    return split
 
 
 def switch_study(model: AnyFirstLayer, source: Mapping[str, Any] | None = None) -> SwitchStudy:
@@ -260,7 +271,7 @@ def constants_study(
     ]
     texts = texts_of(model)
     kinds = [asked(classes, ids) for ids in texts]
-    on_text = [_turned_on_text(split_of(model, turn), texts, kinds) for turn in turns[:NULLS]]
+    on_text = [_turned_on_text(split_of(model, turn.k0), texts, kinds) for turn in turns[:NULLS]]
     massive = _massive(model, counts.unigrams)
     variance = nearly_a_sum(folded, embeddings, counts.unigrams, DISTANCES)
     null_variance = []

@@ -54,8 +54,9 @@ def study(own: list[float], null: list[float]) -> ConstantsStudy:
         fitted = np.square(correlations)
         return np.stack([fitted / 2, fitted / 2, 1 - fitted, 0 * fitted])
 
-    variances = {"sum_variance": variance(own), "null_variance": variance(null)[None]}
-    return constants(len(own), **variances)
+    own_variance = variance(own)
+    null_variance = variance(null)[None]
+    return constants(len(own), sum_variance=own_variance, null_variance=null_variance)
 
 
 d10 = register_rule(

@@ -47,9 +47,9 @@ def pieces_less_words(
 ) -> Interval:
     """Mean over pieces less mean over words, with intervals over texts that hold for all heads."""
     numbers = np.broadcast_to(queries[..., None], sums.shape)
-    pieces, words = (
-        resampled_ratios(over, under) for over, under in zip(sums, numbers, strict=True)
-    )
+    # Both resample the same texts: their difference is paired.
+    pieces = resampled_ratios(sums[0], numbers[0])
+    words = resampled_ratios(sums[1], numbers[1])
     low, high = np.quantile(pieces - words, (0.025, 0.975), axis=0)
     means = sums.sum(axis=1) / numbers.sum(axis=1)
     return Interval(means[0] - means[1], low, high).bonferroni()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from lnattn.stats import resampled_ratios
+from lnattn.stats import resampled_counts
 from lnattn_book.claims.conditions import Condition, Truths, above, any_of, below
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import NullModel
@@ -15,6 +16,9 @@ from lnattn_book.claims.rules import Detail, Effect, Measures, RuleContext, regi
 from lnattn_book.claims.trials import Trial, array, constants
 from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 from lnattn_book.switch import ConstantsStudy, SwitchStudy, chance_of
+
+#: Bootstrap samples of texts behind an interval.
+DRAWS = 2000
 
 
 def measure(context: RuleContext, texts: SwitchStudy, weights: ConstantsStudy) -> dict[str, Any]:
@@ -46,13 +50,18 @@ def pieces_less_words(
     sums: Float[np.ndarray, "kind text head"], queries: Int[np.ndarray, "kind text"]
 ) -> Interval:
     """Mean over pieces less mean over words, with intervals over texts that hold for all heads."""
-    numbers = np.broadcast_to(queries[..., None], sums.shape)
-    # Both resample the same texts: their difference is paired.
-    pieces = resampled_ratios(sums[0], numbers[0])
-    words = resampled_ratios(sums[1], numbers[1])
-    low, high = np.quantile(pieces - words, (0.025, 0.975), axis=0)
-    means = sums.sum(axis=1) / numbers.sum(axis=1)
+    # Both kinds see the same texts drawn anew: their difference is paired.
+    drawn = texts_drawn(queries.shape[1])
+    resampled = (drawn @ sums) / (drawn @ queries[..., None])  # [kind draw head]
+    low, high = np.quantile(resampled[0] - resampled[1], (0.025, 0.975), axis=0)
+    means = sums.sum(axis=1) / queries.sum(axis=1)[:, None]
     return Interval(means[0] - means[1], low, high).bonferroni()
+
+
+@lru_cache
+def texts_drawn(texts: int) -> Float[np.ndarray, "draw text"]:
+    """How often each text counts in 2,000 bootstrap samples, the same for all that is compared."""
+    return resampled_counts(texts, DRAWS).astype(np.float64)
 
 
 def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Truths]:

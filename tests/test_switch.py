@@ -13,6 +13,7 @@ from lnattn.affinity.subwords import TokenClasses
 from lnattn.rotary.wanted import turned_constants
 from lnattn_book import switch
 from lnattn_book.chapters import switch as chapter
+from lnattn_book.claims.trials import constants
 from lnattn_book.switch import SwitchStudy, asked, chance_of, matched_difference
 
 
@@ -138,6 +139,16 @@ def test_tables_say_which_head_and_which_term() -> None:
     assert (row["difference"], row["most by"]) == (pytest.approx(-0.6), "token → distance")
     most = chapter.looking_back_most(study)
     assert (most["head"], round(most["from pieces"], 6)) == (1, 0.8)
+
+
+def test_differences_stand_beside_the_largest_of_their_nulls() -> None:
+    study = replace(made_up(), exchanged=np.stack([made_up().attention, made_up().attention / 2]))
+    turned = np.zeros((2, 2, 2, 2))
+    turned[1, 1, :, 0] = [1.0, 4.0]  # draw 1, whole words, head 0: five of twenty queries' all
+    weights = constants(2, queries=study.queries, turned_attention=turned, turned_ed=0 * turned)
+    table = chapter.differences(study, weights)
+    np.testing.assert_allclose(table.loc[1], [0.6, 0.6, 0], atol=1e-12)
+    np.testing.assert_allclose(table.loc[0], [0, 0, 5 / 20], atol=1e-12)
 
 
 def test_the_panel_asks_some_texts_of_any_model(few_texts, monkeypatch) -> None:

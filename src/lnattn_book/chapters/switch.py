@@ -93,6 +93,20 @@ def by_weights(study: ConstantsStudy) -> pd.DataFrame:
     ).rename_axis("head")
 
 
+def differences(texts: SwitchStudy, weights: ConstantsStudy) -> pd.DataFrame:
+    """Pieces less words on text, a row a head, beside the largest that either null gives it."""
+    exchanged = texts.mean(texts.exchanged)  # [null kind head]
+    turned = weights.turned_attention.sum(axis=2) / weights.queries.sum(axis=1)[:, None]
+    attention = texts.mean(texts.attention)
+    return pd.DataFrame(
+        {
+            "pieces less words": attention[0] - attention[1],
+            "kinds exchanged, at most": np.abs(exchanged[:, 0] - exchanged[:, 1]).max(axis=0),
+            "k₀ turned, at most": np.abs(turned[:, 0] - turned[:, 1]).max(axis=0),
+        }
+    ).rename_axis("head")
+
+
 def on_texts(model: AnyFirstLayer, texts: int = 10) -> pd.DataFrame:
     """Attention to the token before by kind of query, a row a head, over some shipped texts.
 

@@ -94,6 +94,7 @@ def test_constants_by_hand():
         sum_variance=np.array([[1.0, 4.0], [3.0, 5.0], [0.0, 0.2], [4.0, 0.8]]),
         null_variance=np.array([[[1.0, 1.0], [0.0, 0.0], [0.0, 3.0], [0.0, 0.0]]]),
         massive=np.array([[2.0, 3.0, 4.0], [0.1, 0.2, 0.3], [0.4, 0.5, 0.6]]),
+        null_massive=np.ones((1, 3, 3)),
     )
     table = chapter.nearly_sums(made)
     assert table["r"].tolist() == pytest.approx([np.sqrt(0.5), np.sqrt(0.9)])

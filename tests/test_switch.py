@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
@@ -14,7 +16,10 @@ from lnattn.rotary.wanted import turned_constants
 from lnattn_book import switch
 from lnattn_book.chapters import switch as chapter
 from lnattn_book.claims.trials import constants
+from lnattn_book.figures import switch as figures
 from lnattn_book.switch import SwitchStudy, asked, chance_of, matched_difference
+
+mpl.use("Agg")
 
 
 @pytest.fixture
@@ -139,6 +144,25 @@ def test_tables_say_which_head_and_which_term() -> None:
     assert (row["difference"], row["most by"]) == (pytest.approx(-0.6), "token → distance")
     most = chapter.looking_back_most(study)
     assert (most["head"], round(most["from pieces"], 6)) == (1, 0.8)
+
+
+def test_the_figure_writes_both_numbers_at_the_token_before() -> None:
+    whole = np.array([[0.2, 0.8, 0.0], [0.1, 0.3, 0.6]])
+    left = np.array([[0.6, 0.4, 0.0], [0.1, 0.5, 0.4]])
+    figure = figures.two_queries([" to", " king", "f"], [1, 2], whole, left)
+    first, second = figure.axes
+    assert [one.get_text() for one in first.texts + second.texts] == [
+        "20%, without 60%",
+        "30%, without 50%",
+    ]
+    assert [ax.title.get_text() or ax.get_title(loc="left") for ax in (first, second)] == [
+        "query “king”",
+        "query “f”",
+    ]
+    bars = [bar.get_width() for bar in second.patches]
+    assert bars == pytest.approx([0.1, 0.3, 0.6, 0.1, 0.5, 0.4])
+    assert [label.get_text() for label in first.get_yticklabels()] == ["to", "king", "f"]
+    plt.close(figure)
 
 
 def test_differences_stand_beside_the_largest_of_their_nulls() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
+from docutils import nodes
 from small_site import build
 
 from booksite import opening
@@ -36,6 +37,13 @@ def built(folder, content: str, rest: str = "") -> tuple[str, str]:
 def test_minutes_are_those_of_prose_and_of_what_one_looks_at(tmp_path, rest, minutes):
     page, _ = built(tmp_path, THREE, rest)
     assert f"about {minutes} minute{'s' if minutes > 1 else ''} to read" in page
+
+
+def test_markup_within_a_sentence_is_not_read():
+    """Such as what stands behind the mark of a checked sentence."""
+    mark = nodes.raw("", "word " * 9 * opening.WORDS, format="html")
+    sentence = nodes.paragraph("", "", nodes.Text("word " * 2 * opening.WORDS), mark)
+    assert opening.minutes(nodes.section("", sentence)) == 2
 
 
 def with_model(name: str) -> str:

@@ -141,12 +141,20 @@ def _is_rest(node: nodes.Node) -> bool:
 def minutes(part: nodes.Element, panel: bool = False) -> int:
     """Minutes to read a part, at least one: prose and captions, and what one has to look at.
 
-    Tables that code makes count too; code, what else it prints, and solutions of exercises do not.
+    Tables that code makes count too; code, what else it prints, solutions of exercises, and what
+    stands behind the marks of checked sentences do not.
     """
     prose = (nodes.paragraph, nodes.caption, nodes.title)
     shown = [node for node in part.findall(nodes.Element) if panel or not _apart(node)]
-    words = sum(len(node.astext().split()) for node in shown if isinstance(node, prose))
+    words = sum(len(_read(node).split()) for node in shown if isinstance(node, prose))
     return max(1, round(words / WORDS + sum(map(_is_sight, shown)) * PAUSE))
+
+
+def _read(node: nodes.Element) -> str:
+    """What one reads of a paragraph: its text without the markup that stands in it."""
+    return "".join(
+        text.astext() for text in node.findall(nodes.Text) if not isinstance(text.parent, nodes.raw)
+    )
 
 
 def _is_sight(node: nodes.Element) -> bool:

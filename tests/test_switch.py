@@ -165,14 +165,22 @@ def test_the_figure_writes_both_numbers_at_the_token_before() -> None:
     plt.close(figure)
 
 
-def test_differences_stand_beside_the_largest_of_their_nulls() -> None:
+def test_a_difference_stands_beside_what_its_nulls_give() -> None:
     study = replace(made_up(), exchanged=np.stack([made_up().attention, made_up().attention / 2]))
     turned = np.zeros((2, 2, 2, 2))
     turned[1, 1, :, 0] = [1.0, 4.0]  # draw 1, whole words, head 0: five of twenty queries' all
-    weights = constants(2, queries=study.queries, turned_attention=turned, turned_ed=0 * turned)
-    table = chapter.differences(study, weights)
-    np.testing.assert_allclose(table.loc[1], [0.6, 0.6, 0], atol=1e-12)
-    np.testing.assert_allclose(table.loc[0], [0, 0, 5 / 20], atol=1e-12)
+    weights = constants(
+        2,
+        queries=study.queries,
+        nats=np.array([2.0, -3.0]),
+        matched=np.array([1.5, 0.5]),
+        turned_nats=np.array([[-1.0, 1.0], [2.5, 2.0], [0.0, 0.0]]),
+        turned_attention=turned,
+        turned_ed=0 * turned,
+    )
+    first, second = (chapter.beside_chance(study, weights, head) for head in (0, 1))
+    np.testing.assert_allclose(first, [0, 0, 5 / 20, 2, 1.5, 2.35, 2.5, 2 / 4], atol=1e-12)
+    np.testing.assert_allclose(second, [0.6, 0.6, 0, -3, 0.5, 1.9, 2, 1 / 4], atol=1e-12)
 
 
 def test_the_panel_asks_some_texts_of_any_model(few_texts, monkeypatch) -> None:

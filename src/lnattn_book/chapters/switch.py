@@ -79,32 +79,24 @@ def looking_back_most(study: SwitchStudy) -> pd.Series:
     )
 
 
-def by_weights(study: ConstantsStudy) -> pd.DataFrame:
-    """Of every head: nats between the kinds by T^ed, and what is left of them in nulls."""
-    turned = np.abs(study.turned_nats)
-    return pd.DataFrame(
+def beside_chance(texts: SwitchStudy, weights: ConstantsStudy, head: int) -> pd.Series:
+    """Pieces less words in one head, on text and in nats by T^ed, beside what nulls give it."""
+    exchanged = texts.mean(texts.exchanged)[..., head]  # [null kind]
+    turned = weights.turned_attention[..., head].sum(axis=2) / weights.queries.sum(axis=1)
+    attention = texts.mean(texts.attention)[:, head]
+    turned_nats = np.abs(weights.turned_nats[:, head])
+    return pd.Series(
         {
-            "pieces less words": study.nats,
-            "alike in frequency and norm": study.matched,
-            "95 % of turned constants reach": np.quantile(turned, 0.95, axis=0),
-            "the largest reaches": turned.max(axis=0),
-            "share that reaches it": study.chance,
+            "on text": attention[0] - attention[1],
+            "kinds exchanged, at most": np.abs(exchanged[:, 0] - exchanged[:, 1]).max(),
+            "k₀ turned, at most": np.abs(turned[:, 0] - turned[:, 1]).max(),
+            "by weights (nats)": weights.nats[head],
+            "alike in frequency and norm": weights.matched[head],
+            "k₀ turned, 95 % reach": np.quantile(turned_nats, 0.95),
+            "k₀ turned, the largest": turned_nats.max(),
+            "share of them that reach it": weights.chance[head],
         }
-    ).rename_axis("head")
-
-
-def differences(texts: SwitchStudy, weights: ConstantsStudy) -> pd.DataFrame:
-    """Pieces less words on text, a row a head, beside the largest that either null gives it."""
-    exchanged = texts.mean(texts.exchanged)  # [null kind head]
-    turned = weights.turned_attention.sum(axis=2) / weights.queries.sum(axis=1)[:, None]
-    attention = texts.mean(texts.attention)
-    return pd.DataFrame(
-        {
-            "pieces less words": attention[0] - attention[1],
-            "kinds exchanged, at most": np.abs(exchanged[:, 0] - exchanged[:, 1]).max(axis=0),
-            "k₀ turned, at most": np.abs(turned[:, 0] - turned[:, 1]).max(axis=0),
-        }
-    ).rename_axis("head")
+    )
 
 
 def on_texts(model: AnyFirstLayer, texts: int = 10) -> pd.DataFrame:

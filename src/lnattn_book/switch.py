@@ -367,5 +367,5 @@ def _massive(
 ) -> Float[np.ndarray, "share side"]:
     sides = coordinate_energies(fold_relative(model.attention), model.embeddings, unigrams)
     return np.concatenate(
-        [[one.times_the_mean, one.of_the_largest, one.of_the_rest] for one in sides], axis=1
+        [[side.times_the_mean, side.of_the_largest, side.of_the_rest] for side in sides], axis=1
     )

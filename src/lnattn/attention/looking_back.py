@@ -73,8 +73,8 @@ def looking_back(terms: PairTerms) -> LookingBack:
 
 def _paid(terms: PairTerms, parts: Tensor, chosen: int) -> Float[Tensor, "head query"]:
     """Attention to the token before where only the terms of a set take part: bit t is term t."""
-    kept = [term for term in range(len(parts)) if chosen >> term & 1]
-    attention = terms.softmax(parts[kept].sum(dim=0))
+    members = [term for term in range(len(parts)) if chosen >> term & 1]
+    attention = terms.softmax(parts[members].sum(dim=0))
     return attention.diagonal(offset=-1, dim1=-2, dim2=-1)
 
 

@@ -47,16 +47,16 @@ def trials() -> list[Trial]:
     ]
 
 
-def study(own: list[float], null: list[float]) -> ConstantsStudy:
+def study(trained: list[float], null: list[float]) -> ConstantsStudy:
     """Heads with these correlations, and those of one null."""
 
     def variance(correlations: list[float]) -> np.ndarray:
         fitted = np.square(correlations)
         return np.stack([fitted / 2, fitted / 2, 1 - fitted, 0 * fitted])
 
-    own_variance = variance(own)
+    trained_variance = variance(trained)
     null_variance = variance(null)[None]
-    return constants(len(own), sum_variance=own_variance, null_variance=null_variance)
+    return constants(len(trained), sum_variance=trained_variance, null_variance=null_variance)
 
 
 d10 = register_rule(

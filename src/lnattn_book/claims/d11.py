@@ -56,10 +56,10 @@ def trials() -> list[Trial]:
     ]
 
 
-def study(own: list[list[float]], null: list[float]) -> ConstantsStudy:
+def study(trained: list[list[float]], null: list[float]) -> ConstantsStudy:
     """Rows of times the mean, the constant's share of the largest coordinate, and of the rest."""
-    null_massive = np.tile(np.array(null)[:, None], len(own))[None]
-    return constants(len(own), massive=np.array(own).T, null_massive=null_massive)
+    null_massive = np.tile(np.array(null)[:, None], len(trained))[None]
+    return constants(len(trained), massive=np.array(trained).T, null_massive=null_massive)
 
 
 d11 = register_rule(

@@ -26,14 +26,14 @@ def two_queries(
     shown = max(queries) + 1
     figure, axes = plt.subplots(1, len(queries), figsize=(WIDTH, 0.29 * shown + 1.2), sharey=True)
     colour = DISTANCE_COLOURS["ed"]
-    for ax, query, own, left in zip(axes, queries, whole, without, strict=True):
+    for ax, query, paid, left in zip(axes, queries, whole, without, strict=True):
         keys = np.arange(query + 1)
         before = query - 1
-        ax.barh(keys, own[: query + 1], color=colour, height=0.75, label="the head")
+        ax.barh(keys, paid[: query + 1], color=colour, height=0.75, label="the head")
         style = {"fill": False, "edgecolor": BLACK, "linewidth": 1.2, "height": 0.75}
         ax.barh(keys, left[: query + 1], label="without $T^{ed}$", **style)
-        words = f"{own[before]:.0%}, without {left[before]:.0%}"
-        end = max(own[before], left[before])
+        words = f"{paid[before]:.0%}, without {left[before]:.0%}"
+        end = max(paid[before], left[before])
         inside = end > 0.5
         ax.annotate(
             words,

@@ -201,7 +201,7 @@ def test_parts_of_a_claim_stand_below_its_line_and_a_fragile_verdict_is_marked(t
     assert labels == [own, "tiny: fails, fragile", "tiny: fails"]
 
 
-def test_a_machine_that_finds_the_same_has_the_same_hash_and_another_verdict_another():
+def test_the_hash_of_verdicts_depends_on_them_alone():
     found = [entry(**record) for record in RECORDS]
     one = attest.attestation("tiny", found, "0123456789")
     assert one["sha256"] == attest.attestation("tiny", found[::-1], "ffff")["sha256"]

@@ -117,7 +117,7 @@ mystnb:
 import matplotlib.pyplot as plt
 from lnattn_book import drawings, style
 style.use_style()
-drawings.offer()
+drawings.install_formatter()
 figure, ax = plt.subplots()
 ax.plot([1, 2], [3, 4]);
 ```

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import lnattn
-from experiments.nobody_reads_one.beside import attention_with, mean_sigma_study
+from experiments.nobody_reads_one.sigma_and_frequencies import attention_with, mean_sigma_study
 from lnattn.attention.layernorm import layer_norm, sigma
 from lnattn.weights import Embeddings, LayerNorm
 

@@ -15,9 +15,9 @@ from pathlib import Path
 from experiments.book_model.book_model import train_book_model
 from experiments.book_model.embed import embed
 from experiments.book_model.forward import fastest_precision
-from experiments.book_model.look import look_of, save_snapshots, shape_of
 from experiments.book_model.loop import default_device
 from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.snapshot_tables import look_of, save_snapshots, shape_of
 from experiments.book_model.snapshots import snapshots
 from experiments.command import add_plan, frozen, given_plan, main, new_parser
 from lnattn.storage import sha256_of_file

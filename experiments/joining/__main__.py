@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from experiments.book_model.look import look_of, save_snapshots
 from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.snapshot_tables import look_of, save_snapshots
 from experiments.book_model.snapshots import Snapshot, snapshots
 from experiments.command import frozen, main, new_parser
 from experiments.joining.measure import lost

@@ -23,8 +23,8 @@ import pandas as pd
 import torch
 
 from experiments.nobody_reads_one import train as one_arm
-from experiments.nobody_reads_one.beside import constant_sigma, frequencies
-from experiments.nobody_reads_one.real import folder_of, written
+from experiments.nobody_reads_one.hub_models import folder_of, written
+from experiments.nobody_reads_one.sigma_and_frequencies import constant_sigma, frequencies
 from experiments.nobody_reads_one.train import NORMS, OPTIMISERS, STEPS, Arm, characters
 from experiments.once import once
 from lnattn.paths import data_folder

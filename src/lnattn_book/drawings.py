@@ -230,7 +230,7 @@ class _Carrier:
         return data, {**facts, KEY: carried}
 
 
-def offer() -> None:
+def install_formatter() -> None:
     """Let figures that are displayed from now on carry the three, if LNATTN_DRAWINGS is set.
 
     They travel in the metadata of the picture, which every reader of notebooks leaves alone.

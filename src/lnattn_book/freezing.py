@@ -186,8 +186,8 @@ def evidence(
             study, _ = affinity_study(vectors, model.embeddings, counts, source)
     return Evidence(
         model,
-        cut=lambda length: samples.sample_windows(model, length)[0],
-        framed=samples.sample_framed(model),
+        windows_of_length=lambda length: samples.sample_windows(model, length)[0],
+        documents=samples.sample_framed(model),
         counts=counts,
         study=study,
         name=name,

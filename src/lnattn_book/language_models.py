@@ -108,7 +108,10 @@ def frozen_arms(folder: Path | str) -> list[FrozenArm]:
     """All frozen arms of a folder, by width, arm, seed and steps; `ResultError` if it has none."""
     names = [path.stem for path in sorted(Path(folder).glob("lm-*.json"))]
     if not names:
-        raise ResultError(f"{folder} holds no evaluated model; run `lnattn selectable evaluate`.")
+        raise ResultError(
+            f"{folder} holds no evaluated model; make one with "
+            "`python -m experiments.unselectable_lm evaluate`."
+        )
     arms = [read_arm(folder, name) for name in names]
     return sorted(arms, key=lambda arm: (arm.d, arm.arm, arm.seed, arm.steps))
 

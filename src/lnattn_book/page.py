@@ -71,7 +71,7 @@ def start(model: Any = None, *, why: str | None = None) -> None:
     provenance's own reason is shown, else whether LNATTN_MODEL chose it.
     """
     use_style()
-    drawings.offer()
+    drawings.install_formatter()
     display(describe(model, why=why))
 
 

@@ -54,28 +54,28 @@ _DRAWS = 200
 class Evidence:
     """A model and what its claims are asked with.
 
-    cut: windows of text of a given length, in tokens, without special tokens; framed: documents as
-    the model expects to read them, cut to its context; counts: of a large corpus in the model's
-    tokens; study: its affinity study (where None, AUROCs are of a sample of query tokens). name:
-    what verdicts call the model. A partial checkpoint needs none of these.
+    windows_of_length: windows of text of a given length, in tokens, without special tokens;
+    documents: as the model expects to read them, cut to its context; counts: of a large corpus in
+    the model's tokens; study: its affinity study (where None, AUROCs are of a sample of query
+    tokens). name: what verdicts call the model. A partial checkpoint needs none of these.
     """
 
     model: FirstLayer
-    cut: Callable[[int], np.ndarray] | None = None
-    framed: Sequence[Sequence[int]] = ()
+    windows_of_length: Callable[[int], np.ndarray] | None = None
+    documents: Sequence[Sequence[int]] = ()
     counts: Counts | None = None
     study: AffinityResult | None = None
     seed: int = 0
     name: str = ""
 
 
-def survey(seen: Evidence) -> dict[str, Record]:
+def survey(evidence: Evidence) -> dict[str, Record]:
     """The verdict on each claim of `ASKED` for one model.
 
     A partial checkpoint gets those about positions only; the others say what is missing.
     """
-    name = seen.name or seen.model.name
-    results = _of_positions(seen) if seen.model.is_partial else _of_all(seen)
+    name = evidence.name or evidence.model.name
+    results = _of_positions(evidence) if evidence.model.is_partial else _of_all(evidence)
     return {
         claim: RULES[claim](*results[claim], model=name)
         if claim in results
@@ -84,10 +84,10 @@ def survey(seen: Evidence) -> dict[str, Record]:
     }
 
 
-def _of_positions(seen: Evidence) -> dict[str, tuple[Any, ...]]:
+def _of_positions(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
     """What rules judge, by claim, of a checkpoint without tokens."""
-    positions = position_only(seen.model)
-    ends = variance.position_outliers(seen.model.embeddings.W_P)
+    positions = position_only(evidence.model)
+    ends = variance.position_outliers(evidence.model.embeddings.W_P)
     return {
         "K6": (positions.spearman,),
         "K7": (positions.table(),),
@@ -97,28 +97,39 @@ def _of_positions(seen: Evidence) -> dict[str, tuple[Any, ...]]:
     }
 
 
-def _of_all(seen: Evidence) -> dict[str, tuple[Any, ...]]:
+def _of_all(evidence: Evidence) -> dict[str, tuple[Any, ...]]:
     """What rules judge, by claim, of a whole first layer."""
-    if seen.counts is None or seen.cut is None:
-        raise ResultError(f"the survey of {seen.model.name} needs windows of text and counts.")
-    tokens = seen.model.embeddings
-    counts = seen.counts
-    folded = fold(seen.model.attention)
+    if evidence.counts is None or evidence.windows_of_length is None:
+        raise ResultError(f"the survey of {evidence.model.name} needs windows of text and counts.")
+    tokens = evidence.model.embeddings
+    counts = evidence.counts
+    folded = fold(evidence.model.attention)
     queries = share_of_context(tokens.n_positions)
     sigma = inverse_sigma_bands(tokens, folded.eps)
     bias = position_bias(folded, tokens.W_P, queries, sigma)
     vectors = token_vectors(folded, tokens)
-    pairs = table1.table1_ranks(vectors, seen.model.tokenizer)
-    measured = measured_attention(folded, tokens, seen.cut(queries[-1] + 1), queries, bias)
-    terms = contributions(folded, tokens, seen.framed)
+    pairs = table1.table1_ranks(vectors, evidence.model.tokenizer)
+    measured = measured_attention(
+        folded, tokens, evidence.windows_of_length(queries[-1] + 1), queries, bias
+    )
+    terms = contributions(folded, tokens, evidence.documents)
     inputs = variance.variance_of_inputs(tokens, folded.eps)
     known = variance.frequency_study(folded, tokens, inputs, counts.unigrams)
     ends = variance.position_outliers(tokens.W_P)
-    switch = first_token_switch(folded, tokens, seen.cut(min(tokens.n_positions, SWITCH_WINDOW)))
+    switch = first_token_switch(
+        folded, tokens, evidence.windows_of_length(min(tokens.n_positions, SWITCH_WINDOW))
+    )
     shape = curves.position_table(bias, curves.nearness(folded, tokens.W_P, sigma))
-    auroc = auroc_of(seen.study) if seen.study else _sampled_auroc(vectors, counts, seen.seed)
+    auroc = (
+        auroc_of(evidence.study)
+        if evidence.study
+        else _sampled_auroc(vectors, counts, evidence.seed)
+    )
     return {
-        "K3": (pairs, iens(vectors, seen.model.tokenizer, seen.name or seen.model.name)),
+        "K3": (
+            pairs,
+            fig2a_ranks(vectors, evidence.model.tokenizer, evidence.name or evidence.model.name),
+        ),
         "K4": (mean_z(same_token_z(vectors).numpy()),),
         "K5": (*auroc, table1.pair_heads(pairs)),
         "K6": (np.array([head.spearman for head in curves.trends_of(bias.term_p().mean)]),),
@@ -167,7 +178,7 @@ def _sampled_auroc(
     return auroc.mean(axis=1), skill
 
 
-def iens(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]:
+def fig2a_ranks(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]:
     """Ranks of ‘ sap’ and ‘Al’ for ‘iens’ in head 7 of GPT-2 (Fig. 2A); of other models none."""
     if not listed.claim("K3").is_about(name):
         return []
@@ -175,13 +186,15 @@ def iens(vectors: TokenVectors, tokenizer: Any, name: str) -> list[float]:
     return ranks(vectors, [asked] * 2, keys)[:, 7].tolist()
 
 
-def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str, Record]:
+def survey_of_null(evidence: Evidence, seeds: Sequence[int] = range(5)) -> dict[str, Record]:
     """The survey of several nulls of one model as one: the best verdict that any of them gets.
 
     If a null passes, the claim is easy to meet by chance; `short` says how many got as far.
     """
     nulls = [
-        replace(seen, model=permuted_weights(seen.model, seed), study=None, seed=seed, name="")
+        replace(
+            evidence, model=permuted_weights(evidence.model, seed), study=None, seed=seed, name=""
+        )
         for seed in seeds
     ]
     runs = [survey(null) for null in nulls]
@@ -193,7 +206,7 @@ def survey_of_null(seen: Evidence, seeds: Sequence[int] = range(5)) -> dict[str,
             (run[claim] for run in runs), key=lambda record: order.index(record.verdict)
         )
         count = sum(record.verdict == records[0].verdict for record in records)
-        name = f"{seen.name or seen.model.name}, in random order"
+        name = f"{evidence.name or evidence.model.name}, in random order"
         together[claim] = replace(records[0], model=name, short=f"{count} of {len(runs)}")
     return together
 

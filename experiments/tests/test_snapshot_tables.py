@@ -8,8 +8,8 @@ import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 from safetensors.torch import save_file
 
-from experiments.book_model.look import by_position, look, near_spread
 from experiments.book_model.plan import TrainingPlan
+from experiments.book_model.snapshot_tables import by_position, look, near_spread
 from experiments.book_model.snapshots import snapshots
 from experiments.tokens import train_bpe
 from lnattn import FirstLayer, fold, six_terms

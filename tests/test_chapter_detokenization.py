@@ -155,3 +155,18 @@ def test_a_grid_ends_with_the_last_look_at_each_shape() -> None:
     assert ends["million tokens"].tolist() == [2.0, 1.0]
     assert ends["above chance"].tolist() == pytest.approx([0.3, 0.1])
     assert ends["previous"].tolist() == [0.5, 0.3]
+
+
+def test_stripes_by_the_least_squares_of_rows_and_columns():
+    """A sum of rows and columns is all stripes; of noise, what a regression on both explains."""
+    rng = np.random.default_rng(0)
+    stripes = rng.normal(size=(6, 1)) + rng.normal(size=(1, 6))
+    noise = rng.normal(size=(6, 6)) + 5
+    place = np.arange(36)
+    design = np.stack(
+        [np.equal(place // 6, n) for n in range(6)] + [np.equal(place % 6, n) for n in range(6)],
+        axis=1,
+    ).astype(float)
+    fitted = design @ np.linalg.lstsq(design, noise.ravel(), rcond=None)[0]
+    found = chapter.share_of_stripes(np.stack([stripes, noise]))
+    assert found.tolist() == pytest.approx([1, fitted.var() / noise.var()])

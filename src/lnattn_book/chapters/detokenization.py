@@ -152,3 +152,11 @@ def auroc_by_class(by_class: ClassAuroc) -> pd.DataFrame:
         for queries in CLASSES
     }
     return pd.DataFrame(columns)
+
+
+def share_of_stripes(heat: Float[np.ndarray, "head query key"]) -> Float[np.ndarray, "head"]:
+    """The part of a heat map's variance that its rows' means and its columns' means make."""
+    scores = heat.astype(np.float64)
+    rows = scores.mean(axis=2).var(axis=1)
+    columns = scores.mean(axis=1).var(axis=1)
+    return (rows + columns) / scores.var(axis=(1, 2))

@@ -10,6 +10,8 @@ import torch
 import lnattn
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ShapeError
+from lnattn.models.alone import whole_model
+from lnattn.models.attending import patched
 from lnattn.models.modules import family_of_module
 from lnattn.models.reference import load_reference_model
 from lnattn.models.whole_gpt2 import assemble
@@ -73,6 +75,21 @@ def test_attention_on_itself_is_the_value_path():
     x = x + hidden @ mlp.W_out + mlp.b_out
     found = lnattn.context_free(model, 1, IDS, positions=(4,))[0]
     torch.testing.assert_close(found, x, rtol=0, atol=1e-10)
+
+
+def test_queries_and_keys_are_those_that_the_first_layer_compares():
+    model = random_families.make("gpt2", torch.float64)
+    first = lnattn.first_layer(model)
+    whole = whole_model(model)
+    with patched(whole.model), torch.inference_mode():
+        ((queries, keys), _) = next(iter(whole.queries_and_keys(torch.tensor(IDS), 2)))
+    at = first.attention
+    x = first.embeddings.tokens()[IDS] + first.embeddings.W_P[2]
+    normed = layer_norm(x, at.ln)
+    expected = torch.einsum("nd,hdk->nhk", normed, at.W_Q) + at.b_Q
+    torch.testing.assert_close(queries, expected, rtol=0, atol=1e-10)
+    expected = torch.einsum("nd,hdk->nhk", normed, at.W_K) + at.b_K
+    torch.testing.assert_close(keys, expected, rtol=0, atol=1e-10)
 
 
 def test_the_model_is_left_as_it_was():

@@ -26,6 +26,8 @@ from lnattn.weights import Embeddings
 
 #: Texts of one token that run at once.
 _BATCH = 2048
+#: The queries and the keys of one layer, [token head width] both.
+QueriesAndKeys = tuple[Tensor, Tensor]
 
 
 def context_free(
@@ -101,12 +103,12 @@ class WholeModel:
         return [whole_number(position, "positions", least=0, most=most) for position in positions]
 
     def states(
-        self, ids: Int[Tensor, "token"], position: int
+        self, ids: Int[Tensor, "token"], position: int | Int[Tensor, "token"]
     ) -> Iterator[list[Float[Tensor, "token d_model"]]]:
         """What arrives at each layer, for one batch of tokens after another.
 
-        position: of every token. To be called with gradients off, the model in evaluation mode.
-        Raises `CheckpointError` for a model that does not report its states.
+        position: of every token, or of each. To be called with gradients off, the model in
+        evaluation mode. Raises `CheckpointError` for a model that does not report its states.
         """
         places = torch.as_tensor(position).expand(len(ids))
         for begin in range(0, len(ids), _BATCH):
@@ -128,6 +130,29 @@ class WholeModel:
             more["use_cache"] = False
         column = ids[:, None].to(device)
         return self.part(column, attention_mask=torch.ones_like(column), **more)
+
+    def queries_and_keys(
+        self, ids: Int[Tensor, "token"], position: int
+    ) -> Iterator[list[QueriesAndKeys]]:
+        """Each layer's queries and keys of texts of one token, for one batch after another.
+
+        [token head width], with their bias, turned as at their position. The model is in `patched`.
+        Raises `CheckpointError` where a model computes its attention in code of its own.
+        """
+        for begin in range(0, len(ids), _BATCH):
+            batch = ids[begin : begin + _BATCH]
+            noted: dict[int, QueriesAndKeys] = {}
+
+            def note(layer: int, query: Tensor, key: Tensor, noted: Any = noted) -> None:
+                noted[layer] = (query[:, :, 0].cpu(), key[:, :, 0].cpu())
+
+            self.run(batch, torch.as_tensor(position).expand(len(batch)), attend=note)
+            if not noted:
+                raise CheckpointError(
+                    f"a {type(self.model).__name__} computes its attention in code of its own, so "
+                    "it cannot be asked for its queries and keys."
+                )
+            yield [noted[layer] for layer in sorted(noted)]
 
 
 def whole_model(model: Any) -> WholeModel:

@@ -18,8 +18,8 @@ from lnattn.errors import CheckpointError
 
 #: The name under which transformers finds our attention function.
 _NAME = "lnattn"
-#: What is asked in each layer: its number and its keys; a pattern for it to attend by, or None.
-_Attend = Callable[[int, Tensor], Tensor | None]
+#: What is asked in each layer: its number, queries and keys; a pattern to attend by, or None.
+_Attend = Callable[[int, Tensor, Tensor], Tensor | None]
 
 
 def _attention(
@@ -27,7 +27,7 @@ def _attention(
 ) -> tuple[Tensor, Tensor | None]:
     """transformers' own attention, but by another pattern where one is told."""
     attend: _Attend | None = settings.pop("attend", None)
-    pattern = None if attend is None else attend(module.layer_idx, key)
+    pattern = None if attend is None else attend(module.layer_idx, query, key)
     if pattern is None:
         return sdpa_attention_forward(module, query, key, value, mask, **settings)
     pattern = pattern.to(value.dtype)
@@ -72,7 +72,7 @@ def losses(
     `CheckpointError` where a model's code does not ask transformers for its attention function.
     """
     batch = ids.expand(1 if patterns is None else len(patterns), -1)
-    logits = _run(model, batch, lambda layer, _: patterns if layer == 0 else None).logits[:, :-1]
+    logits = _run(model, batch, lambda layer, *_: patterns if layer == 0 else None).logits[:, :-1]
     # One text at a time: the logits of several do not fit into a core's cache.
     return torch.stack([cross_entropy(of_text, ids[1:], reduction="none") for of_text in logits])
 
@@ -86,7 +86,7 @@ def keys_of_layers(
     The model is in `patched`; raises as `losses`.
     """
     keys: dict[int, Tensor] = {}
-    _run(model, ids[None], lambda layer, key: keys.update({layer: key[0]}))
+    _run(model, ids[None], lambda layer, _, key: keys.update({layer: key[0]}))
     return [keys[layer] for layer in sorted(keys)]
 
 
@@ -94,9 +94,9 @@ def _run(model: PreTrainedModel, ids: Int[Tensor, "batch n"], attend: _Attend) -
     """The model's output, after asking in every layer what it shall do."""
     layers = []
 
-    def noting(layer: int, key: Tensor) -> Tensor | None:
+    def noting(layer: int, query: Tensor, key: Tensor) -> Tensor | None:
         layers.append(layer)
-        return attend(layer, key)
+        return attend(layer, query, key)
 
     out = model(ids, use_cache=False, attend=noting)
     if not layers:

@@ -25,6 +25,7 @@ from lnattn_book.claims.nulls import read_nulls
 from lnattn_book.freezing import PROGRAM
 from lnattn_book.joining import Joining
 from lnattn_book.language_models import LongRuns
+from lnattn_book.layers_above import LayersAbove
 from lnattn_book.small_models import read_looks
 from lnattn_book.switch import ConstantsStudy, SwitchStudy
 from lnattn_book.words import Sentiment
@@ -76,6 +77,15 @@ KINDS = (
         )
         for name in ("b8", "b9")  # the untrained twins of models that an experiment made
     ),
+    *(
+        Kind(
+            f"nulls/{name}.json",
+            lambda folder, name: read_nulls(folder / f"{name}.json"),
+            "python -m experiments.layers_above MODELS",
+        )
+        for name in ("s13", "s14")
+    ),
+    Kind("layers-above/*.json", LayersAbove.read, "python -m experiments.layers_above {name}"),
     Kind(
         "nulls/*.json",
         lambda folder, name: read_nulls(folder / f"{name}.json"),

@@ -20,6 +20,8 @@ from lnattn_book.claims.s01 import s1
 from lnattn_book.claims.s07 import s7
 from lnattn_book.claims.s08 import s8
 from lnattn_book.claims.s11 import s11
+from lnattn_book.claims.s13 import s13
+from lnattn_book.claims.s14 import s14
 
 __all__ = [
     "d1",
@@ -42,4 +44,6 @@ __all__ = [
     "s7",
     "s8",
     "s11",
+    "s13",
+    "s14",
 ]

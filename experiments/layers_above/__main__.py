@@ -1,0 +1,66 @@
+"""Which layers join pieces by their weights, and how far lone tokens are from those in text.
+
+Give the names of complete models. Their null models are asked too, for the claims S13 and S14.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from dataclasses import replace
+from typing import Any
+
+from experiments.command import frozen, main, new_parser
+from experiments.layers_above.measure import ask, joined, shuffled, some_pieces
+from lnattn.models.checkpoints import load_first_layer
+from lnattn.models.reference import load_reference_model
+from lnattn.paths import data_folder
+from lnattn.rotary.weights import AnyFirstLayer
+from lnattn.storage import provenance
+from lnattn_book.claims import s13, s14
+from lnattn_book.claims.listed import claim
+from lnattn_book.claims.nulls import write_nulls
+from lnattn_book.claims.rules import RuleContext
+from lnattn_book.layers_above import LayersAbove
+
+#: How often the weights of a model are put in random order.
+DEALS = 2
+
+
+def run(args: argparse.Namespace) -> None:
+    for name in args.model:
+        begun = time.perf_counter()
+        first = load_first_layer(name)
+        model = load_reference_model(name)
+        about = {key: value for key, value in first.provenance.items() if key != "tensors"}
+        tables = ask(model, first, model=about)
+        seconds = round(time.perf_counter() - begun, 1)
+        record = provenance(**tables.record, seconds=seconds)
+        folder = data_folder() / "results" / "layers-above"
+        frozen(replace(tables, record=record).write(folder, name))
+        print(tables.table().round(3).to_string(), flush=True)
+        _freeze_nulls(name, model, first, tables)
+
+
+def _freeze_nulls(name: str, model: Any, first: AnyFirstLayer, tables: LayersAbove) -> None:
+    """The measures of what learnt nothing, by the claims' own rules."""
+    pieces, _ = some_pieces(first)
+    context = RuleContext(claim("S13").rule, own=False)
+    dealt = [
+        s13.measure(context, replace(tables, **joined(shuffled(model, seed), pieces)))
+        for seed in range(DEALS)
+    ]
+    command = "python -m experiments.layers_above MODELS"
+    print(write_nulls("S13", name, dealt, command))
+    print(write_nulls("S14", name, [s14.measure_of(tables.far_other, tables.spread)], command))
+
+
+def parser() -> argparse.ArgumentParser:
+    found = new_parser("layers_above", __doc__)
+    found.add_argument("model", nargs="+")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser(), run))

@@ -22,13 +22,23 @@ def test_everything_that_is_frozen_is_read_and_names_its_command():
 def test_commands_are_those_of_the_command_line_or_of_make():
     makefile = (RESULTS.parents[1] / "Makefile").read_text()
     for path in RESULTS.rglob("*.json"):
-        program, task, *more = command_of(path).split()
+        words = command_of(path).split()
+        program, task, *more = words[1:] if words[0].startswith("LNATTN_QUERIES=") else words
         if program == "python":
             module = find_spec(more[0])
             is_package = module is not None and module.submodule_search_locations is not None
             assert find_spec(f"{more[0]}.__main__") if is_package else module, path
         else:
             assert task in (COMMANDS if program == "lnattn" else makefile), path
+
+
+def test_a_survey_of_some_query_tokens_says_how_many(tmp_path):
+    path = tmp_path / "tiny" / "survey.json"
+    path.parent.mkdir()
+    path.write_text('{"queries": 400}')
+    assert command_of(path).startswith("LNATTN_QUERIES=400 python -m lnattn_book freeze tiny ")
+    path.write_text("{}")
+    assert command_of(path).startswith("python -m lnattn_book freeze tiny ")
 
 
 def test_stray_damaged_and_misnamed_files_are_told(tmp_path, capsys):

@@ -34,9 +34,9 @@ def run(args: argparse.Namespace) -> None:
         first = load_first_layer(name)
         model = load_reference_model(name)
         about = {key: value for key, value in first.provenance.items() if key != "tensors"}
-        tables = ask(model, first, model=about)
+        tables = ask(model, first)
         seconds = round(time.perf_counter() - begun, 1)
-        record = provenance(**tables.record, seconds=seconds)
+        record = provenance(model=about, **tables.record, seconds=seconds)
         folder = data_folder() / "results" / "layers-above"
         frozen(replace(tables, record=record).write(folder, name))
         print(tables.table().round(3).to_string(), flush=True)

@@ -107,8 +107,8 @@ def distance(real: Tensor, other: Tensor) -> np.ndarray:
     return (real - other).square().sum(dim=(2, 3)).numpy()
 
 
-def ask(model: Any, first: AnyFirstLayer, **facts: Any) -> LayersAbove:
+def ask(model: Any, first: AnyFirstLayer) -> LayersAbove:
     """All tables of a model."""
     pieces, words = some_pieces(first)
-    record = {**facts, "pieces": len(pieces), "counts": words}
+    record = {"pieces": len(pieces), "counts": words}
     return LayersAbove(**joined(model, pieces), **beside_text(model, first), record=record)

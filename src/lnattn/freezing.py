@@ -187,7 +187,7 @@ def freeze(
             command = f"{study.program} freeze {whose} --only {study.name}"
             if study.relative and counts:
                 command += " --counts COUNTS COUNTS_2 COUNTS_3"
-            write_json(path, {**read_json(path), "command": command})
+            write_json(path, {"command": command} | read_json(path))
             yield FrozenStudy(study.name, path)
         except LnattnError as error:
             if only:

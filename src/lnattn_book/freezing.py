@@ -69,7 +69,20 @@ def _survey(model: str, folder: Path) -> Path:
     first = _learned(model)
     seen = evidence(first, name=f"{folder.name} (frozen)" if first.is_partial else "")
     records = survey.survey(seen)
-    return survey.write_survey(folder, records, seen.model, **_facts(begun))
+    return survey.write_survey(
+        folder, records, seen.model, **_facts(begun), **_asked(seen, folder.name)
+    )
+
+
+def _asked(seen: Evidence, name: str) -> dict[str, Any]:
+    """Of how many query tokens AUROCs were taken, where not of all, and a command that says so."""
+    if seen.study is None:
+        return {}
+    asked = int(seen.study.record["queries"])
+    if asked >= seen.model.embeddings.vocab_size:
+        return {}
+    command = f"LNATTN_QUERIES={asked} {PROGRAM} freeze {name} --only survey"
+    return {"queries": asked, "command": command}
 
 
 def _survey_of_null(model: str, folder: Path) -> Path:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 
 from lnattn.errors import ResultError
 from lnattn.paths import data_folder
@@ -34,7 +34,7 @@ class LayersAbove:
 
     found: Bool[np.ndarray, "kind layer piece"]
     chance: Float[np.ndarray, "kind layer draw"]
-    heads: Float[np.ndarray, "kind layer head"]
+    heads: Num[np.ndarray, "kind layer head"]
     far: Float[np.ndarray, "window layer"]
     far_other: Float[np.ndarray, "window layer"]
     spread: Float[np.ndarray, "window layer"]

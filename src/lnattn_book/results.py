@@ -85,6 +85,11 @@ KINDS = (
         )
         for name in ("s13", "s14")
     ),
+    Kind(
+        "nulls/d12.json",
+        lambda folder, name: read_nulls(folder / f"{name}.json"),
+        "python -m experiments.waves MODELS",
+    ),
     Kind("layers-above/*.json", LayersAbove.read, "python -m experiments.layers_above {name}"),
     Kind(
         "nulls/*.json",
@@ -190,7 +195,9 @@ def command_of(path: Path) -> str:
     named = {"folder": path.parent.name, "name": path.stem, "run": path.stem.removeprefix("lm-")}
     with_files = path.match("*/rotary.json") and "counts_sha256" in read_json(path)
     counts = " --counts COUNTS COUNTS_2 COUNTS_3" if with_files else ""
-    return kind_of(path).command.format(**named, counts=counts)
+    asked = read_json(path).get("queries") if path.match("*/survey.json") else None
+    limit = f"LNATTN_QUERIES={asked} " if asked else ""
+    return limit + kind_of(path).command.format(**named, counts=counts)
 
 
 def name_command(path: Path) -> Path:

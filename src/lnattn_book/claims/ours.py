@@ -6,6 +6,7 @@ from lnattn_book.claims.d05 import d5
 from lnattn_book.claims.d09 import d9
 from lnattn_book.claims.d10 import d10
 from lnattn_book.claims.d11 import d11
+from lnattn_book.claims.d12 import d12
 from lnattn_book.claims.n01 import n1
 from lnattn_book.claims.n03 import n3
 from lnattn_book.claims.n04 import n4
@@ -30,6 +31,7 @@ __all__ = [
     "d9",
     "d10",
     "d11",
+    "d12",
     "n1",
     "n3",
     "n4",

@@ -1,0 +1,43 @@
+"""Freeze how often the waves of T^pp turn where positions are random and as smooth.
+
+Give models with learned positions, by name or folder; GPT-2's attention and positions will do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from experiments.command import frozen, main, new_parser
+from lnattn.models.checkpoints import load_first_layer
+from lnattn.weights import require_absolute
+from lnattn_book.claims import d12
+from lnattn_book.claims.listed import claim
+from lnattn_book.claims.nulls import write_nulls
+from lnattn_book.claims.rules import RuleContext
+from lnattn_book.waves import turns, with_smooth_positions
+
+#: How many random positions are drawn.
+DRAWS = 100
+
+
+def run(args: argparse.Namespace) -> None:
+    context = RuleContext(claim("D12").rule, own=False)
+    for name in args.model:
+        first = require_absolute(load_first_layer(name))
+        called = "gpt2 (frozen)" if first.is_partial else first.name
+        print(called, *turns(first).round(2), flush=True)
+        drawn = [
+            d12.measure(context, turns(with_smooth_positions(first, seed))) for seed in range(DRAWS)
+        ]
+        frozen(write_nulls("D12", called, drawn, "python -m experiments.waves MODELS"))
+
+
+def parser() -> argparse.ArgumentParser:
+    found = new_parser("waves", __doc__)
+    found.add_argument("model", nargs="+")
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main(parser(), run))

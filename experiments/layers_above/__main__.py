@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,10 +48,10 @@ def _freeze_nulls(name: str, model: Any, first: AnyFirstLayer, tables: LayersAbo
     """The measures of what learnt nothing, by the claims' own rules."""
     pieces, _ = some_pieces(first)
     context = RuleContext(claim("S13").rule, own=False)
-    dealt = [
-        s13.measure(context, replace(tables, **joined(shuffled(model, seed), pieces)))
-        for seed in range(DEALS)
-    ]
+    dealt: list[Mapping[str, Any]] = []
+    for seed in range(DEALS):
+        of_null: dict[str, Any] = joined(shuffled(model, seed), pieces)
+        dealt.append(s13.measure(context, replace(tables, **of_null)))
     command = "python -m experiments.layers_above MODELS"
     print(write_nulls("S13", name, dealt, command))
     print(write_nulls("S14", name, [s14.measure_of(tables.far_other, tables.spread)], command))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
+from typing import Any
 
 from experiments.command import frozen, main, new_parser
 from lnattn.models.checkpoints import load_first_layer
@@ -27,7 +29,7 @@ def run(args: argparse.Namespace) -> None:
         first = require_absolute(load_first_layer(name))
         called = "gpt2 (frozen)" if first.is_partial else first.name
         print(called, *turns(first).round(2), flush=True)
-        drawn = [
+        drawn: list[Mapping[str, Any]] = [
             d12.measure(context, turns(with_smooth_positions(first, seed))) for seed in range(DRAWS)
         ]
         frozen(write_nulls("D12", called, drawn, "python -m experiments.waves MODELS"))

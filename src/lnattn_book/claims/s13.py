@@ -46,10 +46,11 @@ def made_up(*shares: float) -> LayersAbove:
     """Tables of layers that find these shares of 400 pieces, where chance finds 5 %."""
     layers = len(shares)
     found = np.arange(400) < 400 * np.array(shares)[:, None]
-    drawn = np.random.default_rng(0).binomial(400, 0.05, size=(2, layers, 1000)) / 400
+    drawn = np.random.default_rng(0).binomial(400, 0.05, size=(2, 1, 1000)) / 400
+    chance = drawn.repeat(layers, axis=1)
     sums = np.ones((3, layers))
     heads = np.ones((2, layers, 1))
-    return LayersAbove(np.stack([found] * 2), drawn, heads, sums, sums, sums, {})
+    return LayersAbove(np.stack([found] * 2), chance, heads, sums, sums, sums, {})
 
 
 def trials() -> list[Trial]:

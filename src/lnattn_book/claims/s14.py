@@ -44,9 +44,9 @@ def made_up(*shares: float) -> LayersAbove:
 
 def trials() -> list[Trial]:
     return [
-        Trial("holds", HOLDS, (made_up(1, 0.9, 0.7),)),
-        Trial("in one layer", HOLDS_IN_PART, (made_up(1, 0.7, 0.3),)),
-        Trial("in none", FAILS, (made_up(1, 0.3, -0.2),)),
+        Trial("holds", HOLDS, (made_up(1.0, 0.9, 0.7),)),
+        Trial("in one layer", HOLDS_IN_PART, (made_up(1.0, 0.7, 0.3),)),
+        Trial("in none", FAILS, (made_up(1.0, 0.3, -0.2),)),
     ]
 
 

@@ -19,6 +19,7 @@ CHANGES = [
     ("transformer-layer", {"text": "Another text.", "HEAD": 3}),
     ("02", {"text": "Another text.", "HEAD": 3}),
     ("circuits", {"text": "Another text.", "WRITER": (5, 1)}),
+    ("layers-above", {"text": "Another text.", "LAYER": 5}),
     ("04", {"PIECE": "##s", "HEAD": 0}),
     ("05", {"HEAD": 5, "QUERY": 50}),
     ("06", {"sentence": "Another text, and not a long one.", "WITHOUT": "pp"}),

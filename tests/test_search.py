@@ -17,6 +17,7 @@ WANTED = {
     "RoPE": "notebooks/12-rotary",
     "rotary positions": "notebooks/12-rotary",
     "the switch": "notebooks/13-the-switch",
+    "later layers": "notebooks/layers-above",
     "run": "book/how-to-re-execute",
     "how to run": "book/how-to-re-execute",
     "install": "book/how-to-re-execute",

@@ -12,6 +12,7 @@ const MEANT = [
   [/\bcit(e|ing|ation)\b/, "book/index", "#how-to-cite"],
   [/\b(rope|rotary)\b/, "notebooks/12-rotary", ""],
   [/^(the )?switch$|\blook(s|ing)? back\b/, "notebooks/13-the-switch", ""],
+  [/\b(layers? above|(later|deeper) layers?)\b/, "notebooks/layers-above", ""],
   [/^variances?$/, "notebooks/07-variance", ""],
   [/^(the )?(claims?|verdicts?)$/, "book/claims", ""],
   [/\bown (model|checkpoint|sentence|text)\b/, "book/token-explorer", ""],

@@ -1,0 +1,63 @@
+"""What the companion on the layers above the first states: tables of the frozen results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from scipy.stats import binomtest
+
+from lnattn_book.layers_above import LayersAbove, frozen
+
+#: Whose layers were asked.
+MODELS = ("book-gpt2", "book-llama", "minilm", "whisper-tiny.en")
+
+
+def frozen_tables() -> dict[str, LayersAbove]:
+    """What is frozen of each of `MODELS`."""
+    return {model: frozen(model) for model in MODELS}
+
+
+def joining(tables: Mapping[str, LayersAbove]) -> pd.DataFrame:
+    """A row a model and layer: the share of pieces whose predecessor is found, and that by chance.
+
+    Of queries without their mean. found, low, high: with Wilson's 95 % interval over pieces;
+    chance, chance low, chance high: of exchanged pieces, with the band that holds 95 % of them.
+    """
+    rows = {}
+    for model, table in tables.items():
+        for layer, (found, chance) in enumerate(zip(table.found[0], table.chance[0], strict=True)):
+            ends = binomtest(int(found.sum()), len(found)).proportion_ci(method="wilson")
+            band = np.quantile(chance, (0.025, 0.975))
+            rows[model, layer] = (found.mean(), ends.low, ends.high, chance.mean(), *band)
+    columns = ["found", "low", "high", "chance", "chance low", "chance high"]
+    return _by_layer(rows, columns)
+
+
+def shares_alone(tables: Mapping[str, LayersAbove]) -> pd.DataFrame:
+    """A row a model and layer: of the variance in text, what lone vectors account for.
+
+    own: those of the same tokens; another's: those of other tokens of the text.
+    """
+    rows = {}
+    for model, table in tables.items():
+        for layer, row in table.table().iterrows():
+            rows[model, layer] = (row["alone"], row["another token's"])
+    return _by_layer(rows, ["own", "another's"])
+
+
+def above_first(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of layers above the first."""
+    return table[table.index.get_level_values("layer") > 0]
+
+
+def share_of_heads(table: LayersAbove, layer: int, heads: tuple[int, ...]) -> float:
+    """Of the pieces that are found in a layer, the share that these heads find."""
+    found_by_head = table.heads[0][layer]
+    return float(found_by_head[list(heads)].sum() / found_by_head.sum())
+
+
+def _by_layer(rows: Mapping[tuple[str, int], tuple[float, ...]], names: list[str]) -> pd.DataFrame:
+    index = pd.MultiIndex.from_tuples(rows, names=["model", "layer"])
+    return pd.DataFrame(rows.values(), index=index, columns=names)

@@ -1,0 +1,76 @@
+"""What the companion on the layers above the first states, on made tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from lnattn_book.chapters import layers_above as chapter
+from lnattn_book.claims.s13 import made_up
+from lnattn_book.figures import layers as figures
+from lnattn_book.layers_above import LayersAbove
+
+
+@pytest.fixture
+def tables() -> dict[str, LayersAbove]:
+    """Two models: of two layers, and of three; each with sums and heads of its own."""
+    two = made_up(0.5, 0.1)
+    three = made_up(0.2, 0.05, 0.3)
+    heads = np.array([[[1, 2, 5], [3, 0, 1], [0, 4, 4]]] * 2)
+    far = np.array([[0.0, 4.0, 12.0], [0.0, 2.0, 8.0]])
+    spread = np.array([[5.0, 6.0, 4.0], [7.0, 6.0, 4.0]])
+    three = replace(three, heads=heads, far=far, spread=spread, far_other=2 * far + 1)
+    return {"minilm": two, "a model": three}
+
+
+def test_shares_of_pieces_stand_beside_chance(tables):
+    joining = chapter.joining(tables)
+    assert joining.index.to_list() == [
+        ("minilm", 0), ("minilm", 1), ("a model", 0), ("a model", 1), ("a model", 2)
+    ]  # fmt: skip
+    assert joining.found.to_list() == [0.5, 0.1, 0.2, 0.05, 0.3]
+    ends = binomtest(40, 400).proportion_ci(method="wilson")
+    assert joining.loc[("minilm", 1), ["low", "high"]].to_list() == [ends.low, ends.high]
+    drawn = tables["a model"].chance[0, 2]
+    assert joining.chance["a model", 2] == pytest.approx(drawn.mean())
+    between = (drawn >= joining["chance low"]["a model", 2]) & (
+        drawn <= joining["chance high"]["a model", 2]
+    )
+    assert 0.94 < between.mean() < 0.98
+
+
+def test_queries_as_they_are_are_left_out(tables):
+    two = tables["minilm"]
+    found = np.stack([two.found[0], np.zeros_like(two.found[0])])
+    assert chapter.joining({"one": replace(two, found=found)}).found.to_list() == [0.5, 0.1]
+
+
+def test_shares_of_the_variance_are_of_sums_over_windows(tables):
+    shares = chapter.shares_alone({"a model": tables["a model"]})
+    assert shares.own.to_list() == pytest.approx([1, 1 - 6 / 12, 1 - 20 / 8])
+    assert shares["another's"].to_list() == pytest.approx([1 - 2 / 12, 1 - 14 / 12, 1 - 42 / 8])
+
+
+def test_layers_above_leave_the_first_out(tables):
+    above = chapter.above_first(chapter.joining(tables))
+    assert above.index.to_list() == [("minilm", 1), ("a model", 1), ("a model", 2)]
+
+
+def test_heads_find_their_share_of_what_is_found(tables):
+    assert chapter.share_of_heads(tables["a model"], 0, (1, 2)) == 7 / 8
+    assert chapter.share_of_heads(tables["a model"], 1, (1, 2)) == 1 / 4
+
+
+def test_figures_name_models_and_layers_and_write_what_is_too_low(tables):
+    (axes,) = figures.joined_by_layer(chapter.joining(tables)).axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "1", "0", "1", "2"]
+    assert {"MiniLM", "a model"} <= {text.get_text() for text in axes.texts}
+    shares = chapter.shares_alone({"a model": tables["a model"]})
+    shares.loc[("a model", 2), "own"] = figures.LEAST - 1.5
+    (axes,) = figures.alone_by_layer(shares).axes
+    assert "−3.5" in {text.get_text() for text in axes.texts}
+    (own, _) = axes.lines[1:]
+    assert own.get_ydata().tolist() == pytest.approx([1, 0.5, figures.LEAST])

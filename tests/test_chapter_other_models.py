@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from random_models import random_layer
 
@@ -64,6 +65,17 @@ def test_the_table_has_sign_and_value_of_every_model(columns):
 def test_the_frozen_surveys_stand_beside_their_nulls():
     columns = chapter.frozen(data_folder() / "results", ("gpt2",))
     assert list(columns) == ["gpt2", "gpt2, null"]
+
+
+def test_turns_are_counted_strictly_between_the_ends_beside_the_draws_that_meet_the_rule():
+    turns = {"one": np.array([1.5, 1.6, 2.4, 2.5]), "two": np.array([7.0, 2.0, 1.0])}
+    records = {
+        "one": Record(UNDECIDED, "", null_verdict=HOLDS, null_draws=(30, 40)),
+        "two": Record(FAILS, "", null_verdict=FAILS, null_draws=(40, 40)),
+    }
+    table = chapter.two_turns(turns, records)
+    assert table.loc["one"].to_list() == [4, 2, 2.0, 0.75]
+    assert table.loc["two"].to_list() == [3, 1, 2.0, 0.0]
 
 
 def test_only_the_query_bias_is_taken_away():

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pandas as pd
 import torch
 
@@ -18,7 +19,7 @@ from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Re
 #: Verdicts by claim of one model; and of several, by the model's name.
 Verdicts = Mapping[str, Record]
 #: Models whose surveys are frozen.
-TRAINED = ("gpt2", "minilm", "book-gpt2")
+TRAINED = ("gpt2", "minilm", "book-gpt2", "whisper-tiny.en")
 
 
 def null_of(model: str) -> str:
@@ -92,6 +93,23 @@ def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
     }
     measures = {name: claim(name).measure for name in survey.ASKED}
     return pd.DataFrame({"measure": measures, **cells}).rename_axis(columns="claim")
+
+
+def two_turns(turns: Mapping[str, np.ndarray], records: Verdicts) -> pd.DataFrame:
+    """A row a model: its heads, how many of them turn about twice, the median, and the null model.
+
+    turns: [head], by model; records: of claim D12, by model. draws: of the random positions, the
+    share that meets the rule.
+    """
+    low, high = (claim("D12").rule[end] for end in ("low", "high"))
+    rows = {}
+    for model, of_heads in turns.items():
+        about_two = (of_heads > low) & (of_heads < high)
+        record = records[model]
+        met, drawn = record.null_draws if record.null_verdict == HOLDS else (0, 1)
+        rows[model] = (len(of_heads), about_two.sum(), np.median(of_heads), met / drawn)
+    columns = ["heads", "about two", "median", "draws"]
+    return pd.DataFrame(rows.values(), index=pd.Index(rows, name="model"), columns=columns)
 
 
 def without_query_bias(layer: AttentionLayer) -> AttentionLayer:

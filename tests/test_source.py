@@ -92,6 +92,7 @@ MEANT = {
     "lnattn_book/figures/variance.py": {"own"},
     "lnattn_book/guards.py": {"found"},
     "lnattn_book/language_models.py": {"kept"},
+    "lnattn_book/layers_above.py": {"found"},
 }
 
 

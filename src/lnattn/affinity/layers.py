@@ -57,8 +57,8 @@ def vectors_of_layers(
         else:
             queries, keys = _at(whole, whole.n_positions // 3)
             other_queries, other_keys = _at(whole, 2 * whole.n_positions // 3)
-            queries = [(one + other) / 2 for one, other in zip(queries, other_queries, strict=True)]
-            keys = [(one + other) / 2 for one, other in zip(keys, other_keys, strict=True)]
+            queries = _means(queries, other_queries)
+            keys = _means(keys, other_keys)
     return [
         LayerVectors(
             TokenVectors(of_queries[:, tokens].contiguous(), of_keys, tokens),
@@ -66,6 +66,11 @@ def vectors_of_layers(
         )
         for of_queries, of_keys in zip(queries, keys, strict=True)
     ]
+
+
+def _means(earlier: list[Tensor], later: list[Tensor]) -> list[Tensor]:
+    """The mean of what is given at two positions, layer by layer."""
+    return [(at_first + at_second) / 2 for at_first, at_second in zip(earlier, later, strict=True)]
 
 
 def _at(whole: WholeModel, position: int) -> tuple[list[Tensor], list[Tensor]]:

@@ -27,10 +27,12 @@ def joining(tables: Mapping[str, LayersAbove]) -> pd.DataFrame:
     """
     rows = {}
     for model, table in tables.items():
-        for layer, (found, chance) in enumerate(zip(table.found[0], table.chance[0], strict=True)):
-            ends = binomtest(int(found.sum()), len(found)).proportion_ci(method="wilson")
+        for layer in range(table.n_layers):
+            is_found = table.found[0, layer]
+            chance = table.chance[0, layer]
+            ends = binomtest(int(is_found.sum()), len(is_found)).proportion_ci(method="wilson")
             band = np.quantile(chance, (0.025, 0.975))
-            rows[model, layer] = (found.mean(), ends.low, ends.high, chance.mean(), *band)
+            rows[model, layer] = (is_found.mean(), ends.low, ends.high, chance.mean(), *band)
     columns = ["found", "low", "high", "chance", "chance low", "chance high"]
     return _by_layer(rows, columns)
 

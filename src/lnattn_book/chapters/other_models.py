@@ -101,15 +101,22 @@ def two_turns(turns: Mapping[str, np.ndarray], records: Verdicts) -> pd.DataFram
     turns: [head], by model; records: of claim D12, by model. draws: of the random positions, the
     share that meets the rule.
     """
-    low, high = (claim("D12").rule[end] for end in ("low", "high"))
+    rule = claim("D12").rule
     rows = {}
     for model, of_heads in turns.items():
-        about_two = (of_heads > low) & (of_heads < high)
-        record = records[model]
-        met, drawn = record.null_draws if record.null_verdict == HOLDS else (0, 1)
-        rows[model] = (len(of_heads), about_two.sum(), np.median(of_heads), met / drawn)
+        about_two = (of_heads > rule["low"]) & (of_heads < rule["high"])
+        share = _share_of_draws_that_hold(records[model])
+        rows[model] = (len(of_heads), about_two.sum(), np.median(of_heads), share)
     columns = ["heads", "about two", "median", "draws"]
     return pd.DataFrame(rows.values(), index=pd.Index(rows, name="model"), columns=columns)
+
+
+def _share_of_draws_that_hold(record: Record) -> float:
+    """Of the draws of its null model, the share that meets a record's claim in full."""
+    if record.null_verdict != HOLDS or record.null_draws is None:
+        return 0.0
+    met, drawn = record.null_draws
+    return met / drawn
 
 
 def without_query_bias(layer: AttentionLayer) -> AttentionLayer:

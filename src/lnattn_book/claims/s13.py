@@ -18,18 +18,18 @@ from lnattn_book.layers_above import LayersAbove
 
 def measure(context: RuleContext, tables: LayersAbove) -> dict[str, Any]:
     """Of the queries without their mean, layer by layer above the first."""
-    found = tables.found[0].astype(float)
+    is_found = tables.found[0].astype(float)
     chance = tables.chance[0]
     by_luck = chance.mean(axis=1)
-    excess = found - by_luck[:, None]
-    shares = Interval.rows(bootstrap_means(found[1:])).bonferroni()
-    band = np.quantile(chance[1:], 1 - 0.025 / max(len(found) - 1, 1), axis=1)
+    excess = is_found - by_luck[:, None]
+    shares = Interval.rows(bootstrap_means(is_found[1:])).bonferroni()
+    band = np.quantile(chance[1:], 1 - 0.025 / max(len(is_found) - 1, 1), axis=1)
     return {
         "times": Interval(*(np.asarray(end) / by_luck[1:] for end in shares)),
         "beyond": Interval.of(shares.value - band),
         "more": Interval.rows(bootstrap_means(excess[1:] - excess[0])).bonferroni(),
         "first": float(excess[0].mean()),
-        "pieces": found.shape[1],
+        "pieces": is_found.shape[1],
         "layer": f"{1 + int(np.argmax(excess[1:].mean(axis=1)))}",
     }
 
@@ -45,12 +45,12 @@ def decide(measures: Measures, context: RuleContext) -> dict[str, Condition | Tr
 def made_up(*shares: float) -> LayersAbove:
     """Tables of layers that find these shares of 400 pieces, where chance finds 5 %."""
     layers = len(shares)
-    found = np.arange(400) < 400 * np.array(shares)[:, None]
+    is_found = np.arange(400) < 400 * np.array(shares)[:, None]
     drawn = np.random.default_rng(0).binomial(400, 0.05, size=(2, 1, 1000)) / 400
     chance = drawn.repeat(layers, axis=1)
     sums = np.ones((3, layers))
     heads = np.ones((2, layers, 1))
-    return LayersAbove(np.stack([found] * 2), chance, heads, sums, sums, sums, {})
+    return LayersAbove(np.stack([is_found] * 2), chance, heads, sums, sums, sums, {})
 
 
 def trials() -> list[Trial]:

@@ -37,9 +37,9 @@ def made_up(*shares: float) -> LayersAbove:
     windows = np.random.default_rng(0).uniform(0.99, 1.01, size=(16, 1))
     spread = windows * np.ones(len(shares))
     far = (1 - np.array(shares)) * spread
-    found = np.ones((2, len(shares), 10), dtype=bool)
+    is_found = np.ones((2, len(shares), 10), dtype=bool)
     chance = np.ones((2, len(shares), 3))
-    return LayersAbove(found, chance, chance, far, spread, spread, {})
+    return LayersAbove(is_found, chance, chance, far, spread, spread, {})
 
 
 def trials() -> list[Trial]:

@@ -57,16 +57,16 @@ def _groups(ax: Axes, table: pd.DataFrame) -> Iterator[tuple[float, pd.DataFrame
     places: list[float] = []
     layers: list[str] = []
     for number, (model, rows) in enumerate(table.groupby(level="model", sort=False)):
-        own = [begin + place for place in range(len(rows))]
-        places += own
+        of_model = [begin + place for place in range(len(rows))]
+        places += of_model
         layers += [str(layer) for layer in rows.index.get_level_values("layer")]
-        middle = (own[0] + own[-1]) / 2
+        middle = (of_model[0] + of_model[-1]) / 2
         name = model_name(str(model)).replace("-", "-\n", 1)
         ax.text(
             middle, -0.13, name, ha="center", va="top", fontsize=SMALL,
             transform=ax.get_xaxis_transform(),
         )  # fmt: skip
         yield begin, rows, number == 0
-        begin = own[-1] + 1 + _GAP
+        begin = of_model[-1] + 1 + _GAP
     ax.set_xticks(places, layers)
     ax.set_xlabel("layer", labelpad=28)

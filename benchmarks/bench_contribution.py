@@ -163,7 +163,7 @@ def run(quick: bool = False) -> dict[str, Any]:
         "rows": [timing.as_row() for timing in timings.values()],
         "ratios": [
             ratio(timings[PAPERS], timings[OURS], floor=None if quick else 20.0),
-            ratio(timings[PRODUCTS], timings[OURS], floor=None if quick else 1 / 3.8),
+            ratio(timings[PRODUCTS], timings[OURS], floor=None if quick else 1 / 2),
         ],
         "growth": [
             growth(

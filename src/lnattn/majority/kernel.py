@@ -16,19 +16,16 @@ is inlined, and so in a process that compiles it as in one that finds it on disk
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple, no_type_check
 
 import numpy as np
 from jaxtyping import Float, UInt8
 
 from lnattn.compiled import compiled, in_threads, thread_count
+from lnattn.exponential import exponential
 
 #: Pairs in a block: few enough for the second cache, and for BLAS not to start threads of its own.
 BLOCK = 512
-_LN_2 = np.float32(math.log(2))
-_PER_LN_2 = np.float32(1 / math.log(2))
-_LAST_TERM = np.float32(1 / math.factorial(7))
 
 
 class Weights(NamedTuple):
@@ -145,7 +142,7 @@ def _softmax(logits, label, times, scale, sums):
     total = np.zeros_like(largest)
     for k in range(classes):
         for p in range(pairs):
-            logits[k, p] = _exponential(logits[k, p] - largest[p])
+            logits[k, p] = exponential(logits[k, p] - largest[p])
             total[p] += logits[k, p]
     sums[0] += np.dot(times, np.log(total) - score)
     sums[1] += times[score >= 0].sum()
@@ -187,20 +184,3 @@ def _backward(model, c, n, forward, gradients):
             d_Z[p] -= d_mixed[j, p] * x[j, p]
     d_mixed[d] = d_Z
     gradients.mixing[c] += np.dot(n, d_mixed.T)
-
-
-@compiled(error_model="numpy")
-@no_type_check
-def _exponential(x):
-    """e^x for x ≤ 0 to float32's rounding: e^x = 2^k e^r with `|r| ≤ ln 2 / 2`, by e^r's series.
-
-    The library's cannot be compiled into the loop around it, which then takes one at a time.
-    """
-    x = max(x, np.float32(-87))
-    k = np.floor(x * _PER_LN_2 + np.float32(0.5))
-    r = x - k * _LN_2
-    term = series = _LAST_TERM
-    for i in range(7, 0, -1):
-        term *= np.float32(i)
-        series = term + series * r
-    return series * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)

@@ -46,6 +46,32 @@ def test_mean_and_quantiles_equal_those_of_all_pairs(vocab, positions, d, block)
     np.testing.assert_allclose(found.upper, np.quantile(pairs, 0.975, axis=1), rtol=1e-10)
 
 
+@pytest.mark.parametrize("levels", [(0.0, 0.5), (0.5, 1.0), (0.3, 0.3), (0.01, 0.6), (0.0, 1.0)])
+@pytest.mark.parametrize("ties", [False, True])
+def test_any_two_quantiles(levels, ties):
+    """In the tails and in the middle; with ties, where most values are one of four."""
+    model = embeddings(2001, 3, 6)
+    if ties:
+        model = Embeddings(model.tokens()[:4].repeat(500, 1), model.W_P)
+    bands = inverse_sigma_bands(model, 1e-5, levels)
+    lower, upper = np.quantile(oracle(model, 1e-5), levels, axis=1)
+    np.testing.assert_allclose(bands.lower, lower, rtol=1e-10)
+    np.testing.assert_allclose(bands.upper, upper, rtol=1e-10)
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+def test_tokens_in_an_order_that_misleads_the_sample(factor):
+    """Every 16th token is much shorter or longer than the others, of which it says nothing."""
+    model = embeddings(1600, 2, 6)
+    tokens = model.tokens().clone()
+    tokens[::16] *= factor
+    model = Embeddings(tokens, model.W_P)
+    bands = inverse_sigma_bands(model, 1e-5, (0.2, 0.9))
+    lower, upper = np.quantile(oracle(model, 1e-5), (0.2, 0.9), axis=1)
+    np.testing.assert_allclose(bands.lower, lower, rtol=1e-10)
+    np.testing.assert_allclose(bands.upper, upper, rtol=1e-10)
+
+
 def test_single_precision_agrees_to_single_precision():
     model = embeddings(5000, 5, 32, dtype=torch.float32)
     found = inverse_sigma_bands(model, 1e-5)

@@ -39,7 +39,7 @@ from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import Rule, RuleContext
 from lnattn_book.survey import amplified
 
-COMMAND = "python -m lnattn_book.null_models book-gpt2 minilm GPT2_FOLDER"
+COMMAND = "python -m lnattn_book.null_models book-gpt2 minilm whisper-tiny.en GPT2_FOLDER"
 #: How often entries are put in random order.
 DRAWS = 20
 #: What the rows of GPT-2 are called: its weights alone, and with a published σ for its tokens.

@@ -94,7 +94,7 @@ KINDS = (
     Kind(
         "nulls/*.json",
         lambda folder, name: read_nulls(folder / f"{name}.json"),
-        "python -m lnattn_book.null_models book-gpt2 minilm GPT2_FOLDER",
+        "python -m lnattn_book.null_models book-gpt2 minilm whisper-tiny.en GPT2_FOLDER",
     ),
     Kind("claims/*.json", lambda folder, _: frozen_records(folder), "make freeze-claims"),
     _of_model("position", PositionOnly.read),

@@ -19,7 +19,7 @@ from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, Re
 #: Verdicts by claim of one model; and of several, by the model's name.
 Verdicts = Mapping[str, Record]
 #: Models whose surveys are frozen.
-TRAINED = ("gpt2", "minilm", "book-gpt2")
+TRAINED = ("gpt2", "minilm", "book-gpt2", "whisper-tiny.en")
 
 
 def null_of(model: str) -> str:

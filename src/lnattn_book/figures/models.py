@@ -55,7 +55,7 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
         if all(good[n] for n in trained) and not any(good[n] for n in names if n not in trained):
             edge = (-0.62, y - 0.5), len(names) + 0.05, 1.0
             ax.add_patch(plt.Rectangle(*edge, fill=False, lw=1.8, ec="black", clip_on=False))
-    labels = ["null" if n.endswith("null") else model_name(n) for n in names]
+    labels = ["null" if n.endswith("null") else _in_two_lines(model_name(n)) for n in names]
     ax.set_xticks(range(len(names)), labels, fontsize=SMALL)
     ax.xaxis.tick_top()
     ax.set_yticks(range(len(claims)), [f"{_SHORT[claim]}  {claim}" for claim in claims])
@@ -70,3 +70,8 @@ def verdict_grid(columns: Mapping[str, Mapping[str, Record]]) -> Figure:
     for patch in key.get_patches():  # a legend draws copies
         patch.set_gid(AS_IT_IS)
     return figure
+
+
+def _in_two_lines(name: str) -> str:
+    """A name that is longer than its column, broken behind its first hyphen."""
+    return name.replace("-", "-\n", 1) if len(name) > 8 else name

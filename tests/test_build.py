@@ -306,6 +306,19 @@ def test_a_path_that_the_cache_cannot_have_is_one_sentence(tmp_path, capsys, nam
     assert "rename that folder" in said
 
 
+def test_a_build_that_runs_nothing_loads_none_of_the_large_libraries():
+    """They take seconds at each start, and an author starts a build after every sentence."""
+    command = (
+        "import sys, booksite; from importlib import import_module;"
+        "[import_module(f'booksite.{name}') for name in (*booksite.PARTS, 'reference', 'execute')];"
+        "from booksite.model import resolve_model; print(resolve_model().name);"
+        "print({'torch', 'scipy', 'matplotlib', 'numba', 'transformers'} & set(sys.modules))"
+    )
+    told = {**os.environ, "LNATTN_MODEL": "book-gpt2"}
+    done = subprocess.run([sys.executable, "-c", command], env=told, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("book-gpt2\nset()\n", "")
+
+
 def test_an_ascii_terminal_gets_what_it_can_show():
     command = "from booksite.terminal import say, end; say('café → 5'); end('naïve', 3)"
     told = {**os.environ, "PYTHONIOENCODING": "ascii"}

@@ -85,10 +85,10 @@ def run_missing(
     The first chapter that fails ends the run, with its traceback, which also goes to a file in
     `reports`.
     """
-    missing = [path for path in chapters if not _cached(path, cache_folder)]
-    timed = [path for path in missing if _timed(path)]
-    others = [path for path in missing if path not in timed]
-    counter = _Counter(len(missing))
+    wanted = missing(chapters, cache_folder)
+    timed = [path for path in wanted if _timed(path)]
+    others = [path for path in wanted if path not in timed]
+    counter = _Counter(len(wanted))
     with cores_shared(jobs):
         failed = _run_all(others, cache_folder, jobs, counter)
     failed = failed or _run_all(timed, cache_folder, 1, counter)
@@ -100,6 +100,11 @@ def run_missing(
         reports.mkdir(parents=True, exist_ok=True)
         (reports / f"{chapter.stem}.err.log").write_text(error, encoding="utf-8")
     return 1
+
+
+def missing(chapters: Sequence[Path], cache_folder: Path) -> list[Path]:
+    """Those of the chapters that the cache does not hold."""
+    return [path for path in chapters if not _cached(path, cache_folder)]
 
 
 @dataclass

@@ -26,7 +26,7 @@ from sphinx.config import Config
 from sphinx.environment import BuildEnvironment
 
 from booksite.inputs import execution_digest
-from booksite.model import chapters_at_a_time, is_small, resolve_model
+from booksite.model import is_small, resolve_model
 from booksite.settings import Folders, addresses, environment
 from booksite.terminal import Following, end, say
 from lnattn.errors import LnattnError
@@ -48,6 +48,7 @@ class Run:
     """One build: its book, folders, model and cache, and what must be given back at its end.
 
     environment: what its chapters are told beside the user's own environment.
+    limit: GiB that no process of it may exceed; None where no chapter had to run.
     """
 
     root: Path
@@ -58,6 +59,7 @@ class Run:
     lock: FileLock
     started: float
     progress: Following | None = None
+    limit: float | None = None
 
     def finish(self) -> None:
         """Give back what others wait for; a second call does nothing."""
@@ -147,11 +149,20 @@ def execute_missing(app: Sphinx, env: BuildEnvironment, pages: list[str]) -> Non
     Not by Sphinx itself, which would run one after another, and hold its memory beside theirs.
     """
     run: Run | None = getattr(app, RUN, None)
-    chapters = [path for path in map(env.doc2path, pages) if is_chapter(Path(path))]
+    chapters = [path for path in map(Path, map(env.doc2path, pages)) if is_chapter(path)]
     if run is None or not chapters:
         return
+    from booksite.execute import (
+        missing,  # here: where no page is read, nothing of Jupyter is loaded
+    )
+
+    chapters = missing(chapters, run.cache)
+    if not chapters:
+        return
+    small = is_small(run.choice)
+    run.limit = SMALL_LIMIT if small else LARGE_LIMIT
     run.progress = Following(run.folders.progress)
-    jobs = chapters_at_a_time(run.choice)
+    jobs = min(2, os.cpu_count() or 1) if small else 1
     command = [sys.executable, "-m", "booksite.execute", "--cache", run.cache, "--jobs", jobs]
     reports = Path(app.outdir) / "reports"
     done = subprocess.run([*map(str, [*command, "--reports", reports, *chapters])], check=False)
@@ -177,8 +188,8 @@ def finish(app: Sphinx, error: Exception | None) -> None:
     if run is None:
         return
     run.finish()
-    limit = SMALL_LIMIT if is_small(run.choice) else LARGE_LIMIT
-    report_memory(run.folders.build / "memory.json", limit)
+    if run.limit is not None:
+        report_memory(run.folders.build / "memory.json", run.limit)
     seconds = time.monotonic() - run.started
     if error is None and app.builder.format == "html":
         say(f"built in {seconds:.0f} s: {Path(app.outdir) / 'index.html'}")

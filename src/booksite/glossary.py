@@ -18,7 +18,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 
 from lnattn.errors import ResultError
-from lnattn_book.style import TERM_NAMES
+from lnattn.reporting.words import TERM_NAMES
 
 FILE = Path("book", "glossary.yml")
 #: Where symbols are defined, and need no note.

@@ -30,6 +30,8 @@ from lnattn_book.guards import Guard, read
 
 #: Where the counts of a page are kept in Sphinx's metadata: guards, and marks among them.
 COUNTS = "lnattn_guards"
+#: And of its guards, by where their names are bound (`open_code`).
+BOUND = "lnattn_guards_bound"
 #: What stands between two parts of a checked sentence that lie apart.
 GAP = "…"
 #: Quotation marks as prose is typed: the page has printers' ones.
@@ -108,6 +110,9 @@ def report(app: Sphinx, doctree: nodes.document) -> None:
     asked = [guard for guard in guards if guard.holds is not None]
     marked = sum(place(doctree, guard, f"guard-{no}") for no, guard in enumerate(asked))
     app.env.metadata[page][COUNTS] = (len(guards), marked)
+    source = Path(app.env.doc2path(page))
+    if guards and source.suffix == ".md":
+        app.env.metadata[page][BOUND] = open_code.counts(source)
 
 
 def tell(app: Sphinx, error: Exception | None) -> None:
@@ -116,10 +121,8 @@ def tell(app: Sphinx, error: Exception | None) -> None:
     checked, marked = map(sum, zip((0, 0), *counts, strict=True))
     if checked and error is None:
         _LOGGER.info(f"{checked} sentences are checked, {marked} of them with a mark at the words")
-        pages = (Path(app.srcdir) / f"{page}.md" for page in app.env.metadata)
-        notebooks = (path for path in pages if path.parent.name == "notebooks" and path.is_file())
-        shown = sum(map(open_code.counts, notebooks), Counter())
-        _LOGGER.info(open_code.told(shown))
+        bound = (about.get(BOUND, Counter()) for about in app.env.metadata.values())
+        _LOGGER.info(open_code.told(sum(bound, Counter())))
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

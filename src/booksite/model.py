@@ -10,9 +10,7 @@ from huggingface_hub import constants
 from booksite.terminal import say
 from lnattn.errors import CheckpointError
 from lnattn.models import hub
-from lnattn.models.checkpoints import BOOK_MODELS, open_checkpoint
 from lnattn.models.choice import FALLBACK, Choice, default_model, rotary_models
-from lnattn_book.chosen import with_six_terms
 
 #: Numbers in the table of embeddings up to which two chapters' memory is no matter (GPT-2: 39e6).
 SMALL = 12_000_000
@@ -27,15 +25,27 @@ def resolve_model() -> Choice:
     that the user named cannot be had; where nobody named one, the embedded model takes its place.
     """
     try:
-        choice = with_six_terms(from_anywhere(default_model()))
+        choice = _opened(from_anywhere(default_model()))
     except CheckpointError as error:
         if os.environ.get("LNATTN_MODEL", "").strip():
             raise
         choice = Choice(FALLBACK, f"the embedded model: {error}")
-    if choice.name not in BOOK_MODELS or "LNATTN_ROTARY" in os.environ:
+    if choice.name != FALLBACK or "LNATTN_ROTARY" in os.environ:
         for name in rotary_models():
             _fetch_rotary(name)
     return choice
+
+
+def _opened(choice: Choice) -> Choice:
+    """A model that chapters can read, or the one that takes its place (`with_six_terms`).
+
+    Of the embedded model that is known, and PyTorch need not be loaded to ask.
+    """
+    if choice.name == FALLBACK:
+        return choice
+    from lnattn_book.chosen import with_six_terms
+
+    return with_six_terms(choice)
 
 
 def from_anywhere(choice: Choice) -> Choice:
@@ -64,11 +74,11 @@ def _fetch_rotary(name: str) -> None:
 
 
 def is_small(choice: Choice) -> bool:
-    """Whether two chapters fit beside one another; one on GPT-2 takes 3 GB and both cores."""
+    """Whether two chapters fit beside one another; one on GPT-2 takes 3 GB and both cores.
+
+    Raises `CheckpointError` where the model cannot be opened.
+    """
+    from lnattn.models.checkpoints import open_checkpoint  # here: only where chapters are to run
+
     family = open_checkpoint(choice.name).family
     return family.config["vocab_size"] * family.d_model <= SMALL
-
-
-def chapters_at_a_time(choice: Choice) -> int:
-    """How many kernels: two on a small model, where there are two cores."""
-    return min(2, os.cpu_count() or 1) if is_small(choice) else 1

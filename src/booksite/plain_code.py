@@ -16,9 +16,10 @@ from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 
-import lnattn.plain
+import lnattn
 
-SOURCE = Path(lnattn.plain.__file__)
+#: Read and not imported, which would load SciPy in every build.
+SOURCE = Path(lnattn.__file__).with_name("plain.py")
 
 
 class Piece(NamedTuple):

@@ -33,10 +33,9 @@ from matplotlib.patches import Polygon
 from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter
 
 from lnattn_book.dark import recoloured
+from lnattn_book.names import KEY, PNG
 from lnattn_book.style import DPI
 
-#: Where a displayed figure carries them: in the metadata of its picture, under this key.
-PNG, KEY = "image/png", "lnattn"
 #: The columns of a figure's numbers; `value` is the colour of a cell or a point.
 COLUMNS = ("panel", "kind", "series", "x", "y", "value")
 #: Marks of one artist beyond which a drawing holds a picture of it instead, and rows beyond which

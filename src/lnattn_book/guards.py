@@ -22,7 +22,6 @@ from types import FrameType
 from typing import Any
 
 import numpy as np
-import torch
 from IPython.display import display
 
 from lnattn.errors import LnattnError
@@ -220,7 +219,7 @@ def _has_names(part: ast.expr) -> bool:
 
 def _as_text(value: Any) -> str:
     """A value in a few characters; '' where there is no short way to say it."""
-    if isinstance(value, torch.Tensor):
+    if hasattr(value, "detach"):  # a tensor; builds read guards without PyTorch
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value.item()

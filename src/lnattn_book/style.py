@@ -21,6 +21,7 @@ from lnattn.reporting.words import DISTANCE_COLOURS as DISTANCE_COLOURS
 from lnattn.reporting.words import DISTANCE_NAMES as DISTANCE_NAMES
 from lnattn.reporting.words import TERM_COLOURS as TERM_COLOURS
 from lnattn.reporting.words import TERM_NAMES as TERM_NAMES
+from lnattn_book.names import model_name as model_name
 
 BLACK = "#000000"
 ORANGE = "#E69F00"
@@ -44,16 +45,6 @@ PALETTE: tuple[str, ...] = (BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK, 
 #: In figures without terms, whose colours would say something there.
 OTHERS: tuple[str, ...] = (VIOLET, OLIVE, ROSE, BROWN, BLACK, TEAL)
 
-#: What pages and figures call a model that functions and commands know by another name.
-MODEL_NAMES: dict[str, str] = {
-    "minilm": "MiniLM",
-    "gpt2": "GPT-2",
-    "smollm2-135m": "SmolLM2",
-    "smollm2-135m-q4": "SmolLM2 (four bits)",
-    "pythia-160m": "Pythia",
-}
-
-
 #: The ground of a verdict, with dark letters on it; the claims page has the same (claims.css).
 VERDICT_COLOURS: dict[str, str] = {
     "holds": "#4ea3d6",
@@ -63,12 +54,6 @@ VERDICT_COLOURS: dict[str, str] = {
     "undecided": "#e3cbe6",
     "not computable": "#e8e8e8",
 }
-
-
-def model_name(name: str) -> str:
-    """A model as readers know it; what follows its name, such as ' (frozen)', stays."""
-    first = name.partition(" ")[0].rstrip(",")
-    return MODEL_NAMES.get(first, first) + name[len(first) :]
 
 
 def term_label(term: str) -> str:

@@ -20,14 +20,16 @@ from sphinx.util import logging
 
 from booksite.explorer.texts import script
 from lnattn.errors import LnattnError
-from lnattn.models.choice import Choice, default_model, rotary_models
-from lnattn_book.style import (
-    DISTANCE_COLOURS,
-    DISTANCE_NAMES,
-    TERM_COLOURS,
-    TERM_NAMES,
-    model_name,
+from lnattn.models.choice import (
+    BOOK_LLAMA,
+    FALLBACK,
+    MINILM,
+    Choice,
+    default_model,
+    rotary_models,
 )
+from lnattn.reporting.words import DISTANCE_COLOURS, DISTANCE_NAMES, TERM_COLOURS, TERM_NAMES
+from lnattn_book.names import model_name
 
 ASSETS = Path(__file__).parent / "assets"
 STYLE = "explorer.css"
@@ -73,13 +75,11 @@ class Wanted:
 
 def wanted_models() -> list[Wanted]:
     """MiniLM, on which the page opens where it is installed, the embedded model and others."""
-    from lnattn.models.checkpoints import BOOK_LLAMA, BOOK_MODEL, MINILM
-
     chosen = default_model()
     named = rotary_models() if "LNATTN_ROTARY" in os.environ else []
     choices = {
         MINILM: Choice(MINILM, "a pretrained model that reads whole words and pieces of words"),
-        BOOK_MODEL: Choice(BOOK_MODEL, "the model that comes with the book"),
+        FALLBACK: Choice(FALLBACK, "the model that comes with the book"),
     }
     # Why the chapters run on it is said in the chapters.
     choices.setdefault(chosen.name, Choice(chosen.name, "the model of the chapters"))
@@ -87,7 +87,7 @@ def wanted_models() -> list[Wanted]:
         **{name: Choice(name, "named by LNATTN_ROTARY") for name in named},
         BOOK_LLAMA: Choice(BOOK_LLAMA, "book-gpt2's twin with rotary positions"),
     }
-    return [Wanted(choice, name in (BOOK_MODEL, MINILM)) for name, choice in choices.items()]
+    return [Wanted(choice, name in (FALLBACK, MINILM)) for name, choice in choices.items()]
 
 
 def publish(folder: Path, models: Sequence[Wanted]) -> None:

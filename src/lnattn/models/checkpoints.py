@@ -20,7 +20,7 @@ import torch
 from lnattn.errors import CheckpointError, one_line
 from lnattn.models import hub
 from lnattn.models.architectures import family_of
-from lnattn.models.choice import Choice
+from lnattn.models.choice import BOOK_LLAMA, FALLBACK, MINILM, Choice
 from lnattn.models.ctranslate2 import read_whisper_decoder
 from lnattn.models.family import Family
 from lnattn.models.files import open_weights, read_config, read_tokenizer
@@ -33,15 +33,11 @@ from lnattn.storage import read_json, sha256_of_file
 from lnattn.weights import AttentionLayer, FirstLayer, dtypes_of
 
 #: The model that ships with the repository, and its twin with rotary positions, which may.
-BOOK_MODEL, BOOK_LLAMA = "book-gpt2", "book-llama"
-BOOK_MODELS = (BOOK_MODEL, BOOK_LLAMA)
-#: all-MiniLM-L6-v2, from a Python package.
-MINILM = "minilm"
+BOOK_MODELS = (FALLBACK, BOOK_LLAMA)
 #: The decoder of Whisper tiny.en, from a Python package.
 WHISPER = "whisper-tiny.en"
 _KNOWN = (
-    "a folder, owner/model, or one of "
-    f"{', '.join([BOOK_MODEL, BOOK_LLAMA, MINILM, WHISPER, *hub.PINNED])}"
+    f"a folder, owner/model, or one of {', '.join([*BOOK_MODELS, MINILM, WHISPER, *hub.PINNED])}"
 )
 
 

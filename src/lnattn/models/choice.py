@@ -14,6 +14,10 @@ from lnattn.models import hub
 #: The papers' model, and the one that is always there.
 PREFERRED = "gpt2"
 FALLBACK = "book-gpt2"
+#: The twin of the embedded model with rotary positions.
+BOOK_LLAMA = "book-llama"
+#: all-MiniLM-L6-v2, from a Python package.
+MINILM = "minilm"
 #: Rotary models of the hub, read where they are at hand.
 ROTARY = ("smollm2-135m", "pythia-160m")
 

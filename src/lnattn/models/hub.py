@@ -24,10 +24,7 @@ from huggingface_hub import (
 from huggingface_hub.errors import EntryNotFoundError
 
 from lnattn.errors import CheckpointError, HubError
-from lnattn.models.architectures import check_supported, family_of
 from lnattn.models.connection import hub_errors
-from lnattn.models.files import read_config, read_index
-from lnattn.models.sources import Named
 from lnattn.storage import sha256_of_file
 
 #: Seconds in which a hub that is at hand says what a model consists of.
@@ -152,6 +149,11 @@ def _has_tokenizer(files: Collection[str]) -> bool:
 
 def _shards(pin: Pin, folder: Path, whole: bool) -> list[str]:
     """The shards that are read of a model whose configuration and index are in a folder."""
+    # Here and not above: who only asks where a model is, as a build of the book, needs no PyTorch.
+    from lnattn.models.architectures import family_of
+    from lnattn.models.files import read_config, read_index
+    from lnattn.models.sources import Named
+
     where = read_index(folder / _INDEX)
     if whole:
         return sorted(set(where.values()))
@@ -175,6 +177,9 @@ def download(pin: Pin, whole: bool = False) -> Path:
             f"{pin.revision[:12]}, and the network is switched off (HF_HUB_OFFLINE); use "
             "'book-gpt2', a local folder, or fetch it once with a network."
         )
+    from lnattn.models.architectures import check_supported  # here: as in `_shards`
+    from lnattn.models.files import read_config
+
     files = _files(pin)
     with hub_errors(pin.repo):
         config = _fetch(pin, "config.json")

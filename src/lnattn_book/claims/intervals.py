@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.stats import norm
-
-from lnattn.stats import resampled_ratios
 
 
 class Interval(NamedTuple):
@@ -44,6 +41,8 @@ class Interval(NamedTuple):
     @classmethod
     def bootstrap_ratio(cls, over: np.ndarray, under: np.ndarray, draws: int = 2000) -> Interval:
         """Of sums of `over` [n …] through sums of `under` [n …], when n things are drawn anew."""
+        from lnattn.stats import resampled_ratios  # here: pages that show verdicts compute none
+
         low, high = np.quantile(resampled_ratios(over, under, draws), (0.025, 0.975), axis=0)
         return cls(over.sum(axis=0) / under.sum(axis=0), low, high)
 
@@ -57,6 +56,8 @@ class Interval(NamedTuple):
 
     def bonferroni(self) -> Interval:
         """Stretched so that all of its intervals hold together (for normal means)."""
+        from scipy.stats import norm  # here: as above
+
         value, low, high = map(np.asarray, self)
         stretch = norm.ppf(1 - 0.025 / max(value.size, 1)) / norm.ppf(0.975)
         return Interval(value, value - stretch * (value - low), value + stretch * (high - value))

@@ -83,7 +83,8 @@ def claims(path: Path | None = None) -> dict[str, Claim]:
     """All claims by id, in the file's order; a malformed file is one `ResultError`."""
     source = path or repository() / "book" / "claims.yml"
     try:
-        listed = [Claim(**entry) for entry in yaml.safe_load(source.read_text(encoding="utf-8"))]
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast, where it is
+        listed = [Claim(**entry) for entry in yaml.load(source.read_text("utf-8"), loader)]
     except (OSError, yaml.YAMLError, TypeError) as error:
         raise ResultError(f"{source} is no list of claims ({error}).") from error
     by_id = {entry.id: entry for entry in listed}

@@ -1,0 +1,25 @@
+"""Names that figures, pages and the build of the site share; it loads no library for figures."""
+
+from __future__ import annotations
+
+#: Where a displayed figure carries its drawings and numbers (`drawings`): in the metadata of its
+#: picture, under this key.
+PNG, KEY = "image/png", "lnattn"
+#: What pages and figures call a model that functions and commands know by another name.
+MODEL_NAMES: dict[str, str] = {
+    "minilm": "MiniLM",
+    "gpt2": "GPT-2",
+    "smollm2-135m": "SmolLM2",
+    "smollm2-135m-q4": "SmolLM2 (four bits)",
+    "pythia-160m": "Pythia",
+}
+
+
+def model_name(name: str) -> str:
+    """A model as readers know it; what follows its name, such as ' (frozen)', stays.
+
+    >>> model_name("gpt2 (frozen)")
+    'GPT-2 (frozen)'
+    """
+    first = name.partition(" ")[0].rstrip(",")
+    return MODEL_NAMES.get(first, first) + name[len(first) :]

@@ -46,6 +46,14 @@ def test_groups_are_disjoint_and_whole(columns):
     assert sorted(name for group in groups[1:] for name in group) == sorted(survey.ASKED)
 
 
+def test_models_that_meet_a_claim_are_named_in_order(columns):
+    met = chapter.models_that_meet(columns, MODELS)
+    assert met["K3"] == list(MODELS)
+    assert list(met) == list(survey.ASKED)
+    columns[MODELS[0]]["K3"] = Record(UNDECIDED, "")
+    assert chapter.models_that_meet(columns, MODELS)["K3"] == list(MODELS[1:])
+
+
 def test_two_of_three_models_are_others(columns):
     groups = chapter.groups(
         {**columns, "three": column(), "three, null": column()}, (*MODELS, "three")
@@ -74,8 +82,8 @@ def test_turns_are_counted_strictly_between_the_ends_beside_the_draws_that_meet_
         "two": Record(FAILS, "", null_verdict=FAILS, null_draws=(40, 40)),
     }
     table = chapter.two_turns(turns, records)
-    assert table.loc["one"].to_list() == [4, 2, 2.0, 0.75]
-    assert table.loc["two"].to_list() == [3, 1, 2.0, 0.0]
+    assert table.loc["one"].to_list() == [4, 2, 1.5, 2.0, 2.5, 0.75]
+    assert table.loc["two"].to_list() == [3, 1, 1.0, 2.0, 7.0, 0.0]
 
 
 def test_only_the_query_bias_is_taken_away():

@@ -57,11 +57,18 @@ def is_met(record: Record) -> bool:
     return record.verdict in (HOLDS, HOLDS_IN_PART)
 
 
-def groups(columns: Mapping[str, Verdicts], models: Sequence[str] = TRAINED) -> Groups:
-    """The claims of `survey.ASKED` by where they hold; all but `in_full` are disjoint."""
-    met_in = {
+def models_that_meet(
+    columns: Mapping[str, Verdicts], models: Sequence[str] = TRAINED
+) -> dict[str, list[str]]:
+    """By claim of `survey.ASKED`, the models of which it holds, at least in part."""
+    return {
         name: [model for model in models if is_met(columns[model][name])] for name in survey.ASKED
     }
+
+
+def groups(columns: Mapping[str, Verdicts], models: Sequence[str] = TRAINED) -> Groups:
+    """The claims of `survey.ASKED` by where they hold; all but `in_full` are disjoint."""
+    met_in = models_that_meet(columns, models)
     null_met = [
         name
         for name in survey.ASKED
@@ -96,7 +103,7 @@ def table(columns: Mapping[str, Verdicts]) -> pd.DataFrame:
 
 
 def two_turns(turns: Mapping[str, np.ndarray], records: Verdicts) -> pd.DataFrame:
-    """A row a model: its heads, how many of them turn about twice, the median, and the null model.
+    """A row a model: heads, how many turn about twice, least, median and most turns, null model.
 
     turns: [head], by model; records: of claim D12, by model. draws: of the random positions, the
     share that meets the rule.
@@ -106,8 +113,9 @@ def two_turns(turns: Mapping[str, np.ndarray], records: Verdicts) -> pd.DataFram
     for model, of_heads in turns.items():
         about_two = (of_heads > rule["low"]) & (of_heads < rule["high"])
         share = _share_of_draws_that_hold(records[model])
-        rows[model] = (len(of_heads), about_two.sum(), np.median(of_heads), share)
-    columns = ["heads", "about two", "median", "draws"]
+        spread = (of_heads.min(), np.median(of_heads), of_heads.max())
+        rows[model] = (len(of_heads), about_two.sum(), *spread, share)
+    columns = ["heads", "about two", "least", "median", "most", "draws"]
     return pd.DataFrame(rows.values(), index=pd.Index(rows, name="model"), columns=columns)
 
 

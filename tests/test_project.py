@@ -37,7 +37,8 @@ def test_conda_gets_the_same_python_and_the_same_package(project):
     extras = package.removeprefix("-e .[").removesuffix("]").split(",")
     assert set(extras) == {"book", "lab"}
     assert set(extras) <= set(project["optional-dependencies"])
-    assert set(by_pip) == {package, "-c constraints.txt"}
+    (index,) = re.findall(r"^cpu_index=(\S+)", (ROOT / "tools/setup").read_text("utf-8"), re.M)
+    assert set(by_pip) == {package, "-c constraints.txt", f"--extra-index-url {index}"}
 
 
 def test_every_dependency_is_locked_within_its_bounds(project, locked):

@@ -20,10 +20,10 @@ if importlib.util.find_spec("lnattn_book") is None:
         clone = ["git", "clone", "--depth", "1", REPOSITORY, "book"]
         install = [sys.executable, "-m", "pip", "install", "--quiet", "-e", "./book[book]"]
         is_cloned = Path("book", "pyproject.toml").is_file()  # by a first try, whose install failed
-        for command in [install] if is_cloned else [clone, install]:
-            if subprocess.run(command, check=False).returncode:
+        for step in [install] if is_cloned else [clone, install]:
+            if subprocess.run(step, check=False).returncode:
                 again = "run this cell again; if it ends so again, delete the folder book first"
-                raise Needed(f"{' '.join(command)} ended with an error (above): {again}.")
+                raise Needed(f"{' '.join(step)} ended with an error (above): {again}.")
         sys.path[:0] = [str(Path("book", "src").resolve()), str(Path("book").resolve())]
         os.chdir("book/notebooks")
     else:

@@ -1,9 +1,9 @@
 """Rule before number: since which commits a claim's rule and its frozen number are what they are.
 
-`python tools/rule_first.py` writes them to `data/results/claims/commits.json`, which the claims
-page shows. `--check` refuses every commit after `BASE` in which the thresholds of a claim change
-together with its frozen result, or its conditions: the function `decide` of its module, compared by
-what it does and not by how it is written.
+`python tools/rule_first.py` writes them to `data/results/claims/commits.json`. `--check` refuses
+every commit after `BASE` in which the thresholds of a claim change together with its frozen result,
+or its conditions: the function `decide` of its module, compared by what it does and not by how it
+is written.
 """
 
 from __future__ import annotations

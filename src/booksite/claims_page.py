@@ -39,8 +39,6 @@ from lnattn_book.claims.verdicts import Record
 from lnattn_book.places import ATTESTATIONS, FROZEN_CLAIMS
 
 MARK = "lnattn_claims"
-#: Since when each claim's rule and number stand: `tools/rule_first.py` writes it.
-COMMITS = FROZEN_CLAIMS / "commits.json"
 _log = logging.getLogger(__name__)
 
 
@@ -63,10 +61,10 @@ def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
     for name in marked:  # else Sphinx leaves MathJax out of the page
         env.get_domain("math").data["has_equations"][name] = True
     root = Path(app.srcdir)
-    shown = [root / COMMITS, *sorted((root / ATTESTATIONS).glob("*.json"))]
+    shown = sorted((root / ATTESTATIONS).glob("*.json"))
     cells = {page: about.get(links.CELLS) for page, about in env.metadata.items()}
     labels = env.get_domain("std").data["anonlabels"]
-    files = [(path.name, path.read_bytes()) for path in shown if path.is_file()]
+    files = [(path.name, path.read_bytes()) for path in shown]
     held = frozen.frozen_records(root / FROZEN_CLAIMS, FALLBACK)
     if not has_changed(app, "claims", found, cells, labels, files, held, list(claims().values())):
         return []
@@ -97,13 +95,12 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     found: list[Record] = getattr(app, MARK, [])
     counts = tally(claims().values(), found, default_model().name)
     root = Path(app.srcdir)
-    since = read_json(file)["claims"] if (file := root / COMMITS).is_file() else {}
     for mark in marks:
         if mark[MARK] == "claims-bars":
             bars = [bar(SOURCES[letter], counts[letter]) for letter in PAPERS]
             new: nodes.Node = nodes.container("", *bars, nodes.paragraph("", sentence(counts)))
         elif mark[MARK] == "claims-table":
-            new = matrix(app, page, found, since)
+            new = matrix(app, page, found)
         elif mark[MARK] == "claims-aside":
             new = paragraphs(app, page, found)
         elif mark[MARK] == "claims-checks":

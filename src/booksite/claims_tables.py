@@ -74,13 +74,8 @@ def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
     return _html(f'<div class="claims-bar"><p>{source}</p><div {label}>{parts}</div></div>')
 
 
-def matrix(
-    app: Sphinx, page: str, found: list[Record], since: Mapping[str, Any]
-) -> nodes.container:
-    """Claims with a row: those of the two papers in the open, those of each other source folded.
-
-    since: by claim, the commits of its rule and its number.
-    """
+def matrix(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
+    """Claims with a row: those of the two papers in the open, those of each other source folded."""
     own = default_model().name
     columns = columns_of(found)
     of: dict[str, list[Record]] = {}
@@ -92,7 +87,7 @@ def matrix(
         for claim in claims().values():
             if claim.id[0] == letter and not claim.aside:
                 mine = own_first(claim, of.get(claim.id, []))
-                behind = _behind(app, page, claim, mine, since.get(claim.id, {}), own)
+                behind = _behind(app, page, claim, mine, own)
                 made += [_html(_opening(claim, mine, columns)), *behind, _html("</details>")]
         return made
 
@@ -178,9 +173,7 @@ def _line(said: str, found: Iterable[tuple[Record, str, bool]], columns: tuple[s
     return cells
 
 
-def _behind(
-    app: Sphinx, page: str, claim: Claim, mine: list[Record], since: Mapping[str, Any], own: str
-) -> list[nodes.Node]:
+def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record], own: str) -> list[nodes.Node]:
     """What a click opens: statement, source, rule, and each record, those of model `own` first."""
     where = nodes.emphasis("", f" ({SOURCES[claim.id[0]]}, {claim.section})")
     parts: list[nodes.Node] = [nodes.paragraph("", "", *inline(claim.statement), where)]

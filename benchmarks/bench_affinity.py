@@ -81,16 +81,16 @@ def products_only(vectors: TokenVectors) -> None:
     keys = vectors.keys.numpy()
     tasks = [(h, r) for h in range(len(queries)) for r in range(0, queries.shape[1], height)]
 
-    def one(task: tuple[int, int]) -> None:
+    def tile(task: tuple[int, int]) -> None:
         head, row = task
-        some = queries[head, row : row + height]
+        block = queries[head, row : row + height]
         out = np.empty((height, width), np.float32)
         for column in range(0, keys.shape[1], width):
             part = keys[head, column : column + width].T
-            np.matmul(some, part, out=out[: len(some), : part.shape[1]])
+            np.matmul(block, part, out=out[: len(block), : part.shape[1]])
 
     with one_thread_a_call(), ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        list(pool.map(one, tasks))
+        list(pool.map(tile, tasks))
 
 
 def torch_topk(vectors: TokenVectors, queries: np.ndarray, k: int) -> list[torch.Tensor]:
@@ -110,10 +110,10 @@ def run(quick: bool = False) -> dict[str, Any]:
     vectors = token_vectors(folded, model.embeddings, sigma)
     before = Neighbours.before(zipf_bigrams(vocab, draws))
     having = np.flatnonzero((before.n_distinct > 0) & (before.n_distinct < vocab))
-    some = np.sort(np.random.default_rng(1).choice(having, sample, replace=False))
+    sampled = np.sort(np.random.default_rng(1).choice(having, sample, replace=False))
 
-    slow = papers_auroc(model, folded, sigma, before, some)
-    fast = head_auroc(vectors, before, some).values[:, some]
+    slow = papers_auroc(model, folded, sigma, before, sampled)
+    fast = head_auroc(vectors, before, sampled).values[:, sampled]
     # The dense products round otherwise than the factored ones; equality on *one* set of scores,
     # to 1e-9, is what the tests check.
     apart = float(np.abs(slow - fast).max())
@@ -127,13 +127,13 @@ def run(quick: bool = False) -> dict[str, Any]:
     best = f"best {k} keys, all query tokens"
     plain = f"torch.topk, {len(block)} query tokens"
     methods: dict[str, Callable[[], Any]] = {
-        papers: lambda: papers_auroc(model, folded, sigma, before, some),
+        papers: lambda: papers_auroc(model, folded, sigma, before, sampled),
         floor: lambda: products_only(vectors),
         ours: lambda: head_auroc(vectors, before),
         best: lambda: partners(vectors, k=k),
         plain: lambda: torch_topk(vectors, block, k),
     }
-    partners(vectors, some, k)  # compiled before the clock runs, as head_auroc is
+    partners(vectors, sampled, k)  # compiled before the clock runs, as head_auroc is
     times = time_side_by_side(methods, repeats=repeats, warm_up=0)
     times[ours] = replace(times[ours], peak_mib=peak_memory(methods[ours]))
     times[best] = replace(times[best], peak_mib=peak_memory(methods[best]))

@@ -72,16 +72,16 @@ def by_sorting(stream: np.ndarray, lengths: np.ndarray) -> Counts:
 def given_tokens(tokens: int, rounds: int) -> tuple[list[Timing], list[dict], dict[str, Any]]:
     """Rows and ratios for one synthetic stream; the counts are compared first."""
     stream, lengths = zipf_stream(tokens)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
 
     def slow() -> None:
-        found["slow"] = by_counter(stream, lengths)
+        results["slow"] = by_counter(stream, lengths)
 
     slow_peak = peak_memory(
-        lambda: found.update(time_side_by_side({PAPERS: slow}, repeats=1, warm_up=0))
+        lambda: results.update(time_side_by_side({PAPERS: slow}, repeats=1, warm_up=0))
     )
-    slow_time = replace(found.pop(PAPERS), peak_mib=slow_peak)
-    expected = found.pop("slow")[1]
+    slow_time = replace(results.pop(PAPERS), peak_mib=slow_peak)
+    expected = results.pop("slow")[1]
     counts = by_sorting(stream, lengths)
     assert expected == as_dict(counts), "the two methods count differently"
     assert counts.tokens == len(stream)
@@ -109,8 +109,8 @@ def _resident_kib(pid: int) -> int:
         children = [int(p) for t in tasks for p in (t / "children").read_text().split()]
     except OSError:
         return 0
-    own = sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
-    return own + sum(map(_resident_kib, children))
+    resident = sum(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
+    return resident + sum(map(_resident_kib, children))
 
 
 def peak_of_command(command: list[str], environment: dict[str, str]) -> float | None:
@@ -140,13 +140,13 @@ def distinct_growth(documents: list[str], tokenizer: Tokenizer) -> dict[str, lis
     order = np.random.default_rng(1).permutation(len(documents))
     vocab = tokenizer.get_vocab_size()
     counts = Counts.from_documents([], vocab)
-    found = {"tokens": [], "distinct": []}
+    sizes = {"tokens": [], "distinct": []}
     for batch in np.array_split(order, 8):
         texts = [documents[i] for i in batch]
         counts += Counts.from_documents(encoded(tokenizer, texts), vocab)
-        found["tokens"].append(counts.tokens)
-        found["distinct"].append(counts.bigrams.nnz)
-    return found
+        sizes["tokens"].append(counts.tokens)
+        sizes["distinct"].append(counts.bigrams.nnz)
+    return sizes
 
 
 def whole_pass(quick: bool, rounds: int) -> tuple[list[Timing], dict[str, Any]]:

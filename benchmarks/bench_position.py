@@ -51,9 +51,9 @@ def run(quick: bool = False) -> dict[str, Any]:
     }
     fast = timings[ours_name]
     slow = timings[papers_name]
-    one = ratio(slow, fast, floor=50, work=positions / part)
+    one_head = ratio(slow, fast, floor=50, work=positions / part)
     every = ratio(slow, fast, floor=600, work=heads * positions / part)
-    one["of"] = "seaborn, one head"
+    one_head["of"] = "seaborn, one head"
     every["of"] = f"seaborn, {heads} heads"
     values_too = ratio(timings[pairs_name], fast, work=positions / few)
     values_too["of"] = "values of one head, pair by pair"
@@ -73,7 +73,7 @@ def run(quick: bool = False) -> dict[str, Any]:
         ),
         "workload": {"V": V, "d": d, "heads": heads, "P": positions},
         "rows": [timing.as_row() for timing in timings.values()],
-        "ratios": [one, every, values_too, over_floor],
+        "ratios": [one_head, every, values_too, over_floor],
         "growth": [
             growth("V", "tokens in the vocabulary", grown, lambda v: sized(sizes, vocab=v)),
             growth("P", "positions", longer, lambda p: sized(sizes, positions=p)),

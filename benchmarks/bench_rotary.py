@@ -123,11 +123,11 @@ def run(quick: bool = False) -> dict[str, Any]:
         folder = Path(name)
         write_checkpoint(folder, vocab, d_model, heads, key_heads)
         everything = partial(from_disk, folder, before, queries)
-        found = everything()
+        areas = everything()
         model = load_first_layer(folder)
         folded = fold_relative(model.attention)
         embeddings = model.embeddings
-        apart = np.abs(slow_auroc(folded, embeddings, before, queries[0]) - found[:, 0]).max()
+        apart = np.abs(slow_auroc(folded, embeddings, before, queries[0]) - areas[:, 0]).max()
         if apart > 1e-4:
             raise RuntimeError(f"the two methods differ by {apart}: not worth timing")
         vectors = vectors_at_distance(folded, embeddings, 1, query_ids=queries)

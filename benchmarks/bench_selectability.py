@@ -26,7 +26,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     lp_name = f"HiGHS, one program a key, {part} of {n} keys"
     papers_name = "the papers' procedure: reflections, then HiGHS for the rest"
     methods: dict[str, Callable[[], Any]] = {
-        ours_name: lambda: [selectability(one) for one in sets],
+        ours_name: lambda: [selectability(key_set) for key_set in sets],
         lp_name: lambda: programs(keys, part),
     }
     timings = time_side_by_side(methods, repeats=1 if quick else 5)
@@ -105,11 +105,13 @@ def chosen(n: int, part: int) -> np.ndarray:
 
 def compare(keys: np.ndarray, part: int) -> BoundedSearch:
     """All methods must come to the same verdicts, and every proof must hold; the papers' search."""
-    found = selectability(keys)
-    assert verify(keys, found).ok
-    np.testing.assert_array_equal(found.selectable[chosen(len(keys), part)], programs(keys, part))
+    verdicts = selectability(keys)
+    assert verify(keys, verdicts).ok
+    np.testing.assert_array_equal(
+        verdicts.selectable[chosen(len(keys), part)], programs(keys, part)
+    )
     searched = bounded_search(keys)
-    np.testing.assert_array_equal(found.selectable, searched.selectable)
+    np.testing.assert_array_equal(verdicts.selectable, searched.selectable)
     return searched
 
 

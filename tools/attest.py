@@ -20,10 +20,10 @@ from lnattn_book.claims.verdicts import Record
 from lnattn_book.places import ATTESTATIONS, repository
 
 
-def attestation(model: str, found: Iterable[Record], commit: str) -> dict[str, Any]:
+def attestation(model: str, records: Iterable[Record], commit: str) -> dict[str, Any]:
     """What a build on this machine found on a model; the hash is of verdicts alone."""
-    found = list(found)
-    verdicts = verdicts_of(found)
+    records = list(records)
+    verdicts = verdicts_of(records)
     return provenance(
         model=model,
         commit=commit,
@@ -31,7 +31,11 @@ def attestation(model: str, found: Iterable[Record], commit: str) -> dict[str, A
         platform=platform.platform(terse=True),
         sha256=hash_of(verdicts),
         verdicts=verdicts,
-        values={f"{one.claim} on {one.model}": one.values for one in found if one.values},
+        values={
+            f"{record.claim} on {record.model}": record.values
+            for record in records
+            if record.values
+        },
     )
 
 
@@ -49,13 +53,13 @@ def main() -> int:
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     try:
         said = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        one = attestation(*built(), said.strip() or "unknown")
+        statement = attestation(*built(), said.strip() or "unknown")
     except (LnattnError, FileNotFoundError) as error:
         print(error, file=sys.stderr)
         return 1
-    name = f"{one['date']}-{one['model']}-python{one['versions']['python']}.json"
-    path = write_json(root / ATTESTATIONS / name, one)
-    print(f"{path}: {len(one['verdicts'])} verdicts, hash {one['sha256'][:8]}")
+    name = f"{statement['date']}-{statement['model']}-python{statement['versions']['python']}.json"
+    path = write_json(root / ATTESTATIONS / name, statement)
+    print(f"{path}: {len(statement['verdicts'])} verdicts, hash {statement['sha256'][:8]}")
     return 0
 
 

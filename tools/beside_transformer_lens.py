@@ -29,19 +29,19 @@ def patterns(dtype: torch.dtype) -> dict[str, Tensor]:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = GPT2LMHeadModel.from_pretrained(folder, dtype=dtype, attn_implementation="eager")
     ids = torch.tensor([tokenizer(TEXT)["input_ids"]])
-    found = {"transformers": model.eval()(ids, output_attentions=True).attentions[0][0]}
+    patterns = {"transformers": model.eval()(ids, output_attentions=True).attentions[0][0]}
     first = lnattn.first_layer(model, tokenizer)
     terms = lnattn.six_terms(lnattn.fold(first.attention), first.embeddings, ids[0])
-    found["lnattn, six terms"] = terms.attention()
+    patterns["lnattn, six terms"] = terms.attention()
     bridge = TransformerBridge.boot_transformers(
         "gpt2", hf_model=model, tokenizer=tokenizer, dtype=dtype
     )
     _, cache = bridge.run_with_cache(ids)
-    found["bridge as it loads"] = cache["blocks.0.attn.hook_pattern"][0]
+    patterns["bridge as it loads"] = cache["blocks.0.attn.hook_pattern"][0]
     bridge.enable_compatibility_mode()
     _, cache = bridge.run_with_cache(ids)
-    found["bridge, compatibility mode"] = cache["blocks.0.attn.hook_pattern"][0]
-    return found
+    patterns["bridge, compatibility mode"] = cache["blocks.0.attn.hook_pattern"][0]
+    return patterns
 
 
 if __name__ == "__main__":

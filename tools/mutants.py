@@ -120,16 +120,16 @@ def reached_by(test: Path, module: str) -> Reach:
     hashed = hashlib.sha256((ROOT / test).read_bytes())
     for path in sources(module):
         hashed.update((ROOT / path).read_bytes())
-    kept = WORK / "reach" / f"{module}-{test.stem}-{hashed.hexdigest()[:16]}.json"
-    if kept.is_file():
-        return json.loads(kept.read_text("utf-8"))
+    cached = WORK / "reach" / f"{module}-{test.stem}-{hashed.hexdigest()[:16]}.json"
+    if cached.is_file():
+        return json.loads(cached.read_text("utf-8"))
     out = WORK / "reach" / f"{test.stem}.json"
     out.parent.mkdir(parents=True, exist_ok=True)
     if status := in_fork(lambda: _measure(test, module, out), 4 * SECONDS):
         said = (WORK / "output.txt").read_text("utf-8", "replace")
         raise SystemExit(f"{said}\n{test} does not pass as it is (status {status}); mend it first.")
-    out.replace(kept)
-    return json.loads(kept.read_text("utf-8"))
+    out.replace(cached)
+    return json.loads(cached.read_text("utf-8"))
 
 
 def _measure(test: Path, module: str, out: Path) -> int:
@@ -142,14 +142,14 @@ def _measure(test: Path, module: str, out: Path) -> int:
     status = pytest.main([str(test), *QUIET], plugins=[Contexts(measured)])
     measured.stop()
     data = measured.get_data()
-    found = {
+    reach = {
         str(Path(file).relative_to(TREE)): {
             str(line): [context for context in contexts if context]
             for line, contexts in data.contexts_by_lineno(file).items()
         }
         for file in data.measured_files()
     }
-    out.write_text(json.dumps(found))
+    out.write_text(json.dumps(reach))
     return int(status)
 
 
@@ -159,7 +159,7 @@ def candidates(module: str) -> list[Path]:
     room = f"{package}.{module}"
     homes = importlib.import_module("lnattn")._HOME_OF if package == "lnattn" else {}
     public = {name for name, home in homes.items() if f"{home}.".startswith(f"{room}.")}
-    found = []
+    test_files = []
     for folder in ("tests", "experiments/tests"):
         for path in sorted((ROOT / folder).glob("test_*.py")):
             text = path.read_text("utf-8")
@@ -167,8 +167,8 @@ def candidates(module: str) -> list[Path]:
             taken = set(re.findall(r"\w+", " ".join(lines)))
             named = re.search(rf"\b{room}\b|from {package} import [^#\n]*\b{module}\b", text)
             if (named or taken & public) and path.stem.removeprefix("test_") not in SLOW:
-                found.append(path.relative_to(ROOT))
-    return found
+                test_files.append(path.relative_to(ROOT))
+    return test_files
 
 
 # ---- Mutants -------------------------------------------------------------------------------------
@@ -210,17 +210,17 @@ def mutants(module: str, sample: int, seed: int) -> list[Mutant]:
                 places.setdefault((str(spec.module_path), *spec.start_pos), []).append(spec)
     texts = {str(path): (TREE / path).read_text("utf-8") for path in sources(module)}
     skipped = {path: annotated_lines(text) for path, text in texts.items()}
-    kept = sorted(place for place in places if place[1:] not in skipped[place[0]])
+    evaluated = sorted(place for place in places if place[1:] not in skipped[place[0]])
     draw = random.Random(seed)
-    found = []
-    for place in draw.sample(kept, min(sample, len(kept))) if sample else kept:
-        spec = draw.choice(sorted(places[place], key=lambda one: one.operator_name))
+    drawn = []
+    for place in draw.sample(evaluated, min(sample, len(evaluated))) if sample else evaluated:
+        spec = draw.choice(sorted(places[place], key=lambda mutation: mutation.operator_name))
         before = texts[place[0]]
         after = mutate_code(before, get_operator(spec.operator_name)(), spec.occurrence)
         old, new = changed(before, after or before)
-        found.append(Mutant(place[0], spec.operator_name, spec.occurrence, place[1], old, new))
-    print(f"{module}: {len(kept)} places, {len(found)} tried", flush=True)
-    return found
+        drawn.append(Mutant(place[0], spec.operator_name, spec.occurrence, place[1], old, new))
+    print(f"{module}: {len(evaluated)} places, {len(drawn)} tried", flush=True)
+    return drawn
 
 
 def changed(before: str, after: str) -> tuple[str, str]:

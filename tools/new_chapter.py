@@ -182,12 +182,12 @@ def new_chapter(name: str, title: str, root: Path = ROOT) -> list[Path]:
     if taken := [path for path in texts if path.exists()]:
         raise ValueError(f"{taken[0].relative_to(root)} is there already; take another name.")
     toc = root / "_toc.yml"
-    before, found, after = toc.read_text(encoding="utf-8").partition(NEXT_PART)
-    if not found:
+    before, heading, after = toc.read_text(encoding="utf-8").partition(NEXT_PART)
+    if not heading:
         raise ValueError(f"_toc.yml has no line {NEXT_PART.strip()!r}; enter the chapter by hand.")
     for path, template in texts.items():
         path.write_text(template.substitute(words), encoding="utf-8")
-    toc.write_text(f"{before}      - file: notebooks/{name}\n{found}{after}", encoding="utf-8")
+    toc.write_text(f"{before}      - file: notebooks/{name}\n{heading}{after}", encoding="utf-8")
     return [*texts, toc]
 
 

@@ -46,9 +46,9 @@ def main() -> int:
             "HF_HUB_OFFLINE",
             "HF_HUB_CACHE",
         )
-        own = {key: value for key, value in os.environ.items() if key not in unset}
+        environment = {key: value for key, value in os.environ.items() if key not in unset}
         with serving(hub, other):
-            own |= {
+            environment |= {
                 "HF_ENDPOINT": hub.url,
                 "HF_HOME": str(place / "huggingface"),
                 "LNATTN_CACHE": str(place / "cache"),
@@ -56,7 +56,7 @@ def main() -> int:
             }
             output = ROOT / "_build" / "rehearsal"
             command = [sys.executable, "-m", "booksite.publish", "--output", str(output)]
-            return subprocess.run(command, env=own, check=False).returncode
+            return subprocess.run(command, env=environment, check=False).returncode
 
 
 if __name__ == "__main__":

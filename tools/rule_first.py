@@ -62,10 +62,10 @@ def has_history(root: Path) -> bool:
 def rules_at(root: Path, commit: str) -> dict[str, dict[str, Any]]:
     """By claim, what the list said of it in a commit."""
     listed = yaml.load(git(root, "show", f"{commit}:{LIST.as_posix()}"), yaml.CSafeLoader) or []
-    for one in listed:
-        if "judged" in one:
-            one["judged"] = {key: one["judged"].get(key) for key in DECIDES}
-    return {one["id"]: one for one in listed}
+    for entry in listed:
+        if "judged" in entry:
+            entry["judged"] = {key: entry["judged"].get(key) for key in DECIDES}
+    return {entry["id"]: entry for entry in listed}
 
 
 def decides(root: Path, commit: str, module: str) -> str:
@@ -89,19 +89,21 @@ def conditions_changed(root: Path, commit: str) -> set[str]:
 
 def results_at(root: Path, commit: str) -> dict[Any, Any]:
     """By claim, model and chapter, what is frozen in a commit."""
-    found = {}
+    results = {}
     for name in git(root, "ls-tree", "--name-only", commit, f"{FROZEN_CLAIMS}/").split():
-        for one in json.loads(git(root, "show", f"{commit}:{name}")).get("records", ()):
-            key = one.get("claim") or one["id"], one["model"], one["chapter"]
-            found[key] = {part: one.get(part) for part in RESULT}
-    return found
+        for record in json.loads(git(root, "show", f"{commit}:{name}")).get("records", ()):
+            key = record.get("claim") or record["id"], record["model"], record["chapter"]
+            results[key] = {part: record.get(part) for part in RESULT}
+    return results
 
 
 def age(states: Sequence[Mapping[Any, Any]], same: Callable[[Any, Any], bool]) -> dict[Any, int]:
     """For each key of the first state, the newest: through how many older ones its value stays."""
 
     def runs(key: Any, value: Any) -> int:
-        return sum(1 for _ in takewhile(lambda one: key in one and same(one[key], value), states))
+        return sum(
+            1 for _ in takewhile(lambda state: key in state and same(state[key], value), states)
+        )
 
     return {key: runs(key, value) - 1 for key, value in states[0].items()} if states else {}
 
@@ -123,20 +125,20 @@ def commits(root: Path, head: str = "HEAD") -> dict[str, Any]:
     paths = (LIST, FROZEN_CLAIMS.as_posix() + "/*.json", f":!{COMMITS.as_posix()}")
     log = git(root, "log", "--format=%h %as", "--abbrev=8", head, "--", *paths).splitlines()
     hashes = [line.split()[0] for line in log]
-    rules = [rules_at(root, one) for one in hashes]
+    rules = [rules_at(root, sha) for sha in hashes]
     oldest: dict[str, int] = {}
-    for (claim, *_), back in age([results_at(root, one) for one in hashes], same_number).items():
+    for (claim, *_), back in age([results_at(root, sha) for sha in hashes], same_number).items():
         oldest[claim] = max(back, oldest.get(claim, 0))
-    found: dict[str, dict[str, Any]] = {claim: {} for claim in rules[0] if claim in oldest}
+    dates: dict[str, dict[str, Any]] = {claim: {} for claim in rules[0] if claim in oldest}
     for part, name in PARTS.items():
-        states = [{claim: one.get(part) for claim, one in state.items()} for state in rules]
+        states = [{claim: entry.get(part) for claim, entry in state.items()} for state in rules]
         backs = age(states, lambda old, new: bool(old == new))
-        for claim, one in found.items():
+        for claim, of_claim in dates.items():
             if rules[0][claim].get(part) is not None:
-                one[name] = log[backs[claim]]
+                of_claim[name] = log[backs[claim]]
             if part in ("rule", "judged"):
-                one["first"] = one.get("first", True) and backs[claim] > oldest[claim]
-    said = {claim: {**one, "number": log[oldest[claim]]} for claim, one in found.items()}
+                of_claim["first"] = of_claim.get("first", True) and backs[claim] > oldest[claim]
+    said = {claim: {**of_claim, "number": log[oldest[claim]]} for claim, of_claim in dates.items()}
     return {"at": log[0], "claims": said}
 
 
@@ -170,9 +172,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="refuse rules changed with numbers")
     root = repository()
     if parser.parse_args(arguments).check:
-        found = mixed(root)
-        print("\n".join(found) or "no commit changes a threshold together with its result")
-        return 1 if found else 0
+        complaints = mixed(root)
+        print("\n".join(complaints) or "no commit changes a threshold together with its result")
+        return 1 if complaints else 0
     write_json(root / COMMITS, commits(root))
     return 0
 

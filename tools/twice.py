@@ -29,15 +29,17 @@ def built(copy: Path) -> Path:
     return copy / "_build" / "html"
 
 
-def differences(one: Path, other: Path) -> Iterator[str]:
+def differences(first: Path, other: Path) -> Iterator[str]:
     """The files below `PARTS` that are not the same in both, or in one alone."""
     for part in PARTS:
-        files = {path.relative_to(site) for site in (one, other) for path in files_at(site / part)}
+        files = {
+            path.relative_to(site) for site in (first, other) for path in files_at(site / part)
+        }
         if not files:
             yield f"{part}: nothing is there"
         for name in sorted(files):
-            both = (one / name).is_file() and (other / name).is_file()
-            if not (both and filecmp.cmp(one / name, other / name, shallow=False)):
+            both = (first / name).is_file() and (other / name).is_file()
+            if not (both and filecmp.cmp(first / name, other / name, shallow=False)):
                 yield str(name)
 
 
@@ -50,10 +52,10 @@ def files_at(place: Path) -> Iterator[Path]:
 def main() -> int:
     folder = ROOT / "_build" / "twice"
     shutil.rmtree(folder, ignore_errors=True)
-    found = list(differences(built(folder / "one"), built(folder / "two")))
-    for name in found:
+    differing = list(differences(built(folder / "one"), built(folder / "two")))
+    for name in differing:
         print(f"differs: {name}", file=sys.stderr)
-    if found:
+    if differing:
         print(
             "a figure of a cell with the tag 'timed' shows how long something took, and may differ",
             file=sys.stderr,

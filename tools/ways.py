@@ -178,7 +178,7 @@ def shortcomings(chapter: Path, executed: Path) -> str:
     figures = {cell.source for cell in asked if "figure" in cell.metadata.get("mystnb", {})}
     cells = nbformat.read(executed, as_version=4).cells
     outputs = {cell.source: cell.get("outputs", ()) for cell in cells}
-    if any(one.output_type == "error" for found in outputs.values() for one in found):
+    if any(output.output_type == "error" for of_cell in outputs.values() for output in of_cell):
         return "a cell raised"
     without = [source for source in figures if not any(map(_is_picture, outputs.get(source, ())))]
     return f"{len(without)} of {len(figures)} figures show no picture" if without else ""
@@ -235,7 +235,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 results.setdefault(name, {})[way] = result
                 write_json(RESULTS, results)
     print(table(results))
-    return int(any(one["wrong"] for row in results.values() for one in row.values()))
+    return int(any(result["wrong"] for row in results.values() for result in row.values()))
 
 
 @contextmanager

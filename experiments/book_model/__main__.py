@@ -48,11 +48,13 @@ def look_at(args: argparse.Namespace) -> None:
     kind = "over-training" if len(args.run) == 1 else "small-models"
     facts = {"counts_sha256": sha256_of_file(file), "texts_sha256": sha256_of_file(sample_file())}
     for folder in args.run:
-        for kept in snapshots(folder):
-            table = look_of(kept, counts).assign(step=kept.step, tokens=kept.tokens)
-            looks.append(table if kind == "over-training" else table.assign(**shape_of(kept.plan)))
-            weights[kept.model.name] = kept.model.provenance["weights_sha256"]
-            print(f"{kept.model.name}: {table.iloc[-1]['found']:.1%} of the pieces", flush=True)
+        for snapshot in snapshots(folder):
+            table = look_of(snapshot, counts).assign(step=snapshot.step, tokens=snapshot.tokens)
+            looks.append(
+                table if kind == "over-training" else table.assign(**shape_of(snapshot.plan))
+            )
+            weights[snapshot.model.name] = snapshot.model.provenance["weights_sha256"]
+            print(f"{snapshot.model.name}: {table.iloc[-1]['found']:.1%} of the pieces", flush=True)
             frozen(save_snapshots(args.out, kind, looks, weights_sha256=weights, **facts))
 
 
@@ -60,22 +62,26 @@ def parser() -> argparse.ArgumentParser:
     """The command line, one subcommand a task."""
     whole = new_parser("book_model", __doc__)
     tasks = whole.add_subparsers(required=True, metavar="TASK")
-    own = tasks.add_parser("train")
-    own.add_argument("text", nargs="+")
-    own.add_argument("--held-out", nargs="+", required=True, metavar="TEXT")
-    own.add_argument("--out", required=True, metavar="FOLDER")
-    own.add_argument("--licence", metavar="TEXT", help="source and licence, for the model's card")
-    own.add_argument("--device", help="cpu, cuda, … (default: a GPU if there is one)")
-    add_plan(own, TrainingPlan)
-    own.set_defaults(run_task=train)
-    own = tasks.add_parser("embed")
-    own.add_argument("run")
-    own.set_defaults(run_task=lambda args: print(embed(args.run)))
-    own = tasks.add_parser("look")
-    own.add_argument("run", nargs="+")
-    own.add_argument("--out", required=True, metavar="FOLDER")
-    own.add_argument("--counts", metavar="FILE", help="of their text (default: RUN/counts.npz)")
-    own.set_defaults(run_task=look_at)
+    subparser = tasks.add_parser("train")
+    subparser.add_argument("text", nargs="+")
+    subparser.add_argument("--held-out", nargs="+", required=True, metavar="TEXT")
+    subparser.add_argument("--out", required=True, metavar="FOLDER")
+    subparser.add_argument(
+        "--licence", metavar="TEXT", help="source and licence, for the model's card"
+    )
+    subparser.add_argument("--device", help="cpu, cuda, … (default: a GPU if there is one)")
+    add_plan(subparser, TrainingPlan)
+    subparser.set_defaults(run_task=train)
+    subparser = tasks.add_parser("embed")
+    subparser.add_argument("run")
+    subparser.set_defaults(run_task=lambda args: print(embed(args.run)))
+    subparser = tasks.add_parser("look")
+    subparser.add_argument("run", nargs="+")
+    subparser.add_argument("--out", required=True, metavar="FOLDER")
+    subparser.add_argument(
+        "--counts", metavar="FILE", help="of their text (default: RUN/counts.npz)"
+    )
+    subparser.set_defaults(run_task=look_at)
     return whole
 
 

@@ -61,7 +61,7 @@ def _check(record: dict, weights: Path) -> None:
         wrong = "has other weights than its training.json describes"
     elif weights.stat().st_size > LARGEST:
         wrong = f"has {weights.stat().st_size:,} bytes of weights, over {LARGEST:,}"
-    elif {str(one.dtype) for one in load_file(weights).values()} != {"torch.float16"}:
+    elif {str(tensor.dtype) for tensor in load_file(weights).values()} != {"torch.float16"}:
         wrong = "has weights that are not in half precision"
     elif not record.get("licence_of_text"):
         wrong = "does not say under which licence its text is (--licence)"

@@ -65,12 +65,12 @@ class CrossEntropy(torch.autograd.Function):
         total = 0.0
         rows = []
         of_table = torch.zeros_like(table)
-        for part, own in zip(hidden.split(_ROWS), following[:, None].split(_ROWS), strict=True):
+        for part, targets in zip(hidden.split(_ROWS), following[:, None].split(_ROWS), strict=True):
             logits = (part @ table.T).to(torch.promote_types(part.dtype, torch.float32))
             log_share = logits.log_softmax(dim=1)
-            total = total - log_share.gather(1, own).sum() / len(hidden)
+            total = total - log_share.gather(1, targets).sum() / len(hidden)
             if any(ctx.needs_input_grad):
-                slope = log_share.exp_().scatter_add_(1, own, -torch.ones_like(logits[:, :1]))
+                slope = log_share.exp_().scatter_add_(1, targets, -torch.ones_like(logits[:, :1]))
                 slope = (slope / len(hidden)).to(part.dtype)
                 rows.append(slope @ table)
                 of_table.addmm_(slope.T, part)

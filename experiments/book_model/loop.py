@@ -146,8 +146,8 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
         seen += plan.batch * plan.context
         bar.update()
         bar.set_postfix(train=f"{np.mean(recent[-50:]):.3f}", best=f"{run['best']:.3f}")
-        kept = _FIRST_SNAPSHOT <= run["step"] == 1 << (run["step"].bit_length() - 1)
-        if kept or run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
+        to_keep = _FIRST_SNAPSHOT <= run["step"] == 1 << (run["step"].bit_length() - 1)
+        if to_keep or run["step"] % plan.evaluate_every == 0 or run["step"] == plan.steps:
             held_loss = held_out_loss(model, held_out, plan.context, plan.precision)
             speed = seen / (time.perf_counter() - since)
             entry = {"step": run["step"], "train_loss": float(np.mean(recent))}
@@ -157,7 +157,7 @@ def train(  # noqa: PLR0913 (a run: all but the data by name)
             improved = held_loss < run["best"]
             run["stale"] = 0 if improved else run["stale"] + 1
             run["best"] = min(run["best"], held_loss)
-            if kept:
+            if to_keep:
                 save_snapshot(state_folder, model, run["step"])
             save_run(state_folder, model, optimiser, run, improved)
             saved = time.perf_counter()

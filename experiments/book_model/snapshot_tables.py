@@ -70,8 +70,8 @@ def look(
     classes = token_classes(model.tokenizer, vectors.vocab_size)
     pieces = continuation_pieces(counts, classes, rule)
     table = subword_ranks(vectors, pieces).table().rename(index={"best": BEST})
-    own = class_auroc(vectors, counts, classes, draws=1)
-    columns = {f"own {name}": own.query_specific_auroc(name)[:, 0] for name in CLASSES}
+    areas = class_auroc(vectors, counts, classes, draws=1)
+    columns = {f"own {name}": areas.query_specific_auroc(name)[:, 0] for name in CLASSES}
     scale = float(model.attention.scale)
     columns |= {f"spread {name}": value.numpy() / scale for name, value in spread.items()}
     columns["itself"], columns["previous"] = attention
@@ -79,9 +79,9 @@ def look(
     return table.join(heads).assign(pieces=len(pieces)).rename_axis("head").reset_index()
 
 
-def look_of(kept: Snapshot, counts: Counts) -> pd.DataFrame:
+def look_of(snapshot: Snapshot, counts: Counts) -> pd.DataFrame:
     """The look at a snapshot, on the sample that ships with the book and the pieces of claim S1."""
-    model = kept.model
+    model = snapshot.model
     rule = piece_rule(token_classes(model.tokenizer, model.embeddings.vocab_size))
     return look(model, counts, whole_texts(model), rule)
 
@@ -153,8 +153,8 @@ def looking_back(attention: Float[np.ndarray, "head query key"]) -> Float[np.nda
 
 def _spread_of(names: Sequence[str], terms: Iterable[PairTerms]) -> dict[str, Tensor]:
     """Means over texts of what `near_spread` says of terms."""
-    found = [{name: near_spread(one[name]) for name in names} for one in terms]
-    return {name: torch.stack([one[name] for one in found]).mean(dim=0) for name in names}
+    spreads = [{name: near_spread(parts[name]) for name in names} for parts in terms]
+    return {name: torch.stack([spread[name] for spread in spreads]).mean(dim=0) for name in names}
 
 
 def near_spread(

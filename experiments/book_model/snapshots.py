@@ -87,10 +87,10 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
     with torch.device("meta"):  # its configuration is wanted, and no weights
         config = plan.new_model(tokenizer.eos_token_id).config.to_dict()
     config.pop("positions", None)  # a GPT-2 with rotary ones names its weights as any other
-    kept = {int(file.stem.removeprefix("step-")): file for file in files}
+    weight_files = {int(file.stem.removeprefix("step-")): file for file in files}
     if (folder / "model.safetensors").is_file():
-        kept[progress["step"]] = folder / "model.safetensors"
-    for step, file in sorted(kept.items()):
+        weight_files[progress["step"]] = folder / "model.safetensors"
+    for step, file in sorted(weight_files.items()):
         family = family_of(config, LocalWeights(f"{folder.name} at step {step}", (file,)))
         about = {
             "name": f"{folder.name} at step {step}",

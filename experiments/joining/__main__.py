@@ -42,14 +42,14 @@ def embedded(name: str) -> Snapshot:
     return Snapshot(plan.steps, tokens, load_first_layer(name), plan, weights)
 
 
-def asked(kept: Snapshot, counts: Counts, what: str, each_head: bool) -> dict[str, np.ndarray]:
+def asked(snapshot: Snapshot, counts: Counts, what: str, each_head: bool) -> dict[str, np.ndarray]:
     """A snapshot's look at its heads ("looks"), or what it loses without parts ("lost")."""
-    model = kept.model
+    model = snapshot.model
     if what == "looks":
-        table = look_of(kept, counts)
+        table = look_of(snapshot, counts)
     else:
         table = lost(
-            kept.whole(),
+            snapshot.whole(),
             partial(six_terms, fold(model.attention), model.embeddings),
             sample_tokens(model),
             token_classes_of(model),
@@ -62,45 +62,51 @@ def asked(kept: Snapshot, counts: Counts, what: str, each_head: bool) -> dict[st
     return {name: table[name].to_numpy(str if name in text else None) for name in table}
 
 
-def of_the_rules(kept: Iterable[Snapshot], looks: pd.DataFrame) -> Iterator[Snapshot]:
+def of_the_rules(of_runs: Iterable[Snapshot], looks: pd.DataFrame) -> Iterator[Snapshot]:
     """Those that rules 1 to 5 ask: of each seed that joins its peak, before it, and its last."""
     peaks = Joining(looks, looks, {}).peaks()
     steps = {(seed, row[at]) for seed, row in peaks.iterrows() for at in ("before", "step", "last")}
-    return (one for one in kept if (one.plan.seed, one.step) in steps)
+    return (snapshot for snapshot in of_runs if (snapshot.plan.seed, snapshot.step) in steps)
 
 
 def run(args: argparse.Namespace) -> None:
     counts = Counts.load(Path(args.counts))
     texts = {"counts": sha256_of_file(Path(args.counts)), "texts": sha256_of_file(sample_file())}
-    kept = [one for folder in args.run for one in snapshots(folder)]
+    of_runs = [snapshot for folder in args.run for snapshot in snapshots(folder)]
     if args.end:
-        kept.append(embedded(args.end))
+        of_runs.append(embedded(args.end))
     seconds = []
 
     def table(what: str, wanted: Iterable[Snapshot]) -> pd.DataFrame:
-        found = []
-        for one in wanted:
-            about = {"seed": one.plan.seed, "step": one.step, "tokens trained": one.tokens}
-            settings = {"weights": one.model.provenance["weights_sha256"], **texts}
-            name = f"{what}-seed-{one.plan.seed}-step-{one.step}"
+        frames = []
+        for snapshot in wanted:
+            about = {
+                "seed": snapshot.plan.seed,
+                "step": snapshot.step,
+                "tokens trained": snapshot.tokens,
+            }
+            settings = {"weights": snapshot.model.provenance["weights_sha256"], **texts}
+            name = f"{what}-seed-{snapshot.plan.seed}-step-{snapshot.step}"
             arrays, record = once(
-                args.work, name, settings, partial(asked, one, counts, what, not args.every)
+                args.work, name, settings, partial(asked, snapshot, counts, what, not args.every)
             )
-            found.append(pd.DataFrame(arrays).assign(**about))
+            frames.append(pd.DataFrame(arrays).assign(**about))
             seconds.append(record["seconds"])
             print(name, flush=True)
-        return pd.concat(found) if found else pd.DataFrame({"measure": []})
+        return pd.concat(frames) if frames else pd.DataFrame({"measure": []})
 
-    looks = table("looks", kept)
+    looks = table("looks", of_runs)
     tables = {"looks": looks}
-    tables["lost"] = table("lost", kept if args.every else of_the_rules(kept, looks))
+    tables["lost"] = table("lost", of_runs if args.every else of_the_rules(of_runs, looks))
     facts = {
-        "weights_sha256": {one.model.name: one.model.provenance["weights_sha256"] for one in kept},
-        "plans": {f"seed-{one.plan.seed}": vars(one.plan) for one in kept},
+        "weights_sha256": {
+            snapshot.model.name: snapshot.model.provenance["weights_sha256"] for snapshot in of_runs
+        },
+        "plans": {f"seed-{snapshot.plan.seed}": vars(snapshot.plan) for snapshot in of_runs},
         "seconds": round(sum(seconds), 1),
     }
-    for what, found in tables.items():
-        frozen(save_snapshots(args.out, what, [found], **facts, **texts))
+    for what, frame in tables.items():
+        frozen(save_snapshots(args.out, what, [frame], **facts, **texts))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -46,12 +46,12 @@ _BATCH = 8
 
 def continues(classes: TokenClasses, ids: Int[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
     """Tokens that continue something: letters in a word, a capitalised word after another one."""
-    found = np.zeros(len(ids), dtype=bool)
-    found[1:] = classes.letters[ids[:-1]] & classes.continuation[ids[1:]]
-    starts = np.flatnonzero(~found)
+    flags = np.zeros(len(ids), dtype=bool)
+    flags[1:] = classes.letters[ids[:-1]] & classes.continuation[ids[1:]]
+    starts = np.flatnonzero(~flags)
     named = (classes.word & classes.capital)[ids[starts]]
-    found[starts[1:]] |= named[1:] & named[:-1]
-    return found
+    flags[starts[1:]] |= named[1:] & named[:-1]
+    return flags
 
 
 @torch.inference_mode()
@@ -70,10 +70,10 @@ def without(
     scores = terms.scores()
     parts = removals(terms, counted, causal_mask(len(ids), len(ids)))
     parts[POSITION] = terms["ep"] + terms["pe"] + terms["pp"] + terms["p"]
-    own = terms.softmax(scores)
-    patterns = [own, *(terms.softmax(scores - parts[name]) for name in REMOVED)]
-    for head in range(len(own) if each_head else 0):
-        patterns.append(own.clone())
+    untouched = terms.softmax(scores)
+    patterns = [untouched, *(terms.softmax(scores - parts[name]) for name in REMOVED)]
+    for head in range(len(untouched) if each_head else 0):
+        patterns.append(untouched.clone())
         patterns[-1][head] = patterns[1][head]
     outputs: list[Tensor] = []
     attention = model.base_model.h[1].attn
@@ -111,13 +111,13 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
     `lnattn.ablation.ablations`.
     """
     texts = windows_of(documents, window, first)
-    found = []
+    of_texts = []
     with patched(model):
         for _, ids in progress_bar(texts, "windows without parts"):
             counted = torch.from_numpy(bigrams[ids.numpy()][:, ids.numpy()].toarray().T > 0)
-            found.append(without(model, terms_of(ids), ids, counted, each_head))
-    loss = np.concatenate([one for one, _ in found], axis=1).astype(np.float64)
-    turned = np.concatenate([one[1:, :-1] for _, one in found], axis=1).astype(np.float64)
+            of_texts.append(without(model, terms_of(ids), ids, counted, each_head))
+    loss = np.concatenate([values for values, _ in of_texts], axis=1).astype(np.float64)
+    turned = np.concatenate([turns[1:, :-1] for _, turns in of_texts], axis=1).astype(np.float64)
     base = loss[0]
     change = loss[1:] - loss[0]
     unigrams = np.asarray(bigrams.sum(axis=0)).ravel()
@@ -132,7 +132,8 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
     single = classes.word[token] & ~joins[0] & classes.word[following]
     ends = classes.continuation[token] & joins[0] & classes.word[following]
     alone = [
-        classes.letters[some] & ~join for some, join in zip((token, following), joins, strict=True)
+        classes.letters[tokens] & ~join
+        for tokens, join in zip((token, following), joins, strict=True)
     ]
     asked = {
         "after": (change, token, pieces[0], alone[0]),
@@ -154,11 +155,11 @@ def lost(  # noqa: PLR0913 (what a measurement reads)
         for (removed, head), (at, beside) in zip(names, means.transpose(1, 2, 0), strict=True):
             value, low, high = interval(at - beside)
             asked = {"removed": removed, "head": head, "measure": measure, "tokens": tokens}
-            found = {"value": value, "low": low, "high": high, "at": at[0], "beside": beside[0]}
-            rows.append({**asked, **found})
+            measured = {"value": value, "low": low, "high": high, "at": at[0], "beside": beside[0]}
+            rows.append({**asked, **measured})
 
-    for measure, (values, own, mine, others) in asked.items():
-        cell = 10 * deciles_of(unigrams[own], mine) + deciles_of(base, mine)
+    for measure, (values, token_ids, mine, others) in asked.items():
+        cell = 10 * deciles_of(unigrams[token_ids], mine) + deciles_of(base, mine)
         add(measure, *matched_differences(values, mine, others, cell, document, taken))
     all_ = np.ones(len(base), dtype=bool)
     none = np.zeros_like(document)
@@ -174,4 +175,4 @@ def _of_both(
 ) -> list[Bool[np.ndarray, "predicted"]]:
     """The flags of queries, and of what they foretell."""
     flags = [of(classes, ids) for ids in texts]
-    return [np.concatenate([one[part] for one in flags]) for part in _SIDES]
+    return [np.concatenate([of_text[part] for of_text in flags]) for part in _SIDES]

@@ -58,9 +58,9 @@ def _freeze_nulls(name: str, model: Any, first: AnyFirstLayer, tables: LayersAbo
 
 
 def parser() -> argparse.ArgumentParser:
-    found = new_parser("layers_above", __doc__)
-    found.add_argument("model", nargs="+")
-    return found
+    parser = new_parser("layers_above", __doc__)
+    parser.add_argument("model", nargs="+")
+    return parser
 
 
 if __name__ == "__main__":

@@ -32,10 +32,10 @@ def some_pieces(first: AnyFirstLayer) -> tuple[Pieces, str]:
     """Pieces by the rule of S1, at most `PIECES` drawn at random, and in words whose counts."""
     classes = token_classes_of(first)
     counts, words = token_counts(first)
-    found = continuation_pieces(counts, classes, piece_rule(classes))
-    number = min(PIECES, len(found))
-    chosen = np.sort(np.random.default_rng(0).choice(len(found), number, replace=False))
-    return Pieces(*(values[chosen] for values in vars(found).values())), words
+    pieces = continuation_pieces(counts, classes, piece_rule(classes))
+    number = min(PIECES, len(pieces))
+    chosen = np.sort(np.random.default_rng(0).choice(len(pieces), number, replace=False))
+    return Pieces(*(values[chosen] for values in vars(pieces).values())), words
 
 
 def joined(model: Any, pieces: Pieces) -> dict[str, np.ndarray]:
@@ -44,9 +44,9 @@ def joined(model: Any, pieces: Pieces) -> dict[str, np.ndarray]:
     layers = vectors_of_layers(model, torch.from_numpy(pieces.queries))
     for kind in ("centred", "vectors"):
         ranks = [subword_ranks(getattr(layer, kind), pieces, draws=DRAWS) for layer in layers]
-        tables["found"].append([one.best_rank <= RANK for one in ranks])
-        tables["chance"].append([one.chance[1, :, -1] for one in ranks])
-        tables["heads"].append([one.heads_of(RANK) for one in ranks])
+        tables["found"].append([of_layer.best_rank <= RANK for of_layer in ranks])
+        tables["chance"].append([of_layer.chance[1, :, -1] for of_layer in ranks])
+        tables["heads"].append([of_layer.heads_of(RANK) for of_layer in ranks])
     return {name: np.array(table) for name, table in tables.items()}
 
 

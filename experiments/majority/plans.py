@@ -115,8 +115,8 @@ def _controls_sweep() -> list[Job]:
 
 def _best(sweep: Experiment, arm: str) -> MajorityPlan:
     """The plan of an arm with the highest mean test accuracy on the way."""
-    found = (curves for curves in sweep.curves if curves.arm == arm)
-    return max(found, key=lambda curves: float(curves.accuracy[:, 1:].mean())).plan
+    of_arm = (curves for curves in sweep.curves if curves.arm == arm)
+    return max(of_arm, key=lambda curves: float(curves.accuracy[:, 1:].mean())).plan
 
 
 def _controls_higher(folder: Path) -> list[Job]:
@@ -219,9 +219,9 @@ def run_experiments(
         ready = []
         for job in listed:
             bar.set_description(f"{name}: {job.name}")
-            found = run_job(job, partial, bar.update)
-            arrays.update({f"{job.name}/{key}": found[key] for key in _FROZEN[:-1]})
-            seconds.append(round(float(found["seconds"]), 1))
+            outcome = run_job(job, partial, bar.update)
+            arrays.update({f"{job.name}/{key}": outcome[key] for key in _FROZEN[:-1]})
+            seconds.append(round(float(outcome["seconds"]), 1))
             ready.append(job)
             path = _freeze(folder, name, arrays, listed, ready, seconds)
         written.append(path)

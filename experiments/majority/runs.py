@@ -49,18 +49,18 @@ def run_job(
     as `lnattn.majority.train.train` says; `seconds`, of all runs.
     Raises `ResultError` when the folder holds another job of this name.
     """
-    found = []
+    by_seed = []
     seconds = 0.0
     for seed in job.seeds:
         settings = {"arm": job.arm, "plan": asdict(job.plan), "seed": seed}
         make = partial(train, arm(job.arm), job.plan, seed)
         arrays, record = once(folder, f"{job.file_name}-seed-{seed}", settings, make)
-        found.append(arrays)
+        by_seed.append(arrays)
         seconds += record["seconds"]
         progress(job.plan.epochs)
     runs = {
-        key: np.concatenate([one[key] for one in found]).astype(np.float32)
-        for key in found[0]
+        key: np.concatenate([outcome[key] for outcome in by_seed]).astype(np.float32)
+        for key in by_seed[0]
         if key != "epoch"
     }
-    return {"epoch": found[0]["epoch"], **runs, "seconds": np.array(seconds)}
+    return {"epoch": by_seed[0]["epoch"], **runs, "seconds": np.array(seconds)}

@@ -57,19 +57,19 @@ def freeze(out: Path, to: Path, seeds: int) -> Path:
     shape = (seeds, len(NORMS), len(OPTIMISERS))
     arrays = {
         key: np.moveaxis(
-            np.stack([found[key] for found, _ in runs]).reshape(*shape, *value.shape), 0, 2
+            np.stack([of_run[key] for of_run, _ in runs]).reshape(*shape, *value.shape), 0, 2
         )
         for key, value in runs[0][0].items()
         if key not in ("marks", "loss")
     }
-    losses = np.array([found["loss"][-50:].mean() for found, _ in runs]).reshape(shape)
+    losses = np.array([of_run["loss"][-50:].mean() for of_run, _ in runs]).reshape(shape)
     arrays |= {"loss": np.moveaxis(losses, 0, 2), "marks": runs[0][0]["marks"]}
     arrays["first"] = read_result(out, "first-steps")[0]["along"]
     record = provenance(
         what="energy along 1 and n of what writes to the stream; arrays [norm optimiser seed …]",
         norms=list(NORMS), optimisers=list(OPTIMISERS), **runs[0][1]["settings"],
         writers=["tokens", "positions", "attention 0", "FFN 0", "attention 1", "FFN 1"],
-        seconds=round(sum(one["seconds"] for _, one in runs), 1),
+        seconds=round(sum(about["seconds"] for _, about in runs), 1),
     )  # fmt: skip
     return write_result(to, NAME, arrays, record)
 
@@ -81,8 +81,8 @@ def freeze_real(names: list[str], to: Path) -> Path:
     for label, equals, name in (given.partition("=") for given in names):
         table, read[label] = written(label, folder_of(name if equals else label))
         tables.append(table)
-    found = pd.concat(tables)
-    arrays = {key: np.array(column.tolist()) for key, column in found.items()}
+    whole = pd.concat(tables)
+    arrays = {key: np.array(column.tolist()) for key, column in whole.items()}
     what = "energy along 1 of what writes to the stream, beside directions of random signs"
     return write_result(to, "writing", arrays, provenance(what=what, files=read))
 
@@ -91,9 +91,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="experiments.nobody_reads_one", description=__doc__)
     verbs = parser.add_subparsers(dest="verb", required=True)
     for verb in ("train", "freeze"):
-        one = verbs.add_parser(verb)
-        one.add_argument("out", type=Path)
-        one.add_argument("--seeds", type=int, default=5)
+        subparser = verbs.add_parser(verb)
+        subparser.add_argument("out", type=Path)
+        subparser.add_argument("--seeds", type=int, default=5)
     text = data_folder() / "text" / "sample.jsonl"
     to = data_folder() / "results" / NAME
     verbs.choices["train"].add_argument("--text", type=Path, default=text)
@@ -103,9 +103,9 @@ def main() -> None:
     real.add_argument("names", nargs="+", metavar="[LABEL=]NAME")
     real.add_argument("--to", type=Path, required=True)
     for verb in ("sigma", "frequencies"):
-        one = verbs.add_parser(verb)
-        one.add_argument("name")
-        one.add_argument("--to", type=Path, required=True)
+        subparser = verbs.add_parser(verb)
+        subparser.add_argument("name")
+        subparser.add_argument("--to", type=Path, required=True)
     given = parser.parse_args()
     if given.verb == "train":
         train_all(given.out, given.text, given.seeds, given.first)

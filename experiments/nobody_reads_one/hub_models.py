@@ -63,7 +63,7 @@ def written(name: str, folder: Path) -> tuple[pd.DataFrame, dict[str, str]]:
         low, high = chance(W)
         top = chance(W, (1 - LEVEL / layers,), DRAWS)[0] if kind == "attention" else float("nan")
         only = not (kind == "tokens" and tied)
-        one = along(W.double(), torch.ones(W.shape[-1]).double()).item()
-        table.append((name, norm, kind, layer, only, one, low, high, top))
+        energy = along(W.double(), torch.ones(W.shape[-1]).double()).item()
+        table.append((name, norm, kind, layer, only, energy, low, high, top))
     columns = ["model", "norm", "kind", "layer", "only_writes", "along", "low", "high", "top"]
     return pd.DataFrame(table, columns=columns), files

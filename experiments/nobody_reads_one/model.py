@@ -73,10 +73,10 @@ class Model(nn.Module):
 
     def writers(self) -> dict[str, nn.Parameter]:
         """The parameters that write to the stream, by name; of Linear layers they are W_ᵀ."""
-        found = {"tokens": self.tokens.weight, "positions": self.positions.weight}
+        weights = {"tokens": self.tokens.weight, "positions": self.positions.weight}
         for layer, block in enumerate(self.blocks):
-            found |= {f"attention {layer}": block.out.weight, f"FFN {layer}": block.down.weight}
-        return found
+            weights |= {f"attention {layer}": block.out.weight, f"FFN {layer}": block.down.weight}
+        return weights
 
 
 def rows(name: str, W: Tensor) -> Tensor:

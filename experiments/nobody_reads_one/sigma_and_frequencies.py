@@ -59,8 +59,8 @@ def mean_sigma_study(
     if not inputs:
         raise CorpusError("no text of two tokens or more was given; attention needs two keys.")
     divisors = [sigma(x, folded.eps) for x in inputs]
-    bar = float(torch.cat([one[1:] for one in divisors]).mean())
-    first = float(torch.stack([one[0] for one in divisors]).mean())
+    bar = float(torch.cat([of_text[1:] for of_text in divisors]).mean())
+    first = float(torch.stack([of_text[0] for of_text in divisors]).mean())
     sums = np.zeros((3, folded.n_heads))
     queries = 0
     for x, true in zip(inputs, divisors, strict=True):
@@ -88,15 +88,15 @@ def constant_sigma(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]
     folded = lnattn.fold(model.attention)
     counts = token_counts(model)
     texts = [ids[:LENGTH] for ids in sample_framed(model)]
-    found = mean_sigma_study(folded, model.embeddings, texts)
+    study = mean_sigma_study(folded, model.embeddings, texts)
     before = Neighbours.before(counts[0].bigrams)
     followed = np.flatnonzero(before.n_distinct)
     asked = followed[np.linspace(0, len(followed) - 1, min(QUERIES, len(followed))).astype(int)]
     most = [ids[number.argmax()] for ids, number in map(before.of, asked)]
-    own = mean_sigma(model.embeddings, folded.eps)
+    token_sigmas = mean_sigma(model.embeddings, folded.eps)
     areas = []
     ranks = []
-    for divisors in (own, torch.full_like(own, found.sigma)):
+    for divisors in (token_sigmas, torch.full_like(token_sigmas, study.sigma)):
         vectors = lnattn.token_vectors(folded, model.embeddings, divisors)
         areas.append(head_auroc(vectors, before, asked).mean())
         scores = vectors.scores(asked.tolist())  # [head query vocab]
@@ -104,11 +104,15 @@ def constant_sigma(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]
         above = (scores > true[..., None]).sum(-1) + 1
         ranks.append(above.double().quantile(0.5, dim=1).numpy())
     arrays = {
-        **{"auroc": np.stack(areas), "rank": np.stack(ranks), "total": found.total},
-        **{"kl": found.kl, "kl_but_first": found.kl_but_first},
+        **{"auroc": np.stack(areas), "rank": np.stack(ranks), "total": study.total},
+        **{"kl": study.kl, "kl_but_first": study.kl_but_first},
     }
-    facts = {"sigma": found.sigma, "first": found.first, "texts": len(texts), "length": LENGTH}
-    spread = {"spread": float(own.std() / own.mean()), "queries": len(asked), "counts": counts[1]}
+    facts = {"sigma": study.sigma, "first": study.first, "texts": len(texts), "length": LENGTH}
+    spread = {
+        "spread": float(token_sigmas.std() / token_sigmas.mean()),
+        "queries": len(asked),
+        "counts": counts[1],
+    }
     return arrays, {**facts, **spread, "weights_sha256": model.provenance.get("weights_sha256")}
 
 
@@ -123,11 +127,11 @@ def frequencies(name: str) -> tuple[dict[str, np.ndarray], dict[str, object]]:
     folded = lnattn.fold_relative(model.attention)
     counts, source = token_counts(model)
     constants = mean_vectors(folded, model.embeddings, torch.as_tensor(counts.unigrams))
-    found = spectrum(folded, constants.q0, constants.k0)
-    curve = found.curve(torch.arange(NEAR)) / folded.scale
-    arrays = {key: value.numpy() for key, value in vars(found).items()}
+    waves = spectrum(folded, constants.q0, constants.k0)
+    curve = waves.curve(torch.arange(NEAR)) / folded.scale
+    arrays = {key: value.numpy() for key, value in vars(waves).items()}
     arrays |= {
-        "met": found.phase_coherence(1).numpy(),
+        "met": waves.phase_coherence(1).numpy(),
         "curve": curve.numpy(),
         "peak": curve.argmax(1).numpy(),
     }

@@ -55,18 +55,18 @@ def characters(path: Path | str, size: int = 128) -> Tensor:
         text = "\n".join(json.loads(line)["text"] for line in file)
     if len(text) <= CONTEXT + 1:
         raise CorpusError(f"{path} has {len(text)} characters; a window needs {CONTEXT + 1}.")
-    codes = np.array([ord(one) for one in text])
+    codes = np.array([ord(letter) for letter in text])
     known, counts = np.unique(codes, return_counts=True)
-    kept = known[np.argsort(-counts, kind="stable")][: size - 1]
-    ids = dict(zip(kept.tolist(), range(1, size), strict=False))
+    commonest = known[np.argsort(-counts, kind="stable")][: size - 1]
+    ids = dict(zip(commonest.tolist(), range(1, size), strict=False))
     return torch.tensor([ids.get(code, 0) for code in codes.tolist()])
 
 
 def start(arm: Arm, vocabulary: int = 128) -> Model:
     """The model of an arm as drawn; arms of one seed differ in nothing else."""
-    one, n = directions(arm.seed)
+    ones, n = directions(arm.seed)
     torch.manual_seed(arm.seed)
-    return Model(vocabulary, {"LayerNorm": one, "RMSNorm": None, "removes n": n}[arm.norm])
+    return Model(vocabulary, {"LayerNorm": ones, "RMSNorm": None, "removes n": n}[arm.norm])
 
 
 def loss_of(model: Model, data: Tensor, generator: torch.Generator) -> Tensor:
@@ -90,12 +90,12 @@ def train(arm: Arm, data: Tensor, steps: int = STEPS) -> dict[str, np.ndarray]:
     generator = torch.Generator().manual_seed(arm.seed)
     drawn = {name: W.detach().clone() for name, W in model.writers().items()}
     losses = []
-    found = {key: [] for key in MEASURED}
+    by_measure = {key: [] for key in MEASURED}
     marks = [mark for mark in MARKS if mark <= steps]
     for step in range(steps + 1):
         if step in marks:
             for key, values in measured(model, drawn, u, optimiser).items():
-                found[key].append(values)
+                by_measure[key].append(values)
         if step < steps:
             loss = loss_of(model, data, generator)
             optimiser.zero_grad()
@@ -103,7 +103,7 @@ def train(arm: Arm, data: Tensor, steps: int = STEPS) -> dict[str, np.ndarray]:
             optimiser.step()
             losses.append(loss.item())
     return {"loss": np.array(losses), "marks": np.array(marks)} | {
-        key: np.array(values) for key, values in found.items()
+        key: np.array(values) for key, values in by_measure.items()
     }
 
 
@@ -148,11 +148,11 @@ def adams_step(
 
 def first_steps(data: Tensor, seeds: int) -> np.ndarray:
     """A of Adam's first step along 1, with LayerNorm: [seed writer]."""
-    found = []
+    energies = []
     for seed in range(seeds):
         model = start(Arm("LayerNorm", "Adam", seed))
         loss_of(model, data, torch.Generator().manual_seed(seed)).backward()
-        one = directions(seed)[0]
+        ones = directions(seed)[0]
         signs = {name: rows(name, W.grad).sign() for name, W in model.writers().items()}
-        found.append([along(sign, one).item() for sign in signs.values()])
-    return np.array(found)
+        energies.append([along(sign, ones).item() for sign in signs.values()])
+    return np.array(energies)

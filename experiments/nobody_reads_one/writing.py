@@ -77,17 +77,17 @@ def writing_matrices(state: Mapping[str, Tensor]) -> dict[tuple[str, int], Tenso
     Kinds: attention, FFN, positions, tokens; token embeddings that are also the unembedding are
     read there as well, which is for the caller to know. Raises `CheckpointError` if there is none.
     """
-    found: dict[tuple[str, int], Tensor] = {}
+    writers: dict[tuple[str, int], Tensor] = {}
     for name, tensor in state.items():
         for pattern, kind, axes in _WRITERS:
             match = re.search(rf"(?:^|\.){pattern}$", name)
             if match:
                 layer = int(match.group(1)) if match.groups() else -1
-                found[kind, layer] = tensor.T if axes == "out in" else tensor
+                writers[kind, layer] = tensor.T if axes == "out in" else tensor
                 break
-    if not found:
+    if not writers:
         raise CheckpointError("no tensor of the checkpoint writes to a stream by a known name.")
-    width = min(W.shape[-1] for W in found.values())
-    found = {key: W if W.shape[-1] == width else W.T for key, W in found.items()}
+    width = min(W.shape[-1] for W in writers.values())
+    writers = {key: W if W.shape[-1] == width else W.T for key, W in writers.items()}
     order = ("tokens", "positions", "attention", "FFN")
-    return dict(sorted(found.items(), key=lambda item: (item[0][1], order.index(item[0][0]))))
+    return dict(sorted(writers.items(), key=lambda item: (item[0][1], order.index(item[0][0]))))

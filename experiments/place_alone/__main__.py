@@ -22,10 +22,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    found = new_parser("place_alone", __doc__)
-    found.add_argument("checkpoint", help="a folder, or the name of a model on the hub")
-    found.add_argument("--out", type=Path, required=True, help="folder of the frozen result")
-    return found
+    parser = new_parser("place_alone", __doc__)
+    parser.add_argument("checkpoint", help="a folder, or the name of a model on the hub")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the frozen result")
+    return parser
 
 
 if __name__ == "__main__":

@@ -71,14 +71,14 @@ def pairs(
     rng: np.random.Generator,
 ) -> Int[np.ndarray, "pairing class k"]:
     """As many keys of either class, half as many as the smaller has, paired in both ways."""
-    pools = [np.flatnonzero(one) for one in (unselectable, selectable)]
+    pools = [np.flatnonzero(flags) for flags in (unselectable, selectable)]
     k = max(1, min(map(len, pools)) // 2) if all(map(len, pools)) else 0
     chosen = [rng.permutation(pool)[:k] for pool in pools]
     small = int(len(pools[1]) < len(pools[0]))
     partners = []
     free = list(pools[1 - small])
-    for one in chosen[small]:
-        near = int(np.abs(received[free] - received[one]).argmin())
+    for key in chosen[small]:
+        near = int(np.abs(received[free] - received[key]).argmin())
         partners.append(free.pop(near))
     by_attention = [chosen[small], np.array(partners, dtype=np.int64)]
     return np.array([chosen, by_attention[:: -1 if small else 1]], dtype=np.int64)
@@ -111,8 +111,8 @@ def costs(
                 drawn = {at: pairs(*two, received[at], rng) for at, two in known.items()}
                 for place in np.ndindex(cost.shape[1:]):
                     lowered = torch.zeros(layers, heads, half)
-                    for at, some in drawn.items():
-                        lowered[at][some[place]] = MARGINS[margin]
+                    for at, of_head in drawn.items():
+                        lowered[at][of_head[place]] = MARGINS[margin]
                     cost[margin][place] += loss_of_second_half(model, ids, lowered)[0] / draws
                     hit = lowered.numpy() > 0
                     if margin == 0:
@@ -120,7 +120,9 @@ def costs(
                         number = int(hit.sum())
         every.append((cost - clean, number / (layers * heads), heard, clean))
     names = ("cost", "lowered", "received", "clean")
-    return {name: np.array(one) for name, one in zip(names, zip(*every, strict=True), strict=True)}
+    return {
+        name: np.array(values) for name, values in zip(names, zip(*every, strict=True), strict=True)
+    }
 
 
 def savings(

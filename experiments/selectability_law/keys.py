@@ -31,8 +31,8 @@ def of_arm(folder: Path, windows: Sequence[Sequence[int]]) -> Iterator[Heads]:
     """Of a small language model: all heads of all layers, a window at a time."""
     model = load_arm(folder)[0].double()
     for window in windows:
-        found = keys_of_arm(model, window)["heads"]
-        yield found.reshape(-1, *found.shape[2:])
+        of_layers = keys_of_arm(model, window)["heads"]
+        yield of_layers.reshape(-1, *of_layers.shape[2:])
 
 
 def of_model(name: str, n: int, windows: int) -> Iterator[Heads]:
@@ -60,11 +60,11 @@ def shares(
     All components are the keys themselves, up to an affine map. Certificates are verified in the
     first window.
     """
-    found = []
+    of_windows = []
     for number, heads in enumerate(windows()):
         decide: Callable = selectability if number else verified_selectability
         hulls = [[AffineHull.of(keys[:n]).points for keys in heads] for n in counts]
-        found.append(
+        of_windows.append(
             [
                 [
                     np.mean([decide(points[:, :dim]).unselectable for points in of_n])
@@ -73,7 +73,7 @@ def shares(
                 for dim in dims
             ]
         )
-    return {"share": np.moveaxis(np.array(found), 0, 2)}
+    return {"share": np.moveaxis(np.array(of_windows), 0, 2)}
 
 
 def judged(

@@ -85,8 +85,8 @@ class Vocabulary:
 
     def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
         counts = Counter(word for sentence in sentences for word in sentence)
-        kept = [word for word, count in counts.most_common() if count > 1]
-        self.tokens = (*_SPECIAL, *kept)
+        words = [word for word, count in counts.most_common() if count > 1]
+        self.tokens = (*_SPECIAL, *words)
         self._ids = {word: i for i, word in enumerate(self.tokens)}
 
     def __len__(self) -> int:
@@ -176,7 +176,7 @@ def keys_of_sentences(
         with torch.inference_mode():
             states = model(**_padded(batch), output_hidden_states=True).hidden_states
         layers = torch.stack(states[:-1]).numpy()
-        yield from (layers[:, i, : len(one)] for i, one in enumerate(batch))
+        yield from (layers[:, i, : len(sentence)] for i, sentence in enumerate(batch))
 
 
 def unselectable_words(
@@ -202,5 +202,5 @@ def _batches(order: Int[np.ndarray, "sentence"], size: int) -> Iterator[Int[np.n
 
 def _padded(ids: Sequence[Sequence[int]]) -> dict[str, Tensor]:
     longest = max(map(len, ids))
-    tokens = torch.tensor([[*one, *[_PAD] * (longest - len(one))] for one in ids])
+    tokens = torch.tensor([[*sentence, *[_PAD] * (longest - len(sentence))] for sentence in ids])
     return {"input_ids": tokens, "attention_mask": (tokens != _PAD).long()}

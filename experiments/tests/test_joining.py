@@ -56,12 +56,12 @@ def planted(by_content: bool) -> GPT2LMHeadModel:
 def texts() -> list[list[int]]:
     """A split word with what follows, among words that are easy where they are repeated."""
     rng = np.random.default_rng(0)
-    found = []
+    documents = []
     for first in [*FIRST] * 4:
         repeated = np.repeat(rng.choice(SINGLE, 8), 4).tolist()
         place = 4 * int(rng.integers(2, 6))
-        found.append([*repeated[:place], first, SECOND, FOLLOWING[first], *repeated[place:]])
-    return found
+        documents.append([*repeated[:place], first, SECOND, FOLLOWING[first], *repeated[place:]])
+    return documents
 
 
 def measured(by_content: bool, tmp_path, each_head: bool = True):

@@ -24,9 +24,9 @@ TINY = MajorityPlan(
 JOB = Job("rms, tiny", "rms", TINY, (0, 1))
 
 
-def assert_same(one: dict, other: dict) -> None:
-    for name in set(one) - {"seconds"}:
-        np.testing.assert_array_equal(one[name], other[name], err_msg=name)
+def assert_same(first: dict, other: dict) -> None:
+    for name in set(first) - {"seconds"}:
+        np.testing.assert_array_equal(first[name], other[name], err_msg=name)
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +72,15 @@ def test_angles_and_spread():
     vectors = np.stack([np.ones(d), -2 * np.ones(d), np.eye(d)[0] - np.eye(d)[1], np.eye(d)[0]])
     angle = np.degrees(np.arccos(1 / np.sqrt(d)))
     np.testing.assert_allclose(angles_to_ones(vectors), [0, 0, 90, angle], atol=1e-5)
-    found = train(arm("rms"), replace(TINY, learning_rate=1e-12), seed=1)
+    outcome = train(arm("rms"), replace(TINY, learning_rate=1e-12), seed=1)
     weights = TINY.parameters(arm("rms"), 1)
     y = arm("rms").normalise(weights["embedding.weight"]).numpy().astype(float)
     W_Q, W_K, _ = np.split(weights["layer.self_attn.in_proj_weight"].numpy(), 3)
     queries = y @ W_Q.T @ W_K / np.sqrt(3)
     cosine = np.abs(queries.sum(axis=1)) / np.linalg.norm(queries, axis=1) / np.sqrt(3)
     angle = np.degrees(np.arccos(cosine)).mean()
-    np.testing.assert_allclose(found["angle"][0], angle, atol=1e-3)
-    np.testing.assert_allclose(found["spread"][0], (queries @ y.T).std(axis=1).mean(), rtol=1e-4)
+    np.testing.assert_allclose(outcome["angle"][0], angle, atol=1e-3)
+    np.testing.assert_allclose(outcome["spread"][0], (queries @ y.T).std(axis=1).mean(), rtol=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -96,18 +96,18 @@ def frozen(tmp_path_factory) -> Path:
 
 
 def test_frozen_results_are_read_back(frozen):
-    found = Experiment.read(frozen, "main")
-    assert found.record["finished_runs"] == found.record["planned_runs"] == 6
+    experiment = Experiment.read(frozen, "main")
+    assert experiment.record["finished_runs"] == experiment.record["planned_runs"] == 6
     assert not (frozen / "partial" / "main").exists()
-    assert found.arms == ("layernorm", "rms")
-    curves = found.of("rms", d_model=3)
+    assert experiment.arms == ("layernorm", "rms")
+    curves = experiment.of("rms", d_model=3)
     assert curves.seeds == (0, 1, 2)
     assert curves.loss.shape == (3, 4)
     alone = run_job(Job("alone", "rms", TINY, (2,)), frozen / "elsewhere")
     np.testing.assert_array_equal(curves.loss[2], alone["loss"][0])
     with pytest.raises(ResultError, match="0 of the frozen curves are of rms"):
-        found.of("rms", d_model=4)
-    only = Experiment(found.curves[:1], found.record)
+        experiment.of("rms", d_model=4)
+    only = Experiment(experiment.curves[:1], experiment.record)
     assert only.arms == ("layernorm",)
 
 
@@ -134,7 +134,9 @@ def test_controls_are_planned_from_their_sweeps(tmp_path):
     for job in planned:
         assert (job.plan.learning_rate, job.plan.initial_scale) == (3e-3, 1.0)
         assert job.seeds == tuple(range(10))
-        assert not set(job.seeds) & {seed for one in (*first, *higher) for seed in one.seeds}
+        assert not set(job.seeds) & {
+            seed for planned in (*first, *higher) for seed in planned.seeds
+        }
         assert first[0].plan.batch == job.plan.batch
     made_up_sweep(tmp_path, "controls-higher", best=1)
     rates = {job.plan.learning_rate for job in experiments.jobs_of("controls", tmp_path)}
@@ -154,7 +156,7 @@ def made_up_sweep(folder: Path, name: str, best: int | None) -> list[Job]:
         accuracy = np.array([[0.9, middle, 0.3 + number / 1000]] * 2)
         curves = dict.fromkeys(("loss", "accuracy", "angle", "spread"), accuracy)
         vectors = dict.fromkeys(("queries", "keys"), np.zeros((2, 3, 2)))
-        own = {"epoch": np.arange(3), **curves, **vectors}
-        arrays.update({f"{job.name}/{key}": value for key, value in own.items()})
+        of_job = {"epoch": np.arange(3), **curves, **vectors}
+        arrays.update({f"{job.name}/{key}": value for key, value in of_job.items()})
     write_result(folder, name, arrays, {"jobs": [job.record() for job in jobs]})
     return jobs

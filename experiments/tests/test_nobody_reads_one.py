@@ -34,11 +34,11 @@ def settings_restored():
 
 
 def test_norms_of_the_arms():
-    one, n = directions(seed=4)
-    assert abs(one @ n) < 1e-6
+    ones, n = directions(seed=4)
+    assert abs(ones @ n) < 1e-6
     torch.testing.assert_close(n.norm(), torch.tensor(1.0))
     x = torch.randn(5, WIDTH)
-    for u, known in ((one, torch.nn.LayerNorm(WIDTH)), (None, torch.nn.RMSNorm(WIDTH, eps=1e-5))):
+    for u, known in ((ones, torch.nn.LayerNorm(WIDTH)), (None, torch.nn.RMSNorm(WIDTH, eps=1e-5))):
         torch.testing.assert_close(Norm(u)(x), known(x), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(Norm(n)(x + 3 * n), Norm(n)(x), atol=1e-5, rtol=1e-5)
 
@@ -61,9 +61,9 @@ def test_no_gradient_along_the_removed_direction(norm, place):
 
 
 def test_sgd_keeps_and_decay_alone_shrinks_what_is_unseen():
-    kept = train(Arm("LayerNorm", "SGD", 1), DATA, steps=50)["kept"][-1]
-    np.testing.assert_allclose(kept[:, 0], 1, atol=1e-5)
-    assert (abs(kept[:, 1] - 1) > 1e-3).any()
+    norms = train(Arm("LayerNorm", "SGD", 1), DATA, steps=50)["kept"][-1]
+    np.testing.assert_allclose(norms[:, 0], 1, atol=1e-5)
+    assert (abs(norms[:, 1] - 1) > 1e-3).any()
     shrunk = train(Arm("removes n", "SGD, decay", 1), DATA, steps=50)["kept"][-1]
     factor = 1.0
     buffer = 0.0
@@ -87,9 +87,9 @@ def test_the_prediction_for_adam_on_scales_that_are_known():
         m = y - (y @ u[place])[:, None] * u[place]
         state = {"step": torch.tensor(10_000), "exp_avg": m, "exp_avg_sq": (scale**2).expand_as(m)}
         step, predicted = adams_step(state, optimiser, "tokens", u)
-        found = WIDTH * (step @ u[place]).square().sum() / step.square().sum()
-        assert 0.05 < found < 0.9
-        assert predicted[place].item() == pytest.approx(found.item(), rel=0.15)
+        energy = WIDTH * (step @ u[place]).square().sum() / step.square().sum()
+        assert 0.05 < energy < 0.9
+        assert predicted[place].item() == pytest.approx(energy.item(), rel=0.15)
 
 
 def test_runs_are_taken_up_again_and_frozen_as_one(tmp_path, monkeypatch):
@@ -108,7 +108,7 @@ def test_runs_are_taken_up_again_and_frozen_as_one(tmp_path, monkeypatch):
     assert len(same) == len(before) - 2
     with pytest.raises(ResultError, match="another folder"):
         train_all(out, text, seeds=1, first=2, steps=3)
-    found, record = read_result(freeze(out, tmp_path, 1).parent, "nobody-reads-one")
-    assert found["weight"].shape == (len(NORMS), len(OPTIMISERS), 1, 3, 6, 2)
-    np.testing.assert_array_equal(found["weight"][0, 0, 0], arrays["weight"])
+    stored, record = read_result(freeze(out, tmp_path, 1).parent, "nobody-reads-one")
+    assert stored["weight"].shape == (len(NORMS), len(OPTIMISERS), 1, 3, 6, 2)
+    np.testing.assert_array_equal(stored["weight"][0, 0, 0], arrays["weight"])
     assert record["norms"] == list(NORMS)

@@ -12,18 +12,18 @@ from lnattn.selectability.decide import selectability
 
 
 def test_the_walk_finds_what_the_law_says():
-    found = gaussian.drawn((40, 90), (3, 6), 200)
-    share = found["unselectable"] / np.array([40, 90])[:, None, None]
+    result = gaussian.drawn((40, 90), (3, 6), 200)
+    share = result["unselectable"] / np.array([40, 90])[:, None, None]
     error = share.std(axis=2, ddof=1) / np.sqrt(200)
-    assert (np.abs(share.mean(axis=2) - found["expected"]) < 3.5 * error).all()
+    assert (np.abs(share.mean(axis=2) - result["expected"]) < 3.5 * error).all()
 
 
 def test_an_effective_dimension_is_the_one_that_was_planted():
     rng = np.random.default_rng(1)
     windows = [rng.normal(size=(5, 200, 6)) @ rng.normal(size=(6, 6)) for _ in range(8)]
-    found = keys.shares(lambda: iter(windows), (100, 200), (3, 6))
-    assert found["share"].shape == (2, 2, 8)
-    mean, low, high = keys.judged(found["share"], 200, (3, 6))["ratio"].T
+    result = keys.shares(lambda: iter(windows), (100, 200), (3, 6))
+    assert result["share"].shape == (2, 2, 8)
+    mean, low, high = keys.judged(result["share"], 200, (3, 6))["ratio"].T
     assert mean == pytest.approx([1, 1], abs=0.1)
     assert (low <= mean).all()
     assert (mean <= high).all()
@@ -50,19 +50,19 @@ def test_lowered_keys_are_heard_less_by_the_second_half_alone(model):
     loss, moved, less = cost.loss_of_second_half(model, ids, lowered)
     assert abs(loss - plain) > 1e-6
     np.testing.assert_array_equal(moved[:, :, :20], clean[:, :, :20])
-    odds = [one[0, 1, 3] for one in (received, less)]
+    odds = [attention[0, 1, 3] for attention in (received, less)]
     assert odds[1] < 0.05 * odds[0]
 
 
 def test_classes_hold_for_every_query_and_pairs_are_alike():
     rng = np.random.default_rng(2)
-    found = rng.normal(size=(60, 3))
-    out, on = cost.classes(found, 30, 3)
+    points = rng.normal(size=(60, 3))
+    out, on = cost.classes(points, 30, 3)
     assert not (out & on).any()
     for n in (30, 45, 60):
-        own = selectability(found[:n]).selectable[:30]
-        assert not (own & out).any()
-        assert (own | ~on).all()
+        decided = selectability(points[:n]).selectable[:30]
+        assert not (decided & out).any()
+        assert (decided | ~on).all()
     received = rng.random(30)
     (free, by_attention) = cost.pairs(out, on, received, rng)
     assert free.shape == by_attention.shape

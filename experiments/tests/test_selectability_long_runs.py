@@ -73,25 +73,25 @@ def test_runs_are_made_frozen_and_read(text, tmp_path, small, monkeypatch):
     assert [next(again) for _ in ARMS] == records
 
     freeze_long(tmp_path / "runs", text, TOKENIZER, tmp_path, windows=2, progress=False)
-    found = LongRuns.read(tmp_path)
-    assert found.are_long
-    assert found.rates_tried() == 2
-    assert np.isfinite(found.losses[:, 0]).all()
-    assert np.isnan(found.losses[:, 1]).all()
+    result = LongRuns.read(tmp_path)
+    assert result.are_long
+    assert result.rates_tried() == 2
+    assert np.isfinite(result.losses[:, 0]).all()
+    assert np.isnan(result.losses[:, 1]).all()
     for arm, record in zip(ARMS, records, strict=True):
         log = np.array([[entry[name] for name in LOSSES] for entry in record["log"]])
-        np.testing.assert_array_equal(found.losses[found.arm(arm), 0], log)
-        assert found.record["runs"][f"{arm}-s0"]["weights_sha256"] == record["weights_sha256"]
-        short = [found.sweep[found.arm(arm), r, 1] for r in range(2)]
-        assert found.rates[int(np.argmin(short))] == record["plan"]["learning_rate"]
+        np.testing.assert_array_equal(result.losses[result.arm(arm), 0], log)
+        assert result.record["runs"][f"{arm}-s0"]["weights_sha256"] == record["weights_sha256"]
+        short = [result.sweep[result.arm(arm), r, 1] for r in range(2)]
+        assert result.rates[int(np.argmin(short))] == record["plan"]["learning_rate"]
     last = evaluate(load_arm(tmp_path / "runs" / long_name("no-scaling", 0))[0], WINDOWS).exact
-    np.testing.assert_array_equal(found.unselectable[found.arm("no-scaling"), 0, -1], last)
-    assert found.tokens[-1] == found.kept[-1] == pytest.approx(STEPS * 2 * 16 / 1e6)
-    assert found.kept[0] == pytest.approx(FIRST_KEPT * 2 * 16 / 1e6)
-    assert found.pairs("full", "no-scaling", "held_out_loss").shape == (1, 2)
+    np.testing.assert_array_equal(result.unselectable[result.arm("no-scaling"), 0, -1], last)
+    assert result.tokens[-1] == result.kept[-1] == pytest.approx(STEPS * 2 * 16 / 1e6)
+    assert result.kept[0] == pytest.approx(FIRST_KEPT * 2 * 16 / 1e6)
+    assert result.pairs("full", "no-scaling", "held_out_loss").shape == (1, 2)
     # Theorem 1: with scaling every key of the layer can be selected.
-    assert (found.shares("full", KEYS)[0] == 0).all()
-    heads = found.shares("full", slice(KEYS + 1, None))
+    assert (result.shares("full", KEYS)[0] == 0).all()
+    heads = result.shares("full", slice(KEYS + 1, None))
     assert heads[0].shape == (2, PAPER_SHAPE["layers"])
     assert (heads[0] > 0).any()
 
@@ -115,7 +115,7 @@ def test_the_end_of_training_is_its_last_twentieth():
     evaluations = 40
     losses = np.full((arms, 1, evaluations, 2), np.nan)
     losses[0, 0] = np.arange(evaluations)[:, None] + [0.0, 100.0]
-    found = LongRuns(
+    result = LongRuns(
         rates=np.array([1.0]),
         sweep=np.zeros((arms, 1, 2)),
         tokens=np.arange(1, 1 + evaluations) * 1.0,
@@ -124,5 +124,5 @@ def test_the_end_of_training_is_its_last_twentieth():
         unselectable=np.zeros((arms, 1, 1, 1, 2, 1)),
         record={},
     )
-    np.testing.assert_array_equal(found.ends("full"), [[38.5, 139.0]])
-    assert found.pairs("full", "no-scaling", "train_loss").shape == (0, 2)
+    np.testing.assert_array_equal(result.ends("full"), [[38.5, 139.0]])
+    assert result.pairs("full", "no-scaling", "train_loss").shape == (0, 2)

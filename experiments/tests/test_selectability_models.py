@@ -80,11 +80,11 @@ def test_evaluated_shares_are_those_of_each_set_of_keys(arms, text, frozen):
     shares = unscaled.arrays["exact"]
     assert shares.shape == (2, 4, 2)
     for w, window in enumerate(windows):
-        found = keys_of_layers(model.double(), window)
+        vectors = keys_of_layers(model.double(), window)
         for layer in range(2):
-            assert shares[layer, 0, w] == selectability(found["before"][layer]).unselectable
-            assert shares[layer, 1, w] == selectability(found["keys"][layer]).unselectable
-            head = selectability(found["heads"][layer, 1]).unselectable
+            assert shares[layer, 0, w] == selectability(vectors["before"][layer]).unselectable
+            assert shares[layer, 1, w] == selectability(vectors["keys"][layer]).unselectable
+            head = selectability(vectors["heads"][layer, 1]).unselectable
             assert shares[layer, 3, w] == head > 0.5
     assert unscaled.share(1)[0] == pytest.approx(shares[0, 1].mean())
     assert unscaled.share(slice(2, None))[1] == pytest.approx(shares[1, 2:].mean())
@@ -174,20 +174,20 @@ def frozen_and_committed() -> list[tuple[FrozenArm, Path]]:
     """Every frozen evaluation with the folder of its checkpoint, which has the same name."""
     folder = repository() / "data" / "selectability-models"
     frozen = frozen_arms(repository() / "data" / "results" / "selectability")
-    assert {one.name for one in frozen} == {
+    assert {evaluated.name for evaluated in frozen} == {
         path.parent.name for path in folder.glob("*/training.json")
     }
-    return [(one, folder / one.name) for one in frozen]
+    return [(evaluated, folder / evaluated.name) for evaluated in frozen]
 
 
 def test_every_frozen_evaluation_has_its_checkpoint():
-    for one, path in frozen_and_committed():
+    for evaluated, path in frozen_and_committed():
         record = read_json(path / "training.json")
-        assert one.record["weights_sha256"] == record["weights_sha256"]
+        assert evaluated.record["weights_sha256"] == record["weights_sha256"]
         assert sha256_of_file(path / "model.safetensors") == record["weights_sha256"]
-        assert (one.arm, one.record["plan"]) == (record["arm"], record["plan"])
+        assert (evaluated.arm, evaluated.record["plan"]) == (record["arm"], record["plan"])
         np.testing.assert_array_equal(
-            one.arrays["held_out_loss"], [entry["held_out_loss"] for entry in record["log"]]
+            evaluated.arrays["held_out_loss"], [entry["held_out_loss"] for entry in record["log"]]
         )
         assert {file.name for file in path.iterdir()} == {"model.safetensors", "training.json"}
 
@@ -195,15 +195,15 @@ def test_every_frozen_evaluation_has_its_checkpoint():
 def test_a_committed_checkpoint_has_the_geometry_of_its_evaluation():
     """On 100 random tokens: hulls of the frozen rank, and whether all keys are selectable."""
     ids = np.random.default_rng(0).integers(8192, size=100).tolist()
-    for one, path in frozen_and_committed():
-        if one.d > 8 or one.seed > 0 or "long" in one.name:
+    for evaluated, path in frozen_and_committed():
+        if evaluated.d > 8 or evaluated.seed > 0 or "long" in evaluated.name:
             continue
         model, _ = load_arm(path)
-        found = evaluation.evaluate(model, [ids])
-        assert found.exact.shape[:2] == one.arrays["exact"].shape[:2] == (4, 6)
-        np.testing.assert_array_equal(found.rank[:, 1:, 0], one.arrays["rank"][:, 1:, 0])
-        for shares in (found.exact, one.arrays["exact"]):
-            assert (shares[:, KEYS].max() == 0) == (one.arm != "no-scaling")
+        again = evaluation.evaluate(model, [ids])
+        assert again.exact.shape[:2] == evaluated.arrays["exact"].shape[:2] == (4, 6)
+        np.testing.assert_array_equal(again.rank[:, 1:, 0], evaluated.arrays["rank"][:, 1:, 0])
+        for shares in (again.exact, evaluated.arrays["exact"]):
+            assert (shares[:, KEYS].max() == 0) == (evaluated.arm != "no-scaling")
 
 
 def test_a_window_of_squad_is_decided_as_frozen(corpora_folder):
@@ -215,6 +215,6 @@ def test_a_window_of_squad_is_decided_as_frozen(corpora_folder):
     bpe = load_tokenizer(TOKENIZER)
     ids = bpe(documents, add_special_tokens=False)["input_ids"]
     window = packed(ids, SHORTEST, LONGEST)[0]
-    found = evaluation.evaluate(load_arm(path)[0], [window])
-    np.testing.assert_array_equal(found.exact[..., 0], frozen.arrays["exact"][..., 0])
-    np.testing.assert_array_equal(found.rank[..., 0], frozen.arrays["rank"][..., 0])
+    again = evaluation.evaluate(load_arm(path)[0], [window])
+    np.testing.assert_array_equal(again.exact[..., 0], frozen.arrays["exact"][..., 0])
+    np.testing.assert_array_equal(again.rank[..., 0], frozen.arrays["rank"][..., 0])

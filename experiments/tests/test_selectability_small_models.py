@@ -51,11 +51,11 @@ def random_model(arm: str, seed: int = 0, std: float = 0.3) -> GPT2LMHeadModel:
 
 @pytest.mark.parametrize("arm", ARMS)
 def test_keys_have_the_geometry_of_their_arm(double, arm: str):
-    found = keys_of_layers(random_model(arm), range(20))
-    before = found["before"]
-    keys = found["keys"]
+    vectors = keys_of_layers(random_model(arm), range(20))
+    before = vectors["before"]
+    keys = vectors["keys"]
     assert keys.shape == before.shape == (3, 20, 8)
-    assert found["heads"].shape == (3, 2, 20, 4)
+    assert vectors["heads"].shape == (3, 2, 20, 4)
     projects, scales = ARMS[arm]
     assert np.allclose(keys.sum(-1), 0, atol=1e-12) == projects
     norms = np.linalg.norm(keys, axis=-1)
@@ -73,11 +73,11 @@ def test_keys_of_heads_give_the_model_s_own_attention(double):
     """The scores of the last query in layer 0, from `heads`, softmaxed, against eager attention."""
     model = random_model("no-scaling")
     model.set_attn_implementation("eager")
-    found = keys_of_layers(model, range(20))
+    vectors = keys_of_layers(model, range(20))
     attention = model.transformer(torch.arange(20)[None], output_attentions=True).attentions[0]
     weight = model.transformer.h[0].attn.c_attn.weight[:, :8].detach().numpy()
-    q = (found["keys"][0, -1] @ weight).reshape(2, 4)
-    scores = np.einsum("hd,hnd->hn", q, found["heads"][0]) / np.sqrt(4)
+    q = (vectors["keys"][0, -1] @ weight).reshape(2, 4)
+    scores = np.einsum("hd,hnd->hn", q, vectors["heads"][0]) / np.sqrt(4)
     alpha = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     np.testing.assert_allclose(alpha, attention[0, :, -1].detach().numpy(), atol=1e-12)
 

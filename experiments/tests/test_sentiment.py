@@ -66,9 +66,9 @@ def test_arms_differ_in_their_layer_norms_alone():
     assert norms == {"full": 1 + 2 * TINY.layers, "no-scaling": 0, "none": 0}
     full = dict(models["full"].named_parameters())
     for arm in ("no-scaling", "none"):
-        own = dict(models[arm].named_parameters())
-        assert set(full) - set(own) == {name for name in full if "LayerNorm" in name}
-        assert all(torch.equal(full[name], value) for name, value in own.items())
+        parameters = dict(models[arm].named_parameters())
+        assert set(full) - set(parameters) == {name for name in full if "LayerNorm" in name}
+        assert all(torch.equal(full[name], value) for name, value in parameters.items())
     with pytest.raises(CheckpointError, match="there is no arm 'half'"):
         new_classifier(TINY, "half", 20, 32)
 
@@ -87,12 +87,12 @@ def test_keys_are_what_attention_reads(trained):
         model(torch.tensor([ids]))
     for hook in hooks:
         hook.remove()
-    found = [*keys_of_sentences(model, several)][1]
+    layers = [*keys_of_sentences(model, several)][1]
     # What is padded to a batch changes nothing but the rounding.
-    np.testing.assert_allclose(found, torch.cat(read).numpy(), atol=1e-5)
-    assert found.shape == (TINY.layers, len(ids), TINY.d_model)
+    np.testing.assert_allclose(layers, torch.cat(read).numpy(), atol=1e-5)
+    assert layers.shape == (TINY.layers, len(ids), TINY.d_model)
     if arm == "no-scaling":
-        np.testing.assert_allclose(found.mean(axis=-1), 0, atol=1e-5)
+        np.testing.assert_allclose(layers.mean(axis=-1), 0, atol=1e-5)
 
 
 def test_words_are_decided_among_all_keys_of_their_sentence(trained):
@@ -157,7 +157,7 @@ def test_a_study_is_made_and_frozen(files, tmp_path, monkeypatch):
     for arm, best in zip(ARMS, whole.held_back, strict=True):
         search = whole.record["search"][arm]
         assert len(search["pairs"]) == 2
-        assert [one[2] for one in search["again"]] == [1, 2, 1, 2]
+        assert [row[2] for row in search["again"]] == [1, 2, 1, 2]
         chosen = search["again"][search["of_both_seeds"].index(best)]
         names = ("learning_rate", "initial_scale", "epochs")
         assert [search["chosen"][name] for name in names] == chosen
@@ -168,38 +168,40 @@ def test_a_study_is_made_and_frozen(files, tmp_path, monkeypatch):
 
 
 def test_the_frozen_study_is_whole():
-    found = Sentiment.read(FROZEN, Sentiment.NAME)
-    record = found.record
+    result = Sentiment.read(FROZEN, Sentiment.NAME)
+    record = result.record
     assert {"date", "versions", "sha256", "search", "command"} <= set(record)
-    assert found.right.shape == (len(ARMS), len(sentiment.SEEDS), record["sentences"]["dev"])
-    assert found.held_back.shape == (len(ARMS),)
-    for arm, best in zip(ARMS, found.held_back, strict=True):
+    assert result.right.shape == (len(ARMS), len(sentiment.SEEDS), record["sentences"]["dev"])
+    assert result.held_back.shape == (len(ARMS),)
+    for arm, best in zip(ARMS, result.held_back, strict=True):
         search = record["search"][arm]
         assert best == max(search.get("of_both_seeds", search["pairs"]))
         assert search["chosen"]["learning_rate"] in record["rates"]
-    assert found.sentence[-1] == record["sentences"]["dev"] - 1
+    assert result.sentence[-1] == record["sentences"]["dev"] - 1
     # By Theorem 1 nothing is unselectable with the scaling; without it some words are.
-    assert [marks.any() for marks in found.unselectable] == [False, True, True]
-    assert (found.by_layer.max(axis=2) <= found.unselectable.mean(axis=2)).all()
+    assert [marks.any() for marks in result.unselectable] == [False, True, True]
+    assert (result.by_layer.max(axis=2) <= result.unselectable.mean(axis=2)).all()
     bold = {word for words in sentiment.TABLE_4.values() for word in words}
-    marked = found.marked("none")
-    assert {w for one in marked for w, b in zip(one.words, one.bold, strict=True) if b} == bold
+    marked = result.marked("none")
+    assert {
+        w for sentence in marked for w, b in zip(sentence.words, sentence.bold, strict=True) if b
+    } == bold
 
 
 def test_the_frozen_words_are_those_of_the_treebank(corpora_folder):
     train = corpora_folder / "sst2_train.tsv"
     dev = corpora_folder / "sst2_dev.tsv"
-    found = Sentiment.read(FROZEN, Sentiment.NAME)
-    assert found.record["sha256"] == {"train": sha256_of_file(train), "dev": sha256_of_file(dev)}
+    result = Sentiment.read(FROZEN, Sentiment.NAME)
+    assert result.record["sha256"] == {"train": sha256_of_file(train), "dev": sha256_of_file(dev)}
     given = Treebank.read(train)
     asked = Treebank.read(dev)
     words = [word for sentence in asked.sentences for word in sentence]
-    assert len(words) == len(found.type)
-    assert found.majority == max(asked.positive.mean(), 1 - asked.positive.mean())
+    assert len(words) == len(result.type)
+    assert result.majority == max(asked.positive.mean(), 1 - asked.positive.mean())
     for place in range(0, len(words), 97):
         of_type = [words[place] in sentence for sentence in given.sentences]
-        if found.type[place] < 0:
+        if result.type[place] < 0:
             assert not any(of_type)
             continue
-        assert found.count[found.type[place]] == sum(of_type)
-        assert found.positive[found.type[place]] == (of_type & given.positive).sum()
+        assert result.count[result.type[place]] == sum(of_type)
+        assert result.positive[result.type[place]] == (of_type & given.positive).sum()

@@ -51,8 +51,8 @@ def test_spread_among_near_keys_by_a_loop() -> None:
         [np.std([float(scores[head, i, i - o]) for o in (1, 2, 3)]) for i in range(4, 9)]
         for head in (0, 1)
     ]
-    found = near_spread(scores, window=3)
-    np.testing.assert_allclose(found.numpy(), np.mean(expected, axis=1))
+    spread = near_spread(scores, window=3)
+    np.testing.assert_allclose(spread.numpy(), np.mean(expected, axis=1))
     with pytest.raises(CorpusError, match="9 tokens are too few to look 9 back"):
         near_spread(scores, window=9)
 
@@ -89,15 +89,15 @@ def test_attention_by_position_by_a_loop(model: FirstLayer) -> None:
     itself, previous = by_position(folded, places, sigma)
     for head in range(3):
         before = []
-        own = []
+        on_itself = []
         for i in range(12, 24):
             query = places[i] @ folded.W_Q[head] * sigma.mean[i] + folded.b_Q[head]
             keys = places[: i + 1] @ folded.W_K[head] * torch.from_numpy(sigma.mean[: i + 1, None])
             alpha = torch.softmax(keys @ query / folded.scale, dim=0)
             before.append(float(alpha[i - 1]))
-            own.append(float(alpha[i]))
+            on_itself.append(float(alpha[i]))
         assert previous[head] == pytest.approx(np.mean(before))
-        assert itself[head] == pytest.approx(np.mean(own))
+        assert itself[head] == pytest.approx(np.mean(on_itself))
 
 
 def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
@@ -117,17 +117,20 @@ def test_snapshots_of_a_run_are_its_first_layers(tmp_path) -> None:
         wholes[step] = random_gpt2(step, d_model=12, heads=3, vocab=270, context=8).half()
         weights = {k: v for k, v in wholes[step].state_dict().items() if k != "lm_head.weight"}
         save_file(weights, tmp_path / "checkpoint" / f"step-{step:06d}.safetensors")
-    found = list(snapshots(tmp_path))
-    assert [(one.step, one.tokens) for one in found] == [(64, 64 * 40), (128, 128 * 40)]
+    run = list(snapshots(tmp_path))
+    assert [(snapshot.step, snapshot.tokens) for snapshot in run] == [
+        (64, 64 * 40),
+        (128, 128 * 40),
+    ]
     wholes[130] = wholes[64]
     save_file(weights, tmp_path / "model.safetensors")  # those of the step written last, 64
-    found = list(snapshots(tmp_path))
-    assert [one.step for one in found] == [64, 128, 130]
-    for one in found:
-        expected = attention_layer(wholes[one.step].float())
-        torch.testing.assert_close(one.model.attention.W_Q, expected.W_Q)
+    run = list(snapshots(tmp_path))
+    assert [snapshot.step for snapshot in run] == [64, 128, 130]
+    for snapshot in run:
+        expected = attention_layer(wholes[snapshot.step].float())
+        torch.testing.assert_close(snapshot.model.attention.W_Q, expected.W_Q)
         torch.testing.assert_close(
-            one.model.embeddings.W_E, wholes[one.step].float().transformer.wte.weight.data
+            snapshot.model.embeddings.W_E, wholes[snapshot.step].float().transformer.wte.weight.data
         )
-        assert one.model.tokenizer("homo")["input_ids"]
-        assert len(one.model.provenance["weights_sha256"]) == 64
+        assert snapshot.model.tokenizer("homo")["input_ids"]
+        assert len(snapshot.model.provenance["weights_sha256"]) == 64

@@ -51,8 +51,8 @@ def test_the_training_loss_and_its_gradients_are_the_plain_ones(monkeypatch) -> 
     monkeypatch.setattr(forward, "_ROWS", 50)  # two whole parts of rows and some
     loss = training_loss(model, "float32")(rows)
     torch.testing.assert_close(loss, expected, rtol=1e-12, atol=1e-12)
-    for name, found in gradients(model, loss).items():
-        torch.testing.assert_close(found, oracle[name], rtol=1e-9, atol=1e-12, msg=name)
+    for name, gradient in gradients(model, loss).items():
+        torch.testing.assert_close(gradient, oracle[name], rtol=1e-9, atol=1e-12, msg=name)
     lower = training_loss(model.float(), "bfloat16")(rows)
     assert lower.dtype == torch.float32
     assert 0 < abs(lower.item() - expected.item()) < 0.02
@@ -92,12 +92,12 @@ def architecture(name: str, **changes: object) -> torch.nn.Module:
 def test_every_architecture_trains_on_its_plain_loss(name: str) -> None:
     model = architecture(name)
     (_, rows) = model_and_rows()
-    found = gradients(model, training_loss(model, "float32")(rows))
+    slopes = gradients(model, training_loss(model, "float32")(rows))
     model.set_attn_implementation("sdpa")
     expected = plain_loss(model, rows)
     for parameter, oracle in gradients(model, expected).items():
         # A Llama's own norms and eager softmax are of float32, whatever the model is.
-        torch.testing.assert_close(found[parameter], oracle, rtol=1e-4, atol=1e-6, msg=parameter)
+        torch.testing.assert_close(slopes[parameter], oracle, rtol=1e-4, atol=1e-6, msg=parameter)
 
 
 def test_rotary_positions_are_all_that_is_changed() -> None:
@@ -106,7 +106,7 @@ def test_rotary_positions_are_all_that_is_changed() -> None:
     with torch.no_grad():
         model.transformer.wpe.weight.zero_()
     ids = torch.randint(59, (24,), generator=torch.Generator().manual_seed(2))
-    found = model(ids[None], output_attentions=True).attentions[0][0]
+    attention = model(ids[None], output_attentions=True).attentions[0][0]
     block = attention_layer(model)
     x = model.transformer.h[0].ln_1(model.transformer.wte(ids))
     turn = torch.exp(1j * 10_000.0 ** -(torch.arange(4).double() / 4))
@@ -118,10 +118,10 @@ def test_rotary_positions_are_all_that_is_changed() -> None:
         for i in range(24):
             scores = [(q[i] * turn ** (i - j) * k[j].conj()).sum().real for j in range(i + 1)]
             row = torch.stack(scores).div(8**0.5).softmax(0)
-            torch.testing.assert_close(found[head, i, : i + 1], row, rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(attention[head, i, : i + 1], row, rtol=1e-5, atol=1e-6)
     first = turned(FirstLayer(embeddings_of(model), block))
     terms = distance_terms(fold_relative(first.attention), first.embeddings, ids)
-    torch.testing.assert_close(terms.attention(), found, rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(terms.attention(), attention, rtol=1e-5, atol=1e-6)
 
 
 def test_a_rotary_gpt2_learns_no_positions() -> None:

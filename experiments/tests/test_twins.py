@@ -43,19 +43,19 @@ def test_shares_are_an_analysis_of_variance() -> None:
     np.testing.assert_allclose(share[3], alone.var(axis=1) / total)
     np.testing.assert_allclose(share[2], np.einsum("hna,a->h", of_key**2, weight) / 9 / total)
     rotary = turned(learned)
-    found = distance_variance(
+    share_of_study = distance_variance(
         fold_relative(rotary.attention), rotary.embeddings, COUNTS, range(9)
     ).share
-    np.testing.assert_allclose(by_place(rotary, COUNTS, 9), found, rtol=1e-5)
+    np.testing.assert_allclose(by_place(rotary, COUNTS, 9), share_of_study, rtol=1e-5)
 
 
-@pytest.mark.parametrize("one", [model(), turned(model())])
-def test_attention_by_position_is_that_of_mean_queries_and_mean_keys(one) -> None:
-    dealt = permuted_weights(one, 0, heads_only=True)
-    found = by_position_alone([dealt, one], COUNTS, 9)
-    for some, attention in zip((dealt, one), found, strict=True):
-        keys = [torch.from_numpy(COUNTS / COUNTS.sum()) @ vectors_at(some, "keys", at).double()
+@pytest.mark.parametrize("first_layer", [model(), turned(model())])
+def test_attention_by_position_is_that_of_mean_queries_and_mean_keys(first_layer) -> None:
+    dealt = permuted_weights(first_layer, 0, heads_only=True)
+    patterns = by_position_alone([dealt, first_layer], COUNTS, 9)
+    for layer, attention in zip((dealt, first_layer), patterns, strict=True):
+        keys = [torch.from_numpy(COUNTS / COUNTS.sum()) @ vectors_at(layer, "keys", at).double()
                 for at in range(9)]  # fmt: skip
-        query = torch.from_numpy(COUNTS / COUNTS.sum()) @ vectors_at(some, "queries", 8).double()
-        scores = torch.einsum("hd,nhd->hn", query, torch.stack(keys)) / one.attention.scale
+        query = torch.from_numpy(COUNTS / COUNTS.sum()) @ vectors_at(layer, "queries", 8).double()
+        scores = torch.einsum("hd,nhd->hn", query, torch.stack(keys)) / first_layer.attention.scale
         np.testing.assert_allclose(attention, scores.softmax(dim=1).numpy(), rtol=1e-5)

@@ -63,9 +63,9 @@ def share_inside(keys: np.ndarray) -> float:
 def test_shares_are_means_over_windows_of_keys_within_the_hull_of_the_others(
     tiny, arm: str, place: str, projected: bool
 ):
-    found = untrained.shares_untrained([3, 8], WINDOWS, arm, place)
-    assert found.shape == (2, SHAPE["layers"])
-    for row, seed in zip(found, [3, 8], strict=True):
+    by_seed = untrained.shares_untrained([3, 8], WINDOWS, arm, place)
+    assert by_seed.shape == (2, SHAPE["layers"])
+    for row, seed in zip(by_seed, [3, 8], strict=True):
         by_window = [streams(seed, window, projected=projected) for window in WINDOWS]
         if projected:  # in a basis of the plane: equations that say the same twice upset a solver
             plane = np.linalg.svd(np.ones((1, 4)))[2][1:]

@@ -69,12 +69,12 @@ def test_random_signs_are_the_null(rows):
 
 
 def test_no_gradient_along_what_no_reader_sees():
-    found = gradients_along_1(centred())
-    assert set(found) == {
+    energies = gradients_along_1(centred())
+    assert set(energies) == {
         *((kind, layer) for kind in ("attention", "FFN") for layer in (0, 1)),
         *(("tokens", -1), ("positions", -1)),
     }
-    assert max(found.values()) < 1e-12
+    assert max(energies.values()) < 1e-12
 
 
 @pytest.mark.parametrize("reader", ["ln_1", "ln_2", "ln_f"])

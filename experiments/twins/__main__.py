@@ -25,12 +25,12 @@ from lnattn.storage import provenance, read_json, write_result
 from lnattn.text.counts import Counts
 
 
-def answers(kept: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
+def answers(snapshot: Snapshot, counts: dict[int, Counts]) -> dict[str, np.ndarray]:
     """What the rules of README.md ask of one model; near: of it and of its shuffled heads."""
-    model = kept.model
-    context = kept.plan.context
+    model = snapshot.model
+    context = snapshot.plan.context
     unigrams = counts[1].unigrams
-    pairs = {apart: Neighbours.before(one.bigrams) for apart, one in counts.items()}
+    pairs = {apart: Neighbours.before(counted.bigrams) for apart, counted in counts.items()}
     grid = skill(model, unigrams, pairs, sample_queries(unigrams, QUERIES))
     dealt = (permuted_weights(model, deal, heads_only=True) for deal in range(NULLS))
     alone = by_position_alone([model, *dealt], unigrams, context)
@@ -47,17 +47,17 @@ def run(args: argparse.Namespace) -> None:
     facts = {}
     counts: dict[int, Counts] = {}
     for folder in map(Path, args.run):
-        *_, kept = snapshots(folder)
+        *_, last = snapshots(folder)
         if not (folder / "training.json").is_file():
             raise CheckpointError(f"{folder} is not finished; give the same command to go on.")
         if not counts:  # all runs are of one text
             tokens = np.load(folder / "checkpoint" / "train_tokens.npy", allow_pickle=False)
-            vocab = kept.plan.vocab_size
+            vocab = last.plan.vocab_size
             counts = {n: Counts.from_documents([tokens], vocab, skip=n) for n in (1, 2, 3)}
-        name = f"{kept.plan.attention}-{kept.plan.seed}"
+        name = f"{last.plan.attention}-{last.plan.seed}"
         record = read_json(folder / "training.json")
-        found = answers(kept, counts) | {"held out": np.array(record["held_out_loss"])}
-        arrays |= {f"{name} {what}": value for what, value in found.items()}
+        measures = answers(last, counts) | {"held out": np.array(record["held_out_loss"])}
+        arrays |= {f"{name} {what}": value for what, value in measures.items()}
         facts[name] = {what: record[what] for what in ("plan", "held_out_loss", "weights_sha256")}
         print(f"{name}: held out {record['held_out_loss']:.4f}", flush=True)
     frozen(write_result(args.out, "twins", arrays, provenance(runs=facts, parts=PARTS)))

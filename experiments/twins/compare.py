@@ -64,10 +64,10 @@ def skill(
     """
     share = torch.from_numpy(unigrams / unigrams.sum())
     tokens = torch.from_numpy(queries)
-    some = _about_mean(vectors_at(model, "queries", _PLACE), share)[1][:, tokens]
+    of_queries = _about_mean(vectors_at(model, "queries", _PLACE), share)[1][:, tokens]
     vectors = {
         apart: TokenVectors(
-            some, _about_mean(vectors_at(model, "keys", _PLACE - apart), share)[1], tokens
+            of_queries, _about_mean(vectors_at(model, "keys", _PLACE - apart), share)[1], tokens
         )
         for apart in neighbours
     }
@@ -87,13 +87,13 @@ def by_place(
     wanted = torch.einsum("hvd,v,hve->hde", apart, share, apart)
     k0 = []
     both = []
-    own = []
+    of_key = []
     for place in range(context):
         mean, apart = _about_mean(vectors_at(model, "keys", place).double(), share)
         spread = torch.einsum("hvd,v,hve->hde", apart, share, apart)
         k0.append(mean)
         both.append((wanted * spread).sum((1, 2)))
-        own.append(torch.einsum("hd,hde,he->h", q0, spread, q0))
+        of_key.append(torch.einsum("hd,hde,he->h", q0, spread, q0))
     means = torch.stack(k0, dim=1)
     alone = torch.einsum("hd,hnd->hn", q0, means)
     from_mean = means - means.mean(dim=1, keepdim=True)
@@ -101,7 +101,7 @@ def by_place(
     variance = torch.stack([
         torch.stack(both).mean(dim=0),
         (wanted * places).sum((1, 2)),
-        torch.stack(own).mean(dim=0),
+        torch.stack(of_key).mean(dim=0),
         alone.var(dim=1, correction=0),
     ])  # fmt: skip
     return (variance / variance.sum(dim=0)).numpy()
@@ -117,7 +117,7 @@ def by_position_alone(
     """
     share = torch.from_numpy(unigrams / unigrams.sum())
     rows = None
-    found = []
+    patterns = []
     for model in models:
         if isinstance(model, RelativeFirstLayer):
             folded = fold_relative(model.attention)
@@ -135,5 +135,5 @@ def by_position_alone(
             q = rows[-1] @ block.W_Q.double() + block.b_Q.double()
             keys = rows @ block.W_K.double()
         scores = torch.einsum("hd,hnd->hn", q, keys) / float(model.attention.scale)
-        found.append(scores.softmax(dim=1).numpy())
-    return np.array(found)
+        patterns.append(scores.softmax(dim=1).numpy())
+    return np.array(patterns)

@@ -78,36 +78,38 @@ def parser() -> argparse.ArgumentParser:
     tasks = whole.add_subparsers(required=True, metavar="TASK")
 
     def task(name: str, run: object, /, **positional: str) -> argparse.ArgumentParser:
-        own = tasks.add_parser(name)
+        subparser = tasks.add_parser(name)
         for argument, count in positional.items():
-            own.add_argument(argument, nargs=count or None)
-        own.add_argument("--out", required=True, metavar="FOLDER")
-        own.set_defaults(run_task=run)
-        return own
+            subparser.add_argument(argument, nargs=count or None)
+        subparser.add_argument("--out", required=True, metavar="FOLDER")
+        subparser.set_defaults(run_task=run)
+        return subparser
 
     for name, run in (("train", train), ("long", long)):
-        own = task(name, run, text="+")
-        own.add_argument("--held-out", nargs="+", required=True, metavar="TEXT")
+        subparser = task(name, run, text="+")
+        subparser.add_argument("--held-out", nargs="+", required=True, metavar="TEXT")
         if name == "train":
-            own.add_argument("--arm", choices=list(ARMS), default="no-scaling")
-            add_plan(own, TrainingPlan)
+            subparser.add_argument("--arm", choices=list(ARMS), default="no-scaling")
+            add_plan(subparser, TrainingPlan)
         else:
-            own.add_argument("--steps", type=int, default=LONG)
+            subparser.add_argument("--steps", type=int, default=LONG)
     for name, run, count, windows in (
         ("freeze-long", freeze_runs, "", 8),
         ("evaluate", evaluate, "+", 24),
         ("table-1", table_1, "+", 100),
     ):
-        own = task(name, run, runs=count)
-        own.add_argument("--text", required=True, metavar="FILE")
-        own.add_argument("--windows", type=int, default=windows)
-        own.add_argument("--searched", type=int, default=2, help="evaluate: by the papers' search")
+        subparser = task(name, run, runs=count)
+        subparser.add_argument("--text", required=True, metavar="FILE")
+        subparser.add_argument("--windows", type=int, default=windows)
+        subparser.add_argument(
+            "--searched", type=int, default=2, help="evaluate: by the papers' search"
+        )
     for name, run, argument in (("words", words, "run"), ("lengths", lengths, "files")):
         task(name, run, **{argument: ""}).add_argument("--text", required=True, metavar="FILE")
-    own = tasks.add_parser("untrained")
-    own.add_argument("--text", required=True, metavar="FILE")
-    own.add_argument("--windows", type=int, default=12)
-    own.set_defaults(run_task=untrained)
+    subparser = tasks.add_parser("untrained")
+    subparser.add_argument("--text", required=True, metavar="FILE")
+    subparser.add_argument("--windows", type=int, default=12)
+    subparser.set_defaults(run_task=untrained)
     return whole
 
 

@@ -70,10 +70,10 @@ def evaluate(
     genuine = np.zeros_like(search)
     certificates = by_program = 0
     for w, window in enumerate(windows):
-        found = keys_of_layers(precise, window)
+        vectors = keys_of_layers(precise, window)
         rounded = keys_of_layers(model, window) if w < searched else {}
         for layer in range(layers):
-            sets = [found["before"][layer], found["keys"][layer], *found["heads"][layer]]
+            sets = [vectors["before"][layer], vectors["keys"][layer], *vectors["heads"][layer]]
             for place, keys in enumerate(sets):
                 verdict = selectability(keys)
                 checked = verify(keys, verdict)
@@ -131,24 +131,27 @@ def freeze_evaluation(
             "searched": searched,
         }
         if (Path(out) / f"{name}.json").is_file():
-            kept = read_result(out, name)[1]
-            if all(kept[key] == value for key, value in facts.items()):
+            stored = read_result(out, name)[1]
+            if all(stored[key] == value for key, value in facts.items()):
                 continue
-        found = evaluate(model, texts, searched)
+        evaluated = evaluate(model, texts, searched)
         log = record["log"]
         arrays = {
-            "exact": found.exact,
-            "rank": found.rank.astype(np.int16),
-            "search": found.search,
-            "genuine": found.genuine,
+            "exact": evaluated.exact,
+            "rank": evaluated.rank.astype(np.int16),
+            "search": evaluated.search,
+            "genuine": evaluated.genuine,
             **{key: np.array([entry[key] for entry in log]) for key in ("step", "train_loss")},
             "held_out_loss": np.array([entry["held_out_loss"] for entry in log]),
         }
         training = {key: record[key] for key in ("arm", "plan", "tokens_seen", "corpus")}
-        counted = {"certificates": found.certificates, "by_linear_program": found.by_program}
+        counted = {
+            "certificates": evaluated.certificates,
+            "by_linear_program": evaluated.by_program,
+        }
         write_result(out, name, arrays, provenance(**facts, **training, **counted))
         if progress:
-            shares = found.exact[:, KEYS].mean(axis=-1).round(3).tolist()
+            shares = evaluated.exact[:, KEYS].mean(axis=-1).round(3).tolist()
             say(f"{name}: unselectable keys by layer {shares}")
     return Path(out)
 
@@ -182,7 +185,7 @@ def freeze_table_1(
             (search, model, lambda keys: bounded_search(keys).unselectable),
         ):
             keys = [keys_of_layers(layers, texts[w])["keys"] for w in chosen]
-            of_window.append([[share(layer) for layer in one] for one in keys])
+            of_window.append([[share(layer) for layer in window] for window in keys])
     record = provenance(
         function="experiments.unselectable_lm.evaluation.freeze_table_1",
         weights_sha256=hashes,
@@ -209,7 +212,7 @@ def freeze_lengths(source: Path | str, gpt2_files: Path | str, out: Path | str) 
         str(Path(gpt2_files) / "vocab.json"), str(Path(gpt2_files) / "merges.txt")
     )
     encoded = bpe.encode_batch(list(read_documents([source])))
-    lengths = np.array([len(one.ids) for one in encoded])
+    lengths = np.array([len(document.ids) for document in encoded])
     if bpe.get_vocab_size() != GPT2_VOCABULARY:
         raise CorpusError(
             f"{gpt2_files} holds a vocabulary of {bpe.get_vocab_size()} tokens; GPT-2's has "

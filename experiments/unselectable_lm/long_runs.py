@@ -57,7 +57,7 @@ def train_long(
     """
     bpe = load_tokenizer(tokenizer)
     short = max(1, steps // 10)
-    texts = [encode_stream(read_documents(one), bpe) for one in (sources, held_out)]
+    texts = [encode_stream(read_documents(files), bpe) for files in (sources, held_out)]
 
     def trained(name: str, arm: str, steps_: int, rate: float, seed: int = 0) -> dict[str, Any]:
         changes = {"steps": steps_, "learning_rate": rate, "seed": seed}
@@ -113,8 +113,8 @@ def freeze_long(
             (arm, SEEDS[0]): sweep_name(arm, rate) for arm, rate in zip(ARMS, best, strict=True)
         }
     records = {key: read_json(folder / name / "training.json") for key, name in done.items()}
-    one = next(iter(records.values()))
-    losses = np.full((len(ARMS), len(SEEDS), len(one["log"]), 2), np.nan)
+    first_record = next(iter(records.values()))
+    losses = np.full((len(ARMS), len(SEEDS), len(first_record["log"]), 2), np.nan)
     shares: dict[tuple[str, int], list[np.ndarray]] = {}
     steps: list[int] = []
     for key, name in progress_bar(done.items(), "long runs", disable=not progress):
@@ -124,10 +124,10 @@ def freeze_long(
         for step, model in snapshots_of(folder / name, load_arm(folder / name, tokenizer)[1]):
             steps.append(step)
             shares[key].append(evaluate(model, texts).exact)
-    found = np.full((*losses.shape[:2], *np.shape(shares[next(iter(done))])), np.nan)
+    unselectable = np.full((*losses.shape[:2], *np.shape(shares[next(iter(done))])), np.nan)
     for key, of_run in shares.items():
-        found[_place(*key)] = of_run
-    plan = TrainingPlan(**one["plan"])
+        unselectable[_place(*key)] = of_run
+    plan = TrainingPlan(**first_record["plan"])
     per_step = plan.batch * plan.context / 1e6
     record = provenance(
         function="experiments.unselectable_lm.long_runs.freeze_long",
@@ -141,7 +141,7 @@ def freeze_long(
             }
             for key, name in done.items()
         },
-        corpus=one["corpus"],
+        corpus=first_record["corpus"],
         text=Path(source).name,
         text_sha256=sha256_of_file(source),
         windows=windows,
@@ -149,10 +149,10 @@ def freeze_long(
     return LongRuns(
         rates=np.array(RATES),
         sweep=sweep,
-        tokens=np.array([entry["step"] for entry in one["log"]]) * per_step,
+        tokens=np.array([entry["step"] for entry in first_record["log"]]) * per_step,
         losses=losses,
         kept=np.array(steps) * per_step,
-        unselectable=found,
+        unselectable=unselectable,
         record=record,
     ).write(out)
 
@@ -170,10 +170,10 @@ def _losses(log: Sequence[Mapping[str, int | float]]) -> Float[np.ndarray, "eval
 
 
 def _sweep(folder: Path) -> Float[np.ndarray, "arm rate loss"]:
-    found = np.full((len(ARMS), len(RATES), 2), np.nan)
+    losses = np.full((len(ARMS), len(RATES), 2), np.nan)
     for a, arm in enumerate(ARMS):
         for r, rate in enumerate(RATES):
             run = folder / sweep_name(arm, rate)
             if _finished(run):
-                found[a, r] = _losses(read_json(run / "training.json")["log"])[-1]
-    return found
+                losses[a, r] = _losses(read_json(run / "training.json")["log"])[-1]
+    return losses

@@ -158,10 +158,10 @@ def snapshots_of(
     there are none.
     """
     folder = Path(folder)
-    kept = sorted((folder / "checkpoint").glob("step-*.safetensors"))
-    if not kept:
+    snapshots = sorted((folder / "checkpoint").glob("step-*.safetensors"))
+    if not snapshots:
         raise CheckpointError(f"{folder} holds no checkpoint/step-*.safetensors; train it anew.")
-    for path in kept:
+    for path in snapshots:
         yield int(path.stem.removeprefix("step-")), _arm_with(path, record)
     yield record["log"][-1]["step"], _arm_with(folder / "model.safetensors", record)
 

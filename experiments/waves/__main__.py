@@ -36,9 +36,9 @@ def run(args: argparse.Namespace) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    found = new_parser("waves", __doc__)
-    found.add_argument("model", nargs="+")
-    return found
+    parser = new_parser("waves", __doc__)
+    parser.add_argument("model", nargs="+")
+    return parser
 
 
 if __name__ == "__main__":

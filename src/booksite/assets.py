@@ -35,15 +35,15 @@ _ICONS = Path("_static", "scripts", "fontawesome.js")
 def mathjax_folder() -> Path:
     """Where the installed package keeps MathJax; `ExtensionError` where it is not installed."""
     try:
-        found = distribution(_CARRIER)
+        carrier = distribution(_CARRIER)
     except PackageNotFoundError as error:
         raise ExtensionError(
             f"the package {_CARRIER} is missing; install the book's tools with: "
             "pip install -e '.[book]'"
         ) from error
-    folder = Path(str(found.locate_file("sphinx-mathjax-offline/static/mathjax")))
+    folder = Path(str(carrier.locate_file("sphinx-mathjax-offline/static/mathjax")))
     if not (folder / "tex-chtml.js").is_file():
-        raise ExtensionError(f"{_CARRIER} {found.version} holds no tex-chtml.js below {folder}")
+        raise ExtensionError(f"{_CARRIER} {carrier.version} holds no tex-chtml.js below {folder}")
     return folder
 
 

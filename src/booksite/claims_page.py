@@ -53,9 +53,9 @@ class Mark(SphinxDirective):
 def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
     """Read what the chapters registered, check it, and name the pages to be written again."""
     folder = Path(app.outdir).parent / "jupyter_execute"
-    found = registered(folder, sorted(env.found_docs))
-    setattr(app, MARK, found)
-    for problem in problems(found, env.found_docs, Path(app.srcdir)):
+    records = registered(folder, sorted(env.found_docs))
+    setattr(app, MARK, records)
+    for problem in problems(records, env.found_docs, Path(app.srcdir)):
         _log.warning("%s", problem, type="lnattn", subtype="claims")
     marked = [name for name in env.found_docs if MARK in env.metadata[name]]
     for name in marked:  # else Sphinx leaves MathJax out of the page
@@ -66,22 +66,22 @@ def gather(app: Sphinx, env: BuildEnvironment) -> list[str]:
     labels = env.get_domain("std").data["anonlabels"]
     files = [(path.name, path.read_bytes()) for path in shown]
     held = frozen.frozen_records(root / FROZEN_CLAIMS, FALLBACK)
-    if not has_changed(app, "claims", found, cells, labels, files, held, list(claims().values())):
+    if not has_changed(app, "claims", records, cells, labels, files, held, list(claims().values())):
         return []
     return marked
 
 
-def problems(found: list[Record], pages: Iterable[str], root: Path) -> list[str]:
+def problems(records: list[Record], pages: Iterable[str], root: Path) -> list[str]:
     """What must not be: claims that a chapter of this book forgets, and numbers that changed."""
     chapters = {name.split("/")[-1] for name in pages}
     said = [
         f"claim {claim.id} belongs to chapter {claim.chapter}, which does not register it"
         for claim in claims().values()
-        if claim.chapter in chapters and claim.id not in {entry.claim for entry in found}
+        if claim.chapter in chapters and claim.id not in {entry.claim for entry in records}
     ]
-    said += frozen.two_verdicts(found)
+    said += frozen.two_verdicts(records)
     _, before = frozen.frozen_records(root / FROZEN_CLAIMS, default_model().name)
-    changed = list(frozen.differences(before, found, pages))
+    changed = list(frozen.differences(before, records, pages))
     if changed:
         changed[-1] += "; where the change is meant, freeze the claims anew: make freeze-claims"
     return said + changed
@@ -92,17 +92,17 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
     marks = [node for node in doctree.findall(nodes.Element) if MARK in node]
     if not marks:
         return
-    found: list[Record] = getattr(app, MARK, [])
-    counts = tally(claims().values(), found, default_model().name)
+    records: list[Record] = getattr(app, MARK, [])
+    counts = tally(claims().values(), records, default_model().name)
     root = Path(app.srcdir)
     for mark in marks:
         if mark[MARK] == "claims-bars":
             bars = [bar(SOURCES[letter], counts[letter]) for letter in PAPERS]
             new: nodes.Node = nodes.container("", *bars, nodes.paragraph("", sentence(counts)))
         elif mark[MARK] == "claims-table":
-            new = matrix(app, page, found)
+            new = matrix(app, page, records)
         elif mark[MARK] == "claims-aside":
-            new = paragraphs(app, page, found)
+            new = paragraphs(app, page, records)
         elif mark[MARK] == "claims-checks":
             new = nodes.paragraph("", checks())
         else:
@@ -114,7 +114,7 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 def checks() -> str:
     """How many claims have a second way to their number, and which had their rules changed."""
-    second = sum(bool(one.second) for one in claims().values())
+    second = sum(bool(claim.second) for claim in claims().values())
     changed = [claim for claim, about in claims().items() if about.changed]
     return (
         f"For {second} of the {len(claims())} claims another program gives the number as well: "
@@ -124,9 +124,9 @@ def checks() -> str:
     )
 
 
-def verdicts_of(found: Iterable[Record]) -> dict[str, str]:
+def verdicts_of(records: Iterable[Record]) -> dict[str, str]:
     """'K1 on MODEL' → verdict."""
-    return dict(sorted((f"{one.claim} on {one.model}", one.verdict) for one in found))
+    return dict(sorted((f"{record.claim} on {record.model}", record.verdict) for record in records))
 
 
 def hash_of(verdicts: Mapping[str, str]) -> str:
@@ -144,13 +144,16 @@ def load_assets(app: Sphinx, page: str, _template: str, context: dict, _doctree:
 def write_data(app: Sphinx, exception: Exception | None) -> None:
     """Write `claims.json`: what the page shows, as data, the same bytes for the same numbers."""
     if exception is None and app.builder.format == "html":
-        found = getattr(app, MARK, [])
+        records = getattr(app, MARK, [])
         model = default_model().name
         record = {
             "model": model,
-            "summary": sentence(tally(claims().values(), found, model)),
+            "summary": sentence(tally(claims().values(), records, model)),
             "claims": [
-                {**asdict(about), "found": [asdict(one) for one in found if one.claim == name]}
+                {
+                    **asdict(about),
+                    "found": [asdict(record) for record in records if record.claim == name],
+                }
                 for name, about in claims().items()
             ],
         }

@@ -54,22 +54,22 @@ class Citation:
     @classmethod
     def of(cls, text: str) -> Citation:
         """From the text of a role; `ResultError` for an unknown claim or verdict."""
-        found = _CITATION.fullmatch(" ".join(text.split()))
-        if found is None or (found["model"] and not found["verdict"]):
+        match = _CITATION.fullmatch(" ".join(text.split()))
+        if match is None or (match["model"] and not match["verdict"]):
             raise ResultError(
                 f"{text!r} cites no claim; write an id, or an id and a verdict "
                 f"({', '.join(VERDICTS)}), and 'on MODEL' where models differ."
             )
-        return cls(claim(found["claim"]).id, found["verdict"] or "", found["model"] or "")
+        return cls(claim(match["claim"]).id, match["verdict"] or "", match["model"] or "")
 
     def differing(self, records: Iterable[Record]) -> Iterator[Record]:
         """The records of the cited model whose verdict is another one."""
         if not self.verdict:
             return
-        for one in records:
-            of_model = one.model == self.model if self.model else one.counted
-            if one.claim == self.claim and of_model and one.verdict != self.verdict:
-                yield one
+        for record in records:
+            of_model = record.model == self.model if self.model else record.counted
+            if record.claim == self.claim and of_model and record.verdict != self.verdict:
+                yield record
 
 
 class Claim(SphinxRole):
@@ -99,7 +99,7 @@ def check(app: Sphinx, env: BuildEnvironment) -> list[str]:
 
 def differences(cited: Citation, records: Iterable[Record]) -> Iterator[str]:
     """What a citation says and the records do not, a sentence for each model."""
-    verdicts = {one.model: one.verdict for one in cited.differing(records)}
+    verdicts = {record.model: record.verdict for record in cited.differing(records)}
     for model, verdict in verdicts.items():
         yield (
             f"a sentence relies on {cited.claim} {cited.verdict!r}; on {model} it is {verdict!r}: "

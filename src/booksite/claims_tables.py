@@ -36,12 +36,12 @@ def column(model: str) -> str:
     return first
 
 
-def columns_of(found: Iterable[Record]) -> tuple[str, ...]:
+def columns_of(entries: Iterable[Record]) -> tuple[str, ...]:
     """The columns of a matrix of these records, the models with most claims first."""
-    records = list(found)
-    named = Counter(column(one.model) for one in records)
+    records = list(entries)
+    named = Counter(column(record.model) for record in records)
     for claim in claims().values():
-        if claim.is_absent(one.model for one in records if one.claim == claim.id):
+        if claim.is_absent(record.model for record in records if record.claim == claim.id):
             named[column(claim.model)] += 1
     between = [name for name, _ in named.most_common() if name not in FIRST + LAST]
     return (*FIRST, *between, *LAST)
@@ -63,23 +63,23 @@ def _number(claims_found: int) -> str:
 
 def bar(source: str, counts: Mapping[str, int]) -> nodes.raw:
     """A stacked bar of the claims of a source, by verdict."""
-    some = {verdict: number for verdict, number in counts.items() if number}
-    said = ", ".join(f"{n} {verdict}" for verdict, n in some.items())
+    nonzero = {verdict: number for verdict, number in counts.items() if number}
+    said = ", ".join(f"{n} {verdict}" for verdict, n in nonzero.items())
     parts = "".join(
         f'<span class="{_class(verdict)}" style="flex: {n}" title="{n} {verdict}">'
         f"{SIGNS[verdict]} {n}</span>"
-        for verdict, n in some.items()
+        for verdict, n in nonzero.items()
     )
     label = f'role="img" aria-label="{source}: {said}"'
     return _html(f'<div class="claims-bar"><p>{source}</p><div {label}>{parts}</div></div>')
 
 
-def matrix(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
+def matrix(app: Sphinx, page: str, records: list[Record]) -> nodes.container:
     """Claims with a row: those of the two papers in the open, those of each other source folded."""
-    own = default_model().name
-    columns = columns_of(found)
+    own_model = default_model().name
+    columns = columns_of(records)
     of: dict[str, list[Record]] = {}
-    for entry in found:
+    for entry in records:
         of.setdefault(entry.claim, []).append(entry)
 
     def rows(letter: str) -> list[nodes.Node]:
@@ -87,36 +87,36 @@ def matrix(app: Sphinx, page: str, found: list[Record]) -> nodes.container:
         for claim in claims().values():
             if claim.id[0] == letter and not claim.aside:
                 mine = own_first(claim, of.get(claim.id, []))
-                behind = _behind(app, page, claim, mine, own)
+                behind = _behind(app, page, claim, mine, own_model)
                 made += [_html(_opening(claim, mine, columns)), *behind, _html("</details>")]
         return made
 
     made = [node for letter in PAPERS for node in rows(letter)]
     for letter, name in SOURCES.items():
-        listed = [one for one in claims().values() if one.id[0] == letter and not one.aside]
-        some = [] if letter in PAPERS else listed
-        if some:
-            first = [(one, entry) for one in some for entry in of.get(one.id, [])[:1]]
-            counts = Counter(SIGNS[counts_as(one, entry.verdict)] for one, entry in first)
+        listed = [claim for claim in claims().values() if claim.id[0] == letter and not claim.aside]
+        folded = [] if letter in PAPERS else listed
+        if folded:
+            first = [(claim, entry) for claim in folded for entry in of.get(claim.id, [])[:1]]
+            counts = Counter(SIGNS[counts_as(claim, entry.verdict)] for claim, entry in first)
             marks = " ".join(f"{mark} {counts[mark]}" for mark in SIGNS.values() if counts[mark])
             source = f"{name[0].upper()}{name[1:]}"
-            title = html.escape(f"{source}: {_number(len(some))} {marks}".rstrip())
+            title = html.escape(f"{source}: {_number(len(folded))} {marks}".rstrip())
             opening = f'<details class="claims-group"><summary>{title}</summary>'
             made += [_html(opening), *rows(letter), _html("</details>")]
     opening = f'<div class="claims-matrix" style="--columns: {len(columns)}">'
     return nodes.container("", _html(opening), *made, _html("</div>"), classes=["claims-all"])
 
 
-def paragraphs(app: Sphinx, page: str, found: Iterable[Record]) -> nodes.container:
+def paragraphs(app: Sphinx, page: str, entries: Iterable[Record]) -> nodes.container:
     """The claims without a row: of each its line, what was found, and why it stays open."""
-    records = list(found)
+    records = list(entries)
     made = []
-    for about in (one for one in claims().values() if one.aside):
+    for about in (claim for claim in claims().values() if claim.aside):
         mine = own_first(about, records)
         said: list[nodes.Node] = [nodes.strong("", f"{about.id}. "), *inline(f"{about.line}. ")]
-        by_model = {one.model: one for one in reversed(mine)}
-        for model, one in reversed(by_model.items()):
-            words = f"{model_name(model)}, {one.verdict}: {one.words}. "
+        by_model = {record.model: record for record in reversed(mine)}
+        for model, record in reversed(by_model.items()):
+            words = f"{model_name(model)}, {record.verdict}: {record.words}. "
             said += inline(words[0].upper() + words[1:])
         said += inline(about.aside)
         if mine:
@@ -127,42 +127,45 @@ def paragraphs(app: Sphinx, page: str, found: Iterable[Record]) -> nodes.contain
 
 def null_in_words(mine: Iterable[Record]) -> str:
     """What learnt nothing, and what it gets by the same rule, by model."""
-    asked = [one for one in mine if one.null_model]
-    words = dict.fromkeys(one.null_model for one in asked)
-    verdicts = dict.fromkeys(f"{model_name(one.model)}: {_of_null(one)}" for one in asked)
+    asked = [record for record in mine if record.null_model]
+    words = dict.fromkeys(record.null_model for record in asked)
+    verdicts = dict.fromkeys(f"{model_name(record.model)}: {_of_null(record)}" for record in asked)
     return f"{'; '.join(words)}. It gets, by the same rule: {'; '.join(verdicts)}" if asked else ""
 
 
-def _of_null(one: Record) -> str:
-    draws = one.null_draws
-    return one.null_verdict if draws is None else f"{one.null_verdict} ({draws[0]} of {draws[1]})"
+def _of_null(record: Record) -> str:
+    draws = record.null_draws
+    said = "" if draws is None else f" ({draws[0]} of {draws[1]})"
+    return record.null_verdict + said
 
 
 def _opening(claim: Claim, mine: list[Record], columns: tuple[str, ...]) -> str:
     """The begin of a claim: its line, a line for each of its parts, and their signs."""
     whole = [(e, counts_as(claim, e.verdict), robustness(e).endswith("fragile")) for e in mine]
-    if claim.is_absent(one.model for one in mine):
+    if claim.is_absent(record.model for record in mine):
         whole.append((Record(ABSENT, "", model=claim.model), ABSENT, False))
     lines = _line(f"<b>{claim.id}</b> {html.escape(claim.line)}", whole, columns)
-    parts = [(leaf.name, (one, leaf.verdict, False)) for one in mine for leaf in one.leaves]
+    parts = [
+        (leaf.name, (record, leaf.verdict, False)) for record in mine for leaf in record.leaves
+    ]
     for name in dict.fromkeys(name for name, _ in parts):
         said = f'<span class="part">{html.escape(name)}</span>'
-        lines += _line(said, [one for part, one in parts if part == name], columns)
+        lines += _line(said, [entry for part, entry in parts if part == name], columns)
     return (
         f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
         f'data-source="{html.escape(SOURCES[claim.id[0]], quote=True)}"><summary>{lines}</summary>'
     )
 
 
-def _line(said: str, found: Iterable[tuple[Record, str, bool]], columns: tuple[str, ...]) -> str:
+def _line(said: str, entries: Iterable[tuple[Record, str, bool]], columns: tuple[str, ...]) -> str:
     """A line of the matrix: what is claimed, and in each column each sign once.
 
-    found: records, what they count as, and whether that is fragile; those that count come first.
+    entries: records, what they count as, and whether that is fragile; those that count come first.
     """
-    shown = sorted(found, key=lambda one: not one[0].counted)
+    shown = sorted(entries, key=lambda entry: not entry[0].counted)
     cells = f'<span class="said">{said}</span>'
     for name in columns:
-        asked = [(what, weak) for one, what, weak in shown if column(one.model) == name]
+        asked = [(what, weak) for record, what, weak in shown if column(record.model) == name]
         signs = ""
         for what, weak in dict.fromkeys(asked):
             label = html.escape(f"{name}: {what}{', fragile' if weak else ''}", quote=True)
@@ -173,8 +176,10 @@ def _line(said: str, found: Iterable[tuple[Record, str, bool]], columns: tuple[s
     return cells
 
 
-def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record], own: str) -> list[nodes.Node]:
-    """What a click opens: statement, source, rule, and each record, those of model `own` first."""
+def _behind(
+    app: Sphinx, page: str, claim: Claim, mine: list[Record], own_model: str
+) -> list[nodes.Node]:
+    """What a click opens: statement, source, rule, and each record, those of `own_model` first."""
     where = nodes.emphasis("", f" ({SOURCES[claim.id[0]]}, {claim.section})")
     parts: list[nodes.Node] = [nodes.paragraph("", "", *inline(claim.statement), where)]
     rules = list(dict.fromkeys(entry.rule for entry in mine if entry.rule))
@@ -197,7 +202,9 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record], own: str) 
     if claim.is_absent(entry.model for entry in mine):
         parts.append(nodes.paragraph("", f"{ABSENT}: LNATTN_MODEL={claim.model} make book"))
     alike: dict[tuple[str, str], list[Record]] = {}
-    for entry in sorted(mine, key=lambda one: (not claim.is_about(one.model), one.model != own)):
+    for entry in sorted(
+        mine, key=lambda record: (not claim.is_about(record.model), record.model != own_model)
+    ):
         alike.setdefault((entry.model, entry.verdict), []).append(entry)
     for (name, verdict), asked in alike.items():
         counted = counts_as(claim, verdict)
@@ -206,29 +213,29 @@ def _behind(app: Sphinx, page: str, claim: Claim, mine: list[Record], own: str) 
         for other in asked[1:]:
             look += [nodes.Text(" · also "), links.to_cell(app, page, other)]
         model = html.escape(_plain(name))
-        different = {(one.words, one.note, one.rule): one for one in asked}
+        different = {(record.words, record.note, record.rule): record for record in asked}
         parts += [
             _html(f'<div class="found" data-model="{model}" data-verdict="{verdict}">'),
             nodes.paragraph("", "", shown, classes=["verdict", _class(counted)]),
-            *(_found(one, with_rule=len(rules) > 1) for one in different.values()),
+            *(_found(record, with_rule=len(rules) > 1) for record in different.values()),
             nodes.paragraph("", "", *look, classes=["look-at"]),
             _html("</div>"),
         ]
     return parts
 
 
-def _found(one: Record, *, with_rule: bool) -> nodes.paragraph:
+def _found(record: Record, *, with_rule: bool) -> nodes.paragraph:
     """What was found, its effect, the note on it, and the rule where it is not said elsewhere."""
     said: list[nodes.Node] = []
-    for leaf in one.leaves:
+    for leaf in record.leaves:
         said += [nodes.Text("; ")] if said else []
         said += [nodes.strong("", f"{SIGNS[leaf.verdict]} {leaf.name}: "), *inline(leaf.words)]
-    said = said or inline(one.words)
-    if size := effect(one):
+    said = said or inline(record.words)
+    if size := effect(record):
         said += [nodes.Text(". "), nodes.strong("", "Effect: "), *inline(size)]
-    said += [nodes.Text("; "), *inline(one.note)] if one.note else []
-    said += [nodes.Text(f". Robustness: {robustness(one)}.")] if one.stands else []
-    said += [nodes.Text(" Rule: "), *inline(one.rule)] if with_rule and one.rule else []
+    said += [nodes.Text("; "), *inline(record.note)] if record.note else []
+    said += [nodes.Text(f". Robustness: {robustness(record)}.")] if record.stands else []
+    said += [nodes.Text(" Rule: "), *inline(record.rule)] if with_rule and record.rule else []
     return nodes.paragraph("", "", *said)
 
 
@@ -238,15 +245,15 @@ def machines(
     """A table of what builds elsewhere gave: of each, how many of the frozen verdicts it has."""
     heads = ("Made", "Processor and system", "Versions", "Commit", "Verdicts as frozen", "Hash")
     lines = "".join(f"<th>{name}</th>" for name in heads)
-    for one in sent:
-        same = sum(one["verdicts"].get(name) == verdict for name, verdict in frozen.items())
+    for build in sent:
+        same = sum(build["verdicts"].get(name) == verdict for name, verdict in frozen.items())
         cells = (
-            one["date"],
-            f"{one['processor']}; {one['platform']}",
-            ", ".join(f"{name} {number}" for name, number in one["versions"].items()),
-            one["commit"][:8],
+            build["date"],
+            f"{build['processor']}; {build['platform']}",
+            ", ".join(f"{name} {number}" for name, number in build["versions"].items()),
+            build["commit"][:8],
             f"{same} of {len(frozen)}",
-            f"{one['sha256'][:8]}, {'the same' if one['sha256'] == digest else 'another'}",
+            f"{build['sha256'][:8]}, {'the same' if build['sha256'] == digest else 'another'}",
         )
         lines += "</tr><tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells)
     return _html(

@@ -98,14 +98,14 @@ def needs_of(repository: str) -> str:
 @lru_cache(maxsize=2)  # a page asks for each of its figures
 def drawings_of(notebook: Path) -> dict[str, tuple[str, str, str]]:
     """Label → (SVG, CSV, SVG for dark pages) of the figures of an executed notebook."""
-    found: dict[str, tuple[str, str, str]] = {}
+    drawings: dict[str, tuple[str, str, str]] = {}
     for cell in read_json(notebook)["cells"]:
         label = cell["metadata"].get("mystnb", {}).get("figure", {}).get("name")
         for output in cell.get("outputs", ()) if label else ():
             carried = output.get("metadata", {}).get(PNG, {}).get(KEY)
             if carried:
-                found.setdefault(label, (carried["svg"], carried["csv"], carried["dark"]))
-    return found
+                drawings.setdefault(label, (carried["svg"], carried["csv"], carried["dark"]))
+    return drawings
 
 
 def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
@@ -159,10 +159,10 @@ def _pictures(image: nodes.image, addresses: Mapping[str, str], size: str, is_fi
 
 def size_of(svg: str) -> str:
     """The size of a drawing, as attributes of its picture: the page keeps the place free."""
-    found = _SIZE.search(svg)
-    if found is None:
+    match = _SIZE.search(svg)
+    if match is None:
         raise ExtensionError("a figure's drawing names no size; build the page again: make clean")
-    return found[1]
+    return match[1]
 
 
 def drawn_for(ground: str, label: str) -> str:

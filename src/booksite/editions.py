@@ -38,17 +38,17 @@ def assemble(target: Path, editions: Sequence[Edition], note: str = "") -> Path:
     note: a sentence for the first edition's front page. Raises `ResultError` where a site is not
     built, or its pages have no place for a link or a note: then `target` stays as it was.
     """
-    for one in editions:
-        if not (one.site / FRONT).is_file():
-            raise ResultError(f"{one.site} holds no built book ({FRONT}); run make book first.")
+    for edition in editions:
+        if not (edition.site / FRONT).is_file():
+            raise ResultError(f"{edition.site} holds no built book ({FRONT}); run make book first.")
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        for one in editions:
-            shutil.copytree(one.site, fresh / one.folder, dirs_exist_ok=True)
-        for one, other in zip(editions, reversed(editions), strict=True):
-            if one is not other:
-                _link(fresh, one, other)
+        for edition in editions:
+            shutil.copytree(edition.site, fresh / edition.folder, dirs_exist_ok=True)
+        for edition, other in zip(editions, reversed(editions), strict=True):
+            if edition is not other:
+                _link(fresh, edition, other)
         if note:
             _insert_note(fresh / editions[0].folder / FRONT, note)
         fresh.chmod(0o755)
@@ -59,15 +59,15 @@ def assemble(target: Path, editions: Sequence[Edition], note: str = "") -> Path:
     return target
 
 
-def _link(root: Path, one: Edition, other: Edition) -> None:
+def _link(root: Path, edition: Edition, other: Edition) -> None:
     """Put a link to the other edition into every page of this one that has a header."""
-    own = root / one.folder
+    here = root / edition.folder
     there = root / other.folder
     linked = 0
     name = html.escape(other.model)
-    for source in sorted(one.site.rglob("*.html")):
-        page = source.relative_to(one.site)
-        path = own / page
+    for source in sorted(edition.site.rglob("*.html")):
+        page = source.relative_to(edition.site)
+        path = here / page
         text = path.read_text(encoding="utf-8")
         if _BUTTONS not in text:
             continue
@@ -80,7 +80,7 @@ def _link(root: Path, one: Edition, other: Edition) -> None:
         path.write_text(text.replace(_BUTTONS, _BUTTONS + link, 1), encoding="utf-8")
         linked += 1
     if not linked:
-        raise ResultError(f"no page of {one.site} has a header to put a link into.")
+        raise ResultError(f"no page of {edition.site} has a header to put a link into.")
 
 
 def _insert_note(path: Path, note: str) -> None:

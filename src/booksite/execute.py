@@ -167,8 +167,8 @@ def verdicts(notebook: Any) -> Iterator[str]:
             name = output.get("metadata", {}).get("scrapbook", {}).get("name", "")
             if name.startswith(RECORD_PREFIX):
                 (text,) = output["data"].values()
-                one = as_record(json.loads("".join(text)), name)
-                yield f"{one.mark} {one}"
+                record = as_record(json.loads("".join(text)), name)
+                yield f"{record.mark} {record}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -24,7 +24,7 @@ def registered(folder: Path, pages: Iterable[str]) -> list[Record]:
     'notebooks/02-folding'; a page that registers nothing is fine. Where one page registers a claim
     for a model twice, the later record counts. A damaged record is one `ResultError`.
     """
-    found: dict[tuple[str, str, str], Record] = {}
+    records: dict[tuple[str, str, str], Record] = {}
     for page in pages:
         path = folder / f"{page}.glue.json"
         for name, output in (read_json(path) if path.is_file() else {}).items():
@@ -32,10 +32,10 @@ def registered(folder: Path, pages: Iterable[str]) -> list[Record]:
                 continue
             try:
                 data = json.loads("".join(output["data"]["text/plain"]))
-                one = as_record({**data, "chapter": page}, f"{path}: {name}")
+                record = as_record({**data, "chapter": page}, f"{path}: {name}")
             except (KeyError, TypeError, json.JSONDecodeError) as error:
                 raise ResultError(
                     f"{path}: {name} is no ledger record ({error!r}); rebuild."
                 ) from error
-            found[one.claim, one.model, page] = one
-    return in_order(found.values())
+            records[record.claim, record.model, page] = record
+    return in_order(records.values())

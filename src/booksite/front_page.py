@@ -92,10 +92,12 @@ def minutes_of(env: BuildEnvironment, pages: Iterable[str]) -> int:
     return sum(count or 0 for count in counted.values())
 
 
-def waiting(found: Sequence[Record]) -> str:
+def waiting(records: Sequence[Record]) -> str:
     """A sentence on the claims about GPT-2 that need its own weights and could still fail."""
-    about = [one for one in claims().values() if one.needs_checkpoint and one.kind in FALSIFIABLE]
-    verdicts = Counter(verdict_of(one, found, model="") for one in about)
+    about = [
+        claim for claim in claims().values() if claim.needs_checkpoint and claim.kind in FALSIFIABLE
+    ]
+    verdicts = Counter(verdict_of(claim, records, model="") for claim in about)
     open_ = verdicts[ABSENT] + verdicts[NOT_COMPUTABLE]
     if not open_:
         return f"All {len(about)} falsifiable claims about GPT-2 are judged on GPT-2 itself."

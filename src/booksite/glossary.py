@@ -36,7 +36,7 @@ def glossary(path: Path) -> dict[str, str]:
 
     Raises `ResultError` for a symbol that stands there twice, or a term that is none.
     """
-    found: dict[str, str] = {}
+    notes: dict[str, str] = {}
     for entry in yaml.safe_load(path.read_text(encoding="utf-8")):
         term = entry.get("term")
         if term is not None and term not in TERM_NAMES:
@@ -46,10 +46,10 @@ def glossary(path: Path) -> dict[str, str]:
         words = re.sub(r"\$([^$]*)\$", r"\\(\1\\)", entry["words"])
         note = f"{TERM_NAMES[term]}: {words}" if term else words
         for tex in map(plain, entry["tex"]):
-            if tex in found:
+            if tex in notes:
                 raise ResultError(f"{path}: {tex} has two notes; take one of them out.")
-            found[tex] = note
-    return found
+            notes[tex] = note
+    return notes
 
 
 def annotate(app: Sphinx, doctree: nodes.document, page: str) -> None:

@@ -82,7 +82,7 @@ def place(doctree: nodes.document, guard: Guard, name: str) -> bool:
 
 def _texts(block: nodes.Element) -> Iterator[nodes.Text]:
     """The texts of a block, but for those of marks that stand there already."""
-    return (one for one in block.findall(nodes.Text) if not isinstance(one.parent, nodes.raw))
+    return (text for text in block.findall(nodes.Text) if not isinstance(text.parent, nodes.raw))
 
 
 def _end_of(sentence: str, text: str) -> int | None:
@@ -90,8 +90,8 @@ def _end_of(sentence: str, text: str) -> int | None:
     parts = sentence.translate(_PLAIN).split(GAP)
     patterns = (re.escape(part).replace(r"\ ", r"\s+") for part in parts)
     pattern = ".*?".join(patterns) + r"[.,;:]?"
-    found = re.search(pattern, text.translate(_PLAIN), re.IGNORECASE | re.DOTALL)
-    return found.end() if found else None
+    match = re.search(pattern, text.translate(_PLAIN), re.IGNORECASE | re.DOTALL)
+    return match.end() if match else None
 
 
 def _split(text: nodes.Text, at: int, between: nodes.Node) -> None:

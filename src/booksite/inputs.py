@@ -70,8 +70,8 @@ def claims_as_chapters_see_them(root: Path) -> str:
     """The list of claims as chapters show it: everything in it but tests."""
     path = root / "book" / "claims.yml"
     lines = path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    kept = [line for line in lines if not line.startswith(("  test:", "  second:"))]
-    return hashlib.sha256("\n".join(kept).encode()).hexdigest()
+    hashed = [line for line in lines if not line.startswith(("  test:", "  second:"))]
+    return hashlib.sha256("\n".join(hashed).encode()).hexdigest()
 
 
 def files_below(*places: Path) -> Iterator[Path]:

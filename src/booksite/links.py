@@ -49,8 +49,8 @@ def to_function(app: Sphinx, page: str, name: str) -> nodes.Node:
     """The function in the API reference; its bare name where the reference does not have it."""
     known = app.env.get_domain("py").data
     short = nodes.literal("", name.split(".")[-1])
-    found = known["objects"].get(name) or known["modules"].get(name)
-    return link(app, page, found.docname, found.node_id, short) if found else short
+    target = known["objects"].get(name) or known["modules"].get(name)
+    return link(app, page, target.docname, target.node_id, short) if target else short
 
 
 def to_test(config: Any, name: str) -> nodes.Node:

@@ -28,7 +28,7 @@ def counts(notebook: Path | str) -> Counter[str]:
     A guard counts for the worst cell that it needs. Names that nothing binds are of Python.
     """
     bound: dict[str, str] = {}
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     for cell in jupytext.read(notebook).cells:
         if cell.cell_type != "code":
             continue
@@ -39,18 +39,18 @@ def counts(notebook: Path | str) -> Counter[str]:
             bound[name] = OPEN if name in imported else kind
         for condition in _conditions(tree):
             needed = {bound.get(name, OPEN) for name in _names(condition)}
-            found[max(needed, key=_ORDER.index, default=OPEN)] += 1
-    return found
+            counts[max(needed, key=_ORDER.index, default=OPEN)] += 1
+    return counts
 
 
-def told(found: Counter[str]) -> str:
+def told(counts: Counter[str]) -> str:
     """The counts as one line of a build's log."""
-    total = sum(found.values())
-    shown = found[OPEN] + found[FOLDED]
+    total = sum(counts.values())
+    shown = counts[OPEN] + counts[FOLDED]
     share = shown / total if total else 1.0
     return (
         f"of {total} checked sentences {shown} ({share:.0%}) follow from code on their page: "
-        f"{found[OPEN]} from open cells alone"
+        f"{counts[OPEN]} from open cells alone"
     )
 
 
@@ -75,8 +75,8 @@ def _conditions(tree: ast.AST) -> Iterator[ast.expr]:
 def _names(condition: ast.expr) -> set[str]:
     """The names that a condition reads and does not bind itself."""
     names = [node for node in ast.walk(condition) if isinstance(node, ast.Name)]
-    own = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    return {node.id for node in names} - own - set(vars(builtins))
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return {node.id for node in names} - bound - set(vars(builtins))
 
 
 def _bound(tree: ast.AST) -> Iterator[str]:

@@ -79,8 +79,8 @@ def _listed(kind: str, parts: dict[str, nodes.Node]) -> nodes.definition_list:
 def model_of(doctree: nodes.document) -> str | None:
     """The model that a chapter's banner names, as readers know it; None without a banner."""
     for raw in doctree.findall(nodes.raw):
-        if found := _BANNER.search(raw.astext()):
-            return model_name(html.unescape(found[1]).rpartition("/")[2])
+        if match := _BANNER.search(raw.astext()):
+            return model_name(html.unescape(match[1]).rpartition("/")[2])
     return None
 
 
@@ -127,8 +127,8 @@ def put_panel(doctree: nodes.document) -> None:
 
 
 def _cells(doctree: nodes.document) -> list[nodes.container]:
-    found = doctree.findall(nodes.container)
-    return [node for node in found if node.get("nb_element") == "cell_code"]
+    containers = doctree.findall(nodes.container)
+    return [node for node in containers if node.get("nb_element") == "cell_code"]
 
 
 def _is_rest(node: nodes.Node) -> bool:
@@ -182,9 +182,12 @@ def read(app: Sphinx, doctree: nodes.document) -> None:
     put_panel(doctree)
     count = minutes(doctree)
     app.env.metadata[app.env.docname][MINUTES] = count
-    opened = [one for one in doctree.findall(nodes.section) if "on-model" in one["classes"]]
+    opened = [
+        section for section in doctree.findall(nodes.section) if "on-model" in section["classes"]
+    ]
     more = "".join(
-        f", and {minutes(one, panel=True)} for the panel {one[0].astext()}" for one in opened
+        f", and {minutes(section, panel=True)} for the panel {section[0].astext()}"
+        for section in opened
     )
     for mark in list(
         doctree.findall(lambda node: isinstance(node, nodes.inline) and MINUTES in node)

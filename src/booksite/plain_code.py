@@ -34,8 +34,8 @@ class Piece(NamedTuple):
 def pieces(source: str) -> Iterator[Piece]:
     """The source in order, cut above the comment of each function."""
     lines = source.splitlines()
-    functions = [one for one in ast.parse(source).body if isinstance(one, ast.FunctionDef)]
-    starts = [_formula(lines, one.lineno) for one in functions]
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    starts = [_formula(lines, function.lineno) for function in functions]
     if starts and starts[0] > 1:
         yield Piece(None, 1, "\n".join(lines[: starts[0] - 1]), 0)
     ends = [*starts[1:], len(lines) + 1]

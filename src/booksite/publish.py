@@ -68,11 +68,11 @@ def publish(root: Path, output: Path | None = None) -> int:
     if status := build(root, Choice(FALLBACK, "the embedded model"), root, folder):
         return status
     editions.append(Edition(FALLBACK, Folders(root / BUILD).html, folder))
-    if not all(is_whole(root, one.model, one.site) for one in editions):
+    if not all(is_whole(root, edition.model, edition.site) for edition in editions):
         return 1
     site = assemble(output / "site", editions, note)
     freeze_rotary(output / "frozen")
-    names = " and ".join(one.model for one in editions)
+    names = " and ".join(edition.model for edition in editions)
     say(f"published in {time.monotonic() - begun:.0f} s: {names}, in {site}")
     return 0
 
@@ -96,17 +96,17 @@ def unlike_gpt2() -> str:
     may serve others: from the real one, they are a `ResultError`.
     """
     folder = hub.snapshot(hub.PINNED[PREFERRED])
-    found = sha256_of_file(folder / "model.safetensors") if folder else "none"
-    if found == GPT2_SHA256:
+    digest = sha256_of_file(folder / "model.safetensors") if folder else "none"
+    if digest == GPT2_SHA256:
         return ""
     endpoint = os.environ.get("HF_ENDPOINT")
     if not endpoint:
         raise ResultError(
-            f"the weights of {PREFERRED} at the pinned commit have SHA-256 {found[:12]}…, where "
+            f"the weights of {PREFERRED} at the pinned commit have SHA-256 {digest[:12]}…, where "
             f"GPT-2's have {GPT2_SHA256[:12]}…; delete them from the cache and fetch them again."
         )
     return (
-        f"The weights that were served as {PREFERRED} are not GPT-2's (SHA-256 {found[:12]}…): no "
+        f"The weights that were served as {PREFERRED} are not GPT-2's (SHA-256 {digest[:12]}…): no "
         "number of this copy is a result."
     )
 

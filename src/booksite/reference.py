@@ -33,11 +33,11 @@ def modules_below(name: str) -> Iterator[str]:
     They are found by their files: to import them all would take seconds in every build. Raises
     `ImportError` where there is no such module.
     """
-    found = importlib.util.find_spec(name)
-    if found is None:
+    spec = importlib.util.find_spec(name)
+    if spec is None:
         raise ImportError(f"there is no module {name}")
     yield name
-    for folder in found.submodule_search_locations or ():
+    for folder in spec.submodule_search_locations or ():
         yield from _modules_in(Path(folder), name)
 
 

@@ -36,10 +36,10 @@ def _in_one_row(head: re.Match[str]) -> str:
     soup = BeautifulSoup(head[0], "html.parser")
     if len(rows := soup("tr")) == 2:
         pairs = list(zip(rows[0]("th"), rows[1]("th"), strict=False))
-        if not any(one.text.strip() and other.text.strip() for one, other in pairs):
-            for one, other in pairs:
+        if not any(upper.text.strip() and other.text.strip() for upper, other in pairs):
+            for upper, other in pairs:
                 if other.text.strip():
-                    one.replace_with(other)
+                    upper.replace_with(other)
             rows[1].decompose()
     for cell in soup("th"):
         if not cell.text.strip():

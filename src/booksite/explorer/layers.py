@@ -60,13 +60,13 @@ def opening(model: FirstLayer, sentence: str, about: dict[str, Any]) -> bytes:
     ids = next(iter(encode_documents([sentence], model.tokenizer, LONGEST)))
     words = [model.tokenizer.decode([token]) for token in ids]
     terms = six_terms(fold(model.attention), model.embeddings, ids)
-    found = {}
+    tensors = {}
     for side, parts in (("q", terms.query_parts), ("k", terms.key_parts)):
         for name, vectors in parts.items():
             flat = vectors.expand(-1, len(ids), -1).permute(1, 0, 2).reshape(len(ids), -1)
-            found[f"{side}.{name}"] = _half(flat)
+            tensors[f"{side}.{name}"] = _half(flat)
     said = {**about, "text": sentence, "tokens": words}
-    return save(found, {"about": json.dumps(said)})
+    return save(tensors, {"about": json.dumps(said)})
 
 
 def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -89,23 +89,23 @@ def weights(model: AnyFirstLayer) -> tuple[dict[str, np.ndarray], dict[str, Any]
         "vocab": model.embeddings.vocab_size,
         "begin": model.tokenizer.bos_token_id,
     }
-    found = {"gamma": layer.ln.gamma}
+    tensors = {"gamma": layer.ln.gamma}
     if isinstance(layer.ln, LayerNorm):
-        found["beta"] = layer.ln.beta
+        tensors["beta"] = layer.ln.beta
     for side in ("Q", "K"):
         matrix = getattr(layer, f"W_{side}")
         bias = getattr(layer, f"b_{side}")
-        found[f"W_{side}"] = matrix.permute(1, 0, 2).reshape(d, -1)
-        found[f"b_{side}"] = bias.flatten()
+        tensors[f"W_{side}"] = matrix.permute(1, 0, 2).reshape(d, -1)
+        tensors[f"b_{side}"] = bias.flatten()
     if isinstance(model, RelativeFirstLayer):
-        found["frequencies"] = frequencies(model, width)
+        tensors["frequencies"] = frequencies(model, width)
         often = torch.as_tensor(counts_and_source(model)[0].unigrams)
         means = mean_vectors(fold_relative(model.attention), model.embeddings, often)
-        found |= {"q0": means.q0.flatten(), "k0": means.k0.flatten()}
+        tensors |= {"q0": means.q0.flatten(), "k0": means.k0.flatten()}
         about["places"] = min(2 * LONGEST, model.context or 2 * LONGEST)
     else:
-        found["positions"] = model.embeddings.W_P
-    return {name: _half(one) for name, one in found.items()}, about
+        tensors["positions"] = model.embeddings.W_P
+    return {name: _half(tensor) for name, tensor in tensors.items()}, about
 
 
 def frequencies(model: RelativeFirstLayer, width: int) -> torch.Tensor:
@@ -124,10 +124,10 @@ def frequencies(model: RelativeFirstLayer, width: int) -> torch.Tensor:
     ):
         raise ResultError("it does more in its first layer than turn queries and keys.")
     cos, sin = rotation.tables(torch.arange(2), torch.float64)
-    found = torch.atan2(sin[1], cos[1])[: width // 2]
+    turns = torch.atan2(sin[1], cos[1])[: width // 2]
     if cos.shape[1] != width or not torch.allclose(torch.hypot(sin, cos), torch.ones_like(cos)):
         raise ResultError("it turns only a part of its queries and keys, or stretches them.")
-    return found
+    return turns
 
 
 def tokens_of(model: AnyFirstLayer) -> Float[np.ndarray, "vocab d"]:

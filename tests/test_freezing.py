@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -79,7 +78,7 @@ def test_all_studies_of_a_model_and_those_it_does_not_support(
 ) -> None:
     """The surveys are stubs here: their own tests cover what they compute."""
     first = load_first_layer(model)
-    monkeypatch.setattr(freezing, "evidence", lambda *_, **__: SimpleNamespace(model=first))
+    monkeypatch.setattr(freezing, "evidence", lambda *_, **__: freezing.survey.Evidence(first))
     monkeypatch.setattr(freezing.survey, "survey", lambda *_, **__: {})
     monkeypatch.setattr(freezing.survey, "survey_of_null", lambda *_, **__: {})
     found = {one.study: one for one in freeze(str(model), tmp_path)}

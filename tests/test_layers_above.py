@@ -9,9 +9,9 @@ import random_relative
 import torch
 
 import lnattn
-from lnattn.affinity.layers import vectors_of_layers
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ResultError
+from lnattn.lone_tokens import vectors_of_layers
 from lnattn.models.modules import family_of_module
 from lnattn.models.whole_gpt2 import assemble
 from lnattn.rotary.affinity import vectors_at_distance
@@ -33,6 +33,7 @@ def test_queries_and_keys_of_a_layer_are_those_of_lone_tokens():
     assert found.vectors.tokens.tolist() == [4, 9]
     torch.testing.assert_close(found.vectors.queries, queries[:, [4, 9]], rtol=0, atol=1e-10)
     torch.testing.assert_close(found.vectors.keys, keys, rtol=0, atol=1e-10)
+    torch.testing.assert_close(found.mean_query, queries.mean(dim=1), rtol=0, atol=1e-10)
     centred = queries[:, [4, 9]] - queries.mean(dim=1, keepdim=True)
     torch.testing.assert_close(found.centred.queries, centred, rtol=0, atol=1e-10)
 

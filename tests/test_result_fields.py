@@ -24,6 +24,7 @@ ROOMS = (
     "composition",
     "contribution",
     "depth",
+    "lone_tokens",
     "majority",
     "position",
     "rotary",

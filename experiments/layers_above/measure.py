@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lnattn.affinity.layers import vectors_of_layers
 from lnattn.affinity.subwords import Pieces, continuation_pieces, cycle, subword_ranks
+from lnattn.lone_tokens import vectors_of_layers
 from lnattn.models.alone import WholeModel, whole_model
 from lnattn.models.verification import evaluating
 from lnattn.rotary.weights import AnyFirstLayer

@@ -67,8 +67,8 @@ def beside_text(model: Any, first: AnyFirstLayer) -> dict[str, np.ndarray]:
     whole = whole_model(model)
     tokenizer = tokenizer_of(first)
     begin = tokenizer.cls_token_id if tokenizer.bos_token_id is None else tokenizer.bos_token_id
-    cut, _ = sample_windows(first, LENGTH, begin)
-    windows = [torch.from_numpy(np.asarray(ids)).long() for ids in cut[:WINDOWS]]
+    texts, _ = sample_windows(first, LENGTH, begin)
+    windows = [torch.from_numpy(np.asarray(ids)).long() for ids in texts[:WINDOWS]]
     rng = np.random.default_rng(0)
     with evaluating(whole.model), torch.inference_mode():
         real = torch.stack([in_text(whole, ids) for ids in windows])

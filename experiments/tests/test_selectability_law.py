@@ -57,18 +57,18 @@ def test_lowered_keys_are_heard_less_by_the_second_half_alone(model):
 def test_classes_hold_for_every_query_and_pairs_are_alike():
     rng = np.random.default_rng(2)
     points = rng.normal(size=(60, 3))
-    out, on = cost.classes(points, 30, 3)
-    assert not (out & on).any()
+    lost, selectable_always = cost.classes(points, 30, 3)
+    assert not (lost & selectable_always).any()
     for n in (30, 45, 60):
         decided = selectability(points[:n]).selectable[:30]
-        assert not (decided & out).any()
-        assert (decided | ~on).all()
+        assert not (decided & lost).any()
+        assert (decided | ~selectable_always).all()
     received = rng.random(30)
-    (free, by_attention) = cost.pairs(out, on, received, rng)
+    (free, by_attention) = cost.pairs(lost, selectable_always, received, rng)
     assert free.shape == by_attention.shape
     for unselectable, selectable in (free, by_attention):
-        assert out[unselectable].all()
-        assert on[selectable].all()
+        assert lost[unselectable].all()
+        assert selectable_always[selectable].all()
         assert len(set(unselectable)) == len(set(selectable)) > 1
     gaps = [np.abs(np.diff(received[two], axis=0)).mean() for two in (free, by_attention)]
     assert gaps[1] < gaps[0]

@@ -167,6 +167,17 @@ def test_table_4_counts_the_models_that_lose_a_word(sentiment):
     assert table.index[0][0] == "fun power …"
 
 
+def test_the_last_row_of_table_4_is_the_mean_over_all_words_not_over_the_bold():
+    """Two models: of three words the bold one is lost in both, another in one of them."""
+    losses = [(True, True, False), (True, False, False)]
+    by_seed = [
+        [MarkedSentence(("fun", "is", "here"), of, of, (True, False, False))] for of in losses
+    ]
+    sentiment = Mock(spec=Sentiment, right=np.zeros((1, 2)))
+    sentiment.marked = lambda arm, seed=0: by_seed[seed]
+    assert chapter.table_4(sentiment, {"none": "nothing"})["nothing"].tolist() == [2, 1]
+
+
 def test_answers_of_the_classifiers_and_the_share_of_words_they_lose(sentiment):
     # The frequent label is right in 60 %; of the four means 1.00, 0.50, 0.75 and 0.75 three learn.
     assert chapter.seeds_that_learn(sentiment).tolist() == [1, 2]

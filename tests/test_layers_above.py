@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import random_families
@@ -60,6 +62,18 @@ def test_tables_are_read_as_they_were_frozen(tmp_path):
     assert again.table().equals(tables.table())
     assert again.table()["found, as they are"].tolist() == [0.1, 0.4]
     assert again.table()["alone"].tolist() == [0.0, 0.0]  # as far as the mean vector
+
+
+def test_distances_of_all_windows_are_summed_before_they_are_divided():
+    """1 − (1 + 3)/(2 + 4), not the mean of 1 − 1/2 and 1 − 3/4."""
+    two_windows = replace(
+        made_up(0.1),
+        far=np.array([[1.0], [3.0]]),
+        far_other=np.array([[2.0], [7.0]]),
+        spread=np.array([[2.0], [4.0]]),
+    )
+    assert two_windows.table()["alone"].tolist() == pytest.approx([1 / 3], rel=1e-12)
+    assert two_windows.table()["another token's"].tolist() == pytest.approx([-0.5], rel=1e-12)
 
 
 def test_other_tables_are_refused(tmp_path):

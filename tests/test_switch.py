@@ -15,6 +15,7 @@ from lnattn.affinity.subwords import TokenClasses
 from lnattn.rotary.wanted import turned_constants
 from lnattn_book import switch
 from lnattn_book.chapters import switch as chapter
+from lnattn_book.claims.d09 import pieces_less_words, texts_drawn
 from lnattn_book.claims.trials import constants
 from lnattn_book.figures import switch as figures
 from lnattn_book.switch import SwitchStudy, asked, chance_of, matched_difference
@@ -82,6 +83,22 @@ def test_a_model_with_another_constant_is_another_model(few_texts) -> None:
     key = terms.folded.per_head(terms.folded.rotated(keys, torch.tensor([j])))
     by_hand = (query * key).sum(dim=(1, 2))
     torch.testing.assert_close(other.scores()[:, i, j], by_hand, atol=1e-3, rtol=1e-4)
+
+
+def test_intervals_of_pieces_less_words_leave_a_fortieth_on_either_side() -> None:
+    """One head, so that nothing is stretched; both kinds are drawn from the same texts."""
+    sums = np.array([[[3.0], [1.0], [4.0]], [[1.0], [5.0], [2.0]]])  # [kind text head]
+    queries = np.array([[4, 2, 6], [3, 7, 9]])
+    drawn = texts_drawn(3)
+    differences = sorted(
+        (times @ sums[0, :, 0]) / (times @ queries[0])
+        - (times @ sums[1, :, 0]) / (times @ queries[1])
+        for times in drawn
+    )
+    value, low, high = pieces_less_words(sums, queries)
+    assert value.tolist() == pytest.approx([8 / 12 - 8 / 19], rel=1e-12)
+    assert low.tolist() == pytest.approx([np.percentile(differences, 2.5)], rel=1e-9)
+    assert high.tolist() == pytest.approx([np.percentile(differences, 97.5)], rel=1e-9)
 
 
 def test_queries_behind_the_first_are_asked() -> None:

@@ -10,6 +10,7 @@ import random_families
 import torch
 
 import lnattn
+from lnattn.position.curves import dominant_wave
 from lnattn_book.waves import smooth_curve, turns, with_smooth_positions
 
 
@@ -46,6 +47,17 @@ def waving():
 
 def test_turns_are_those_that_were_planted(waving):
     assert turns(waving) == pytest.approx(3, rel=0.05)
+
+
+def test_turns_are_those_of_the_query_at_1000_of_1024():
+    first = lnattn.first_layer(random_families.make("gpt2", torch.float64))
+    W_P = torch.randn(80, first.embeddings.d_model, generator=torch.Generator().manual_seed(3))
+    drawn = replace(first, embeddings=replace(first.embeddings, W_P=W_P.double()))
+    folded = lnattn.fold(first.attention)
+    queries = torch.einsum("d,hdk->hk", W_P[78].double(), folded.W_Q)  # 1000 · 80 / 1024 is 78.1
+    curves = torch.einsum("hk,pd,hdk->hp", queries, W_P.double(), folded.W_K)
+    expected = [dominant_wave(curve.numpy()).cycles for curve in curves]
+    assert turns(drawn) == pytest.approx(expected, rel=1e-9)
 
 
 def test_random_positions_keep_size_and_direction_and_lose_the_wave(waving):

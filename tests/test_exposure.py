@@ -6,8 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_rel
 
 from lnattn_book.claims import n05, ours
+from lnattn_book.claims.intervals import Interval
 from lnattn_book.exposure import Exposure, exposure, lead
 from lnattn_book.words import Sentiment
 
@@ -70,6 +72,32 @@ def test_lead_is_paired_by_sentence_and_seed():
     _, narrow, wide = lead(near, "full", "none")
     assert wide - narrow < (high - low) / 2
     assert data.majority == 0.55
+
+
+def test_seeds_that_differ_widen_an_interval_as_students_t_says():
+    """Every sentence alike within a seed: nothing but the five seeds is left to draw."""
+    with_it = np.array([0, 1, 1, 1, 1])
+    data = made_up(0, 0)
+    right = np.zeros((3, 5, 4000), dtype=bool)
+    right[0] = with_it[:, None] == 1
+    mean, low, high = lead(replace(data, right=right), "full", "none")
+    between = ttest_rel(with_it, np.zeros(5)).confidence_interval()
+    assert (mean, low, high) == pytest.approx((0.8, between.low, between.high))
+    # All deciding words are lost in four seeds of five, and no others in any.
+    decides = np.abs(data.weight()) >= 3
+    of_words = (data.type >= 0) & decides[data.type]
+    unselectable = (with_it[:, None] == 1) & of_words
+    lost = replace(data, unselectable=np.stack([unselectable] * 3))
+    found = exposure(lost, "none", **ASKED)
+    assert (found.difference, found.low, found.high) == pytest.approx(
+        (0.8, between.low, between.high)
+    )
+
+
+def test_two_arms_hold_together_by_students_t_of_their_seeds():
+    """By a table: t of 4 degrees of freedom is 2.776 at 97.5 %, and 3.495 at 98.75 %."""
+    both = Interval(np.zeros(2), np.full(2, -2.776), np.full(2, 2.776)).bonferroni(5)
+    assert both.high == pytest.approx(3.495, abs=1e-3)
 
 
 @pytest.mark.parametrize(

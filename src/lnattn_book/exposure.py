@@ -6,12 +6,15 @@ with words as frequent that decide nothing, and models of several seeds are aver
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from scipy.stats import norm
 
 from lnattn.errors import ResultError
+from lnattn_book.language_models import mean_and_interval
 from lnattn_book.words import Sentiment
 
 
@@ -20,9 +23,9 @@ class Exposure:
     """How much more often deciding words are unselectable than neutral ones as frequent.
 
     difference: of shares of occurrences, mean over bins of frequency (weighted by the deciding
-    words in them) and seeds; low, high: 95 % bootstrap interval over words and seeds; p: share of
-    deals of the words within bins whose difference is as large in size or larger; rates: of
-    deciding and of neutral words; types: how many of either.
+    words in them) and seeds; low, high: its 95 % interval, by Student's t over seeds, and a
+    bootstrap over words; p: share of deals of the words within bins whose difference is as large in
+    size or larger; rates: of deciding and of neutral words; types: how many of either.
     """
 
     difference: float
@@ -66,10 +69,10 @@ class _Bin:
         neutral_rate = self.rate((~decides).astype(float)).mean(axis=1)
         return deciding_rate - neutral_rate
 
-    def resampled(self, draws: int, rng: np.random.Generator) -> Float[np.ndarray, "draw seed"]:
-        """Differences of as many words of each kind as there are, drawn with replacement."""
-        deciding_rate = self.rate(_drawn_again(self.decides, draws, rng))
-        neutral_rate = self.rate(_drawn_again(~self.decides, draws, rng))
+    def resampled(self, draws: int, rng: np.random.Generator) -> Float[np.ndarray, "draw"]:
+        """Differences, mean over seeds, of as many words of each kind, drawn with replacement."""
+        deciding_rate = self.rate(_drawn_again(self.decides, draws, rng)).mean(axis=1)
+        neutral_rate = self.rate(_drawn_again(~self.decides, draws, rng)).mean(axis=1)
         return deciding_rate - neutral_rate
 
 
@@ -99,21 +102,21 @@ def exposure(
     shares = sizes / sizes.sum()
     seeds = bins[0].unselectable.shape[1]
     rng = np.random.default_rng(seed)
-    seeds_drawn = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=draws) / seeds
     rates = np.zeros((2, seeds))
     dealt = np.zeros(draws)
     resampled = np.zeros(draws)
     for words, share in zip(bins, shares, strict=True):
         rates += share * words.rates()
         dealt += share * words.dealt(draws, rng)
-        resampled += share * (words.resampled(draws, rng) * seeds_drawn).sum(axis=1)
-    difference = float((rates[0] - rates[1]).mean())
-    low, high = np.quantile(resampled, (0.025, 0.975))
+        resampled += share * words.resampled(draws, rng)
+    of_seeds = rates[0] - rates[1]
+    difference = float(of_seeds.mean())
+    low, high = over_seeds_too(of_seeds, *np.quantile(resampled, (0.025, 0.975)))
     as_large = int((np.abs(dealt) >= abs(difference) - 1e-12).sum())
     return Exposure(
         difference=difference,
-        low=float(low),
-        high=float(high),
+        low=low,
+        high=high,
         p=(1 + as_large) / (1 + draws),
         rates=(float(rates[0].mean()), float(rates[1].mean())),
         types=(
@@ -155,20 +158,30 @@ def _drawn_again(
     return rng.multinomial(int(kind.sum()), kind / kind.sum(), size=draws).astype(float)
 
 
-def lead(
-    sentiment: Sentiment, arm: str, other: str, *, draws: int = 10_000, seed: int = 0
-) -> tuple[float, float, float]:
-    """How much larger an arm's share of right answers is, mean over seeds, with an interval.
+def lead(sentiment: Sentiment, arm: str, other: str) -> tuple[float, float, float]:
+    """How much larger an arm's share of right answers is, mean over seeds, with its 95 % interval.
 
-    95 % percentile bootstrap over sentences and seeds; arms share both.
+    By Student's t over seeds and the normal law over sentences, which are many; arms share both.
     """
     right = sentiment.right.astype(float)
     gain = right[sentiment.of(arm)] - right[sentiment.of(other)]
-    seeds, sentences = gain.shape
-    rng = np.random.default_rng(seed)
-    # Sentences with the same gains, by seed, are alike to a bootstrap: it draws how many of each.
-    kinds, counts = np.unique(gain, axis=1, return_counts=True)
-    drawn = rng.multinomial(sentences, counts / sentences, size=draws) / sentences
-    runs = rng.multinomial(seeds, np.full(seeds, 1 / seeds), size=draws) / seeds
-    low, high = np.quantile(((drawn @ kinds.T) * runs).sum(axis=1), (0.025, 0.975))
-    return float(gain.mean()), float(low), float(high)
+    mean = float(gain.mean())
+    of_sentences = gain.mean(axis=0)
+    half = float(norm.ppf(0.975) * of_sentences.std(ddof=1) / len(of_sentences) ** 0.5)
+    return (mean, *over_seeds_too(gain.mean(axis=1), mean - half, mean + half))
+
+
+def over_seeds_too(
+    of_seeds: Float[np.ndarray, "seed"], low: float, high: float
+) -> tuple[float, float]:
+    """The interval of a mean over seeds that are themselves few draws of many.
+
+    of_seeds: the number in each seed; low, high: the interval of their mean with the seeds as they
+    are. Distances from the mean are put together as those of two independent errors are, that over
+    seeds by Student's t: a bootstrap of five seeds is too narrow.
+
+    >>> over_seeds_too(np.array([1.0, 1.0, 1.0]), 0.5, 1.5)
+    (0.5, 1.5)
+    """
+    mean, least, most = mean_and_interval(of_seeds)
+    return mean - math.hypot(mean - least, mean - low), mean + math.hypot(most - mean, high - mean)

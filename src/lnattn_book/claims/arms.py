@@ -37,7 +37,7 @@ def end_lead(runs: Experiment, arm: str, other: str) -> tuple[float, float, floa
 def measure_leads(runs: Experiment, pairs: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """By how many points arms end better than others; pairs: the one that should be worse first."""
     leads = {f"{better} less {worse}": end_lead(runs, better, worse) for worse, better in pairs}
-    points = Interval.rows(100 * np.array(list(leads.values()))).bonferroni()
     seeds = min(len(runs.of(arm).seeds) for pair in pairs for arm in pair)
+    points = Interval.rows(100 * np.array(list(leads.values()))).bonferroni(seeds)
     measures = {"lead": points, "seeds": seeds, "of": ", ".join(leads)}
     return measures | {name: mean for name, (mean, *_) in leads.items()}

@@ -23,9 +23,10 @@ def in_points(sentiment: Sentiment, shares: Any, sure: np.ndarray) -> dict[str, 
     """Both arms in points; what is not sure, of an arm that learnt nothing, decides nothing."""
     points = 100 * np.array(shares)
     counted = np.where(sure[:, None], points, [0, -np.inf, np.inf])
+    seeds = sentiment.right.shape[1]
     return {
-        "more": Interval.rows(counted).bonferroni(),
-        "seeds": sentiment.right.shape[1],
+        "more": Interval.rows(counted).bonferroni(seeds),
+        "seeds": seeds,
         "first": Interval(*points[0]),
         "second": Interval(*points[1]),
     }

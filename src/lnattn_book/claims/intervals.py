@@ -54,10 +54,14 @@ class Interval(NamedTuple):
         low, high = np.quantile(np.median(values[picks], axis=1), (0.025, 0.975))
         return cls(np.median(values), low, high)
 
-    def bonferroni(self) -> Interval:
-        """Stretched so that all of its intervals hold together (for normal means)."""
-        from scipy.stats import norm  # here: as above
+    def bonferroni(self, runs: int | None = None) -> Interval:
+        """Stretched so that all of its intervals hold together.
+
+        runs: of how many runs they are means, by Student's t; None: of many, by the normal law.
+        """
+        from scipy.stats import norm, t  # here: as above
 
         value, low, high = map(np.asarray, self)
-        stretch = norm.ppf(1 - 0.025 / max(value.size, 1)) / norm.ppf(0.975)
+        law = norm if runs is None else t(max(runs - 1, 1))
+        stretch = law.ppf(1 - 0.025 / max(value.size, 1)) / law.ppf(0.975)
         return Interval(value, value - stretch * (value - low), value + stretch * (high - value))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -176,3 +177,49 @@ def test_position_embeddings_of_gpt2_are_put_in_random_order(tiny, monkeypatch):
     W_P = tiny.embeddings.W_P
     assert not torch.equal(drawn, W_P)
     assert torch.equal(drawn.flatten().sort().values, W_P.flatten().sort().values)
+
+
+def test_draws_are_kept_by_claim_and_row_from_seed_0_on(tiny, known, monkeypatch):
+    """All heads of a draw are of its own seed, all frequencies those of the trained model."""
+    gain = Gain(np.arange(5, 35), np.random.default_rng(2).normal(size=30))
+    switch = FirstTokenSwitch(np.ones((1, 1, 4)), np.ones((1, 1, 4)), np.zeros(1), 1.5)
+    monkeypatch.setattr(null_models, "load_first_layer", {"a folder": tiny}.__getitem__)
+    monkeypatch.setattr(null_models, "frequency", lambda first: {id(tiny): known}[id(first)])
+    monkeypatch.setattr(null_models, "gain_of_tokens", lambda first: gain)
+    # Both take a text of English words, and the tiny model has 40 numbers.
+    monkeypatch.setattr(null_models, "of_positions", lambda first: [])
+    monkeypatch.setattr(null_models, "switch_on_text", lambda first: switch)
+    found = null_models.draws_of("a folder", draws=3)
+    asked = ("K15", "K20", "K11", "K17", "K19", "K12", "K13")
+    assert {key: len(drawn) for key, drawn in found.items()} == {
+        (claim_id, "a folder"): 3 for claim_id in asked
+    }
+    W_E, W_P = tiny.embeddings.W_E.numpy(), tiny.embeddings.W_P.numpy()
+    sigma = [np.mean([np.sqrt((token + place).var() + EPS) for place in W_P]) for token in W_E]
+    for seed in range(3):
+        T_e = asserted(permuted_weights(tiny, seed, heads_only=True), W_E) / sigma
+        np.testing.assert_allclose(
+            found["K11", "a folder"][seed]["rho"].value,
+            [abs(spearmanr(head, COUNTS).statistic) for head in T_e],
+            atol=1e-10,
+        )
+        of_places = permuted_weights(tiny, seed).embeddings.W_P.numpy().var(axis=1)
+        outlier = found["K13", "a folder"][seed]["first"]
+        assert outlier == pytest.approx(robust_z(of_places)[0])
+
+
+def test_of_gpt2_without_its_tokens_the_draws_are_those_of_positions_alone(tiny, monkeypatch):
+    partial = replace(tiny, embeddings=replace(tiny.embeddings, W_E=None))
+    monkeypatch.setattr(null_models, "load_first_layer", lambda name: partial)
+    monkeypatch.setattr(
+        null_models, "frequency", lambda first: pytest.fail("it has no token to count")
+    )
+    found = null_models.draws_of("gpt2's attention", draws=2)
+    rows = {null_models.EXACT: "K6 K7 K14 K13", null_models.ALONE: "K8 K15 K20"}
+    assert {key: len(drawn) for key, drawn in found.items()} == {
+        (claim_id, row): 2 for row, claims in rows.items() for claim_id in claims.split()
+    }
+    for seed, drawn in enumerate(found["K15", null_models.ALONE]):
+        heads = permuted_weights(tiny, seed, heads_only=True)
+        score = asserted(heads, tiny.embeddings.W_P.numpy())
+        np.testing.assert_allclose(drawn["score"], score[:, 0], atol=1e-10)

@@ -13,8 +13,8 @@ which says why it cannot be seen, or which test is missing; one that is not list
 
 All of it happens in a copy of the repository. A mutant's tests run in a fork of a process that has
 imported torch and the like already, and not the package: a tenth of the time of a new process.
-In modules that numba compiles, its loops run as Python: their machine code, kept on disk, would
-outlive a mistake.
+numba keeps machine code on disk, where it would outlive a mistake in a loop that another file's
+loop calls: a mutant of a file with compiled loops begins with an empty cache.
 """
 
 from __future__ import annotations
@@ -137,6 +137,7 @@ def _measure(test: Path, module: str, out: Path) -> int:
     import pytest
 
     sys.dont_write_bytecode = False  # of the tree without a mistake, as in `passes`
+    use_cache(anew=False)
     measured = coverage.Coverage(data_file=None, include=[str(p) for p in sources(module)])
     measured.start()
     status = pytest.main([str(test), *QUIET], plugins=[Contexts(measured)])
@@ -257,10 +258,27 @@ def in_fork(work: Any, seconds: int = SECONDS) -> int:
     return 124
 
 
-def passes(tests: Iterable[str], *, keep_bytecode: bool = False) -> bool:
+def use_cache(*, anew: bool) -> None:
+    """Where numba keeps machine code: that of the tree without a mistake, or an empty folder."""
+    import numba
+
+    folder = WORK / ("compiled anew" if anew else "compiled")
+    if anew:
+        shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ["NUMBA_CACHE_DIR"] = numba.config.CACHE_DIR = str(folder)
+
+
+def has_compiled_loops(path: str) -> bool:
+    """Whether a source file of the copy has functions that numba compiles."""
+    return "import compiled" in (TREE / path).read_text("utf-8")
+
+
+def passes(tests: Iterable[str], *, keep_bytecode: bool = False, anew: bool = False) -> bool:
     """Whether these tests pass in a fork, as the tree is now. None to run: they do.
 
     keep_bytecode: of the tree without a mistake, so that a mutant compiles one file and not all.
+    anew: compile numba's loops again.
     """
     import pytest
 
@@ -268,6 +286,7 @@ def passes(tests: Iterable[str], *, keep_bytecode: bool = False) -> bool:
 
     def run_them() -> int:
         sys.dont_write_bytecode = not keep_bytecode
+        use_cache(anew=anew)
         return int(pytest.main([*asked, *QUIET]))
 
     return not asked or in_fork(run_them) == 0
@@ -279,19 +298,26 @@ def survives(mutant: Mutant, rounds: Iterable[list[str]]) -> bool:
     from cosmic_ray.plugins import get_operator
 
     with use_mutation(Path(mutant.path), get_operator(mutant.operator)(), mutant.occurrence):
-        return all(passes(tests) for tests in rounds)
+        anew = has_compiled_loops(mutant.path)
+        return all(passes(tests, anew=anew) for tests in rounds)
 
 
 def rounds_for(mutant: Mutant, reach: Reach) -> list[list[str]]:
     """The tests that run the mutant's line, then the whole files of all that do.
 
-    Where none runs it: the files of all tests that run any line of its file.
+    Where none is known to (coverage sees nothing of compiled loops): the files of all tests that
+    run any line of its file, or else of its room.
     """
     lines = reach.get(mutant.path, {})
     near = list(dict.fromkeys(lines.get(str(mutant.line), [])))
-    every = {test.partition("::")[0] for tests in lines.values() for test in tests}
-    files = {test.partition("::")[0] for test in near} or every
+    files = files_of([near]) or files_of(lines.values())
+    files = files or files_of(tests for lines in reach.values() for tests in lines.values())
     return [near, sorted(files)]
+
+
+def files_of(tests: Iterable[list[str]]) -> set[str]:
+    """The files that tests are in."""
+    return {test.partition("::")[0] for some in tests for test in some}
 
 
 def reach_of(module: str) -> Reach:
@@ -343,10 +369,6 @@ def run(module: str, sample: int, seed: int, names: str = "") -> tuple[Counter[s
 
     By the test files that are named, or else by all that reach the module.
     """
-    import numba
-
-    texts = [(TREE / path).read_text("utf-8") for path in sources(module)]
-    numba.config.DISABLE_JIT = any("import compiled" in text for text in texts)
     files = test_files(names)
     reach = {} if files else reach_of(module)
     tally: Counter[str] = Counter()

@@ -75,7 +75,8 @@ def train_book_model(
     weights = {name: value.half() for name, value in stored_weights(model).items()}
     payload = save(weights, metadata={"format": "pt"})
     write_atomically(folder / "model.safetensors", lambda file: file.write(payload))
-    save_counts(folder / "counts.npz", train_tokens, tokenizer)
+    if not (folder / "counts.npz").is_file():
+        save_counts(folder / "counts.npz", train_tokens, tokenizer)
     record = provenance(
         name=f"book-{plan.architecture}",
         plan=asdict(plan),

@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from experiments.book_model.loop import default_device
 from experiments.book_model.plan import TrainingPlan
 from experiments.book_model.snapshot_tables import look_of, save_snapshots
 from experiments.book_model.snapshots import Snapshot, snapshots
@@ -49,7 +50,7 @@ def asked(snapshot: Snapshot, counts: Counts, what: str, each_head: bool) -> dic
         table = look_of(snapshot, counts)
     else:
         table = lost(
-            snapshot.whole(),
+            snapshot.whole().to(default_device()),
             partial(six_terms, fold(model.attention), model.embeddings),
             sample_tokens(model),
             token_classes_of(model),

@@ -65,7 +65,8 @@ def without(
     """Losses of one text, and 1 − cos of the second layer's attention output with row 0's.
 
     Row 0: the model told its own attention; then `REMOVED`, and, with each_head, T^ee of each head.
-    counted: pairs that stood side by side in the training text. The model is `patched`.
+    counted: pairs that stood side by side in the training text. The model is `patched`, and may be
+    on a GPU; what comes back is not.
     """
     scores = terms.scores()
     parts = removals(terms, counted, causal_mask(len(ids), len(ids)))
@@ -78,14 +79,15 @@ def without(
     outputs: list[Tensor] = []
     attention = model.base_model.h[1].attn
     hook = attention.register_forward_hook(lambda _module, _inputs, out: outputs.append(out[0]))
+    there = ids.to(model.device)
     rows = [
-        losses(model, ids, torch.stack(patterns[begin : begin + _BATCH]))
+        losses(model, there, torch.stack(patterns[begin : begin + _BATCH]).to(model.device))
         for begin in range(0, len(patterns), _BATCH)
     ]
     hook.remove()
     second = torch.cat(outputs)
     turned = 1 - torch.cosine_similarity(second, second[:1], dim=-1)
-    return torch.cat(rows).numpy(), turned.numpy()
+    return torch.cat(rows).cpu().numpy(), turned.cpu().numpy()
 
 
 def lost(  # noqa: PLR0913 (what a measurement reads)

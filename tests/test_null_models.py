@@ -18,12 +18,14 @@ from lnattn import fold, load_first_layer
 from lnattn.attention.nulls import permuted_weights
 from lnattn_book import null_models
 from lnattn_book.claims import brody, kamoda, mathematics, ours, residual, unselectable
+from lnattn_book.claims.frozen import frozen_records
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import claim
 from lnattn_book.claims.nulls import LEVEL, NullModel, frozen_nulls, read_nulls, write_nulls
-from lnattn_book.claims.rules import RULES, Detail, Rule, RuleContext
+from lnattn_book.claims.rules import NULL_NOT_ASKED, RULES, Detail, Rule, RuleContext
 from lnattn_book.claims.trials import array, near
-from lnattn_book.claims.verdicts import HOLDS, UNDECIDED
+from lnattn_book.claims.verdicts import HOLDS, HOLDS_IN_PART, NOT_COMPUTABLE, UNDECIDED
+from lnattn_book.places import FROZEN_CLAIMS, repository
 
 #: Importing them enters the rules.
 LISTS = (kamoda, brody, mathematics, ours, residual, unselectable)
@@ -126,6 +128,35 @@ def test_a_null_model_that_was_not_computed_says_so():
     assert NullModel("words").measures("K14", "a model that nobody asked", {}) == []
     record = rule(array(0.01, 0.02), model="a model that nobody asked")
     assert record.null_verdict == "not asked of this model"
+    assert record.note.endswith(NULL_NOT_ASKED)
+    nothing_held = rule(array(1.0, 2.0), model="a model that nobody asked")
+    assert NULL_NOT_ASKED not in nothing_held.note
+
+
+def test_the_null_of_weights_alone_is_also_that_of_the_whole_model():
+    """K14 holds in GPT-2's own edition, too, where its name has no ' (frozen)'."""
+    whole, weights = (
+        RULES["K14"](array(*[0.01] * 12), model=name) for name in ("gpt2", "gpt2 (frozen)")
+    )
+    assert whole.null_draws == weights.null_draws == (20, 20)
+    assert [leaf.verdict for leaf in whole.leaves] == [leaf.verdict for leaf in weights.leaves]
+
+
+def test_no_frozen_verdict_says_that_a_claim_holds_which_its_null_model_meets():
+    _, records = frozen_records(repository() / FROZEN_CLAIMS)
+    judged = [
+        record
+        for record in records
+        if record.claim in FALSIFIABLE and record.verdict != NOT_COMPUTABLE
+    ]
+    assert len({record.claim for record in judged}) == len(FALSIFIABLE)
+    for record in judged:
+        name = f"{record.claim} on {record.model}"
+        assert record.null_draws, f"{name}: its null model was not asked"
+        if record.null_verdict == HOLDS:
+            assert record.verdict not in (HOLDS, HOLDS_IN_PART), name
+        if record.verdict == HOLDS_IN_PART:
+            assert any(leaf.verdict == HOLDS for leaf in record.leaves), name
 
 
 def test_a_draw_puts_heads_or_embeddings_in_random_order_and_asks_the_rest_as_it_is():

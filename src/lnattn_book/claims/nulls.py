@@ -44,11 +44,17 @@ class NullModel:
     def measures(
         self, claim_id: str, model: str, measures: Mapping[str, Any]
     ) -> list[Mapping[str, Any]]:
-        """The measures of each draw; [] where none were computed for this model."""
+        """The measures of each draw; [] where none were computed for this model.
+
+        What was asked of a model's weights without its token embeddings, 'gpt2 (frozen)', is also
+        that of the whole model.
+        """
         if self.draw is not None:
             generator = np.random.default_rng(0)
             return [{**measures, **self.draw(measures, generator)} for _ in range(self.draws)]
-        return [{**measures, **drawn} for drawn in frozen_nulls(claim_id).get(model, ())]
+        by_model = frozen_nulls(claim_id)
+        draws = by_model.get(model) or by_model.get(f"{model} (frozen)", [])
+        return [{**measures, **drawn} for drawn in draws]
 
 
 def noise_around(words: str, centres: Mapping[str, float], *, joint: bool = False) -> NullModel:

@@ -40,6 +40,8 @@ from lnattn_book.claims.verdicts import (
 
 #: The measures of a claim by name: numbers, arrays [head], intervals, texts.
 Measures = Mapping[str, Any]
+#: What is said of a claim that holds where nobody knows whether its null model meets it.
+NULL_NOT_ASKED = "its null model was not asked of this model"
 #: Every rule, by the claim's id.
 RULES: dict[str, Rule] = {}
 
@@ -257,6 +259,8 @@ class Rule:
             if not any(would):
                 raise ResultError(f"{about.id}: 'undecided' must say what would decide.")
             note = "; ".join(filter(None, (note, f"{listed_words(would)} would decide")))
+        elif verdict in (HOLDS, HOLDS_IN_PART) and self.null_model is not None and not nulls:
+            note = "; ".join(filter(None, (note, NULL_NOT_ASKED)))
         more: dict[str, Any] = {"values": dict(_numbers(measures)), "note": note}
         if self.effect is not None:
             more |= self.effect.fields(measures)

@@ -19,7 +19,7 @@ from browsing import PHONE, tab_in
 from bs4 import BeautifulSoup
 from small_site import build
 
-from booksite.claims_tables import column, machines
+from booksite.claims_tables import changed_rules, column, machines
 from lnattn_book import places
 from lnattn_book.claims import frozen as frozen_claims
 from lnattn_book.claims.listed import claims
@@ -117,6 +117,21 @@ def test_a_claim_that_stays_open_has_a_paragraph_with_its_reason_and_no_row(book
         said = paragraphs[f"claim-{name.lower()}"]
         assert said.startswith(f"{name}. {one.line}")
         assert said.endswith(one.aside)
+
+
+def test_each_changed_rule_has_a_line_with_its_reason_and_both_verdicts(book):
+    page = BeautifulSoup(book.page("book/claims"), "html.parser")
+    (table,) = page.select(".changed-rules")
+    lines = {
+        text(row.td): [text(cell) for cell in row.select("td")] for row in table.select("tr")[1:]
+    }
+    changed = {name: one for name, one in claims().items() if one.changed}
+    assert list(lines) == list(changed)
+    assert text(table.summary).startswith(f"{len(changed)} of {len(claims())} claims")
+    assert lines["K5"][1:] == [changed["K5"].changed["date"], changed["K5"].changed["why"], ""]
+    asked = [entry(claim="K5", verdict="fails", before="holds", words="x") for _ in range(2)]
+    cells = BeautifulSoup(changed_rules(asked).astext(), "html.parser").select("td")
+    assert [text(cell) for cell in cells if "→" in cell.text] == ["tiny: holds → fails"]
 
 
 def test_bars_and_the_sentence_count_each_claim_once_and_derivations_apart(book):

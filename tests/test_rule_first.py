@@ -10,7 +10,6 @@ import pytest
 import rule_first
 
 from lnattn.errors import ResultError
-from lnattn.storage import read_json
 from lnattn_book import places
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -21,7 +20,7 @@ class Repository:
 
     def __init__(self, root):
         self.root = root
-        (root / rule_first.COMMITS).parent.mkdir(parents=True)
+        (root / rule_first.FROZEN_CLAIMS).mkdir(parents=True)
         (root / "book").mkdir()
         self.git("init", "--quiet")
 
@@ -78,20 +77,6 @@ def test_conditions_and_a_number_at_once_are_refused_however_they_are_written(sm
     assert said.startswith(f"{both} changes the rule of K1 together with its frozen result")
 
 
-def test_the_commits_of_rule_words_and_number(small):
-    small.commit(0.5, 1)
-    rule = small.commit(0.6, 1)
-    number = small.commit(0.6, 2)
-    words = small.commit(0.6, 2.0001, words="{least} or more")  # the same number, but for rounding
-    one = rule_first.commits(small.root)["claims"]["K1"]
-    assert [one[name].split()[0] for name in ("thresholds", "words", "number")] == [
-        *(rule, words, number)
-    ]
-    assert one["first"] is True
-    small.commit(0.7, 2)
-    assert rule_first.commits(small.root)["claims"]["K1"]["first"] is False
-
-
 def test_a_copy_without_the_history_says_so(small):
     small.commit(0.5, 1)
     with pytest.raises(ResultError, match="needs git's whole history"):
@@ -99,21 +84,8 @@ def test_a_copy_without_the_history_says_so(small):
 
 
 ROOT = places.repository()
-with_history = pytest.mark.skipif(
-    not rule_first.has_history(ROOT), reason="a copy without git's whole history"
-)
 
 
-@with_history
+@pytest.mark.skipif(not rule_first.has_history(ROOT), reason="a copy without git's whole history")
 def test_no_commit_of_this_repository_changes_a_threshold_with_its_number():
     assert rule_first.mixed(ROOT) == []
-
-
-@with_history
-def test_the_commits_that_the_page_names_are_those_of_the_history():
-    """As of the commit that the file names: a later one may have changed rules or numbers."""
-    written = read_json(ROOT / rule_first.COMMITS)
-    at = written["at"].split()[0]
-    base = rule_first.git(ROOT, "merge-base", at, "HEAD")
-    assert base.startswith(at), f"{at} is no ancestor of HEAD: python tools/rule_first.py again"
-    assert rule_first.commits(ROOT, at) == written

@@ -1,33 +1,26 @@
-"""Rule before number: since which commits a claim's rule and its frozen number are what they are.
+"""Rule before number: `python tools/rule_first.py` reads git's history.
 
-`python tools/rule_first.py` writes them to `data/results/claims/commits.json`. `--check` refuses
-every commit after `BASE` in which the thresholds of a claim change together with its frozen result,
-or its conditions: the function `decide` of its module, compared by what it does and not by how it
-is written.
+It refuses every commit after `BASE` in which the thresholds of a claim change together with its
+frozen result, or its conditions: the function `decide` of its module, compared by what it does and
+not by how it is written.
 """
 
 from __future__ import annotations
 
-import argparse
 import ast
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from lnattn.errors import ResultError
-from lnattn.storage import write_json
-from lnattn_book.claims.frozen import alike
 from lnattn_book.places import FROZEN_CLAIMS, repository
 
 LIST = Path("book", "claims.yml")
-COMMITS = FROZEN_CLAIMS / "commits.json"
 #: Where a claim's conditions stand, a module a claim.
 MODULES = Path("src", "lnattn_book", "claims")
 #: The last commit that was made without this check.
@@ -37,8 +30,7 @@ EXCEPTED = {
     "177af1d9b3": "what counts as trained for N5 and N6 stood in the experiment's README since "
     "bc9e6347, before the runs; the list of claims was brought in line with their result",
 }
-#: The parts of a rule in the list of claims, and what the page calls them.
-PARTS = {"rule": "thresholds", "judged": "conditions", "words": "words", "grid": "grid"}
+#: What decides in an entry of the list of claims.
 THRESHOLDS = ("rule", "judged", "grid")
 #: What decides in `judged`; the rest of it are texts, which may be worded better at any time.
 DECIDES = ("takes", "holds", "leaves", "absent", "needs", "met_by")
@@ -97,51 +89,6 @@ def results_at(root: Path, commit: str) -> dict[Any, Any]:
     return results
 
 
-def age(states: Sequence[Mapping[Any, Any]], same: Callable[[Any, Any], bool]) -> dict[Any, int]:
-    """For each key of the first state, the newest: through how many older ones its value stays."""
-
-    def runs(key: Any, value: Any) -> int:
-        return sum(
-            1 for _ in takewhile(lambda state: key in state and same(state[key], value), states)
-        )
-
-    return {key: runs(key, value) - 1 for key, value in states[0].items()} if states else {}
-
-
-def same_number(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether two frozen results have one verdict, and alike values where both have them."""
-    was = old["values"] or {}
-    now = new["values"] or {}
-    both = was.keys() & now.keys()
-    return old["verdict"] == new["verdict"] and all(alike(was[x], now[x]) for x in both)
-
-
-def commits(root: Path, head: str = "HEAD") -> dict[str, Any]:
-    """By claim, the commit since which each of `PARTS` and the oldest frozen number stand.
-
-    Each as 'hash date'; `first`: whether thresholds and conditions are older than that number;
-    `at`: the last commit that was looked at.
-    """
-    paths = (LIST, FROZEN_CLAIMS.as_posix() + "/*.json", f":!{COMMITS.as_posix()}")
-    log = git(root, "log", "--format=%h %as", "--abbrev=8", head, "--", *paths).splitlines()
-    hashes = [line.split()[0] for line in log]
-    rules = [rules_at(root, sha) for sha in hashes]
-    oldest: dict[str, int] = {}
-    for (claim, *_), back in age([results_at(root, sha) for sha in hashes], same_number).items():
-        oldest[claim] = max(back, oldest.get(claim, 0))
-    dates: dict[str, dict[str, Any]] = {claim: {} for claim in rules[0] if claim in oldest}
-    for part, name in PARTS.items():
-        states = [{claim: entry.get(part) for claim, entry in state.items()} for state in rules]
-        backs = age(states, lambda old, new: bool(old == new))
-        for claim, of_claim in dates.items():
-            if rules[0][claim].get(part) is not None:
-                of_claim[name] = log[backs[claim]]
-            if part in ("rule", "judged"):
-                of_claim["first"] = of_claim.get("first", True) and backs[claim] > oldest[claim]
-    said = {claim: {**of_claim, "number": log[oldest[claim]]} for claim, of_claim in dates.items()}
-    return {"at": log[0], "claims": said}
-
-
 def mixed(root: Path, base: str = BASE) -> list[str]:
     """Each claim whose rule and frozen result one commit after `base` changes, in words."""
     if not git(root, "cat-file", "-t", base):
@@ -166,17 +113,11 @@ def mixed(root: Path, base: str = BASE) -> list[str]:
     return said
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the file, or check the commits; the exit status."""
-    parser = argparse.ArgumentParser(prog="python tools/rule_first.py", description=__doc__)
-    parser.add_argument("--check", action="store_true", help="refuse rules changed with numbers")
-    root = repository()
-    if parser.parse_args(arguments).check:
-        complaints = mixed(root)
-        print("\n".join(complaints) or "no commit changes a threshold together with its result")
-        return 1 if complaints else 0
-    write_json(root / COMMITS, commits(root))
-    return 0
+def main() -> int:
+    """Check the commits; the exit status."""
+    complaints = mixed(repository())
+    print("\n".join(complaints) or "no commit changes a threshold together with its result")
+    return 1 if complaints else 0
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 - `{claims-bars}`: the claims of each of the two papers by verdict, and a sentence on them;
 - `{claims-table}`: every claim in a line, with a sign for each model and, unfolded, what was found;
 - `{claims-aside}`: a paragraph for each claim that is open and likely to remain so;
-- `{claims-checks}`: how many have a second way to their number, and whose rules were changed;
+- `{claims-checks}`: how many have a second way to their number;
+- `{claims-changed}`: whose rules were changed when numbers were known, with both verdicts;
 - `{claims-machines}`: the machines that sent what a build of theirs gave, see `tools/attest.py`.
 
 A page is read before all chapters have run, so all leave a mark that is filled at the end. Then
@@ -27,7 +28,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 from booksite import links
-from booksite.claims_tables import bar, machines, matrix, paragraphs
+from booksite.claims_tables import bar, changed_rules, machines, matrix, paragraphs
 from booksite.executed import registered
 from booksite.unchanged import has_changed
 from lnattn.models.choice import FALLBACK, default_model
@@ -105,6 +106,8 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
             new = paragraphs(app, page, records)
         elif mark[MARK] == "claims-checks":
             new = nodes.paragraph("", checks())
+        elif mark[MARK] == "claims-changed":
+            new = changed_rules(records)
         else:
             held = frozen.frozen_records(root / FROZEN_CLAIMS, FALLBACK)[1]
             sent = map(read_json, sorted((root / ATTESTATIONS).glob("*.json")))
@@ -113,14 +116,11 @@ def fill(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def checks() -> str:
-    """How many claims have a second way to their number, and which had their rules changed."""
+    """How many claims have a second way to their number."""
     second = sum(bool(claim.second) for claim in claims().values())
-    changed = [claim for claim, about in claims().items() if about.changed]
     return (
         f"For {second} of the {len(claims())} claims another program gives the number as well: "
-        "another library, the slow and plain one or the authors' algorithm, and a test holds it. "
-        f"The rules of {len(changed)} claims were changed when numbers of theirs were known, and "
-        f"each says why and what the rule before it gave: {', '.join(changed)}."
+        "another library, the slow and plain one or the authors' algorithm, and a test holds it."
     )
 
 
@@ -161,7 +161,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    for name in ("bars", "table", "aside", "checks", "machines"):
+    for name in ("bars", "table", "aside", "checks", "changed", "machines"):
         app.add_directive(f"claims-{name}", Mark)
     app.connect("doctree-read", links.name_cells)
     app.connect("env-updated", gather)

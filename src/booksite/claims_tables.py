@@ -125,6 +125,31 @@ def paragraphs(app: Sphinx, page: str, entries: Iterable[Record]) -> nodes.conta
     return nodes.container("", *made, classes=["claims-aside"])
 
 
+def changed_rules(entries: Iterable[Record]) -> nodes.raw:
+    """Folded, a line for each claim whose rule was changed: when, why, and what became of it."""
+    records = list(entries)
+    changed = [about for about in claims().values() if about.changed]
+    lines = ""
+    for about in changed:
+        verdicts = "; ".join(
+            dict.fromkeys(
+                f"{model_name(record.model)}: {record.before} → {record.verdict}"
+                for record in records
+                if record.claim == about.id and record.before
+            )
+        )
+        cells = (about.id, about.changed["date"], about.changed["why"], verdicts)
+        lines += "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+    heads = ("Claim", "Changed", "Why", "By the rule before → by this one")
+    head = "".join(f"<th>{name}</th>" for name in heads)
+    return _html(
+        f'<details class="changed-rules"><summary>{len(changed)} of {len(claims())} claims: when, '
+        "why, and the verdicts by both rules</summary>"
+        '<div class="pst-scrollable-table-container"><table>'
+        f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div></details>"
+    )
+
+
 def null_in_words(mine: Iterable[Record]) -> str:
     """What learnt nothing, and what it gets by the same rule, by model."""
     asked = [record for record in mine if record.null_model]

@@ -213,8 +213,6 @@ def read_all(results: Path) -> Iterator[tuple[Path, str]]:
         record = path.with_suffix(".json")
         if path.suffix == ".npz" and record.is_file():
             continue
-        if path.match("claims/commits.json"):  # found in git's history, and no result
-            continue
         try:
             kind_of(record).read(path.parent, path.stem)
         except LnattnError as error:

@@ -18,7 +18,7 @@ from PIL import Image
 from small_site import build
 
 from booksite.explorer.publishing import sentences
-from booksite.front_page import FALSIFIABLE, waiting
+from booksite.front_page import FALSIFIABLE, HEADLINE, waiting
 from booksite.opening import WORDS
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.text.tokenizers import encode_documents
@@ -173,6 +173,10 @@ def test_the_front_page_counts_the_claims_that_wait_for_gpt2() -> None:
     on_another = [Record("holds", "", claim=name, model="book-gpt2") for name in about]
     rest = f"{len(about) - 2} of the {len(about)} "
     assert waiting([*on_gpt2[:2], *on_another]).startswith(rest)
+    assert all(f"{words}" in small for words in HEADLINE.values())
+    some = [Record("holds", "", claim=name, model="gpt2") for name in ("K3", "K5", "K10")]
+    assert "headline: what goes with frequency." in waiting(some)
+    assert "headline" not in waiting([*some, Record("fails", "", claim="K11", model="gpt2")])
     no_answer = Record("not computable", "", claim=about[1], model="gpt2")
     assert waiting([on_gpt2[0], no_answer]).startswith(f"{len(about) - 1} of")
     medium = [Record("holds", "", claim=name, model="gpt2-medium") for name in about]

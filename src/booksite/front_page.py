@@ -11,7 +11,6 @@ there. A page or a figure that is not there is a warning, which the build treats
 from __future__ import annotations
 
 import html
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -29,10 +28,17 @@ from booksite.unchanged import has_changed
 from lnattn.errors import ResultError
 from lnattn_book.claims.listed import claims
 from lnattn_book.claims.tally import verdict_of
-from lnattn_book.claims.verdicts import ABSENT, NOT_COMPUTABLE, Record
+from lnattn_book.claims.verdicts import ABSENT, NOT_COMPUTABLE, Record, listed_words
 
 #: The kinds of claims that could turn out wrong.
 FALSIFIABLE = ("number", "trend", "cause")
+#: The first paper's headline, claim by claim, in the words of a sentence.
+HEADLINE = {
+    "K3": "the pairs that its heads join",
+    "K5": "head 7's AUROC",
+    "K10": "the terms that matter",
+    "K11": "what goes with frequency",
+}
 MARK = "lnattn_front_page"
 _log = logging.getLogger(__name__)
 
@@ -97,14 +103,17 @@ def waiting(records: Sequence[Record]) -> str:
     about = [
         claim for claim in claims().values() if claim.needs_checkpoint and claim.kind in FALSIFIABLE
     ]
-    verdicts = Counter(verdict_of(claim, records, model="") for claim in about)
-    open_ = verdicts[ABSENT] + verdicts[NOT_COMPUTABLE]
+    verdicts = {claim.id: verdict_of(claim, records, model="") for claim in about}
+    open_ = [claim.id for claim in about if verdicts[claim.id] in (ABSENT, NOT_COMPUTABLE)]
     if not open_:
         return f"All {len(about)} falsifiable claims about GPT-2 are judged on GPT-2 itself."
+    headline = listed_words(words for name, words in HEADLINE.items() if name in open_)
+    unchecked = f"Not checked on GPT-2, of the paper's headline: {headline}. "
     return (
-        f"{open_} of the {len(about)} falsifiable claims about GPT-2 wait for its token "
-        "embeddings, which this repository does not hold. A build with a network fetches them "
-        "and judges these claims on GPT-2 itself; here you see the same code on small models."
+        f"{len(open_)} of the {len(about)} falsifiable claims about GPT-2 wait for its token "
+        f"embeddings, which this repository does not hold. {unchecked if headline else ''}"
+        "A build with a network fetches them and judges these claims on GPT-2 itself; here you "
+        "see the same code on small models."
     )
 
 

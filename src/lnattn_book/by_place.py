@@ -37,6 +37,11 @@ class PublishedSigma:
 
 #: Before the first block of GPT-2 small: `gpt2_std_dicts.json` of submarat/removing-layer-norm.
 GPT2_SIGMA = PublishedSigma(first=0.36574310, elsewhere=0.16550206)
+#: What a verdict by place alone says nothing of, in the words of its note.
+LEFT_OUT = (
+    "left out: the four terms with words in them, differences between tokens, and covariances of "
+    "tokens and places"
+)
 
 
 def token_variance(

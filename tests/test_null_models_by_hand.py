@@ -148,24 +148,6 @@ def test_a_draw_of_gpt2_by_place_alone_by_a_loop(tiny):
     np.testing.assert_allclose(alone["amplification"], own / other, rtol=1e-6)
 
 
-def test_draws_are_gathered_by_claim_and_row_in_the_order_of_their_seeds(tiny, monkeypatch):
-    def of_a_model(first, name, known, seed):
-        assert (first, known) == (tiny, "counts")
-        yield null_models.k6, name, {"seed": seed}
-        yield null_models.k7, f"{name}, part", {"seed": -seed}
-
-    for name, made in {
-        "load_first_layer": lambda name: tiny,
-        "frequency": lambda first: "counts",
-        "of_a_model": of_a_model,
-    }.items():
-        monkeypatch.setattr(null_models, name, made)
-    assert null_models.draws_of("small", draws=3) == {
-        ("K6", "small"): [{"seed": 0}, {"seed": 1}, {"seed": 2}],
-        ("K7", "small, part"): [{"seed": 0}, {"seed": -1}, {"seed": -2}],
-    }
-
-
 def attention_on_the_first(
     first: FirstLayer, W_P: np.ndarray, sigma: np.ndarray, key_sigma: np.ndarray | None = None
 ) -> np.ndarray:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 
 from lnattn_book.benchmark_report import Benchmark
 from lnattn_book.chapters import performance as chapter
+from lnattn_book.figures.scale import growth_curves
+
+mpl.use("Agg")
 
 
 def benchmark(name: str, *speeds: float, over_floor: float = 0.0) -> Benchmark:
@@ -50,3 +56,39 @@ def test_a_benchmark_is_found_by_its_name():
     assert chapter.named(FROZEN, "counting") is FROZEN[2]
     with pytest.raises(KeyError, match="none"):
         chapter.named(FROZEN, "none")
+
+
+def scale_of(**entry: Any) -> Benchmark:
+    return Benchmark("scale", "", "", {}, [], [], [entry], [], {})
+
+
+GROWN = scale_of(
+    against="V",
+    label="tokens",
+    sizes=[10, 100, 1000],
+    seconds={"sorting": [1.0, 10.0, None], "looking": [0.5, 0.5, 0.5]},
+    slopes={"sorting": 1.0, "looking": 0.0},
+    expected={"sorting": 1.1, "looking": 0.0},
+    peak_mib={"sorting": [512.0, 1024.0, None], "looking": [512.0, 512.0, 2048.0]},
+)
+
+
+def test_exponents_stand_beside_the_largest_point_that_was_measured():
+    table = chapter.exponents(GROWN)
+    assert table.loc[("sorting", "V")].tolist() == ["10 to 100", 1.0, 1.1, 10.0, 1.0]
+    assert table.loc[("looking", "V")].tolist() == ["10 to 1,000", 0.0, 0.0, 0.5, 2.0]
+
+
+def test_points_that_took_too_much_are_named():
+    assert chapter.left_out(GROWN) == ["sorting, V = 1,000"]
+
+
+def test_curves_have_seconds_above_gibibytes_and_a_gap_where_a_point_is_left_out():
+    figure = growth_curves(GROWN.growth)
+    seconds, memory = figure.axes[0], figure.axes[1]
+    sorting, looking = seconds.get_lines()
+    np.testing.assert_array_equal(sorting.get_ydata(), [1, 10, np.nan])
+    np.testing.assert_array_equal(looking.get_xdata(), [10, 100, 1000])
+    np.testing.assert_array_equal(memory.get_lines()[1].get_ydata(), [0.5, 0.5, 2])
+    assert (seconds.get_xscale(), seconds.get_yscale()) == ("log", "log")
+    plt.close(figure)

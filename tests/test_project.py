@@ -92,7 +92,7 @@ class _Strict(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-@pytest.mark.parametrize("name", ["book", "test", "weekly"])
+@pytest.mark.parametrize("name", ["book", "nightly", "test", "weekly"])
 def test_workflows_name_no_job_twice_and_each_step_does_something(name):
     path = ROOT / ".github" / "workflows" / f"{name}.yml"
     workflow = yaml.load(path.read_text(encoding="utf-8"), Loader=_Strict)

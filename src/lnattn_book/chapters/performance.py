@@ -68,3 +68,39 @@ def times_over_floors(benchmarks: Sequence[Benchmark]) -> pd.DataFrame:
 def _over(benchmarks: Sequence[Benchmark], name: str, entry: int) -> float:
     """How many times as long: one over the speed that the entry of a benchmark compares."""
     return 1 / named(benchmarks, name).ratios[entry]["median"]
+
+
+def exponents(scale: Benchmark) -> pd.DataFrame:
+    """With which power of a size time grows: a row a computation and size, of benchmark 'scale'.
+
+    'Sizes': from the smallest to the largest that was measured; 'Measured' and 'Expected' are
+    exponents; 'CPU s' and 'GiB' belong to the largest size.
+    """
+    rows = []
+    for entry in scale.growth:
+        for method, slope in entry["slopes"].items():
+            seconds = entry["seconds"][method]
+            known = [place for place, value in enumerate(seconds) if value is not None]
+            sizes = [entry["sizes"][place] for place in known]
+            row = {
+                "Computed": method,
+                "Against": entry["against"],
+                "Sizes": f"{sizes[0]:,} to {sizes[-1]:,}",
+                "Measured": slope,
+                "Expected": entry["expected"][method],
+                "CPU s": seconds[known[-1]],
+                "GiB": entry["peak_mib"][method][known[-1]] / 1024,
+            }
+            rows.append(row)
+    return pd.DataFrame(rows).set_index(["Computed", "Against"])
+
+
+def left_out(scale: Benchmark) -> list[str]:
+    """The points of the benchmark 'scale' that took too much time or memory, in words."""
+    return [
+        f"{method}, {entry['against']} = {size:,}"
+        for entry in scale.growth
+        for method, seconds in entry["seconds"].items()
+        for size, value in zip(entry["sizes"], seconds, strict=True)
+        if value is None
+    ]

@@ -1,0 +1,69 @@
+"""Memory at GPT-2's full shape, on made weights: the narrow stand-in of other tests hides it.
+
+LNATTN_NIGHTLY=1 runs it, for about an hour on two cores: the studies that `make publish` freezes,
+in one process and in its order, and each chapter in a kernel of its own, as a build runs it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("jupytext", reason="jupytext is absent: pip install .[book]")
+import full_shape
+from chapter_runs import NOTEBOOKS, cells_of
+from narrow_gpt2 import narrow_gpt2
+
+from lnattn_book.places import repository
+
+#: GiB that the largest process of a build on GPT-2 may take; 3.5 are promised.
+MOST = 3.0
+IS_NIGHT = "LNATTN_NIGHTLY" in os.environ
+CHAPTERS = sorted(path.stem for path in NOTEBOOKS.glob("*.md") if cells_of(path.stem))
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """12 layers of width 768 with 12 heads, 1,024 positions and GPT-2's 50,257 tokens."""
+    return narrow_gpt2(tmp_path_factory.mktemp("full") / "made", d_head=64, layers=12)
+
+
+@pytest.fixture(scope="module")
+def settings(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """A reader's environment with the made weights and an empty cache of studies."""
+    source = os.pathsep.join([str(repository() / "src"), str(repository())])
+    return {
+        **{name: value for name, value in os.environ.items() if name != "LNATTN_STUDIES"},
+        "PYTHONPATH": source,
+        "LNATTN_MODEL": str(checkpoint),
+        "LNATTN_CACHE": str(tmp_path_factory.mktemp("cache")),
+        "HF_HUB_OFFLINE": "1",
+    }
+
+
+def peak_of(command: list[str], settings: dict[str, str]) -> float:
+    """GiB of the largest process that a command started, itself among them; it must succeed."""
+    running = subprocess.Popen(command, env=settings)
+    _, status, usage = os.wait4(running.pid, 0)
+    running.returncode = os.waitstatus_to_exitcode(status)
+    assert running.returncode == 0
+    gib = usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 2**30
+    print(f"at most {gib:.2f} GiB")
+    return gib
+
+
+@pytest.mark.skipif(not IS_NIGHT, reason="an hour on two cores; LNATTN_NIGHTLY=1 runs it")
+def test_all_studies_in_one_process(checkpoint, settings, tmp_path):
+    command = [sys.executable, full_shape.__file__, str(checkpoint), str(tmp_path / "made")]
+    assert peak_of(command, settings) <= MOST
+
+
+@pytest.mark.parametrize("chapter", CHAPTERS if IS_NIGHT else ())
+def test_a_chapter_in_its_kernel(chapter, settings, tmp_path):
+    command = [sys.executable, "-m", "booksite.execute", "--cache", str(tmp_path / "cache")]
+    command += ["--target", str(tmp_path / "out.ipynb"), str(NOTEBOOKS / f"{chapter}.md")]
+    assert peak_of(command, settings) <= MOST

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from math import log2
+from math import ceil, log2
 from typing import Any
 
 import numpy as np
@@ -43,8 +43,12 @@ HEAD_WIDTH = 64
 QUERIES, BIGRAMS = 1000, 1_000_000
 #: Tokens of a document: to be counted, and of many to be studied.
 COUNTED, STUDIED = 1000, 64
+#: Documents that are counted where their number is not what varies.
+DOCUMENTS = 1000
 #: A point that takes more seconds, or more bytes, is ended and has no place in its curve.
 MOST_SECONDS, MOST_BYTES = 60, 8 << 30
+#: Seconds of a round at least, and of all rounds.
+_ROUND, _ROUNDS = 0.2, 0.6
 
 
 def model_of(shape: Shape) -> Any:
@@ -107,14 +111,19 @@ def verdicts(shape: Shape) -> Callable[[], Any]:
     return partial(selectability, half_inside(shape["n"], shape["width"]))
 
 
+def tokens_counted(shape: Shape) -> int:
+    """Tokens of all documents, of which there are many wherever they are counted."""
+    return COUNTED * (DOCUMENTS if shape["documents"] == 1 else shape["documents"])
+
+
 def counts(shape: Shape) -> Callable[[], Any]:
     """Pairs of tokens in documents of a thousand."""
     rng = np.random.default_rng(0)
     share = 1 / (np.arange(shape["V"]) + 2.7)
     edges = np.cumsum(share / share.sum())
-    drawn = np.searchsorted(edges, rng.random(shape["documents"] * COUNTED))
+    drawn = np.searchsorted(edges, rng.random(tokens_counted(shape)))
     stream = drawn.clip(max=shape["V"] - 1).astype(np.int32)
-    documents = stream.reshape(shape["documents"], COUNTED)
+    documents = stream.reshape(-1, COUNTED)
     return lambda: Counts.from_documents(list(documents), shape["V"])
 
 
@@ -141,8 +150,7 @@ def operations_on_keys(shape: Shape) -> float:
 
 def operations_on_pairs(shape: Shape) -> float:
     """Comparisons that sort the pairs of all documents."""
-    pairs = shape["documents"] * COUNTED
-    return pairs * log2(pairs)
+    return tokens_counted(shape) * log2(tokens_counted(shape))
 
 
 @dataclass(frozen=True)
@@ -195,11 +203,16 @@ def measure(method: str, shape: Shape) -> dict[str, float]:
     make = METHODS[method].make
     make(TINY)()
     call = make(shape)
+    begin = time.perf_counter()
+    call()
+    # A processor's clock has ticks of milliseconds: a round of many calls is long beside them.
+    number = max(1, ceil(_ROUND / (time.perf_counter() - begin)))
     rounds: list[float] = []
-    while sum(rounds) < 0.6 and len(rounds) < 20:
+    while number * sum(rounds) < _ROUNDS and len(rounds) < 20:
         begin = time.process_time()
-        call()
-        rounds.append(time.process_time() - begin)
+        for _ in range(number):
+            call()
+        rounds.append((time.process_time() - begin) / number)
     return {"seconds": min(rounds), "peak_mib": process_peak_mib()}
 
 

@@ -150,6 +150,10 @@ def main(arguments: list[str] | None = None) -> int:
             except LnattnError as error:
                 print(f"{name}: {error}", file=sys.stderr)
                 return 1
+            except ModuleNotFoundError as error:
+                print(f"{name} is left out: {error}", file=sys.stderr)
+                if name in options.names:
+                    return 1
     return 0
 
 

@@ -106,3 +106,16 @@ def snapshots(folder: Path | str) -> Iterator[Snapshot]:
         if plan.attention == "rotary":
             model = turned(model)
         yield Snapshot(step, step * plan.batch * plan.context, model, plan, file)
+
+
+def snapshot_after(folder: Path | str, tokens: int | None = None) -> Snapshot:
+    """The snapshot of a run after so many tokens; None: the last that was kept.
+
+    Raises `CheckpointError` where none was kept then.
+    """
+    kept = {snapshot.tokens: snapshot for snapshot in snapshots(folder)}
+    after = max(kept) if tokens is None else tokens
+    if after not in kept:
+        listed = ", ".join(f"{count:,}" for count in kept)
+        raise CheckpointError(f"{folder} kept no weights after {after:,} tokens, but {listed}.")
+    return kept[after]

@@ -1,6 +1,7 @@
 """Which layers join pieces by their weights, and how far lone tokens are from those in text.
 
-Give the names of complete models. Their null models are asked too, for the claims S13 and S14.
+Give the names of complete models; or a name for a set of models that were trained here, alike but
+for their seed, and their folders. Null models are asked too, for the claims S13 and S14.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from experiments.command import frozen, main, new_parser
 from experiments.layers_above.measure import ask, joined, shuffled, some_pieces
+from experiments.layers_above.runs import asked, freeze_nulls
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.reference import load_reference_model
 from lnattn.paths import data_folder
@@ -30,6 +33,8 @@ DEALS = 2
 
 
 def run(args: argparse.Namespace) -> None:
+    if args.run:
+        _of_runs(args)
     for name in args.model:
         begun = time.perf_counter()
         first = load_first_layer(name)
@@ -42,6 +47,20 @@ def run(args: argparse.Namespace) -> None:
         frozen(replace(tables, record=record).write(folder, name))
         print(tables.table().round(3).to_string(), flush=True)
         _freeze_nulls(name, model, first, tables)
+
+
+def _of_runs(args: argparse.Namespace) -> None:
+    """Ask the models of one set, and freeze each under the name of its folder."""
+    folder = data_folder() / "results" / "layers-above"
+    pairs = []
+    for path in map(Path, args.run):
+        trained, tables = asked(path, args.tokens)
+        frozen(tables.write(folder, path.name))
+        print(tables.table().round(3).to_string(), flush=True)
+        pairs.append((trained, tables))
+    trained_models, all_tables = zip(*pairs, strict=True)
+    for path in freeze_nulls(args.set, trained_models, all_tables, DEALS):
+        print(path)
 
 
 def _freeze_nulls(name: str, model: Any, first: AnyFirstLayer, tables: LayersAbove) -> None:
@@ -59,7 +78,10 @@ def _freeze_nulls(name: str, model: Any, first: AnyFirstLayer, tables: LayersAbo
 
 def parser() -> argparse.ArgumentParser:
     parser = new_parser("layers_above", __doc__)
-    parser.add_argument("model", nargs="+")
+    parser.add_argument("model", nargs="*")
+    parser.add_argument("--set", metavar="NAME", default="trained here")
+    parser.add_argument("--run", nargs="+", metavar="FOLDER", default=[])
+    parser.add_argument("--tokens", type=int, metavar="N", help="trained on (default: all)")
     return parser
 
 

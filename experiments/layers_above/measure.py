@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 
 from lnattn.affinity.subwords import Pieces, continuation_pieces, cycle, subword_ranks
-from lnattn.lone_tokens import vectors_of_layers
+from lnattn.lone_tokens import LayerVectors, vectors_of_layers
 from lnattn.models.alone import WholeModel, whole_model
 from lnattn.models.verification import evaluating
 from lnattn.rotary.weights import AnyFirstLayer
@@ -38,10 +39,12 @@ def some_pieces(first: AnyFirstLayer) -> tuple[Pieces, str]:
     return Pieces(*(values[chosen] for values in vars(pieces).values())), words
 
 
-def joined(model: Any, pieces: Pieces) -> dict[str, np.ndarray]:
-    """The tables of `LayersAbove` that are about pieces."""
+def joined(
+    model: Any, pieces: Pieces, vectors: Callable[..., list[LayerVectors]] = vectors_of_layers
+) -> dict[str, np.ndarray]:
+    """The tables of `LayersAbove` that are about pieces; vectors: what makes each layer's."""
     tables: dict[str, list[list[np.ndarray]]] = {"found": [], "chance": [], "heads": []}
-    layers = vectors_of_layers(model, torch.from_numpy(pieces.queries))
+    layers = vectors(model, torch.from_numpy(pieces.queries))
     for kind in ("centred", "vectors"):
         ranks = [subword_ranks(getattr(layer, kind), pieces, draws=DRAWS) for layer in layers]
         tables["found"].append([of_layer.best_rank <= RANK for of_layer in ranks])
@@ -107,8 +110,13 @@ def distance(real: Tensor, other: Tensor) -> np.ndarray:
     return (real - other).square().sum(dim=(2, 3)).numpy()
 
 
-def ask(model: Any, first: AnyFirstLayer) -> LayersAbove:
-    """All tables of a model."""
+def ask(
+    model: Any,
+    first: AnyFirstLayer,
+    vectors: Callable[..., list[LayerVectors]] = vectors_of_layers,
+) -> LayersAbove:
+    """All tables of a model; vectors: as for `joined`."""
     pieces, words = some_pieces(first)
     record = {"pieces": len(pieces), "counts": words}
-    return LayersAbove(**joined(model, pieces), **beside_text(model, first), record=record)
+    tables = joined(model, pieces, vectors) | beside_text(model, first)
+    return LayersAbove(**tables, record=record)

@@ -90,6 +90,14 @@ KINDS = (
         lambda folder, name: read_nulls(folder / f"{name}.json"),
         "python -m experiments.waves MODELS",
     ),
+    *(
+        Kind(
+            f"layers-above/{runs}.json",
+            LayersAbove.read,
+            "python -m experiments.layers_above --set NAME --run RUNS/{name}",
+        )
+        for runs in ("causal-?", "rotary-?", "seed-?")
+    ),
     Kind("layers-above/*.json", LayersAbove.read, "python -m experiments.layers_above {name}"),
     Kind(
         "nulls/*.json",
@@ -97,6 +105,14 @@ KINDS = (
         "python -m lnattn_book.null_models book-gpt2 minilm whisper-tiny.en GPT2_FOLDER",
     ),
     Kind("claims/*.json", lambda folder, _: frozen_records(folder), "make freeze-claims"),
+    *(
+        Kind(
+            f"switch/*/{study.NAME}.json",
+            study.read,
+            "python -m experiments.switch RUNS/{folder} --out data/results/switch",
+        )
+        for study in (SwitchStudy, ConstantsStudy)
+    ),
     _of_model("position", PositionOnly.read),
     Kind(
         f"*/{ByPlace.NAME}.json",
@@ -135,9 +151,9 @@ KINDS = (
         for name in ("looks", "lost")
     ),
     Kind(
-        "twins/twins.json",
+        "twins*/twins.json",
         read_result,
-        "python -m experiments.twins RUNS --out data/results/twins",
+        "python -m experiments.twins RUNS --out data/results/{folder}",
     ),
     _of_model(first_layers.POSITIONS, first_layers.HeadShares.read),
     _of_model(first_layers.TEXT, first_layers.HeadShares.read),

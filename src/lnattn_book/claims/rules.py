@@ -150,7 +150,7 @@ class Rule:
     `RuleContext` to what holds of them; effect: what is shown beside the verdict; not_seen: see
     `Decision`; null_model: what learnt nothing, of which the rule is asked as well (None: of what
     only a mistake can break); trials: made-up results and their verdicts (None: they stand with the
-    study's test).
+    study's test); unsure: what would decide, where it is not what the claim's texts say.
     """
 
     claim: str
@@ -160,6 +160,7 @@ class Rule:
     not_seen: bool = False
     null_model: NullModel | None = None
     trials: Callable[[], list[Trial]] | None = None
+    unsure: str = ""
 
     def in_words(self) -> str:
         """The rule for readers, with the claim's parameters."""
@@ -254,7 +255,7 @@ class Rule:
             would = missing or [
                 "a measure that the null model does not meet"
                 if by_null
-                else _filled(about.texts.get("unsure", ""), measures)
+                else self.unsure or _filled(about.texts.get("unsure", ""), measures)
             ]
             if not any(would):
                 raise ResultError(f"{about.id}: 'undecided' must say what would decide.")

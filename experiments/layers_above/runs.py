@@ -1,0 +1,111 @@
+"""Models that were trained here, with learned or with rotary positions, over their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import GPT2Model
+
+from experiments.book_model.forward import ATTENTION, rotary_tables
+from experiments.book_model.snapshots import Snapshot, snapshot_after
+from experiments.layers_above.measure import ask, joined, shuffled, some_pieces
+from lnattn.affinity.vectors import TokenVectors
+from lnattn.lone_tokens import LayerVectors, vectors_of_layers
+from lnattn.rotary.weights import AnyFirstLayer, apply_rotary
+from lnattn.storage import provenance
+from lnattn_book.claims import by_seed
+from lnattn_book.claims.listed import claim
+from lnattn_book.claims.nulls import write_nulls
+from lnattn_book.claims.rules import RuleContext
+from lnattn_book.layers_above import LayersAbove
+
+COMMAND = "python -m experiments.layers_above --set NAME --run RUNS"
+
+
+class RotaryGPT2(GPT2Model):
+    """A GPT-2 whose own attention is the one that turns queries and keys."""
+
+    def set_attn_implementation(self, name: Any, *more: Any, **named: Any) -> None:
+        """Eager attention is the kind that the model was trained with."""
+        own = ATTENTION["rotary"] if name == "eager" else name
+        super().set_attn_implementation(own, *more, **named)
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A whole model, its first layer, and what makes the queries and keys of its layers."""
+
+    whole: Any
+    first: AnyFirstLayer
+    vectors: Any
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> Trained:
+        """A snapshot, ready to be asked."""
+        whole: Any = snapshot.whole()
+        if snapshot.plan.attention != "rotary":
+            return cls(whole, snapshot.model, vectors_of_layers)
+        inner = whole.transformer
+        del inner.config.positions  # it says that a GPT-2's own code would not turn anything
+        inner.__class__ = RotaryGPT2
+        return cls(inner, snapshot.model, turned_vectors)
+
+
+def turned_vectors(model: Any, query_ids: Any) -> list[LayerVectors]:
+    """As `vectors_of_layers`, of a GPT-2 that turns them: the query at position 1, the key at 0."""
+    layers = vectors_of_layers(model, query_ids)
+    cos, sin = (table[1:] for table in rotary_tables(torch.arange(2), _width(layers[0])))
+    turn = partial(apply_rotary, cos=cos, sin=sin)
+    return [
+        LayerVectors(
+            TokenVectors(turn(layer.vectors.queries), layer.vectors.keys, layer.vectors.tokens),
+            turn(layer.mean_query),
+        )
+        for layer in layers
+    ]
+
+
+def _width(layer: LayerVectors) -> int:
+    return layer.mean_query.shape[-1]
+
+
+def dealt(trained: Trained, tables: LayersAbove, seed: int) -> LayersAbove:
+    """The same model's tables, the weights of each block in random order."""
+    pieces, _ = some_pieces(trained.first)
+    of_null: dict[str, Any] = joined(shuffled(trained.whole, seed), pieces, trained.vectors)
+    return replace(tables, **of_null)
+
+
+def asked(folder: Path, tokens: int | None) -> tuple[Trained, LayersAbove]:
+    """A run's model and its tables."""
+    snapshot = snapshot_after(folder, tokens)
+    trained = Trained.of(snapshot)
+    tables = ask(trained.whole, trained.first, trained.vectors)
+    about: Mapping[str, Any] = {
+        "model": snapshot.model.name,
+        "weights_sha256": snapshot.model.provenance["weights_sha256"],
+        "tokens_trained": snapshot.tokens,
+    }
+    return trained, replace(tables, record=provenance(**about, **tables.record))
+
+
+def freeze_nulls(
+    name: str, trained: Sequence[Trained], tables: Sequence[LayersAbove], deals: int
+) -> list[Path]:
+    """Freeze the measures of what learnt nothing, over seeds, by the claims' own rules."""
+    context = RuleContext(claim("S13").rule, own=False)
+    both = list(zip(trained, tables, strict=True))
+    of_deals: list[Mapping[str, Any]] = [
+        by_seed.layers_measures(context, [dealt(*pair, seed) for pair in both])
+        for seed in range(deals)
+    ]
+    others = by_seed.alone_of([(table.far_other, table.spread) for table in tables])
+    return [
+        write_nulls("S13", name, of_deals, COMMAND),
+        write_nulls("S14", name, [others], COMMAND),
+    ]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import GPT2Model
 
 from experiments.book_model.forward import ATTENTION, rotary_tables
@@ -50,17 +50,21 @@ class Trained:
         whole: Any = snapshot.whole()
         if snapshot.plan.attention != "rotary":
             return cls(whole, snapshot.model, vectors_of_layers)
-        inner = whole.transformer
-        del inner.config.positions  # it says that a GPT-2's own code would not turn anything
-        inner.__class__ = RotaryGPT2
+        config = whole.config
+        del config.positions  # it says that a GPT-2's own code would not turn anything
+        inner = RotaryGPT2(config).eval()
+        inner.load_state_dict(whole.transformer.state_dict())
         return cls(inner, snapshot.model, turned_vectors)
 
 
 def turned_vectors(model: Any, query_ids: Any) -> list[LayerVectors]:
     """As `vectors_of_layers`, of a GPT-2 that turns them: the query at position 1, the key at 0."""
     layers = vectors_of_layers(model, query_ids)
-    cos, sin = (table[1:] for table in rotary_tables(torch.arange(2), _width(layers[0])))
-    turn = partial(apply_rotary, cos=cos, sin=sin)
+
+    def turn(x: Tensor) -> Tensor:
+        tables = rotary_tables(torch.tensor([1]), x.shape[-1])
+        return apply_rotary(x, *(table.expand(x.shape[-2], -1) for table in tables))
+
     return [
         LayerVectors(
             TokenVectors(turn(layer.vectors.queries), layer.vectors.keys, layer.vectors.tokens),
@@ -68,10 +72,6 @@ def turned_vectors(model: Any, query_ids: Any) -> list[LayerVectors]:
         )
         for layer in layers
     ]
-
-
-def _width(layer: LayerVectors) -> int:
-    return layer.mean_query.shape[-1]
 
 
 def dealt(trained: Trained, tables: LayersAbove, seed: int) -> LayersAbove:

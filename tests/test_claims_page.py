@@ -131,7 +131,7 @@ def test_each_changed_rule_has_a_line_with_its_reason_and_both_verdicts(book):
     assert lines["K5"][1:] == [changed["K5"].changed["date"], changed["K5"].changed["why"], ""]
     asked = [entry(claim="K5", verdict="fails", before="holds", words="x") for _ in range(2)]
     cells = BeautifulSoup(changed_rules(asked).astext(), "html.parser").select("td")
-    assert [text(cell) for cell in cells if "→" in cell.text] == ["tiny: holds → fails"]
+    assert [text(cell) for cell in cells if "→" in cell.text] == ["tiny ✓ → ✗"]
 
 
 def test_bars_and_the_sentence_count_each_claim_once_and_derivations_apart(book):

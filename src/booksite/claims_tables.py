@@ -133,19 +133,19 @@ def changed_rules(entries: Iterable[Record]) -> nodes.raw:
     for about in changed:
         verdicts = "; ".join(
             dict.fromkeys(
-                f"{model_name(record.model)}: {record.before} → {record.verdict}"
+                f"{model_name(record.model)}\xa0{SIGNS[record.before]}\xa0→\xa0{SIGNS[record.verdict]}"
                 for record in records
                 if record.claim == about.id and record.before
             )
         )
         cells = (about.id, about.changed["date"], about.changed["why"], verdicts)
         lines += "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
-    heads = ("Claim", "Changed", "Why", "By the rule before → by this one")
+    heads = ("Claim", "Changed", "Why", "Before → now")
     head = "".join(f"<th>{name}</th>" for name in heads)
     return _html(
         f'<details class="changed-rules"><summary>{len(changed)} of {len(claims())} claims: when, '
         "why, and the verdicts by both rules</summary>"
-        '<div class="pst-scrollable-table-container"><table>'
+        '<div class="pst-scrollable-table-container"><table class="table">'
         f"<thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div></details>"
     )
 

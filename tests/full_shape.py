@@ -31,10 +31,13 @@ def forget() -> None:
 
 
 def main(checkpoint: str, folder: str) -> None:
-    """Freeze every study but the long ones, in the order of `make publish`."""
+    """Freeze every study but the long ones, in the order of `make publish`; none may be missing."""
     for frozen in freezing.freeze(checkpoint, folder):
-        print(f"{frozen.study}\t{peak_gib():.2f}\t{frozen.why}", flush=True)
+        print(f"{frozen.study}: {peak_gib():.2f} GiB {frozen.why}", flush=True)
         forget()
+        is_missing = frozen.path is None and not freezing.STUDIES[frozen.study].relative
+        if is_missing:
+            raise SystemExit(f"{frozen.study} was not computed, so its memory is not known.")
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def first_layer_keys(
     the context.
     """
     if isinstance(model, RelativeFirstLayer):
-        return _turned_keys(model.to(torch.float64), token_ids)
+        return _turned_keys(model, token_ids)
     tokens = model.embeddings.tokens()
     context = model.embeddings.n_positions
     if not 0 < len(token_ids) <= context:
@@ -69,9 +69,12 @@ def _keys(model: FirstLayer, x: torch.Tensor) -> dict[str, np.ndarray]:
 
 def _turned_keys(model: RelativeFirstLayer, token_ids: Sequence[int]) -> dict[str, np.ndarray]:
     ids = model.embeddings.checked(list(token_ids))
-    folded = fold_relative(model.attention)
-    ln = model.attention.ln
-    before = model.embeddings.rows(ids)
+    # Of the table, which may be as large as the model, the text's own rows alone are widened.
+    embeddings = replace(model.embeddings, W_E=model.embeddings.W_E[ids]).to(torch.float64)
+    attention = model.attention.to(torch.float64)
+    folded = fold_relative(attention)
+    ln = attention.ln
+    before = embeddings.rows(slice(None))
     after = before / folded.norm_scale(before)[:, None]
     if isinstance(ln, LayerNorm):
         after = layer_norm(before, ln)

@@ -147,7 +147,7 @@ KINDS = (
             lambda folder, _: Joining.read(folder),
             "python -m experiments.joining RUNS --work WORK --out data/results/{folder}",
         )
-        for place in ("joining*", "early-and-late")
+        for place in ("joining*", "early-and-late*")
         for name in ("looks", "lost")
     ),
     Kind(

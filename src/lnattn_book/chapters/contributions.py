@@ -30,27 +30,34 @@ WHAT, WHERE, PLACE, DIFFERENCE = "ee", "position", "place", "position less ee"
 MEASURES = {"everywhere": "all tokens", "after": "after a piece", "on": "on the piece"}
 #: Of what is lost without *what* at its largest, the part below which place has taken over.
 LEFT = 0.5
-#: Snapshots below which nothing is asked of a training; seeds, of models that do not join.
-FEWEST_SNAPSHOTS, FEWEST_SEEDS = 4, 2
+#: Below these nothing is asked: a training's snapshots, a plan's trainings, seeds that do not join.
+FEWEST_SNAPSHOTS, FEWEST_TRAININGS, FEWEST_SEEDS = 4, 3, 2
+#: Trainings that must agree: of five of two layers, of eight of four.
+AGREEING = {2: 4, 4: 6}
+#: Nats below which nothing is used yet; a clause that was added after the numbers.
+USED = 0.005
 #: Nats without *where*, below which it is hardly used.
 HARDLY = 0.05
 
-#: Rule A: what is said of one training.
-OF_A_TRAINING: Mapping[str, str] = {
+#: Rules A and D: what is said of several trainings of one plan.
+OF_TRAININGS: Mapping[str, str] = {
     "takes over": (
-        "Position takes over: early in training a small GPT-2 loses more without *what*, at the "
-        "end more without *where*, and *what* is then worth less than half of what it was."
+        "Position takes over: early in training small GPT-2s lose more without *what*, at the end "
+        "more without *where*, and *what* is then worth less than half of what it was."
     ),
     "words first": (
-        "Words first, then place: early in training a small GPT-2 loses more without *what*, at "
-        "the end more without *where*; *what* keeps most of its worth."
+        "Words first, then place: early in training small GPT-2s lose more without *what*, at the "
+        "end more without *where*; *what* keeps most of its worth."
+    ),
+    "in this order": (
+        "Words first, then place: early in training small GPT-2s lose more without *what*, at the "
+        "end more without *where*; how much *what* keeps differs between trainings."
     ),
     "where throughout": (
-        "From early on a small GPT-2 loses more without *where* than without *what*."
+        "From early on small GPT-2s lose more without *where* than without *what*."
     ),
-    "else": "Whether *what* or *where* comes first, one training does not say.",
-    "cannot be asked": (
-        "A trained small GPT-2 loses more without *where*; of its training nothing could be asked."
+    "differs": (
+        "Whether *what* or *where* comes first differs between trainings of the same plan."
     ),
 }
 #: Rule B: what is said of young models, beside those that join.
@@ -75,13 +82,17 @@ OF_YOUNG_MODELS: Mapping[str, str] = {
 
 
 def losses_without(
-    trained: Mapping[str, Ablations], young: Joining, run: Snapshots | None = None
+    trained: Mapping[str, Ablations],
+    young: Joining,
+    run: Snapshots | None = None,
+    others: Snapshots | None = None,
 ) -> pd.DataFrame:
     """Nats lost a token without *what* and without *where*, over all tokens; a row a model.
 
     Of trained models *where* is place, the part that their frozen studies took out; of young ones,
     each at its peak, all terms with a position. run: book-gpt2's training, whose end has the loss
-    without all terms with a position for it, too.
+    without all terms with a position for it, too. others: young models, of which those that do not
+    join at last are added.
     """
     rows = {
         name: {
@@ -93,10 +104,14 @@ def losses_without(
     if run is not None and "book-gpt2" in rows:
         rows["book-gpt2"] = run.table[list(_YOUNG)].iloc[-1].to_dict()
     for seed in young.peaks().index:
-        rows[f"young, seed {seed}"] = {
+        rows[f"joins, seed {seed}"] = {
             part: float(young.of("everywhere", taken).loc[seed, "value"])
             for part, taken in _YOUNG.items()
         }
+    if others is not None:
+        last = others.last()
+        for (seed, _), lost in last.table[~last.joins()].iterrows():
+            rows[f"does not, seed {seed}"] = lost[list(_YOUNG)].to_dict()
     return pd.DataFrame.from_dict(rows, orient="index")
 
 
@@ -126,13 +141,6 @@ def over_seeds(
     """
     values = young.of(measure, part, head, at)["value"].to_numpy()
     return mean_and_interval(values, 0.975)
-
-
-def where_less_what(young: Joining, measure: str = "everywhere", at: str = "step") -> pd.Series:
-    """Nats lost without *where* less nats lost without *what*, by seed."""
-    where = young.of(measure, WHERE, at=at)["value"]
-    what = young.of(measure, WHAT, at=at)["value"]
-    return where - what
 
 
 def shares_at_the_peak(young: Joining) -> pd.DataFrame:
@@ -198,11 +206,6 @@ class Snapshots:
         return cls.of(looks, read_looks(folder, "lost", "measure")[0])
 
     @classmethod
-    def read_if_frozen(cls, folder: Path | str) -> Snapshots | None:
-        """The same, or None where nothing of these runs was frozen yet."""
-        return cls.read(folder) if (Path(folder) / "lost.json").is_file() else None
-
-    @classmethod
     def of(cls, looks: pd.DataFrame, lost: pd.DataFrame) -> Snapshots:
         """From rows of looks and of losses; `ResultError` where one snapshot lacks the other."""
         keys = ["seed", "step"]
@@ -224,11 +227,15 @@ class Snapshots:
             raise ResultError("a snapshot was looked at, and not asked what it loses; ask it too.")
         return cls(table.sort_index())
 
-    def says(self) -> pd.Series:
-        """By snapshot, what costs more over all tokens: 'what', 'where', or 'neither'."""
+    def says(self, used: float = -np.inf) -> pd.Series:
+        """By snapshot, what costs more over all tokens: 'what', 'where', or 'neither'.
+
+        used: nats; 'neither' where both cost less.
+        """
         said = pd.Series("neither", index=self.table.index)
         said[self.table["low"] > 0] = "where"
         said[self.table["high"] < 0] = "what"
+        said[self.table[["what", "where"]].max(axis=1) < used] = "neither"
         return said
 
     def joins(self) -> pd.Series:
@@ -239,10 +246,26 @@ class Snapshots:
         """The last snapshot of each seed."""
         return Snapshots(self.table.groupby("seed").tail(1))
 
+    def excess(self) -> pd.Series:
+        """By snapshot, the share of pieces found above chance."""
+        return self.table["found"] - self.table["chance"]
 
-def of_a_training(run: Snapshots) -> str:
-    """Rule A: the outcome, a key of `OF_A_TRAINING`. run: one seed, its end last."""
-    said = run.says().tolist()
+    def fullest(self) -> Snapshots:
+        """Of each seed the snapshot with most pieces found above chance."""
+        return Snapshots(self.table.loc[self.excess().groupby("seed").idxmax()])
+
+    def displaced(self) -> pd.Series:
+        """By seed, whether its end has less than half of the largest excess of those that join."""
+        joining = self.excess().where(self.joins()).groupby("seed").max()
+        return self.last().excess().droplevel("step") < LEFT * joining
+
+
+def of_a_training(run: Snapshots, used: float = -np.inf) -> str:
+    """Rule A of one seed, its end last: an outcome of `OF_TRAININGS`, 'else' or 'cannot be asked'.
+
+    used: as for `Snapshots.says`.
+    """
+    said = run.says(used).tolist()
     if len(said) < FEWEST_SNAPSHOTS:
         return "cannot be asked"
     first_where = said.index("where") if "where" in said else len(said)
@@ -263,20 +286,44 @@ def of_young_models(seeds: Snapshots) -> str:
     return said[0] if len(set(said)) == 1 and said[0] != "neither" else "not decided"
 
 
-def headline(run: Snapshots | None, seeds: Snapshots | None) -> str:
-    """The sentences that rules A and B say, in that order. None: nothing was frozen."""
-    training = of_a_training(run) if run is not None else "cannot be asked"
-    young = of_young_models(seeds) if seeds is not None else "cannot be asked"
+def of_trainings(runs: Snapshots, agreeing: int, used: float = -np.inf) -> str:
+    """Rules A and D: the outcome, a key of `OF_TRAININGS`, that `agreeing` of the seeds have.
+
+    used: as for `Snapshots.says`. Raises `ResultError` for fewer than three trainings.
+    """
+    outcomes = outcomes_of(runs, used)
+    if len(outcomes) < FEWEST_TRAININGS:
+        raise ResultError(
+            f"{len(outcomes)} trainings decide nothing; ask {FEWEST_TRAININGS} or more."
+        )
+    counts = outcomes.value_counts()
+    if counts.iloc[0] >= agreeing and counts.index[0] in OF_TRAININGS:
+        return str(counts.index[0])
+    in_order = outcomes.isin(["takes over", "words first"]).all()
+    return "in this order" if in_order else "differs"
+
+
+def outcomes_of(runs: Snapshots, used: float = -np.inf) -> pd.Series:
+    """By seed, what `of_a_training` says."""
+    return pd.Series({
+        seed: of_a_training(Snapshots(table), used) for seed, table in runs.table.groupby("seed")
+    })  # fmt: skip
+
+
+def headline(runs: Snapshots, seeds: Snapshots, used: float = -np.inf) -> str:
+    """The sentences that rule A over trainings of two layers and rule B say, in that order."""
+    training = of_trainings(runs, AGREEING[2], used)
+    young = of_young_models(seeds)
     said = OF_YOUNG_MODELS[young]
-    if young == "what" and seeds is not None:
-        if training not in ("takes over", "words first"):
+    if young == "what":
+        if training not in ("takes over", "words first", "in this order"):
             said = said.replace("So do young", "Young").replace(
                 "four layers,", "four layers do lose more without *what*,"
             )
         last = seeds.last()
         hardly = (last.table["where"][~last.joins()] < HARDLY).all()
         said += ": *where* is hardly used yet." if hardly else "."
-    return f"{OF_A_TRAINING[training]} {said}"
+    return f"{OF_TRAININGS[training]} {said}"
 
 
 def on_a_piece(low: float, high: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lnattn_book.style import (
@@ -41,37 +42,32 @@ _PARTS = (
 )
 
 
-def early_and_late(run: pd.DataFrame, before: pd.DataFrame | None = None) -> Figure:
-    """A training: what is lost above; pieces found and attention on the token before by place.
+def early_and_late(runs: pd.DataFrame) -> Figure:
+    """Trainings: what is lost above; pieces found and attention on the token before by place.
 
-    run: a row a snapshot, columns tokens, what, where (nats), found, chance, previous. before: of
-    another training of the same model, tokens, found and previous, dashed.
+    runs: a row a seed and step, columns tokens, what, where (nats), found, chance, previous. Thin:
+    each training; with marks: their mean.
     """
     figure, (top, ax) = plt.subplots(2, 1, figsize=(WIDTH, 5.4), sharex=True)
     colour_of = {part: colour for part, _, colour in _PARTS}
+    mean = runs.groupby("step").mean()
+
+    def curves(axes: Axes, column: str, label: str, colour: str, mark: str) -> None:
+        for _, run in runs.groupby("seed"):
+            axes.plot(run["tokens"], run[column], color=colour, lw=0.7, alpha=0.5)
+        axes.plot(mean["tokens"], mean[column], f"{mark}-", color=colour, ms=4, label=label)
+
     for part, label, colour in _PARTS:
-        top.plot(run["tokens"], run[part], "o-", color=colour, ms=4, label=label)
+        curves(top, part, label, colour, "o")
     top.axhline(0, color=GREY, lw=0.8, zorder=0)
     top.set_yscale("symlog", linthresh=0.01)
     top.set_yticks([0, 0.01, 0.1, 1], ["0", "0.01", "0.1", "1"])
-    top.set(ylabel="lost (nats a token)", ylim=(-0.004, 1.5))
-    ax.plot(
-        run["tokens"],
-        run["found"],
-        "s-",
-        color=colour_of["what"],
-        ms=4,
-        label="pieces found by what",
-    )
-    ax.plot(run["tokens"], run["previous"], "s-", color=colour_of["where"], ms=4, label=_BY_PLACE)
-    ax.plot(run["tokens"], run["chance"], ":", color=GREY, label="found by chance")
-    if before is not None:
-        ax.plot(
-            before["tokens"], before["previous"], "--", color=colour_of["where"], lw=1, alpha=0.7
-        )
-        ax.plot(before["tokens"], before["found"], "--", color=colour_of["what"], lw=1, alpha=0.7)
+    top.set(ylabel="lost (nats a token)", ylim=(-0.006, 1.5))
+    curves(ax, "found", "pieces found by what", colour_of["what"], "s")
+    curves(ax, "previous", _BY_PLACE, colour_of["where"], "s")
+    ax.plot(mean["tokens"], mean["chance"], ":", color=GREY, label="found by chance")
     ax.set(xscale="log", xlabel="tokens of training", ylabel="share", ylim=(0, None))
-    ticks = run["tokens"].to_numpy()
+    ticks = mean["tokens"].to_numpy()
     ax.set_xticks(ticks, [f"{tick / 1e6:.{int(tick < 1e7)}f}M" for tick in ticks])
     ax.minorticks_off()
     legend(figure, "upper left", columns=1)

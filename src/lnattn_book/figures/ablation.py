@@ -68,7 +68,9 @@ def early_and_late(runs: pd.DataFrame) -> Figure:
     ax.plot(mean["tokens"], mean["chance"], ":", color=GREY, label="found by chance")
     ax.set(xscale="log", xlabel="tokens of training", ylabel="share", ylim=(0, None))
     ticks = mean["tokens"].to_numpy()
-    ax.set_xticks(ticks, [f"{tick / 1e6:.{int(tick < 1e7)}f}M" for tick in ticks])
+    labels = [f"{tick / 1e6:.{int(tick < 1e7)}f}M" for tick in ticks]
+    crowded = [*(ticks[1:] < 1.6 * ticks[:-1]), False]  # the label before the last one
+    ax.set_xticks(ticks, np.where(crowded, "", labels))
     ax.minorticks_off()
     legend(figure, "upper left", columns=1)
     return figure

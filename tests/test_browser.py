@@ -73,6 +73,15 @@ LOOK = """
 """
 
 
+#: Every shift of the layout that no touch or key has caused, from the start.
+SHIFTS = """
+window.shifted = 0;
+new PerformanceObserver(list => {
+  for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifted += shift.value;
+}).observe({type: 'layout-shift', buffered: true});
+"""
+
+
 @each_page
 def test_a_page_in_the_browser(page, address, chromium):
     """Everything is looked at in one visit, and reported together: visits are what takes time."""
@@ -80,8 +89,10 @@ def test_a_page_in_the_browser(page, address, chromium):
     if seen_before(page):
         pytest.skip(f"the same in {SEEN}, which was looked at before")
     with tab_in(chromium, PHONE) as tab:
+        tab.page.add_init_script(SHIFTS)
         tab.go(address + page)
         tab.evaluate(FETCH)
+        shifted = tab.evaluate("window.shifted")
         phone = tab.evaluate(LOOK)
         tab.resize(DESKTOP)
         tab.page.wait_for_timeout(600)  # the theme looks anew a moment after the window's change
@@ -92,6 +103,7 @@ def test_a_page_in_the_browser(page, address, chromium):
     elsewhere = [url for url in urls if not url.startswith((address, "data:", "blob:"))]
     assert not elsewhere, "requests to other hosts"
     assert not wrong, "failed requests, or errors on the console"
+    assert shifted < 0.1, "jumps while it loads"
     assert not phone["broken"], "formulas that MathJax could not read"
     assert not phone["raw"], "formulas that were not rendered"
     assert phone["rendered"] == phone["formulas"]
@@ -187,15 +199,6 @@ def test_a_search_lists_chapters_first_and_the_api_last_without_tex(address, chr
     assert kinds == sorted(kinds)
     assert set(kinds) == {0, 1, 2}
     assert not [text for _, text in found if "\\(" in text]
-
-
-#: Every shift of the layout that no touch or key has caused, from the start.
-SHIFTS = """
-window.shifted = 0;
-new PerformanceObserver(list => {
-  for (const shift of list.getEntries()) if (!shift.hadRecentInput) window.shifted += shift.value;
-}).observe({type: 'layout-shift', buffered: true});
-"""
 
 
 @pytest.mark.parametrize("page", ["book/index.html", "book/token-explorer.html"])

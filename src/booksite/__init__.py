@@ -27,6 +27,7 @@ PARTS = (
     "plain_code",
     "roles",
     "warned",
+    "weight",
 )
 
 

@@ -28,8 +28,6 @@ MATHJAX_PARTS = (
     "sre/mathmaps/base.json",
     "sre/mathmaps/en.json",
 )
-#: The theme draws its icons twice, with a font and with this script of 1.5 MB.
-_ICONS = Path("_static", "scripts", "fontawesome.js")
 
 
 def mathjax_folder() -> Path:
@@ -72,38 +70,7 @@ def use_templates(_app: Sphinx, config: Any) -> None:
         config.redirect_html_template_file = str(TEMPLATES / "redirect.html")
 
 
-def load_mathjax_where_formulas_are(
-    app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: Any
-) -> None:
-    """Sphinx's event `html-page-context`: take MathJax out of pages without a formula of their own.
-
-    Sphinx loads it on the front page, too, because pages of its table of contents have some.
-    """
-    has_formulas = app.env.get_domain("math").data["has_equations"].get(page, False)
-    if not has_formulas:
-        context["script_files"] = [
-            script for script in context["script_files"] if not _is_mathjax(script)
-        ]
-
-
-def _is_mathjax(script: Any) -> bool:
-    """Whether a script is MathJax, or its settings, which stand in the page."""
-    place = str(getattr(script, "filename", script) or "")
-    settings = getattr(script, "attributes", {}).get("body") or ""
-    return "mathjax/" in place or "window.MathJax" in settings
-
-
-def drop_icons(app: Sphinx, error: Exception | None) -> None:
-    """Sphinx's event `build-finished`: empty the script; its address stays, for pages name it."""
-    script = Path(app.outdir) / _ICONS
-    if error is None and script.is_file():
-        script.write_text("/* The icons come from the theme's font. */\n", encoding="ascii")
-
-
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("config-inited", use_templates)
     app.connect("builder-inited", copy_files)
-    # After Sphinx has put it there, at the default priority, 500.
-    app.connect("html-page-context", load_mathjax_where_formulas_are, priority=700)
-    app.connect("build-finished", drop_icons)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

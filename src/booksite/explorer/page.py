@@ -18,12 +18,20 @@ from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective, SphinxRole
 from sphinx.util.osutil import relative_uri
 
-from booksite.explorer.publishing import PARTS, STYLE, publish, wanted_models
+from booksite.explorer.publishing import (
+    PARTS,
+    STYLE,
+    opening_scripts,
+    publish,
+    wanted_models,
+)
 from booksite.unchanged import has_changed
 
 #: The page that has all views.
 PAGE = "book/token-explorer"
 _MARK = "token_explorer"
+#: Sphinx's own scripts have 200, those of the theme and of extensions 500.
+_BEFORE_OTHERS = 190
 
 
 class TokenExplorer(SphinxDirective):
@@ -80,13 +88,25 @@ def publish_if_used(app: Sphinx, env: BuildEnvironment) -> None:
         raise ExtensionError(f"the token explorer cannot be written: {error}") from error
 
 
-def load_scripts(app: Sphinx, page: str, *_: Any) -> None:
-    """Sphinx's event `html-page-context`: scripts and styles of the page's parts."""
+def load_scripts(
+    app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: Any
+) -> None:
+    """Sphinx's event `html-page-context`: scripts and styles of the page's parts, before others.
+
+    What the front page's widget opens with is asked for with the page, and not by its scripts.
+    """
     parts = app.env.metadata.get(page, {}).get(_MARK, "").split()
     if parts:
         app.add_css_file(f"explorer/{STYLE}")
     for name in dict.fromkeys(name for part in parts for name in PARTS[part][1]):
-        app.add_js_file(f"explorer/{name}", loading_method="defer")
+        app.add_js_file(f"explorer/{name}", loading_method="defer", priority=_BEFORE_OTHERS)
+    if "widget" in parts:
+        folder = f"{context['pathto']('_static', True)}/explorer"
+        asked = [
+            f'<link rel="preload" as="script" fetchpriority="low" href="{folder}/{name}" />'
+            for name in opening_scripts(Path(app.outdir) / "_static" / "explorer")
+        ]
+        context["metatags"] = "\n".join([context.get("metatags", ""), *asked])
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

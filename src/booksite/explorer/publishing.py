@@ -121,6 +121,18 @@ def publish(folder: Path, models: Sequence[Wanted]) -> None:
         (folder / f"{name}.js").write_text(script(name, value), encoding="ascii")
 
 
+def opening_scripts(folder: Path) -> list[str]:
+    """The scripts in `folder` that the first view loads: of all models, and of the first sentence.
+
+    Their addresses are those that explorer.js makes; empty where no model could be shown.
+    """
+    shared = folder / "shared.js"
+    first = re.search(
+        r'"opening":true,"folder":"([^"]+)","version":"([^"]+)"', shared.read_text("ascii")
+    )
+    return ["shared.js", f"{first[1]}/opening.js?v={first[2]}"] if first else []
+
+
 def data_of(wanted: Wanted) -> dict[str, str]:
     """A model's scripts by their names; an error of the package where it cannot be shown."""
     # Here and not at the top: the page's directives need neither PyTorch nor the studies.

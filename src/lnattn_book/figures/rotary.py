@@ -16,12 +16,12 @@ from lnattn.rotary.terms import DISTANCE_TERMS
 from lnattn_book.figures.position import head_grid
 from lnattn_book.style import (
     BLACK,
-    BLUE,
     DISTANCE_COLOURS,
     DISTANCE_NAMES,
     GREY,
-    ORANGE,
+    ROSE,
     SINGLE,
+    VIOLET,
     WIDTH,
     legend,
     ring,
@@ -56,7 +56,7 @@ def rotation(theta: float, places: Sequence[tuple[int, int]]) -> Figure:
     for ax, (query, key) in zip(axes, places, strict=True):
         ax.add_patch(Circle((0, 0), 1, fill=False, color=GREY, linewidth=0.8))
         positions = {"query": query, "key": key}
-        for (name, position), colour in zip(positions.items(), (BLUE, ORANGE), strict=True):
+        for (name, position), colour in zip(positions.items(), (VIOLET, ROSE), strict=True):
             angle = own_angle[name] + position * theta
             tip = (np.cos(angle), np.sin(angle))
             style = {"arrowstyle": "-|>", "color": colour, "linewidth": 2}

@@ -58,7 +58,8 @@ LOOK = """
     broken: [...document.querySelectorAll('mjx-merror, [data-mjx-error]')].map(e => e.title
       || e.dataset.mjxError || e.textContent),
     raw: formulas.filter(e => !e.querySelector('mjx-container')).map(e => e.textContent),
-    nameless: [...article.querySelectorAll('img')].filter(e => !e.alt.trim()).map(e => e.src),
+    nameless: [...article.querySelectorAll('img')]
+      .filter(e => !e.alt.trim() || e.getAttribute('src').endsWith(e.alt)).map(e => e.src),
     empty: [...article.querySelectorAll('img')].filter(e => e.naturalWidth === 0).map(e => e.src),
     overflow: document.documentElement.scrollWidth - document.documentElement.clientWidth,
     clipped: [...article.querySelectorAll('mjx-container[display], table, td, pre')]

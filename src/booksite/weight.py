@@ -56,7 +56,7 @@ def cut(sheet: str, words: set[str]) -> str:
     >>> cut("p, .seen {color: red} @media print {.unseen {color: red}}", {"seen"})
     'p,.seen{color: red}'
     """
-    return "".join(_kept(_rules(tinycss2.parse_stylesheet(sheet, True, True)), words))
+    return "".join(_used(_rules(tinycss2.parse_stylesheet(sheet, True, True)), words))
 
 
 def _rules(nodes: Iterable[Node]) -> Iterator[Node]:
@@ -67,16 +67,16 @@ def _rules(nodes: Iterable[Node]) -> Iterator[Node]:
         yield node
 
 
-def _kept(rules: Iterable[Node], words: set[str]) -> Iterator[str]:
+def _used(rules: Iterable[Node], words: set[str]) -> Iterator[str]:
     for rule in rules:
         if rule.type == "qualified-rule":
-            selectors = [one for one in _selectors(rule.prelude) if _names(one) <= words]
+            selectors = [part for part in _selectors(rule.prelude) if _names(part) <= words]
             if selectors:
-                shown = ",".join(tinycss2.serialize(one).strip() for one in selectors)
+                shown = ",".join(tinycss2.serialize(part).strip() for part in selectors)
                 yield f"{shown}{{{tinycss2.serialize(rule.content).strip()}}}"
         elif rule.content is not None and rule.lower_at_keyword in {"media", "supports"}:
             within = "".join(
-                _kept(_rules(tinycss2.parse_rule_list(rule.content, True, True)), words)
+                _used(_rules(tinycss2.parse_rule_list(rule.content, True, True)), words)
             )
             if within:
                 yield f"@{rule.at_keyword}{tinycss2.serialize(rule.prelude)}{{{within}}}"

@@ -12,6 +12,7 @@ import json
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,12 @@ def has_history(root: Path) -> bool:
 
 def rules_at(root: Path, commit: str) -> dict[str, dict[str, Any]]:
     """By claim, what the list said of it in a commit."""
-    listed = yaml.load(git(root, "show", f"{commit}:{LIST.as_posix()}"), yaml.CSafeLoader) or []
+    return _rules_of(git(root, "show", f"{commit}:{LIST.as_posix()}"))
+
+
+@cache  # most commits change no list, and to read one takes a tenth of a second
+def _rules_of(text: str) -> dict[str, dict[str, Any]]:
+    listed = yaml.load(text, yaml.CSafeLoader) or []
     for entry in listed:
         if "judged" in entry:
             entry["judged"] = {key: entry["judged"].get(key) for key in DECIDES}
@@ -62,7 +68,12 @@ def rules_at(root: Path, commit: str) -> dict[str, dict[str, Any]]:
 
 def decides(root: Path, commit: str, module: str) -> str:
     """What `decide` does in a claim's module at a commit; '' where there is none."""
-    tree = ast.parse(git(root, "show", f"{commit}:{module}"))
+    return _decides_of(git(root, "show", f"{commit}:{module}"))
+
+
+@cache
+def _decides_of(text: str) -> str:
+    tree = ast.parse(text)
     functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
     return next((ast.dump(node) for node in functions if node.name == "decide"), "")
 
@@ -82,11 +93,21 @@ def conditions_changed(root: Path, commit: str) -> set[str]:
 def results_at(root: Path, commit: str) -> dict[Any, Any]:
     """By claim, model and chapter, what is frozen in a commit."""
     results = {}
-    for name in git(root, "ls-tree", "--name-only", commit, f"{FROZEN_CLAIMS}/").split():
-        for record in json.loads(git(root, "show", f"{commit}:{name}")).get("records", ()):
-            key = record.get("claim") or record["id"], record["model"], record["chapter"]
-            results[key] = {part: record.get(part) for part in RESULT}
+    for line in git(root, "ls-tree", commit, f"{FROZEN_CLAIMS}/").splitlines():
+        blob = line.split()[2]
+        results |= _results_of(root, blob)
     return results
+
+
+@cache
+def _results_of(root: Path, blob: str) -> dict[Any, Any]:
+    records = json.loads(git(root, "cat-file", "blob", blob)).get("records", ())
+    return {
+        (record.get("claim") or record["id"], record["model"], record["chapter"]): {
+            part: record.get(part) for part in RESULT
+        }
+        for record in records
+    }
 
 
 def mixed(root: Path, base: str = BASE) -> list[str]:
@@ -102,6 +123,8 @@ def mixed(root: Path, base: str = BASE) -> list[str]:
         new = rules_at(root, commit)
         rules = {c for c in new if any(old.get(c, {}).get(x) != new[c].get(x) for x in THRESHOLDS)}
         rules |= conditions_changed(root, commit)
+        if not rules:
+            continue
         was = results_at(root, f"{commit}^")
         now = results_at(root, commit)
         numbers = {key[0] for key, result in now.items() if was.get(key) != result}

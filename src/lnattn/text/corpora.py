@@ -371,6 +371,8 @@ def _library() -> Any:
         import datasets
     except ImportError as error:
         raise CorpusError("texts are read by datasets; pip install 'lnattn[text]'.") from error
+    # It would tell the hub of every file that is read, a request each, and a wait without network.
+    datasets.config.HF_UPDATE_DOWNLOAD_COUNTS = False
     # What its readers log before they raise is what we say.
     logging.getLogger("datasets.packaged_modules").setLevel(logging.CRITICAL)
     return datasets

@@ -9,15 +9,15 @@ from pathlib import Path
 import browsing
 import checked
 import pytest
+import shapes
 from checked import pytest_assertion_pass, pytest_runtest_call  # noqa: F401  hooks of pytest
 from jaxtyping import config as jaxtyping_config
-from jaxtyping import install_import_hook
 from playwright.sync_api import Browser
 
 checked.forget_silent_modules(Path(__file__).parent)
 
-# Must come before the first import of the package, so that every signature is checked.
-install_import_hook(["lnattn", "lnattn_book", "booksite", "experiments"], "beartype.beartype")
+# Must come before the first import of the package.
+shapes.check_in(["lnattn", "lnattn_book", "booksite", "experiments"])
 
 import torch  # noqa: E402
 from random_models import random_gpt2  # noqa: E402

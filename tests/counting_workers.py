@@ -1,4 +1,4 @@
-"""Work for other processes in test_counting.py: importable there without the tests themselves."""
+"""What other processes in test_counting.py take: importable there without the tests themselves."""
 
 from __future__ import annotations
 
@@ -7,8 +7,21 @@ import signal
 from pathlib import Path
 from typing import Any
 
+from tokenizers import Tokenizer, models, pre_tokenizers
+
 from lnattn.text.corpora import Shard
 from lnattn.text.counting import CountJob, count_shard
+
+WORDS = [f"w{i}" for i in range(60)]
+END = len(WORDS) + 1
+OPTIONS = {"workers": 1, "shard_bytes": 1000, "progress": False}
+
+
+def make_tokenizer() -> Tokenizer:
+    vocabulary = {word: i for i, word in enumerate([*WORDS, "?", "<|endoftext|>"])}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return tokenizer
 
 
 def count_and_die_once(job: CountJob, shard: Shard) -> dict[str, Any]:

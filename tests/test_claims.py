@@ -34,6 +34,7 @@ from lnattn_book.claims.conditions import (
     above,
     any_of,
     at,
+    at_least,
     at_least_n,
     below,
     equal,
@@ -42,7 +43,7 @@ from lnattn_book.claims.conditions import (
 )
 from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.listed import KINDS, SOURCES, Claim, claim, claims
-from lnattn_book.claims.rules import RULES, Effect
+from lnattn_book.claims.rules import RULES, Effect, Rule
 from lnattn_book.claims.tally import sentence, tally
 from lnattn_book.claims.verdicts import (
     ABSENT,
@@ -142,6 +143,23 @@ def test_words_and_verdicts_follow_the_thresholds_and_say_how_many_give_the_same
         found = kamoda.k6(np.array([value] * 2), model="tiny")
         assert "exceeds 0.75 (1) in the heads" in found.rule
         assert (found.verdict, found.stands) == (verdict, (stands, 4))
+
+
+def test_what_is_measured_with_another_threshold_is_measured_anew(monkeypatch):
+    """`near` bounds what is counted, `least` what the count must reach: 3 × 2 combinations."""
+    near_one: list[float] = []
+
+    def measure(context, values):
+        near_one.append(context["near"])
+        return {"found": int((abs(values - 1) < context["near"]).sum())}
+
+    rule = Rule("K6", measure, lambda m, context: at_least(m["found"], context["least"]))
+    grid = {"near": [0.1, 0.3, 0.5], "least": [1, 3]}
+    with_parts(monkeypatch, "K6", rule={"near": 0.3, "least": 2}, grid=grid, words="-")
+    found = rule(np.array([1.0, 1.2, 1.4, 5.0]), model="tiny")
+    # 1, 2 and 3 of the values are near: at least one always, at least three only once.
+    assert (found.verdict, found.stands) == (HOLDS, (4, 6))
+    assert sorted(near_one) == [0.1, 0.3, 0.5], "not again for the same"
 
 
 Z = np.array([3.0, np.nan, 1.0])

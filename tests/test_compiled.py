@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import lnattn
 from lnattn.compiled import in_threads, thread_count
 
 #: Sixteen sets of keys, decided here first; then the same in the ways that are named.
@@ -31,7 +34,7 @@ if __name__ == "__main__":
             from joblib import Parallel, delayed
             there = Parallel(2)(delayed(share)(seed) for seed in seeds)
         else:
-            with multiprocessing.get_context(way).Pool(2) as pool:
+            with multiprocessing.get_context(way).Pool(1 if way == "forkserver" else 2) as pool:
                 there = pool.map_async(share, seeds).get(timeout=100)
         assert there == here, way
         print(way)
@@ -51,10 +54,17 @@ def run(folder, ways: list[str], **environment: str) -> subprocess.CompletedProc
     )
 
 
-@pytest.mark.parametrize("layer", ["workqueue", "omp"])
-def test_selectability_in_a_forked_pool_and_in_threads(tmp_path, layer):
-    done = run(tmp_path, ["fork", "threads", "fork"], NUMBA_THREADING_LAYER=layer)
+def test_selectability_in_a_forked_pool_and_in_threads(tmp_path):
+    """Under the layer of numba's threads that two of ours could not enter, nor a forked child."""
+    done = run(tmp_path, ["fork", "threads", "fork"], NUMBA_THREADING_LAYER="workqueue")
     assert (done.returncode, done.stdout.split()) == (0, ["fork", "threads", "fork"]), done.stderr
+
+
+def test_no_loop_takes_its_threads_from_numba():
+    sources = list(Path(lnattn.__file__).parent.rglob("*.py"))
+    asked = [path.name for path in sources if re.search(r"parallel=True|prange", path.read_text())]
+    assert not asked
+    assert len(sources) > 100
 
 
 @pytest.mark.whole
@@ -64,28 +74,33 @@ def test_selectability_in_processes_that_begin_anew(tmp_path):
     assert (done.returncode, done.stdout.split()) == (0, ways), done.stderr
 
 
-@pytest.mark.whole
-def test_where_nothing_can_be_cached_kernels_are_compiled_anew(tmp_path):
+#: All modules with kernels, and one kernel from several threads at once.
+_UNCACHED = """
+from concurrent.futures import ThreadPoolExecutor
+import numpy as np
+import lnattn.affinity.topk, lnattn.contribution.additive, lnattn.selectability.decide
+from lnattn.affinity.auroc_kernel import aurocs_of_rows
+
+def auroc(positive):
+    ids, counts = np.array([positive], np.int32), np.array([5])
+    scores = np.array([[3.0, 2.0, 1.0, 0.0]])
+    return aurocs_of_rows(scores, np.array([0]), np.array([0, 1]), ids, counts)[0]
+
+with ThreadPoolExecutor(4) as pool:
+    print([round(3 * float(area)) for area in pool.map(auroc, range(4))])
+"""
+
+
+def test_where_nothing_can_be_cached_kernels_are_compiled_anew():
     """numba may use a folder that the user names, and nobody has named one."""
-    done = run(
-        tmp_path, ["threads"],
-        NUMBA_CACHE_LOCATOR_CLASSES="UserProvidedCacheLocator", NUMBA_CACHE_DIR="",
-    )  # fmt: skip
-    assert (done.returncode, done.stdout) == (0, "threads\n"), done.stderr
-
-
-@pytest.mark.parametrize(
-    "module", ["affinity.auroc_kernel", "affinity.topk", "contribution.additive"]
-)
-def test_kernels_are_imported_where_nothing_can_be_cached(module):
     nowhere = {"NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator", "NUMBA_CACHE_DIR": ""}
     done = subprocess.run(
-        [sys.executable, "-c", f"import lnattn.{module}"],
+        [sys.executable, "-c", _UNCACHED],
         env={**os.environ, **nowhere},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stdout) == (0, "[3, 2, 1, 0]\n"), done.stderr
 
 
 def test_an_error_in_a_thread_is_raised_here():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -65,24 +66,52 @@ def test_a_proxy_without_a_host_is_said(plain):
     assert "HTTPS_PROXY" in wrong_setting()
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_a_first_command_survives_and_says_why(case, tmp_path):
-    """A new process each: clients read their settings once, when they are made."""
-    name, value, words = WRONG[case]
-    code = (
-        "import lnattn\n"
-        "print(lnattn.default_model())\n"
-        "print(lnattn.load_first_layer('book-gpt2').name)\n"
-        "try: lnattn.load_first_layer('someone/model')\n"
-        "except lnattn.LnattnError as error: print(error)\n"
-    )
-    env = {key: text for key, text in os.environ.items() if key.upper() not in _PROXIES}
-    env |= {"HF_HOME": str(tmp_path), "PYTHONWARNINGS": "ignore", name: value}
-    for other in ("LNATTN_MODEL", "LNATTN_MODEL_WHY"):
-        env.pop(other, None)
-    ran = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+#: A process for each setting, with PyTorch in it already: that takes longest, and asks no hub.
+_EACH = """
+import json, os, sys, traceback
+import torch
+torch.set_num_threads(1)
+for name, value in json.loads(sys.argv[1]):
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        assert os.waitpid(child, 0)[1] == 0, name
+        continue
+    os.environ[name] = value
+    try:
+        import lnattn
+        print(lnattn.default_model())
+        print(lnattn.load_first_layer("book-gpt2").name)
+        try:
+            lnattn.load_first_layer("someone/model")
+        except lnattn.LnattnError as error:
+            print(error)
+        sys.stdout.flush()
+        os._exit(0)
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+"""
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory) -> dict[str, list[str]]:
+    """What a first command prints under each wrong setting: clients read theirs once, at start."""
+    gone = (*_PROXIES, "LNATTN_MODEL", "LNATTN_MODEL_WHY")
+    env = {key: text for key, text in os.environ.items() if key.upper() not in gone}
+    env |= {"HF_HOME": str(tmp_path_factory.mktemp("home")), "PYTHONWARNINGS": "ignore"}
+    settings = json.dumps([[name, value] for name, value, _ in WRONG.values()])
+    command = [sys.executable, "-c", _EACH, settings]
+    ran = subprocess.run(command, env=env, capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
-    chosen, loaded, refused = ran.stdout.splitlines()
+    lines = iter(ran.stdout.splitlines())
+    return {case: [next(lines) for _ in range(3)] for case in WRONG}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_first_command_survives_and_says_why(case, said):
+    words = WRONG[case][2]
+    chosen, loaded, refused = said[case]
     assert chosen.startswith("book-gpt2 (the embedded model: ")
     assert loaded == "book-gpt2"
     assert words[0] in chosen

@@ -23,10 +23,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 import zstandard
+from counting_workers import END, OPTIONS, WORDS, make_tokenizer
 from filelock import FileLock
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, models, pre_tokenizers
 
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError
@@ -35,16 +35,6 @@ from lnattn.text import counting, tokenizers
 from lnattn.text.corpora import Corpus, plan_shards, read_documents
 from lnattn.text.counting import CountJob, count_corpus, count_shard
 from lnattn.text.counts import Boundary, Counts
-
-WORDS = [f"w{i}" for i in range(60)]
-END = len(WORDS) + 1
-
-
-def make_tokenizer() -> Tokenizer:
-    vocabulary = {word: i for i, word in enumerate([*WORDS, "?", "<|endoftext|>"])}
-    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
-    return tokenizer
 
 
 def make_documents(seed: int, number: int) -> list[str]:
@@ -87,8 +77,6 @@ def corpus(tmp_path) -> tuple[Path, list[str]]:
     documents = make_documents(0, 80)
     return write_jsonl(tmp_path / "corpus.jsonl", documents), documents
 
-
-OPTIONS = {"workers": 1, "shard_bytes": 1000, "progress": False}
 
 texts = st.lists(
     st.text(st.characters(exclude_categories=["Cs"]), min_size=0, max_size=12), max_size=9
@@ -204,13 +192,20 @@ def test_two_processes_through_the_command_line(corpus, tmp_path, capsys) -> Non
     assert str(tmp_path) not in captured.out
 
 
+def test_a_process_that_counts_loads_neither_pytorch_nor_transformers() -> None:
+    """They take two seconds in each worker."""
+    code = "import sys, lnattn.text.counting; print({'torch', 'transformers'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "set()\n", done.stderr
+
+
 # --- kills ---------------------------------------------------------------------------------------
 
 _KILLED = """
 import os, signal, sys
+from counting_workers import make_tokenizer, OPTIONS
 from lnattn import storage
 from lnattn.text import counting
-from test_counting import make_tokenizer, OPTIONS
 
 calls = 0
 real = {function}

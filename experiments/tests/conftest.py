@@ -7,13 +7,13 @@ from pathlib import Path
 
 import checked
 import pytest
+import shapes
 from checked import pytest_assertion_pass, pytest_runtest_call  # noqa: F401  hooks of pytest
-from jaxtyping import install_import_hook
 
 checked.forget_silent_modules(Path(__file__).parent)
 
-# Must come before the first import of the packages, so that every signature is checked.
-install_import_hook(["lnattn", "lnattn_book", "experiments"], "beartype.beartype")
+# Must come before the first import of the packages.
+shapes.check_in(["lnattn", "lnattn_book", "experiments"])
 
 import torch  # noqa: E402
 

@@ -15,15 +15,17 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
-from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lnattn.errors import CorpusError, LnattnError, one_line
 from lnattn.json_files import read_json
 from lnattn.progress import say
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 TOKENIZER_JSON = "tokenizer.json"
 #: The files any of which makes a tokenizer, by itself or with others.
@@ -145,6 +147,8 @@ def _as_the_file_says(file: Path, rows: int | None) -> PreTrainedTokenizerFast:
             names = {**_special_tokens_by_class(file.parent, known), **names}
         added = backend.get_added_tokens_decoder().values()
         special = [str(token) for token in added if token.special]
+        from transformers import PreTrainedTokenizerFast  # takes seconds, with PyTorch
+
         tokenizer = PreTrainedTokenizerFast(
             tokenizer_object=backend,
             # A model that adds embeddings of types is not to be fed them by accident.
@@ -245,6 +249,8 @@ def _by_class(folder: Path) -> Any:
             kind = read_json(folder / "config.json", CorpusError, mend="mend it").get("model_type")
             if isinstance(kind, str):
                 (place / "config.json").write_text(json.dumps({"model_type": kind}), "utf-8")
+        from transformers import AutoTokenizer
+
         return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
 
 

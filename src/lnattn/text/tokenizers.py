@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from tokenizers import Tokenizer
-from transformers import PreTrainedTokenizerFast
 
 from lnattn.errors import CorpusError
 from lnattn.progress import say
 from lnattn.text.tokenizer_files import load_tokenizer as load_tokenizer
 from lnattn.text.tokenizer_files import tokenizer_errors
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _BATCH = 1000
 #: Characters of a document that is warned of: a tokenizer holds some 130 bytes for each.

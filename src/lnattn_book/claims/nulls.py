@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtri
 
 from lnattn.errors import ResultError
 from lnattn.paths import data_folder
@@ -98,7 +98,7 @@ def around(
     known = np.isfinite(value) & np.isfinite(low) & np.isfinite(high)
     beneath = np.subtract(value, low, out=np.full(value.shape, np.inf), where=known)
     above = np.subtract(high, value, out=np.full(value.shape, np.inf), where=known)
-    errors = norm.ppf(1 - 0.025 / (value.size if joint else 1))
+    errors = ndtri(1 - 0.025 / (value.size if joint else 1))
     error = np.divide(beneath + above, 2 * errors, out=np.zeros(value.shape), where=known)
     drawn = centre + error * generator.standard_normal(value.shape)
     ends = (drawn, drawn - beneath, drawn + above)

@@ -68,6 +68,18 @@ class RuleContext:
         return at(heads, truths) if self.own else any_of(truths)
 
 
+class _Noted(dict[str, Any]):
+    """Thresholds, and those of them that were asked for."""
+
+    def __init__(self, thresholds: Mapping[str, Any]) -> None:
+        super().__init__(thresholds)
+        self.asked: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        self.asked[name] = super().__getitem__(name)
+        return self.asked[name]
+
+
 @dataclass(frozen=True)
 class Detail:
     """A measure that decides, but is not among the numbers of a record."""
@@ -175,13 +187,29 @@ class Rule:
         claim may be 'not seen in this model' that on its own model 'fails'.
         """
         about = claim(self.claim)
+        own = about.is_about(model)
+        kept: list[tuple[Mapping[str, Any], Measures | NotComputable, list[Measures]]] = []
+
+        def measured(
+            thresholds: Mapping[str, Any],
+        ) -> tuple[Measures | NotComputable, list[Measures]]:
+            # Most measures ask for no threshold, and to draw the null model's takes longest.
+            for asked, measures, nulls in kept:
+                if all(thresholds[name] == value for name, value in asked.items()):
+                    return measures, nulls
+            noted = _Noted(thresholds)
+            measures = self.measure(RuleContext(noted, own=own), *results, **named)
+            nulls = []
+            if not isinstance(measures, NotComputable):
+                nulls = self.null_measures(measures, model)
+            kept.append((noted.asked, measures, nulls))
+            return measures, nulls
 
         def judged(thresholds: Mapping[str, Any]) -> Record:
-            context = RuleContext(thresholds, own=about.is_about(model))
-            measures = self.measure(context, *results, **named)
+            measures, nulls = measured(thresholds)
             if isinstance(measures, NotComputable):
                 return Record(NOT_COMPUTABLE, measures.words)
-            return self.judge(measures, context, self.null_measures(measures, model))
+            return self.judge(measures, RuleContext(thresholds, own=own), nulls)
 
         record = judged(about.rule)
         before = about.changed.get("before", {}).get(model, "")

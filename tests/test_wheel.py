@@ -83,7 +83,7 @@ def test_every_module_is_in_the_wheel(installed) -> None:
 def test_a_report_is_made_without_the_book(installed, tmp_path) -> None:
     """With the text that ships, and without Matplotlib."""
     code = (
-        "import sys, lnattn; made = lnattn.report('book-gpt2', only=['heads', 'keys']);"
+        "import sys, lnattn; made = lnattn.report('book-gpt2', only=['sigma', 'subwords']);"
         "made.write('report.html');"
         "print([p.name for p in made.parts if p.is_missing], 'matplotlib' in sys.modules)"
     )

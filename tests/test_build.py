@@ -248,8 +248,9 @@ def test_what_runs_again_is_what_changed(book, capfd):
     # A chapter that fails ends the build with its traceback, and no later one passes in silence.
     whole = (book / "notebooks" / "heads.md").read_text()
     (book / "notebooks" / "heads.md").write_text(whole + "\n```{code-cell} ipython3\n1 / 0\n```\n")
-    assert build.build(book) == 1
-    assert "ZeroDivisionError" in capfd.readouterr().err
+    for _ in range(2):
+        assert build.build(book) == 1
+        assert "ZeroDivisionError" in capfd.readouterr().err
     report = book / "_build" / "html" / "reports" / "heads.err.log"
     assert "ZeroDivisionError" in report.read_text()
     # Put right, the chapter is read again, and its run from before is still there.
@@ -275,7 +276,7 @@ def jupyter_book(*arguments: str) -> int:
 @pytest.mark.whole
 def test_a_warning_is_said_again_until_it_is_mended(book, capfd):
     write_chapters(book, text="# Text\n\n[nowhere](missing.md)")  # no kernel: a page's affair
-    for options, status in (((), 0), (build.STRICT, 1)):
+    for options, status in (((), 0), (build.STRICT, 1), (build.STRICT, 1)):
         assert build.build(book, *options) == status
         assert "missing.md" in capfd.readouterr().err
     write_chapters(book, text="# Text")

@@ -155,7 +155,8 @@ def test_what_is_measured_with_another_threshold_is_measured_anew(monkeypatch):
 
     rule = Rule("K6", measure, lambda m, context: at_least(m["found"], context["least"]))
     grid = {"near": [0.1, 0.3, 0.5], "least": [1, 3]}
-    with_parts(monkeypatch, "K6", rule={"near": 0.3, "least": 2}, grid=grid, words="-")
+    parts = {"grid": grid, "words": "-", "texts": {"found": "{found}"}}
+    with_parts(monkeypatch, "K6", rule={"near": 0.3, "least": 2}, **parts)
     found = rule(np.array([1.0, 1.2, 1.4, 5.0]), model="tiny")
     # 1, 2 and 3 of the values are near: at least one always, at least three only once.
     assert (found.verdict, found.stands) == (HOLDS, (4, 6))

@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tokenizers import Tokenizer
 from tokenizers.models import WordPiece
@@ -23,9 +23,6 @@ from tokenizers.models import WordPiece
 from lnattn.errors import CorpusError, LnattnError, one_line
 from lnattn.json_files import read_json
 from lnattn.progress import say
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 TOKENIZER_JSON = "tokenizer.json"
 #: The files any of which makes a tokenizer, by itself or with others.
@@ -76,7 +73,7 @@ def tokenizer_errors(
         raise raises(f"{what} ({reason}); {mend}.") from error
 
 
-def load_tokenizer(place: Path | str, rows: int | None = None) -> PreTrainedTokenizerFast:
+def load_tokenizer(place: Path | str, rows: int | None = None) -> Any:
     """The tokenizer of a local folder, or of one tokenizer.json.
 
     tokenizer.json is taken as it stands. A folder without one, but with the older vocab.json and
@@ -133,7 +130,7 @@ def disagreement(folder: Path | str) -> str | None:
     return None
 
 
-def _as_the_file_says(file: Path, rows: int | None) -> PreTrainedTokenizerFast:
+def _as_the_file_says(file: Path, rows: int | None) -> Any:
     what = f"tokenizer.json in {file.parent} cannot be read"
     if file.name != TOKENIZER_JSON:
         what = f"{file} holds no tokenizer that can be read"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from tokenizers import Tokenizer
@@ -14,9 +14,6 @@ from lnattn.errors import CorpusError
 from lnattn.progress import say
 from lnattn.text.tokenizer_files import load_tokenizer as load_tokenizer
 from lnattn.text.tokenizer_files import tokenizer_errors
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerFast
 
 _BATCH = 1000
 #: Characters of a document that is warned of: a tokenizer holds some 130 bytes for each.
@@ -88,11 +85,10 @@ def encoded(tokenizer: Tokenizer, documents: Iterable[str]) -> Iterator[np.ndarr
                 )
 
 
-def encode_documents(
-    documents: Iterable[str], tokenizer: PreTrainedTokenizerFast, context: int
-) -> Iterator[list[int]]:
+def encode_documents(documents: Iterable[str], tokenizer: Any, context: int) -> Iterator[list[int]]:
     """Token ids of each document, cut to `context`, as the model expects to read them.
 
+    tokenizer: a fast one of transformers (`PreTrainedTokenizerFast`).
     Where a tokenizer does not frame texts by itself, its beginning-of-text token is put first.
     Empty documents are left out.
     """

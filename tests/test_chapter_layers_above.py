@@ -74,3 +74,16 @@ def test_figures_name_models_and_layers_and_write_what_is_too_low(tables):
     assert "−3.5" in {text.get_text() for text in axes.texts}
     (own, _) = axes.lines[1:]
     assert own.get_ydata().tolist() == pytest.approx([1, 0.5, figures.LEAST])
+
+
+def test_sets_are_means_over_their_seeds(tables):
+    three = tables["a model"]
+    other = replace(three, found=~three.found, far=3 * three.far)
+    by_set = chapter.by_set({"both": [three, other]})
+    assert by_set.index.to_list() == [("both", 0), ("both", 1), ("both", 2)]
+    assert by_set.found.to_list() == pytest.approx([0.5] * 3)
+    own = [1, 1 - (6 / 12 + 18 / 12) / 2, 1 - (20 / 8 + 60 / 8) / 2]
+    assert by_set.own.to_list() == pytest.approx(own)
+    assert by_set["another's"].to_list() == pytest.approx([1 - 2 / 12, 1 - 14 / 12, 1 - 42 / 8])
+    chance = three.table()["chance, without their mean"].to_list()
+    assert by_set.chance.to_list() == pytest.approx(chance)

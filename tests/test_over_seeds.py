@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from lnattn_book.chapters import switch as chapter
 from lnattn_book.claims import by_seed
 from lnattn_book.claims.rules import Rule
 from lnattn_book.claims.s13 import made_up as layers
@@ -118,6 +119,8 @@ def test_a_head_is_chosen_on_one_half_and_asked_on_the_other() -> None:
     assert over_seeds([0.1]).value.tolist() == [0.1]
     record = by_seed.switch(seeds([0.3, 0.31, 0.32], ed=0.9), weights([0] * 3), model="twins")
     assert record.estimate == pytest.approx(0.31)
+    half = student.ppf(0.975, 2) * 0.01 / 3**0.5
+    assert record.interval == pytest.approx((0.31 - half, 0.31 + half))
 
 
 @pytest.mark.parametrize(
@@ -220,7 +223,7 @@ def test_d11_asks_the_massive_sides_of_each_seed() -> None:
     constant = [of((5 + n / 9, 0.97, 0.5), (1, 0.1, 0.1)) for n in range(3)]
     record = by_seed.constants(constant, model="twins")
     assert record.verdict == HOLDS
-    assert record.estimate == pytest.approx(0.97)
+    assert record.estimate == pytest.approx(5 + 1 / 9)
     none = by_seed.constants([of((2.0, 0.97, 0.5), (1, 0.1, 0.1))] * 3, model="twins")
     assert none.leaves[0].verdict == NOT_SEEN
     two = [*constant[:2], of((1.0, 0.97, 0.5), (1, 0.1, 0.1))]  # two seeds are too few for 2 and 3
@@ -243,3 +246,15 @@ def test_layers_above_over_seeds() -> None:
     record = by_seed.alone(low, model="nobody")
     assert record.verdict == FAILS
     assert record.estimate == pytest.approx(0.1)
+
+
+def test_the_table_of_twins_has_the_terms_of_both_kinds() -> None:
+    rotary = [replace(one, record={"terms": ["e", "ed"]}) for one in seeds([0.3] * 3, ed=0.5)]
+    table = chapter.over_twins({"causal": seeds([0.1, 0.2, 0.3], ee=1.0), "rotary": rotary})
+    learned, turned = table["learned positions"], table["rotary positions"]
+    assert learned["pieces less words"] == learned["token → token"] == "0.200 [-0.048, 0.448]"
+    assert turned["from pieces"] == "0.500 [0.500, 0.500]"
+    assert turned["token → distance"] == "0.150 [0.150, 0.150]"
+    assert turned["token → token"] == ""
+    by_seed_of = chapter.apart_by_seed({"causal": seeds([0.1, 0.2, 0.3])})
+    np.testing.assert_allclose(by_seed_of["learned positions"], [0.1, 0.2, 0.3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,34 @@ from lnattn_book.layers_above import LayersAbove, frozen
 
 #: Whose layers were asked.
 MODELS = ("book-gpt2", "book-llama", "minilm", "whisper-tiny.en")
+#: Sets of models that are alike but for their seed, trained here: the names of their tables.
+SETS = {
+    "twins, learned": tuple(f"causal-{seed}" for seed in range(5)),
+    "twins, rotary": tuple(f"rotary-{seed}" for seed in range(5)),
+    "joining, seeds 5 to 7": tuple(f"seed-{seed}" for seed in range(5, 8)),
+}
+
+
+def frozen_sets() -> dict[str, list[LayersAbove]]:
+    """What is frozen of each model of each of `SETS`."""
+    return {name: [frozen(model) for model in models] for name, models in SETS.items()}
+
+
+def by_set(sets: Mapping[str, Sequence[LayersAbove]]) -> pd.DataFrame:
+    """A row a set and layer, means over its seeds.
+
+    found, chance: shares of pieces, of queries without their mean; own, another's: of the variance
+    in text, what lone vectors of the same tokens account for, and of other tokens.
+    """
+    rows = {}
+    for name, tables in sets.items():
+        for layer in range(tables[0].n_layers):
+            of_layer = [table.table().loc[layer] for table in tables]
+            columns = "found, without their mean", "chance, without their mean", "alone"
+            means = [np.mean([row[column] for row in of_layer]) for column in columns]
+            other = np.mean([row["another token's"] for row in of_layer])
+            rows[name, layer] = (*map(float, means), float(other))
+    return _by_layer(rows, ["found", "chance", "own", "another's"])
 
 
 def frozen_tables() -> dict[str, LayersAbove]:

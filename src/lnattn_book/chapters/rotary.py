@@ -224,13 +224,15 @@ def twin_values(twins: Twins, kind: str) -> dict[str, Float[np.ndarray, "seed"]]
     }
 
 
-def twin_table(twins: Twins) -> pd.DataFrame:
-    """Means over pairs of twins with 95 % intervals, and of the difference within a pair."""
+def twin_table(twins: Twins, level: float = 0.95) -> pd.DataFrame:
+    """Means over pairs of twins with their intervals, and of the difference within a pair."""
     values = {words: twin_values(twins, kind) for words, kind in KINDS.items()}
     learned, rotary = values.values()
     table = {
-        words: {what: in_words(per_seed) for what, per_seed in of_kind.items()}
+        words: {what: in_words(per_seed, level) for what, per_seed in of_kind.items()}
         for words, of_kind in values.items()
     }
-    table["rotary − learned"] = {what: in_words(rotary[what] - learned[what]) for what in learned}
+    table["rotary − learned"] = {
+        what: in_words(rotary[what] - learned[what], level) for what in learned
+    }
     return pd.DataFrame(table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,6 +10,8 @@ import torch
 
 from lnattn.attention.looking_back import looking_back
 from lnattn.rotary.weights import AnyFirstLayer
+from lnattn_book.chapters.rotary import in_words
+from lnattn_book.over_seeds import apart, chosen
 from lnattn_book.style import DISTANCE_NAMES, TERM_NAMES, model_name
 from lnattn_book.switch import (
     KINDS,
@@ -23,6 +25,8 @@ from lnattn_book.switch import (
 
 #: What pages call the kinds of queries.
 KIND_WORDS = {"piece": "from pieces", "word": "from whole words"}
+#: What pages call the kinds of twins.
+TWIN_WORDS = {"causal": "learned positions", "rotary": "rotary positions"}
 
 
 def by_term(study: SwitchStudy, head: int) -> pd.DataFrame:
@@ -77,6 +81,44 @@ def looking_back_most(study: SwitchStudy) -> pd.Series:
             "difference": of_kind[0] - of_kind[1],
         }
     )
+
+
+def over_twins(texts: Mapping[str, Sequence[SwitchStudy]]) -> pd.DataFrame:
+    """Of the head chosen in each seed, pieces less words and each term's part of it.
+
+    A column a kind of twins (`lnattn_book.over_seeds`): means over seeds, 95 % intervals by
+    Student's t; '' for terms that a kind does not have. Rows 'from pieces' and 'from whole words'
+    are attention to the token before.
+    """
+    words = {**TERM_NAMES, **DISTANCE_NAMES}
+    table = {}
+    for kind, studies in texts.items():
+        seeds = []
+        for study in studies:
+            head = chosen(study.attention, study.queries)
+            means = study.attention[:, 1, head] / study.queries[:, 1]
+            row = dict(zip(KIND_WORDS.values(), means, strict=True))
+            row["pieces less words"] = apart(study.attention, study.queries, 1)[head]
+            for term, share in zip(study.record["terms"], study.shares, strict=True):
+                row[words[term]] = apart(share, study.queries, 1)[head]
+            seeds.append(row)
+        of_kind = {what: [seed[what] for seed in seeds] for what in seeds[0]}
+        table[TWIN_WORDS[kind]] = {
+            what: in_words(np.array(values)) for what, values in of_kind.items()
+        }
+    return pd.DataFrame(table).fillna("")
+
+
+def apart_by_seed(texts: Mapping[str, Sequence[SwitchStudy]]) -> pd.DataFrame:
+    """Pieces less words in the head chosen: a row a seed, a column a kind of twins."""
+    rows = {
+        TWIN_WORDS[kind]: [
+            apart(study.attention, study.queries, 1)[chosen(study.attention, study.queries)]
+            for study in studies
+        ]
+        for kind, studies in texts.items()
+    }
+    return pd.DataFrame(rows).rename_axis("seed")
 
 
 def beside_chance(texts: SwitchStudy, weights: ConstantsStudy, head: int) -> pd.Series:

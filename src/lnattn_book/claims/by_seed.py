@@ -19,7 +19,7 @@ from lnattn_book.claims.intervals import Interval
 from lnattn_book.claims.nulls import NullModel
 from lnattn_book.claims.rules import Detail, Effect, Measures, Rule, RuleContext
 from lnattn_book.layers_above import LayersAbove
-from lnattn_book.over_seeds import apart, chosen, in_most_seeds, over_seeds
+from lnattn_book.over_seeds import apart, chosen, in_most_seeds, one, over_seeds
 from lnattn_book.switch import ConstantsStudy, SwitchStudy, chance_of, correlation_of
 
 #: Fewer seeds that have a massive side are too few for D11's parts 2 and 3.
@@ -68,7 +68,9 @@ def switched(rows: Sequence[Mapping[str, float]]) -> dict[str, Interval]:
     """Over seeds."""
     columns = {name: np.array([row[name] for row in rows]) for name in rows[0]}
     chance = in_most_seeds(columns.pop("chance"))
-    return {name: over_seeds(column) for name, column in columns.items()} | {"chance": chance}
+    means = {name: over_seeds(column) for name, column in columns.items()}
+    shown = {name: one(means[name]) for name in ("nats", "matched") if name in means}
+    return means | shown | {"chance": chance}
 
 
 def decide_switch(measures: Measures, context: RuleContext) -> dict[str, Condition | Truths]:
@@ -84,7 +86,9 @@ switch = Rule(
     "D9",
     switch_measures,
     decide_switch,
-    effect=Effect("more", unit="of the attention (one head a seed)", null=0, n="seeds"),
+    effect=Effect(
+        "more", unit="of the attention (one head a seed)", null=0, n="seeds", pick="largest"
+    ),
     not_seen=True,
     null_model=d09.NULL,
     unsure="more seeds",
@@ -175,7 +179,7 @@ constants = Rule(
     "D11",
     massive_measures,
     decide_massive,
-    effect=Effect("of_largest", unit="of the energy (least massive side)", n="seeds"),
+    effect=Effect("times", unit="times the mean (largest side)", n="seeds", pick="largest"),
     not_seen=True,
     null_model=NullModel(d11.NULL.words, massive_at_random),
     unsure="more seeds",

@@ -24,7 +24,8 @@ from lnattn_book.claims.nulls import write_nulls
 from lnattn_book.claims.rules import RuleContext
 from lnattn_book.layers_above import LayersAbove
 
-COMMAND = "python -m experiments.layers_above --set NAME --run RUNS"
+#: What makes the measures of null models again, those of named models with them.
+COMMAND = "python -m experiments.layers_above MODELS"
 
 
 class RotaryGPT2(GPT2Model):

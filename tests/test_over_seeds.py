@@ -258,3 +258,4 @@ def test_the_table_of_twins_has_the_terms_of_both_kinds() -> None:
     assert turned["token → token"] == ""
     by_seed_of = chapter.apart_by_seed({"causal": seeds([0.1, 0.2, 0.3])})
     np.testing.assert_allclose(by_seed_of["learned positions"], [0.1, 0.2, 0.3])
+    assert chapter.means_of(rotary) == (0.5, 0.2, 0.3)

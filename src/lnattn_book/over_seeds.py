@@ -148,6 +148,15 @@ def one(interval: Interval) -> Interval:
     return Interval(*(float(np.asarray(end).item()) for end in interval))
 
 
+def rounded(interval: Any) -> tuple[float, ...]:
+    """A mean and the ends of its interval, to two places: as pages say them.
+
+    >>> rounded(Interval(0.123, -0.004, 0.25))
+    (0.12, -0.0, 0.25)
+    """
+    return tuple(round(float(end), 2) for end in interval)
+
+
 def _in_chosen_head(study: SwitchStudy, draw: int) -> float:
     """Pieces less words where kinds are exchanged, in the head that this draw chooses."""
     exchanged = study.exchanged[draw]

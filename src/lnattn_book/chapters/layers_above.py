@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
+from lnattn_book.claims import by_seed
+from lnattn_book.claims.verdicts import Record
 from lnattn_book.layers_above import LayersAbove, frozen
 
 #: Whose layers were asked.
@@ -40,6 +42,14 @@ def by_set(sets: Mapping[str, Sequence[LayersAbove]]) -> pd.DataFrame:
             other = np.mean([row["another token's"] for row in of_layer])
             rows[name, layer] = (*map(float, means), float(other))
     return _by_layer(rows, ["found", "chance", "own", "another's"])
+
+
+def judged(sets: Mapping[str, Sequence[LayersAbove]]) -> dict[str, dict[str, Record]]:
+    """The records of S13 and S14 over the seeds of each set, by claim and set."""
+    return {
+        rule.claim: {name: rule(tables, model=name) for name, tables in sets.items()}
+        for rule in (by_seed.joins_above, by_seed.alone)
+    }
 
 
 def frozen_tables() -> dict[str, LayersAbove]:

@@ -11,7 +11,7 @@ import torch
 from lnattn.attention.looking_back import looking_back
 from lnattn.rotary.weights import AnyFirstLayer
 from lnattn_book.chapters.rotary import in_words
-from lnattn_book.over_seeds import apart, chosen
+from lnattn_book.over_seeds import apart, chosen, rounded
 from lnattn_book.style import DISTANCE_NAMES, TERM_NAMES, model_name
 from lnattn_book.switch import (
     KINDS,
@@ -107,6 +107,20 @@ def over_twins(texts: Mapping[str, Sequence[SwitchStudy]]) -> pd.DataFrame:
             what: in_words(np.array(values)) for what, values in of_kind.items()
         }
     return pd.DataFrame(table).fillna("")
+
+
+def means_of(studies: Sequence[SwitchStudy]) -> tuple[float, ...]:
+    """In the head chosen, from pieces, from words and their difference: means to two places."""
+    by_kind = np.mean(
+        [
+            (study.attention[:, 1] / study.queries[:, 1, None])[
+                :, chosen(study.attention, study.queries)
+            ]
+            for study in studies
+        ],
+        axis=0,
+    )
+    return rounded((*by_kind, by_kind[0] - by_kind[1]))
 
 
 def apart_by_seed(texts: Mapping[str, Sequence[SwitchStudy]]) -> pd.DataFrame:

@@ -224,6 +224,9 @@ def test_sixteen_trainings_were_asked_to_their_ends() -> None:
         seed: seed in (1, 3, 6) for seed in range(8)
     }  # those of README.md
     assert two.displaced().all()
+    last = four.last()
+    assert last.looking_back().tolist() == [value > 0.5 for value in last.table["previous"]]
+    assert last.table.index[last.looking_back()].tolist() == [(1, 4896), (6, 4896)]
 
 
 def test_losses_are_those_of_the_frozen_tables() -> None:

@@ -36,6 +36,8 @@ FEWEST_SNAPSHOTS, FEWEST_TRAININGS, FEWEST_SEEDS = 4, 3, 2
 AGREEING = {2: 4, 4: 6}
 #: Nats below which nothing is used yet; a clause that was added after the numbers.
 USED = 0.005
+#: Attention on one token that is most of it.
+MOSTLY = 0.5
 #: Nats without *where*, below which it is hardly used.
 HARDLY = 0.05
 
@@ -253,6 +255,10 @@ class Snapshots:
     def fullest(self) -> Snapshots:
         """Of each seed the snapshot with most pieces found above chance."""
         return Snapshots(self.table.loc[self.excess().groupby("seed").idxmax()])
+
+    def looking_back(self) -> pd.Series:
+        """By snapshot, whether by place alone a head mostly looks at the token before."""
+        return self.table["previous"] > MOSTLY
 
     def displaced(self) -> pd.Series:
         """By seed, whether its end has less than half of the largest excess of those that join."""

@@ -317,7 +317,7 @@ def rounds_for(mutant: Mutant, reach: Reach) -> list[list[str]]:
 
 def files_of(tests: Iterable[list[str]]) -> set[str]:
     """The files that tests are in."""
-    return {test.partition("::")[0] for some in tests for test in some}
+    return {test.partition("::")[0] for of_line in tests for test in of_line}
 
 
 def reach_of(module: str) -> Reach:

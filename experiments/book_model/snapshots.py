@@ -113,9 +113,9 @@ def snapshot_after(folder: Path | str, tokens: int | None = None) -> Snapshot:
 
     Raises `CheckpointError` where none was kept then.
     """
-    kept = {snapshot.tokens: snapshot for snapshot in snapshots(folder)}
-    after = max(kept) if tokens is None else tokens
-    if after not in kept:
-        listed = ", ".join(f"{count:,}" for count in kept)
+    by_tokens = {snapshot.tokens: snapshot for snapshot in snapshots(folder)}
+    after = max(by_tokens) if tokens is None else tokens
+    if after not in by_tokens:
+        listed = ", ".join(f"{count:,}" for count in by_tokens)
         raise CheckpointError(f"{folder} kept no weights after {after:,} tokens, but {listed}.")
-    return kept[after]
+    return by_tokens[after]

@@ -33,8 +33,8 @@ class RotaryGPT2(GPT2Model):
 
     def set_attn_implementation(self, name: Any, *more: Any, **named: Any) -> None:
         """Eager attention is the kind that the model was trained with."""
-        own = ATTENTION["rotary"] if name == "eager" else name
-        super().set_attn_implementation(own, *more, **named)
+        kind = ATTENTION["rotary"] if name == "eager" else name
+        super().set_attn_implementation(kind, *more, **named)
 
 
 @dataclass(frozen=True, eq=False)

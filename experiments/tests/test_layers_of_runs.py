@@ -46,17 +46,17 @@ def trained(monkeypatch) -> tuple[Trained, torch.nn.Module]:
 
 def test_a_rotary_model_reads_text_as_it_did_in_training(monkeypatch) -> None:
     """Also where `evaluating` asks for eager attention, and when its weights are dealt."""
-    model, own = trained(monkeypatch)
+    model, whole = trained(monkeypatch)
     ids = torch.randint(50, (1, 30), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
-        expected = own.transformer(ids).last_hidden_state
-        own.set_attn_implementation("eager")
-        unturned = own.transformer(ids).last_hidden_state
+        expected = whole.transformer(ids).last_hidden_state
+        whole.set_attn_implementation("eager")
+        unturned = whole.transformer(ids).last_hidden_state
         with evaluating(model.whole):
-            found = model.whole(ids).last_hidden_state
+            computed = model.whole(ids).last_hidden_state
         dealt = shuffled(model.whole, 0)
         assert isinstance(dealt, RotaryGPT2)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(computed, expected)
     assert (unturned - expected).abs().max() > 0.05
     whole = whole_model(model.whole)
     with evaluating(whole.model), torch.inference_mode():
@@ -68,13 +68,13 @@ def test_a_rotary_model_reads_text_as_it_did_in_training(monkeypatch) -> None:
 
 def test_the_query_stands_one_place_after_the_key(monkeypatch) -> None:
     """Of layer 1, by hand: the query of what arrives of a lone token, turned by one place."""
-    model, own = trained(monkeypatch)
+    model, whole = trained(monkeypatch)
     layer = turned_vectors(model.whole, [3, 7])[1]
-    block = own.transformer.h[1]
+    block = whole.transformer.h[1]
     with torch.inference_mode():
-        state = own.transformer(torch.arange(50)[:, None], output_hidden_states=True)
+        state = whole.transformer(torch.arange(50)[:, None], output_hidden_states=True)
         x = block.ln_1(state.hidden_states[1][:, 0])
-        q, k, _ = (y.view(50, 3, 8).transpose(0, 1) for y in block.attn.c_attn(x).split(24, dim=1))
+        q, k, _ = block.attn.c_attn(x).view(50, 3, 3, 8).permute(1, 2, 0, 3)
     q = apply_rotary(q, *rotary_tables(torch.ones(50), 8))
     np.testing.assert_allclose(layer.vectors.queries, q[:, [3, 7]], atol=1e-5)
     np.testing.assert_allclose(layer.vectors.keys, k, atol=1e-5)
@@ -92,8 +92,8 @@ def test_learned_positions_are_asked_as_any_gpt2(monkeypatch) -> None:
 
 
 def test_a_snapshot_is_taken_by_its_tokens(monkeypatch) -> None:
-    kept = [Snapshot(n, 100 * n, FIRST, PLAN, Path("nowhere")) for n in (1, 2, 4)]
-    monkeypatch.setattr("experiments.book_model.snapshots.snapshots", lambda _: iter(kept))
+    by_step = [Snapshot(n, 100 * n, FIRST, PLAN, Path("nowhere")) for n in (1, 2, 4)]
+    monkeypatch.setattr("experiments.book_model.snapshots.snapshots", lambda _: iter(by_step))
     assert snapshot_after("run").step == 4
     assert snapshot_after("run", 200).step == 2
     with pytest.raises(CheckpointError, match="after 300 tokens, but 100, 200, 400"):

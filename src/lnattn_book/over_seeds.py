@@ -138,9 +138,9 @@ def learned(studies: Sequence[SwitchStudy]) -> Learned:
         one(over_seeds([_in_chosen_head(study, draw) for study in studies])).low > more
         for draw in range(len(studies[0].exchanged))
     ]
-    whole, ee, beyond, always = [one(over_seeds(column)) for column in columns]
-    null = sum(draws), len(draws)
-    return Learned(whole, ee, beyond, always, tuple(heads.astype(int).tolist()), null)
+    intervals = [one(over_seeds(column)) for column in columns]
+    null = (sum(draws), len(draws))
+    return Learned(*intervals, tuple(heads.astype(int).tolist()), null)
 
 
 def one(interval: Interval) -> Interval:

@@ -188,13 +188,13 @@ class Rule:
         """
         about = claim(self.claim)
         own = about.is_about(model)
-        kept: list[tuple[Mapping[str, Any], Measures | NotComputable, list[Measures]]] = []
+        asked_before: list[tuple[Mapping[str, Any], Measures | NotComputable, list[Measures]]] = []
 
         def measured(
             thresholds: Mapping[str, Any],
         ) -> tuple[Measures | NotComputable, list[Measures]]:
             # Most measures ask for no threshold, and to draw the null model's takes longest.
-            for asked, measures, nulls in kept:
+            for asked, measures, nulls in asked_before:
                 if all(thresholds[name] == value for name, value in asked.items()):
                     return measures, nulls
             noted = _Noted(thresholds)
@@ -202,7 +202,7 @@ class Rule:
             nulls = []
             if not isinstance(measures, NotComputable):
                 nulls = self.null_measures(measures, model)
-            kept.append((noted.asked, measures, nulls))
+            asked_before.append((noted.asked, measures, nulls))
             return measures, nulls
 
         def judged(thresholds: Mapping[str, Any]) -> Record:

@@ -194,7 +194,7 @@ AXES = (
     Axis("P", "positions of the context", (256, 1024, 4096, 8192), (SIX, KL, VECTORS)),
     Axis("n", "keys", (256, 1024, 4096, 16_384), (KEYS,)),
     Axis("width", "width of a key", (4, 16, 64, 256), (KEYS,)),
-    Axis("documents", "documents", (1000, 4000, 16_000), (KL, COUNTING)),
+    Axis("documents", "documents", (100, 400, 1600), (KL, COUNTING)),
 )
 
 

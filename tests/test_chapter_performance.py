@@ -79,6 +79,11 @@ def test_exponents_stand_beside_the_largest_point_that_was_measured():
     assert table.loc[("looking", "V")].tolist() == ["10 to 1,000", 0.0, 0.0, 0.5, 2.0]
 
 
+def test_an_exponent_is_fitted_from_a_size_on_to_what_was_measured():
+    bent = scale_of(against="P", sizes=[1, 10, 100, 1000], seconds={"sum": [5.0, 1.0, 100.0, None]})
+    assert chapter.exponent_from(bent, "sum", "P", least=10) == pytest.approx(2)
+
+
 def test_points_that_took_too_much_are_named():
     assert chapter.left_out(GROWN) == ["sorting, V = 1,000"]
 

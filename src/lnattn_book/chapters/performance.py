@@ -95,6 +95,17 @@ def exponents(scale: Benchmark) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index(["Computed", "Against"])
 
 
+def exponent_from(scale: Benchmark, method: str, against: str, least: int) -> float:
+    """The measured exponent of a computation over the sizes from `least` on."""
+    (entry,) = [entry for entry in scale.growth if entry["against"] == against]
+    points = [
+        (size, value)
+        for size, value in zip(entry["sizes"], entry["seconds"][method], strict=True)
+        if value is not None and size >= least
+    ]
+    return float(np.polyfit(*np.log(points).T, 1)[0])
+
+
 def left_out(scale: Benchmark) -> list[str]:
     """The points of the benchmark 'scale' that took too much time or memory, in words."""
     return [

@@ -21,6 +21,8 @@ _LOOKS = (
     (BROWN, "P"),
     (GREY, "X"),
 )
+#: Marks of the axes of memory.
+_GIB = (0.5, 1, 2, 4, 8)
 
 
 def growth_curves(growth: Sequence[Mapping[str, Any]]) -> Figure:
@@ -42,10 +44,16 @@ def growth_curves(growth: Sequence[Mapping[str, Any]]) -> Figure:
                 shown = np.array([np.nan if v is None else v / unit for v in values])
                 ax.plot(entry["sizes"], shown, color=colour, marker=marker, label=name, lw=1.2)
             ax.set(xscale="log", yscale="log")
-            ax.tick_params(labelsize=SMALL)
+            ends = [entry["sizes"][0], entry["sizes"][-1]]
+            ax.set_xticks(ends, [f"{size:,}" for size in ends], fontsize=SMALL)
+            ax.set_xticks([], minor=True)
         axes[top, column].set_title(entry["against"])
         axes[top + 1, column].set_xlabel(entry["label"].replace(" of ", "\nof "), fontsize=SMALL)
     for row, words in enumerate(("CPU s", "GiB") * 2):
         axes[row, 0].set_ylabel(words)
+        if words == "GiB":
+            axes[row, 0].set_yticks(_GIB, map(str, _GIB))
+            axes[row, 0].set_yticks([], minor=True)
+            axes[row, 0].set_ylim(0.4, 10)
     legend(figure)
     return figure

@@ -97,7 +97,7 @@ def exponents(scale: Benchmark) -> pd.DataFrame:
 
 def exponent_from(scale: Benchmark, method: str, against: str, least: int) -> float:
     """The measured exponent of a computation over the sizes from `least` on."""
-    (entry,) = [entry for entry in scale.growth if entry["against"] == against]
+    entry = next(entry for entry in scale.growth if entry["against"] == against)
     points = [
         (size, value)
         for size, value in zip(entry["sizes"], entry["seconds"][method], strict=True)

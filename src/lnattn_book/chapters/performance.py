@@ -103,7 +103,8 @@ def exponent_from(scale: Benchmark, method: str, against: str, least: int) -> fl
         for size, value in zip(entry["sizes"], entry["seconds"][method], strict=True)
         if value is not None and size >= least
     ]
-    return float(np.polyfit(*np.log(points).T, 1)[0])
+    logarithms = np.log(points)
+    return float(np.polyfit(logarithms[:, 0], logarithms[:, 1], 1)[0])
 
 
 def left_out(scale: Benchmark) -> list[str]:

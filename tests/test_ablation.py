@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from functools import partial
 
 import numpy as np
@@ -29,6 +30,8 @@ from lnattn.affinity.subwords import TokenClasses
 from lnattn.errors import CorpusError, ResultError
 from lnattn.freezing import freeze
 from lnattn.models.attending import implementation_of, losses, patched
+from lnattn.paths import data_folder
+from lnattn.storage import read_json
 from lnattn_book import whole_models
 from lnattn_book.claims import ours
 from lnattn_book.claims.verdicts import (
@@ -133,6 +136,7 @@ def test_place_and_pairs_are_taken_out_as_they_say():
     seen = torch.ones(n, n, dtype=torch.bool).tril()
     counted = torch.rand(n, n, generator=torch.Generator().manual_seed(0)) < 0.5
     counted[4, :5] = True  # a query that has nothing but pairs
+    counted[3, :4] = torch.tensor([True, True, False, True])  # and one that has one other key
     parts = removals(terms, counted, seen)
     assert list(parts) == [*terms.names, "place", "pairs"]
     torch.testing.assert_close(parts["place"], terms.p + terms.pp)
@@ -244,6 +248,8 @@ def test_the_study_measures_where_it_says(tmp_path):
     assert high == pytest.approx(np.quantile(found.excess("ee")[1:], 0.975))
     found.write(tmp_path)
     np.testing.assert_array_equal(Ablations.read(tmp_path).at, found.at)
+    frozen = read_json(data_folder() / "results" / "book-gpt2" / "ablation.json")
+    assert inspect.signature(ablations).parameters["window"].default == frozen["window"] == 256
     with pytest.raises(ResultError, match="nothing was measured without 'xx'"):
         found.of("xx")
     with pytest.raises(CorpusError, match="no document has 32"):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lnattn.errors import ShapeError
 from lnattn.majority.task import (
     AUTHORS,
     eligible,
@@ -104,3 +105,8 @@ def test_shuffled_enumeration_visits_every_partition_once():
     padded = [p + (0,) * (4 - len(p)) for p in proper]
     assert len(padded) == len(set(padded))
     assert set(padded) == all_partitions(9, 4)
+
+
+def test_a_single_class_has_no_majority():
+    with pytest.raises(ShapeError, match=r"^classes must be a whole number ≥ 2, not 1"):
+        majority_data(2, length=5, classes=1, margin=1)

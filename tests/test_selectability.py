@@ -15,7 +15,7 @@ from scipy.spatial import ConvexHull
 
 from lnattn import plain
 from lnattn.errors import ResultError, ShapeError
-from lnattn.selectability import decide, kernel
+from lnattn.selectability import corral, decide, kernel
 from lnattn.selectability.decide import (
     DUPLICATE,
     PROGRAM,
@@ -445,3 +445,40 @@ def test_a_verification_counts_what_held_and_how_far_it_was_off():
     assert said.largest_residual == pytest.approx(0.01)
     assert (said.directions, said.combinations) == (4, 0)
     assert said.smallest_margin == pytest.approx(found.margin[:4].min())
+
+
+@pytest.mark.parametrize(("noise", "holds"), [(7.0, False), (8.0, True)])
+def test_a_residual_may_be_twice_the_noise_of_the_keys(noise, holds):
+    """A square of half-width 1,024: its centre is said to lie (10.24, 10.24) aside, 14.5 in all."""
+    keys = 1024 * np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1], [0, 0]])
+    found = selectability(keys)
+    support, weights = np.full_like(found.support, -1), np.zeros_like(found.weights)
+    support[4, :2] = (0, 3)
+    weights[4, :2] = (0.505, 0.495)
+    changed = broken(found, support=support, weights=weights, noise=noise)
+    assert verify(keys, changed).ok == holds
+
+
+def test_a_step_ends_where_the_first_weight_is_none():
+    """Of weights that fall below 0, and not of those that rise or end as good as none."""
+
+    def shrunk(weights, target):
+        weights, m = np.array(weights), len(weights)
+        members, points = np.arange(m), np.arange(2.0 * m).reshape(m, 2)
+        size, moved = corral.shrink(points, members, np.eye(m), weights, np.array(target), m)
+        return weights[:size].tolist(), members[:size].tolist(), moved
+
+    # Half of the way the second weight is 0: 0.25 + 0.5 · (0.75 − 0.25) and so on.
+    kept, members, moved = shrunk([0.25, 0.25, 0.5], [0.75, -0.25, 0.5])
+    assert (kept, members, moved) == ([0.5, 0.5], [0, 2], 1)
+    # A point that has just come in with no weight, and is to have none that counts.
+    kept, members, moved = shrunk([0.5, 0.0], [1.0, 1e-14])
+    assert (kept, members, moved) == ([1.0], [0], 1)
+
+
+def test_a_keys_own_query_is_its_certificate_where_several_prove_it():
+    queries = np.array([[1.0, 0], [0, 1], [1, 1], [2, 2]])
+    verdict, direction = np.full(4, kernel.OUTSIDE + 1), np.zeros((4, 2))
+    kernel.settle(np.array([1, 1, 1, -1]), queries, verdict, direction)
+    assert direction.tolist() == [[0, 0], [0, 1], [0, 0], [0, 0]]
+    assert (verdict == kernel.OUTSIDE).tolist() == [False, True, False, False]

@@ -91,7 +91,7 @@ class Learned:
     """What models with learned positions do: the second table of `experiments/switch`.
 
     apart: attention to the token before from pieces less that from words, in the head chosen;
-    beyond: what T^ee makes of it less half of it; always: from the lesser kind, in the head chosen
+    by_ee: what T^ee makes of it; beyond: that less half of `apart`; always: from the lesser kind, in the head chosen
     for that; heads: those of `apart`, by seed; null: draws of exchanged kinds that are apart, too,
     and how many there are.
     """
@@ -138,9 +138,13 @@ def learned(studies: Sequence[SwitchStudy]) -> Learned:
         one(over_seeds([_in_chosen_head(study, draw) for study in studies])).low > more
         for draw in range(len(studies[0].exchanged))
     ]
+    names = ("apart", "by_ee", "beyond", "always")
     intervals = [one(over_seeds(column)) for column in columns]
-    null = (sum(draws), len(draws))
-    return Learned(*intervals, tuple(heads.astype(int).tolist()), null)
+    return Learned(
+        **dict(zip(names, intervals, strict=True)),
+        heads=tuple(heads.astype(int).tolist()),
+        null=(sum(draws), len(draws)),
+    )
 
 
 def one(interval: Interval) -> Interval:

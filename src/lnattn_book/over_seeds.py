@@ -91,9 +91,9 @@ class Learned:
     """What models with learned positions do: the second table of `experiments/switch`.
 
     apart: attention to the token before from pieces less that from words, in the head chosen;
-    by_ee: what T^ee makes of it; beyond: that less half of `apart`; always: from the lesser kind, in the head chosen
-    for that; heads: those of `apart`, by seed; null: draws of exchanged kinds that are apart, too,
-    and how many there are.
+    by_ee: what T^ee makes of it; beyond: that less half of `apart`; always: from the lesser kind,
+    in the head chosen for that; heads: those of `apart`, by seed; null: draws of exchanged kinds
+    that are apart, too, and how many there are.
     """
 
     apart: Interval

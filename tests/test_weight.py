@@ -76,6 +76,7 @@ def test_a_font_keeps_the_icons_that_a_sheet_sets(tmp_path):
         assert set(cut.getBestCmap()) == {0xF0C9, 0xF002}
         name = whole.getBestCmap()[0xF0C9]
         assert cut["glyf"][cut.getBestCmap()[0xF0C9]].coordinates == whole["glyf"][name].coordinates
+        assert cut["head"].modified == whole["head"].modified, "two builds, two fonts"
     assert font.stat().st_size < before / 20
     assert not font.with_suffix(".woff2").exists(), "pages ask for the other one"
 

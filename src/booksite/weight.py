@@ -112,7 +112,7 @@ def cut_font(font: Path, signs: Iterable[int]) -> None:
     from fontTools import subset  # here: half a second that reading pages does not need
     from fontTools.ttLib import TTFont
 
-    with TTFont(font) as read:
+    with TTFont(font, recalcTimestamp=False) as read:  # the same bytes in every build
         cutter = subset.Subsetter(subset.Options(notdef_outline=True))
         cutter.populate(unicodes=signs)
         cutter.subset(read)

@@ -17,10 +17,10 @@ from typing import Any
 from experiments.command import frozen, main, new_parser
 from experiments.layers_above.measure import ask, joined, shuffled, some_pieces
 from experiments.layers_above.runs import asked, freeze_nulls
+from lnattn.affinity.subwords import Pieces
 from lnattn.models.checkpoints import load_first_layer
 from lnattn.models.reference import load_reference_model
 from lnattn.paths import data_folder
-from lnattn.rotary.weights import AnyFirstLayer
 from lnattn.storage import provenance
 from lnattn_book.claims import s13, s14
 from lnattn_book.claims.listed import claim
@@ -40,13 +40,13 @@ def run(args: argparse.Namespace) -> None:
         first = load_first_layer(name)
         model = load_reference_model(name)
         about = {key: value for key, value in first.provenance.items() if key != "tensors"}
-        tables = ask(model, first)
+        tables = ask(model, first, counted=args.counts)
         seconds = round(time.perf_counter() - begun, 1)
         record = provenance(model=about, **tables.record, seconds=seconds)
         folder = data_folder() / "results" / "layers-above"
         frozen(replace(tables, record=record).write(folder, name))
         print(tables.table().round(3).to_string(), flush=True)
-        _freeze_nulls(name, model, first, tables)
+        _freeze_nulls(name, model, tables, some_pieces(first, args.counts)[0])
 
 
 def _of_runs(args: argparse.Namespace) -> None:
@@ -63,9 +63,8 @@ def _of_runs(args: argparse.Namespace) -> None:
         print(path)
 
 
-def _freeze_nulls(name: str, model: Any, first: AnyFirstLayer, tables: LayersAbove) -> None:
+def _freeze_nulls(name: str, model: Any, tables: LayersAbove, pieces: Pieces) -> None:
     """The measures of what learnt nothing, by the claims' own rules."""
-    pieces, _ = some_pieces(first)
     context = RuleContext(claim("S13").rule, own=False)
     dealt: list[Mapping[str, Any]] = []
     for seed in range(DEALS):
@@ -82,6 +81,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--set", metavar="NAME", default="trained here")
     parser.add_argument("--run", nargs="+", metavar="FOLDER", default=[])
     parser.add_argument("--tokens", type=int, metavar="N", help="trained on (default: all)")
+    parser.add_argument("--counts", type=Path, metavar="FILE", help="of the models' tokens")
     return parser
 
 

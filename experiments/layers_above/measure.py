@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from lnattn.lone_tokens import LayerVectors, vectors_of_layers
 from lnattn.models.alone import WholeModel, whole_model
 from lnattn.models.verification import evaluating
 from lnattn.rotary.weights import AnyFirstLayer
+from lnattn.storage import sha256_of_file
+from lnattn.text.counts import Counts
 from lnattn_book.claims.pieces import piece_rule
 from lnattn_book.layers_above import LayersAbove
 from lnattn_book.samples import sample_windows, token_counts, tokenizer_of
@@ -29,10 +32,17 @@ WINDOWS, LENGTH, FIRST = 16, 128, 8
 _IN_A_BLOCK = re.compile(r"\.\d+\.")
 
 
-def some_pieces(first: AnyFirstLayer) -> tuple[Pieces, str]:
-    """Pieces by the rule of S1, at most `PIECES` drawn at random, and in words whose counts."""
+def some_pieces(first: AnyFirstLayer, counted: Path | None = None) -> tuple[Pieces, str]:
+    """Pieces by the rule of S1, at most `PIECES` drawn at random, and in words whose counts.
+
+    counted: a file of counts of this model's tokens; by default what ships for them.
+    """
     classes = token_classes_of(first)
-    counts, words = token_counts(first)
+    if counted is None:
+        counts, words = token_counts(first)
+    else:
+        counts = Counts.load(counted)
+        words = f"counts with sha256 {sha256_of_file(counted)}"
     pieces = continuation_pieces(counts, classes, piece_rule(classes))
     number = min(PIECES, len(pieces))
     chosen = np.sort(np.random.default_rng(0).choice(len(pieces), number, replace=False))
@@ -114,9 +124,10 @@ def ask(
     model: Any,
     first: AnyFirstLayer,
     vectors: Callable[..., list[LayerVectors]] = vectors_of_layers,
+    counted: Path | None = None,
 ) -> LayersAbove:
-    """All tables of a model; vectors: as for `joined`."""
-    pieces, words = some_pieces(first)
+    """All tables of a model; vectors: as for `joined`, counted: as for `some_pieces`."""
+    pieces, words = some_pieces(first, counted)
     record = {"pieces": len(pieces), "counts": words}
     tables = joined(model, pieces, vectors) | beside_text(model, first)
     return LayersAbove(**tables, record=record)

@@ -56,12 +56,14 @@ def peak_of(command: list[str], settings: dict[str, str]) -> float:
     return gib
 
 
+# Skipped by day: it takes an hour, and `make test` may take minutes. The nightly workflow runs it.
 @pytest.mark.skipif(not IS_NIGHT, reason="an hour on two cores; LNATTN_NIGHTLY=1 runs it")
 def test_all_studies_in_one_process(checkpoint, settings, tmp_path):
     command = [sys.executable, full_shape.__file__, str(checkpoint), str(tmp_path / "made")]
     assert peak_of(command, settings) <= MOST
 
 
+# No chapter by day, for the same reason: pytest then says that the set is empty.
 @pytest.mark.parametrize("chapter", CHAPTERS if IS_NIGHT else ())
 def test_a_chapter_in_its_kernel(chapter, settings, tmp_path):
     command = [sys.executable, "-m", "booksite.execute", "--cache", str(tmp_path / "cache")]

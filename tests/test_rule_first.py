@@ -86,6 +86,7 @@ def test_a_copy_without_the_history_says_so(small):
 ROOT = places.repository()
 
 
+# An archive or a shallow clone has no commits to look through; a whole clone, as CI's, is checked.
 @pytest.mark.skipif(not rule_first.has_history(ROOT), reason="a copy without git's whole history")
 def test_no_commit_of_this_repository_changes_a_threshold_with_its_number():
     assert rule_first.mixed(ROOT) == []

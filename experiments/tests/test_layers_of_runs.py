@@ -74,8 +74,9 @@ def test_the_query_stands_one_place_after_the_key(monkeypatch) -> None:
     with torch.inference_mode():
         state = whole.transformer(torch.arange(50)[:, None], output_hidden_states=True)
         x = block.ln_1(state.hidden_states[1][:, 0])
-        q, k, _ = block.attn.c_attn(x).view(50, 3, 3, 8).permute(1, 2, 0, 3)
-    q = apply_rotary(q, *rotary_tables(torch.ones(50), 8))
+        by_role = block.attn.c_attn(x).view(50, 3, 3, 8).permute(1, 2, 0, 3)
+    q = apply_rotary(by_role[0], *rotary_tables(torch.ones(50), 8))
+    k = by_role[1]
     np.testing.assert_allclose(layer.vectors.queries, q[:, [3, 7]], atol=1e-5)
     np.testing.assert_allclose(layer.vectors.keys, k, atol=1e-5)
     np.testing.assert_allclose(layer.mean_query, q.mean(dim=1), atol=1e-5)

@@ -111,7 +111,8 @@ def exposure(
         resampled += share * words.resampled(draws, rng)
     of_seeds = rates[0] - rates[1]
     difference = float(of_seeds.mean())
-    low, high = over_seeds_too(of_seeds, *np.quantile(resampled, (0.025, 0.975)))
+    of_words = np.quantile(resampled, (0.025, 0.975))
+    low, high = over_seeds_too(of_seeds, *of_words)
     as_large = int((np.abs(dealt) >= abs(difference) - 1e-12).sum())
     return Exposure(
         difference=difference,

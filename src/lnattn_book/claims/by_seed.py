@@ -38,25 +38,26 @@ def switch_measures(
     turned: list[list[dict[str, float]]] = [[] for _ in weights[0].turned_attention]
     for text, weight in zip(texts, weights, strict=True):
         of_ed = text.shares[text.of("ed")]
-        row, head = of_seed(share, text.queries, text.attention, of_ed)
+        head = chosen(text.attention, text.queries)
+        row = in_head(head, share, text.queries, text.attention, of_ed)
         chance = chance_times_heads(weight.nats, weight)[head]
         by_weights = {"nats": weight.nats[head], "matched": weight.matched[head]}
         rows.append({**row, "chance": chance, **by_weights})
         on_text = zip(weight.turned_attention, weight.turned_ed, weight.turned_nats, strict=False)
         for draw, (attention, ed, nats) in zip(turned, on_text, strict=True):
-            row, head = of_seed(share, weight.queries, attention, ed)
+            head = chosen(attention, weight.queries)
+            row = in_head(head, share, weight.queries, attention, ed)
             draw.append({**row, "chance": chance_times_heads(nats, weight)[head]})
     nulls = Detail([switched(draw) for draw in turned])
     return {**switched(rows), "turned": nulls, "seeds": len(texts)}
 
 
-def of_seed(
-    share: float, queries: np.ndarray, attention: np.ndarray, ed: np.ndarray
-) -> tuple[dict[str, float], int]:
-    """Pieces less words of the attention, of T^ed, and of T^ed less a share; and the head."""
-    head = chosen(attention, queries)
+def in_head(
+    head: int, share: float, queries: np.ndarray, attention: np.ndarray, ed: np.ndarray
+) -> dict[str, float]:
+    """Pieces less words of the attention, of T^ed, and of T^ed less a share of the attention."""
     sums = {"more": attention, "by_ed": ed, "beyond": ed - share * attention}
-    return {name: float(apart(of_name, queries, 1)[head]) for name, of_name in sums.items()}, head
+    return {name: float(apart(of_name, queries, 1)[head]) for name, of_name in sums.items()}
 
 
 def chance_times_heads(nats: np.ndarray, study: ConstantsStudy) -> Float[np.ndarray, "head"]:

@@ -125,3 +125,15 @@ def test_what_dealing_words_anew_gives_as_often_decides_nothing(monkeypatch):
         found = Exposure(0.1, 0.08, 0.12, p, (0.4, 0.3), (50, 50))
         monkeypatch.setattr(n05, "exposure", lambda *_, one=found, **__: one)
         assert ours.n5(made_up(0, 0), model="any").verdict == verdict
+
+
+def test_the_interval_over_words_is_the_middle_95_percent_of_the_draws(monkeypatch):
+    """Draws even from 0 to 1, and seeds all alike, which add nothing: from 0.025 to 0.975."""
+    data = made_up(0, 0.1, seeds=1)
+    alike = replace(data, unselectable=np.repeat(data.unselectable, 5, axis=1))
+    monkeypatch.setattr(
+        "lnattn_book.exposure._Bin.resampled", lambda _, draws, __: np.linspace(0, 1, draws)
+    )
+    measured = exposure(alike, "none", **ASKED)
+    assert measured.difference > 0.025
+    assert [measured.low, measured.high] == pytest.approx([0.025, 0.975], abs=1e-9)

@@ -16,7 +16,6 @@ from lnattn_book.claims.s14 import made_up as layers_alone
 from lnattn_book.claims.trials import constants
 from lnattn_book.claims.verdicts import FAILS, HOLDS, HOLDS_IN_PART, NOT_SEEN, UNDECIDED
 from lnattn_book.over_seeds import (
-    alike_in_frequency,
     chosen,
     halved,
     halved_weights,
@@ -192,8 +191,8 @@ def test_kinds_of_positions_are_compared_within_pairs() -> None:
     interval = kinds_apart(seeds([0.1, 0.2, 0.1]), seeds([0.3, 0.5, 0.4]))
     expected = student.interval(0.95, 2, 0.8 / 3, np.std([0.2, 0.3, 0.3], ddof=1) / 3**0.5)
     np.testing.assert_allclose([interval.low, interval.high], expected)
-    nats = alike_in_frequency(seeds([0.1] * 3), weights([0] * 3))
-    assert (nats["nats"].value, nats["matched"].value) == (5, 4)
+    record = by_seed.switch(seeds([0.1] * 3), weights([0] * 3), model="twins")
+    assert (record.values["nats"], record.values["matched"]) == (5, 4)
 
 
 def test_d10_ranks_the_heads_of_each_seed() -> None:

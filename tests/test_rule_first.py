@@ -30,7 +30,12 @@ class Repository:
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     def commit(
-        self, threshold: float, number: float, words: str = "at least {least}", decide: str = ""
+        self,
+        threshold: float,
+        number: float,
+        words: str = "at least {least}",
+        decide: str = "",
+        file: str = "k01.py",
     ) -> str:
         rule = {"id": "K1", "rule": {"least": threshold}, "words": words}
         (self.root / rule_first.LIST).write_text(json.dumps([rule]))
@@ -38,7 +43,7 @@ class Repository:
         frozen = {"records": [{**record, "values": {"a": number}}]}
         (self.root / rule_first.FROZEN_CLAIMS / "m.json").write_text(json.dumps(frozen))
         if decide:
-            module = self.root / rule_first.MODULES / "k01.py"
+            module = self.root / rule_first.MODULES / file
             module.parent.mkdir(parents=True, exist_ok=True)
             module.write_text(decide)
         self.git("add", ".")
@@ -73,6 +78,21 @@ def test_conditions_and_a_number_at_once_are_refused_however_they_are_written(sm
     small.commit(0.5, 4)
     assert rule_first.mixed(small.root, base) == []
     both = small.commit(0.5, 5, decide=decide)
+    (said,) = rule_first.mixed(small.root, base)
+    assert said.startswith(f"{both} changes the rule of K1 together with its frozen result")
+
+
+def test_conditions_over_seeds_are_conditions_too(small):
+    """Two claims in one module: of the one that is decided otherwise, and no other."""
+    module = (
+        "def decide_a(measures, context):\n    return above(measures['a'], 1)\n"
+        "def decide_b(measures, context):\n    return above(measures['b'], 1)\n"
+        "a = Rule('K1', measures_of, decide_a)\nb = Rule('K2', measures_of, decide_b)\n"
+    )
+    base = small.commit(0.5, 1, decide=module, file="by_seed.py")
+    small.commit(0.5, 2, decide=module.replace("['b'], 1", "['b'], 2"), file="by_seed.py")
+    assert rule_first.mixed(small.root, base) == []
+    both = small.commit(0.5, 3, decide=module.replace("['a'], 1", "['a'], 2"), file="by_seed.py")
     (said,) = rule_first.mixed(small.root, base)
     assert said.startswith(f"{both} changes the rule of K1 together with its frozen result")
 

@@ -1,8 +1,8 @@
 """Rule before number: `python tools/rule_first.py` reads git's history.
 
 It refuses every commit after `BASE` in which the thresholds of a claim change together with its
-frozen result, or its conditions: the function `decide` of its module, compared by what it does and
-not by how it is written.
+frozen result, or its conditions: the function `decide` of its module, or what a `Rule` over seeds
+decides by, compared by what they do and not by how they are written.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from lnattn_book.places import FROZEN_CLAIMS, repository
 LIST = Path("book", "claims.yml")
 #: Where a claim's conditions stand, a module a claim.
 MODULES = Path("src", "lnattn_book", "claims")
+#: Claims judged over seeds: conditions of several, each named in its `Rule`.
+OVER_SEEDS = MODULES / "by_seed.py"
 #: The last commit that was made without this check.
 BASE = "123c0bd7a7"
 #: Commits that did both all the same, and what is to be said for each; the claims page says it.
@@ -66,16 +68,29 @@ def _rules_of(text: str) -> dict[str, dict[str, Any]]:
     return {entry["id"]: entry for entry in listed}
 
 
-def decides(root: Path, commit: str, module: str) -> str:
-    """What `decide` does in a claim's module at a commit; '' where there is none."""
-    return _decides_of(git(root, "show", f"{commit}:{module}"))
+def conditions(root: Path, commit: str, module: str) -> dict[str, str]:
+    """By claim, what decides about it in a module of claims at a commit."""
+    text = git(root, "show", f"{commit}:{module}")
+    if Path(module) == OVER_SEEDS:
+        return _conditions_over_seeds(text)
+    stem = Path(module).stem
+    decide = _functions_of(text).get("decide")
+    return {f"{stem[0].upper()}{int(stem[1:])}": decide} if decide and stem[1:].isdigit() else {}
 
 
 @cache
-def _decides_of(text: str) -> str:
-    tree = ast.parse(text)
-    functions = (node for node in tree.body if isinstance(node, ast.FunctionDef))
-    return next((ast.dump(node) for node in functions if node.name == "decide"), "")
+def _functions_of(text: str) -> dict[str, str]:
+    functions = (node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef))
+    return {node.name: ast.dump(node) for node in functions}
+
+
+def _conditions_over_seeds(text: str) -> dict[str, str]:
+    """Those of `Rule("D9", measure, decide, …)`; one that another module decides is read there."""
+    calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+    rules = (call for call in calls if ast.unparse(call.func) == "Rule" and len(call.args) > 2)
+    functions = _functions_of(text)
+    named = {ast.literal_eval(rule.args[0]): ast.unparse(rule.args[2]) for rule in rules}
+    return {claim: functions[decide] for claim, decide in named.items() if decide in functions}
 
 
 def conditions_changed(root: Path, commit: str) -> set[str]:
@@ -83,16 +98,15 @@ def conditions_changed(root: Path, commit: str) -> set[str]:
     listed = git(root, "diff", "--name-only", f"{commit}^", commit, "--", MODULES.as_posix())
     changed = set()
     for module in listed.split():
-        stem = Path(module).stem
-        before = decides(root, f"{commit}^", module)
-        if stem[1:].isdigit() and before not in ("", decides(root, commit, module)):
-            changed.add(f"{stem[0].upper()}{int(stem[1:])}")
+        after = conditions(root, commit, module)
+        before = conditions(root, f"{commit}^", module)
+        changed |= {claim for claim, decide in before.items() if after.get(claim) != decide}
     return changed
 
 
 def results_at(root: Path, commit: str) -> dict[Any, Any]:
     """By claim, model and chapter, what is frozen in a commit."""
-    results = {}
+    results: dict[Any, Any] = {}
     for line in git(root, "ls-tree", commit, f"{FROZEN_CLAIMS}/").splitlines():
         blob = line.split()[2]
         results |= _results_of(root, blob)

@@ -187,21 +187,6 @@ def kinds_apart(learned: Sequence[SwitchStudy], rotary: Sequence[SwitchStudy]) -
     return one(over_seeds(of_kind[1] - of_kind[0]))
 
 
-def alike_in_frequency(
-    texts: Sequence[SwitchStudy], weights: Sequence[ConstantsStudy]
-) -> dict[str, Interval]:
-    """Nats by T^ed between the kinds, of all tokens and of those alike, in the head chosen."""
-    heads = [chosen(study.attention, study.queries) for study in texts]
-    return {
-        name: one(
-            over_seeds(
-                [getattr(study, name)[head] for study, head in zip(weights, heads, strict=True)]
-            )
-        )
-        for name in ("nats", "matched")
-    }
-
-
 def frozen_twins(
     folder: Path | None = None,
 ) -> tuple[Mapping[str, list[SwitchStudy]], list[ConstantsStudy]]:

@@ -24,7 +24,7 @@ _RESAMPLES = 10_000
 _OF_RUNS = ("loss", "accuracy", "angle", "spread", "queries", "keys")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curves:
     """All runs of one arm under one plan.
 

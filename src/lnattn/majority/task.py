@@ -32,7 +32,7 @@ AUTHORS = "authors"
 _PER_PARTITION = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MajorityData:
     """Distinct count vectors, those to train on and those to test on; no vector is in both.
 

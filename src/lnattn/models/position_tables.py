@@ -64,7 +64,7 @@ def rotary(kind: type[torch.nn.Module], config: Any, layer_type: str | None = No
     return Rotation(RotaryTables(kind, config, layer_type))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SinusoidalTables:
     """GPT-J's cos and sin up to the last position asked for.
 

@@ -19,7 +19,7 @@ _WIDTH, _HEIGHT, _GAP, _TITLE = 200, 96, 22, 20
 _POINTS = 240
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Line:
     """One curve of a panel. look: the CSS colour; thin: drawn faint, as a reference."""
 

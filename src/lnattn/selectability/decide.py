@@ -35,7 +35,7 @@ HULL_TOLERANCE = 1e-9
 _USUAL_ROUNDING = 0.5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AffineHull:
     """Keys in coordinates of their affine hull, in which their spread is 1 in every direction.
 
@@ -87,7 +87,7 @@ def _usual_size(values: Float[np.ndarray, "n d"]) -> Float[np.ndarray, "d"]:
     return np.median(np.abs(values - np.median(values, axis=0)), axis=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Selectability:
     """A verdict on each of n keys in R^d, with its proof.
 

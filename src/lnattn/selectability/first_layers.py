@@ -84,7 +84,7 @@ def _turned_keys(model: RelativeFirstLayer, token_ids: Sequence[int]) -> dict[st
     return {"before": before.numpy(), "after": after.numpy(), "heads": heads.numpy()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadShares(Result):
     """Shares of unselectable keys of a model's first layer, for some numbers of keys.
 

@@ -29,7 +29,7 @@ TOLERANCE = 0.1
 _OPTIMAL, _INFEASIBLE = 0, 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BoundedSearch:
     """What the papers' search says about each of n keys.
 

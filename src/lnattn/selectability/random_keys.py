@@ -22,7 +22,7 @@ from lnattn.selectability.decide import HULL_TOLERANCE, selectability
 WIDTHS, COUNTS, DRAWS = tuple(range(3, 16)), tuple(range(3, 61)), 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RandomGrid:
     """Unselectable keys among random ones.
 

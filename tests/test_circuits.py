@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -218,6 +219,22 @@ def test_position_attention_equals_the_layer_fed_with_positions_only():
     score = previous_token_score(folded, W_P)
     by_hand = torch.stack([exact[:, i, i - 1] for i in range(1, 6)]).mean(0)
     assert (score - by_hand).abs().max() < 1e-12
+
+
+def test_positions_are_divided_by_the_sigma_that_is_given():
+    """Of layer 0 it is a mean over tokens; by hand, with an even number a position."""
+    folded = fold(random_layer(2, 8, 2, 3))
+    W_P = torch.randn(4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    sigma = torch.tensor([2.0, 0.5, 1.0, 4.0], dtype=torch.float64)
+    found = position_attention(folded, W_P, sigma)
+    for head in range(2):
+        for i in range(4):
+            query = W_P[i] / sigma[i] @ folded.W_Q[head] + folded.b_Q[head]
+            scores = [float(query @ (W_P[j] / sigma[j] @ folded.W_K[head])) for j in range(i + 1)]
+            weights = np.exp(np.array(scores) / folded.scale)
+            np.testing.assert_allclose(found[head, i, : i + 1], weights / weights.sum(), rtol=1e-9)
+    shifted = previous_token_score(folded, W_P, sigma)
+    assert shifted.tolist() == pytest.approx(found[:, [1, 2, 3], [0, 1, 2]].mean(dim=1).tolist())
 
 
 def test_a_head_that_shifts_positions_by_one_scores_one():

@@ -48,3 +48,9 @@ def test_rows_through_the_factors_equal_the_dense_product(a, r, b, seed):
     factored, x = matrix(seed, (2,), a, r, b), noise(seed + 5, 4, a)
     assert (factored.apply(x) - x @ factored.dense()).abs().max() < 1e-10
     torch.testing.assert_close(factored.T.dense(), factored.dense().mT, atol=1e-12, rtol=0)
+
+
+def test_factors_of_any_rank_fit():
+    """Ranks are compared by their number: those of wide heads are no small integers of Python's."""
+    factored = matrix(4, (), 2, 300, 3)
+    assert factored.dense().shape == (2, 3)

@@ -161,6 +161,42 @@ def test_each_path_equals_dense_matrices_with_hugging_faces_attention():
             assert (paths.moves[1][b] @ paths.moves[0][a] - two[b] @ one[a]).abs().max() < 1e-10
 
 
+def test_ffns_and_biases_go_their_own_paths():
+    """By dense matrices: the first FFN and the first bias through the heads of layer 1."""
+    model = random_gpt2(8, 2, 24, 3)
+    ids = tokens(10)
+    whole = read(model)
+    _, attention, states = hugging_face(model, ids)
+    first_ffn = {}
+    hook = model.transformer.h[0].mlp.register_forward_hook(
+        lambda *call: first_ffn.update(written=call[2][0])
+    )
+    _, last_ffn = outputs_of_last_block(model, ids)
+    hook.remove()
+    paths = two_layer_paths(whole, ids)
+    state = states[1][0]
+    move = attention[1] / (state.var(-1, unbiased=False) + 1e-5).sqrt()
+    centring = torch.from_numpy(plain.centring(24))
+    blocks = [block.attention for block in whole.blocks]
+    constants = []
+    for block in blocks:
+        values = block.ln.beta @ block.W_V + block.b_V
+        constants.append(torch.einsum("hk,hkd->d", values, block.W_O) + block.b_O)
+    through = torch.zeros(10, 24, dtype=torch.float64)
+    for head in range(3):
+        ov = centring @ torch.diag(blocks[1].ln.gamma) @ blocks[1].W_V[head] @ blocks[1].W_O[head]
+        of_ffn = move[head] @ first_ffn["written"] @ ov
+        assert (paths.mlp_second[head] - of_ffn).abs().max() < 1e-10
+        through += move[head] @ constants[0].expand(10, -1) @ ov
+    assert (paths.mlp - first_ffn["written"] - last_ffn).abs().max() < 1e-10
+    assert (paths.bias - sum(constants) - through).abs().max() < 1e-10
+    assert (paths.direct - states[0][0]).abs().max() < 1e-12
+    groups = paths.groups()
+    assert (groups["attention biases"] - paths.bias).abs().max() == 0
+    assert (groups["FFN 0 through layer 1"] - paths.mlp_second.sum(0)).abs().max() == 0
+    assert (groups["full OV circuits, layer 1"] - paths.second.sum(0)).abs().max() == 0
+
+
 def test_loss_without_paths():
     """All groups: Hugging Face's loss. Fewer: that of the logits without these groups' part."""
     model = random_gpt2(3, 2, 24, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -392,3 +393,42 @@ def test_windows_end_at_the_least_length():
 def test_an_interval_is_of_the_resamples_alone():
     draws = np.array([100.0, *np.arange(1.0, 42.0)])
     assert interval(draws) == (100.0, 2.0, 40.0)
+
+
+def test_an_excess_is_of_its_own_class_reading_and_head():
+    """Every cell of `at` is another number: 8 · reading + 4 · class + 2 · side, by powers of 3."""
+    names = [("ee", -1), ("ee", 0), ("ee", 1)]
+    rows, readings, classes, sides = np.ogrid[:3, :2, :2, :2]
+    cells = 3.0**rows * (8 * readings + 4 * classes - 2 * sides + 5 * readings * classes * sides)
+    at = np.stack([cells, cells + 1, 2 * cells])
+    found = replace(
+        made({}), what=np.array([what for what, _ in names]), head=np.array([h for _, h in names]),
+        everywhere=np.zeros((3, 3)), at=at, moved=np.zeros((3, 2)),
+    )  # fmt: skip
+    assert (found.of("ee"), found.of("ee", 1), found.n_heads) == (0, 2, 2)
+    assert found.excess("ee").tolist() == [2, 2, 4]
+    assert found.excess("ee", 0).tolist() == [6, 6, 12]
+    both = {"of": "second words of names", "reading": "on"}
+    assert found.excess("ee", 1, **both).tolist() == [-27, -27, -54]
+    assert found.excess("ee", 1, of="second words of names").tolist() == [18, 18, 36]
+    assert found.excess("ee", 1, reading="on").tolist() == [18, 18, 36]
+    assert found.by_head("ee").tolist() == [[6, 18], [6, 18], [12, 36]]
+    for name, wrong in (("of", "names"), ("reading", "before")):
+        with pytest.raises(ResultError, match=f"{name} must be"):
+            found.excess("ee", **{name: wrong})
+
+
+def test_documents_are_drawn_anew_and_not_their_windows():
+    """Document 0 has two windows, and so always counts twice or not at all."""
+    rng = np.random.default_rng(5)
+    ids = [(place, torch.from_numpy(rng.integers(30, size=50))) for place in (0, 0, 1, 2)]
+    kinds = rng.integers(3, size=30)
+    classes = TokenClasses(kinds == 1, kinds == 2, rng.random(30) < 0.5)
+    rows = rng.normal(size=(3, 4 * 49))
+    found = _read(rows, ids, classes, rng.integers(1, 100, size=30), draws=40)
+    change = (rows[2] - rows[1]).reshape(4, 49)
+    times = np.random.default_rng(0).multinomial(3, [1 / 3] * 3, size=40)
+    for draw, (of_0, of_1, of_2) in enumerate(times, start=1):
+        weights = np.array([of_0, of_0, of_1, of_2])
+        expected = (weights @ change.sum(axis=1)) / (49 * weights.sum())
+        assert found["everywhere"][draw, 0] == pytest.approx(expected, abs=1e-6)

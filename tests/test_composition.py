@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from random_models import random_layer
+from random_models import plain_layer, random_layer
 
-from lnattn import composition
+from lnattn import composition, plain
 from lnattn.composition import (
     CompositionStudy,
     double_centred,
@@ -35,6 +35,7 @@ def test_pair_table_has_every_pair_once_with_its_numbers(study):
     table = pair_table(study.raw, "K")
     assert len(table) == 64
     assert table["score"].is_monotonic_decreasing
+    assert table.index.tolist() == list(range(64))
     row = table.set_index(["writer", "reader"]).loc[("1.0", "3.1")]
     score = study.raw.of("K")[1, 0, 3, 1].item()
     assert row["score"] == pytest.approx(score)
@@ -137,3 +138,65 @@ def test_a_share_of_none_or_all_pairs_is_refused(study, share):
 
 
 STORED = ("scores", "write_spectrum", "read_spectrum")
+
+
+def test_a_pair_has_the_numbers_of_its_weights(layers, study):
+    """Head 1.0 writes what the keys of head 3.1 read: each column from d × d matrices."""
+    C = plain.centring(12)
+    table = {
+        name: pair_table(getattr(study, name), "K").set_index(["writer", "reader"])
+        for name in ("raw", "folded")
+    }
+    for name in ("raw", "folded"):
+        scores = np.empty((4, 2, 4, 2))
+        for a, b, c, d in np.ndindex(4, 2, 4, 2):
+            one, two = plain_layer(layers[a]), plain_layer(layers[c])
+            write, read = one.W_V[b] @ one.W_O[b], two.W_K[d] @ two.W_Q[d].T
+            if name == "folded":
+                to_read = C @ np.diag(two.gamma)
+                write, read = C @ np.diag(one.gamma) @ write, to_read @ read @ to_read.T
+            scores[a, b, c, d] = plain.composition(write, read)
+            if (a, b, c, d) == (1, 0, 3, 1):
+                z = _z_by_hand(write, read)
+        row = table[name].loc[("1.0", "3.1")]
+        assert row["score"] == pytest.approx(scores[1, 0, 3, 1], abs=1e-10)
+        assert row["excess"] == pytest.approx(scores[1, 0, 3, 1] - 1 / np.sqrt(12), abs=1e-10)
+        own = scores[1, :, 3, :]
+        special = own[0, 1] - own[0].mean() - own[:, 1].mean() + own.mean()
+        assert row["special"] == pytest.approx(special, abs=1e-10)
+        assert row["z"] == pytest.approx(z, abs=1e-8)
+
+
+def _z_by_hand(write: np.ndarray, read: np.ndarray) -> float:
+    """Of the squared score over random rotations between the two: moments of Haar matrices.
+
+    Σ p_k q_l R_kl², and E R² = 1/d, E R⁴ = 3/(d(d+2)), E R_kl² R_kn² = 1/(d(d+2)),
+    E R_kl² R_mn² = (d + 1)/(d (d − 1)(d + 2)).
+    """
+    d = len(write)
+    p, q = (np.linalg.svd(M, compute_uv=False) ** 2 for M in (write, read))
+    p, q = p / p.sum(), q / q.sum()
+    same_p, same_q = (p**2).sum(), (q**2).sum()
+    square = (
+        3 * same_p * same_q
+        + same_p * (1 - same_q)
+        + (1 - same_p) * same_q
+        + (1 - same_p) * (1 - same_q) * (d + 1) / (d - 1)
+    ) / (d * (d + 2))
+    return (plain.composition(write, read) ** 2 - 1 / d) / np.sqrt(square - 1 / d**2)
+
+
+def test_previous_tokens_are_those_of_the_layers_fed_with_positions(layers, study):
+    """The mean attention on the key before, of queries 1 to 8, without any token."""
+    W_P = torch.randn(9, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for index, layer in enumerate(layers):
+        attention, _ = plain.attention(W_P.numpy(), plain_layer(layer))
+        before = attention[:, np.arange(1, 9), np.arange(8)].mean(axis=1)
+        np.testing.assert_allclose(study.previous_token[index], before, atol=1e-12)
+
+
+def test_a_record_says_what_was_compared(study):
+    sizes = {name: study.record[name] for name in ("layers", "heads", "d_model", "name")}
+    assert sizes == {"layers": 4, "heads": 2, "d_model": 12, "name": "random"}
+    assert study.record["seconds"] >= 0
+    assert len({study, replace(study)}) == 2  # a study is itself: its arrays are not compared

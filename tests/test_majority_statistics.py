@@ -185,3 +185,22 @@ def test_an_interval_is_of_95_percent():
     assert (found.low, found.high) == (medians[249], medians[9_749])
     assert found.low < medians[499]  # a band of 90 % would begin there
     assert found.high > medians[9_499]
+
+
+def test_a_lag_is_0_where_the_slower_arm_alone_arrives():
+    """As many times more epochs; None where neither arrives."""
+    one = replace(curves_with([[0, 0, 0.8], [0, 0.8, 0.9]]), arm="layernorm")
+    other = replace(curves_with([[0, 0, 0.2], [0, 0.1, 0.2]]), arm="rms")
+    both = Experiment((one, other), {})
+    assert results.lag(both, "layernorm", "rms", accuracy=0.7) == (0, 0, 0)
+    assert results.lag(both, "rms", "layernorm", accuracy=0.7).value == np.inf
+    assert results.lag(both, "rms", "layernorm", accuracy=0.95) is None
+    assert results.lag(both, "layernorm", "rms", accuracy=0.1).value == pytest.approx(1.0)
+    assert results.lag(both, "rms", "layernorm", loss=0.95).value == pytest.approx(1.0)
+
+
+def test_an_estimate_in_words():
+    assert str(results.Estimate(3.14159, 2.0, 25.4)) == "3.14 (2 to 25)"
+    assert str(results.Estimate(20.04, 19.96, np.inf)) == "20 (20 to not reached)"
+    assert str(results.Estimate(np.inf, np.inf, np.inf)) == "not reached"
+    assert results.words(-31.2) == "-31"

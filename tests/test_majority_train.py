@@ -180,3 +180,23 @@ def test_a_run_is_its_seeds_and_a_hopeless_rate_is_named():
     assert (one != other).any()
     with pytest.raises(ResultError, match="lower the learning rate"):
         train(arm("unnormalised"), replace(PLAN, learning_rate=1e30))
+
+
+def test_a_curve_is_of_the_epoch_before_it_and_of_what_was_held_out():
+    """At a rate at which nothing moves: batches of 200, 200 and 80; every second epoch of five."""
+    plan = replace(PLAN, batch=200, epochs=5, evaluate_every=2, learning_rate=1e-12)
+    made = train(arm("rms"), plan, seed=4)
+    data, weights = plan.data(4), plan.parameters(arm("rms"), 4)
+    assert made["epoch"].tolist() == [0, 2, 4, 5]
+    first = data.train[batches(480, 200, 4, 0)[0]]
+    parts = {"first batch": first, "train": data.train, "test": data.test}
+    loss, right = {}, {}
+    for name, counts in parts.items():
+        told = evaluate(weights, arm("rms"), torch.from_numpy(counts.astype(np.int64)))
+        loss[name], right[name] = (part.item() for part in told)
+    np.testing.assert_allclose(made["loss"][0], [loss["first batch"], *[loss["train"]] * 3], 1e-5)
+    np.testing.assert_allclose(made["accuracy"][0], right["test"], rtol=1e-6)
+    assert abs(right["test"] - right["train"]) > 1e-3
+    y = weights["embedding.weight"].numpy()
+    y = y / np.sqrt((y**2).mean(axis=1, keepdims=True))
+    np.testing.assert_allclose(made["keys"][0], y, rtol=1e-5)

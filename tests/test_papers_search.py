@@ -125,3 +125,15 @@ def test_fewer_keys_than_a_simplex_has_corners_are_not_searched():
     found = bounded_search(normal(4, 6, 2), patience=0)
     assert found.selectable.all()
     assert found.programs == 0
+
+
+def test_a_query_is_genuine_where_its_key_has_the_highest_score(monkeypatch):
+    """Of a square and its centre: programs that answer (1, 0) to all are right about none of it."""
+    keys = np.array([[1.0, 1], [1, -1], [-1, 1], [-1, -1], [0.5, 0]])
+    monkeypatch.setattr(papers_search, "_centre", lambda points, i: (0, np.array([-1.0, 2.0])))
+    found = bounded_search(keys, patience=0)
+    # The corners win in their own directions; (−1, 2) scores key 2 highest, and not key 4.
+    assert found.selectable.all()
+    assert found.genuine.tolist() == [True, True, True, True, False]
+    assert (found.programs, found.unsolved, found.unselectable) == (1, 0, 0.0)
+    assert found.query[4].tolist() == [-1.0, 2.0]

@@ -17,8 +17,10 @@ from lnattn import plain
 from lnattn.errors import ResultError, ShapeError
 from lnattn.selectability import corral, decide, kernel
 from lnattn.selectability.decide import (
+    DIRECTION,
     DUPLICATE,
     PROGRAM,
+    WALK,
     AffineHull,
     Selectability,
     selectability,
@@ -482,3 +484,48 @@ def test_a_keys_own_query_is_its_certificate_where_several_prove_it():
     kernel.settle(np.array([1, 1, 1, -1]), queries, verdict, direction)
     assert direction.tolist() == [[0, 0], [0, 1], [0, 0], [0, 0]]
     assert (verdict == kernel.OUTSIDE).tolist() == [False, True, False, False]
+
+
+def test_margins_and_methods_on_a_line_by_hand():
+    """0, 3, 4 and 10: only ends win, by 3 and by 6, in the direction of their own end."""
+    keys = np.array([[0.0], [3.0], [4.0], [10.0]])
+    found = selectability(keys)
+    assert found.selectable.tolist() == [True, False, False, True]
+    np.testing.assert_allclose(found.direction[:, 0], [-1, 0, 0, 1], atol=1e-12)
+    np.testing.assert_allclose(found.margin, [3, np.nan, np.nan, 6], atol=1e-12)
+    assert found.method.tolist() == [DIRECTION, WALK, WALK, DIRECTION]
+    assert (found.rank, found.by_linear_program) == (1, 0)
+    for i, share in ((1, 0.3), (2, 0.4)):  # of the far end
+        weights = {
+            int(j): w for j, w in zip(found.support[i], found.weights[i], strict=True) if j >= 0
+        }
+        assert weights == pytest.approx({0: 1 - share, 3: share})
+
+
+def test_the_worst_of_all_proofs_is_told():
+    """The same line, with key 1 said to lie at 3.2, and key 2 at 3.9; the mean is 4¼."""
+    keys = np.array([[0.0], [3.0], [4.0], [10.0]])
+    found = selectability(keys)
+    exact = verify(keys, found, exact=True)
+    assert (exact.directions, exact.combinations, exact.exact) == (2, 2, 4)
+    assert exact.smallest_margin == pytest.approx(3)
+    support, weights = np.full_like(found.support, -1), np.zeros_like(found.weights)
+    support[1:3, :2] = (0, 3)
+    weights[1, :2] = (0.68, 0.32)
+    weights[2, :2] = (0.61, 0.39)
+    said = verify(keys, broken(found, support=support, weights=weights))
+    assert said.largest_residual == pytest.approx(0.2 / 5.75)
+    assert (said.smallest_margin, said.exact) == (pytest.approx(3), 0)
+    assert (said.directions, said.combinations, len(said.failures)) == (2, 0, 2)
+
+
+def test_a_residual_is_in_the_units_of_the_keys():
+    """A key 1 beyond the edge of a square of half-width 1,024 is inside for a tolerance of 1 %."""
+    keys = np.array([[1024.0, 1024], [1024, -1024], [-1024, 1024], [-1024, -1024], [1025, 0]])
+    assert selectability(keys).selectable.all()
+    found = selectability(keys, hull_tolerance=0.01)
+    assert found.selectable.tolist() == [True] * 4 + [False]
+    used = found.support[4] >= 0
+    combination = found.weights[4, used] @ keys[found.support[4, used]]
+    assert found.residual[4] == pytest.approx(np.linalg.norm(combination - keys[4]), rel=1e-9)
+    assert 1 <= found.residual[4] < 10

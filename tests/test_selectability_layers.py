@@ -129,3 +129,19 @@ def test_the_law_is_judged_by_its_intervals():
         rows = [[one, one - 0.05, one + 0.05] for one in values]
         ratio = Interval.rows([*rows, [np.nan] * 3, [np.nan] * 3])
         assert unselectable.u4(ratio, 1.0, model="any").verdict == verdict
+
+
+def test_shares_by_head_and_position_by_hand():
+    """Two layers, two heads, two windows of four keys: each mean is over what its name leaves."""
+    flags = np.zeros((2, 2, 2, 2, 4), dtype=bool)
+    flags[0, 0, 1, 0] = [True, True, True, False]
+    flags[0, 0, 1, 1] = [True, False, False, False]
+    flags[0, 1, 0, 1] = [False, False, False, True]
+    flags[1] = True
+    found = LayerVerdicts(flags, np.full((2, 2, 2), 2), np.full((2, 3, 2, 2, 2), np.nan), {})
+    assert found.by_head().tolist() == [[0, 4 / 8], [1 / 8, 0]]
+    assert found.by_head(1).tolist() == [[1, 1], [1, 1]]
+    # Over two heads and two windows; then over the two halves of the positions.
+    assert found.by_position(groups=2).tolist() == [[3 / 8, 1 / 8], [0, 1 / 8]]
+    assert found.by_position(groups=4).tolist() == [[2 / 4, 1 / 4, 1 / 4, 0], [0, 0, 0, 1 / 4]]
+    assert found.by_position(1, groups=1).tolist() == [[1], [1]]

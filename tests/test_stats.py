@@ -50,6 +50,7 @@ def test_blocks_are_as_long_as_they_may_be():
     assert list(blocks(5, 1, most=2)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert list(blocks(5, 3, most=7)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert list(blocks(2, 9, most=7)) == [slice(0, 1), slice(1, 2)]
+    assert list(blocks(3, 0, most=2)) == [slice(0, 2), slice(2, 3)]  # rows of nothing
 
 
 def test_an_interval_ends_at_the_quantiles_of_resampled_means():
@@ -92,3 +93,24 @@ def test_a_perfect_order_has_a_point_for_an_interval():
     found = spearman(np.arange(4), np.array([9, 7, 3, 1]))
     assert (found.rho, found.low, found.high) == (-1.0, -1.0, -1.0)
     assert str(found) == "-1.000 [-1.000, -1.000]"
+
+
+def test_ties_share_their_mean_rank():
+    """Ranks 1, 2.5, 2.5, 4, 5 and 1.5, 1.5, 3, 5, 4: Pearson's r of these, by hand."""
+    found = spearman(np.array([1, 7, 7, 8, 9]), np.array([2, 2, 3, 9, 4]))
+    # Deviations −2, −½, −½, 1, 2 and −1½, −1½, 0, 2, 1: products sum to 7¾, squares to 9½ and 9½.
+    assert found.rho == pytest.approx(7.75 / 9.5, abs=1e-12)
+    assert found.n == 5
+
+
+def test_of_three_pairs_no_interval_is_known():
+    with pytest.raises(ShapeError, match="four or more pairs"):
+        spearman(np.arange(3.0), np.array([1.0, 3.0, 2.0]))
+
+
+@pytest.mark.parametrize("shorter", ["x", "y"])
+def test_sides_of_unequal_lengths_have_no_rank_correlation(shorter, shapes_unchecked):
+    sides = {"x": np.arange(6.0), "y": np.arange(6.0)}
+    sides[shorter] = sides[shorter][:5]
+    with pytest.raises(ShapeError, match="four or more pairs"):
+        spearman(**sides)

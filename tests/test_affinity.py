@@ -28,6 +28,7 @@ from lnattn.affinity.vectors import (
     token_vectors,
 )
 from lnattn.attention.layernorm import sigma
+from lnattn.errors import TokenError
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +43,19 @@ def test_mean_sigma_is_the_mean_over_positions(monkeypatch: pytest.MonkeyPatch) 
     both = embeddings_of(model)
     expected = sigma(both.W_E[:, None] + both.W_P, 1e-5).mean(dim=1)
     torch.testing.assert_close(mean_sigma(both, 1e-5), expected, atol=1e-12, rtol=0)
+
+
+def test_vectors_of_given_queries_are_rows_of_all() -> None:
+    model = random_gpt2(seed=3, d_model=24, heads=3, vocab=40, context=16)
+    folded = fold(attention_layer(model))
+    every = token_vectors(folded, embeddings_of(model))
+    some = token_vectors(folded, embeddings_of(model), query_ids=[31, 5, 31])
+    assert some.tokens is not None
+    assert some.tokens.tolist() == [5, 31]
+    torch.testing.assert_close(some.queries, every.queries[:, [5, 31]], atol=1e-12, rtol=0)
+    torch.testing.assert_close(some.keys, every.keys, atol=1e-12, rtol=0)
+    with pytest.raises(TokenError, match="token id 40"):
+        token_vectors(folded, embeddings_of(model), query_ids=[40])
 
 
 def test_partners_of_both_sides(vectors: TokenVectors) -> None:

@@ -24,7 +24,7 @@ from lnattn.affinity.vectors import token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.cli.main import main
-from lnattn.errors import LnattnError, ResultError
+from lnattn.errors import CorpusError, LnattnError, ResultError
 from lnattn.reporting import drawing, fold_error
 from lnattn.reporting.about import facts
 from lnattn.reporting.evidence import Evidence
@@ -163,6 +163,14 @@ def _check_random_heads(evidence, before, queries, numbers):
         by_hand.append(roc_auc_score(positive, scores, sample_weight=weight))
     assert numbers["auroc"][2] == pytest.approx(np.mean(by_hand), abs=1e-5)
     assert np.allclose(numbers["skill"][:, 0], numbers["auroc"] - numbers["wrong_query"])
+
+
+def test_a_text_without_pairs_asks_about_no_token(evidence):
+    from lnattn.reporting.joining import joining
+
+    alone = Evidence(evidence.model, corpus=[[464]] * 12)
+    with pytest.raises(CorpusError, match="fewer than two tokens stand behind another"):
+        joining(alone)
 
 
 def test_no_head_of_shuffled_tokens_joins(evidence):

@@ -166,13 +166,14 @@ def token_vectors(
     folded: FoldedAttention,
     embeddings: Embeddings,
     sigma: Float[Tensor, "vocab"] | None = None,
+    query_ids: Sequence[int] | Int[Tensor, "n"] | None = None,
 ) -> TokenVectors:
     """e W'_Q / σ and e W'_K / σ of every token: the two factors of T^ee.
 
     folded: the first layer's block, from `fold`; sigma: [vocab], one divisor for each token; the
-    mean over positions (`mean_sigma`) unless given. Kamoda et al. 2025, §4.1. Raises `TokenError`
-    for a partial checkpoint, `ShapeError` for weights of another kind, width or dtype, or a divisor
-    that is not positive.
+    mean over positions (`mean_sigma`) unless given; query_ids: only these query tokens. Kamoda et
+    al. 2025, §4.1. Raises `TokenError` for a partial checkpoint or unknown tokens, `ShapeError` for
+    weights of another kind, width or dtype, or a divisor that is not positive.
 
     >>> import lnattn
     >>> model = lnattn.load_first_layer("book-gpt2")
@@ -193,8 +194,13 @@ def token_vectors(
             f"sigma must hold one positive number for each of {embeddings.vocab_size} tokens."
         )
     rows = tokens / sigma[:, None]
+    asked = None
+    if query_ids is not None:
+        ids = check_indices(query_ids, embeddings.vocab_size, "token id", "the vocabulary")
+        asked = torch.unique(ids)
+    of_queries = rows if asked is None else rows[asked]
     # d_model · d_head multiplications for each token: V-long matrices, but nothing V × V.
-    return TokenVectors(queries=rows @ folded.W_Q, keys=rows @ folded.W_K)
+    return TokenVectors(of_queries @ folded.W_Q, keys=rows @ folded.W_K, tokens=asked)
 
 
 def cosine_vectors(embeddings: Embeddings) -> TokenVectors:

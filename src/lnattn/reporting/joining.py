@@ -85,12 +85,12 @@ def vectors_of(evidence: Evidence, queries: Int[np.ndarray, "query"] | None = No
     queries: those alone, where there is no need of others.
     """
     model = evidence.model
+    query_ids = None if queries is None else queries.tolist()
     if isinstance(model, RelativeFirstLayer):
-        query_ids = None if queries is None else queries.tolist()
         return vectors_at_distance(
             evidence.folded_relative, model.embeddings, 1, evidence.means, query_ids
         )
-    return token_vectors(evidence.folded, model.embeddings)
+    return token_vectors(evidence.folded, model.embeddings, query_ids=query_ids)
 
 
 def joining_of(evidence: Evidence, vectors: TokenVectors, before: Neighbours) -> Joining:
@@ -100,8 +100,6 @@ def joining_of(evidence: Evidence, vectors: TokenVectors, before: Neighbours) ->
     """
     counts, _ = evidence.counted()
     queries = sampled_queries(evidence)
-    if len(queries) < 2:
-        raise CorpusError("fewer than two tokens stand behind another one often; count more text.")
     random_heads = evidence.with_random_heads()
     frequency = head_auroc(frequency_vectors(counts.unigrams), before, queries)
     return Joining(
@@ -127,11 +125,17 @@ def skill_of(
 
 
 def sampled_queries(evidence: Evidence) -> Int[np.ndarray, "query"]:
-    """The query tokens: a sample of those that occur often and have neighbours before them."""
+    """The query tokens: a sample of those that occur often and have neighbours before them.
+
+    Raises `CorpusError` for fewer than two.
+    """
     counts, _ = evidence.counted()
-    queries = sample_queries(counts.unigrams, QUERIES, evidence.seed)
-    neighbours = np.diff(counts.by_next.indptr)[queries]
-    return queries[(neighbours > 0) & (neighbours < counts.vocab_size)]
+    sample = sample_queries(counts.unigrams, QUERIES, evidence.seed)
+    neighbours = np.diff(counts.by_next.indptr)[sample]
+    queries = sample[(neighbours > 0) & (neighbours < counts.vocab_size)]
+    if len(queries) < 2:
+        raise CorpusError("fewer than two tokens stand behind another one often; count more text.")
+    return queries
 
 
 def joining(evidence: Evidence) -> Part:

@@ -13,6 +13,7 @@ from lnattn.composition import exceedances, study_composition
 from lnattn.errors import ResultError
 from lnattn.models.choice import Choice
 from lnattn.models.whole_gpt2 import load_transformer
+from lnattn.paths import data_folder
 from lnattn_book.chapters import circuits as chapter
 from lnattn_book.chapters.whole import load_whole
 
@@ -93,9 +94,16 @@ def test_logits_are_the_sum_of_parts():
 
 
 def test_a_page_that_needs_a_whole_model_takes_the_books_and_says_why(capsys):
-    whole, first = load_whole(Choice("minilm", "a test"))
-    assert (whole.n_layers, first.name) == (2, "book-gpt2")
+    whole, first, name = load_whole(Choice("minilm", "a test"))
+    assert (whole.n_layers, first.name, name) == (2, "book-gpt2", "book-gpt2")
     assert "this page uses book-gpt2" in capsys.readouterr().out
+
+
+def test_a_folder_is_loaded_by_its_path_and_not_by_its_last_name(tmp_path):
+    folder = tmp_path / "made"
+    folder.symlink_to(data_folder() / "book-gpt2")
+    _, first, name = load_whole(Choice(str(folder), "a test"))
+    assert first.name != name == str(folder)
 
 
 def test_heads_of_one_layer_are_a_share_of_the_impossible_pairs():

@@ -10,10 +10,11 @@ from lnattn.transformer import Transformer
 from lnattn.weights import FirstLayer, require_absolute
 
 
-def load_whole(choice: Choice) -> tuple[Transformer, FirstLayer]:
-    """The whole chosen model, and its first layer with the tokenizer.
+def load_whole(choice: Choice) -> tuple[Transformer, FirstLayer, str]:
+    """The whole chosen model, its first layer with the tokenizer, and what both are loaded by.
 
-    Where that is no whole GPT-2, book-gpt2 is taken, and a line says so, with the reason.
+    The last is a name or a folder, for what loads the model once more. Where the choice is no whole
+    GPT-2, book-gpt2 is taken, and a line says so, with the reason.
     """
     try:
         whole = load_transformer(choice)
@@ -22,4 +23,4 @@ def load_whole(choice: Choice) -> tuple[Transformer, FirstLayer]:
         print(f"{reason} Where a whole model is needed, this page uses {FALLBACK}.")
         whole = load_transformer(FALLBACK)
         name = FALLBACK
-    return whole, require_absolute(load_first_layer(name))
+    return whole, require_absolute(load_first_layer(name)), name

@@ -16,12 +16,21 @@ import pytest
 pytest.importorskip("jupytext", reason="jupytext is absent: pip install .[book]")
 import full_shape
 from chapter_runs import NOTEBOOKS, cells_of
-from narrow_gpt2 import narrow_gpt2
 
 from lnattn_book.places import repository
 
 #: GiB that the largest process of a build on GPT-2 may take; 3.5 are promised.
 MOST = 3.0
+#: Query tokens of each AUROC, unless LNATTN_QUERIES says otherwise: of all 50,257 each of a dozen
+#: AUROCs takes twenty minutes. What is held at once does not depend on their number, but for
+#: results: 20 draws of 12 heads for all of them are 0.1 GiB.
+QUERIES = 1000
+#: Makes the weights in a process of their own: a child's peak begins with that of its parent.
+MAKING = """
+import pathlib, sys
+from narrow_gpt2 import narrow_gpt2
+narrow_gpt2(pathlib.Path(sys.argv[1]), d_head=64, layers=12)
+"""
 IS_NIGHT = "LNATTN_NIGHTLY" in os.environ
 CHAPTERS = sorted(path.stem for path in NOTEBOOKS.glob("*.md") if cells_of(path.stem))
 
@@ -29,7 +38,10 @@ CHAPTERS = sorted(path.stem for path in NOTEBOOKS.glob("*.md") if cells_of(path.
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """12 layers of width 768 with 12 heads, 1,024 positions and GPT-2's 50,257 tokens."""
-    return narrow_gpt2(tmp_path_factory.mktemp("full") / "made", d_head=64, layers=12)
+    folder = tmp_path_factory.mktemp("full") / "made"
+    tests = Path(__file__).parent
+    subprocess.run([sys.executable, "-c", MAKING, str(folder)], cwd=tests, check=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +49,7 @@ def settings(checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> dict
     """A reader's environment with the made weights and an empty cache of studies."""
     source = os.pathsep.join([str(repository() / "src"), str(repository())])
     return {
+        "LNATTN_QUERIES": str(QUERIES),
         **{name: value for name, value in os.environ.items() if name != "LNATTN_STUDIES"},
         "PYTHONPATH": source,
         "LNATTN_MODEL": str(checkpoint),

@@ -285,8 +285,9 @@ def run(quick: bool = False) -> dict[str, Any]:
             "what the computation adds.",
             f"A point of more than {MOST_SECONDS} CPU seconds or {MOST_BYTES >> 30} GiB is ended, "
             "and None stands in its place.",
-            "Expected exponents are fitted to counts of operations at the same sizes. For "
-            "selectability that is a guess: how many steps a key needs depends on the keys.",
+            "Expected exponents are fitted to counts of operations at the same sizes, for "
+            "selectability as if each key took as many steps at every size: how many it takes "
+            "depends on the keys.",
         ],
     }
 

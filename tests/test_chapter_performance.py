@@ -79,9 +79,40 @@ def test_exponents_stand_beside_the_largest_point_that_was_measured():
     assert table.loc[("looking", "V")].tolist() == ["10 to 1,000", 0.0, 0.0, 0.5, 2.0]
 
 
-def test_an_exponent_is_fitted_from_a_size_on_to_what_was_measured():
-    bent = scale_of(against="P", sizes=[1, 10, 100, 1000], seconds={"sum": [5.0, 1.0, 100.0, None]})
-    assert chapter.exponent_from(bent, "sum", "P", least=10) == pytest.approx(2)
+def test_exponents_beyond_what_is_expected_are_told_with_the_points_left_out():
+    told = chapter.growth_told(GROWN)
+    assert "in no curve. Left out" in told
+    assert told.endswith("memory: sorting, V = 1,000.")
+    steep = {**GROWN.growth[0], "expected": {"sorting": 0.75, "looking": -0.15}}
+    assert "power in sorting over V (1.00 for 0.75). " in chapter.growth_told(scale_of(**steep))
+    whole = {**steep, "seconds": {"looking": [0.5, 0.5, 0.5]}, "slopes": {"looking": 0.0}}
+    assert chapter.growth_told(scale_of(**whole)).endswith("memory: no points.")
+
+
+def test_a_busy_machine_says_so():
+    record = {"hardware": {"cores": 2, "load_at_start": [1.64, 9, 9]}}
+    busy = Benchmark("scale", "", "", {}, [], [], [], [], record)
+    assert chapter.load_of(busy).startswith("1.6 processes were running or waiting for one of 2")
+
+
+def test_what_became_slower_is_told_by_groups():
+    told = chapter.slower_told(chapter.times_over_floors(FROZEN))
+    assert told == (
+        "Longer than before, by more than a tenth: contributions of a document (3.1 times), "
+        "pairs of a text, to a file (1.2 times); as long: bands over all tokens (1.0 times), "
+        "AUROC of all heads (1.0 times)."
+    )
+    faster = [benchmark("affinity", 9.0, 1.0), *FROZEN[1:]]
+    assert chapter.slower_told(chapter.times_over_floors(faster)).endswith(
+        "; shorter: AUROC of all heads (0.5 times)."
+    )
+
+
+def test_times_of_transformer_lens_are_named_by_what_is_called():
+    lens = benchmark("lens", 12.0, 3.0)
+    for ratio, call in zip(lens.ratios, ("its scores", "hooks and weights"), strict=True):
+        ratio["of"] = f"TransformerLens 4.3.0, {call}"
+    assert chapter.times_of_lens(lens) == {"its scores": 12.0, "hooks and weights": 3.0}
 
 
 def test_points_that_took_too_much_are_named():

@@ -39,6 +39,11 @@ def speeds(benchmarks: Sequence[Benchmark]) -> Speeds:
     return Speeds(min(medians), max(medians), float(np.mean(reached)))
 
 
+def times_of_lens(lens: Benchmark) -> dict[str, float]:
+    """How many times as long TransformerLens takes as ours, by what is called of it."""
+    return {ratio["of"].partition(", ")[2]: ratio["median"] for ratio in lens.ratios}
+
+
 def named(benchmarks: Sequence[Benchmark], name: str) -> Benchmark:
     """The benchmark of this name."""
     by_name = {benchmark.name: benchmark for benchmark in benchmarks}
@@ -95,16 +100,50 @@ def exponents(scale: Benchmark) -> pd.DataFrame:
     return pd.DataFrame(rows).set_index(["Computed", "Against"])
 
 
-def exponent_from(scale: Benchmark, method: str, against: str, least: int) -> float:
-    """The measured exponent of a computation over the sizes from `least` on."""
-    entry = next(entry for entry in scale.growth if entry["against"] == against)
-    points = [
-        (size, value)
-        for size, value in zip(entry["sizes"], entry["seconds"][method], strict=True)
-        if value is not None and size >= least
+#: What is measured of time may exceed what is expected by so much of an exponent unremarked.
+_SLACK = 0.2
+
+
+def growth_told(scale: Benchmark) -> str:
+    """Which exponents exceed what is expected, which points are left out: two sentences."""
+    table = exponents(scale)
+    faster = table[table["Measured"] - table["Expected"] > _SLACK]
+    exceeding = [
+        f"{method} over {symbol} ({row['Measured']:.2f} for {row['Expected']:.2f})"
+        for (method, symbol), row in faster.iterrows()
     ]
-    logarithms = np.log(points)
-    return float(np.polyfit(logarithms[:, 0], logarithms[:, 1], 1)[0])
+    absent = left_out(scale)
+    return (
+        "Time exceeds what is expected by more than a fifth of a power in "
+        f"{', '.join(exceeding) or 'no curve'}. "
+        f"Left out, since they took too much time or memory: {', '.join(absent) or 'no points'}."
+    )
+
+
+def load_of(scale: Benchmark) -> str:
+    """How busy the machine was when the measurement began."""
+    hardware = scale.record["hardware"]
+    return (
+        f"{hardware['load_at_start'][0]:.1f} processes were running or waiting for one of "
+        f"{hardware['cores']} cores when it began."
+    )
+
+
+def slower_told(table: pd.DataFrame) -> str:
+    """Which computations of `times_over_floors` take longer than before, and which do not."""
+    ratios = table["Now / before"].sort_values(ascending=False)
+    groups = {
+        "Longer than before, by more than a tenth": ratios[ratios > 1.1],
+        "as long": ratios[(ratios <= 1.1) & (ratios >= 0.9)],
+        "shorter": ratios[ratios < 0.9],
+    }
+    words = [
+        f"{title}: " + ", ".join(f"{name} ({ratio:.1f} times)" for name, ratio in group.items())
+        for title, group in groups.items()
+        if len(group)
+    ]
+    sentence = "; ".join(words)
+    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def left_out(scale: Benchmark) -> list[str]:

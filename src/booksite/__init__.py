@@ -23,6 +23,7 @@ PARTS = (
     "glossary",
     "guards",
     "head",
+    "not_found",
     "opening",
     "plain_code",
     "roles",

@@ -7,6 +7,7 @@ import errno
 import sys
 from collections.abc import Sequence
 from functools import partial
+from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -18,12 +19,29 @@ from lnattn_book.places import repository
 HOST = "127.0.0.1"
 
 
+class Host(SimpleHTTPRequestHandler):
+    """Shows the site's own page where an address leads nowhere, as hosts of sites do."""
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        page = Path(self.directory, "404.html")
+        if code != HTTPStatus.NOT_FOUND or not page.is_file():
+            super().send_error(code, message, explain)
+            return
+        body = page.read_bytes()
+        self.send_response(code, message)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
 def serve(folder: Path, port: int) -> int:
     """Serve a folder until Ctrl-C; the exit status."""
     if not (folder / "index.html").is_file():
         print("there is no book yet; run: make book", file=sys.stderr)
         return 1
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
+    handler = partial(Host, directory=str(folder))
     try:
         server = ThreadingHTTPServer((HOST, port), handler)
     except OSError as error:

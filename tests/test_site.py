@@ -157,7 +157,8 @@ def test_a_page_leads_to_the_other_edition(page):
     if not (SITE / EMBEDDED).is_dir():
         pytest.skip("one edition only: published sites have two (make publish)")
     text = (SITE / page).read_text(encoding="utf-8")
-    assert text.count('class="btn btn-sm edition-switch"') == 1
+    expected = page != "404.html"  # shown for whatever edition it was
+    assert text.count('class="btn btn-sm edition-switch"') == expected
 
 
 @needs_site
@@ -202,6 +203,6 @@ def test_the_claims_page_has_every_record_with_all_its_links():
         assert all(re.search(r"\btest|tests/test_", one.get_text()) for one in files)
     functions = {found["function"] for _, found in records if found["function"][:7] == "lnattn."}
     links = [link["href"] for link in page.select(".claim a[href]")]
-    linked = {link.split("#")[1] for link in links if "api-modules.html#" in link}
+    linked = {link.split("#")[1] for link in links if link.startswith("api/")}
     plain = {name for name in functions if name not in linked and f"module-{name}" not in linked}
     assert not plain, "functions that the API reference does not have"

@@ -1,30 +1,49 @@
 """A small Sphinx extension: the API reference lists the package's modules by itself.
 
-    ```{api} lnattn
+    ```{api} lnattn.affinity
     ```
 
-becomes one section for each module of the package, with all that is public in it; each name has a
-link to its source where the repository's address is known.
+documents a package and the modules that lie right in it, with all that is public in them; each name
+has a link to its source where the repository's address is known. The packages below it have pages
+of their own.
+
+    ```{api-index} lnattn
+    ```
+
+names every module of the package and of those below it, each with its first line and its public
+names. Until November 2026 all of them stood on that page: its anchors are those of that time, and a
+script leads on from them.
 """
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import inspect
 import pkgutil
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
+from docutils import nodes
+from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxDirective
 
+#: Where a page keeps, in Sphinx's metadata, of which package it shows the modules, and which.
+MODULES = "api"
+#: And whether it is the index.
+INDEX = "api_index"
 _BLOCK = re.compile(r"^```\{api\} +([\w.]+)\n```$", re.MULTILINE)
+
+
+# ---- Modules, by their files ---------------------------------------------------------------------
 
 
 def modules_below(name: str) -> Iterator[str]:
@@ -33,43 +52,142 @@ def modules_below(name: str) -> Iterator[str]:
     They are found by their files: to import them all would take seconds in every build. Raises
     `ImportError` where there is no such module.
     """
+    yield name
+    for info in _entries(name):
+        module = f"{name}.{info.name}"
+        if info.ispkg:
+            yield from modules_below(module)
+        else:
+            yield module
+
+
+def modules_in(name: str) -> list[str]:
+    """The names of a package and of the modules right in it; `ImportError` where there is none."""
+    return [name, *(f"{name}.{info.name}" for info in _entries(name) if not info.ispkg)]
+
+
+def _entries(package: str) -> Iterator[pkgutil.ModuleInfo]:
+    folders = _spec(package).submodule_search_locations or ()
+    for info in pkgutil.iter_modules(list(folders)):  # by name
+        if info.name != "__main__":
+            yield info
+
+
+def _spec(name: str) -> Any:
     spec = importlib.util.find_spec(name)
     if spec is None:
         raise ImportError(f"there is no module {name}")
-    yield name
-    for folder in spec.submodule_search_locations or ():
-        yield from _modules_in(Path(folder), name)
+    return spec
 
 
-def _modules_in(folder: Path, package: str) -> Iterator[str]:
-    for info in sorted(pkgutil.iter_modules([str(folder)])):
-        if info.name != "__main__":
-            yield f"{package}.{info.name}"
-            if info.ispkg:
-                yield from _modules_in(folder / info.name, f"{package}.{info.name}")
+@dataclass(frozen=True)
+class Summary:
+    """A module as the index shows it: its file, its first line, and its public names in order."""
+
+    module: str
+    file: str
+    line: str
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, module: str) -> Summary:
+        """Read from the module's source, which is not run."""
+        file = _spec(module).origin
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        line = (ast.get_docstring(tree) or "").partition("\n")[0]
+        names = (node.name for node in tree.body if isinstance(node, _NAMED))
+        return cls(module, file, line, tuple(name for name in names if name[0] != "_"))
 
 
-def section(module: str) -> str:
-    """The Markdown that documents one module: what is defined in it, not what it imports."""
+_NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+# ---- Pages ---------------------------------------------------------------------------------------
+
+
+def markdown(modules: Iterable[str]) -> str:
+    """The Markdown that documents a package, the first of them, and its modules, a section each."""
+    package, *others = modules
+    return "\n".join(
+        [_automodule(package), *(f"## {name}\n\n{_automodule(name)}" for name in others)]
+    )
+
+
+def _automodule(module: str) -> str:
+    """What is defined in a module, not what it imports."""
     options = "".join(f"   :{name}:\n" for name in ("members", "ignore-module-all", "no-value"))
-    return f"## {module}\n\n```{{eval-rst}}\n.. automodule:: {module}\n{options}```\n"
+    return f"```{{eval-rst}}\n.. automodule:: {module}\n{options}```\n"
 
 
 def expand(app: Sphinx, document: str, source: list[str]) -> None:
     """Sphinx's event `source-read`: replaces the block in `source[0]`."""
     for block in list(_BLOCK.finditer(source[0])):
         try:
-            modules = list(modules_below(block[1]))
+            modules = modules_in(block[1])
         except ImportError as error:
             raise ExtensionError(f"{document}: {block[1]} cannot be imported: {error}") from error
-        app.env.metadata[document]["api"] = [block[1], modules]
-        source[0] = source[0].replace(block[0], "\n".join(map(section, modules)))
+        app.env.metadata[document][MODULES] = [block[1], modules]
+        source[0] = source[0].replace(block[0], markdown(modules))
+
+
+class Index(SphinxDirective):
+    """`{api-index}`: every module with a line and its names, each of them a link."""
+
+    required_arguments = 1
+    has_content = False
+
+    def run(self) -> list[nodes.Node]:
+        modules = list(modules_below(self.arguments[0]))
+        self.env.metadata[self.env.docname][INDEX] = [self.arguments[0], modules]
+        items = []
+        for summary in map(Summary.of, modules):
+            self.env.note_dependency(summary.file)
+            items.append(self._item(summary))
+        return [nodes.definition_list("", *items, classes=["api-index"])]
+
+    def _item(self, summary: Summary) -> nodes.definition_list_item:
+        module = summary.module
+        term = nodes.term("", "", self._link("mod", module, module, f"module-{module}"))
+        about = nodes.definition("", nodes.paragraph("", *self._inline(summary.line)))
+        links = [self._link("obj", f"{module}.{name}", name) for name in summary.names]
+        if links:
+            separated = [part for link in links for part in (nodes.Text(" · "), link)][1:]
+            about += nodes.paragraph("", "", *separated)
+        return nodes.definition_list_item("", term, about)
+
+    def _link(self, role: str, target: str, shown: str, anchor: str = "") -> nodes.Node:
+        """A link to a name's own page, where its old anchor stands."""
+        link = addnodes.pending_xref(
+            "",
+            nodes.literal("", shown, classes=["xref", "py"]),
+            refdomain="py",
+            reftype=role,
+            reftarget=target,
+            refexplicit=True,
+            refwarn=True,
+            refdoc=self.env.docname,
+        )
+        return nodes.inline("", "", link, ids=[anchor or target])
+
+    def _inline(self, text: str) -> list[nodes.Node]:
+        parsed, _messages = self.state.inline_text(text, self.lineno)
+        return parsed
 
 
 def with_new_modules(_app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
     """Sphinx's event `env-get-outdated`: pages whose package has gained or lost a module."""
-    pages = {page: facts["api"] for page, facts in env.metadata.items() if "api" in facts}
-    return [page for page, (name, old) in pages.items() if list(modules_below(name)) != old]
+    changed = []
+    for page, facts in env.metadata.items():
+        for kind, modules_of in {MODULES: modules_in, INDEX: modules_below}.items():
+            if kind in facts and list(modules_of(facts[kind][0])) != facts[kind][1]:
+                changed.append(page)
+    return changed
+
+
+def lead_on(app: Sphinx, page: str, _template: str, _context: Any, _doctree: Any) -> None:
+    """Sphinx's event `html-page-context`: the index leads on from its old anchors."""
+    if INDEX in app.env.metadata.get(page, {}):
+        app.add_js_file("lnattn/api-index.js", loading_method="defer")
 
 
 def keep_undocumented(
@@ -90,6 +208,8 @@ class SourceLinks:
     repository: str
 
     def __call__(self, _domain: str, info: dict[str, str]) -> str | None:
+        if not self.repository:
+            return None
         try:
             module = importlib.import_module(info["module"])
             thing = reduce(getattr, info["fullname"].split("."), module)
@@ -99,7 +219,7 @@ class SourceLinks:
         path = info["module"].replace(".", "/") + (
             "/__init__" if hasattr(module, "__path__") else ""
         )
-        return f"{self.repository}/blob/main/src/{path}.py#L{line}" if self.repository else None
+        return f"{self.repository}/blob/main/src/{path}.py#L{line}"
 
 
 def use_links(_app: Sphinx, config: Any) -> None:
@@ -113,6 +233,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.setup_extension("sphinx.ext.linkcode")
     app.connect("config-inited", use_links)
     app.connect("source-read", expand)
+    app.add_directive("api-index", Index)
     app.connect("env-get-outdated", with_new_modules)
+    app.connect("html-page-context", lead_on)
     app.connect("autodoc-skip-member", keep_undocumented)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from small_site import build
 
 from booksite import guards
-from lnattn_book.guards import Guard
+from lnattn_book.guards import MIME, Guard
 
 PAGE = """# A page
 
@@ -31,7 +32,9 @@ FOUND = [
 
 @pytest.fixture
 def page(tmp_path, monkeypatch):
-    monkeypatch.setattr(guards, "guards_of", lambda _app, _page: FOUND)
+    outputs = [{"data": {MIME: asdict(guard)}} for guard in FOUND]
+    cell = {"cell_type": "code", "metadata": {}, "source": ["found"], "outputs": outputs}
+    monkeypatch.setattr(guards, "executed_notebook", lambda _app, _page: {"cells": [cell]})
     out, warnings, _ = build(
         tmp_path,
         {"index.md": PAGE},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+import jupytext
 import pytest
 
 from booksite import open_code
@@ -47,7 +48,7 @@ def test_a_guard_counts_for_the_worst_cell_that_it_needs(tmp_path, condition, ki
         ("remove-cell", "removed = 3"),
         ("remove-cell", f"page.holds('words', {condition})"),
     )
-    assert open_code.counts(path) == Counter({kind: 1})
+    assert open_code.counts(jupytext.read(path).cells) == Counter({kind: 1})
 
 
 def test_the_line_of_the_build():
@@ -58,5 +59,5 @@ def test_the_line_of_the_build():
 
 
 def test_three_quarters_follow_from_code_on_their_page():
-    found = sum((open_code.counts(path) for path in NOTEBOOKS), Counter())
+    found = sum((open_code.counts(jupytext.read(path).cells) for path in NOTEBOOKS), Counter())
     assert found[OPEN] + found[FOLDED] > GOAL * sum(found.values()) > 0

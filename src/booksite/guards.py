@@ -15,9 +15,8 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import accumulate
-from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -25,6 +24,7 @@ from sphinx.application import Sphinx
 from sphinx.util import logging
 
 from booksite import open_code
+from booksite.downloads import executed
 from lnattn.storage import read_json
 from lnattn_book.guards import Guard, read
 
@@ -41,10 +41,10 @@ _LOGGER = logging.getLogger(__name__)
 _PROSE = (nodes.paragraph, nodes.term, nodes.caption)
 
 
-def guards_of(app: Sphinx, page: str) -> list[Guard]:
-    """What the guards of an executed page found; none of a page that runs no code."""
-    notebook = Path(app.outdir).parent / "jupyter_execute" / f"{page}.ipynb"
-    return list(read(read_json(notebook))) if notebook.is_file() else []
+def executed_notebook(app: Sphinx, page: str) -> dict[str, Any]:
+    """The executed notebook of a page; one without cells for a page that runs no code."""
+    path = executed(app, page)
+    return read_json(path) if path.is_file() else {"cells": []}
 
 
 def mark(guard: Guard, name: str) -> str:
@@ -65,17 +65,23 @@ def mark(guard: Guard, name: str) -> str:
     )
 
 
-def place(doctree: nodes.document, guard: Guard, name: str) -> bool:
-    """Put a guard's mark behind its words, where the page has them; whether it has."""
-    for block in doctree.findall(lambda node: isinstance(node, _PROSE)):
+def prose_of(doctree: nodes.document) -> list[nodes.Element]:
+    """The parts of a page whose sentences may carry a mark, in order."""
+    return list(doctree.findall(lambda node: isinstance(node, _PROSE)))
+
+
+def place(blocks: Iterable[nodes.Element], guard: Guard, name: str) -> bool:
+    """Put a guard's mark behind its words, in the first of the blocks that has them; if any has."""
+    pattern = _pattern(guard.sentence)
+    for block in blocks:
         texts = list(_texts(block))
-        end = _end_of(guard.sentence, "".join(map(str, texts)))
-        if end is None:
+        match = pattern.search("".join(texts).translate(_PLAIN))
+        if match is None:
             continue
         for text, last in zip(texts, accumulate(map(len, texts)), strict=True):
-            if end <= last:
+            if match.end() <= last:
                 made = nodes.raw("", mark(guard, name), format="html")
-                _split(text, len(text) - (last - end), made)
+                _split(text, len(text) - (last - match.end()), made)
                 return True
     return False
 
@@ -85,13 +91,11 @@ def _texts(block: nodes.Element) -> Iterator[nodes.Text]:
     return (text for text in block.findall(nodes.Text) if not isinstance(text.parent, nodes.raw))
 
 
-def _end_of(sentence: str, text: str) -> int | None:
-    """Where the checked words end in a text, the point behind them included; None if not there."""
+def _pattern(sentence: str) -> re.Pattern[str]:
+    """What finds checked words in a text, the point behind them included."""
     parts = sentence.translate(_PLAIN).split(GAP)
     patterns = (re.escape(part).replace(r"\ ", r"\s+") for part in parts)
-    pattern = ".*?".join(patterns) + r"[.,;:]?"
-    match = re.search(pattern, text.translate(_PLAIN), re.IGNORECASE | re.DOTALL)
-    return match.end() if match else None
+    return re.compile(".*?".join(patterns) + r"[.,;:]?", re.IGNORECASE | re.DOTALL)
 
 
 def _split(text: nodes.Text, at: int, between: nodes.Node) -> None:
@@ -103,16 +107,17 @@ def _split(text: nodes.Text, at: int, between: nodes.Node) -> None:
 def report(app: Sphinx, doctree: nodes.document) -> None:
     """Sphinx's event `doctree-read`: warn of what does not hold, and mark what is checked."""
     page = app.env.docname
-    guards = guards_of(app, page)
+    notebook = executed_notebook(app, page)
+    guards = list(read(notebook))
     for guard in guards:
         if guard.holds is False:
             _LOGGER.warning(guard.message, location=page, type="lnattn", subtype="guard")
     asked = [guard for guard in guards if guard.holds is not None]
-    marked = sum(place(doctree, guard, f"guard-{no}") for no, guard in enumerate(asked))
+    blocks = prose_of(doctree) if asked else []
+    marked = sum(place(blocks, guard, f"guard-{no}") for no, guard in enumerate(asked))
     app.env.metadata[page][COUNTS] = (len(guards), marked)
-    source = Path(app.env.doc2path(page))
-    if guards and source.suffix == ".md":
-        app.env.metadata[page][BOUND] = open_code.counts(source)
+    if guards:
+        app.env.metadata[page][BOUND] = open_code.counts(notebook["cells"])
 
 
 def tell(app: Sphinx, error: Exception | None) -> None:

@@ -10,10 +10,8 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
-
-import jupytext
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 #: What a cell is to a reader, from best to worst.
 OPEN, FOLDED, REMOVED = "open", "folded", "removed"
@@ -22,18 +20,19 @@ _REMOVING = {"remove-cell", "remove-input"}
 _FOLDING = {"hide-cell", "hide-input"}
 
 
-def counts(notebook: Path | str) -> Counter[str]:
+def counts(cells: Iterable[Mapping[str, Any]]) -> Counter[str]:
     """Of how many guards of a notebook the names are bound in open, folded, or removed cells.
 
-    A guard counts for the worst cell that it needs. Names that nothing binds are of Python.
+    cells: those of the notebook, as its JSON has them. A guard counts for the worst cell that it
+    needs. Names that nothing binds are of Python.
     """
     bound: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    for cell in jupytext.read(notebook).cells:
-        if cell.cell_type != "code":
+    for cell in cells:
+        if cell["cell_type"] != "code":
             continue
-        kind = _kind(set(cell.metadata.get("tags", ())))
-        tree = ast.parse(_without_magics(cell.source))
+        kind = _kind(set(cell["metadata"].get("tags", ())))
+        tree = ast.parse(_without_magics("".join(cell["source"])))
         imported = set(_imported(tree))
         for name in _bound(tree):
             bound[name] = OPEN if name in imported else kind

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from docutils import nodes
@@ -36,6 +37,8 @@ WORDS = 180
 PAUSE = 0.25
 #: Where the minutes of a page are kept in Sphinx's metadata.
 MINUTES = "lnattn_minutes"
+#: Classes of what lies apart; sphinx-design marks its dropdowns otherwise, too.
+_APART = {"dropdown", "solution", "on-model", "on-model-folded"}
 _BANNER = re.compile(r'class="lnattn-banner".*?<strong>(.*?)</strong>', re.DOTALL)
 
 
@@ -142,10 +145,10 @@ def minutes(part: nodes.Element, panel: bool = False) -> int:
     """Minutes to read a part, at least one: prose and captions, and what one has to look at.
 
     Tables that code makes count too; code, what else it prints, solutions of exercises, and what
-    stands behind the marks of checked sentences do not.
+    stands behind the marks of checked sentences do not. panel: count what lies apart, too.
     """
     prose = (nodes.paragraph, nodes.caption, nodes.title)
-    shown = [node for node in part.findall(nodes.Element) if panel or not _apart(node)]
+    shown = list(part.findall(nodes.Element) if panel else _in_the_open(part))
     words = sum(len(_read(node).split()) for node in shown if isinstance(node, prose))
     return max(1, round(words / WORDS + sum(map(_is_sight, shown)) * PAUSE))
 
@@ -164,16 +167,14 @@ def _is_sight(node: nodes.Element) -> bool:
     return isinstance(node, nodes.figure | nodes.table | nodes.math_block)
 
 
-def _apart(node: nodes.Node | None) -> bool:
-    """Whether a node lies in a dropdown (sphinx-design marks its own), a solution or the panel."""
-    while node is not None:
-        if isinstance(node, nodes.Element) and (
-            node.get("design_component") == "dropdown"
-            or {"dropdown", "solution", "on-model", "on-model-folded"} & set(node["classes"])
-        ):
-            return True
-        node = node.parent
-    return False
+def _in_the_open(part: nodes.Element) -> Iterator[nodes.Element]:
+    """A part and all in it but what lies in a dropdown, a solution or the panel."""
+    if part.get("design_component") == "dropdown" or _APART & set(part["classes"]):
+        return
+    yield part
+    for child in part.children:
+        if isinstance(child, nodes.Element):
+            yield from _in_the_open(child)
 
 
 def read(app: Sphinx, doctree: nodes.document) -> None:

@@ -57,7 +57,7 @@ def run(quick: bool = False) -> dict[str, Any]:
     every["of"] = f"seaborn, {heads} heads"
     values_too = ratio(timings[pairs_name], fast, work=positions / few)
     values_too["of"] = "values of one head, pair by pair"
-    over_floor = ratio(timings[product_name], fast, floor=None if quick else 1 / 2)
+    over_floor = ratio(timings[product_name], fast, floor=None if quick else 1 / 1.5)
     V = model.embeddings.vocab_size
     d = model.embeddings.d_model
     grown = (200, 400) if quick else (6_000, 12_500, 25_000, 50_257)

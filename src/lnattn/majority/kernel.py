@@ -52,14 +52,13 @@ def batch_loss(
     threads = thread_count(len(counts) // 64)
     sums = np.zeros((threads, 2))
     by_thread = [Weights._make(map(np.zeros_like, model)) for _ in range(threads)]
-    labels = counts.argmax(axis=1)
     total = counts.sum(dtype=np.int64)
     scale = np.float32(1 / total if gradients else 0)
 
     def share(thread: int) -> None:
         rows = slice(len(counts) * thread // threads, len(counts) * (thread + 1) // threads)
         numbers = counts[rows].T.astype(np.float32, order="C")
-        _add_pairs(model, numbers, labels[rows], scale, by_thread[thread], sums[thread])
+        _add_pairs(model, numbers, scale, by_thread[thread], sums[thread])
 
     in_threads(share, threads)
     loss, right = (sums.sum(axis=0) / total).tolist()
@@ -69,12 +68,13 @@ def batch_loss(
 
 @compiled(error_model="numpy")
 @no_type_check
-def _add_pairs(model, counts, labels, scale, gradients, sums):
+def _add_pairs(model, counts, scale, gradients, sums):
     """Add loss and right positions of all pairs to sums; gradients times scale, unless it is 0.
 
     counts: [class sequence], so that a pair's counts are read from as many runs of memory.
     """
     classes, rows = counts.shape
+    labels = _most_frequent(counts)
     holders = np.empty(rows, np.int64)
     for c in range(classes):
         pairs = 0
@@ -92,6 +92,20 @@ def _add_pairs(model, counts, labels, scale, gradients, sums):
             _softmax(d_logits, labels[block], n[c], scale, sums)
             if scale > 0:
                 _backward(model, c, n, forward, gradients)
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def _most_frequent(counts):
+    """The most frequent class of each sequence, the first one of equals."""
+    classes, rows = counts.shape
+    label = np.zeros(rows, np.int64)
+    most = counts[0].copy()
+    for k in range(1, classes):
+        for row in range(rows):
+            label[row] = k if counts[k, row] > most[row] else label[row]
+            most[row] = max(most[row], counts[k, row])
+    return label
 
 
 @compiled(error_model="numpy")

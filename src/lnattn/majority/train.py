@@ -115,11 +115,12 @@ def attention_of(parameters: Mapping[str, Tensor], arm: Variant) -> Attention:
     for_scores = y / d if arm.small == "scores" else y
     for_values = y / d if arm.small == "values" else y
     queries = for_scores @ W_Q.T @ W_K / math.sqrt(d)
+    scores = queries @ for_scores.T
     W_O = parameters["layer.self_attn.out_proj.weight"]
     return Attention(
         normalised=y,
         queries=queries,
-        scores=queries @ for_scores.T * (0.0 if arm.uniform else 1.0),
+        scores=torch.zeros_like(scores) if arm.uniform else scores,
         values=for_values @ W_V.T @ W_O.T,
     )
 

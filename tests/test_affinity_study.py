@@ -11,7 +11,8 @@ import pytest
 import torch
 from random_models import attention_layer, embeddings_of, random_gpt2
 
-from lnattn import FirstLayer, fold, load_first_layer
+from lnattn import FirstLayer, fold, load_first_layer, plain
+from lnattn.affinity import study as affinity_study
 from lnattn.affinity.auroc import Neighbours, head_auroc, wrong_queries
 from lnattn.affinity.study import HEAD_BASELINES, AffinityResult, detokenization
 from lnattn.affinity.table1 import (
@@ -292,3 +293,45 @@ def test_heads_of_a_study_are_counted_and_their_intervals_hold_the_mean(study, c
         means.append(areas[:, rng.integers(defined.sum(), size=defined.sum())].mean(axis=1))
     np.testing.assert_allclose(study.interval[:, 0], np.quantile(means, 0.025, axis=0), atol=1e-6)
     np.testing.assert_allclose(study.interval[:, 1], np.quantile(means, 0.975, axis=0), atol=1e-6)
+
+
+def test_what_a_study_of_some_queries_draws(model, vectors, counts, monkeypatch) -> None:
+    """Tokens, queries of the skill and those of the heat map: none twice, each by the seed."""
+    monkeypatch.setattr(affinity_study, "SKILL_QUERIES", 6)
+    found = detokenization(
+        vectors, model.embeddings, counts, queries=30, heat_tokens=10, pairs=3, draws=50, seed=2
+    )
+    scores = (vectors.queries @ vectors.keys.mT).numpy()
+    dense = counts.bigrams.toarray()
+    asked = np.random.default_rng(2).choice(50, 30, replace=False)
+    asked = [b for b in sorted(asked) if dense[:, b].any()]
+    assert np.flatnonzero(np.isfinite(found.auroc[0])).tolist() == asked
+    own = np.array([[plain.auroc(table[b], dense[:, b]) for b in asked] for table in scores])
+    np.testing.assert_allclose(found.auroc[:, asked], own, atol=1e-6)
+    few = np.sort(np.random.default_rng(2).permutation(asked)[:6])
+    # In each of 20 draws the neighbours of a token are ranked by the query that is sent to it.
+    rng = np.random.default_rng(2)
+    wrong = np.zeros((3, 6))
+    for order in [rng.permutation(6) for _ in range(20)]:
+        for query, target in zip(few, order, strict=True):
+            for head, table in enumerate(scores):
+                wrong[head, target] += plain.auroc(table[query], dense[:, few[target]]) / 20
+    apart = own[:, np.isin(asked, few)] - wrong
+    np.testing.assert_allclose(found.skill[:, 0], apart.mean(axis=1), atol=1e-9)
+    np.testing.assert_allclose(found.head_baselines[1], wrong.mean(axis=1), atol=1e-9)
+    dealt = vectors.shuffled(2)
+    tables = (dealt.queries @ dealt.keys.mT).numpy()
+    chance = [[plain.auroc(table[b], dense[:, b]) for b in asked] for table in tables]
+    np.testing.assert_allclose(found.head_baselines[0], np.mean(chance, axis=1), atol=1e-9)
+    occurring = np.flatnonzero(counts.unigrams)
+    heat = np.random.default_rng(2).choice(occurring, 10, replace=False)
+    assert found.heat_tokens.tolist() == sorted(heat.tolist())
+    assert found.record["bigrams"] == {"distinct": int((dense > 0).sum()), "all": int(dense.sum())}
+    assert (found.record["bootstrap_draws"], found.record["query_tokens"]) == (50, len(asked))
+
+
+def test_columns_of_the_table_are_the_baselines_by_name(study) -> None:
+    table = study.table()
+    for row, name in enumerate(("shuffled", "wrong query", "reversed")):
+        assert table[name].tolist() == study.head_baselines[row].tolist()
+    assert table.index.tolist() == [0, 1, 2]

@@ -21,6 +21,7 @@ from lnattn.affinity.subwords import (
     Subwords,
     TokenClasses,
     continuation_pieces,
+    cycle,
     kinds_in_text,
     mostly_continuing,
     subword_ranks,
@@ -385,3 +386,51 @@ def test_the_best_head_is_the_first_of_equal_ones() -> None:
     made = subword_ranks(TokenVectors(*torch.ones(2, 3, 5, 2).double()), pieces, draws=2)
     assert made.pieces is pieces
     assert made.best_rank.tolist() == [1, 1, 1]  # all scores tie, and ties share the better rank
+
+
+@pytest.mark.parametrize("n", [2, 5, 40])
+def test_a_cycle_is_one_round_through_all_places(n: int) -> None:
+    """Two rounds side by side, or a place that stays, would come back to 0 too early."""
+    for seed in range(5):
+        sent = cycle(n, np.random.default_rng(seed))
+        place = 0
+        visited = []
+        for _ in range(n):
+            place = int(sent[place])
+            visited.append(place)
+        assert sorted(visited) == list(range(n))
+        assert place == 0
+
+
+def test_a_wrong_query_of_a_class_is_the_next_of_its_round() -> None:
+    """By the definition of the AUROC; the right keys stand before any piece of the class."""
+    vectors, counts, classes = random_case()
+    dense = counts.bigrams.toarray()
+    found = class_auroc(vectors, counts, classes, queries=6, draws=40, seed=4)
+    for i, name in enumerate(CLASSES):
+        members = np.flatnonzero(getattr(classes, name) & dense.any(axis=0))
+        rng = np.random.default_rng(4)
+        drawn = np.sort(rng.choice(members, 6, replace=False))
+        sent = drawn[cycle(6, rng)]
+        right = np.flatnonzero(dense[:, members].any(axis=1))
+        for k, keys in enumerate((np.arange(50), right)):
+            counted = dense[keys]
+            for head in (0, 1):
+                scores = (vectors.queries[head] @ vectors.keys[head].T).numpy()[:, keys]
+                wrong = [
+                    plain.auroc(scores[other], counted[:, b])
+                    for b, other in zip(drawn, sent, strict=True)
+                ]
+                own = [plain.auroc(scores[b], counted[:, b]) for b in drawn]
+                of_head = found.heads[i, k, :, head]
+                np.testing.assert_allclose(of_head[1, 0], np.mean(wrong))
+                np.testing.assert_allclose(of_head[2], band(np.subtract(own, wrong)))
+            frequencies = [plain.auroc(counts.unigrams[keys], counted[:, b]) for b in drawn]
+            np.testing.assert_allclose(found.frequency[i, k], band(np.array(frequencies)))
+
+
+def band(areas: np.ndarray) -> list[float]:
+    """Mean, and 95 % over 40 resamples of the query tokens by the seed 4."""
+    rng = np.random.default_rng(4)
+    means = [areas[rng.integers(len(areas), size=len(areas))].mean() for _ in range(40)]
+    return [areas.mean(), *np.quantile(means, [0.025, 0.975])]

@@ -13,14 +13,16 @@ from random_models import attention_layer, embeddings_of, random_gpt2, random_la
 
 from lnattn import FirstLayer, fold, six_terms
 from lnattn.errors import CorpusError, ShapeError
-from lnattn.position.bias import PositionBias, position_bias
+from lnattn.position.bias import PositionBias, position_bias, share_of_context
 from lnattn.position.curves import (
     NEAR,
+    LastRows,
     Nearness,
     dominant_wave,
     last_rows,
     near_keys,
     nearness,
+    position_table,
     second_half_medians,
     trend,
     wave_recurrence,
@@ -359,3 +361,142 @@ def test_the_last_rows_are_those_of_the_last_positions_and_undivided(folded, emb
         products = rows @ folded.W_Q[head] @ (rows @ folded.W_K[head]).T
         for row, i in enumerate(found.queries):
             np.testing.assert_allclose(found.curves[head, row, : i + 1], products[i, : i + 1])
+
+
+def test_a_trend_by_hand() -> None:
+    """Inside the ends 0, 2, 1, 3, 3: ranks 1, 3, 2, 4½, 4½; two of four steps rise."""
+    found = trend(np.array([50.0, 0, 2, 1, 3, 3, -50]))
+    # Products of ranks and places add up to 8½ about their means, squares to 10 and 9½.
+    assert found.spearman == pytest.approx(8.5 / np.sqrt(95), abs=1e-12)
+    assert found.rising == 0.5
+    # Those of values and places to 7, squares to 10 and 6.8.
+    assert found.straight == pytest.approx(49 / 68, abs=1e-12)
+
+
+def test_the_share_of_a_wave_is_of_the_variance() -> None:
+    """Whole rounds of two sines of 3 and 1: nine tenths of what a line leaves."""
+    place = np.arange(600.0)
+    louder = 3 * np.cos(2 * np.pi * place / 30)
+    curve = 0.4 * place + louder + np.cos(2 * np.pi * place / 12)
+    found = dominant_wave(np.concatenate([[9.0], curve, [-9.0]]))
+    assert found.wavelength == pytest.approx(30, rel=1e-3)
+    assert found.cycles == pytest.approx(20, rel=1e-3)
+    assert found.share == pytest.approx(0.9, abs=2e-3)
+
+
+def test_nearness_where_queries_see_both_ways() -> None:
+    """Near are three keys on either side, and the highest may come after the query."""
+    folded = fold(random_layer(5, 8, 2, 4, causal=False))
+    W_P = torch.randn(12, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    found = nearness(folded, W_P, window=4, block=7)
+    bias = position_bias(folded, W_P, range(12))
+    attention = bias.attention()
+    for i in range(12):
+        near = [j for j in range(12) if abs(i - j) <= 3]
+        far = [j for j in range(12) if abs(i - j) > 3]
+        assert found.uniform[i] == pytest.approx(len(near) / 12)
+        for head in range(2):
+            score = bias.comparison[head, i]
+            assert found.share[head, i] == pytest.approx(attention[head, i, near].sum())
+            highest = max(range(1 if i else 0, 12), key=lambda j: score[j])
+            assert found.peak[head, i] == abs(i - highest)
+            below = [score[j] < score[near].mean() for j in far]
+            assert found.percentile[head, i] == pytest.approx(np.mean(below))
+    assert (found.peak > 6).any()
+
+
+def test_spreads_of_last_rows_by_hand() -> None:
+    """Over all keys, n and not n − 1: 2, 1, 4 and 3; the last by the median of the others."""
+    rows = np.array([[[1.0, 5, 1, 5], [0, 2, 0, 2], [-4, 4, -4, 4], [3, 9, 3, 9]]])
+    found = LastRows(queries=(8, 9, 10, 11), curves=rows)
+    assert found.spread.tolist() == [[2, 1, 4, 3]]
+    assert found.ratio.tolist() == [1.5]
+
+
+def test_beside_position_each_column_is_its_own_number() -> None:
+    """Two queries, of which the first is asked for; three texts, whose spread is by n − 1."""
+    bias = PositionBias((11, 2), np.zeros((1, 14)), np.zeros((1, 2, 14)), None, 1.0, True)
+    mean = np.zeros((1, 2, 13))
+    mean[0, 0, [0, 5, 11]] = 0.5, 0.25, 0.25
+    mean[0, 1, 2] = 1.0
+    error = np.zeros_like(mean)
+    error[0, 0, 11] = 0.125
+    skills = np.array([0.1, 0.5, 0.9])[:, None, None] * np.array([1.0, 3.0])
+    measured = MeasuredAttention((11, 2), mean, error, 3, True, skills)
+    [row] = compare_with_position_only(measured, bias, row=0).to_dict("records")
+    assert row["near, by position"] == pytest.approx(10 / 12)
+    assert row["near, measured"] == pytest.approx(0.5)
+    assert row["itself, by position"] == pytest.approx(1 / 12)
+    assert row["itself, measured"] == 0.25
+    assert row["itself, error"] == 0.125
+    apart = (0.5 + 2 * 0.25 - 3 / 12 + 9 / 12) / 2
+    assert row["total variation"] == row["even"] == pytest.approx(apart)
+    assert row["skill"] == pytest.approx(0)
+    assert row["skill, one text"] == pytest.approx(0.5)
+    assert row["skill, error"] == pytest.approx(0.4 / np.sqrt(3))
+    [other] = compare_with_position_only(measured, bias).to_dict("records")
+    assert other["skill, one text"] == pytest.approx(1.5)
+    alone = replace(measured, text_skill=skills[:1])
+    assert np.isnan(compare_with_position_only(alone, bias)["skill, error"]).all()
+
+
+def test_a_single_window_has_no_standard_error(folded, embeddings) -> None:
+    found = measured_attention(folded, embeddings, np.array([[1, 2, 3]]), [2])
+    assert np.isnan(found.error).all()
+    assert (found.queries, found.windows, found.causal) == ((2,), 1, True)
+
+
+def test_bands_are_between_products_with_either_end(bias) -> None:
+    """Whatever the sign of a term: of the total and of T^pp, as of T^p above."""
+    sigma = bias.inverse_sigma
+    compared = bias.comparison * sigma.mean[[0, 5, 15]][:, None]
+    for values, found in (
+        (compared, bias.term_pp()),
+        (bias.self_assertion[:, None] + compared, bias.total()),
+    ):
+        ends = np.sort([values * sigma.lower, values * sigma.upper], axis=0)
+        np.testing.assert_allclose(found.lower, ends[0])
+        np.testing.assert_allclose(found.upper, ends[1])
+        assert (values < 0).any()
+    assert (bias.n_heads, bias.n_positions) == (3, 16)
+
+
+def test_the_papers_queries_are_at_the_same_share_of_any_context() -> None:
+    assert share_of_context(1024) == (50, 500, 1000)
+    assert share_of_context(256) == (12, 125, 250)  # 12.5 is rounded to even
+    assert share_of_context(3) == (0, 1, 2)
+    assert share_of_context(100, of=1001) == (5, 50, 99)
+
+
+def test_a_table_of_heads_is_of_the_last_query(bias, folded, embeddings) -> None:
+    around = nearness(folded, embeddings.W_P, bias.inverse_sigma, window=4)
+    table = position_table(bias, around)
+    for head in range(3):
+        of_last = dominant_wave(bias.term_pp().mean[head, 2])
+        assert table.loc[head, "T^pp wavelength"] == pytest.approx(of_last.wavelength)
+        asserted = trend(bias.term_p().mean[head])
+        assert table.loc[head, "T^p Spearman"] == pytest.approx(asserted.spearman)
+        half = slice(8, 15)
+        assert table.loc[head, "distance to highest T^pp"] == np.median(around.peak[head, half])
+        percentile = np.median(around.percentile[head, half])
+        assert table.loc[head, "near T^pp percentile"] == pytest.approx(percentile)
+        attention = bias.attention()[head]
+        assert table.loc[head, "near share, i = 15"] == pytest.approx(attention[2, 6:].sum())
+        assert table.loc[head, "near share, i = 5"] == pytest.approx(attention[1, :6].sum())
+
+
+def test_without_tokens_terms_are_undivided(model) -> None:
+    layer = FirstLayer(embeddings_of(model), attention_layer(model))
+    found = position_only(layer)
+    W_P = layer.embeddings.W_P
+    folded = fold(layer.attention)
+    np.testing.assert_allclose(found.variance, np.var(W_P.numpy(), axis=1), rtol=1e-10)
+    assert found.bias.queries == (1, 8, 15)  # 50, 500 and 1000 of 1,024, of 16
+    assert found.bias.inverse_sigma is None
+    assert found.last.queries == (11, 12, 13, 14, 15)
+    for head in range(3):
+        compared = (W_P @ folded.dense_W_QK(head) @ W_P.T).numpy()
+        for i in (6, 15):
+            assert found.peak[head, i] == i - max(range(1, i + 1), key=lambda j: compared[i, j])
+        far = compared[15, :6] < compared[15, 6:].mean()
+        assert found.percentile[head, 15] == pytest.approx(far.mean())

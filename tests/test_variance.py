@@ -14,9 +14,11 @@ from scipy.stats import spearmanr
 from lnattn import fold
 from lnattn.attention.layernorm import sigma
 from lnattn.errors import ShapeError
-from lnattn.position.first_token import first_token_switch, switch_by_place
+from lnattn.position import variance as variance_module
+from lnattn.position.first_token import FirstTokenSwitch, first_token_switch, switch_by_place
 from lnattn.position.sigma import assumed_inverse_sigma, inverse_sigma_bands
 from lnattn.position.variance import (
+    VarianceOfInputs,
     frequency_study,
     information_gain,
     outliers_of,
@@ -209,3 +211,74 @@ def test_outliers_of_logarithms_are_of_both_ends():
     assert found.last_log == pytest.approx(-2 / 1.4826)
     same = position_outliers(torch.tensor([[3.0, -3.0]] * 2 + [[1.0, -1.0], [2.0, -2.0]] * 3))
     assert same.first == pytest.approx(outliers_of(np.array([9, 9, 1, 4, 1, 4, 1, 4.0])).first)
+
+
+def test_amplification_is_of_means_over_texts_and_queries(folded, embeddings):
+    """Of head 0 3/5 by 1/5; of head 1 as it was. A mean of ratios would be another number."""
+    true = np.array([[[0.9, 0.5], [0.2, 0.4]], [[0.9, 0.1], [0.2, 0.4]]])
+    median = np.array([[[0.1, 0.5], [0.2, 0.4]], [[0.1, 0.1], [0.2, 0.4]]])
+    found = FirstTokenSwitch(true=true, median=median, score=np.zeros(2), sigma_ratio=2.0)
+    assert found.amplification().tolist() == pytest.approx([3, 1])
+    on_text = first_token_switch(folded, embeddings, np.array([[3, 1, 4]]))
+    np.testing.assert_allclose(on_text.score, (folded.b_QK @ embeddings.W_P[0]).numpy())
+
+
+def test_a_norm_departs_from_the_root_of_d_by_epsilon_alone():
+    """Variances 1 and 4 with ε = 1/2: 1 − √(1/1.5) is the larger departure."""
+    W_E = torch.tensor([[1.0, -1, 1, -1], [5.0, 1, 5, 1]], dtype=torch.float64)
+    found = token_norms(W_E, 0.5)
+    assert found.centred_after == pytest.approx(1 - np.sqrt(1 / 1.5), abs=1e-12)
+    before = np.array([2, np.sqrt(52)])
+    after = before / np.sqrt([1.5, 4.5])
+    assert found.variance_before == pytest.approx((before[1] - before[0]) ** 2 / 4)
+    assert found.cv_after == pytest.approx(abs(after[1] - after[0]) / after.sum())
+
+
+def test_inputs_without_covariance_have_an_infinite_ratio():
+    inputs = VarianceOfInputs(np.array([2.0, 4.0]), np.array([1.0]), 0.0, np.ones(2))
+    assert inputs.ratio == np.inf
+    assert VarianceOfInputs(np.array([2.0, 4.0]), np.array([1.0]), 1.5, np.ones(2)).ratio == 2
+
+
+def test_the_table_of_frequencies_has_both_ends(folded, embeddings):
+    """Tokens that occur at all; ends by Bonett and Wright's formula over them."""
+    counts = np.random.default_rng(5).integers(0, 4, size=40)
+    inputs = variance_of_inputs(embeddings, folded.eps)
+    found = frequency_study(folded, embeddings, inputs, counts)
+    occurring = np.flatnonzero(counts)
+    assert found.tokens.tolist() == occurring.tolist()
+    assert found.counts.tolist() == counts[occurring].tolist()
+    np.testing.assert_allclose(found.variance, embeddings.W_E.numpy().var(axis=1)[occurring])
+    table = found.table()
+    for head in range(3):
+        rho = spearmanr(found.asserted[head], counts[occurring]).statistic
+        half = 1.959963985 * np.sqrt((1 + rho**2 / 2) / (len(occurring) - 3))
+        ends = np.tanh(np.arctanh(rho) + np.array([-half, half]))
+        assert table.loc[head].tolist() == pytest.approx([rho, *ends])
+    assert found.variance_correlation.n == len(occurring)
+
+
+@pytest.mark.parametrize("block", [7, 1 << 22])
+def test_information_gain_by_a_loop(block, monkeypatch):
+    """In nats, less the same of the successors in a random order, whatever is sorted at a time."""
+    monkeypatch.setattr(variance_module, "_PAIRS", block)
+    counts = np.random.default_rng(4).integers(0, 3, (6, 6))
+    counts[2] = 0
+    found = information_gain(sparse.csr_array(counts), seed=3)
+    successors = [b for a in range(6) for b in range(6) for _ in range(counts[a, b])]
+    np.random.default_rng(3).shuffle(moved := np.array(successors))
+    of_next = counts.sum(axis=0) / counts.sum()
+
+    def gain(successors) -> float:
+        share = np.bincount(successors, minlength=6) / len(successors)
+        return sum(p * np.log(p / q) for p, q in zip(share, of_next, strict=True) if p)
+
+    begin = 0
+    for a in range(6):
+        end = begin + counts[a].sum()
+        if a == 2:
+            assert np.isnan(found[a])
+        else:
+            expected = gain(successors[begin:end]) - gain(moved[begin:end])
+            assert found[a] == pytest.approx(expected, abs=1e-12)
+        begin = end

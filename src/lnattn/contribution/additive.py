@@ -31,6 +31,7 @@ from torch import Tensor
 
 from lnattn.attention.terms import PairTerms
 from lnattn.compiled import compiled
+from lnattn.exponential import exponential_double
 from lnattn.inputs import require
 
 _LEGENDRE = np.polynomial.legendre.leggauss(16)
@@ -81,7 +82,7 @@ def additive_kl(terms: PairTerms) -> AdditiveKL:
 
     def one_head(head: int) -> None:
         parts = [terms[name][head].double().numpy() / scale for name in terms.names]
-        scores = np.sum(parts, axis=0)
+        scores = sum(parts)
         weights = np.zeros_like(scores)
         divergence[head] = _path_weights(scores, first, last, cap, _POINTS, _WEIGHTS, weights)
         for row, part in enumerate(parts):
@@ -115,7 +116,8 @@ def _path_weights(scores, first, last, cap, points, point_weights, out):
     for q in range(len(scores)):
         z = scores[q, first[q] : last[q]]
         weights = out[q, first[q] : last[q]]
-        spread = z.max() - z.min()
+        below = z - z.max()
+        spread = -below.min()
         # A cap bends the path, the sooner the larger a score is; tanh is no easy one to integrate.
         if cap > 0:
             spread = max(spread, 16 * np.abs(z).max() / cap)
@@ -128,7 +130,7 @@ def _path_weights(scores, first, last, cap, points, point_weights, out):
                 if cap > 0:
                     _add_gradient(t, step, z, cap, weights)
                 else:
-                    weights -= step * _softmax(t * z)
+                    _subtract_softmax(t, step, below, weights)
             start = end
             end = min(1.0, 2 * end)
         logits = cap * np.tanh(z / cap) if cap > 0 else z
@@ -139,6 +141,20 @@ def _path_weights(scores, first, last, cap, points, point_weights, out):
         log_sum = top + np.log(np.exp(logits - top).sum())
         divergence[q] = (p * logits).sum() - log_sum + np.log(len(z))
     return divergence
+
+
+@compiled(error_model="numpy", fastmath={"reassoc"})  # the sum may be taken in any order
+@no_type_check
+def _subtract_softmax(t, step, below, weights):
+    """Subtract step · softmax(t z) from the weights; below: z − max z."""
+    powers = np.empty_like(below)
+    total = 0.0
+    for j in range(len(below)):
+        powers[j] = exponential_double(t * below[j])
+        total += powers[j]
+    share = step / total
+    for j in range(len(below)):
+        weights[j] -= share * powers[j]
 
 
 @compiled

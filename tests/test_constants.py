@@ -133,6 +133,10 @@ def test_wanting_the_token_before_is_the_term_ed_over_the_distances(rotation) ->
         ed = terms.ed[:, 6, :6].flip(1) / folded.scale  # distances 1 … 6
         expected = ed[:, 0] - ed[:, 1:].mean(dim=1)
         torch.testing.assert_close(found[:, place], expected, atol=1e-9, rtol=1e-9)
+    usual = wants_the_token_before(folded, embeddings, [4, 9], means)
+    torch.testing.assert_close(
+        usual, wants_the_token_before(folded, embeddings, [4, 9], means, far=32)
+    )
     with pytest.raises(ShapeError, match="far"):
         back_directions(folded, means, far=1)
 

@@ -20,6 +20,7 @@ from lnattn.contribution.study import (
     LEVELS,
     PAPERS_CODE,
     TEXT,
+    Contributions,
     contributions,
     kl_of_removal,
 )
@@ -267,3 +268,69 @@ def test_removing_a_term_of_two_keys_by_hand() -> None:
     term = torch.tensor([np.log(3), 0.0, 5.0], dtype=torch.float64)
     expected = 0.75 * np.log(0.75 / 0.5) + 0.25 * np.log(0.25 / 0.5)
     assert float(kl_of_removal(scores, term)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_mean_of_heads_is_a_slot_of_its_own() -> None:
+    """Its grand mean and quantiles are over the means of heads, not those of the heads' values."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=24)
+    documents = [random_ids(10, 20).tolist(), random_ids(11, 7).tolist()]
+    result = contributions(folded, embeddings, documents)
+    each = [oracle(folded, embeddings, torch.tensor(ids))[..., 1:] for ids in documents]
+    means = np.concatenate(each, axis=-1).mean(axis=1)
+    np.testing.assert_allclose(result.grand_mean()[:, 2], means.mean(axis=-1), rtol=1e-4)
+    expected = np.quantile(means, [0.025, 0.25, 0.5, 0.75, 0.975], axis=-1)
+    np.testing.assert_allclose(result.overall[:, :, 2], expected, rtol=1e-3, atol=1e-6)
+    last = result.table().set_index(["term", "head"]).loc[("e", "all")]
+    assert last["mean"] == pytest.approx(means[TERMS.index("e")].mean(), rel=1e-4)
+
+
+@pytest.mark.parametrize("per_key", [False, True])
+def test_where_queries_see_both_ways_the_first_has_a_choice(per_key: bool) -> None:
+    """Every query of a text of seven has seven keys, by which the papers' code divides."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5, causal=False))
+    embeddings = random_embeddings(4, positions=12)
+    ids = random_ids(11, 7)
+    convention = dataclasses.replace(TEXT, per_key=per_key)
+    result = contributions(folded, embeddings, [ids.tolist()], convention=convention)
+    expected = oracle(folded, embeddings, ids) / (7 if per_key else 1)
+    np.testing.assert_allclose(result.mean[:, :2, :7], expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(result.grand_mean()[:, :2], expected.mean(axis=-1), rtol=1e-4)
+    median = np.median(expected, axis=-1)
+    np.testing.assert_allclose(result.overall[2, :, :2], median, rtol=1e-3, atol=1e-6)
+    assert (result.document_rows == 7).all()
+    sums = expected.mean(axis=1).sum(axis=-1)
+    np.testing.assert_allclose(result.document_sums[0], sums, rtol=1e-4)
+
+
+def test_shares_of_unscaled_scores_are_of_their_own_softmax() -> None:
+    folded = fold(random_layer(3, 16, heads=2, d_head=5))
+    embeddings = random_embeddings(4, positions=12)
+    ids = random_ids(11, 6)
+    convention = dataclasses.replace(ADDITIVE, scaled=False)
+    found = contributions(folded, embeddings, [ids.tolist()], convention=convention)
+    alpha = six_terms(folded, embeddings, ids).scores()[:, 5].softmax(-1).numpy()
+    from_even = np.log(6) + (alpha * np.log(alpha)).sum(axis=1)
+    np.testing.assert_allclose(found.mean[:, :2, 5].sum(axis=0), from_even, rtol=1e-4, atol=1e-6)
+
+
+def test_terms_are_ranked_by_the_mean_of_heads_and_unknown_ones_come_last() -> None:
+    """By hand: three terms of one head at three positions; the first query has no choice."""
+    mean = np.array([[[9.0, 1, 3], [9, 1, 3]], [[9, 4, 0], [9, 4, 0]], [[9, 0, 0], [9, 0, 0]]])
+    rows = np.array([[[2, 2, 1]] * 2, [[2, 2, 1]] * 2, [[2, 0, 0]] * 2])
+    record = {"causal": True, "terms": ["a", "b", "c"], "documents": 2}
+    found = Contributions(
+        mean=mean,
+        standard_error=mean,
+        rows=rows,
+        overall=np.zeros((5, 3, 2)),
+        document_sums=np.zeros((2, 3)),
+        document_rows=np.zeros((2, 3)),
+        record=record,
+    )
+    np.testing.assert_allclose(found.grand_mean()[:2, 1], [5 / 3, 8 / 3])
+    assert np.isnan(found.grand_mean()[2]).all()
+    assert found.ranking() == ["b", "a", "c"]
+    both_ways = dataclasses.replace(found, record={**record, "causal": False})
+    np.testing.assert_allclose(both_ways.grand_mean()[:, 0], [23 / 5, 26 / 5, 9])
+    assert both_ways.ranking() == ["c", "b", "a"]

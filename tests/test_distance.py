@@ -158,6 +158,21 @@ def test_means_by_counts_hold_the_biases_and_centre_the_terms():
         mean_vectors(folded, embeddings, torch.zeros(VOCAB))
 
 
+@pytest.mark.parametrize("joint", [None, True])
+def test_a_norm_of_heads_by_hand(joint):
+    """Heads (3, 4) and (6, 8): their mean squares are 12.5 and 50, of both together 31.25."""
+    x = torch.tensor([[[3.0, 4.0]], [[6.0, 8.0]]], dtype=torch.float64)
+    gamma = torch.tensor([[2.0, 3.0], [5.0, 7.0]], dtype=torch.float64)
+    beta = torch.tensor([[1.0, 0.0], [0.0, -1.0]], dtype=torch.float64)
+    norm = HeadNorm(gamma, beta, 0.5) if joint is None else HeadNorm(gamma, beta, 0.5, joint=True)
+    one, other = (13.0, 50.5) if joint is None else (31.75, 31.75)
+    expected = [
+        [[3 * 2 / one**0.5 + 1, 4 * 3 / one**0.5]],
+        [[6 * 5 / other**0.5, 8 * 7 / other**0.5 - 1]],
+    ]
+    torch.testing.assert_close(norm(x), torch.tensor(expected, dtype=torch.float64))
+
+
 @pytest.mark.parametrize(
     ("ids", "positions", "message"),
     [

@@ -78,6 +78,16 @@ def test_everything_made_of_vectors_takes_grouped_keys(parts):
         torch.testing.assert_close(study(vectors), study(plain))
 
 
+def test_the_distance_is_1_unless_given_and_may_be_as_large_as_32_bits_hold(parts):
+    folded, embeddings = parts
+    usual = vectors_at_distance(folded, embeddings)
+    torch.testing.assert_close(usual.queries, vectors_at_distance(folded, embeddings, 1).queries)
+    far = vectors_at_distance(folded, embeddings, 2**31 - 1)
+    assert far.queries.isfinite().all()
+    with pytest.raises(TokenError, match="distance"):
+        vectors_at_distance(folded, embeddings, 2**31)
+
+
 def test_some_queries_only(parts):
     folded, embeddings = parts
     whole = vectors_at_distance(folded, embeddings, 2)
@@ -121,8 +131,9 @@ def test_curve_over_distance(parts):
         for column, distance in enumerate(distances):
             vectors = vectors_at_distance(folded, embeddings, distance)
             torch.testing.assert_close(curve[row, :, column], vectors.scores([b])[:, 0, a])
-    with pytest.raises(ShapeError, match="one pair or more"):
-        curve_over_distance(folded, embeddings, pairs, [-1])
+    for wrong in ([-1], []):
+        with pytest.raises(ShapeError, match="one pair or more"):
+            curve_over_distance(folded, embeddings, pairs, wrong)
 
 
 def test_keys_after_the_query(parts):

@@ -92,3 +92,8 @@ def test_amplitude_and_phase_of_one_pair_of_coordinates_by_hand(llama):
     torch.testing.assert_close(found.constant, torch.full_like(found.constant, 35.0))
     wave = 35 + 6 * torch.cos(torch.arange(5.0).double() + torch.pi / 4)
     torch.testing.assert_close(found.curve(torch.arange(5)), wave.expand(folded.n_heads, 5))
+    # What no position turns meets nothing: 35 is no part of the coherence.
+    for distance in (0, 2):
+        expected = torch.cos(torch.tensor(distance + torch.pi / 4).double())
+        found_there = found.phase_coherence(distance)
+        torch.testing.assert_close(found_there, expected.expand(folded.n_heads))

@@ -15,13 +15,16 @@ from test_distance import random_relative
 
 import lnattn
 from lnattn import distance_terms, fold_relative, freezing, plain
+from lnattn.affinity.vectors import TokenVectors
 from lnattn.cli.main import main
-from lnattn.errors import ResultError
+from lnattn.errors import CorpusError, ResultError
 from lnattn.rotary import position
+from lnattn.rotary import study as study_module
 from lnattn.rotary.affinity import sample_queries
 from lnattn.rotary.fold import mean_vectors
 from lnattn.rotary.position import distance_variance, self_assertion
-from lnattn.rotary.study import RotaryStudy, rotary_study
+from lnattn.rotary.study import RotaryStudy, known_pairs, rank_pairs, rotary_study
+from lnattn.rotary.terms import DistanceTerms
 from lnattn.rotary.weights import RelativeFirstLayer, TokenEmbeddings
 from lnattn.storage import write_result
 from lnattn.text.counts import Counts
@@ -290,3 +293,60 @@ def test_a_study_is_restored_with_every_array_in_its_place(everything, tmp_path)
         read = getattr(again.by_distance, name) if read is None else read
         np.testing.assert_array_equal(read, array)
     assert again.grid.offsets == again.grid.counted == (1, 2, 3)
+
+
+def test_aurocs_of_a_study_are_those_of_the_token_term(everything):
+    """By the definition, for every offset and distance of the pairs; wrong queries by hand."""
+    model, counts, study = everything
+    folded = fold_relative(model.attention)
+    means = mean_vectors(folded, model.embeddings, torch.from_numpy(counts[1].unigrams))
+    rows = model.embeddings.rows(torch.arange(WORDS))
+    both = torch.cat([rows, rows])
+    asked = sample_queries(counts[1].unigrams, 20).tolist()
+    dealt = torch.randperm(20, generator=torch.Generator().manual_seed(0)).tolist()
+    for row, offset in enumerate((1, 2, 3)):
+        places = torch.tensor([0] * WORDS + [offset] * WORDS)
+        terms = DistanceTerms(folded, folded.queries(both), folded.keys(both), means, places)
+        scores = terms.ee[:, WORDS:, :WORDS].numpy()
+        for column, apart in enumerate((1, 2, 3)):
+            dense = counts[apart].bigrams.toarray()
+            for place, b in enumerate(study.queries.tolist()):
+                other = asked[dealt[asked.index(b)]]
+                for head in range(study.n_heads):
+                    own = plain.auroc(scores[head, b], dense[:, b])
+                    wrong = plain.auroc(scores[head, other], dense[:, b])
+                    assert study.own[row, column, head, place] == pytest.approx(own, abs=1e-6)
+                    assert study.wrong[row, column, head, place] == pytest.approx(wrong, abs=1e-6)
+
+
+def test_a_wrong_pair_is_asked_by_the_query_of_the_pair_before_it():
+    """Of the first pair, by that of the last; ranks by counting what is higher."""
+    vectors = TokenVectors(*torch.randn(2, 2, 9, 3, generator=torch.Generator().manual_seed(1)))
+    own, wrong = rank_pairs(vectors, [(3, 4), (5, 6), (7, 8)])
+    scores = vectors.queries @ vectors.keys.mT
+    for pair, (query, before, key) in enumerate(((3, 7, 4), (5, 3, 6), (7, 5, 8))):
+        for head in range(2):
+            assert own[pair, head] == plain.rank(scores[head, query].numpy(), key)
+            assert wrong[pair, head] == plain.rank(scores[head, before].numpy(), key)
+
+
+def test_of_a_text_no_more_than_the_context_is_read(everything, monkeypatch):
+    model, counts, _ = everything
+    monkeypatch.setattr(study_module, "CONTEXT", 8)
+    texts = [list(range(8)), list(range(20, 28))]
+    longer = [[*ids, 39, 38, 37] for ids in texts]
+    whole = study_module._frequency_and_removal(model, counts[1].unigrams, texts)
+    cut = study_module._frequency_and_removal(model, counts[1].unigrams, longer)
+    np.testing.assert_array_equal(cut[1], whole[1])
+
+
+def test_a_name_of_which_one_word_is_known_is_no_pair(everything):
+    model, counts, _ = everything
+    names = [("Los", "York"), ("New", "York"), ("New", "Angeles")]
+    assert known_pairs(model, names) == ([("New", "York")], [(3, 4)])
+    with pytest.raises(ResultError, match="no known name"):
+        known_pairs(model, names[:1])
+    with pytest.raises(CorpusError, match="0 documents"):
+        rotary_study(model, counts, [])
+    with pytest.raises(CorpusError, match="needs counts of pairs"):
+        rotary_study(model, {1: counts[1]}, [[1, 2, 3]])

@@ -7,8 +7,10 @@ import errno
 import hashlib
 import os
 import platform
+import time
 import zipfile
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar
@@ -93,6 +95,35 @@ def test_checksums():
     )
     assert sha256_of_arrays({"a": np.zeros(2)}) != sha256_of_arrays({"a": np.zeros((2, 1))})
     assert sha256_of_arrays({"a": np.zeros(2)}) != sha256_of_arrays({"a": np.zeros(2, np.float32)})
+
+
+def test_a_checksum_of_arrays_is_of_names_types_shapes_and_values_in_order_of_the_names():
+    """Written here: frozen records of years ago are compared with it."""
+    b = np.array([[1, 2, 3]], dtype=np.int32)
+    expected = hashlib.sha256()
+    expected.update(b"a:<f8:(2,)" + np.array([0.5, -1.0]).tobytes())
+    expected.update(b"b:<i4:(1, 3)" + b.tobytes())
+    assert sha256_of_arrays({"b": b, "a": np.array([0.5, -1.0])}) == expected.hexdigest()
+    # Of a view of every other column, or a matrix by columns, its values count as they are read.
+    wide = np.array([[1, 0, 2, 0, 3, 0]], dtype=np.int32)
+    assert sha256_of_arrays({"b": wide[:, ::2]}) == sha256_of_arrays({"b": b})
+    assert sha256_of_arrays({"b": b}) != sha256_of_arrays({"c": b})
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_a_record_has_the_day_of_greenwich(zone, monkeypatch):
+    """One of the two zones always has another day: they are 25 hours apart."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        before = datetime.now(UTC).strftime("%Y-%m-%d")
+        record = provenance()
+        after = datetime.now(UTC).strftime("%Y-%m-%d")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert record["date"] in (before, after)
+    assert record["machine"] == f"{platform.machine()}, {os.cpu_count()} logical cores"
 
 
 def test_file_checksum(tmp_path):

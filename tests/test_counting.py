@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import csv
 import gzip
+import hashlib
 import json
 import lzma
 import os
@@ -31,7 +32,7 @@ from hypothesis import strategies as st
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError
 from lnattn.storage import read_json
-from lnattn.text import counting, tokenizers
+from lnattn.text import corpora, counting, tokenizers
 from lnattn.text.corpora import Corpus, plan_shards, read_documents
 from lnattn.text.counting import CountJob, count_corpus, count_shard
 from lnattn.text.counts import Boundary, Counts
@@ -114,6 +115,53 @@ def test_each_row_of_a_parquet_file_is_in_exactly_one_shard(tmp_path, shard_byte
     streamed = plan_shards(Corpus((str(path),), stream=True), tmp_path, shard_bytes)
     assert len(streamed) == 6  # its row groups
     assert [d for shard in streamed for d in shard.documents()] == documents
+
+
+def test_a_corpus_is_cut_into_some_64_even_shards(tmp_path, monkeypatch) -> None:
+    """Unless that makes them smaller, or larger, than a shard may be; rows are in order."""
+    documents = make_documents(2, 200)
+    path = write_parquet(tmp_path / "x.parquet", documents)
+    monkeypatch.setattr(corpora, "SMALLEST_SHARD", 1)
+    shards = plan_shards(Corpus.of(path), tmp_path)
+    assert 60 <= len(shards) <= 68
+    rows = [shard.stop - shard.start for shard in shards]
+    assert max(rows) - min(rows) <= 1
+    assert [shard.start for shard in shards] == [0, *(shard.stop for shard in shards[:-1])]
+    assert (shards[-1].stop, shards[-1].index) == (200, len(shards) - 1)
+    monkeypatch.setattr(corpora, "SMALLEST_SHARD", 10**6)
+    assert len(plan_shards(Corpus.of(path), tmp_path)) == 1
+    monkeypatch.setattr(corpora, "SMALLEST_SHARD", 1)
+    monkeypatch.setattr(corpora, "LARGEST_SHARD", 1)
+    assert len(plan_shards(Corpus.of(path), tmp_path)) == 200
+
+
+def test_a_row_without_a_text_is_counted_from_the_first_of_its_file(tmp_path) -> None:
+    """Whichever shard it is in."""
+    documents: list[str | None] = list(make_documents(1, 40))
+    documents[33] = None
+    shards = plan_shards(Corpus.of(write_parquet(tmp_path / "x.parquet", documents)), tmp_path, 300)
+    assert shards[1].start > 0
+    with pytest.raises(CorpusError, match=r"x\.parquet holds a 'text' of type NoneType in row 33"):
+        [list(shard.documents()) for shard in shards]
+
+
+def test_a_corpus_of_files_is_described_by_their_bytes_and_not_by_their_folder(tmp_path) -> None:
+    first, second = write_jsonl(tmp_path / "a.jsonl", ["w1"]), tmp_path / "b.txt"
+    second.write_text("w2 w3")
+    expected = [
+        {
+            "file": path.name,
+            "bytes": len(path.read_bytes()),
+            "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
+        }
+        for path in (first, second)
+    ]
+    assert Corpus.of([first, second]).described() == expected
+    with_field = [{**file, "field": "body"} for file in expected]
+    assert Corpus((str(first), str(second)), field="body").described() == with_field
+    assert Corpus.of([first, second]).name == f"{first}, {second}"
+    runs = Corpus.of([first, second]).parts()
+    assert [(part.path, part.name) for part in runs] == [(".jsonl", "a.jsonl"), (".txt", "b.txt")]
 
 
 def test_files_of_every_kind_and_compression_hold_the_same_documents(tmp_path) -> None:
@@ -254,8 +302,6 @@ def test_kill_9_and_resume(function, call, corpus, tmp_path, monkeypatch) -> Non
 
 def _job(folder: Path, path: Path) -> tuple[CountJob, list]:
     """A job whose folder is prepared, and its shards."""
-    import hashlib
-
     folder.mkdir()
     text = tokenizers.plain_tokenizer(make_tokenizer())
     (folder / "tokenizer.json").write_text(text, encoding="utf-8")

@@ -118,3 +118,9 @@ def test_other_levels_are_kept_with_the_band():
     np.testing.assert_allclose(found.lower, np.quantile(pairs, 0.1, axis=1), rtol=1e-10)
     np.testing.assert_allclose(found.upper, np.quantile(pairs, 0.6, axis=1), rtol=1e-10)
     assert inverse_sigma_bands(model, 1e-5).quantiles == (0.025, 0.975)
+
+
+@pytest.mark.parametrize("levels", [(-0.1, 0.5), (0.5, 1.1), (0.6, 0.5)])
+def test_levels_that_are_no_quantiles_are_refused(levels):
+    with pytest.raises(ShapeError, match="quantiles must satisfy"):
+        inverse_sigma_bands(embeddings(20, 2, 6), 1e-5, levels)

@@ -459,6 +459,11 @@ def test_bands_are_between_products_with_either_end(bias) -> None:
         np.testing.assert_allclose(found.upper, ends[1])
         assert (values < 0).any()
     assert (bias.n_heads, bias.n_positions) == (3, 16)
+    for end in ("lower", "upper"):
+        with_one_end = replace(bias, inverse_sigma=replace(sigma, **{end: None}))
+        found = with_one_end.term_p()
+        np.testing.assert_array_equal(found.mean, bias.term_p().mean)
+        assert (found.lower, found.upper) == (None, None)
 
 
 def test_the_papers_queries_are_at_the_same_share_of_any_context() -> None:

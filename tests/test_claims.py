@@ -31,6 +31,7 @@ from lnattn_book.claims import (
     unselectable,
 )
 from lnattn_book.claims.conditions import (
+    Truths,
     above,
     any_of,
     at,
@@ -52,6 +53,7 @@ from lnattn_book.claims.verdicts import (
     VERDICTS,
     Leaf,
     Record,
+    format_measure,
     robustness,
 )
 
@@ -210,6 +212,34 @@ def test_intervals_of_a_family_are_wider_and_of_one_are_its_own():
     one, four = (Interval.rows([[1.0, 0.0, 2.0]] * n).bonferroni() for n in (1, 4))
     assert (one.low, one.high) == (pytest.approx([0]), pytest.approx([2]))
     assert four.low == pytest.approx([1 - 2.4977 / 1.96] * 4, abs=1e-3)
+
+
+def test_a_measure_has_its_ends_where_it_has_any():
+    assert format_measure(0.5) == "0.5"
+    assert format_measure(Interval(0.5, 0.5, 0.5), ".2f") == "0.50"
+    assert format_measure(Interval(0.5, 0.25, 1.0), ".2f") == "0.50 [0.25, 1.00]"
+    assert format_measure(np.array([2.0, np.nan, -1.0]), ".1f") == "-1.0 to 2.0"
+    assert format_measure(np.array([np.nan])) == "none"
+    assert (format_measure(True), format_measure(np.bool_(False))) == ("yes", "no")
+
+
+@pytest.mark.parametrize(
+    ("truths", "words"),
+    [
+        ([1.0, 1.0], "2 of 2 heads (0 and 1)"),
+        ([1.0, 1.0, 1.0], "3 of 3 heads"),
+        ([0.0, 1.0, 1.0], "2 of 3 heads (1 and 2)"),
+        ([0.0, np.nan, 0.0], "0 of 2 heads"),
+        ([0.5, 1.0], "1 for sure, at most 2 of 2 heads (1)"),
+        ([1.0], "yes"),
+        ([np.nan, 0.5], "open"),
+        ([np.nan], "not asked"),
+        ([1.0] * 8 + [0.0] * 3, "8 of 11 heads (0, 1, 2, 3, 4, 5, 6 and 7)"),
+        ([1.0] * 9 + [0.0] * 3, "9 of 12 heads"),
+    ],
+)
+def test_few_heads_are_named(truths, words):
+    assert rules._count(every(Truths(np.array(truths))), "heads") == words
 
 
 def test_absence_is_evidence_on_the_claims_own_model_only():

@@ -179,3 +179,26 @@ def test_a_draw_puts_heads_or_embeddings_in_random_order_and_asks_the_rest_as_it
     trained = dict(null_models.of_positions(first))
     learnt = next(measures["spearman"] for rule, measures in trained.items() if rule.claim == "K6")
     assert np.abs(learnt - by_hand).max() > 0.5, "it is not the trained model that was asked"
+
+
+def test_pieces_that_changed_places_are_found_by_chance_with_an_interval_as_wide():
+    """Chance 0.04, its band up to 0.05: an error of 0.01/1.96; the interval's half is 0.02/0.04."""
+    measures = {"share": Interval(0.3, 0.28, 0.32), "chance": 0.04, "band": 0.05}
+    drawn = NullModel("", RULES["S1"].null_model.draw, draws=4000).measures("S1", "any", measures)
+    found = np.array([one["found"] for one in drawn])
+    assert found.mean() == pytest.approx(0.04, abs=5 * found.std() / 4000**0.5)
+    assert found.std() == pytest.approx(0.01 / 1.96, rel=0.06)
+    for one in drawn[:3]:
+        times = one["found"] / 0.04
+        assert tuple(one["times"]) == pytest.approx((times, times - 0.5, times + 0.5))
+
+
+def test_a_model_that_avoids_1_writes_seven_times_less_along_it():
+    """N8's null: around 7 times, by the logarithm, and all matrices below chance."""
+    measures = {"times": Interval(1.1, 1.0, 1.2), "share": 0.1}
+    drawn = RULES["N8"].null_measures(measures, "any")
+    logs = np.log([float(one["times"].value) for one in drawn])
+    error = np.log(1.2) / (2 * 1.96)
+    assert logs.mean() == pytest.approx(np.log(7), abs=5 * error / len(drawn) ** 0.5)
+    assert logs.std() == pytest.approx(error, rel=0.2)
+    assert {float(one["share"].value) for one in drawn} == {1.0}

@@ -12,25 +12,37 @@ import odd_models
 import pytest
 import torch
 from random_families import VOCAB, make
-from random_models import random_gpt2
+from random_models import (
+    attention_layer,
+    embeddings_of,
+    plain_layer,
+    plain_rows,
+    random_gpt2,
+)
 from random_relative import config_of
 from random_relative import make as make_relative
+from scipy import sparse
+from scipy.spatial import ConvexHull
+from scipy.special import comb, ndtr, softmax
+from scipy.stats import spearmanr
 from sklearn.metrics import roc_auc_score
 
 import lnattn
+from lnattn import plain as by_plain
 from lnattn.affinity.auroc import Neighbours
-from lnattn.affinity.subwords import PIECE_RULES
-from lnattn.affinity.vectors import token_vectors
+from lnattn.affinity.subwords import PIECE_RULES, continuation_pieces, token_classes
+from lnattn.affinity.vectors import TokenVectors, token_vectors
 from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError, LnattnError, ResultError
-from lnattn.reporting import drawing, fold_error
+from lnattn.reporting import drawing, fold_error, keys, positions, sigma
 from lnattn.reporting.about import facts
 from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.heads import HeadsOnText, heads_on_text, listed
 from lnattn.reporting.part import Part, plain
 from lnattn.reporting.report import PARTS, Report
+from lnattn.rotary.fold import MeanVectors
 from lnattn.text.counts import Counts
 from lnattn_book.claims.listed import claim
 
@@ -135,12 +147,16 @@ def test_joining_by_scikit_learn(book, evidence):
 
     queries = sampled_queries(Evidence(evidence.model, seed=1))
     assert len(queries) == numbers["queries"]
-    by_hand = []
+    by_hand, frequent, best = [], [], []
     for query in queries:
         positive, weight = before.labels(int(query))
-        scores = vectors.scores([int(query)])[5, 0].numpy()
-        by_hand.append(roc_auc_score(positive, scores, sample_weight=weight))
+        scores = vectors.scores([int(query)])[:, 0].numpy()
+        by_hand.append(roc_auc_score(positive, scores[5], sample_weight=weight))
+        frequent.append(roc_auc_score(positive, counts.unigrams, sample_weight=weight))
+        best.append(scores.argmax(axis=1))
     assert numbers["auroc"][5] == pytest.approx(np.mean(by_hand), abs=1e-5)
+    assert numbers["frequency"] == pytest.approx(np.mean(frequent), abs=1e-10)
+    _check_pairs(numbers, counts, queries, np.array(best))
     skill = numbers["auroc"] - numbers["wrong_query"]
     assert np.allclose(numbers["skill"][:, 0], skill)
     _check_random_heads(evidence, before, queries, numbers["random_heads"])
@@ -149,6 +165,25 @@ def test_joining_by_scikit_learn(book, evidence):
         assert int(scores.argmax()) == pair.key
         assert counts.bigrams[pair.key, pair.query] == pair.count >= 20
         assert pair.share == pytest.approx(pair.count / counts.bigrams[:, [pair.query]].sum())
+
+
+def _check_pairs(numbers, counts, queries, best):
+    """The six largest shares of each skilled head, of four heads at most, the most skilled first.
+
+    best: [query head], the key with the highest score.
+    """
+    mean, low, _ = numbers["skill"].T
+    skilled = [head for head in np.argsort(mean)[::-1] if low[head] > 0][:4]
+    expected = []
+    for head in skilled:
+        rows = []
+        for query, key in zip(queries, best[:, head], strict=True):
+            column = counts.bigrams[:, [query]]
+            if counts.bigrams[key, query] >= 20:
+                rows.append((counts.bigrams[key, query] / column.sum(), head, key, query))
+        expected += sorted(rows, reverse=True)[:6]
+    found = numbers["pairs"][["share", "head", "key", "query"]]
+    np.testing.assert_allclose(found.to_numpy(float), np.array(expected, float))
 
 
 def _check_random_heads(evidence, before, queries, numbers):
@@ -214,9 +249,18 @@ def test_norms_of_a_rotary_model_by_hand():
     part = lnattn.report(model, only="sigma").part("sigma")
     rho = (model.embeddings.W_E.double().square().mean(dim=1) + 1e-5).sqrt().numpy()
     found = part.numbers["quantiles"]
+    assert found["low"] == pytest.approx(np.quantile(rho, 0.025), rel=1e-5)
     assert found["median"] == pytest.approx(np.median(rho), rel=1e-5)
     assert found["high"] == pytest.approx(np.quantile(rho, 0.975), rel=1e-5)
     assert "ρ" in part.title
+    counts, _ = Evidence(model).counted()
+    often = counts.unigrams >= 10
+    assert 100 < often.sum() < len(often)
+    correlation = spearmanr(rho[often], counts.unigrams[often]).statistic
+    half = 1.959964 * np.sqrt((1 + correlation**2 / 2) / (often.sum() - 3))
+    ends = np.tanh(np.arctanh(correlation) + half * np.array([-1, 1]))
+    told = part.numbers["frequency"]
+    assert [told["rho"], told["low"], told["high"]] == pytest.approx([correlation, *ends], abs=1e-4)
 
 
 def test_the_rule_for_pieces_is_that_of_the_claim():
@@ -237,6 +281,23 @@ def test_distances_of_a_rotary_model():
     alone /= alone.sum()
     assert table["on the key before"][2] == pytest.approx(alone[1])
     assert table["on the nearest ten"][2] == pytest.approx(alone[:10].sum())
+    assert table["on itself"][2] == pytest.approx(alone[0])
+    # The mean query and key by the counts, turned by every distance, over √32.
+    model = lnattn.load_first_layer("book-llama").to(torch.float64)
+    counts, _ = Evidence(model).counted()
+    weights = torch.from_numpy(counts.unigrams / counts.unigrams.sum())
+    for name, layer in (
+        ("curve", model.attention),
+        ("permuted", permuted_weights(model, 0, heads_only=True).attention),
+    ):
+        folded = lnattn.fold_relative(layer)
+        rows = model.embeddings.W_E
+        means = [weights @ project(rows) for project in (folded.queries, folded.keys)]
+        terms = lnattn.distance_terms(
+            folded, model.embeddings, [0] * 256, constants=MeanVectors(*means)
+        )
+        by_distance = terms.d[:, -1].flip(-1) / 32**0.5
+        np.testing.assert_allclose(made.numbers[name], by_distance, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -252,6 +313,150 @@ def test_what_is_said_of_errors(single, double, words):
 
     table = pd.DataFrame({"dtype": ["float32", "float64"], "attention": [single, double]})
     assert words in fold_error.sentences_of(table)[1]
+
+
+# ---- numbers of a small random model, by the plain lines ----------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small() -> lnattn.FirstLayer:
+    """Six heads of width 2, 32 positions and 40 tokens; gains and biases are random."""
+    gpt2 = random_gpt2(seed=5, d_model=12, heads=6, vocab=40, context=32)
+    return lnattn.FirstLayer(embeddings_of(gpt2), attention_layer(gpt2))
+
+
+def of_ids(*lengths: int) -> list[list[int]]:
+    rng = np.random.default_rng(2)
+    return [rng.integers(40, size=n).tolist() for n in lengths]
+
+
+def test_heads_are_means_over_the_queries_of_all_texts(small):
+    """Of 29 queries and of 19; what each term adds to the divergence, as a share of their sum."""
+    texts = of_ids(30, 20)
+    found = heads_on_text(Evidence(small, corpus=texts))
+    W_E, W_P = plain_rows(small.embeddings)
+    folded = by_plain.fold(plain_layer(small.attention))
+    shares = dict.fromkeys(found.terms, 0.0)
+    divergence, before, near, first, even, queries = 0.0, 0.0, 0.0, 0.0, 0.0, 0
+    for ids in texts:
+        terms = by_plain.six_terms(W_E[ids], W_P[: len(ids)], folded)
+        alpha = by_plain.attend(sum(terms.values()), folded.scale)
+        for name, of_text in by_plain.kl_shares(terms, folded.scale).items():
+            shares[name] = shares[name] + of_text[:, 1:].sum(axis=1)
+        for i in range(1, len(ids)):
+            row = alpha[:, i, : i + 1]
+            divergence = divergence + (row * np.log(row * (i + 1))).sum(axis=1)
+            before = before + row[:, i - 1]
+            near = near + row[:, max(0, i - 9) :].sum(axis=1)
+            first = first + row[:, 0]
+            even += min(10, i + 1) / (i + 1)
+            queries += 1
+    assert queries == 29 + 19
+    np.testing.assert_allclose(found.divergence, divergence / queries, atol=1e-9)
+    for row, name in enumerate(found.terms):
+        np.testing.assert_allclose(found.share[row], shares[name] / divergence, atol=1e-9)
+    for mine, theirs in ((found.before, before), (found.near, near), (found.first, first)):
+        np.testing.assert_allclose(mine, theirs / queries, atol=1e-9)
+    assert found.even_near == pytest.approx(even / queries)
+    table = found.table()
+    assert table["nats"].tolist() == found.divergence.tolist()
+    assert table["pe"].tolist() == found.share[found.terms.index("pe")].tolist()
+    for name in ("before", "near", "first"):
+        title = {"before": "key before", "near": "nearest ten", "first": "first key"}[name]
+        assert table[title].tolist() == getattr(found, name).tolist()
+
+
+def test_terms_of_positions_are_those_of_the_last_query(small):
+    """50, 500 and 1000 of 1,024 are 2, 16 and 31 of 32; 1/σ is its mean over the 40 tokens."""
+    numbers = positions.by_place(Evidence(small)).numbers
+    W_E, W_P = plain_rows(small.embeddings)
+    folded = by_plain.fold(plain_layer(small.attention))
+    inverse = (1 / by_plain.sigma_of_pairs(W_E, W_P, folded.eps)).mean(axis=0)
+    T_pp = W_P[31] @ folded.W_QK @ W_P.T * inverse[31] * inverse
+    T_p = folded.b_QK @ W_P.T * inverse
+    assert numbers["queries"] == [2, 16, 31]
+    np.testing.assert_allclose(numbers["T^pp"], T_pp, atol=1e-9)
+    np.testing.assert_allclose(numbers["T^p"], T_p, atol=1e-9)
+    alone = softmax((T_pp + T_p) / 2**0.5, axis=1)
+    np.testing.assert_allclose(numbers["attention"], alone, atol=1e-9)
+    without = replace(small, embeddings=replace(small.embeddings, W_E=None))
+    bare = positions.by_place(Evidence(without)).numbers
+    np.testing.assert_allclose(bare["T^pp"], W_P[31] @ folded.W_QK @ W_P.T, atol=1e-9)
+    np.testing.assert_allclose(bare["T^p"], folded.b_QK @ W_P.T, atol=1e-9)
+    assert "attention" not in bare
+
+
+def test_the_spread_of_sigma_leaves_position_0_out(small):
+    numbers = sigma.sigma(Evidence(small)).numbers
+    W_E, W_P = plain_rows(small.embeddings)
+    mean, lower, upper = by_plain.inverse_sigma_band(W_E, W_P, small.attention.ln.eps)
+    np.testing.assert_allclose(numbers["mean"], 1 / mean, rtol=1e-9)
+    np.testing.assert_allclose(numbers["low"], 1 / upper, rtol=1e-9)
+    np.testing.assert_allclose(numbers["high"], 1 / lower, rtol=1e-9)
+    assert numbers["spread"] == pytest.approx(np.median((upper / lower)[1:]))
+    assert numbers["spread"] != pytest.approx(np.median(upper / lower))
+
+
+def test_keys_of_the_longest_text_are_corners_of_their_hull_or_lost(small):
+    """Six heads of width 2: corners by Qhull; as many Gaussian keys by facets of a polygon."""
+    texts = of_ids(20, 30)
+    table = keys.unselectable_table(Evidence(small, corpus=texts))
+    W_E, W_P = plain_rows(small.embeddings)
+    layer = plain_layer(small.attention)
+    y = by_plain.layer_norm(W_E[texts[1]] + W_P[:30], layer.gamma, layer.beta, layer.eps)
+    h = np.linspace(-9, 9, 20_001)
+    corners = 60 * 29 / 2 * np.sqrt(1 / np.pi) * np.trapezoid(np.exp(-h * h) * ndtr(h) ** 28, h)
+    assert comb(30, 2) * 2 == 60 * 29 / 2
+    assert list(table.index) == [0, 1, 2, 3, 4, 5]
+    for head, row in table.iterrows():
+        of_head = ConvexHull(y @ layer.W_K[head] + layer.b_K[head]).vertices
+        assert (row["keys"], row["rank"]) == (30, 2)
+        assert row["unselectable"] == pytest.approx(1 - len(of_head) / 30)
+        assert row["Gaussian keys"] == pytest.approx(1 - corners / 30, rel=1e-6)
+    assert table["unselectable"].nunique() > 1
+
+
+def test_intervals_of_skill_hold_for_all_heads_together():
+    """Of two heads each at 97.5 %: 1.25 % and 98.75 % of 1,000 means that are drawn here."""
+    from lnattn.affinity.auroc import head_auroc, wrong_queries
+    from lnattn.reporting import joining
+
+    generator = torch.Generator().manual_seed(0)
+    queries, keys_of = (torch.randn(2, 40, 3, generator=generator).double() for _ in range(2))
+    vectors = TokenVectors(queries, keys_of)
+    rng = np.random.default_rng(4)
+    before = Neighbours.before(
+        sparse.csr_array(rng.integers(4, size=(40, 40)) * (rng.random((40, 40)) < 0.2))
+    )
+    asked = np.arange(3, 33)
+    found = joining.skill_of(vectors, before, asked, seed=6)
+    own = head_auroc(vectors, before, asked).values[:, asked]
+    wrong = wrong_queries(vectors, before, asked, draws=5, seed=6)
+    np.testing.assert_allclose(found.auroc, own.mean(axis=1))
+    np.testing.assert_allclose(found.wrong, wrong.mean(axis=1))
+    rng = np.random.default_rng(6)
+    means = [(own - wrong)[:, rng.integers(30, size=30)].mean(axis=1) for _ in range(1000)]
+    np.testing.assert_allclose(found.interval[:, 0], (own - wrong).mean(axis=1))
+    np.testing.assert_allclose(found.interval[:, 1], np.quantile(means, 0.0125, axis=0))
+    np.testing.assert_allclose(found.interval[:, 2], np.quantile(means, 0.9875, axis=0))
+
+
+def test_pieces_are_looked_up_in_every_head(book, evidence):
+    """The ranks of one head's keys, counted here; fewer pieces fit than would be drawn."""
+    numbers = book.part("subwords").numbers
+    counts, _ = evidence.counted()
+    classes = token_classes(evidence.model.tokenizer, 8192)
+    pieces = continuation_pieces(counts, classes, PIECE_RULES["byte-level"])
+    assert numbers["pieces"] == numbers["pieces_that_fit"] == len(pieces) < 1000
+    vectors = token_vectors(evidence.folded, evidence.model.embeddings)
+    found = []
+    for query, key in zip(pieces.queries, pieces.keys, strict=True):
+        scores = vectors.scores([int(query)])[:, 0].numpy()
+        found.append((scores > scores[:, [key]]).sum(axis=1) < 10)
+    table = numbers["by_head"]
+    np.testing.assert_allclose(table["found"][:-1], np.mean(found, axis=0))
+    assert table.loc["best", "found"] == pytest.approx(np.any(found, axis=1).mean())
+    assert numbers["above_chance"] == (table["found"]["best"] > table["chance high"]["best"])
 
 
 # ---- the page ------------------------------------------------------------------------------------

@@ -432,3 +432,21 @@ def test_documents_are_drawn_anew_and_not_their_windows():
         weights = np.array([of_0, of_0, of_1, of_2])
         expected = (weights @ change.sum(axis=1)) / (49 * weights.sum())
         assert found["everywhere"][draw, 0] == pytest.approx(expected, abs=1e-6)
+
+
+def test_a_class_without_tokens_takes_nothing_from_the_next():
+    """No word is continued; names are read all the same, by hand of one cell each."""
+    rng = np.random.default_rng(6)
+    word = rng.random(30) < 0.9
+    classes = TokenClasses(np.zeros(30, dtype=bool), word, rng.random(30) < 0.4)
+    ids = torch.from_numpy(rng.integers(30, size=400))
+    rows = rng.normal(size=(3, 399))
+    found = _read(rows, [(0, ids)], classes, np.ones(30, dtype=int), draws=1)
+    assert found["tokens"][:, 0, :2].tolist() == [[0, 0], [0, 0]]
+    assert np.isnan(found["at"][:, :, :, 0]).all()
+    assert np.isnan(found["loss"][:, 0]).all()
+    names = second_words_of_names(classes, ids.numpy())
+    for reading, part in enumerate((slice(None, -1), slice(1, None))):
+        assert found["tokens"][reading, 1, 0] == names[part].sum() > 10
+        assert found["tokens"][reading, 1, 2] == (word[ids[part].numpy()] & ~names[part]).sum()
+        assert np.isfinite(found["at"][0, 0, reading, 1]).all()

@@ -110,3 +110,13 @@ def test_shuffled_enumeration_visits_every_partition_once():
 def test_a_single_class_has_no_majority():
     with pytest.raises(ShapeError, match=r"^classes must be a whole number ≥ 2, not 1"):
         majority_data(2, length=5, classes=1, margin=1)
+
+
+@pytest.mark.parametrize("scheme", ["uniform", AUTHORS])
+def test_no_sequence_is_of_one_class(scheme):
+    """Of 28 vectors of length 6 over three classes 4 have no lead and 3 one class: 21 are left."""
+    assert eligible(6, 3, 1) == 28 - 4 - 3
+    for seed in range(20):
+        data = majority_data(10, length=6, classes=3, margin=1, scheme=scheme, seed=seed)
+        rows = np.concatenate([data.train, data.test])
+        assert ((rows > 0).sum(axis=1) >= 2).all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from lnattn.errors import ResultError
+from lnattn.errors import ResultError, ShapeError
 from lnattn.majority.model import ARMS, DIRECTION, MajorityTransformer, arm, sequences
 from lnattn.majority.results import Experiment
 from lnattn.majority.train import (
@@ -200,3 +200,10 @@ def test_a_curve_is_of_the_epoch_before_it_and_of_what_was_held_out():
     y = weights["embedding.weight"].numpy()
     y = y / np.sqrt((y**2).mean(axis=1, keepdims=True))
     np.testing.assert_allclose(made["keys"][0], y, rtol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["learning_rate", "initial_scale"])
+@pytest.mark.parametrize("value", [0.0, -1e-3])
+def test_a_plan_that_would_not_move_is_refused(name, value):
+    with pytest.raises(ShapeError, match=rf"MajorityPlan\.{name} must be"):
+        replace(PLAN, **{name: value})

@@ -13,6 +13,10 @@ def test_a_module_is_a_folder_or_a_file_of_the_package_or_the_book():
     assert mutants.sources("stats") == [Path("src/lnattn/stats.py")]
     assert Path("src/lnattn/attention/terms.py") in mutants.sources("attention")
     assert Path("src/lnattn_book/claims/rules.py") in mutants.sources("claims")
+    site = mutants.sources("booksite")
+    assert Path("src/booksite/extent.py") in site
+    assert all(path.parts[1] == "booksite" for path in site)
+    assert Path("tests/test_extent.py") in mutants.candidates("booksite")
     with pytest.raises(SystemExit, match="no module nowhere"):
         mutants.sources("nowhere")
     assert all(mutants.sources(module) for module in mutants.SCIENCE)

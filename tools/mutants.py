@@ -78,9 +78,12 @@ class Mutant:
 
 
 def sources(module: str) -> list[Path]:
-    """The files of a room of the package (`attention`, `stats`) or of the book (`claims`)."""
+    """The files of a room of the package (`attention`, `stats`) or book (`claims`), or of the site.
+
+    The site, `booksite`, has no rooms.
+    """
     for package in ("lnattn", "lnattn_book", "booksite"):
-        place = Path("src") / package / module
+        place = Path("src") / package / ("" if module == package else module)
         if (ROOT / place).is_dir():
             return [path.relative_to(ROOT) for path in sorted((ROOT / place).rglob("*.py"))]
         if (ROOT / place).with_suffix(".py").is_file():
@@ -157,7 +160,7 @@ def _measure(test: Path, module: str, out: Path) -> int:
 def candidates(module: str) -> list[Path]:
     """Test files that name the room, or import from the package what lives in it."""
     package = sources(module)[0].parts[1]
-    room = f"{package}.{module}"
+    room = package if module == package else f"{package}.{module}"
     homes = importlib.import_module("lnattn")._HOME_OF if package == "lnattn" else {}
     public = {name for name, home in homes.items() if f"{home}.".startswith(f"{room}.")}
     test_files = []

@@ -134,7 +134,7 @@ class Contributions(Result):
         """The terms from the largest to the smallest mean contribution over all heads."""
         means = self.grand_mean()[:, -1]
         terms = self.record["terms"]
-        return [terms[index] for index in np.argsort(-np.nan_to_num(means, nan=-np.inf))]
+        return [terms[index] for index in np.argsort(-means)]  # NaN comes last
 
     def table(self) -> pd.DataFrame:
         """One row for each term and head ('all' is the mean of heads): mean and quantiles."""

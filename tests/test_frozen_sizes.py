@@ -45,8 +45,8 @@ def test_of_models_with_learned_positions() -> None:
     assert found.last.queries == (1019, 1020, 1021, 1022, 1023)
 
 
-def test_what_the_docstrings_and_the_book_say() -> None:
-    """Of these no frozen array tells."""
+def test_how_much_is_drawn_where_no_frozen_array_tells() -> None:
+    """Another number would draw another sample: the frozen studies could not be made again."""
     assert SKILL_QUERIES == 2**13
     assert default(class_auroc, "queries") == default(class_auroc, "draws") == 1000
     assert default(subword_ranks, "draws") == 1000

@@ -78,7 +78,7 @@ def check_agreement(plan: MajorityPlan) -> float:
 
 def run(quick: bool = False) -> dict[str, Any]:
     """See README.md."""
-    plan = MajorityPlan(batch=60, length=20) if quick else MajorityPlan()
+    plan = MajorityPlan(batch=60, length=20, examples=1000) if quick else MajorityPlan()
     difference = check_agreement(replace(plan, batch=min(plan.batch, 600)))
     both = Both(plan)
     repeats = 1 if quick else 3

@@ -50,8 +50,12 @@ class Both:
         return self._step(TORCH, lambda: self.model.loss(self.ids, self.labels))
 
     def count_space(self) -> float:
-        """One step of `lnattn.majority.train`."""
-        return self._step(OURS, lambda: loss_of(self.parameters, self.arm, self.counts))
+        """One step of `lnattn.majority.train`, whose tensors are too small for torch's threads."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        loss = self._step(OURS, lambda: loss_of(self.parameters, self.arm, self.counts))
+        torch.set_num_threads(threads)
+        return loss
 
     def _step(self, name: str, loss_of: Callable[[], torch.Tensor]) -> float:
         self.optimisers[name].zero_grad()
@@ -118,7 +122,7 @@ def run(quick: bool = False) -> dict[str, Any]:
         "notes": [
             f"Over five steps the two losses differed by at most {difference:.0e} (relative).",
             f"The arm with the least ratio is {hardest}; of all {len(by_arm)} arms: "
-            + ", ".join(f"{name} {one['median']:.0f}" for name, one in by_arm.items())
+            + ", ".join(f"{name} {speed['median']:.0f}" for name, speed in by_arm.items())
             + ".",
             f"The batch has {both.pairs} pairs of a sequence and a class that occurs in it, where"
             f" the slow way computes {plan.batch * plan.length} positions.",

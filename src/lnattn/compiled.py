@@ -46,5 +46,7 @@ def in_threads(work: Callable[[int], object], threads: int) -> None:
     if threads == 1:
         work(0)
         return
-    with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, range(threads)))
+    with ThreadPoolExecutor(threads - 1) as pool:
+        others = pool.map(work, range(1, threads))
+        work(0)
+        list(others)

@@ -24,8 +24,9 @@ from jaxtyping import Float, UInt8
 from lnattn.compiled import compiled, in_threads, thread_count
 from lnattn.exponential import exponential
 
-#: Pairs in a block: few enough for the second cache, and for BLAS not to start threads of its own.
-BLOCK = 512
+#: Pairs in a block: few enough for half of a second cache, so that torch's code stays there between
+#: two batches, and for BLAS not to start threads of its own.
+BLOCK = 256
 
 
 class Weights(NamedTuple):
@@ -57,7 +58,7 @@ def batch_loss(
 
     def share(thread: int) -> None:
         rows = slice(len(counts) * thread // threads, len(counts) * (thread + 1) // threads)
-        numbers = counts[rows].T.astype(np.float32, order="C")
+        numbers = counts[rows].T.copy()
         _add_pairs(model, numbers, scale, by_thread[thread], sums[thread])
 
     in_threads(share, threads)
@@ -71,7 +72,8 @@ def batch_loss(
 def _add_pairs(model, counts, scale, gradients, sums):
     """Add loss and right positions of all pairs to sums; gradients times scale, unless it is 0.
 
-    counts: [class sequence], so that a pair's counts are read from as many runs of memory.
+    counts: [class sequence], so that a pair's counts are read from as many runs of memory; uint8,
+    as they are kept, so that all of them stay in cache.
     """
     classes, rows = counts.shape
     labels = _most_frequent(counts)

@@ -28,6 +28,7 @@ from lnattn.inputs import real_number, whole_number
 from lnattn.majority.kernel import Weights, batch_loss
 from lnattn.majority.model import DIRECTION, Variant, initial_parameters
 from lnattn.majority.task import UNIFORM, MajorityData, check_task, majority_data
+from lnattn.products import one_thread_a_call
 
 
 @dataclass(frozen=True)
@@ -246,7 +247,6 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
     for parameter in learnt:
         parameter.requires_grad_()
     optimiser = torch.optim.Adam(learnt, lr=plan.learning_rate, fused=True)
-    step = 0
     points = []
 
     @torch.no_grad()
@@ -257,10 +257,12 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
         accuracy = accuracy_of(parameters, arm, data.test)
         points.append((epoch, loss, accuracy, angle, spread))
 
-    for epoch in range(plan.epochs):
-        losses = []
-        sizes = []
+    def one_epoch(epoch: int) -> float:
+        """Mean loss of an epoch's batches, each of which changes the parameters."""
+        losses: list[float] = []
+        sizes: list[int] = []
         for batch in batches(len(data.train), plan.batch, seed, epoch):
+            step = epoch * plan.steps_per_epoch() + len(losses)
             for group in optimiser.param_groups:
                 group["lr"] = plan.rate(step)
             optimiser.zero_grad()
@@ -276,9 +278,13 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
             optimiser.step()
             losses.append(loss.item())
             sizes.append(len(batch))
-            step += 1
-        if (epoch + 1) % plan.evaluate_every == 0 or epoch + 1 == plan.epochs:
-            measure(epoch + 1, float(np.average(losses, weights=sizes)))
+        return float(np.average(losses, weights=sizes))
+
+    with one_thread_a_call():  # torch's tensors here are tiny; the threads are the kernel's
+        for epoch in range(plan.epochs):
+            loss = one_epoch(epoch)
+            if (epoch + 1) % plan.evaluate_every == 0 or epoch + 1 == plan.epochs:
+                measure(epoch + 1, loss)
     columns = np.array(points).T
     curves = dict(zip(("loss", "accuracy", "angle", "spread"), columns[1:, None], strict=True))
     with torch.no_grad():

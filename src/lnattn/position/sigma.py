@@ -99,12 +99,12 @@ def inverse_sigma_bands(
 @no_type_check  # keeps the tests' shape checker away from what numba compiles
 def _become_inverse_sigma(row, tokens, position, least):
     """Turn covariances with all tokens into 1/σ, of variances ≥ `least`; returns their sum."""
-    one = tokens.dtype.type(1)
+    numerator = tokens.dtype.type(1)
     total = 0.0
     for v in range(len(row)):
         # Rounding may leave a variance that cancels below zero; it is zero then.
         variance = max(tokens[v] + row[v] + row[v] + position, least)
-        row[v] = one / np.sqrt(variance)
+        row[v] = numerator / np.sqrt(variance)
         total += row[v]
     return total
 

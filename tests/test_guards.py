@@ -52,6 +52,10 @@ def test_a_mark_stands_behind_the_words_that_are_checked(page) -> None:
     assert "own says,<button>✓ and" in plain
     assert "falls below a third.<button>✗ Nothing" in plain
     assert plain.count("<button>") == 3, "one mark each, none at words that are not there"
+    held = re.findall(r'<span class="guarded">(.*?)<button', text)
+    assert held == ["more,", "says,", "."], (
+        "each with the word before it; the point follows a bold one"
+    )
 
 
 def test_a_mark_opens_what_was_asked_and_found(page) -> None:

@@ -98,10 +98,13 @@ def _pattern(sentence: str) -> re.Pattern[str]:
     return re.compile(".*?".join(patterns) + r"[.,;:]?", re.IGNORECASE | re.DOTALL)
 
 
-def _split(text: nodes.Text, at: int, between: nodes.Node) -> None:
-    """Put a node into a text, behind so many of its characters."""
-    words = str(text)
-    text.parent.replace(text, [nodes.Text(words[:at]), between, nodes.Text(words[at:])])
+def _split(text: nodes.Text, at: int, sign: nodes.raw) -> None:
+    """Put a mark into a text, behind so many of its characters; no line ends before it."""
+    before = str(text)[:at]
+    word = re.split(r"\s", before)[-1]
+    held = nodes.inline("", "", nodes.Text(word), sign, classes=["guarded"])
+    start = nodes.Text(before.removesuffix(word))
+    text.parent.replace(text, [start, held, nodes.Text(str(text)[at:])])
 
 
 def report(app: Sphinx, doctree: nodes.document) -> None:

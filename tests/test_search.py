@@ -40,10 +40,20 @@ WANTED = {
     "command line": "notebooks/cli",
     "OpenWebText": "notebooks/counting",
 }
+#: Names as Python spells them, and where they stand: the first that is found.
+NAMED = {
+    "token_vectors": "book/api/affinity#lnattn.affinity.vectors.token_vectors",
+    "load_first_layer": "book/api/models#lnattn.models.checkpoints.load_first_layer",
+    "HeadAuroc": "book/api/affinity#lnattn.affinity.auroc.HeadAuroc",
+    "lnattn.affinity.auroc": "book/api/affinity#module-lnattn.affinity.auroc",
+    "ln_f": "",  # no name of the package
+}
 #: Pages, best first, that the search finds for words.
 FOUND = (
     """words => Search._performSearch(...Search._parseQuery(words)).reverse().map(one => one[0])"""
 )
+#: The same with their places.
+PLACES = FOUND.replace("one[0]", "one[0] + one[2]")
 #: What is shown of a page under its title.
 SNIPPETS = """[...document.querySelectorAll('#search-results li')].map(one => [
   one.querySelector('a').getAttribute('href'), one.querySelector('.context')?.textContent ?? ''])"""
@@ -61,6 +71,15 @@ def tab(chromium):
 def test_the_page_that_is_meant_is_among_the_first_three(words, tab):
     found = list(dict.fromkeys(tab.page.evaluate(FOUND, words)))
     assert WANTED[words] in found[:3], f"{words}: {', '.join(found[:5])}"
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_a_name_of_the_package_leads_to_its_docstring(name, tab):
+    first, *_ = tab.page.evaluate(PLACES, name)
+    if NAMED[name]:
+        assert first == NAMED[name]
+    else:
+        assert not first.startswith("book/api/")
 
 
 def test_a_snippet_begins_with_text_of_its_page(tab):

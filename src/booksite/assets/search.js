@@ -19,6 +19,10 @@ const MEANT = [
   [/\bbook-?(gpt-?2|llama)\b/, "notebooks/book-model", ""],
 ];
 
+// A name as Python spells it, which is no word of a sentence, leads to its docstring.
+const NAME = /^[\w.]*(?:[_.]|[a-z][A-Z])[\w.]*$/;
+const isOf = (name, [page, title]) => page.startsWith("book/api/") && `.${title}`.endsWith(`.${name}`);
+
 // biome-ignore lint/correctness/noUnusedVariables: Sphinx's search reads it
 var Scorer = {
   // The same weights as Sphinx's own.
@@ -41,6 +45,8 @@ addEventListener("DOMContentLoaded", () => {
   Search._parseQuery = (query) => parse(query.replace(/\blayer norm/i, "layernorm")); // as it is written here
   Search._performSearch = (query, ...terms) => {
     const results = perform(query, ...terms); // the best one is the last
+    const asked = query.trim();
+    if (NAME.test(asked)) results.sort((one, other) => isOf(asked, one) - isOf(asked, other));
     for (const [words, page, place] of MEANT) {
       const file = Search._index.docnames.indexOf(page);
       if (file < 0 || !words.test(query.toLowerCase().trim())) continue;

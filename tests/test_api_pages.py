@@ -12,7 +12,7 @@ from bs4 import BeautifulSoup
 from small_site import build
 
 from booksite.pages import listed_pages
-from booksite.reference import modules_below, modules_in
+from booksite.reference import Summary, modules_below, modules_in
 from lnattn_book.places import repository
 
 FILES = {
@@ -66,7 +66,9 @@ def test_modules_are_found_by_their_files_and_none_is_run(package):
     ]  # fmt: skip
     assert modules_in("boxes") == ["boxes", "boxes.shapes"]
     assert modules_in("boxes.below") == ["boxes.below", "boxes.below.deep"]
-    assert "boxes.shapes" not in sys.modules
+    assert Summary.of("boxes.below.deep").names == ("dive",)
+    assert Summary.of("boxes.below").line == "A package below."
+    assert not {"boxes.shapes", "boxes.below"} & set(sys.modules)
     with pytest.raises(ImportError, match=r"no module boxes\.absent"):
         modules_in("boxes.absent")
 

@@ -80,6 +80,14 @@ def _spec(name: str) -> Any:
     return spec
 
 
+def source_of(module: str) -> Path:
+    """A module's file. To ask Python for it would import the packages above it, and PyTorch."""
+    top, *parts = module.split(".")
+    folders = _spec(top).submodule_search_locations
+    path = Path(folders[0]).joinpath(*parts)
+    return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
 @dataclass(frozen=True)
 class Summary:
     """A module as the index shows it: its file, its first line, and its public names in order."""
@@ -92,11 +100,11 @@ class Summary:
     @classmethod
     def of(cls, module: str) -> Summary:
         """Read from the module's source, which is not run."""
-        file = _spec(module).origin
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+        file = source_of(module)
+        tree = ast.parse(file.read_text(encoding="utf-8"))
         line = (ast.get_docstring(tree) or "").partition("\n")[0]
         names = (node.name for node in tree.body if isinstance(node, _NAMED))
-        return cls(module, file, line, tuple(name for name in names if name[0] != "_"))
+        return cls(module, str(file), line, tuple(name for name in names if name[0] != "_"))
 
 
 _NAMED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef

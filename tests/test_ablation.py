@@ -234,6 +234,9 @@ def test_the_study_measures_where_it_says(tmp_path):
                 [change] = losses(model, ids, pattern[None]) - losses(model, ids)
             everywhere.append(change.numpy())
             after.append(change.numpy()[second_pieces(classes, ids.numpy())[:-1]])
+    counted = {name: found.record[name] for name in ("window", "documents", "draws", "predictions")}
+    predictions = len(np.concatenate(everywhere))
+    assert counted == {"window": 32, "documents": 5, "draws": 20, "predictions": predictions}
     place = found.of("ee", 2)
     assert found.everywhere[0, place] == pytest.approx(np.concatenate(everywhere).mean(), abs=1e-5)
     # Windows count alike; of 'ee' in all heads, which comes first.

@@ -31,7 +31,11 @@ def test_verdicts_of_every_head():
     windows = np.random.default_rng(9).integers(50, size=(4, 30))
     counts = np.random.default_rng(8).integers(1000, size=50)
     seeds = iter(range(4))
-    found = decide_layers(lambda _: drawn_keys(next(seeds)), windows, counts)
+    about = {"model": "drawn"}
+    found = decide_layers(lambda _: drawn_keys(next(seeds)), windows, counts, source=about)
+    assert {name: found.record[name] for name in ("model", "windows", "keys")} == {
+        **about, "windows": 4, "keys": 30,
+    }  # fmt: skip
     assert found.unselectable.shape == (2, 2, 3, 4, 30)
     for w in range(4):
         for layer, heads in enumerate(drawn_keys(w)):

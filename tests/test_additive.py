@@ -88,7 +88,7 @@ def test_two_keys_by_hand() -> None:
     assert expected == pytest.approx(from_even(softmax([0, g])), abs=1e-12)
 
 
-@pytest.mark.parametrize("cap", [None, 2.0])
+@pytest.mark.parametrize("cap", [None, 0.5, 2.0])
 @pytest.mark.parametrize("window", [None, 4])
 def test_four_terms_with_a_soft_cap_and_a_window(cap: float | None, window: int | None) -> None:
     layer, _ = random_relative(30)

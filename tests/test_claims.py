@@ -407,3 +407,13 @@ def test_a_build_is_frozen_printed_and_read_again(tmp_path, monkeypatch, capsys)
         assert "not computed yet" in shown
         (html / "claims.json").unlink(missing_ok=True)
     assert command.main(["Z9"]) == 1
+
+
+def test_a_record_keeps_its_kind_its_cell_and_both_notes():
+    found = kamoda.k6(np.array([0.95, 0.1]), model="tiny")
+    assert (found.claim, found.model, found.kind) == ("K6", "tiny", claim("K6").kind)
+    kept = ledger.register(record(note="of the rule"), cell="fig-x", note="of the chapter")
+    assert (kept.cell, kept.note) == ("fig-x", "of the rule; of the chapter")
+    assert (kept.function, kept.counted) == (claim("K1").function, True)
+    assert ledger.register(record(), counted=False).note == ""
+    assert not ledger.register(record(), counted=False).counted

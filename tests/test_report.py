@@ -36,7 +36,7 @@ from lnattn.attention.folding import fold
 from lnattn.attention.nulls import permuted_weights
 from lnattn.cli.main import main
 from lnattn.errors import CorpusError, LnattnError, ResultError
-from lnattn.reporting import drawing, fold_error, keys, positions, sigma
+from lnattn.reporting import drawing, fold_error, keys, pieces, positions, sigma
 from lnattn.reporting.about import facts
 from lnattn.reporting.evidence import Evidence
 from lnattn.reporting.heads import HeadsOnText, heads_on_text, listed
@@ -446,17 +446,31 @@ def test_pieces_are_looked_up_in_every_head(book, evidence):
     numbers = book.part("subwords").numbers
     counts, _ = evidence.counted()
     classes = token_classes(evidence.model.tokenizer, 8192)
-    pieces = continuation_pieces(counts, classes, PIECE_RULES["byte-level"])
-    assert numbers["pieces"] == numbers["pieces_that_fit"] == len(pieces) < 1000
+    fitting = continuation_pieces(counts, classes, PIECE_RULES["byte-level"])
+    assert numbers["pieces"] == numbers["pieces_that_fit"] == len(fitting) < 1000
     vectors = token_vectors(evidence.folded, evidence.model.embeddings)
     found = []
-    for query, key in zip(pieces.queries, pieces.keys, strict=True):
+    for query, key in zip(fitting.queries, fitting.keys, strict=True):
         scores = vectors.scores([int(query)])[:, 0].numpy()
         found.append((scores > scores[:, [key]]).sum(axis=1) < 10)
     table = numbers["by_head"]
     np.testing.assert_allclose(table["found"][:-1], np.mean(found, axis=0))
     assert table.loc["best", "found"] == pytest.approx(np.any(found, axis=1).mean())
     assert numbers["above_chance"] == (table["found"]["best"] > table["chance high"]["best"])
+
+
+def test_of_many_pieces_some_are_drawn(evidence, monkeypatch):
+    """50 of them without replacement, in their order, with all that is known of each."""
+    counts, _ = evidence.counted()
+    classes = token_classes(evidence.model.tokenizer, 8192)
+    fitting = continuation_pieces(counts, classes, PIECE_RULES["byte-level"])
+    monkeypatch.setattr(pieces, "MOST", 50)
+    ranked, number = pieces.subwords_of(evidence)
+    chosen = np.sort(np.random.default_rng(1).choice(len(fitting), 50, replace=False))
+    assert number == len(fitting)
+    for name in ("queries", "keys", "share", "count"):
+        drawn = getattr(ranked.pieces, name)
+        np.testing.assert_array_equal(drawn, getattr(fitting, name)[chosen])
 
 
 # ---- the page ------------------------------------------------------------------------------------

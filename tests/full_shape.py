@@ -14,6 +14,9 @@ from pathlib import Path
 import lnattn_book.freezing  # noqa: F401  enters the book's studies
 from lnattn import freezing
 
+#: GiB that the largest process of a build on GPT-2 may take; 3.5 are promised.
+MOST = 3.0
+
 
 def peak_gib() -> float:
     """The highest resident memory of this process since it began, or since `forget`."""
@@ -31,13 +34,23 @@ def forget() -> None:
 
 
 def main(checkpoint: str, folder: str) -> None:
-    """Freeze every study but the long ones, in the order of `make publish`; none may be missing."""
+    """Freeze every study but the long ones, in the order of `make publish`.
+
+    Ends with status 1 where one is missing, or took more than `MOST`: the kernel's mark at the end
+    of the process is that of the last study alone.
+    """
+    too_large = []
     for frozen in freezing.freeze(checkpoint, folder):
-        print(f"{frozen.study}: {peak_gib():.2f} GiB {frozen.why}", flush=True)
+        gib = peak_gib()
+        print(f"{frozen.study}: {gib:.2f} GiB {frozen.why}", flush=True)
+        if gib > MOST:
+            too_large.append(frozen.study)
         forget()
         is_missing = frozen.path is None and not freezing.STUDIES[frozen.study].relative
         if is_missing:
             raise SystemExit(f"{frozen.study} was not computed, so its memory is not known.")
+    if too_large:
+        raise SystemExit(f"{', '.join(too_large)} took more than {MOST} GiB.")
 
 
 if __name__ == "__main__":

@@ -622,6 +622,22 @@ def count(workers):
     assert as_dicts(Counts.load(tmp_path / "x.npz")) == by_counter(documents)
 
 
+def test_the_callers_script_is_hidden_while_workers_start_and_shown_again(monkeypatch) -> None:
+    main_module = sys.modules["__main__"]
+    spec = object()
+    monkeypatch.setattr(main_module, "__spec__", spec)
+    monkeypatch.setattr(main_module, "__file__", "script.py", raising=False)
+    with counting._main_module_hidden():
+        assert main_module.__spec__ is None
+        assert not hasattr(main_module, "__file__")
+    assert main_module.__spec__ is spec
+    assert main_module.__file__ == "script.py"
+    monkeypatch.delattr(main_module, "__file__")
+    with counting._main_module_hidden():
+        assert not hasattr(main_module, "__file__")
+    assert not hasattr(main_module, "__file__")
+
+
 def test_bad_input_is_one_sentence(count, corpus, tmp_path) -> None:
     (tmp_path / "c.docx").touch()
     (tmp_path / "empty.jsonl").touch()

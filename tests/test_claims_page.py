@@ -9,6 +9,7 @@ import json
 import re
 from dataclasses import asdict, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,7 @@ from browsing import PHONE, tab_in
 from bs4 import BeautifulSoup
 from small_site import build
 
+from booksite import links
 from booksite.claims_tables import changed_rules, column, machines
 from lnattn_book import places
 from lnattn_book.claims import frozen as frozen_claims
@@ -261,3 +263,23 @@ def test_the_filter_narrows_and_a_view_is_shared_by_its_address(book, chromium):
     # This small book is built without MathJax, and its page asks for it.
     absent = ("no-mathjax.js", "ERR_FILE_NOT_FOUND")
     assert not [line for line in page.problems if not any(name in line for name in absent)]
+
+
+def test_a_link_names_its_chapter_and_leads_to_the_cell_or_the_next_that_is_shown(monkeypatch):
+    """Cells 2, 5 and 9 are shown; a figure's label comes first; an appendix has no number."""
+    monkeypatch.setattr(links, "link", lambda _app, _page, *where: where)
+    chapter, appendix = "notebooks/09-unselectable-keys", "notebooks/book-model"
+    labels = SimpleNamespace(data={"anonlabels": {"fig-a": ("notebooks/01-layernorm", "fig-a")}})
+    metadata = {chapter: {links.CELLS: "2 5 9"}, appendix: {}}
+    sphinx = SimpleNamespace(
+        env=SimpleNamespace(get_domain=lambda _name: labels, metadata=metadata)
+    )
+
+    def leads_to(page: str, cell: str, execution: int) -> tuple[str, str, str]:
+        entry = SimpleNamespace(chapter=page, cell=cell, execution=execution)
+        return links.to_cell(sphinx, "claims", entry)
+
+    for execution, shown in ((1, 2), (4, 5), (5, 5), (10, 9)):
+        assert leads_to(chapter, "", execution) == (chapter, f"cell-{shown}", "chapter 09")
+    assert leads_to(chapter, "fig-a", 1) == ("notebooks/01-layernorm", "fig-a", "chapter 09")
+    assert leads_to(appendix, "", 3) == (appendix, "", "appendix")

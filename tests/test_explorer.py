@@ -175,3 +175,15 @@ def test_scripts_never_make_markup_of_text_nor_ask_another_host() -> None:
     for path in publishing.ASSETS.glob("*.js"):
         found = re.search(rf"{markup}|https?://|\bfetch\(", path.read_text("utf-8"))
         assert not found, f"{path.name}: {found}"
+
+
+def test_rows_are_packed_without_loss_or_as_bytes_with_the_scale_of_each_row():
+    halves = np.array([[0.5, -2.0, 0.125], [0.0, 0.0, 0.0]], dtype=np.float32)
+    (name, exact), *more = layers.packed(halves).items()
+    assert (name, exact.dtype, more) == ("W_E", np.float16, [])
+    np.testing.assert_array_equal(exact, halves)
+    rows = np.array([[0.4, -25.4, 12.4], [0.0, 0.0, 0.0], [3.0, 1.0, -0.1]], dtype=np.float32)
+    found = layers.packed(rows)
+    # The largest of a row is 127 or −127: scales 0.2, 1 and 3/127.
+    assert found["W_E"].tolist() == [[2, -127, 62], [0, 0, 0], [127, 42, -4]]
+    np.testing.assert_allclose(found["W_E.scale"], [0.2, 1, 3 / 127], rtol=1e-6)

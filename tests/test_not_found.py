@@ -19,7 +19,7 @@ from bs4 import BeautifulSoup
 from small_site import build
 
 from booksite.assets import TEMPLATES
-from booksite.serve import Host
+from booksite.serve import Host, serve
 
 PAGES = {"index.md": "# Front\n\nWords.\n"}
 
@@ -106,3 +106,13 @@ def test_its_links_lead_home_from_any_depth(place, tmp_path, chromium):
             assert tab.evaluate("[...document.links].map(one => one.href)") == [home, home]
             tab.page.click("button")
             tab.page.wait_for_url(f"{address}/{place}search.html?q=six+terms")
+
+
+def test_a_server_that_is_stopped_by_its_reader_ends_well(tmp_path, monkeypatch, capsys):
+    def stopped(_server):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", stopped)
+    (tmp_path / "index.html").write_text("a book")
+    assert serve(tmp_path, 0) == 0
+    assert "the book is at http://" in "".join(capsys.readouterr())

@@ -6,6 +6,7 @@ import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from docutils import nodes
+from docutils.utils import new_document
 from small_site import build
 
 from booksite import opening
@@ -78,3 +79,19 @@ def test_the_answer_stands_before_the_picture_and_the_rest_behind_it(tmp_path):
     question, answer = page.index("What is it?"), page.index("Short answer")
     picture, why = page.index("<figure"), page.index("Why it matters")
     assert question < answer < picture < why < page.index("about 1 minute")
+
+
+def test_the_cell_that_says_what_a_page_was_made_with_is_folded_and_no_other():
+    def cell(text: str) -> nodes.container:
+        output = nodes.raw("", text, format="html")
+        return nodes.container("", output, nb_element="cell_code", classes=["cell"])
+
+    banner = '<p class="lnattn-banner">Model: <strong>book-gpt2</strong> (chosen).</p>'
+    made, other = cell(banner), cell("<p>Model: none</p>")
+    doctree = new_document("page")
+    doctree += [made, other]
+    opening.arrange(doctree)
+    assert made["classes"] == ["cell", "page-made"]
+    assert (made["hide_mode"], made["prompt_show"]) == ("all", opening.MADE)
+    assert other["classes"] == ["cell"]
+    assert "hide_mode" not in other

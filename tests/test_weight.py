@@ -81,6 +81,26 @@ def test_a_font_keeps_the_icons_that_a_sheet_sets(tmp_path):
     assert not font.with_suffix(".woff2").exists(), "pages ask for the other one"
 
 
+def test_mathjax_leaves_pages_without_a_formula():
+    """Its file, as an object or an address, and its settings, which stand in the page."""
+
+    def script(filename, **attributes):
+        return SimpleNamespace(filename=filename, attributes=attributes)
+
+    kept = [script("_static/theme.js"), script(None, body="let a = 1"), "_static/own.js"]
+    mathjax = [
+        script("_static/mathjax/tex.js"),
+        script(None, body="window.MathJax = {}"),
+        "_static/mathjax/tex.js",
+    ]
+    equations = SimpleNamespace(data={"has_equations": {"with": True, "without": False}})
+    sphinx = SimpleNamespace(env=SimpleNamespace(get_domain=lambda _name: equations))
+    for page, wanted in (("with", mathjax + kept), ("without", kept), ("front", kept)):
+        context = {"script_files": mathjax + kept}
+        weight.load_mathjax_where_formulas_are(sphinx, page, "page.html", context, None)
+        assert context["script_files"] == wanted
+
+
 def test_scripts_wait_for_the_page_but_for_the_settings():
     class Script(SimpleNamespace):
         def __init__(self, filename, priority=500, **attributes):

@@ -182,6 +182,20 @@ def test_untied_unembedding_and_scale_settings_are_read():
     assert bare.blocks[0].attention.scale == 1.0
 
 
+def test_what_a_config_leaves_out_is_as_in_gpt2():
+    """Scores are divided by √d_head, in every layer alike, and ε is 1e-5."""
+    model = random_gpt2(3, 2, 24, 3)
+    config = model.config.to_dict()
+    for name in (
+        *("scale_attn_weights", "scale_attn_by_inverse_layer_idx", "layer_norm_epsilon"),
+        "add_cross_attention",
+    ):
+        config.pop(name, None)
+    for block in transformer_of(model.state_dict(), config).blocks:
+        assert block.attention.scale == pytest.approx(8**0.5)
+        assert block.attention.ln.eps == 1e-5
+
+
 def test_incomplete_or_unsupported_checkpoints_are_refused():
     model = random_gpt2(3, 1, 8, 1)
     weights, config = model.state_dict(), model.config.to_dict()

@@ -119,6 +119,7 @@ def test_each_row_of_a_parquet_file_is_in_exactly_one_shard(tmp_path, shard_byte
 
 def test_a_corpus_is_cut_into_some_64_even_shards(tmp_path, monkeypatch) -> None:
     """Unless that makes them smaller, or larger, than a shard may be; rows are in order."""
+    assert (corpora.SMALLEST_SHARD, corpora.LARGEST_SHARD) == (2**20, 2**26)  # 1 and 64 MiB
     documents = make_documents(2, 200)
     path = write_parquet(tmp_path / "x.parquet", documents)
     monkeypatch.setattr(corpora, "SMALLEST_SHARD", 1)

@@ -144,7 +144,10 @@ def test_nothing_at_all_is_counted_as_nothing() -> None:
     [
         ({"vocab_size": 10**9}, "a vocabulary has 1 to 10,000,000 tokens"),
         ({"vocab_size": 0}, "a vocabulary has 1 to 10,000,000 tokens"),
+        ({"vocab_size": 2.5}, "a vocabulary has 1 to 10,000,000 tokens"),
+        ({"vocab_size": True}, "a vocabulary has 1 to 10,000,000 tokens"),
         ({"vocab_size": 5, "skip": 0}, "1 or more apart"),
+        ({"vocab_size": 5, "skip": 1.5}, "1 or more apart"),
     ],
 )
 def test_a_vocabulary_that_nobody_has_is_refused_before_memory_is_asked_for(settings, why):

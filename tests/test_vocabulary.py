@@ -18,6 +18,7 @@ from lnattn.paths import data_folder
 from lnattn.storage import read_json, write_json
 from lnattn.text.counting import count_corpus
 from lnattn.text.counts import Counts
+from lnattn.text.tokenizers import encode_documents
 from lnattn.text.vocabulary import counts_by_vocabulary, resized, vocabulary_sha256
 from lnattn_book.samples import token_counts
 
@@ -38,6 +39,15 @@ def test_what_the_hash_depends_on():
     assert vocabulary_sha256(words("a", "b")) != plain
     with pytest.raises(CorpusError, match="no fast tokenizer"):
         vocabulary_sha256("a tokenizer")
+
+
+def test_documents_begin_with_the_models_token_once_and_are_cut():
+    bare = PreTrainedTokenizerFast(tokenizer_object=words("a", "b"), unk_token="a")
+    assert list(encode_documents(["b", ""], bare, 5)) == [[1]]
+    begun = PreTrainedTokenizerFast(tokenizer_object=words("a", "b"), unk_token="a", bos_token="a")
+    assert list(encode_documents(["b"], begun, 5)) == [[0, 1]]
+    assert list(encode_documents(["a"], begun, 5)) == [[0]]
+    assert list(encode_documents(["b"], begun, 1)) == [[0]]
 
 
 def test_the_records_that_ship_say_it():

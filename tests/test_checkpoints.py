@@ -227,6 +227,8 @@ def test_index_of_shards(folder):
     [
         ("{}", "no 'weight_map'"),
         ('{"weight_map": []}', "no 'weight_map'"),
+        ('{"weight_map": {}}', "no 'weight_map'"),
+        ('{"weight_map": ["a.safetensors"]}', "no 'weight_map'"),
         ('{"weight_map": {"a": 1}}', "1 is no file"),
         ('{"weight_map": {"a": "\\ud800.safetensors"}}', r"'\ud800.safetensors' is no file"),
         ('{"weight_map": {"a": "pipe"}}', "no regular file"),

@@ -232,6 +232,7 @@ def test_a_cut_connection_is_taken_up_again(server, local):
         (404, {"X-Error-Code": "EntryNotFound"}, "answers 404"),
         (401, {}, "login"),
         (403, {"X-Error-Code": "GatedRepo"}, "login"),
+        (403, {}, "login"),
     ],
 )
 @pytest.mark.parametrize("name", [f"revision/{COMMIT}", "config.json"])

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention, fold
 from lnattn.attention.forward import feed_forward
-from lnattn.attention.layernorm import center, divide_by_sigma, layer_norm, sigma
+from lnattn.attention.layernorm import divide_by_sigma, layer_norm, sigma
 from lnattn.attention.terms import check_indices, input_rows
 from lnattn.errors import TokenError
 from lnattn.inputs import require
@@ -55,7 +55,9 @@ def unembedding(
     ln_f: LayerNorm, W_U: Float[Tensor, "d_model vocab"]
 ) -> tuple[Float[Tensor, "d_model vocab"], Float[Tensor, "vocab"]]:
     """Fold the final LayerNorm into the unembedding: C diag(γ) W_U and β W_U."""
-    return center((ln_f.gamma[:, None] * W_U).T).T, ln_f.beta @ W_U
+    scaled = ln_f.gamma[:, None] * W_U
+    scaled -= scaled.mean(dim=0)  # in place: a second copy of W_U would be held beside it
+    return scaled, ln_f.beta @ W_U
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from lnattn.attention.residual import decompose, unembedding
 from lnattn.attention.terms import sigma_of_pairs
 from lnattn.composition import CompositionStudy, exceedances, pair_table
 from lnattn.errors import ResultError
+from lnattn.models.reference import load_reference_model
 from lnattn.transformer import Block, Transformer
 from lnattn.weights import AttentionLayer
 
@@ -170,23 +171,35 @@ def previous_token_heads(model: Transformer, count: int = 6) -> pd.DataFrame:
 
 
 @torch.no_grad()
-def sum_errors(
-    model: Transformer, reference: PreTrainedModel, ids: Sequence[int]
-) -> dict[torch.dtype, float]:
+def sum_errors(model: Transformer, name: str, ids: Sequence[int]) -> dict[torch.dtype, float]:
     """Logits as a sum over parts against those of the whole model's last state, by dtype.
 
-    The parts are added one after another: the logits of all at once would take gigabytes.
+    name: what Hugging Face's model is loaded by; it is gone before the sum is made, since each of
+    them takes a gigabyte in double precision. The parts are added one after another: the logits of
+    all at once would take more.
     """
+    states = _last_states(load_reference_model(name), ids)
     errors = {}
-    for dtype in (torch.float32, torch.float64):
-        last = reference.to(dtype)(torch.tensor([[*ids]])).last_hidden_state[0]
-        logits = last @ model.W_U.to(dtype)
-        parts = decompose(model.to(dtype), [*ids])
+    for dtype, last in states.items():
+        in_dtype = model.to(dtype)
+        logits = last @ in_dtype.W_U
+        parts = decompose(in_dtype, [*ids])
         summed = parts.readout.bias.repeat(len(ids), 1)
         for part in parts.stream():
             summed += parts.readout.logits(part)
         errors[dtype] = float((summed - logits).abs().max() / logits.abs().max())
     return errors
+
+
+@torch.no_grad()
+def _last_states(
+    reference: PreTrainedModel, ids: Sequence[int]
+) -> dict[torch.dtype, Float[Tensor, "query d_model"]]:
+    """The last hidden state of a text in single and in double precision."""
+    return {
+        dtype: reference.to(dtype)(torch.tensor([[*ids]])).last_hidden_state[0]
+        for dtype in (torch.float32, torch.float64)
+    }
 
 
 class PathLosses(NamedTuple):

@@ -179,16 +179,19 @@ def sum_errors(model: Transformer, name: str, ids: Sequence[int]) -> dict[torch.
     all at once would take more.
     """
     states = _last_states(load_reference_model(name), ids)
-    errors = {}
-    for dtype, last in states.items():
-        in_dtype = model.to(dtype)
-        logits = last @ in_dtype.W_U
-        parts = decompose(in_dtype, [*ids])
-        summed = parts.readout.bias.repeat(len(ids), 1)
-        for part in parts.stream():
-            summed += parts.readout.logits(part)
-        errors[dtype] = float((summed - logits).abs().max() / logits.abs().max())
-    return errors
+    return {dtype: _sum_error(model.to(dtype), last, ids) for dtype, last in states.items()}
+
+
+def _sum_error(
+    model: Transformer, last: Float[Tensor, "query d_model"], ids: Sequence[int]
+) -> float:
+    """The largest difference of a logit, beside the largest one; last: the reference's state."""
+    logits = last @ model.W_U
+    parts = decompose(model, [*ids])
+    summed = parts.readout.bias.repeat(len(ids), 1)
+    for part in parts.stream():
+        summed += parts.readout.logits(part)
+    return float((summed - logits).abs().max() / logits.abs().max())
 
 
 @torch.no_grad()

@@ -80,17 +80,20 @@ def inverse_sigma_bands(
     weights = np.stack([1 - parts, parts])
     least = tokens.dtype.type(eps)
 
-    def one_position(position: int, covariance: Float[np.ndarray, "vocab"]) -> None:
-        total = _become_inverse_sigma(covariance, tokens, positions[position], least)
-        if not math.isfinite(total):
-            raise ShapeError("σ is zero for some token and position; give an ε above zero.")
-        beside_quantiles = _at_ranks(covariance, beside)
-        summary[0, position] = total / len(tokens)
-        summary[1:, position] = (beside_quantiles * weights).sum(axis=0)
+    def summarise(rows: list[tuple[int, Float[np.ndarray, "vocab"]]]) -> None:
+        for position, covariance in rows:
+            total = _become_inverse_sigma(covariance, tokens, positions[position], least)
+            if not math.isfinite(total):
+                raise ShapeError("σ is zero for some token and position; give an ε above zero.")
+            beside_quantiles = _at_ranks(covariance, beside)
+            summary[0, position] = total / len(tokens)
+            summary[1:, position] = (beside_quantiles * weights).sum(axis=0)
 
-    with ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        for rows, covariance in covariance_blocks(embeddings, block):
-            list(pool.map(one_position, range(rows.start, rows.stop), covariance.numpy()))
+    threads = torch.get_num_threads()
+    with ThreadPoolExecutor(threads) as pool:
+        for places, covariances in covariance_blocks(embeddings, block):
+            rows = list(zip(range(places.start, places.stop), covariances.numpy(), strict=True))
+            list(pool.map(summarise, [rows[start::threads] for start in range(threads)]))
     mean, lower, upper = summary
     return InverseSigma(mean=mean, lower=lower, upper=upper, quantiles=quantiles)
 

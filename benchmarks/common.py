@@ -56,11 +56,14 @@ def time_side_by_side(
     repeats: int = 5,
     warm_up: int = 1,
     pause: float = 0.0,
+    in_a_row: Mapping[str, int] | None = None,
 ) -> dict[str, Timing]:
     """Time several methods in turn (A B C, A B C, …), so that all see the same machine load.
 
     pause: seconds of rest before each call, for methods of a few milliseconds: threads that torch
-    has used go on spinning for that long, and would slow down whoever comes next.
+    has used go on spinning for that long, and would slow down whoever comes next. in_a_row: calls
+    that a round of a method has, for what is called again and again in use; its seconds are those
+    of one. After a rest a short call waits for cold caches and threads.
 
     The first `warm_up` rounds are run and not counted: they compile kernels and fill caches.
     Python's garbage collector is off meanwhile, so that its pauses hit no method.
@@ -75,11 +78,13 @@ def time_side_by_side(
             for name, method in methods.items():
                 if pause:
                     time.sleep(pause)
+                calls = (in_a_row or {}).get(name, 1)
                 begin = time.perf_counter()
-                method()
+                for _ in range(calls):
+                    method()
                 elapsed = time.perf_counter() - begin
                 if number >= warm_up:
-                    seconds[name].append(elapsed)
+                    seconds[name].append(elapsed / calls)
     finally:
         if was_on:
             gc.enable()
@@ -175,16 +180,18 @@ def growth(
     make: Callable[[int], Mapping[str, Callable[[], Any]]],
     repeats: int = 3,
     pause: float = 0.0,
+    in_a_row: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """How each method's time grows with one size, the others fixed.
 
     against: the symbol (V, d, P, documents …); label: its name in words; make: builds the methods
     for one size (not timed). Methods may be left out of large sizes: their series gets None there.
-    pause: see `time_side_by_side`.
+    pause, in_a_row: see `time_side_by_side`.
     """
     series: dict[str, list[float | None]] = {}
     for column, size in enumerate(sizes):
-        for name, timing in time_side_by_side(make(size), repeats, pause=pause).items():
+        timings = time_side_by_side(make(size), repeats, pause=pause, in_a_row=in_a_row)
+        for name, timing in timings.items():
             series.setdefault(name, [None] * len(sizes))[column] = timing.median
     slopes = {}
     for name, seconds in series.items():

@@ -42,6 +42,25 @@ def test_ratio_is_the_median_of_paired_rounds(common: ModuleType) -> None:
     assert (unpaired["low"], unpaired["high"]) == (5.0, 40.0)
 
 
+def test_methods_take_turns_and_calls_in_a_row_count_as_one(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that a call of the long method moves by 8 s, one of the short method by 1."""
+    now = [0.0]
+    called = []
+
+    def spend(name: str, seconds: float) -> None:
+        called.append(name)
+        now[0] += seconds
+
+    monkeypatch.setattr(common.time, "perf_counter", lambda: now[0])
+    methods = {"long": lambda: spend("long", 8), "short": lambda: spend("short", 1)}
+    timings = common.time_side_by_side(methods, repeats=2, in_a_row={"short": 3})
+    assert called == 3 * ["long", "short", "short", "short"]  # the first round only warms up
+    assert timings["long"].rounds == (8, 8)
+    assert timings["short"].rounds == (1, 1)
+
+
 def test_frozen_benchmarks_are_read_and_bare_arithmetic_is_no_other_algorithm() -> None:
     found = frozen()
     ratios = [ratio for _, ratio in to_other_ways(found)]

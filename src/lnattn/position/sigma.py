@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import no_type_check
 
@@ -22,7 +21,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from lnattn.compiled import compiled
+from lnattn.compiled import compiled, in_threads
 from lnattn.errors import ShapeError
 from lnattn.inputs import plain_tensor, real_number, require, whole_number
 from lnattn.products import multiply
@@ -34,6 +33,10 @@ _BLOCK = 256
 #: Rows whose variances are taken at one time: few stay in cache. torch's own `var` takes 7 times as
 #: long.
 _ROWS = 128
+
+#: Positions whose rows a thread works on at one time: few stay in cache, and one would have threads
+#: wait for Python's lock.
+_FEW = 8
 
 #: The 95% band of the paper's curves.
 BAND = (0.025, 0.975)
@@ -79,82 +82,103 @@ def inverse_sigma_bands(
     beside = np.stack([places, np.ceil(places + parts)]).astype(int)
     weights = np.stack([1 - parts, parts])
     least = tokens.dtype.type(eps)
-
-    def summarise(rows: list[tuple[int, Float[np.ndarray, "vocab"]]]) -> None:
-        for position, covariance in rows:
-            total = _become_inverse_sigma(covariance, tokens, positions[position], least)
-            if not math.isfinite(total):
-                raise ShapeError("σ is zero for some token and position; give an ε above zero.")
-            beside_quantiles = _at_ranks(covariance, beside)
-            summary[0, position] = total / len(tokens)
-            summary[1:, position] = (beside_quantiles * weights).sum(axis=0)
-
     threads = torch.get_num_threads()
-    with ThreadPoolExecutor(threads) as pool:
-        for places, covariances in covariance_blocks(embeddings, block):
-            rows = list(zip(range(places.start, places.stop), covariances.numpy(), strict=True))
-            list(pool.map(summarise, [rows[start::threads] for start in range(threads)]))
+
+    def share(thread: int) -> None:
+        """Summarise a thread's part of the block's positions."""
+        begin = len(covariance) * thread // threads
+        end = len(covariance) * (thread + 1) // threads
+        scratch = np.empty((_FEW, len(tokens)), tokens.dtype)
+        for start in range(begin, end, _FEW):
+            rows = covariance[start : min(start + _FEW, end)]
+            places = slice(block_start + start, block_start + start + len(rows))
+            totals = _become_inverse_sigma(rows, tokens, positions[places], least)
+            if not np.isfinite(totals).all():
+                raise ShapeError("σ is zero for some token and position; give an ε above zero.")
+            summary[0, places] = totals / len(tokens)
+            values = _at_ranks(rows, beside, scratch)
+            summary[1:, places] = (values * weights).sum(axis=1).T
+
+    for block_places, covariances in covariance_blocks(embeddings, block):
+        block_start = block_places.start
+        covariance = covariances.numpy()
+        in_threads(share, threads)
     mean, lower, upper = summary
     return InverseSigma(mean=mean, lower=lower, upper=upper, quantiles=quantiles)
 
 
 @compiled(error_model="numpy", fastmath={"reassoc"})
 @no_type_check  # keeps the tests' shape checker away from what numba compiles
-def _become_inverse_sigma(row, tokens, position, least):
-    """Turn covariances with all tokens into 1/σ, of variances ≥ `least`; returns their sum."""
+def _become_inverse_sigma(rows, tokens, positions, least):
+    """Turn covariances [position vocab] into 1/σ, of variances ≥ `least`; returns sums by row."""
     numerator = tokens.dtype.type(1)
-    total = 0.0
-    for v in range(len(row)):
-        # Rounding may leave a variance that cancels below zero; it is zero then.
-        variance = max(tokens[v] + row[v] + row[v] + position, least)
-        row[v] = numerator / np.sqrt(variance)
-        total += row[v]
-    return total
+    totals = np.zeros(len(rows))
+    for j in range(len(rows)):
+        total = 0.0
+        for v in range(len(tokens)):
+            # Rounding may leave a variance that cancels below zero; it is zero then.
+            variance = max(tokens[v] + rows[j, v] + rows[j, v] + positions[j], least)
+            rows[j, v] = numerator / np.sqrt(variance)
+            total += rows[j, v]
+        totals[j] = total
+    return totals
 
 
 def _at_ranks(
-    row: Float[np.ndarray, "vocab"], ranks: Int[np.ndarray, "beside level"]
-) -> Float[np.ndarray, "beside level"]:
-    """The values at these ranks (0: the smallest), looked for from the nearer end of the row."""
-    values = np.empty(ranks.shape, row.dtype)
+    rows: Float[np.ndarray, "row vocab"],
+    ranks: Int[np.ndarray, "beside level"],
+    scratch: Float[np.ndarray, "few vocab"],
+) -> Float[np.ndarray, "row beside level"]:
+    """Each row's values at these ranks (0: the smallest), looked for from the nearer end.
+
+    scratch: as many rows or more, which are written over: fresh memory costs more than its use.
+    """
+    values = np.empty((len(rows), *ranks.shape), rows.dtype)
+    last = rows.shape[1] - 1
     for level, (below, above) in enumerate(ranks.T.tolist()):
-        if above < len(row) // 2:
-            places = [below, above]
-            sign = row.dtype.type(1)
-        else:
-            places = [len(row) - 1 - below, len(row) - 1 - above]
-            sign = row.dtype.type(-1)
-        tail = _smallest(row, sign, max(places))
-        values[:, level] = sign * np.partition(tail, places)[places]
+        from_below = above <= last // 2
+        sign = rows.dtype.type(1 if from_below else -1)
+        places = [below, above] if from_below else [last - below, last - above]
+        for by_level, tail in zip(values, _smallest(rows, sign, max(places), scratch), strict=True):
+            by_level[:, level] = sign * np.partition(tail, places)[places]
     return values
 
 
 def _smallest(
-    row: Float[np.ndarray, "vocab"], sign: np.floating, rank: int
-) -> Float[np.ndarray, "smallest"]:
-    """The smallest values of sign · row, those of ranks 0 … `rank` among them, in any order.
+    rows: Float[np.ndarray, "row vocab"],
+    sign: np.floating,
+    rank: int,
+    scratch: Float[np.ndarray, "few vocab"],
+) -> list[Float[np.ndarray, "smallest"]]:
+    """Of each row of sign · rows the smallest values, those of ranks 0 … `rank` among them.
 
-    Every 16th value tells where to cut. To copy what is below is faster than to partition it all.
+    In any order. Every 16th value tells where to cut. To copy what is below is faster than to
+    partition it all.
     """
-    sample = sign * row[::16]
+    sample = sign * rows[:, ::16]
     expected = rank // 16
     cut = expected + 4 * math.isqrt(expected) + 4  # four standard deviations above
-    if cut >= len(sample):
-        return sign * row
-    tail = np.empty_like(row)
-    size = _copy_up_to(np.partition(sample, cut)[cut], sign, row, tail)
-    return tail[:size] if size > rank else sign * row
+    if cut >= sample.shape[1]:
+        return list(sign * rows)
+    sizes = _copy_up_to(np.partition(sample, cut)[:, cut], sign, rows, scratch)
+    return [
+        tail[:size] if size > rank else sign * row
+        for tail, size, row in zip(scratch, sizes.tolist(), rows, strict=False)
+    ]
 
 
 @compiled
 @no_type_check
-def _copy_up_to(limit, sign, row, tail):
-    """Copy the values of sign · row up to a limit to the start of `tail`; returns how many."""
-    size = 0
-    for v in range(len(row)):  # no branch: a processor guesses wrong which values are small
-        tail[size] = sign * row[v]
-        size += tail[size] <= limit
-    return size
+def _copy_up_to(limits, sign, rows, tails):
+    """Copy each row's values of sign · rows up to its limit to its tail; returns how many."""
+    sizes = np.zeros(len(rows), np.int64)
+    for j in range(len(rows)):
+        size = 0
+        for v in range(rows.shape[1]):  # no branch: a processor guesses wrong which are small
+            tails[j, size] = sign * rows[j, v]
+            size += tails[j, size] <= limits[j]
+        sizes[j] = size
+    return sizes
 
 
 def assumed_inverse_sigma(

@@ -110,6 +110,7 @@ def test_of_two_layers_the_highest_hundredth_is_counted_unless_another_share_is_
     spectra = torch.ones(1, 2, 12, 1, dtype=torch.float64)
     made = replace(study.raw, scores=scores, write_spectrum=spectra[0], read_spectrum=spectra)
     assert exceedances(made).tolist() == [[[2], [1]]]
+    assert exceedances(made, share=1e-6).tolist() == [[[0], [1]]]  # one at least
 
 
 def test_what_is_frozen_is_everything_under_its_own_name(study, tmp_path):

@@ -9,6 +9,7 @@ import torch
 from random_models import attention_layer, plain_layer, random_gpt2
 
 from lnattn import fold, plain
+from lnattn.attention.folding import softmax_over_keys
 from lnattn.errors import ShapeError
 
 CONFIGURATIONS = [
@@ -106,3 +107,11 @@ def test_key_bias_changes_nothing(gpt2):
 def test_damaged_layers_are_refused(gpt2, shapes_unchecked, change, message):
     with pytest.raises(ShapeError, match=message):
         replace(attention_layer(gpt2), **change)
+
+
+def test_of_scores_that_are_not_finite_the_head_is_named():
+    """Two texts, three heads, four queries, five keys: in one text head 1 has one such score."""
+    scores = torch.zeros(2, 3, 4, 5)
+    scores[1, 1, 2, 0] = torch.inf
+    with pytest.raises(ShapeError, match="the scores of head 1 are no finite numbers"):
+        softmax_over_keys(scores, 1.0, causal=False)

@@ -108,6 +108,12 @@ def test_of_three_pairs_no_interval_is_known():
         spearman(np.arange(3.0), np.array([1.0, 3.0, 2.0]))
 
 
+@pytest.mark.parametrize("confidence", [0.0, 1.0, 1.5])
+def test_a_confidence_of_none_or_all_is_refused(confidence):
+    with pytest.raises(ShapeError, match="confidence must be"):
+        spearman(np.arange(6), np.array([1, 0, 2, 3, 5, 4]), confidence)
+
+
 @pytest.mark.parametrize("shorter", ["x", "y"])
 def test_sides_of_unequal_lengths_have_no_rank_correlation(shorter, shapes_unchecked):
     sides = {"x": np.arange(6.0), "y": np.arange(6.0)}

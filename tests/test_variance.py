@@ -264,6 +264,11 @@ def test_information_gain_by_a_loop(block, monkeypatch):
     monkeypatch.setattr(variance_module, "_PAIRS", block)
     counts = np.random.default_rng(4).integers(0, 3, (6, 6))
     counts[2] = 0
+    assert np.array_equal(
+        information_gain(sparse.csr_array(counts)),
+        information_gain(sparse.csr_array(counts), seed=0),
+        equal_nan=True,
+    )
     found = information_gain(sparse.csr_array(counts), seed=3)
     successors = [b for a in range(6) for b in range(6) for _ in range(counts[a, b])]
     np.random.default_rng(3).shuffle(moved := np.array(successors))

@@ -214,7 +214,7 @@ def test_the_study_measures_where_it_says(tmp_path):
     """The change after second pieces without T^ee of head 2, and that on all tokens, by hand."""
     parts = parts_of_gpt2(tmp_path)
     found = ablations(*parts, window=32, first=0, draws=20)
-    assert found.record["largest_change_by_nothing"] < 1e-4
+    assert 0 < found.record["largest_change_by_nothing"] < 1e-4
     assert found.record["windows"] == sum(len(t) // 31 for t in texts())
     model, make, documents, classes, bigrams = parts
     after, everywhere, shifts = [], [], []
@@ -391,6 +391,12 @@ def test_windows_end_at_the_least_length():
     begun = windows_of([list(range(80))], 41, 7)
     assert [ids[0].item() for _, ids in begun] == [7, 7]
     assert [len(ids) for _, ids in begun] == [41, 41]
+
+
+@pytest.mark.parametrize(("length", "first"), [(1, None), (2, 7)])
+def test_a_window_has_room_for_two_tokens_beside_its_first(length, first):
+    with pytest.raises(CorpusError, match="window"):
+        windows_of([list(range(40))], length, first)
 
 
 def test_an_interval_is_of_the_resamples_alone():

@@ -55,6 +55,11 @@ def test_counting_equals_a_counter(documents, boundary, buffer, skip) -> None:
     assert counts.record == {"documents": len(documents), "skip": skip}
 
 
+def test_the_first_token_may_stand_at_a_boundary() -> None:
+    counts = Counts.from_documents([[1, 2]], VOCAB, Boundary(start=0, end=0))
+    assert as_dicts(counts) == by_counter([[1, 2]], Boundary(start=0, end=0))
+
+
 @settings(max_examples=20, deadline=None)
 @given(documents_of_tokens, documents_of_tokens)
 def test_the_sum_of_two_counts_counts_both(first, second) -> None:

@@ -156,6 +156,9 @@ def test_means_by_counts_hold_the_biases_and_centre_the_terms():
         torch.testing.assert_close(means.k0, weights @ folded.keys(everything))
     with pytest.raises(ShapeError, match="not all 0"):
         mean_vectors(folded, embeddings, torch.zeros(VOCAB))
+    for tokens in (VOCAB - 1, VOCAB + 1):
+        with pytest.raises(ShapeError, match="for each of"):
+            mean_vectors(folded, embeddings, torch.ones(tokens))
 
 
 @pytest.mark.parametrize("joint", [None, True])

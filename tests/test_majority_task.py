@@ -120,3 +120,9 @@ def test_no_sequence_is_of_one_class(scheme):
         data = majority_data(10, length=6, classes=3, margin=1, scheme=scheme, seed=seed)
         rows = np.concatenate([data.train, data.test])
         assert ((rows > 0).sum(axis=1) >= 2).all()
+
+
+def test_how_many_examples_can_be_had_is_said():
+    """Of 4 tokens in 2 classes a lead of 2 have (3, 1) and (1, 3); a half of them can be asked."""
+    with pytest.raises(ShapeError, match=r"^2 count vectors .* at most 1 examples"):
+        majority_data(3, length=4, classes=2, margin=2)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 from urllib.error import HTTPError
@@ -16,6 +12,7 @@ import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from bs4 import BeautifulSoup
+from site_pages import served
 from small_site import build
 
 from booksite.assets import TEMPLATES
@@ -36,18 +33,6 @@ def built(folder: Path, address: str = "") -> Path:
     )
     assert not warnings
     return site
-
-
-@contextmanager
-def hosted(folder: Path) -> Iterator[str]:
-    """The address of a host that serves a folder."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Silent, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 class Silent(Host):
@@ -78,16 +63,16 @@ def test_its_links_are_absolute_where_the_address_is_known(tmp_path):
 
 
 def test_a_host_shows_it_with_the_right_status(tmp_path):
-    with hosted(built(tmp_path)) as address:
+    with served(built(tmp_path), Silent) as address:
         with pytest.raises(HTTPError, match="404") as error:
-            urlopen(f"{address}/no/such/page.html")
+            urlopen(f"{address}no/such/page.html")
         assert b"No such page" in error.value.read()
-        assert urlopen(f"{address}/index.html").status == 200
+        assert urlopen(f"{address}index.html").status == 200
 
 
 def test_a_host_without_such_a_page_says_so_itself(tmp_path):
-    with hosted(tmp_path) as address, pytest.raises(HTTPError, match="404") as error:
-        urlopen(f"{address}/page.html")
+    with served(tmp_path, Silent) as address, pytest.raises(HTTPError, match="404") as error:
+        urlopen(f"{address}page.html")
     assert b"Error code: 404" in error.value.read()
 
 
@@ -98,14 +83,14 @@ def test_its_links_lead_home_from_any_depth(place, tmp_path, chromium):
     site, host = built(tmp_path), tmp_path / "host"
     shutil.copytree(site, host / place)
     (host / "404.html").write_bytes((site / "404.html").read_bytes())
-    with hosted(host) as address, tab_in(chromium) as tab:
-        home = f"{address}/{place}index.html"
+    with served(host, Silent) as address, tab_in(chromium) as tab:
+        home = f"{address}{place}index.html"
         for missing in ("05-six-terms.html", "book/six-terms", "x/y/six_terms.html"):
-            tab.page.goto(f"{address}/{place}{missing}")
+            tab.page.goto(f"{address}{place}{missing}")
             tab.page.wait_for_selector("base", state="attached")
             assert tab.evaluate("[...document.links].map(one => one.href)") == [home, home]
             tab.page.click("button")
-            tab.page.wait_for_url(f"{address}/{place}search.html?q=six+terms")
+            tab.page.wait_for_url(f"{address}{place}search.html?q=six+terms")
 
 
 def test_a_server_that_is_stopped_by_its_reader_ends_well(tmp_path, monkeypatch, capsys):

@@ -178,8 +178,8 @@ class Index(SphinxDirective):
         return nodes.inline("", "", link, ids=[anchor or target])
 
     def _inline(self, text: str) -> list[nodes.Node]:
-        parsed, _messages = self.state.inline_text(text, self.lineno)
-        return parsed
+        nodes_and_messages = self.state.inline_text(text, self.lineno)
+        return nodes_and_messages[0]
 
 
 def with_new_modules(_app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:

@@ -112,12 +112,12 @@ def exposure(
     of_seeds = rates[0] - rates[1]
     difference = float(of_seeds.mean())
     of_words = np.quantile(resampled, (0.025, 0.975))
-    low, high = over_seeds_too(of_seeds, *of_words)
+    interval = over_seeds_too(of_seeds, *of_words)
     as_large = int((np.abs(dealt) >= abs(difference) - 1e-12).sum())
     return Exposure(
         difference=difference,
-        low=low,
-        high=high,
+        low=interval[0],
+        high=interval[1],
         p=(1 + as_large) / (1 + draws),
         rates=(float(rates[0].mean()), float(rates[1].mean())),
         types=(

@@ -70,7 +70,6 @@ def use_templates(_app: Sphinx, config: Any) -> None:
         config.redirect_html_template_file = str(TEMPLATES / "redirect.html")
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.connect("config-inited", use_templates)
     app.connect("builder-inited", copy_files)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -160,7 +160,7 @@ def write_data(app: Sphinx, exception: Exception | None) -> None:
         write_json(Path(app.outdir) / "claims.json", record)
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     for name in ("bars", "table", "aside", "checks", "changed", "machines"):
         app.add_directive(f"claims-{name}", Mark)
     app.connect("doctree-read", links.name_cells)
@@ -168,4 +168,3 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("doctree-resolved", fill)
     app.connect("html-page-context", load_assets)
     app.connect("build-finished", write_data)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -13,7 +13,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -117,9 +116,8 @@ def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
         node.replace_self(link)
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     """Register the role and the events above."""
     app.add_role("claim", Claim())
     app.connect("env-updated", check, priority=900)  # after `claims_page.gather`
     app.connect("doctree-resolved", resolve)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

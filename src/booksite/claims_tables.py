@@ -178,7 +178,7 @@ def _opening(claim: Claim, mine: list[Record], columns: tuple[str, ...]) -> str:
         lines += _line(said, [entry for part, entry in parts if part == name], columns)
     return (
         f'<details class="claim from-{claim.id[0]}" id="claim-{claim.id.lower()}" '
-        f'data-source="{html.escape(SOURCES[claim.id[0]], quote=True)}"><summary>{lines}</summary>'
+        f'data-source="{html.escape(SOURCES[claim.id[0]])}"><summary>{lines}</summary>'
     )
 
 
@@ -193,7 +193,7 @@ def _line(said: str, entries: Iterable[tuple[Record, str, bool]], columns: tuple
         asked = [(what, weak) for record, what, weak in shown if column(record.model) == name]
         signs = ""
         for what, weak in dict.fromkeys(asked):
-            label = html.escape(f"{name}: {what}{', fragile' if weak else ''}", quote=True)
+            label = html.escape(f"{name}: {what}{', fragile' if weak else ''}")
             kinds = f"sign {_class(what)}{' fragile' if weak else ''}"
             signs += f'<span class="{kinds}" role="img" aria-label="{label}" title="{label}">'
             signs += f"{SIGNS[what]}</span>"

@@ -7,8 +7,6 @@ stays visible.
 
 from __future__ import annotations
 
-from typing import Any
-
 from docutils import nodes
 from sphinx.application import Sphinx
 
@@ -31,6 +29,5 @@ def _give_title(proof: nodes.admonition) -> None:
     proof.insert(0, nodes.title("", _PROOF.rstrip(". ")))
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.connect("doctree-resolved", repair)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -139,7 +139,7 @@ def offer_drawings(app: Sphinx, doctree: nodes.document, page: str) -> None:
 def _written(app: Sphinx, here: str, name: str, text: str) -> str:
     """Write a file of the site; its address as seen from a page, for an attribute."""
     write_atomically(Path(app.outdir) / name, lambda file: file.write(text.encode()))
-    return html.escape(relative_uri(here, name), quote=True)
+    return html.escape(relative_uri(here, name))
 
 
 def _pictures(image: nodes.image, addresses: Mapping[str, str], size: str, is_first: bool) -> str:
@@ -147,7 +147,7 @@ def _pictures(image: nodes.image, addresses: Mapping[str, str], size: str, is_fi
 
     A page fetches one of the two when it comes near, but the first light one at once.
     """
-    alt = html.escape(image.get("alt", ""), quote=True)
+    alt = html.escape(image.get("alt", ""))
     pictures = ""
     for ground, address in addresses.items():
         shown = " ".join([*image["classes"], f"only-{ground}"])
@@ -170,10 +170,9 @@ def drawn_for(ground: str, label: str) -> str:
     return f"{label}-dark.svg" if ground == "dark" else f"{label}.svg"
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     # Before the guards of the page are read from it (`guards`, at 300).
     app.connect("doctree-read", complete, priority=200)
     app.connect("doctree-resolved", offer_drawings)
     # The theme makes its buttons at the default priority, 500, from what the page context holds.
     app.connect("html-page-context", offer_notebook, priority=100)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

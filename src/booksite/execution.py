@@ -18,7 +18,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 from sphinx.application import Sphinx
@@ -226,8 +225,7 @@ def prune(caches: Path, keep: str, count: int = KEPT_CACHES) -> list[str]:
     return [path.name for path in outdated]
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.connect("config-inited", prepare, priority=100)  # before others check paths
     app.connect("env-before-read-docs", execute_missing)
     app.connect("build-finished", finish, priority=900)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

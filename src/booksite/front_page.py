@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -136,7 +135,7 @@ def thumbnail(app: Sphinx, page: str, label: str) -> nodes.Node:
         app.builder.images[image["uri"]] = picture[1]
         shown = {"": picture[1]}
     here = app.builder.get_target_uri(page)
-    alt = html.escape(image.get("alt", ""), quote=True)
+    alt = html.escape(image.get("alt", ""))
     text = "".join(
         f'<img class="thumbnail{ground}" alt="{alt}" {size} loading="lazy" '
         f'src="{relative_uri(here, f"{app.builder.imagedir}/{name}")}">'
@@ -156,11 +155,10 @@ def figure_of(env: BuildEnvironment, label: str) -> tuple[str, nodes.Element]:
     raise ResultError(f"no figure is labelled {label!r}; name another one.")
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     """Register the role, the directives and the events above."""
     app.add_role("minutes", Minutes())
     app.add_directive("thumbnail", Mark)
     app.add_directive("waiting", Mark)
     app.connect("env-updated", marked)
     app.connect("doctree-resolved", fill)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

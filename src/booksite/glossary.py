@@ -62,7 +62,7 @@ def annotate(app: Sphinx, doctree: nodes.document, page: str) -> None:
         note = notes.get(plain(symbol.astext()))
         if note is None or _within(symbol, nodes.title | nodes.reference):
             continue
-        start = f'<span class="symbol" data-note="{html.escape(note, quote=True)}">'
+        start = f'<span class="symbol" data-note="{html.escape(note)}">'
         wrapped = (nodes.raw("", start, format="html"), symbol.deepcopy())
         symbol.parent.replace(symbol, [*wrapped, nodes.raw("", "</span>", format="html")])
 
@@ -74,6 +74,5 @@ def _within(node: nodes.Node, kinds: Any) -> bool:
     return above is not None
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.connect("doctree-resolved", annotate)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

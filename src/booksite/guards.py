@@ -56,7 +56,7 @@ def mark(guard: Guard, name: str) -> str:
     inner = "".join(
         f'<span class="guard-row">{label}: {text}</span>' for label, text in rows if text
     )
-    words = html.escape(guard.sentence, quote=True)
+    words = html.escape(guard.sentence)
     return (
         f'<button type="button" class="guard guard-{state}" popovertarget="{name}" '
         f'aria-label="checked by the code of this page: {words}">{sign}</button>'
@@ -133,8 +133,7 @@ def tell(app: Sphinx, error: Exception | None) -> None:
         _LOGGER.info(open_code.told(sum(bound, Counter())))
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     """Register the events above."""
     app.connect("doctree-read", report, priority=300)  # before the page is put in order
     app.connect("build-finished", tell)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

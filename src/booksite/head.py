@@ -66,9 +66,8 @@ def add_tags(
 
 
 def _tag(kind: str, name: str, value: str) -> str:
-    return f'<meta {kind}="{name}" content="{html.escape(value, quote=True)}" />'
+    return f'<meta {kind}="{name}" content="{html.escape(value)}" />'
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.connect("html-page-context", add_tags)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -20,6 +20,5 @@ def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
     yield "404", {"site": address.rstrip("/") + "/" if address else ""}, "404.html"
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     app.connect("html-collect-pages", pages)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

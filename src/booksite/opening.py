@@ -16,7 +16,6 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -198,9 +197,8 @@ def read(app: Sphinx, doctree: nodes.document) -> None:
         )
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     """Register the directive and the event above."""
     app.add_directive("opening", Opening)
     # Before Sphinx collects titles and tables of contents, at the default priority, 500.
     app.connect("doctree-read", read, priority=400)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

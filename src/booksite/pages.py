@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from sphinx.application import Sphinx
 from sphinx.config import Config
@@ -59,7 +58,6 @@ def escaped(name: str) -> str:
     return re.sub(r"[*?\[]", "?", name)
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     # After the table of contents was read, at priority 900.
     app.connect("config-inited", read_only_pages, priority=950)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from docutils import nodes
 from sphinx import addnodes
@@ -102,8 +102,7 @@ class PlainRole(SphinxRole):
         return [link], []
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     """Register the directive and the role."""
     app.add_directive("plain-code", PlainCode)
     app.add_role("plain", PlainRole())
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

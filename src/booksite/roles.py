@@ -53,7 +53,6 @@ def repair(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], *_
         context["body"] = repaired(context["body"])
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     """Register the event above."""
     app.connect("html-page-context", repair)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

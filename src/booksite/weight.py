@@ -192,9 +192,8 @@ def _is_mathjax(script: Any) -> bool:
     return "mathjax/" in place or "window.MathJax" in settings
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     # After Sphinx has put it there, at the default priority, 500.
     app.connect("html-page-context", load_mathjax_where_formulas_are, priority=700)
     app.connect("html-page-context", wait_for_the_page, priority=710)
     app.connect("build-finished", cut_files)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

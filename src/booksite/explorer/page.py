@@ -109,10 +109,9 @@ def load_scripts(
         context["metatags"] = "\n".join([context.get("metatags", ""), *asked])
 
 
-def setup(app: Sphinx) -> dict[str, Any]:
+def setup(app: Sphinx) -> None:
     """Register the directive and the events above."""
     app.add_directive("token-explorer", TokenExplorer)
     app.add_role("try-this", TryThis())
     app.connect("env-updated", publish_if_used)
     app.connect("html-page-context", load_scripts)
-    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

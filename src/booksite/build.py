@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from booksite.execution import Run, begun
-from booksite.pages import listed_pages
 from booksite.settings import BUILD, Folders
 from booksite.terminal import Following, say
 from lnattn.errors import LnattnError, ResultError
@@ -72,12 +71,6 @@ def _execute(run: Run, chapter: Path) -> int:
     with Following(run.folders.progress):
         told = {**os.environ, **run.environment}
         return subprocess.run(command, env=told, check=False).returncode
-
-
-def chapters(root: Path) -> list[Path]:
-    """All notebooks of the book, by name; a reader's own ones beside them are none of it."""
-    pages = (root / name for name in listed_pages(root))
-    return sorted(path for path in pages if path.parent.name == "notebooks")
 
 
 def find_chapter(root: Path, name: str) -> Path:

@@ -113,12 +113,13 @@ def paragraphs(app: Sphinx, page: str, entries: Iterable[Record]) -> nodes.conta
     made = []
     for about in (claim for claim in claims().values() if claim.aside):
         mine = own_first(about, records)
-        said: list[nodes.Node] = [nodes.strong("", f"{about.id}. "), *inline(f"{about.line}. ")]
+        sentences = [about.line if about.line.endswith("?") else f"{about.line}."]
         by_model = {record.model: record for record in reversed(mine)}
         for model, record in reversed(by_model.items()):
-            words = f"{model_name(model)}, {record.verdict}: {record.words}. "
-            said += inline(words[0].upper() + words[1:])
-        said += inline(about.aside)
+            words = f"{model_name(model)}, {record.verdict}: {record.words}."
+            sentences.append(words[0].upper() + words[1:])
+        text = " ".join([*sentences, about.aside])
+        said: list[nodes.Node] = [nodes.strong("", f"{about.id}. "), *inline(text)]
         if mine:
             said += [nodes.Text(" ("), links.to_cell(app, page, mine[0]), nodes.Text(".)")]
         made.append(nodes.paragraph("", "", *said, ids=[f"claim-{about.id.lower()}"]))

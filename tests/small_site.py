@@ -12,12 +12,13 @@ from sphinx.util.docutils import docutils_namespace, patch_docutils
 
 
 def build(
-    folder: Path, pages: Mapping[str, str] | None = None, **settings: Any
+    folder: Path, pages: Mapping[str, str] | None = None, builder: str = "html", **settings: Any
 ) -> tuple[Path, str, Sphinx]:
     """Write pages to `source` below a folder and build them: the site, its warnings, and Sphinx.
 
-    pages: path below `source` → text, for what is not there yet; settings: Sphinx's, as in conf.py.
-    The site is `_build/html` below the folder, where the book has its own.
+    pages: path below `source` → text, for what is not there yet; builder: Sphinx's, by its name;
+    settings: Sphinx's, as in conf.py. The site is `_build/html` below the folder, where the book
+    has its own.
     """
     source, out = folder / "source", folder / "_build" / "html"
     for name, text in (pages or {}).items():
@@ -28,7 +29,7 @@ def build(
     # Else what this one registers with docutils would be there for the next one of the process.
     with patch_docutils(), docutils_namespace():
         app = Sphinx(
-            source, None, out, out.parent / "doctrees", "html",
+            source, None, out, out.parent / "doctrees", builder,
             confoverrides={
                 "html_theme": "basic",
                 # A dictionary of its own: extensions add to Sphinx's default for good.

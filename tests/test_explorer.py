@@ -6,8 +6,6 @@ import base64
 import json
 import re
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -112,36 +110,34 @@ def test_a_first_sentence_brings_its_queries_and_keys_in_parts(book_values) -> N
     model, sentence = load_first_layer("book-gpt2"), publishing.sentences()[0]
     ids = next(iter(encode_documents([sentence], model.tokenizer, 64)))
     terms = six_terms(fold(model.attention), model.embeddings, ids)
-    with safe_open_bytes(book_values["book-gpt2"]["opening.js"]) as (tensors, about):
-        parts = {"q": terms.query_parts, "k": terms.key_parts}
-        assert set(tensors) == {f"{side}.{name}" for side in parts for name in parts[side]}
-        assert {len(tensor) for tensor in tensors.values()} == {len(ids)}
-        width = model.attention.W_Q.shape[2]
-        for side, of_side in parts.items():
-            for name, vectors in of_side.items():
-                for head, token in ((0, 0), (2, 3)):
-                    wanted = vectors[head, token if vectors.shape[1] > 1 else 0]
-                    written = tensors[f"{side}.{name}"][token, head * width : (head + 1) * width]
-                    np.testing.assert_array_equal(written, wanted.numpy().astype(np.float16))
+    tensors, about = opened(book_values["book-gpt2"]["opening.js"])
+    parts = {"q": terms.query_parts, "k": terms.key_parts}
+    assert set(tensors) == {f"{side}.{name}" for side in parts for name in parts[side]}
+    assert {len(tensor) for tensor in tensors.values()} == {len(ids)}
+    width = model.attention.W_Q.shape[2]
+    for side, of_side in parts.items():
+        for name, vectors in of_side.items():
+            for head, token in ((0, 0), (2, 3)):
+                wanted = vectors[head, token if vectors.shape[1] > 1 else 0]
+                written = tensors[f"{side}.{name}"][token, head * width : (head + 1) * width]
+                np.testing.assert_array_equal(written, wanted.numpy().astype(np.float16))
     assert about["text"] == sentence
     assert "".join(about["tokens"]).strip().endswith(sentence[-5:])
     assert about["heads"] == model.attention.n_heads
     assert "opening.js" not in book_values["book-llama"]
 
 
-@contextmanager
-def safe_open_bytes(data: bytes) -> Iterator[tuple[dict, dict]]:
+def opened(data: bytes) -> tuple[dict, dict]:
     """The tensors of a safetensors file, and what it says of itself."""
     size = int.from_bytes(data[:8], "little")
     header = json.loads(data[8 : 8 + size])
-    yield load(data), json.loads(header["__metadata__"]["about"])
+    return load(data), json.loads(header["__metadata__"]["about"])
 
 
 def test_the_page_is_told_what_it_computes_with(book_values) -> None:
     for name, norm, places in (("book-gpt2", "layer", "learned"), ("book-llama", "rms", "rotary")):
         model = load_first_layer(name)
-        with safe_open_bytes(book_values[name]["layer.js"]) as (tensors, about):
-            pass
+        tensors, about = opened(book_values[name]["layer.js"])
         d, heads = model.attention.W_Q.shape[1], model.attention.W_Q.shape[0]
         assert (about["d"], about["heads"], about["norm"]) == (d, heads, norm)
         assert about["positionsAre"] == places
@@ -254,8 +250,7 @@ def test_what_a_first_view_loads_is_of_the_first_model_with_a_sentence(cheap, tm
     _, merges = value_of((place / "gpt2.js").read_text())
     assert len(merges.splitlines()) == 50_001, "a line on its version, and the merges"
     opening = value_of((place / "two" / "opening.js").read_text())[1]
-    with safe_open_bytes(opening) as (_, about):
-        assert about["text"] == publishing.sentences()[0]
+    assert opened(opening)[1]["text"] == publishing.sentences()[0]
     publishing.publish(tmp_path / "deep" / "er", wanted("one"))
     assert publishing.opening_scripts(tmp_path / "deep" / "er") == []
 

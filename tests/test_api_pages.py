@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
+from pathlib import Path
 
 import pytest
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from bs4 import BeautifulSoup
 from small_site import build
+from sphinx.pycode import ModuleAnalyzer
 
+from booksite.docstrings import FOLDER
 from booksite.pages import listed_pages
 from booksite.reference import Summary, modules_below, modules_in
 from lnattn_book.places import repository
@@ -19,7 +23,8 @@ FILES = {
     "__init__.py": '"""A package."""\n',
     "__main__.py": "raise SystemExit\n",
     "shapes.py": '"""Shapes: `area`, and more.\n\nAt length.\n"""\n\n\n'
-    "class Square:\n"
+    "from boxes.below import deep\n\n\n"
+    "class Square(deep.Shape):\n"
     '    """Has four sides."""\n\n'
     "    def area(self):\n"
     '        """How large it is."""\n\n\n'
@@ -28,7 +33,12 @@ FILES = {
     "def _private(shape):\n"
     "    ...\n",
     "below/__init__.py": '"""A package below."""\n',
-    "below/deep.py": '"""Deep."""\n\n\ndef dive():\n    """Go down."""\n',
+    "below/deep.py": '"""Deep."""\n\n\n'
+    "class Shape:\n"
+    '    """Has sides."""\n\n'
+    "    def __init__(self, length):\n"
+    "        self.length = length\n\n\n"
+    'def dive():\n    """Go down."""\n',
 }
 PAGES = {
     "index.md": "# Index\n\n```{api-index} boxes\n```\n\n```{toctree}\ntop\nbelow\n```\n",
@@ -44,16 +54,25 @@ def package(tmp_path, monkeypatch):
         (tmp_path / "boxes" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "boxes" / name).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)  # it would be believed for a second
     yield tmp_path / "boxes"
+    forget()
+
+
+def forget():
+    """As in a new process, nothing is known of `boxes`."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "boxes"]:
         del sys.modules[name]
+    importlib.invalidate_caches()
+    ModuleAnalyzer.cache.clear()
 
 
-def built(folder):
-    site, warnings, app = build(
-        folder, PAGES, extensions=["myst_parser", "sphinx.ext.autodoc", "booksite.reference"]
-    )
-    return site, warnings, app
+def built(folder, **settings):
+    """The site of `PAGES`, its warnings, and Sphinx, in what is as good as a new process."""
+    forget()
+    extensions = ["myst_parser", "sphinx.ext.autodoc", "booksite.reference"]
+    pages = {} if (folder / "source").is_dir() else PAGES  # a page that is written is read again
+    return build(folder, pages, extensions=extensions, **settings)
 
 
 def soup(site, page):
@@ -66,7 +85,7 @@ def test_modules_are_found_by_their_files_and_none_is_run(package):
     ]  # fmt: skip
     assert modules_in("boxes") == ["boxes", "boxes.shapes"]
     assert modules_in("boxes.below") == ["boxes.below", "boxes.below.deep"]
-    assert Summary.of("boxes.below.deep").names == ("dive",)
+    assert Summary.of("boxes.below.deep").names == ("Shape", "dive")
     assert Summary.of("boxes.below").line == "A package below."
     assert not {"boxes.shapes", "boxes.below"} & set(sys.modules)
     with pytest.raises(ImportError, match=r"no module boxes\.absent"):
@@ -106,6 +125,77 @@ def test_a_new_module_is_on_its_page_and_in_the_index(package, tmp_path):
     assert not warnings
     assert soup(site, "top.html").find(id="boxes.colours.red")
     assert soup(site, "index.html").find(id="boxes.colours.red")
+
+
+def is_run(module):
+    return module in sys.modules
+
+
+def test_where_the_package_is_the_same_its_pages_are_too_and_it_is_not_run(package, tmp_path):
+    site, _, _ = built(tmp_path)
+    assert is_run("boxes.shapes")
+    pages = {name: (site / name).read_text("utf-8") for name in ("top.html", "below.html")}
+    site, warnings, _ = built(tmp_path, numfig=True)  # a setting with which all is read again
+    assert not warnings
+    assert not is_run("boxes.shapes")
+    assert {name: (site / name).read_text("utf-8") for name in pages} == pages
+
+
+@pytest.mark.parametrize(
+    ("file", "before", "after", "shown"),
+    [
+        pytest.param("shapes.py", "Has four", "Has 4", "Has 4 sides.", id="docstring changed"),
+        pytest.param("shapes.py", '"""Has four sides."""', "pass", "", id="docstring removed"),
+        pytest.param("below/deep.py", "(self, length)", "(self, size)", "Square(size)", id="base"),
+        pytest.param("shapes.py", "def area(shape)", "def _area(shape)", "", id="no function"),
+        pytest.param("__init__.py", '."""\n', '."""\n\nimport os\n', "", id="nothing shown"),
+    ],
+)
+def test_a_page_is_never_older_than_the_package(package, tmp_path, file, before, after, shown):
+    """Also where nothing else has changed; what it then shows is what a first build shows."""
+    site, _, _ = built(tmp_path)
+    old = soup(site, "top.html").get_text()
+    text = (package / file).read_text("utf-8")
+    assert before in text
+    (package / file).write_text(text.replace(before, after), encoding="utf-8")
+    site, warnings, _ = built(tmp_path)
+    assert not warnings
+    assert is_run("boxes.shapes")
+    new = soup(site, "top.html").get_text()
+    assert (new == old) is (file == "__init__.py")
+    assert shown in new
+    anew = tmp_path / "anew"
+    anew.mkdir()
+    assert soup(built(anew)[0], "top.html").get_text() == new
+
+
+def test_settings_of_autodoc_and_what_is_installed_count(package, tmp_path, monkeypatch):
+    site, _, _ = built(tmp_path)
+    assert "Square(length)" in soup(site, "top.html").get_text()
+    site, _, _ = built(tmp_path, autodoc_class_signature="separated")
+    assert "Square(length)" not in soup(site, "top.html").get_text()
+    (tmp_path / "installed" / "another-1.0.dist-info").mkdir(parents=True)
+    monkeypatch.setattr("sysconfig.get_path", lambda _name: str(tmp_path / "installed"))
+    built(tmp_path, autodoc_class_signature="separated")
+    assert is_run("boxes.shapes")
+    built(tmp_path, autodoc_class_signature="separated")
+    assert not is_run("boxes.shapes")
+
+
+@pytest.mark.parametrize("kept", ["", "{", "[]"])
+def test_lines_that_cannot_be_read_are_written_again(package, tmp_path, kept):
+    _, _, app = built(tmp_path)
+    for file in Path(app.doctreedir, FOLDER).iterdir():
+        file.write_text(kept)
+    site, warnings, _ = built(tmp_path, numfig=True)
+    assert not warnings
+    assert soup(site, "top.html").find(id="boxes.shapes.Square.area")
+
+
+def test_what_was_written_with_a_warning_warns_again(package, tmp_path):
+    (package / "colours.py").write_text("raise RuntimeError('no colours')\n")
+    assert "no colours" in built(tmp_path)[1]
+    assert "no colours" in built(tmp_path, numfig=True)[1]
 
 
 def test_every_package_has_a_page_in_the_contents():

@@ -18,6 +18,7 @@ script leads on from them.
 from __future__ import annotations
 
 import ast
+import functools
 import importlib
 import importlib.util
 import inspect
@@ -25,7 +26,6 @@ import pkgutil
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +36,10 @@ from sphinx.environment import BuildEnvironment
 from sphinx.errors import ExtensionError
 from sphinx.util.docutils import SphinxDirective
 
-#: Where a page keeps, in Sphinx's metadata, of which package it shows the modules, and which.
-MODULES = "api"
-#: And whether it is the index.
+from booksite import docstrings
+from booksite.docstrings import STATE, automodule, state_of
+
+#: Where a page keeps, in Sphinx's metadata, that it is the index.
 INDEX = "api_index"
 _BLOCK = re.compile(r"^```\{api\} +([\w.]+)\n```$", re.MULTILINE)
 
@@ -80,11 +81,14 @@ def _spec(name: str) -> Any:
     return spec
 
 
+def folder_of(module: str) -> Path:
+    """The folder of the outermost package."""
+    return Path(_spec(module.partition(".")[0]).submodule_search_locations[0])
+
+
 def source_of(module: str) -> Path:
     """A module's file. To ask Python for it would import the packages above it, and PyTorch."""
-    top, *parts = module.split(".")
-    folders = _spec(top).submodule_search_locations
-    path = Path(folders[0]).joinpath(*parts)
+    path = folder_of(module).joinpath(*module.split(".")[1:])
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
@@ -117,14 +121,8 @@ def markdown(modules: Iterable[str]) -> str:
     """The Markdown that documents a package, the first of them, and its modules, a section each."""
     package, *others = modules
     return "\n".join(
-        [_automodule(package), *(f"## {name}\n\n{_automodule(name)}" for name in others)]
+        [automodule(package), *(f"## {name}\n\n{automodule(name)}" for name in others)]
     )
-
-
-def _automodule(module: str) -> str:
-    """What is defined in a module, not what it imports."""
-    options = "".join(f"   :{name}:\n" for name in ("members", "ignore-module-all", "no-value"))
-    return f"```{{eval-rst}}\n.. automodule:: {module}\n{options}```\n"
 
 
 def expand(app: Sphinx, document: str, source: list[str]) -> None:
@@ -134,7 +132,7 @@ def expand(app: Sphinx, document: str, source: list[str]) -> None:
             modules = modules_in(block[1])
         except ImportError as error:
             raise ExtensionError(f"{document}: {block[1]} cannot be imported: {error}") from error
-        app.env.metadata[document][MODULES] = [block[1], modules]
+        note_state(app, document, block[1])
         source[0] = source[0].replace(block[0], markdown(modules))
 
 
@@ -145,12 +143,10 @@ class Index(SphinxDirective):
     has_content = False
 
     def run(self) -> list[nodes.Node]:
-        modules = list(modules_below(self.arguments[0]))
-        self.env.metadata[self.env.docname][INDEX] = [self.arguments[0], modules]
-        items = []
-        for summary in map(Summary.of, modules):
-            self.env.note_dependency(summary.file)
-            items.append(self._item(summary))
+        package = self.arguments[0]
+        self.env.metadata[self.env.docname][INDEX] = True
+        note_state(self.env.app, self.env.docname, package)
+        items = map(self._item, map(Summary.of, modules_below(package)))
         return [nodes.definition_list("", *items, classes=["api-index"])]
 
     def _item(self, summary: Summary) -> nodes.definition_list_item:
@@ -182,31 +178,25 @@ class Index(SphinxDirective):
         return nodes_and_messages[0]
 
 
-def with_new_modules(_app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
-    """Sphinx's event `env-get-outdated`: pages whose package has gained or lost a module."""
-    changed = []
-    for page, facts in env.metadata.items():
-        for kind, modules_of in {MODULES: modules_in, INDEX: modules_below}.items():
-            if kind in facts and list(modules_of(facts[kind][0])) != facts[kind][1]:
-                changed.append(page)
-    return changed
+def note_state(app: Sphinx, page: str, package: str) -> None:
+    """Keep of which package a page tells, and in which state, for `of_another_state`."""
+    app.env.metadata[page][STATE] = (package, state_of(folder_of(package), app.config))
+
+
+def of_another_state(app: Sphinx, env: BuildEnvironment, *_: set[str]) -> list[str]:
+    """Sphinx's event `env-get-outdated`: pages of a package that has changed since, anywhere.
+
+    A module's own file is not all that its page shows: signatures come from base classes, too.
+    """
+    state = functools.cache(lambda folder: state_of(folder, app.config))
+    told = ((page, facts[STATE]) for page, facts in env.metadata.items() if STATE in facts)
+    return [page for page, (package, then) in told if state(folder_of(package)) != then]
 
 
 def lead_on(app: Sphinx, page: str, _template: str, _context: Any, _doctree: Any) -> None:
     """Sphinx's event `html-page-context`: the index leads on from its old anchors."""
     if INDEX in app.env.metadata.get(page, {}):
         app.add_js_file("lnattn/api-index.js", loading_method="defer")
-
-
-def keep_undocumented(
-    _app: Sphinx, _what: str, name: str, thing: Any, skip: bool, _options: Any
-) -> bool | None:
-    """Sphinx's event `autodoc-skip-member`: what is public appears, with a docstring or without.
-
-    Fields of dataclasses and plain constants are left to their comments.
-    """
-    code = inspect.isroutine(thing) or inspect.isclass(thing) or isinstance(thing, property)
-    return False if skip and code and not name.startswith("_") else None
 
 
 @dataclass(frozen=True)
@@ -220,7 +210,7 @@ class SourceLinks:
             return None
         try:
             module = importlib.import_module(info["module"])
-            thing = reduce(getattr, info["fullname"].split("."), module)
+            thing = functools.reduce(getattr, info["fullname"].split("."), module)
             line = inspect.getsourcelines(getattr(thing, "fget", thing))[1]
         except (AttributeError, ImportError, OSError, TypeError):
             return None
@@ -239,10 +229,10 @@ def use_links(_app: Sphinx, config: Any) -> None:
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the events above."""
     app.setup_extension("sphinx.ext.linkcode")
+    docstrings.setup(app)
     app.connect("config-inited", use_links)
     app.connect("source-read", expand)
     app.add_directive("api-index", Index)
-    app.connect("env-get-outdated", with_new_modules)
+    app.connect("env-get-outdated", of_another_state)
     app.connect("html-page-context", lead_on)
-    app.connect("autodoc-skip-member", keep_undocumented)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

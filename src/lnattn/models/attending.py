@@ -56,7 +56,8 @@ def patched(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     try:
         yield model
     finally:
-        model.set_attn_implementation(before)
+        if before is not None:
+            model.set_attn_implementation(before)
 
 
 @torch.inference_mode()

@@ -12,7 +12,7 @@ from common import growth, ratio, time_side_by_side
 
 from lnattn.errors import ResultError
 from lnattn.majority.model import ARMS, MajorityTransformer, arm, sequences
-from lnattn.majority.train import MajorityPlan, loss_of
+from lnattn.majority.train import Learner, MajorityPlan
 
 TORCH = "torch encoder layer"
 OURS = "count space"
@@ -38,33 +38,27 @@ class Both:
         self.pairs = int((self.counts > 0).sum())
         self.model = MajorityTransformer(self.arm, plan.d_model, plan.classes)
         self.model.load_state_dict(plan.parameters(self.arm, 0))
-        self.parameters = {
-            name: value.clone().requires_grad_()
-            for name, value in plan.parameters(self.arm, 0).items()
-        }
-        self.optimisers = {
-            TORCH: torch.optim.Adam(self.model.parameters(), lr=plan.learning_rate, fused=True),
-            OURS: torch.optim.Adam(self.parameters.values(), lr=plan.learning_rate, fused=True),
-        }
+        self.optimiser = torch.optim.Adam(
+            self.model.parameters(), lr=plan.learning_rate, fused=True
+        )
+        self.learner = Learner(self.arm, plan)
+        self.rate = plan.learning_rate
 
     def obvious(self) -> float:
         """One step of the torch model."""
-        return self._step(TORCH, lambda: self.model.loss(self.ids, self.labels))
+        self.optimiser.zero_grad()
+        loss = self.model.loss(self.ids, self.labels)
+        loss.backward()
+        self.optimiser.step()
+        return loss.item()
 
     def count_space(self) -> float:
         """One step of `lnattn.majority.train`, whose tensors are too small for torch's threads."""
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
-        loss = self._step(OURS, lambda: loss_of(self.parameters, self.arm, self.counts))
+        loss = self.learner.step(self.counts, self.rate)
         torch.set_num_threads(threads)
         return loss
-
-    def _step(self, name: str, loss_of: Callable[[], torch.Tensor]) -> float:
-        self.optimisers[name].zero_grad()
-        loss = loss_of()
-        loss.backward()
-        self.optimisers[name].step()
-        return loss.item()
 
     def methods(self) -> dict[str, Callable[[], Any]]:
         return {TORCH: self.obvious, OURS: self.count_space}

@@ -70,7 +70,7 @@ KINDS: dict[str, tuple[type, dict[str, Any]]] = {
     },
     "mistral": (hf.MistralConfig, {**_GROUPED, "sliding_window": 5}),
     "mistral-open": (hf.MistralConfig, {**_GROUPED, "sliding_window": None}),
-    "mixtral": (hf.MixtralConfig, {**_GROUPED, "num_local_experts": 2}),
+    "mixtral": (hf.MixtralConfig, {**_GROUPED, "num_local_experts": 2, "sliding_window": 5}),
     "qwen2": (hf.Qwen2Config, {**_SIZES, "num_key_value_heads": 1}),
     "qwen2-window": (hf.Qwen2Config, {
         **_SIZES, "num_key_value_heads": 4, "use_sliding_window": True, "sliding_window": 4,
@@ -102,6 +102,9 @@ KINDS: dict[str, tuple[type, dict[str, Any]]] = {
     "gpt_neox-whole": (hf.GPTNeoXConfig, {**_SIZES, "rotary_pct": 1.0}),
     "gptj": (hf.GPTJConfig, {
         **_FEW, "n_embd": 24, "rotary_dim": 4, "n_positions": 64, "n_inner": 20, "eos_token_id": 0,
+    }),
+    "gptj-whole": (hf.GPTJConfig, {
+        **_FEW, "n_embd": 24, "rotary_dim": 8, "n_positions": 64, "n_inner": 20, "eos_token_id": 0,
     }),
     "falcon": (hf.FalconConfig, {**_SIZES, "multi_query": True, "bias": True}),
     "falcon-heads": (

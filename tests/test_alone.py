@@ -6,10 +6,12 @@ import pytest
 import random_families
 import random_relative
 import torch
+from random_families import CONTEXT, VOCAB
 
 import lnattn
 from lnattn.attention.layernorm import layer_norm
 from lnattn.errors import ShapeError
+from lnattn.models import alone
 from lnattn.models.alone import whole_model
 from lnattn.models.attending import patched
 from lnattn.models.modules import family_of_module
@@ -103,10 +105,12 @@ def test_the_model_is_left_as_it_was():
     ("given", "said"),
     [
         ({"layer": 2}, "layer must be a whole number from 0 to 1, not 2"),
-        ({"layer": 1, "token_ids": [10_000]}, "token_ids must be a list of whole numbers"),
+        ({"layer": -1}, "layer must be a whole number from 0 to 1, not -1"),
+        ({"layer": 1, "token_ids": [VOCAB]}, f"token_ids must be .* from 0 to {VOCAB - 1}, the"),
+        ({"layer": 1, "token_ids": [-1]}, "token_ids must be a list of whole numbers"),
         ({"layer": 1, "token_ids": []}, "token_ids must be a list"),
         ({"layer": 1, "positions": ()}, "positions is empty"),
-        ({"layer": 1, "positions": (10_000,)}, "positions must be a whole number from 0 to"),
+        ({"layer": 1, "positions": (CONTEXT,)}, f"positions must .* from 0 to {CONTEXT - 1}, not"),
         ({"layer": 1, "positions": (-1,)}, "positions must be a whole number from 0 to"),
     ],
 )
@@ -116,10 +120,41 @@ def test_what_the_model_does_not_have_is_refused(given, said):
         lnattn.context_free(model, **given)
 
 
+@pytest.mark.parametrize("ids", [3, [[3, 4]], [3.0]], ids=str)
+def test_what_is_no_list_of_tokens_is_refused(ids):
+    whole = whole_model(random_families.make("gpt2", torch.float32))
+    with pytest.raises(ShapeError, match="token_ids must be a list of whole numbers"):
+        whole.checked_tokens(ids)
+
+
 def test_all_tokens_are_taken_unless_some_are_given():
     model = random_families.make("gpt2", torch.float32)
-    found = lnattn.context_free(model, 0)
-    assert found.shape[1] == lnattn.first_layer(model).embeddings.vocab_size
+    found = lnattn.context_free(model, 1)
+    assert torch.equal(found, lnattn.context_free(model, 1, range(VOCAB), positions=(0,)))
+
+
+def test_a_vocabulary_that_is_run_in_parts_gives_the_same(monkeypatch):
+    """As of every real model: GPT-2 has 50,257 tokens, and 2,048 run at once."""
+    model = random_families.make("gpt2", torch.float64)
+    whole = whole_model(model)
+    at_once = lnattn.context_free(model, 1, IDS)
+    with patched(whole.model), torch.inference_mode():
+        (layers,) = whole.queries_and_keys(torch.tensor(IDS), 2)
+    monkeypatch.setattr(alone, "_BATCH", 2)
+    torch.testing.assert_close(lnattn.context_free(model, 1, IDS), at_once, rtol=0, atol=1e-12)
+    with patched(whole.model), torch.inference_mode():
+        parts = list(whole.queries_and_keys(torch.tensor(IDS), 2))
+    for layer, both in enumerate(layers):
+        for kind, together in enumerate(both):
+            joined = torch.cat([part[layer][kind] for part in parts])
+            torch.testing.assert_close(joined, together, rtol=0, atol=1e-12)
+
+
+def test_nothing_is_kept_for_a_next_token():
+    """A cache of thousands of texts would take the memory that the states need."""
+    whole = whole_model(random_families.make("gpt2", torch.float32))
+    out = whole.run(torch.tensor(IDS), torch.zeros(len(IDS), dtype=torch.long))
+    assert out.past_key_values is None
 
 
 def test_whisper_runs_without_an_encoder():

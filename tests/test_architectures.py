@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -9,7 +10,9 @@ import pytest
 import torch
 import transformers as hf
 from random_families import CONTEXT, D_MODEL, HEADS, KINDS, VOCAB, make, run, save
+from random_models import randomise
 from safetensors.torch import load_file, save_file
+from test_checkpoints import configure
 
 from lnattn import (
     fold,
@@ -123,25 +126,106 @@ def test_half_precision_is_widened_exactly(half, tmp_path):
         ({"model_type": "gemma3"}, "multimodal"),
         ({"model_type": "brand_new", "kv_lora_rank": 16}, "latent"),
         ({"model_type": "llama", "quantization_config": {"bits": 4}}, "quantised"),
+        ({"model_type": "brand_new", "kv_lora_rank": 16, "state_size": 16}, "latent"),
+        ({"model_type": "brand_new", "kv_lora_rank": None, "state_size": False}, "is not one that"),
         ({"model_type": "brand_new"}, "not one that lnattn knows"),
         ({}, "names no model_type"),
         ({"model_type": "gpt2", "quantization_config": {"bits": 4}}, "quantised"),
         ({"model_type": "gpt2", "add_cross_attention": True}, "encoder"),
         ({"model_type": "opt", "do_layer_norm_before": False}, "no LayerNorm comes before"),
         ({"model_type": "opt", "word_embed_proj_dim": 8, "hidden_size": 16}, "projected"),
+        ({"model_type": "opt", "word_embed_proj_dim": 32, "hidden_size": 16}, "projected"),
         ({"model_type": "opt", "layer_norm_elementwise_affine": False}, "neither gain nor bias"),
         ({"model_type": "bert", "position_embedding_type": "relative_key"}, "absolute positions"),
     ],
 )
 def test_refusals_say_why(config, reason, tmp_path):
-    import json
-
     save(make("gpt2", torch.float32), tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=reason) as error:
         load_first_layer(tmp_path)
     assert str(error.value).endswith(".")
     assert "\n" not in str(error.value)
+
+
+def test_settings_that_say_what_is_usual_are_no_variant(tmp_path):
+    """bert-base-uncased writes that its positions are absolute, OPT how wide its embeddings are."""
+    folder = save(make("bert", torch.float32), tmp_path / "bert")
+    configure(folder, position_embedding_type="absolute")
+    load_first_layer(folder)
+    folder = save(make("opt", torch.float32), tmp_path / "opt")
+    configure(folder, word_embed_proj_dim=768, hidden_size=768)
+    with pytest.raises(CheckpointError, match=r"config\.json asks for \[.*768"):
+        load_first_layer(folder)
+
+
+#: Settings without which a configuration is of no model.
+_SIZES = {"model_type", "type_vocab_size"}
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt_neo", "opt", "whisper", "bert", "roberta"])
+def test_what_a_config_leaves_out_is_as_in_transformers(kind, tmp_path):
+    """Old checkpoints say little: what stands at transformers' default may be left out."""
+    model = make(kind, torch.float32)
+    folder = save(model, tmp_path)
+    before = load_attention_layers(folder)
+    usual = type(model.config)().to_dict()
+    config = json.loads((folder / "config.json").read_text())
+    left_out = {name for name, value in config.items() if name in usual and value == usual[name]}
+    assert len(left_out - _SIZES) > 5
+    configure(folder, **dict.fromkeys(left_out - _SIZES, "absent"))
+    for here, there in zip(load_attention_layers(folder), before, strict=True):
+        assert (here.scale, here.window, here.causal) == (there.scale, there.window, there.causal)
+        assert here.ln.eps == there.ln.eps
+        for name in ("W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"):
+            assert torch.equal(getattr(here, name), getattr(there, name)), name
+    load_first_layer(folder)
+
+
+@pytest.mark.parametrize("kind", ["gpt_neo", "opt", "whisper", "bert"])
+def test_a_checkpoint_without_its_token_embeddings_is_incomplete(kind, tmp_path):
+    folder = save(make(kind, torch.float32), tmp_path)
+    tensors = load_file(folder / "model.safetensors")
+    gone = ("wte.", "embed_tokens.", "word_embeddings.", "lm_head.", "decoder.weight", "proj_out.")
+    rest = {name: tensor for name, tensor in tensors.items() if not any(g in name for g in gone)}
+    save_file(rest, folder / "model.safetensors")
+    with pytest.raises(
+        CheckpointError, match=r"lacks the tensor '.*(wte|tokens|embeddings)\.weight'"
+    ):
+        load_first_layer(folder)
+
+
+def test_every_layer_of_a_deeper_bert_is_fed_by_the_norm_before_it(tmp_path):
+    config = hf.BertConfig(
+        vocab_size=VOCAB, hidden_size=8, num_hidden_layers=5, num_attention_heads=2,
+        intermediate_size=8, max_position_embeddings=CONTEXT,
+    )  # fmt: skip
+    model = randomise(hf.BertModel(config), 3)
+    layers = load_attention_layers(save(model, tmp_path))
+    norms = [model.embeddings.LayerNorm, *(block.output.LayerNorm for block in model.encoder.layer)]
+    for index, layer in enumerate(layers):
+        assert layer.index == index
+        assert torch.equal(layer.ln.beta, norms[index].bias)
+        queries = model.encoder.layer[index].attention.self.query
+        assert torch.equal(layer.b_Q.flatten(), queries.bias)
+    assert len(layers) == 5
+
+
+def test_local_layers_of_gpt_neo_by_patterns_that_are_repeated(tmp_path):
+    """Against transformers' own list of them, through the seams of three patterns."""
+    config = hf.GPTNeoConfig(
+        vocab_size=VOCAB, hidden_size=6, num_heads=2, num_layers=10, intermediate_size=6,
+        attention_types=[
+            [["global", "local"], 2], [["local", "local", "global"], 1], [["global", "local"], 1],
+            [["local"], 1],
+        ],
+        max_position_embeddings=CONTEXT, window_size=8,
+    )  # fmt: skip
+    folder = save(hf.GPTNeoModel(config), tmp_path)
+    for listed in (config.attention_layers, "absent"):
+        configure(folder, attention_layers=listed)
+        kinds = [layer.window for layer in load_attention_layers(folder)]
+        assert kinds == [8 if kind == "local" else None for kind in config.attention_layers]
 
 
 # ---- real pretrained weights ---------------------------------------------------------------

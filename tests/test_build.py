@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import odd_models
 import pytest
@@ -159,6 +161,126 @@ def test_a_folder_that_is_no_book_is_one_sentence(tmp_path, capsys):
         build.build(tmp_path)
     assert build.main(["--root", str(tmp_path)]) == 2
     assert "has no _toc.yml" in capsys.readouterr().err
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """What is started in processes of its own: the words, the environment; all ends with 3."""
+    started = []
+
+    def run(command, env=None, check=True):
+        started.append((command, env))
+        if check:
+            raise subprocess.CalledProcessError(3, command)
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(build.subprocess, "run", run)
+    return started
+
+
+def test_the_options_of_a_build_are_jupyter_books(tree, commands, monkeypatch):
+    """And what is forgotten before: where it is asked for, and there alone."""
+    forgotten = []
+    monkeypatch.setattr(build, "forget", forgotten.append)
+    monkeypatch.setattr(build, "repository", lambda: tree)
+    monkeypatch.chdir(tree)
+    assert build.main([]) == 3
+    assert build.main(["--strict"]) == 3
+    assert forgotten == []
+    assert build.main(["--root", str(tree), "--force", "--output", "out"]) == 3
+    assert forgotten == [tree]
+    for (command, _), options in zip(
+        commands,
+        ([], [*build.STRICT], ["--all", "--path-output", str(tree / "out")]),
+        strict=True,
+    ):
+        assert command[:2] == [sys.executable, "-c"]
+        assert command[3:] == ["build", *options, str(tree)]
+
+
+@pytest.fixture
+def begun(tree, monkeypatch):
+    """A run on a model of a hub, which says when it has finished."""
+    finished = []
+    folders = settings.Folders(tree / "_build")
+    monkeypatch.setattr(build, "begun", lambda _root, _folders: run)
+    run = SimpleNamespace(
+        root=tree, folders=folders, choice=Choice("hub/tiny", "a test"),
+        cache=folders.cache("0"), environment={"LNATTN_MODEL": "hub/tiny"}, finished=finished,
+        finish=lambda: finished.append(True),
+    )  # fmt: skip
+    return run
+
+
+def test_a_chapter_alone_is_run_in_its_builds_environment(tree, begun, commands, monkeypatch):
+    monkeypatch.setenv("LNATTN_MODEL", "another")
+    assert build.main(["--root", str(tree), "--chapter", "1"]) == 3
+    ((command, environment),) = commands
+    chapter = tree / "notebooks" / "01-a.md"
+    target = tree / "_build" / "executed" / "tiny" / "01-a.ipynb"
+    assert command == [
+        *(sys.executable, "-m", "booksite.execute", "--cache", str(begun.cache)),
+        *("--target", str(target), str(chapter)),
+    ]
+    assert environment["LNATTN_MODEL"] == "hub/tiny"
+    assert environment["PATH"] == os.environ["PATH"]
+    assert begun.finished == [True]
+    with pytest.raises(ResultError, match=r"there are none\."):
+        build.find_chapter(tree / "book", "1")
+    assert build.main(["--root", str(tree), "--chapter", ""]) == 2
+
+
+def test_what_is_forgotten_is_the_cache_of_this_state_if_there_is_one(tree, begun, monkeypatch):
+    forgotten = []
+    monkeypatch.setattr(build, "forget_studies", lambda: forgotten.append(True))
+    begun.cache.mkdir(parents=True)
+    other = begun.folders.cache("1")
+    other.mkdir(parents=True)
+    for _ in range(2):
+        build.forget(tree)
+        assert not begun.cache.exists()
+    assert other.is_dir()
+    assert begun.finished == forgotten == [True, True]
+
+
+def test_files_of_programs_at_work_are_no_inputs(tree, monkeypatch):
+    before = digest(tree)
+    assert re.fullmatch("[0-9a-f]{16}", before)
+    assert re.fullmatch("[0-9a-f]{16}", inputs.site_source_digest())
+    for name in (".hidden/a.py", "__pycache__/a.py", "a.pyc", "checkpoint/a.py", ".a.py"):
+        path = tree / "src" / "lnattn" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("litter")
+    for place in (inputs.PUBLISHED, inputs.ATTESTATIONS / "a.json"):
+        (tree / place).parent.mkdir(parents=True, exist_ok=True)
+        (tree / place).write_text("made of results")
+    assert digest(tree) == before
+    monkeypatch.setenv("LNATTN_DATA", "x")
+    assert digest(tree) == before
+    assert inputs.execution_digest(tree, "m") == digest(tree, **os.environ)
+    assert inputs.execution_digest(tree, "m") != digest(tree, **os.environ | {"LNATTN_DATA": ""})
+    (tree / "src" / "lnattn" / "a").mkdir()
+    (tree / "src" / "lnattn" / "a" / "b.py").write_text("input")
+    assert digest(tree) != before
+
+
+def test_a_digest_is_of_names_contents_and_facts(tmp_path):
+    """Written out: name, a zero, the SHA-256 of the content; then each fact likewise."""
+    for name in "ba":
+        (tmp_path / name).write_text(name)
+    lines = [f"{name}\0{hashlib.sha256(name.encode()).hexdigest()}\n" for name in "ab"]
+    wanted = hashlib.sha256("".join([*lines, "f\0x\n", "g\0y\n"]).encode()).hexdigest()
+    files = list(inputs.files_below(tmp_path / "b", tmp_path / "absent", tmp_path / "a"))
+    assert [file.name for file in files] == ["b", "a"]
+    assert inputs.digest_of(tmp_path, files, {"g": "y", "f": "x"}) == wanted
+
+
+@pytest.mark.parametrize(("more", "is_small"), [(0, True), (1, False)])
+def test_two_chapters_are_run_at_a_time_on_a_model_with_a_small_table(monkeypatch, more, is_small):
+    family = SimpleNamespace(config={"vocab_size": 12_000_000 + more}, d_model=1)
+    opened = SimpleNamespace(family=family)
+    monkeypatch.setattr("lnattn.models.checkpoints.open_checkpoint", lambda _name: opened)
+    assert model.is_small(Choice("tiny", "")) is is_small
 
 
 CHAPTER = """---

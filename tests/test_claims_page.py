@@ -20,7 +20,7 @@ from browsing import PHONE, tab_in
 from bs4 import BeautifulSoup
 from small_site import build
 
-from booksite import links
+from booksite import claims_page, links
 from booksite.claims_tables import changed_rules, column, machines
 from lnattn_book import places
 from lnattn_book.claims import frozen as frozen_claims
@@ -151,6 +151,39 @@ def test_bars_and_the_sentence_count_each_claim_once_and_derivations_apart(book)
     assert data["summary"] in text(page)
     kept = {one["id"]: len(one["found"]) for one in data["claims"] if one["found"]}
     assert kept == {"K1": 1, "K2": 2, "F1": 1}
+
+
+def test_the_page_counts_second_ways_and_has_its_table_of_machines_and_its_filter(book):
+    page = BeautifulSoup(book.page("book/claims"), "html.parser")
+    second = sum(1 for one in claims().values() if one.second)
+    assert f"For {second} of the {len(claims())} claims another program" in text(page)
+    heads = [[cell.text for cell in row.select("th")] for row in page.select("table tr")]
+    assert ["Made", "Processor and system", "Versions", "Commit", "Verdicts as frozen", "Hash"] in (
+        heads
+    )
+    assert "claims.js" in str(page.head)
+    assert "claims.js" not in book.page("index")
+
+
+def test_an_error_leaves_no_data(tmp_path):
+    html = SimpleNamespace(format="html")
+    claims_page.write_data(SimpleNamespace(builder=html, outdir=tmp_path), ValueError())
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_to_do_about_numbers_that_changed_is_said_once_at_the_end(tmp_path, monkeypatch):
+    monkeypatch.setenv("LNATTN_MODEL", "tiny")
+    changed = ["one.", "two.", "three."]
+    monkeypatch.setattr(frozen_claims, "differences", lambda *_: changed)
+    pages = ["index", "notebooks/02-folding"]
+    recorded = [entry(**record) for record in RECORDS[1:]]
+    (forgotten, *said, last) = claims_page.problems(recorded, pages, tmp_path)
+    assert forgotten == "claim K1 belongs to chapter 02-folding, which does not register it"
+    assert said == ["one.", "two."]
+    assert last.startswith("three.; where the change is meant")
+    monkeypatch.setattr(frozen_claims, "differences", lambda *_: [])
+    recorded = [entry(**record) for record in RECORDS]
+    assert claims_page.problems(recorded, pages, tmp_path) == []
 
 
 def test_models_share_columns_by_what_they_are():

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import torch
 from huggingface_hub import constants
+from huggingface_hub.errors import HTTPError
+from random_families import make, save
 
 from lnattn import default_model, load_first_layer
 from lnattn.errors import HubError, one_line
-from lnattn.models import connection, hub
+from lnattn.models import choice, connection, hub
 from lnattn.models.connection import hub_errors, wrong_setting
 
 #: A setting of the environment that no client can use, and words that the sentence must have.
@@ -44,6 +50,56 @@ def test_nothing_is_wrong_with_usual_settings(plain):
     assert wrong_setting() is None
     plain.setenv("HTTP_PROXY", "proxy:3128")
     assert wrong_setting() is None
+
+
+@pytest.mark.parametrize("endpoint", ["https://", "ftp://huggingface.co", "huggingface.co", ""])
+def test_what_is_no_address_of_a_hub(plain, endpoint):
+    plain.setattr(constants, "ENDPOINT", endpoint)
+    assert wrong_setting().startswith(f"HF_ENDPOINT is {endpoint!r}")
+    plain.setattr(constants, "ENDPOINT", "http://mirror.local:8080")
+    assert wrong_setting() is None
+
+
+def test_every_proxy_is_looked_at_and_exceptions_are_none(plain):
+    """NO_PROXY lists hosts, and so may hold what no proxy is."""
+    plain.setattr(connection, "getproxies", lambda: {"no": "htp://x", "https": "htp://y"})
+    assert "HTTPS_PROXY" in wrong_setting()
+    plain.setattr(connection, "getproxies", lambda: {"no": "htp://x", "ftp": "htp://y"})
+    assert wrong_setting() is None
+
+
+def test_certificates_may_be_a_file_or_a_folder(plain, tmp_path):
+    plain.setenv("SSL_CERT_DIR", str(tmp_path / "absent"))
+    assert "SSL_CERT_DIR" in wrong_setting()
+    plain.setenv("SSL_CERT_DIR", str(tmp_path))
+    assert wrong_setting() is None
+
+
+def test_a_token_that_is_not_printable(plain):
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        plain.setenv(name, "hf_\x07abc")
+        assert wrong_setting().startswith(name)
+        plain.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (OSError(errno.ENOSPC, "No space left"), "(No space left); see .* HF_HOME is on a disk"),
+        (OSError(errno.EACCES, "Permission denied"), "(Permission denied); .* can be written to"),
+        (OSError("in its own words"), "(in its own words); .* can be written to"),
+        (ValueError("no JSON"), "is no list of its files; check HF_ENDPOINT"),
+        (KeyError("sha"), "is no list of its files"),
+        (ImportError("no h2"), "could not be asked for someone/model (ImportError: no h2)"),
+        (HTTPError("cut off"), "connection to huggingface.co failed (HTTPError)"),
+    ],
+    ids=repr,
+)
+def test_an_error_is_told_by_its_kind(plain, error, words):
+    """A full disk, a login page in place of the hub, a missing package: each has its mend."""
+    pattern = ".*".join(re.escape(part) for part in words.split(".*"))
+    with pytest.raises(HubError, match=pattern), hub_errors("someone/model"):
+        raise error
 
 
 def test_a_password_is_never_shown(plain):
@@ -173,6 +229,24 @@ def test_a_checkpoint_in_a_folder_gpt2_is_not_taken_for_gpt2(no_network, tmp_pat
     assert choice.name == "book-gpt2"
     assert "hides the hub's GPT-2" in choice.why
     monkeypatch.setenv("LNATTN_MODEL", "gpt2")  # whoever names it means the folder
+    assert default_model().name == "gpt2"
+
+
+def test_a_checkpoint_in_a_folder_goes_before_a_model_of_the_hub(no_network, tmp_path):
+    save(make("gpt2", torch.float32), tmp_path / "someone" / "model")
+    for given in ("someone/model", Path("someone/model")):
+        assert load_first_layer(given).provenance["source"] == "local folder model"
+    with pytest.raises(ValueError, match=r"there is no model 'someone/other'"):
+        load_first_layer(Path("someone/other"))  # a Path is no name on the hub
+
+
+def test_a_folder_that_may_not_be_looked_into_hides_nothing(no_network, monkeypatch):
+    def refused(_path):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.delenv("LNATTN_MODEL", raising=False)
+    monkeypatch.setattr(hub, "missing_files", lambda pin: [])
+    monkeypatch.setattr(choice.Path, "is_file", refused)
     assert default_model().name == "gpt2"
 
 

@@ -58,7 +58,7 @@ def variables_of(model) -> dict[str, np.ndarray]:
 
 def write(path, variables, version=6):
     """A file in CTranslate2's format."""
-    codes = {"float32": 0, "int16": 2}
+    codes = {"float32": 0, "int8": 1, "int16": 2, "int32": 3, "float16": 4}
     with path.open("wb") as file:
 
         def text(words):
@@ -98,6 +98,23 @@ def test_the_tensors_are_those_of_hugging_face(model, tmp_path):
     for name in ("W_Q", "W_K", "b_Q", "b_K", "W_O"):
         assert torch.equal(getattr(family.attention(0), name), getattr(saved.attention, name))
     assert torch.equal(family.embeddings().W_P, saved.embeddings.W_P)
+
+
+def test_the_configuration_is_that_of_hugging_face(model, tmp_path):
+    config, _ = read_whisper_decoder(write(tmp_path / "model.bin", variables_of(model)))
+    assert config == {name: getattr(model.config, name) for name in config}
+    assert len(config) == 9
+
+
+@pytest.mark.parametrize("kind", ["int8", "int16", "int32"])
+def test_numbers_of_every_type_of_the_format(kind, model, tmp_path):
+    """The converter keeps the heads in 8 or 16 bits, and the weights of tiny.en in float16."""
+    variables = {name: array.astype("float16") for name, array in variables_of(model).items()}
+    variables["decoder/num_heads"] = np.array(3, kind)
+    config, tensors = read_whisper_decoder(write(tmp_path / "model.bin", variables))
+    assert config["decoder_attention_heads"] == 3
+    there = model.get_decoder().layers[1].fc2.weight.half()
+    assert torch.equal(tensors["model.decoder.layers.1.fc2.weight"], there)
 
 
 def test_a_bias_of_keys_is_refused(model, tmp_path):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import datasets
 import pytest
 from fake_data_sets import DataSet, serving
 from test_counting import as_dicts, by_counter, make_documents, make_tokenizer, write_jsonl
@@ -128,3 +129,48 @@ def test_a_name_is_of_the_hub_where_no_file_has_it(tmp_path, monkeypatch):
     assert not Corpus(("imdb", "imdb")).is_on_the_hub
     write_jsonl(tmp_path / "imdb", ["w1"])
     assert not Corpus(("imdb",)).is_on_the_hub
+
+
+def test_what_the_library_is_asked_for_of_a_set_of_the_hub(tmp_path, monkeypatch):
+    """Another configuration, split, commit or column is another corpus, and counts as well."""
+    corpus = Corpus(("owner/texts",), "en", split="validation", revision="abc", field="body")
+    (part,) = corpus.parts()
+    assert vars(part) == {
+        "path": "owner/texts",
+        "config": "en",
+        "files": (),
+        "split": "validation",
+        "revision": "abc",
+        "field": "body",
+    }
+    assert part.name == "owner/texts"
+    asked = []
+
+    def load_dataset(*args, **options):
+        asked.append((args, options))
+        return datasets.Dataset.from_dict({"title": ["a"], "body": ["w1 w2"]})
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    loaded = part.load(stream=False, folder=tmp_path)
+    assert loaded.to_list() == [{"body": "w1 w2"}]
+    where = {"split": "validation", "revision": "abc"}
+    cached = {"streaming": False, "cache_dir": str(tmp_path)}
+    assert asked == [(("owner/texts", "en"), where | cached)]
+
+
+def test_what_the_library_is_asked_for_of_files(tmp_path):
+    """Files have no split and no commit, whatever was said of a set of the hub."""
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for path in files:
+        path.write_text('{"body": "w1"}\n')
+    names = tuple(map(str, files))
+    (part,) = Corpus(names, "en", split="validation", revision="abc", field="body").parts()
+    assert vars(part) == {
+        "path": ".jsonl",
+        "config": None,
+        "files": tuple(str(path.resolve()) for path in files),
+        "split": "train",
+        "revision": None,
+        "field": "body",
+    }
+    assert [row["body"] for row in part.load(stream=False, folder=tmp_path)] == ["w1", "w1"]

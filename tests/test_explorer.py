@@ -7,6 +7,7 @@ import json
 import re
 import zlib
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -19,9 +20,10 @@ from safetensors.numpy import load
 
 pytest.importorskip("sphinx", reason="Sphinx is not installed; pip install -e '.[book]'")
 from booksite.explorer import layers, publishing, texts
-from lnattn import load_first_layer
+from lnattn import fold, load_first_layer, six_terms
 from lnattn.errors import ResultError, TokenError
 from lnattn.models.choice import Choice
+from lnattn.text.tokenizers import encode_documents
 
 # ---- Scripts -------------------------------------------------------------------------------------
 
@@ -103,6 +105,91 @@ def test_models_that_the_page_cannot_show_are_refused(monkeypatch) -> None:
         next(layers.scripts_of(model, "m"))
 
 
+def test_a_first_sentence_brings_its_queries_and_keys_in_parts(book_values) -> None:
+    """Side by side for all heads; a part that all tokens share is there for each of them."""
+    model, sentence = load_first_layer("book-gpt2"), publishing.sentences()[0]
+    ids = next(iter(encode_documents([sentence], model.tokenizer, 64)))
+    terms = six_terms(fold(model.attention), model.embeddings, ids)
+    tensors, about = opened(book_values["book-gpt2"]["opening.js"])
+    parts = {"q": terms.query_parts, "k": terms.key_parts}
+    assert set(tensors) == {f"{side}.{name}" for side in parts for name in parts[side]}
+    assert {len(tensor) for tensor in tensors.values()} == {len(ids)}
+    width = model.attention.W_Q.shape[2]
+    for side, of_side in parts.items():
+        for name, vectors in of_side.items():
+            for head, token in ((0, 0), (2, 3)):
+                wanted = vectors[head, token if vectors.shape[1] > 1 else 0]
+                written = tensors[f"{side}.{name}"][token, head * width : (head + 1) * width]
+                np.testing.assert_array_equal(written, wanted.numpy().astype(np.float16))
+    assert about["text"] == sentence
+    assert "".join(about["tokens"]).strip().endswith(sentence[-5:])
+    assert about["heads"] == model.attention.n_heads
+    assert "opening.js" not in book_values["book-llama"]
+
+
+def opened(data: bytes) -> tuple[dict, dict]:
+    """The tensors of a safetensors file, and what it says of itself."""
+    size = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + size])
+    return load(data), json.loads(header["__metadata__"]["about"])
+
+
+def test_the_page_is_told_what_it_computes_with(book_values) -> None:
+    for name, norm, places in (("book-gpt2", "layer", "learned"), ("book-llama", "rms", "rotary")):
+        model = load_first_layer(name)
+        tensors, about = opened(book_values[name]["layer.js"])
+        d, heads = model.attention.W_Q.shape[1], model.attention.W_Q.shape[0]
+        assert (about["d"], about["heads"], about["norm"]) == (d, heads, norm)
+        assert about["positionsAre"] == places
+        assert ("beta" in tensors) == (norm == "layer")
+        assert ("positions" in tensors) == (places == "learned")
+        assert tensors["b_Q"].ndim == 1
+    assert about["places"] == 128, "twice the longest sentence"
+    width = model.attention.W_Q.shape[2]
+    turns = 1 / 10_000 ** (np.arange(0, width, 2) / width)
+    np.testing.assert_allclose(tensors["frequencies"], turns, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("context", "places"), [(None, 128), (50, 50), (4096, 128)])
+def test_positions_are_those_of_two_sentences_or_of_the_model(context, places) -> None:
+    model = replace(load_first_layer("book-llama"), context=context)
+    assert layers.weights(model)[1]["places"] == places
+
+
+def test_other_turns_are_refused() -> None:
+    """Interleaved, of a part of a head alone, or stretched."""
+    model = load_first_layer("book-llama")
+    width = model.attention.W_Q.shape[2]
+    layers.frequencies(model, width)
+    with pytest.raises(ResultError, match="only a part"):
+        layers.frequencies(model, width + 2)
+    with pytest.raises(ResultError, match="only a part"):
+        layers.frequencies(model, width - 2)
+
+    class Rotation:
+        interleaved = False
+
+        def tables(self, places, dtype):
+            cos, sin = model.attention.rotation.tables(places, dtype)
+            return 2 * cos, 2 * sin
+
+    class Interleaved(Rotation):
+        interleaved = True
+
+        def tables(self, places, dtype):
+            return model.attention.rotation.tables(places, dtype)
+
+    for rotation, problem in ((Rotation(), "stretches"), (Interleaved(), "more in its first")):
+        layer = SimpleNamespace(
+            norm_Q=None, norm_K=None, clip=None, soft_cap=None, bias=None, rotation=rotation, ln=1
+        )
+        with pytest.raises(ResultError, match=problem):
+            layers.frequencies(SimpleNamespace(attention=layer), width)
+    layer.rotation, layer.ln = model.attention.rotation, None
+    with pytest.raises(ResultError, match="more in its first"):
+        layers.frequencies(SimpleNamespace(attention=layer), width)
+
+
 # ---- Publishing ----------------------------------------------------------------------------------
 
 
@@ -142,6 +229,41 @@ def test_the_page_opens_on_minilm_and_tells_no_log_of_the_chapters_model(monkeyp
         assert len({one.folder for one in models}) == len(models)
         assert not any("cache" in one.choice.why for one in models)
         assert name in [one.choice.name for one in models]
+
+
+def test_what_a_first_view_loads_is_of_the_first_model_with_a_sentence(cheap, tmp_path) -> None:
+    place, later = tmp_path / "explorer", publishing.Wanted(Choice("two", "why"), opening=True)
+    publishing.publish(place, [*wanted("one"), later])
+    assert not (place / "one" / "opening.js").exists()
+    shared, first = publishing.opening_scripts(place)
+    assert shared == "shared.js"
+    assert re.fullmatch(r"two/opening\.js\?v=[0-9a-f]{8}", first)
+    _, told = value_of((place / "shared.js").read_text())
+    assert [(one["folder"], one["why"], one["opening"]) for one in told["models"]] == [
+        ("one", "a reason", False),
+        ("two", "why", True),
+    ]
+    assert {len(one["version"]) for one in told["models"]} == {8}
+    assert "ee" in told["terms"]
+    assert told["terms"]["ed"]["colour"] != told["terms"]["ee"]["colour"]
+    assert (told["longest"], told["text"]) == (64, publishing.sentences()[0])
+    _, merges = value_of((place / "gpt2.js").read_text())
+    assert len(merges.splitlines()) == 50_001, "a line on its version, and the merges"
+    opening = value_of((place / "two" / "opening.js").read_text())[1]
+    assert opened(opening)[1]["text"] == publishing.sentences()[0]
+    publishing.publish(tmp_path / "deep" / "er", wanted("one"))
+    assert publishing.opening_scripts(tmp_path / "deep" / "er") == []
+
+
+def test_rotary_models_that_were_named_are_there(monkeypatch) -> None:
+    monkeypatch.setattr(publishing, "default_model", lambda: Choice("book-gpt2", ""))
+    monkeypatch.setenv("LNATTN_ROTARY", "mine other")
+    names = {one.choice.name: one for one in publishing.wanted_models()}
+    assert list(names) == ["minilm", "book-gpt2", "mine", "other", "book-llama"]
+    assert names["mine"].choice.why == "named by LNATTN_ROTARY"
+    assert [name for name, one in names.items() if one.opening] == ["minilm", "book-gpt2"]
+    monkeypatch.delenv("LNATTN_ROTARY")
+    assert len(publishing.wanted_models()) == 3
 
 
 def test_every_link_of_a_chapter_names_its_model() -> None:

@@ -49,3 +49,23 @@ def test_more_than_a_tenth_is_a_loss(pages, lost):
     """Of twenty pages two may go, and a third may not."""
     said = ["pages: 17 where there were 20"] if lost else []
     assert extent.shrunk({"pages": 20}, {"pages": pages}) == said
+
+
+def test_what_is_gone_altogether_is_none():
+    assert extent.shrunk({"figures": 1200, "claims": 1}, {}) == [
+        "figures: 0 where there were 1,200",
+        "claims: 0 where there were 1",
+    ]
+
+
+def test_an_edition_that_is_not_built_keeps_its_record(built, tmp_path, capsys):
+    write_json(built / PUBLISHED, {"book-gpt2": {"pages": 3}, "GPT-2": {"pages": 4}})
+    extent.freeze(built, built / "out")
+    recorded = read_json(built / PUBLISHED)
+    assert (recorded["book-gpt2"]["pages"], recorded["GPT-2"]) == (20, {"pages": 4})
+    assert capsys.readouterr().out.startswith("[book] book-gpt2: {'pages': 20, ")
+    html = Folders(built / "out" / "gpt2" / BUILD).html
+    html.mkdir(parents=True)
+    write_json(html / "claims.json", {"claims": []})
+    extent.freeze(built, built / "out")
+    assert read_json(built / PUBLISHED)["GPT-2"]["pages"] == 0

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_models import random_gpt2, random_layer, randomise, transformer_of
 
-from lnattn import fold
+from lnattn import fold, identities
 from lnattn.attention.forward import (
     both_ln_layer,
     causal_mask,
@@ -188,12 +188,24 @@ def test_what_a_config_leaves_out_is_as_in_gpt2():
     config = model.config.to_dict()
     for name in (
         *("scale_attn_weights", "scale_attn_by_inverse_layer_idx", "layer_norm_epsilon"),
-        "add_cross_attention",
+        *("add_cross_attention", "tie_word_embeddings", "activation_function", "n_inner"),
     ):
         config.pop(name, None)
-    for block in transformer_of(model.state_dict(), config).blocks:
+    weights = {name: rows for name, rows in model.state_dict().items() if "lm_head" not in name}
+    read = transformer_of(weights, config)
+    for block in read.blocks:
         assert block.attention.scale == pytest.approx(8**0.5)
-        assert block.attention.ln.eps == 1e-5
+        assert block.attention.ln.eps == block.mlp.ln.eps == read.ln_f.eps == 1e-5
+        assert block.mlp.W_in.shape == (24, 96)
+    assert torch.equal(read.W_U, model.transformer.wte.weight.T)
+
+
+def test_an_ffn_of_another_width_is_read():
+    sizes = {"n_layer": 2, "vocab_size": 40, "n_positions": 32}
+    model = randomise(identities.random_gpt2(3, 24, 3, torch.float64, n_inner=40, **sizes), 3)
+    with torch.no_grad():
+        x, exact, _ = model.transformer(torch.arange(5)[None], output_hidden_states=True)[2]
+    assert (pre_ln_layer(x[0], ours(model).blocks[0])[0] - exact[0]).abs().max() < 1e-10
 
 
 def test_incomplete_or_unsupported_checkpoints_are_refused():

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterator
+from itertools import chain
+from types import ModuleType
 
 import pytest
 
+import booksite
 import lnattn
 
-#: Filled while a profile is read, and never handed out.
-FILLED = {"OperatorCount"}
+#: Filled while a profile is read, chapters run or a book is built, and never handed out.
+FILLED = {"OperatorCount", "_Counter", "Run"}
+#: The package, and the site where its tools are installed.
+PACKAGES = [lnattn, booksite] if importlib.util.find_spec("jupyter_book") else [lnattn]
 
 
-def dataclasses_of_the_package() -> Iterator[type]:
-    """Every dataclass of the package, once, by the module that defines it."""
-    for module in pkgutil.walk_packages(lnattn.__path__, "lnattn."):
+def dataclasses_of(package: ModuleType) -> Iterator[type]:
+    """Every dataclass of a package, once, by the module that defines it."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         if module.name.endswith("__main__"):
             continue
         for known in vars(importlib.import_module(module.name)).values():
@@ -26,7 +32,7 @@ def dataclasses_of_the_package() -> Iterator[type]:
                 yield known
 
 
-EVERY = sorted(dataclasses_of_the_package(), key=lambda known: known.__qualname__)
+EVERY = sorted(chain(*map(dataclasses_of, PACKAGES)), key=lambda known: known.__qualname__)
 
 
 def holds_arrays(known: type) -> bool:

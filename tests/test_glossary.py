@@ -12,6 +12,7 @@ pytest.importorskip("myst_parser", reason="MyST is not installed; pip install -e
 from small_site import build
 
 from booksite import glossary
+from lnattn.errors import ResultError
 from lnattn_book.places import repository
 
 FILE = """
@@ -40,6 +41,7 @@ def test_notes_are_put_on_symbols_alone(tmp_path) -> None:
     pages = {
         glossary.FILE.as_posix(): FILE,
         "index.md": PAGE,
+        "appendix.md": "---\norphan: true\n---\n# First\n\n$x$, $d'$\n",
         "book/notation.md": "---\norphan: true\n---\n# Notation\n\n$T^{ee}$\n",
     }
     out, warnings, _ = build(
@@ -54,5 +56,20 @@ def test_notes_are_put_on_symbols_alone(tmp_path) -> None:
     assert re.search(
         r'class="symbol"[^>]*><span class="math[^>]*>\\\(T\^\{ ee \}\\\)</span></span>', page
     )
+    assert (out / "appendix.html").read_text("utf-8").count("data-note") == 1
     assert "data-note" not in (out / "book" / "notation.html").read_text("utf-8")
     assert not warnings
+
+
+@pytest.mark.parametrize(
+    ("entries", "problem"),
+    [
+        ("- {tex: [a], words: x, term: none}", "there is no term 'none'"),
+        ("- {tex: [a], words: x}\n- {tex: ['{a}'], words: y}", "a has two notes"),
+    ],
+)
+def test_a_symbol_with_two_notes_or_of_no_term_is_refused(tmp_path, entries, problem):
+    path = tmp_path / "glossary.yml"
+    path.write_text(entries)
+    with pytest.raises(ResultError, match=problem):
+        glossary.glossary(path)

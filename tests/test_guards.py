@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import asdict
+from types import SimpleNamespace
 
 import pytest
 
@@ -20,6 +22,8 @@ It lifts *New* by four & more, as the model's
 own says, and $x$ **falls below a third**. Nothing else.
 
 A second paragraph says that it falls below a third.
+
+"It ends" here
 """
 FOUND = [
     Guard("lifts New by four & more", "3.8 < lift", "lift = 4.1", True),
@@ -27,6 +31,7 @@ FOUND = [
     Guard("as the model's own says", "1 < 2", "", True),
     Guard("words that stand nowhere", "True", "", True),
     Guard("Nothing else", "", "not asked of this model", None),
+    Guard('"it ends" here', "", "", True),
 ]
 
 
@@ -51,9 +56,10 @@ def test_a_mark_stands_behind_the_words_that_are_checked(page) -> None:
     assert "by four &amp; more,<button>✓" in plain
     assert "own says,<button>✓ and" in plain
     assert "falls below a third.<button>✗ Nothing" in plain
-    assert plain.count("<button>") == 3, "one mark each, none at words that are not there"
+    assert re.search("ends.* here<button>✓", plain), "the last word of a page"
+    assert plain.count("<button>") == 4, "one mark each, none at words that are not there"
     held = re.findall(r'<span class="guarded">(.*?)<button', text)
-    assert held == ["more,", "says,", "."], (
+    assert held == ["more,", "says,", ".", "here"], (
         "each with the word before it; the point follows a bold one"
     )
 
@@ -72,3 +78,19 @@ def test_a_sentence_that_does_not_hold_is_a_warning(page) -> None:
     (line,) = re.findall(".*WARNING.*", str(warnings))
     assert "falls … a third" in line
     assert "x = 0.6" in line
+
+
+def test_the_build_says_how_many_sentences_are_checked_and_marked(monkeypatch):
+    told = []
+    monkeypatch.setattr(guards._LOGGER, "info", told.append)
+    pages = {
+        "a": {guards.COUNTS: (3, 2), guards.BOUND: Counter({"open": 2, "removed": 1})},
+        "b": {guards.COUNTS: (1, 1), guards.BOUND: Counter({"folded": 1})},
+        "c": {},
+    }
+    for metadata, error in ((pages, ValueError()), ({"c": {}}, None), (pages, None)):
+        guards.tell(SimpleNamespace(env=SimpleNamespace(metadata=metadata)), error)
+    assert told == [
+        "4 sentences are checked, 3 of them with a mark at the words",
+        "of 4 checked sentences 3 (75%) follow from code on their page: 2 from open cells alone",
+    ]

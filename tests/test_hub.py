@@ -15,11 +15,11 @@ import pytest
 import torch
 import transformers
 from fake_hub import FakeHub, serving, talk_to
-from huggingface_hub import constants
+from huggingface_hub import constants, file_download
 from random_families import VOCAB, make, save, save_tokenizer
 from random_relative import config_of
 
-from lnattn import default_model, load_attention_layers, load_first_layer
+from lnattn import default_model, load_attention_layers, load_first_layer, verify
 from lnattn.errors import CheckpointError, HubError
 from lnattn.models import checkpoints, hub, packages
 from lnattn.models.choice import rotary_models
@@ -188,6 +188,24 @@ def test_what_reads_more_fetches_the_other_shards(server, sharded, load):
     assert not first & server.fetched().keys()
 
 
+def test_the_whole_file_is_taken_where_there_are_shards_too(server, local, sharded):
+    """As of many a model that was saved twice."""
+    first, others = sharded
+    server.add_folder(local)
+    assert_is_the_local_one(load_first_layer(NAME), local)
+    fetched = server.fetched()
+    assert fetched[WEIGHTS] == len(server.files[WEIGHTS])
+    assert not (first | others | {INDEX}) & fetched.keys()
+    assert hub.missing_files(pin_of(NAME)) == ()
+
+
+def test_to_verify_a_model_its_first_layer_is_enough(server, sharded):
+    first, others = sharded
+    assert (verify(NAME).attention < 1e-4).all()
+    assert first <= server.fetched().keys()
+    assert not others & server.fetched().keys()
+
+
 def test_a_rotary_model_in_shards(server, tmp_path, monkeypatch):
     """A Llama of six layers: the head and the last layers are never asked for."""
     config = config_of("llama-default")
@@ -301,6 +319,24 @@ def test_a_checksum_is_no_path(server, tmp_path, name):
     assert not [path for path in tmp_path.rglob("*") if "evil" in path.name]
 
 
+@pytest.mark.parametrize("stated", ["0" * 40, "f" * 40])
+def test_a_file_is_the_one_whose_checksum_is_stated(server, tmp_path, stated):
+    """Whether that be greater or less than the checksum of what came."""
+    server.entry(TOKENIZER)["blobId"] = stated
+    with pytest.raises(HubError, match="arrived damaged and was deleted"):
+        load_first_layer(NAME)
+    assert not [path for path in tmp_path.rglob("*") if path.name == stated]
+
+
+def test_damage_is_deleted_where_no_links_can_be_made(server, local, monkeypatch):
+    """As on many a Windows: the file itself then lies in the snapshot."""
+    monkeypatch.setattr(file_download, "are_symlinks_supported", lambda *_: False)
+    server.faults[WEIGHTS] = [("serve",), ("serve",), ("wrong", -9)]
+    with pytest.raises(HubError, match="arrived damaged and was deleted"):
+        load_first_layer(NAME)
+    assert_is_the_local_one(load_first_layer(NAME), local)
+
+
 def test_what_is_no_safetensors_file_is_refused(server):
     server.files[WEIGHTS] = b"\x80\x02pickle" * 99
     with pytest.raises(CheckpointError, match=r"safetensors") as error:
@@ -362,6 +398,8 @@ def test_names():
     assert pin_of("openai-community/gpt2") == PINNED["gpt2"]
     assert pin_of("openai-community/gpt2@abc").revision == "abc"
     assert pin_of("someone/else").revision == "main"
+    assert pin_of("someone/else@../../x") is None
+    assert pin_of("some\\one/else") is None
     for no_name in ("", "nothing", "a/b/c", "./a/b", "../a", "~/a", "a/", "/a", "a b/c", "-a/b"):
         assert pin_of(no_name) is None
 

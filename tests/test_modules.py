@@ -149,6 +149,28 @@ def test_a_path_of_this_machine_is_no_name(tmp_path):
     assert str(tmp_path) not in str(first.provenance)
 
 
+def test_a_model_is_called_by_its_name_or_by_its_class(tmp_path, monkeypatch):
+    model = make("gpt2", torch.float32)
+    assert first_layer(model).name == "GPT2LMHeadModel"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    for given, name in {
+        "someone/tiny": "someone/tiny",
+        "runs/mine": "mine",  # a folder here
+        str(tmp_path / "deleted"): "deleted",
+    }.items():
+        model.name_or_path = given
+        assert first_layer(model).name == name
+
+
+def test_a_model_that_had_adapters_of_transformers_own(tmp_path):
+    """Whose class has no base model to give: `load_adapter` leaves a peft_config behind."""
+    model = make("gpt2", torch.float32)
+    expected = first_layer(model)
+    model.peft_config = {}
+    assert_same(first_layer(model), expected)
+
+
 # Other devices are tried with `meta` everywhere; a real one only where there is one.
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_model_on_a_gpu():

@@ -51,6 +51,29 @@ def test_a_guard_counts_for_the_worst_cell_that_it_needs(tmp_path, condition, ki
     assert open_code.counts(jupytext.read(path).cells) == Counter({kind: 1})
 
 
+def cell(source: str, *tags: str, kind: str = "code") -> dict:
+    return {"cell_type": kind, "metadata": {"tags": list(tags)}, "source": [source]}
+
+
+def test_whatever_binds_a_name_binds_it():
+    """Whatever else stands there: prose, lines that are no Python, and other calls."""
+    folded = "%matplotlib inline\n!ls\nfrom a import b as c\nimport d.e\ndef f(): ...\nclass G: ..."
+    asked = "page.holds('w', {})\npage.holds('w', c + d + len(g for g in {})).x\nother.holds(1, f)"
+    cells = [cell("# not code (", kind="markdown"), cell(folded, "hide-cell"), cell("h = 1")]
+    for condition, kind in (("h > 1", OPEN), ("f(h)", FOLDED), ("G", FOLDED), ("d.x", OPEN)):
+        guard = cell(asked.format(condition, "h"), "remove-input")
+        assert open_code.counts([*cells, guard, cell("more", kind="markdown")]) == (
+            Counter([kind, OPEN])
+        )
+    rebound = [cell("x = 1", "remove-cell"), cell("x = 2"), cell("page.holds('w', x)")]
+    assert open_code.counts(rebound) == Counter([OPEN])
+    assert open_code.counts([cell("page.holds('w', True)")]) == Counter([OPEN])
+
+
+def test_of_no_sentence_all_follow():
+    assert open_code.told(Counter()).startswith("of 0 checked sentences 0 (100%)")
+
+
 def test_the_line_of_the_build():
     found = Counter({OPEN: 1, FOLDED: 2, REMOVED: 1})
     assert open_code.told(found) == (

@@ -33,6 +33,7 @@ def built(folder, content: str, rest: str = "") -> tuple[str, str]:
         ("word " * 5 * opening.WORDS + "\n\n```python\n" + "code " * 900 + "\n```\n", 5),
         ("```{raw} html\n<table></table>\n```\n\n" * 12, 3),
         (":::{dropdown} Solution\n" + "word " * 900 + "\n:::\n", 1),
+        ("word " * 342 + "\n\n$$a = b$$\n" * 3, 3),
     ],
 )
 def test_minutes_are_those_of_prose_and_of_what_one_looks_at(tmp_path, rest, minutes):
@@ -47,6 +48,19 @@ def test_markup_within_a_sentence_is_not_read():
     assert opening.minutes(nodes.section("", sentence)) == 2
 
 
+def test_a_hundred_minutes_are_as_many_times_180_words():
+    assert opening.minutes(nodes.section("", nodes.paragraph("", "word " * 18_000))) == 100
+
+
+@pytest.mark.parametrize(
+    "content", ["One.\n\nTwo.\n", f"{THREE}\nFour.\n", "One.\n\nTwo.\n\n- a list\n"]
+)
+def test_an_opening_of_other_parts_is_an_error(tmp_path, content):
+    page, warnings = built(tmp_path, content)
+    assert "an opening is 3 paragraphs (question, short answer, why it matters)" in warnings
+    assert "chapter-question" not in page
+
+
 def with_model(name: str) -> str:
     """A chapter with a picture, a section, and the panel of a model of this name."""
     banner = f'<p class="lnattn-banner">Model: <strong>{name}</strong> (chosen).</p>'
@@ -59,7 +73,11 @@ def with_model(name: str) -> str:
 
 @pytest.mark.parametrize(
     ("name", "shown", "is_open"),
-    [("openai-community/gpt2", "GPT-2", True), ("book-gpt2", "book-gpt2", False)],
+    [
+        ("openai-community/gpt2", "GPT-2", True),
+        ("book-gpt2", "book-gpt2", False),
+        ("A", "A", False),
+    ],
 )
 def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name, shown, is_open):
     page, _ = built(tmp_path, THREE, with_model(name))
@@ -67,6 +85,7 @@ def test_the_panel_names_its_model_and_is_first_and_open_on_gpt2(tmp_path, name,
     assert (panel < page.index("<h2>First<")) == is_open
     assert "about 1 minute to read" in page
     assert ("to read, and 5 for the panel On GPT-2" in page) == is_open
+    assert panel < page.index("<details", panel) < page.index("word word", panel)
     assert "</details>" in page
     assert ('<details class="on-model" open>' in page) == is_open
 
@@ -95,3 +114,41 @@ def test_the_cell_that_says_what_a_page_was_made_with_is_folded_and_no_other():
     assert (made["hide_mode"], made["prompt_show"]) == ("all", opening.MADE)
     assert other["classes"] == ["cell"]
     assert "hide_mode" not in other
+    made["hide_mode"] = "input"
+    opening.arrange(doctree)
+    assert made["hide_mode"] == "all", "whatever its author said"
+
+
+def order_of(*between: nodes.Node) -> list[str]:
+    """An opening's rest and nodes behind it, as `arrange` leaves them: their classes or kinds."""
+    rest = nodes.definition_list("", classes=[opening.REST])
+    section = nodes.section("", rest, *between)
+    doctree = new_document("page")
+    doctree += section
+    opening.arrange(doctree)
+    return [(node.get("classes") or [type(node).__name__])[0] for node in section.children]
+
+
+def test_the_rest_stands_behind_the_first_picture_if_no_prose_is_before_it():
+    def picture() -> nodes.container:
+        return nodes.container("", nodes.figure())
+
+    rest = opening.REST
+    others = (nodes.container(), nodes.comment(), nodes.target())
+    names = ["container", "comment", "target"]
+    assert order_of(*others, picture(), picture()) == [*names, "container", rest, "container"]
+    prose = nodes.paragraph("", "words")
+    assert order_of(prose, picture()) == [rest, "paragraph", "container"]
+    assert order_of(*(node.deepcopy() for node in others)) == [rest, *names]
+
+
+def test_a_panel_is_named_by_its_own_title_and_no_section_without_one():
+    inner = nodes.section("", nodes.title("", opening.PANEL), nodes.paragraph("", "x"))
+    bare = nodes.section("", nodes.paragraph("", "y"))
+    doctree = new_document("page")
+    doctree += [bare, nodes.section("", inner)]
+    opening.put_panel(doctree)
+    assert inner.children[0].astext() == "On the model of this page"
+    assert [section["classes"] for section in doctree.findall(nodes.section)] == [
+        [], [], ["on-model-folded"]
+    ]  # fmt: skip

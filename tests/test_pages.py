@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("sphinx_external_toc", reason="Jupyter Book is absent: pip install .[book]")
@@ -9,7 +11,7 @@ pytest.importorskip("sphinx_external_toc", reason="Jupyter Book is absent: pip i
 import yaml
 from small_site import build
 
-from booksite.pages import listed_pages
+from booksite.pages import listed_pages, read_only_pages
 from lnattn_book.places import repository
 
 PAGES = {
@@ -65,3 +67,23 @@ def test_the_first_file_of_a_name_is_the_page(clone):
     for name, text in PAGES.items():
         (clone / "source" / name).write_text(text)
     assert listed_pages(clone / "source") == ["book/index.md", "notebooks/05-terms.md"]
+
+
+def test_folders_without_a_page_are_not_searched(clone):
+    """Hidden ones, and those that begin with a line, have a pattern of their own."""
+    source = clone / "source"
+    for name in PAGES:
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text("")
+    (source / ".hidden").mkdir()
+    config = SimpleNamespace(
+        external_site_map=["book/index", "notebooks/05-terms"], exclude_patterns=["before"]
+    )
+    read_only_pages(SimpleNamespace(srcdir=source), config)
+    assert config.include_patterns == ["book/index.md", "notebooks/05-terms.md"]
+    assert config.exclude_patterns == [
+        "before", "env?1] ??", "loop", "my-env", "node_modules", "other"
+    ]  # fmt: skip
+    alone = SimpleNamespace(exclude_patterns=["before"])
+    read_only_pages(SimpleNamespace(srcdir=source), alone)
+    assert vars(alone) == {"exclude_patterns": ["before"]}

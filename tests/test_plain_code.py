@@ -41,6 +41,12 @@ def test_functions_are_cut_above_their_formulas() -> None:
     assert (second.name, second.first, second.lines) == ("second", 15, 2)
 
 
+def test_a_file_may_begin_with_a_formula_or_a_function() -> None:
+    (only,) = pieces("# a = b\ndef f(x):\n    return x\n# end")
+    assert only == ("f", 1, "# a = b\ndef f(x):\n    return x\n# end", 3)
+    assert [piece.name for piece in pieces("def f(): ...\ndef g(): ...")] == ["f", "g"]
+
+
 def test_the_pieces_are_the_whole_file() -> None:
     source = SOURCE.read_text("utf-8")
     found = list(pieces(source))
@@ -64,3 +70,5 @@ def test_a_link_leads_to_its_function_and_counts_its_lines(tmp_path) -> None:
     assert "has no function 'nothing'; name one of it" in warnings
     whole = BeautifulSoup((out / "plain.html").read_text("utf-8"), "html.parser")
     assert whole.find(id=label("six_terms"))
+    place = whole.find(id=label("fold"))
+    assert int(place.find_next("span", class_="linenos").text) == fold.first

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -12,7 +16,7 @@ from booksite.editions import Edition, assemble
 from booksite.inputs import PUBLISHED
 from booksite.settings import BUILD, Folders
 from lnattn.errors import ResultError
-from lnattn.models.choice import Choice
+from lnattn.models.choice import ROTARY, Choice
 from lnattn.storage import write_json
 
 PAGE = """<html><body><div class="article-header-buttons"></div>
@@ -175,3 +179,158 @@ def test_other_weights_pass_only_from_another_hub(tmp_path, monkeypatch, endpoin
             publish.unlike_gpt2()
     monkeypatch.setattr(publish, "GPT2_SHA256", publish.sha256_of_file(next(tmp_path.iterdir())))
     assert publish.unlike_gpt2() == ""
+
+
+# ---- Editions ------------------------------------------------------------------------------------
+
+
+def test_a_page_without_a_header_is_passed_over_and_a_link_is_put_in_once(tmp_path):
+    """Also where one page of an edition has a header, and that page quotes it."""
+    one, other = site(tmp_path / "one", "A & B"), site(tmp_path / "two", "C")
+    (one / "404.html").write_text("<p>not here</p>")
+    (one / "book/index.html").write_text(2 * PAGE.format(name="index", model="A & B"))
+    target = tmp_path / "deep" / "er" / "site"
+    editions = [Edition("A & B", one), Edition("C", other, "embedded")]
+    assert assemble(target, editions, "a note") == target
+    assert link_of(target / "book/index.html") == target / "embedded/book/index.html"
+    assert (target / "book/index.html").read_text().count("edition-note") == 1
+    assert "edition-note" not in (target / "embedded/book/index.html").read_text()
+    assert ">on A &amp; B</a>" in (target / "embedded/book/index.html").read_text()
+    assert (target / "404.html").read_text() == "<p>not here</p>"
+    assert target.stat().st_mode & 0o777 == 0o755, "a server of another user may read it"
+
+
+# ---- Commands ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def commands(monkeypatch):
+    """What is started, with its environment; all of it ends with `status`."""
+    state = SimpleNamespace(started=[], status=0)
+
+    def run(command, env=None, check=True):
+        state.started.append((command, env))
+        if check and state.status:
+            raise subprocess.CalledProcessError(state.status, command)
+        return subprocess.CompletedProcess(command, state.status)
+
+    monkeypatch.setattr(publish.subprocess, "run", run)
+    clock = iter(range(0, 1000, 5))
+    monkeypatch.setattr(publish, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    return state
+
+
+def test_a_command_says_what_it_is_and_how_long_it_took(commands, capsys):
+    commands.status = 4
+    assert publish.lnattn("freeze", "gpt2", "--out", "x") == 4
+    ((command, _),) = commands.started
+    assert command == [sys.executable, "-m", "lnattn_book", "freeze", "gpt2", "--out", "x"]
+    said = capsys.readouterr().out.splitlines()
+    assert said == ["[book] lnattn_book freeze gpt2", "[book] lnattn_book freeze gpt2: 5 s"]
+
+
+@pytest.mark.parametrize(
+    ("address", "folder", "told"),
+    [
+        ("", "x", ""),
+        (" https://e.org/b/ ", "", "https://e.org/b"),
+        ("https://e.org", "x", "https://e.org/x"),
+    ],
+)
+def test_an_edition_is_built_strictly_for_its_own_address(
+    commands, monkeypatch, tmp_path, address, folder, told
+):
+    monkeypatch.setenv("LNATTN_SITE_URL", address)
+    monkeypatch.setenv("LNATTN_MODEL", "another")
+    commands.status = 3
+    assert publish.build(tmp_path, Choice("tiny", "why"), tmp_path / "out", folder) == 3
+    ((command, env),) = commands.started
+    assert command == [
+        *(sys.executable, "-m", "booksite.build", "--strict"),
+        *("--root", str(tmp_path), "--output", str(tmp_path / "out")),
+    ]
+    assert (env["LNATTN_MODEL"], env["LNATTN_MODEL_WHY"]) == ("tiny", "why")
+    assert env["LNATTN_SITE_URL"] == told
+    assert env["PATH"] == os.environ["PATH"]
+
+
+def test_all_goes_below_the_folder_that_is_named(press, tmp_path, monkeypatch, capsys):
+    """And what cannot be frozen or built ends it."""
+    told, failing = [], []
+
+    def command(*words):
+        told.append(words)
+        return 6 if words[0] in failing else 0
+
+    monkeypatch.setattr(publish, "lnattn", command)
+    monkeypatch.setattr(publish, "freeze_rotary", lambda folder: told.append(folder))
+    clock = iter((100.0, 107.0))
+    monkeypatch.setattr(publish, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    out = tmp_path / "out"
+    assert publish.publish(tmp_path / "root", out) == 0
+    assert told == [
+        ("verify", "gpt2"),
+        ("freeze", "gpt2", "--out", str(out / "frozen" / "gpt2")),
+        out / "frozen",
+    ]
+    assert f"published in 7 s: GPT-2 and book-gpt2, in {out / 'site'}" in capsys.readouterr().out
+    assert (out / "gpt2" / "_build" / "html" / "book" / "index.html").is_file()
+    assert (tmp_path / "root" / "_build" / "html" / "book" / "index.html").is_file()
+    monkeypatch.setattr(publish, "time", SimpleNamespace(monotonic=lambda: 0.0))
+    failing.append("freeze")
+    assert publish.publish(tmp_path / "root", out) == 6
+    assert "is left out" not in capsys.readouterr().out, "GPT-2 was verified"
+
+
+def test_rotary_models_that_are_at_hand_are_frozen(monkeypatch, tmp_path, capsys):
+    absent, fails = ROTARY[0], ROTARY[1]
+    told = []
+
+    def freeze(*words):
+        told.append(words)
+        return int(words[1] == fails)
+
+    monkeypatch.setattr(publish, "lnattn", freeze)
+    lacking = {publish.hub.PINNED[absent]: ["model.safetensors"]}
+    monkeypatch.setattr(publish.hub, "missing_files", lambda pin: lacking.get(pin, []))
+    publish.freeze_rotary(tmp_path)
+    assert told == [("freeze", fails, "--only", "rotary", "--out", str(tmp_path / fails))]
+    said = capsys.readouterr().out
+    assert f"{absent} is not frozen: neither the cache nor the hub has it" in said
+    assert f"{fails} is not frozen: the reason is above" in said
+    lacking.clear()
+    monkeypatch.setattr(publish, "lnattn", lambda *_: 0)
+    publish.freeze_rotary(tmp_path)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_digest_is_told_by_its_first_twelve_signs(tmp_path, monkeypatch):
+    monkeypatch.setattr(publish.hub, "snapshot", lambda pin: tmp_path)
+    (tmp_path / "model.safetensors").write_bytes(b"other weights")
+    digest = publish.sha256_of_file(tmp_path / "model.safetensors")
+    shown = re.compile(r"SHA-256 ([0-9a-f]*)…")
+    monkeypatch.delenv("HF_ENDPOINT", raising=False)
+    with pytest.raises(ResultError) as refused:
+        publish.unlike_gpt2()
+    assert shown.findall(str(refused.value)) == [digest[:12]]
+    assert f"GPT-2's have {publish.GPT2_SHA256[:12]}…" in str(refused.value)
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    assert shown.findall(publish.unlike_gpt2()) == [digest[:12]]
+    monkeypatch.setattr(publish.hub, "snapshot", lambda pin: None)
+    assert "SHA-256 none…" in publish.unlike_gpt2()
+
+
+def test_the_command_publishes_this_repository_and_an_error_is_one_line(
+    monkeypatch, tmp_path, capsys
+):
+    asked = []
+
+    def refuse(root, output):
+        asked.append(output)
+        raise ResultError("there is no hub.")
+
+    monkeypatch.setattr(publish, "publish", refuse)
+    monkeypatch.chdir(tmp_path)
+    assert publish.main([]) == publish.main(["--output", "out"]) == 2
+    assert asked == [None, tmp_path / "out"]
+    assert capsys.readouterr().err == 2 * "[book] there is no hub.\n"

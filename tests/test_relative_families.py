@@ -21,9 +21,12 @@ from random_relative import (
     make,
     run,
 )
+from safetensors.torch import save_file
+from test_checkpoints import configure
 
-from lnattn import distance_terms, fold_relative, load_first_layer
-from lnattn.errors import CheckpointError
+from lnattn import distance_terms, first_layer, fold_relative, load_first_layer
+from lnattn.errors import CheckpointError, TokenError
+from lnattn.models.checkpoints import open_checkpoint
 from lnattn.models.position_tables import modeling_of, t5_bucket
 from lnattn.rotary.fold import MeanVectors
 from lnattn.rotary.terms import DISTANCE_TERMS
@@ -185,9 +188,8 @@ def test_falcon_with_alibi_is_refused(tmp_path):
         load_first_layer(tmp_path)
 
 
-@pytest.mark.parametrize("both_ways", [True, False])
-@pytest.mark.parametrize(("buckets", "farthest"), [(32, 128), (8, 10), (16, 1000)])
-def test_buckets_of_t5(both_ways, buckets, farthest):
+@pytest.mark.parametrize(("buckets", "farthest"), [(32, 128), (8, 10), (16, 1000), (4, 2), (7, 9)])
+def test_buckets_of_t5(buckets, farthest):
     """Against transformers' own, which newer versions may keep elsewhere."""
     from transformers.models.t5.modeling_t5 import T5Attention
 
@@ -196,10 +198,95 @@ def test_buckets_of_t5(both_ways, buckets, farthest):
         # The comparison is with a private function of transformers, which may move.
         pytest.skip("this version of transformers keeps it elsewhere")
     distances = torch.arange(-1500, 1500)
-    expected = theirs(
-        -distances, bidirectional=both_ways, num_buckets=buckets, max_distance=farthest
-    )
-    assert torch.equal(t5_bucket(distances, buckets, farthest, both_ways), expected)
+    expected = theirs(-distances, bidirectional=True, num_buckets=buckets, max_distance=farthest)
+    assert torch.equal(t5_bucket(distances, buckets, farthest), expected)
+
+
+def t5_of(buckets: int, farthest: int) -> hf.T5Config:
+    changed = {
+        "relative_attention_num_buckets": buckets,
+        "relative_attention_max_distance": farthest,
+    }
+    return hf.T5Config(**{**KINDS["t5"][1], "vocab_size": VOCAB, **changed})
+
+
+@pytest.mark.parametrize(("buckets", "farthest"), [(4, 2), (7, 2), (8, 3)])
+def test_t5_with_few_buckets(buckets, farthest, tmp_path, monkeypatch):
+    """As few as leave one distance, and a range beyond it, to either side."""
+    assert_identity(t5_of(buckets, farthest), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(("buckets", "farthest"), [(3, 10), (1, 10), (4, 1), (8, 2), (12, 3)])
+def test_t5_without_a_range_for_its_later_buckets(buckets, farthest):
+    model = make(t5_of(buckets, farthest), torch.float32)
+    with pytest.raises(CheckpointError, match=f"are {buckets} and {farthest}, which leaves no"):
+        first_layer(model)
+
+
+def test_gptj_turns_up_to_its_last_position(tmp_path):
+    """64 positions: 0 alone, 63 alone, and no 64."""
+    make(config_of("gptj"), torch.float32).save_pretrained(tmp_path)
+    tables = load_first_layer(tmp_path).attention.rotation.tables
+    cos, sin = tables(torch.tensor([0]), torch.float64)
+    assert (cos.tolist(), sin.tolist()) == ([[1.0] * 4], [[0.0] * 4])
+    angles = torch.tensor([63.0, 63.0, 0.63, 0.63], dtype=torch.float64)  # 63 · 10,000^(−2 m / 4)
+    cos, sin = tables(torch.tensor([63]), torch.float64)
+    assert (cos[0] - angles.cos()).abs().max() < 1e-5
+    assert (sin[0] - angles.sin()).abs().max() < 1e-5
+    with pytest.raises(TokenError, match="position 64 is outside the context of 64"):
+        tables(torch.tensor([3, 64]), torch.float64)
+
+
+#: By kind: how positions enter, by their name; and the longest text.
+NOTED = {
+    **{f"llama-{rope}": (f"rotary ({rope})", 64) for rope in ROPES},
+    "llama-dynamic": ("rotary (dynamic)", 10),
+    "gemma3": ("rotary (default)", 64),
+    "gptj": ("rotary (interleaved)", 64),
+    "bloom": ("ALiBi", None),
+    "mpt": ("ALiBi", 64),
+    "t5": ("learned bias for buckets of distances", None),
+}
+
+
+@pytest.mark.parametrize("name", NOTED)
+def test_what_is_noted_of_positions(name):
+    first = first_layer(make(config_of(name), torch.float32))
+    assert (first.provenance["positions"], first.context) == NOTED[name]
+
+
+def test_gemma_3_notes_the_rotation_of_its_local_layers():
+    """Its first layer is local, and turns otherwise than the global ones."""
+    settings = {**KINDS["gemma3"][1], "vocab_size": VOCAB}
+    kinds = {"sliding_attention": "linear", "full_attention": "default"}
+    ropes = {
+        layer: {"rope_type": rope, "rope_theta": 100.0, "factor": 2.0}
+        for layer, rope in kinds.items()
+    }
+    model = make(hf.Gemma3TextConfig(**settings, rope_parameters=ropes), torch.float32)
+    assert first_layer(model).provenance["positions"] == "rotary (linear)"
+
+
+@pytest.mark.parametrize("name", ["llama-default", "gptj", "mpt", "t5", "falcon"])
+def test_how_many_layers_there_are(name, tmp_path):
+    """Under whatever name; where no config.json says, as many as transformers would make."""
+    config = config_of(name)
+    make(config, torch.float32).save_pretrained(tmp_path)
+    assert open_checkpoint(tmp_path).family.n_layers == 2
+    with pytest.raises(CheckpointError, match="has 2 layers, counted from 0; there is no layer 2"):
+        load_first_layer(tmp_path, layer=2)
+    configure(tmp_path, **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers",
+                                         "num_decoder_layers"), "absent"))  # fmt: skip
+    usual = type(config)().num_hidden_layers
+    assert open_checkpoint(tmp_path).family.n_layers == usual
+    assert usual > 2
+
+
+def test_what_is_no_checkpoint_of_a_family_is_told_by_its_token_embeddings(tmp_path):
+    make(config_of("llama-default"), torch.float32).save_pretrained(tmp_path)
+    save_file({"other": torch.zeros(2)}, tmp_path / "model.safetensors")
+    with pytest.raises(CheckpointError, match=r"holds no tensor 'embed_tokens\.weight'"):
+        load_first_layer(tmp_path)
 
 
 def test_a_version_of_transformers_without_a_function_is_named(tmp_path, monkeypatch):

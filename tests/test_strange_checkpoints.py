@@ -155,6 +155,38 @@ def test_adapters_must_be_merged_first(gpt2, tmp_path):
 # ---- settings that say nothing about the first layer --------------------------------------------
 
 
+#: Settings of some family or other that each of these has none of.
+_OF_OTHERS = {"alibi": True, "use_bidirectional_attention": True, "num_experts": 0}
+
+
+@pytest.mark.parametrize("kind", ["bloom", "gpt_neox", "mpt", "t5", "olmo", "phi3"])
+def test_settings_of_other_families_change_nothing(kind, tmp_path):
+    make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    before = attention(tmp_path)
+    configure(tmp_path, **_OF_OTHERS)
+    assert torch.equal(attention(tmp_path), before)
+
+
+@pytest.mark.parametrize("kind", ["gemma", "gemma2", "gemma3"])
+def test_a_gemma_that_looks_both_ways_is_refused(kind, tmp_path):
+    make_relative(config_of(kind), torch.float32).save_pretrained(tmp_path)
+    configure(tmp_path, use_bidirectional_attention=True)
+    assert "is bidirectional, which is not read here" in complaint(tmp_path)
+
+
+@pytest.mark.parametrize("kind", ["llama-default", "falcon", "gemma", "gemma3", "gptj", "mpt"])
+def test_what_a_rotary_config_leaves_out_is_as_in_transformers(kind, tmp_path):
+    config = config_of(kind)
+    make_relative(config, torch.float32).save_pretrained(tmp_path)
+    before = attention(tmp_path)
+    usual = type(config)().to_dict()
+    written = json.loads((tmp_path / "config.json").read_text())
+    left_out = [name for name, value in written.items() if usual.get(name, "other") == value]
+    assert len(left_out) > 5
+    configure(tmp_path, **dict.fromkeys(set(left_out) - {"model_type"}, "absent"))
+    assert torch.equal(attention(tmp_path), before)
+
+
 @pytest.fixture
 def llama(tmp_path):
     make_relative(config_of("llama-default"), torch.float32).save_pretrained(tmp_path / "llama")
@@ -214,7 +246,9 @@ def test_labels_of_a_gpt2_cost_nothing(gpt2, tmp_path):
         ("olmo", {"clip_qkv": "1"}, "clip_qkv"),
         ("olmo", {"clip_qkv": -1}, "clip_qkv"),
         ("granite", {"embedding_multiplier": "x"}, "embedding_multiplier"),
+        ("granite", {"embedding_multiplier": 0}, "embedding_multiplier in config.json must be"),
         ("granite", {"attention_multiplier": float("nan")}, "scale"),
+        ("llama-default", {"num_experts": -1}, "num_experts in config.json must be"),
         ("mistral", {"sliding_window": -1}, "sliding_window"),
         ("mistral", {"sliding_window": 2.5}, "sliding_window"),
         ("llama-default", {"hidden_size": "x" * 15_000}, "hidden_size"),
@@ -255,7 +289,7 @@ def test_layers_of_gpt_neo_are_not_written_out(tmp_path):
     assert "attention_types" in complaint(folder)
 
 
-@pytest.mark.parametrize("value", [-5, "x", {}, 2.5, True])
+@pytest.mark.parametrize("value", [-1, -5, "x", {}, 2.5, True])
 def test_a_padding_token_that_is_no_id(value, tmp_path):
     folder = save(make("roberta", torch.float32), tmp_path)
     configure(folder, pad_token_id=value)
@@ -269,8 +303,13 @@ def test_where_roberta_counts_positions_from(tmp_path):
     assert torch.equal(load_first_layer(folder).embeddings.W_P, rows)
     configure(folder, pad_token_id=0)
     assert len(load_first_layer(folder).embeddings.W_P) == len(rows) + 1
-    configure(folder, pad_token_id=30)
-    assert "row 31 of 22" in complaint(folder)
+    configure(folder, pad_token_id=20)
+    assert len(load_first_layer(folder).embeddings.W_P) == 1
+    for last in (21, 30):
+        configure(folder, pad_token_id=last)
+        assert f"is {last}, so the first position would be row {last + 1} of 22" in complaint(
+            folder
+        )
 
 
 def test_flags_must_be_true_or_false(gpt2, tmp_path):

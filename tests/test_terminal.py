@@ -37,7 +37,7 @@ def test_what_ends_a_build_is_one_sentence_and_a_status(capsys):
 
 def test_lines_of_a_file_are_shown_until_the_end(tmp_path, capsys):
     """Those of the last build are not, nor is anything after the end; a build can die meanwhile."""
-    file = tmp_path / "deep" / "progress.log"
+    file = tmp_path / "deep" / "er" / "progress.log"
     for _ in range(2):
         with terminal.Following(file):
             assert file.read_text() == ""

@@ -36,6 +36,8 @@ FONTS = Path(pydata_sphinx_theme.__file__).parent / (
             "@import 'basic.css';@keyframes turn{from{a:b}}",
         ),
         (".bs-tooltip-end .seen{a:b}", ".bs-tooltip-end .seen{a:b}"),
+        ("/* why */ p{a:b}\n.seen{a:b}\n", "p{a:b}.seen{a:b}"),
+        ("@media print{ /* why */ p{a:b}\n .unseen{a:b} }", "@media print{p{a:b}}"),
         ("@media print{p{content:'} .unseen{'}}", "@media print{p{content:'} .unseen{'}}"),
     ],
 )
@@ -67,6 +69,9 @@ def test_names_are_read_from_pages_and_scripts_and_not_from_data(tmp_path):
 def test_a_font_keeps_the_icons_that_a_sheet_sets(tmp_path):
     sheet = r'.a:before{content:"\f0c9"}.b:before{content:"' + "\uf002" + '"}.c{content:"\\201c"}'
     assert weight.signs_of(sheet) == {0xF0C9, 0xF002}
+    ends = r"\dfff\e000\f8ff\f900"
+    assert weight.signs_of(ends) == {0xE000, 0xF8FF}
+    assert weight.signs_of("\ue000\uf8ff\uf900") == {0xE000, 0xF8FF}
     font = tmp_path / "fa-solid-900.ttf"
     font.write_bytes((FONTS / font.name).read_bytes())
     font.with_suffix(".woff2").write_bytes(b"")
@@ -76,9 +81,38 @@ def test_a_font_keeps_the_icons_that_a_sheet_sets(tmp_path):
         assert set(cut.getBestCmap()) == {0xF0C9, 0xF002}
         name = whole.getBestCmap()[0xF0C9]
         assert cut["glyf"][cut.getBestCmap()[0xF0C9]].coordinates == whole["glyf"][name].coordinates
+        contours = [font["glyf"][".notdef"].numberOfContours for font in (cut, whole)]
+        assert contours[0] == contours[1] > 0, "what stands for a sign that is missing"
         assert cut["head"].modified == whole["head"].modified, "two builds, two fonts"
     assert font.stat().st_size < before / 20
     assert not font.with_suffix(".woff2").exists(), "pages ask for the other one"
+    weight.cut_font(font, weight.signs_of(sheet))  # the next build cuts it again
+
+
+def test_a_site_keeps_its_rules_its_icons_and_no_second_way_to_draw_them(tmp_path):
+    static = tmp_path / "_static"
+    fonts, script = static / weight._FONTS, static / weight._ICONS
+    fonts.mkdir(parents=True)
+    script.parent.mkdir()
+    name = "fa-solid-900.ttf"
+    (fonts / name).write_bytes((FONTS / name).read_bytes())
+    script.write_text("draw()")
+    source = 'url(a.woff2) format("woff2"),url(a.ttf) format("truetype")'
+    (static / "a.css").write_text(f"@font-face{{src:{source}}}.icon:before{{content:'\\f0c9'}}")
+    (static / "b.css").write_text(".unseen{a:b}")
+    (tmp_path / "page.html").write_text('<i class="icon">')
+    app = SimpleNamespace(builder=SimpleNamespace(format="html"), outdir=tmp_path)
+    weight.cut_files(app, None)
+    sheet = (static / "a.css").read_text()
+    assert "woff2" not in sheet
+    assert 'url(a.ttf) format("truetype")' in sheet
+    assert (static / "b.css").read_text() == ""
+    assert script.read_text().startswith("/*")
+    with TTFont(fonts / name) as cut:
+        assert set(cut.getBestCmap()) == {0xF0C9}
+    script.unlink()
+    weight.cut_files(app, None)
+    assert not script.exists()
 
 
 def test_mathjax_leaves_pages_without_a_formula():

@@ -30,8 +30,7 @@ PAGE = "book/claims"
 #: Where the citations of a page are kept in Sphinx's metadata.
 CITED = "lnattn_claims_cited"
 _CITATION = re.compile(
-    rf"(?P<claim>[A-Z]\d+)(?: (?P<verdict>{'|'.join(sorted(VERDICTS, key=len, reverse=True))}))?"
-    r"(?: on (?P<model>.+))?"
+    rf"(?P<claim>[A-Z]\d+)(?: (?P<verdict>{'|'.join(VERDICTS)}))?(?: on (?P<model>.+))?"
 )
 _log = logging.getLogger(__name__)
 

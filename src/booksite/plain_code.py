@@ -36,7 +36,7 @@ def pieces(source: str) -> Iterator[Piece]:
     lines = source.splitlines()
     functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
     starts = [_formula(lines, function.lineno) for function in functions]
-    if starts and starts[0] > 1:
+    if starts[0] > 1:
         yield Piece(None, 1, "\n".join(lines[: starts[0] - 1]), 0)
     ends = [*starts[1:], len(lines) + 1]
     for function, start, end in zip(functions, starts, ends, strict=True):

@@ -5,9 +5,9 @@ function of the sequence's counts n (Brody et al. 2023, §4.1)::
 
     o_c = Σ_k n_k e^{S_ck} v_k / Σ_k n_k e^{S_ck}.
 
-Scores S [class class] and values v [class d] belong to all sequences alike, and torch computes
-them; the rest is done by `kernel.batch_loss`. `evaluate` says the same in torch alone. Losses,
-gradients and trajectories of both are those of `model.MajorityTransformer`.
+Scores S [class class] and values v [class d] belong to all sequences alike. `evaluate` says so in
+torch, and `gradients.loss_and_gradients` says the same by hand, for speed. Losses, gradients and
+trajectories of both are those of `model.MajorityTransformer`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from lnattn.errors import ResultError, ShapeError
 from lnattn.inputs import real_number, whole_number
-from lnattn.majority.kernel import Weights, batch_loss
+from lnattn.majority.gradients import accuracy_of, loss_and_gradients
 from lnattn.majority.model import DIRECTION, Variant, initial_parameters
 from lnattn.majority.task import UNIFORM, MajorityData, check_task, majority_data
 from lnattn.products import one_thread_a_call
@@ -162,71 +162,34 @@ def evaluate(
     return loss / n.sum(), right / n.sum()
 
 
-class _BatchLoss(torch.autograd.Function):
-    """The loss of `kernel.batch_loss`, and its gradients where torch goes on from them.
+class Learner:
+    """A run's parameters, and Adam, which changes them by one batch after another.
 
-    Torch follows single arguments only, so `weights` are the fields of `kernel.Weights` in order.
+    parameters: as in `initial_parameters`; arrays: the same memory, for NumPy. Those that are
+    learnt are views of one vector, as Adam takes longer to start on a tensor than to work on it.
     """
 
-    @staticmethod
-    def forward(ctx: Any, counts: np.ndarray, *weights: Tensor) -> Tensor:
-        tensors = dict(zip(Weights._fields, weights, strict=True))
-        loss, _, gradients = batch_loss(_arrays(tensors), counts, gradients=True)
-        ctx.gradients = gradients
-        return torch.tensor(loss)
+    def __init__(self, arm: Variant, plan: MajorityPlan, seed: int = 0) -> None:
+        self.arm = arm
+        self.parameters = plan.parameters(arm, seed)
+        fixed = set() if arm.direction == "learnt" else {DIRECTION}
+        self._learnt = [name for name in self.parameters if name not in fixed]
+        tensors = [self.parameters[name] for name in self._learnt]
+        self._vector = torch.cat([tensor.flatten() for tensor in tensors])
+        parts = self._vector.split([tensor.numel() for tensor in tensors])
+        for name, part in zip(self._learnt, parts, strict=True):
+            self.parameters[name] = part.view_as(self.parameters[name])
+        self.arrays = {name: value.numpy() for name, value in self.parameters.items()}
+        self._optimiser = torch.optim.Adam([self._vector], lr=plan.learning_rate, fused=True)
 
-    @staticmethod
-    def backward(ctx: Any, *by_loss: Tensor) -> tuple[Tensor | None, ...]:
-        return None, *(torch.from_numpy(part) * by_loss[0] for part in ctx.gradients)
-
-
-def loss_of(
-    parameters: Mapping[str, Tensor], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
-) -> Float[Tensor, ""]:
-    """The mean cross-entropy of `evaluate`, in float32, for torch to go backward from."""
-    tensors = kernel_weights(parameters, arm)
-    return _BatchLoss.apply(counts, *(tensors[name] for name in Weights._fields))
-
-
-def accuracy_of(
-    parameters: Mapping[str, Tensor], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
-) -> float:
-    """The share of right answers of `evaluate`."""
-    return batch_loss(_arrays(kernel_weights(parameters, arm)), counts, gradients=False)[1]
-
-
-def kernel_weights(parameters: Mapping[str, Tensor], arm: Variant) -> dict[str, Tensor]:
-    """The fields of `kernel.Weights`, as tensors that know where they come from.
-
-    Attention's weights sum to 1, so what it is added to can be added to each value; LayerNorm's
-    gain and bias go into the matrix that comes next. Its rows are centred here, as their input is,
-    and so the gradient of that input has a mean of 0 without further work.
-    """
-    attention = attention_of(parameters, arm)
-    E = parameters["embedding.weight"]
-    W_1 = parameters["layer.linear1.weight"]
-    W_2 = parameters["layer.linear2.weight"]
-    weights = (attention.scores - attention.scores.amax(dim=1, keepdim=True)).exp()[:, :, None]
-    added_to = E + parameters["layer.self_attn.out_proj.bias"]  # [query d]
-    outputs = attention.values + added_to[:, None]  # [query key d]
-    bias = W_1 @ parameters["layer.norm2.bias"] + parameters["layer.linear1.bias"]
-    W_1 = W_1 * parameters["layer.norm2.weight"]
-    W_1 = W_1 - W_1.mean(dim=1, keepdim=True)
-    return {
-        "embedding": E,
-        "mixing": torch.cat([weights * outputs, weights], dim=2),
-        "W_1": torch.cat([W_1, bias[:, None]], dim=1),
-        "W_2": torch.cat([W_2, parameters["layer.linear2.bias"][:, None]], dim=1),
-    }
-
-
-def _arrays(tensors: Mapping[str, Tensor]) -> Weights:
-    """The same as contiguous arrays in float32."""
-    arrays = {
-        name: np.ascontiguousarray(tensor.detach().float().numpy())
-        for name, tensor in tensors.items()
-    }
-    return Weights(**arrays)
+    def step(self, counts: UInt8[np.ndarray, "batch classes"], rate: float) -> float:
+        """Take one step with this learning rate; the batch's mean loss before it, in nats."""
+        loss, gradients = loss_and_gradients(self.arrays, self.arm, counts)
+        parts = [gradients[name].ravel() for name in self._learnt]
+        self._vector.grad = torch.from_numpy(np.concatenate(parts))
+        self._optimiser.param_groups[0]["lr"] = rate
+        self._optimiser.step()
+        return loss
 
 
 def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:
@@ -238,24 +201,14 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
     `keys` [1, class, d] at the end. Raises `ResultError` when the loss is no longer a number.
     """
     data = plan.data(seed)
-    parameters = {name: value.clone() for name, value in plan.parameters(arm, seed).items()}
-    learnt = [
-        parameter
-        for name, parameter in parameters.items()
-        if name != DIRECTION or arm.direction == "learnt"
-    ]
-    for parameter in learnt:
-        parameter.requires_grad_()
-    optimiser = torch.optim.Adam(learnt, lr=plan.learning_rate, fused=True)
+    learner = Learner(arm, plan, seed)
     points = []
 
-    @torch.no_grad()
     def measure(epoch: int, loss: float) -> None:
-        attention = attention_of(parameters, arm)
+        attention = attention_of(learner.parameters, arm)
         spread = attention.scores.std(dim=-1, unbiased=False).mean().item()
         angle = angles_to_ones(attention.queries.numpy()).mean()
-        accuracy = accuracy_of(parameters, arm, data.test)
-        points.append((epoch, loss, accuracy, angle, spread))
+        points.append((epoch, loss, accuracy_of(learner.arrays, arm, data.test), angle, spread))
 
     def one_epoch(epoch: int) -> float:
         """Mean loss of an epoch's batches, each of which changes the parameters."""
@@ -263,37 +216,32 @@ def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarr
         sizes: list[int] = []
         for batch in batches(len(data.train), plan.batch, seed, epoch):
             step = epoch * plan.steps_per_epoch() + len(losses)
-            for group in optimiser.param_groups:
-                group["lr"] = plan.rate(step)
-            optimiser.zero_grad()
-            loss = loss_of(parameters, arm, data.train[batch])
-            if not loss.isfinite():
+            loss = learner.step(data.train[batch], plan.rate(step))
+            if not math.isfinite(loss):
                 raise ResultError(
                     f"the loss of arm {arm.name!r}, seed {seed}, is not a number at step {step}; "
                     f"lower the learning rate ({plan.learning_rate:g})."
                 )
-            if step == 0:
-                measure(0, loss.item())
-            loss.backward()
-            optimiser.step()
-            losses.append(loss.item())
+            losses.append(loss)
             sizes.append(len(batch))
         return float(np.average(losses, weights=sizes))
 
-    with one_thread_a_call():  # torch's tensors here are tiny; the threads are the kernel's
+    # The arrays are tiny and the threads the kernel's; a loss that is no number is told of above.
+    with one_thread_a_call(), np.errstate(over="ignore", invalid="ignore"):
+        first = data.train[batches(len(data.train), plan.batch, seed, 0)[0]]
+        measure(0, loss_and_gradients(learner.arrays, arm, first)[0])
         for epoch in range(plan.epochs):
             loss = one_epoch(epoch)
             if (epoch + 1) % plan.evaluate_every == 0 or epoch + 1 == plan.epochs:
                 measure(epoch + 1, loss)
     columns = np.array(points).T
     curves = dict(zip(("loss", "accuracy", "angle", "spread"), columns[1:, None], strict=True))
-    with torch.no_grad():
-        end = attention_of(parameters, arm)
+    end = attention_of(learner.parameters, arm)
     return {
         "epoch": columns[0].astype(np.int32),
         **curves,
         "queries": end.queries.numpy()[None],
-        "keys": end.normalised.detach().numpy()[None],
+        "keys": end.normalised.numpy()[None],
     }
 
 

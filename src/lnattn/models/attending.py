@@ -56,8 +56,7 @@ def patched(model: PreTrainedModel) -> Iterator[PreTrainedModel]:
     try:
         yield model
     finally:
-        if before is not None:
-            model.set_attn_implementation(before)
+        model.set_attn_implementation(before)
 
 
 @torch.inference_mode()

@@ -135,51 +135,51 @@ class BucketBias:
     weight: Tensor
     buckets: int
     farthest: int
-    both_ways: bool
 
     def __call__(self, distance: Tensor) -> Tensor:
         """The bias `[head *shape]` at distances i − j of any shape."""
-        buckets = t5_bucket(distance.cpu(), self.buckets, self.farthest, self.both_ways)
+        buckets = t5_bucket(distance.cpu(), self.buckets, self.farthest)
         return self.weight[buckets].movedim(-1, 0)
 
 
 def t5_buckets(attention: Any, weight: Tensor) -> DistanceBias:
-    """The bias of T5's attention module, which knows its buckets. weight: [bucket head].
+    """The bias of the attention module of T5's encoder, which knows its buckets.
+
+    weight: [bucket head].
 
     Raises `CheckpointError` where its settings leave no range of distances for the later buckets.
     """
     buckets = attention.relative_attention_num_buckets
     farthest = attention.relative_attention_max_distance
-    both_ways = not attention.is_decoder
-    alone = buckets // (4 if both_ways else 2)
-    if not 1 <= alone < farthest:
+    if not 1 <= _for_one_distance(buckets) < farthest:
         raise CheckpointError(
             "relative_attention_num_buckets and relative_attention_max_distance in config.json "
             f"are {buckets} and {farthest}, which leaves no range of distances for the later "
             "buckets; take the ones of these weights."
         )
-    return BucketBias(weight=weight, buckets=buckets, farthest=farthest, both_ways=both_ways)
+    return BucketBias(weight=weight, buckets=buckets, farthest=farthest)
 
 
-def t5_bucket(distance: Tensor, buckets: int, farthest: int, both_ways: bool) -> Tensor:
+def _for_one_distance(buckets: int) -> int:
+    """How many buckets of either side are for one distance each."""
+    return buckets // 4
+
+
+def t5_bucket(distance: Tensor, buckets: int, farthest: int) -> Tensor:
     """The bucket of a distance i − j of query i and key j (Raffel et al. 2020, §2.1), any shape.
 
-    Half of the buckets are for one distance each, the others for ranges that grow by a factor up
-    to `farthest`, the last one for all beyond. both_ways: keys after the query have buckets of
-    their own, the second half; without, they are in bucket 0.
+    As in T5's encoder, where keys after the query have buckets of their own, the second half. Half
+    of the buckets of each side are for one distance each, the others for ranges that grow by a
+    factor up to `farthest`, the last one for all beyond.
 
-    >>> t5_bucket(torch.tensor([0, 1, 7, 8, 200, -1]), 32, 128, True).tolist()
+    >>> t5_bucket(torch.tensor([0, 1, 7, 8, 200, -1]), 32, 128).tolist()
     [0, 1, 7, 8, 15, 17]
     """
-    if both_ways:
-        buckets //= 2
-        side = buckets * (distance < 0)
-        far = distance.abs()
-    else:
-        side = torch.zeros_like(distance)
-        far = distance.clamp(min=0)
-    alone = buckets // 2
+    of_a_side = buckets // 2
+    far = distance.abs()
+    alone = _for_one_distance(buckets)
     # In single precision, as where the bias was learnt: a range's end may fall either way.
     share = torch.log(far.float() / alone) / math.log(farthest / alone)
-    grown = alone + (share * (buckets - alone)).to(torch.long)
-    return side + torch.where(far < alone, far, grown.clamp(max=buckets - 1))
+    grown = alone + (share * (of_a_side - alone)).to(torch.long)
+    bucket = torch.where(far < alone, far, grown.clamp(max=of_a_side - 1))
+    return bucket + of_a_side * (distance < 0)

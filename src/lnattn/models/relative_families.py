@@ -63,6 +63,9 @@ _SIZES = (
     *("relative_attention_max_distance", "num_local_experts", "num_experts", "n_routed_experts"),
 )
 
+#: Families that may look both ways. transformers itself does so in some kernels and not in others.
+_GEMMAS = ("gemma", "gemma2", "gemma3_text")
+
 
 class RelativeFamily(Family):
     """The first block of a model of `LAYOUTS`, read from named tensors."""
@@ -162,8 +165,8 @@ class RelativeFamily(Family):
                 "this Falcon rounds its ALiBi penalties to half precision at absolute positions, "
                 "so they are no function of the distance."
             )
-        if kind == "gemma3_text" and self.flag("use_bidirectional_attention", False):
-            self.refuse("its attention is bidirectional inside a window, which is not read here.")
+        if kind in _GEMMAS and self.flag("use_bidirectional_attention", False):
+            self.refuse(f"the attention of this {kind} is bidirectional, which is not read here.")
 
     def embeddings(self) -> TokenEmbeddings:
         return self._made("read the embeddings by", self._embeddings)

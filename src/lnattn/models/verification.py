@@ -141,7 +141,7 @@ def evaluating(model: Any) -> Iterator[bool]:
         yield implementation_of(model) == "eager"
     finally:
         model.train(was_training)
-        if before not in (None, "eager"):
+        if before != "eager":
             model.set_attn_implementation(before)
 
 
@@ -183,11 +183,7 @@ def _run(model: nn.Module, family: Family, **given: Tensor) -> Computed:
         module = model.get_submodule(family.prefix + family.output)
         watch = module.register_forward_hook(lambda _module, _given, made: caught.append(made))
     with watch:
-        try:
-            out = part_of(model, family)(**given, output_attentions=True, use_cache=False)
-        except TypeError:  # an encoder has no cache
-            caught.clear()
-            out = part_of(model, family)(**given, output_attentions=True)
+        out = part_of(model, family)(**given, output_attentions=True, use_cache=False)
     attentions = getattr(out, "attentions", None)
     if not attentions or attentions[0] is None:
         raise CheckpointError(

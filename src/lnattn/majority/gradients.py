@@ -1,0 +1,205 @@
+"""Loss and gradients by the model's parameters: what the kernel is given of them, and the way back.
+
+In NumPy, because torch's autograd takes longer over these few small arrays than the kernel over a
+fifth of a batch. Each function makes a part of the kernel's `Weights` and hands on how a gradient
+goes back through it, its *pullback*, whose lines are derivatives of the function's, last first. The
+oracle is `train.evaluate`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import numpy as np
+from jaxtyping import Float, UInt8
+
+from lnattn.majority.kernel import Weights, batch_loss
+from lnattn.majority.model import DIRECTION, Variant, other_normals
+
+#: Gradients of a function's arrays, in their order, from those of its results.
+Pullback = Callable[..., tuple[np.ndarray, ...]]
+#: The matrix of the feed-forward layer that comes first, and what goes into it.
+FIRST = (
+    "layer.linear1.weight",
+    "layer.linear1.bias",
+    "layer.norm2.weight",
+    "layer.norm2.bias",
+)
+
+
+def loss_and_gradients(
+    parameters: Mapping[str, np.ndarray], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
+) -> tuple[float, dict[str, np.ndarray]]:
+    """The mean cross-entropy of `train.evaluate` in nats, and its gradient by each parameter.
+
+    parameters: as in `initial_parameters`, float32, by name as their gradients are.
+    """
+    weights, pullback = kernel_weights(parameters, arm)
+    loss, _, gradients = batch_loss(weights, counts, gradients=True)
+    return loss, pullback(gradients)
+
+
+def accuracy_of(
+    parameters: Mapping[str, np.ndarray], arm: Variant, counts: UInt8[np.ndarray, "batch classes"]
+) -> float:
+    """The share of right answers of `train.evaluate`."""
+    weights, _ = kernel_weights(parameters, arm)
+    return batch_loss(weights, counts, gradients=False)[1]
+
+
+def kernel_weights(
+    parameters: Mapping[str, np.ndarray], arm: Variant
+) -> tuple[Weights, Callable[[Weights], dict[str, np.ndarray]]]:
+    """What the kernel computes with, and how its gradients become those of the parameters."""
+    E = parameters["embedding.weight"]
+    W_in = parameters["layer.self_attn.in_proj_weight"]
+    W_O = parameters["layer.self_attn.out_proj.weight"]
+    added_to = E + parameters["layer.self_attn.out_proj.bias"]
+    P, pull_P = _projection(parameters.get(DIRECTION), arm, E.shape[1])
+    y, pull_y = _normalised(E, P, arm)
+    weights, values, pull_attention = _attention(y, W_in, W_O, arm)
+    mixing, pull_mixing = _mixing(weights, values, added_to)
+    W_1, pull_W_1 = _first_matrix(*(parameters[name] for name in FIRST))
+    W_2 = np.column_stack([parameters["layer.linear2.weight"], parameters["layer.linear2.bias"]])
+
+    def pullback(gradients: Weights) -> dict[str, np.ndarray]:
+        d_first = pull_W_1(gradients.W_1)
+        d_weights, d_values, d_added_to = pull_mixing(gradients.mixing)
+        d_y, d_W_in, d_W_O = pull_attention(d_weights, d_values)
+        d_E, d_P = pull_y(d_y)
+        by_name = {
+            "embedding.weight": gradients.embedding + d_added_to + d_E,
+            "layer.self_attn.in_proj_weight": d_W_in,
+            "layer.self_attn.out_proj.weight": d_W_O,
+            "layer.self_attn.out_proj.bias": d_added_to.sum(axis=0),
+            "layer.linear2.weight": gradients.W_2[:, :-1],
+            "layer.linear2.bias": gradients.W_2[:, -1],
+            **dict(zip(FIRST, d_first, strict=True)),
+        }
+        if DIRECTION in parameters:
+            (by_name[DIRECTION],) = pull_P(d_P)
+        return by_name
+
+    return Weights(embedding=E, mixing=mixing, W_1=W_1, W_2=W_2), pullback
+
+
+def _projection(
+    direction: Float[np.ndarray, "d"] | None, arm: Variant, d: int
+) -> tuple[Float[np.ndarray, "d d"], Pullback]:
+    """P of `Variant.normalise`, which projects along fixed vectors, then along the direction."""
+    fixed = _fixed_projection(arm, d)
+    if direction is None:
+        return fixed, lambda _: ()
+    length = np.sqrt(direction @ direction)
+    u = direction / length
+    P = fixed - np.outer(fixed @ u, u)
+
+    def pullback(d_P: np.ndarray) -> tuple[np.ndarray]:
+        d_u = -(d_P.T @ fixed @ u + fixed @ d_P @ u)
+        return ((d_u - u * (u @ d_u)) / length,)
+
+    return P, pullback
+
+
+@lru_cache
+def _fixed_projection(arm: Variant, d: int) -> Float[np.ndarray, "d d"]:
+    """The projection that all runs of an arm have, float32."""
+    P = np.eye(d) - (1 / d if arm.project else 0)
+    if arm.others:
+        normals = other_normals(d, arm.others).numpy()
+        P -= normals.T @ normals
+    return P.astype(np.float32)
+
+
+def _normalised(
+    E: Float[np.ndarray, "classes d"], P: Float[np.ndarray, "d d"], arm: Variant
+) -> tuple[Float[np.ndarray, "classes d"], Pullback]:
+    """`Variant.normalise`: y = s p/‖q‖ with p = E P and q = p, or q = E − mean E; or y = p."""
+    d = E.shape[1]
+    p = E @ P
+    if arm.norm == "none":
+        return p, lambda d_y: (d_y @ P.T, E.T @ d_y)
+    by_sigma = arm.norm == "sigma"
+    s = np.float32(1 / math.sqrt(d) if arm.norm == "inverse" else math.sqrt(d))
+    q = E - E.mean(axis=1, keepdims=True) if by_sigma else p
+    squares = (q * q).sum(axis=1, keepdims=True)
+    scale = s / np.sqrt(squares)
+    y = p * scale
+
+    def pullback(d_y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        d_p = d_y * scale
+        d_q = -q * ((d_y * y).sum(axis=1, keepdims=True) / squares)  # its mean is that of q
+        if by_sigma:
+            return d_p @ P.T + d_q, E.T @ d_p
+        return (d_p + d_q) @ P.T, E.T @ (d_p + d_q)
+
+    return y, pullback
+
+
+def _attention(
+    y: Float[np.ndarray, "classes d"],
+    W_in: Float[np.ndarray, "3*d d"],
+    W_O: Float[np.ndarray, "d d"],
+    arm: Variant,
+) -> tuple[Float[np.ndarray, "query key"], Float[np.ndarray, "key d"], Pullback]:
+    """Weights e^{S − max S} and values y W_Vᵀ W_Oᵀ, with S = t (y W_Qᵀ)(y W_Kᵀ)ᵀ."""
+    d = y.shape[1]
+    W_Q, W_K, W_V = W_in.reshape(3, d, d)
+    t = np.float32(0 if arm.uniform else d ** (-2.5 if arm.small == "scores" else -0.5))
+    s = np.float32(1 / d if arm.small == "values" else 1)
+    queries = t * (y @ W_Q.T)
+    keys = y @ W_K.T
+    scores = queries @ keys.T
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    inner = s * (y @ W_V.T)
+    values = inner @ W_O.T
+
+    def pullback(d_weights: np.ndarray, d_values: np.ndarray) -> tuple[np.ndarray, ...]:
+        d_W_O = d_values.T @ inner
+        d_inner = s * (d_values @ W_O)
+        d_scores = d_weights * weights  # whose sum over keys is 0: the maximum has no gradient
+        d_queries = t * (d_scores @ keys)
+        d_keys = d_scores.T @ queries
+        d_parts = np.concatenate([d_queries, d_keys, d_inner], axis=1)  # [class 3d]
+        return d_parts @ W_in, d_parts.T @ y, d_W_O
+
+    return weights, values, pullback
+
+
+def _mixing(
+    weights: Float[np.ndarray, "query key"],
+    values: Float[np.ndarray, "key d"],
+    added_to: Float[np.ndarray, "query d"],
+) -> tuple[Float[np.ndarray, "query key d+1"], Pullback]:
+    """w_ck [v_k + a_c; 1]; as the weights sum to 1, what attention is added to joins the values."""
+    factors = weights[:, :, None]
+    outputs = np.ones((*weights.shape, values.shape[1] + 1), np.float32)
+    outputs[:, :, :-1] = values + added_to[:, None]
+
+    def pullback(d_mixing: np.ndarray) -> tuple[np.ndarray, ...]:
+        d_weights = np.einsum("qkd,qkd->qk", d_mixing, outputs)
+        d_outputs = (d_mixing * factors)[:, :, :-1]
+        return d_weights, d_outputs.sum(axis=0), d_outputs.sum(axis=1)
+
+    return outputs * factors, pullback
+
+
+def _first_matrix(
+    W: Float[np.ndarray, "d d"],
+    b: Float[np.ndarray, "d"],
+    gain: Float[np.ndarray, "d"],
+    bias: Float[np.ndarray, "d"],
+) -> tuple[Float[np.ndarray, "d d+1"], Pullback]:
+    """LayerNorm's gain and bias in the matrix after it, whose rows are centred as its input is."""
+    scaled = W * gain
+    centred = scaled - scaled.mean(axis=1, keepdims=True)
+
+    def pullback(d_W_1: np.ndarray) -> tuple[np.ndarray, ...]:
+        d_b = d_W_1[:, -1]
+        d_scaled = d_W_1[:, :-1] - d_W_1[:, :-1].mean(axis=1, keepdims=True)
+        d_W = d_scaled * gain + np.outer(d_b, bias)
+        return d_W, d_b, (d_scaled * W).sum(axis=0), d_b @ W
+
+    return np.column_stack([centred, W @ bias + b]), pullback

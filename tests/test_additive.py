@@ -16,7 +16,8 @@ from test_distance import random_relative
 
 from lnattn import distance_terms, fold, fold_relative, plain, six_terms
 from lnattn.attention.terms import TERMS
-from lnattn.contribution.additive import additive_kl, visible_keys
+from lnattn.contribution import additive
+from lnattn.contribution.additive import SixTermShares, additive_kl, visible_keys
 from lnattn.contribution.study import ADDITIVE, TEXT, contributions
 from lnattn.rotary.weights import TokenEmbeddings
 
@@ -119,6 +120,40 @@ def test_scores_a_thousand_nats_apart() -> None:
     shares = plain.kl_shares(halves, scale=1.0)
     assert shares["a"][0, -1] + shares["b"][0, -1] == pytest.approx(np.log(400), abs=1e-10)
     assert shares["a"][0, -1] == pytest.approx(0.3 * np.log(400), abs=1e-10)
+
+
+@pytest.mark.parametrize("spread", [1e-6, 7.9, 8.1, 100.0, 1023.0, 1025.0])
+def test_a_series_is_the_integral_up_to_the_widest_table(spread: float) -> None:
+    """At both ends of a table and beyond the last, by quadrature's own points, without a series."""
+    x = np.random.default_rng(1).uniform(size=300)
+    x[:2] = 0, 1
+    scores = np.zeros((1, 300, 300))
+    scores[0, -1] = spread * x
+    t, weight = plain.path()
+    expected = softmax(scores[0, -1]) - np.sum(
+        [step * softmax(point * scores[0, -1]) for point, step in zip(t, weight, strict=True)], 0
+    )
+    for key in (0, 1, 17):
+        term = np.zeros_like(scores)
+        term[..., key] = 1
+        parts = np.stack([term[0], scores[0] - term[0]])
+        last = np.arange(300) + 1
+        shares = additive._shares(parts, 1.0, 0 * last, last, 0.0, additive._series())
+        assert shares[0, -1] == pytest.approx(expected[key], abs=1e-13)
+        assert shares.sum(0)[-1] == pytest.approx(from_even(softmax(scores[0, -1])), abs=1e-10)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("scale", [None, 0.25])
+def test_shares_by_blocks_are_those_of_whole_documents(scale: float | None, causal: bool) -> None:
+    """A document of two blocks of queries, the second not full."""
+    folded = fold(random_layer(3, 16, heads=2, d_head=5, causal=causal))
+    embeddings = random_embeddings(4, positions=100)
+    ids = random_ids(5, 90)
+    rescaled = folded if scale is None else replace(folded, scale=scale)
+    whole = additive_kl(six_terms(rescaled, embeddings, ids)).shares.numpy()
+    by_blocks = SixTermShares(folded, embeddings, scale)(ids)
+    np.testing.assert_allclose(by_blocks, whole, rtol=2e-4, atol=2e-5)
 
 
 def test_contributions_by_shares_average_the_same_numbers() -> None:

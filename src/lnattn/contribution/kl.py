@@ -11,6 +11,7 @@ Scores are made a block of queries at a time, each head on a thread of its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import no_type_check
 
@@ -38,8 +39,8 @@ PRODUCTS = ((0, 0), (0, 1), (1, 0), (1, 1))
 _LARGE = np.float32(30)
 
 
-class SixTermKL:
-    """Computes the divergences of documents, one call each, for one model and one scale.
+class SixTermBlocks:
+    """What is measured on the six terms of a document's scores, for one model and one scale.
 
     scale: what the scores are divided by before the softmax (default: the model's own). Single
     precision. Raises `TokenError` for a checkpoint without token embeddings, and `ShapeError` for a
@@ -70,15 +71,22 @@ class SixTermKL:
         # [d_model head]: what a key asserts alone, whatever the query.
         self._alone = (folded.b_QK.T * shrink).float()
 
-    def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
-        """KL(α ‖ α without T) in nats for T in the order of `TERMS`, float32.
+    def measure(
+        self,
+        token_ids: Int[Tensor, "n"] | list[int],
+        of_block: Callable[[np.ndarray, int | None], np.ndarray],
+        keys_last: bool,
+    ) -> Float[np.ndarray, "term head n"]:
+        """`of_block` of each block of queries of each head, float32.
 
-        Raises `TokenError` for an empty document, one longer than the context, or an unknown token.
+        of_block: from the block's terms, float32 [term query key], or [term key query] unless
+        `keys_last`, and the position of its first query, None where all queries see all keys, to
+        [term query]. Raises as `SixTermKL` does.
         """
         tokens, positions = input_rows(self._embeddings, token_ids)
         n = len(tokens)
         heads = len(self._projection)
-        kl = np.empty((len(TERMS), heads, n), dtype=np.float32)
+        measured = np.empty((len(TERMS), heads, n), dtype=np.float32)
         # A text repeats its words: each distinct token is projected once.
         all_ids = torch.as_tensor(token_ids).cpu()
         ids, inverse = torch.unique(all_ids, return_inverse=True)
@@ -93,12 +101,17 @@ class SixTermKL:
             for first in range(0, n, _BLOCK):
                 last = min(first + _BLOCK, n)
                 seen = last if self._causal else n
-                terms = buffer[:, : seen * (last - first)].view(len(TERMS), seen, last - first)
+                sides = (last - first, seen) if keys_last else (seen, last - first)
+                terms = buffer[:, : seen * (last - first)].view(len(TERMS), *sides)
                 for row, (query, key) in enumerate(PRODUCTS):
-                    multiply(keys[key, :seen], queries[query, first:last].T, out=terms[row])
-                terms[len(PRODUCTS) :] = alone[:, :seen, head, None]
+                    rows, columns = keys[key, :seen], queries[query, first:last]
+                    if keys_last:
+                        rows, columns = columns, rows
+                    multiply(rows, columns.T, out=terms[row])
+                asserted = alone[:, :seen, head]
+                terms[len(PRODUCTS) :] = asserted[:, None] if keys_last else asserted[..., None]
                 begin = first if self._causal else None
-                kl[:, head, first:last] = divergences(terms.numpy(), begin)
+                measured[:, head, first:last] = of_block(terms.numpy(), begin)
 
         threads = min(torch.get_num_threads(), heads)
         with one_thread_a_call(), ThreadPoolExecutor(threads) as pool:
@@ -106,7 +119,18 @@ class SixTermKL:
             both = torch.stack([tokens @ self._alone, positions @ self._alone])
             alone = both * over_sigma
             list(pool.map(one_head, range(heads)))
-        return kl
+        return measured
+
+
+class SixTermKL(SixTermBlocks):
+    """Computes the divergences of documents, one call each; made as `SixTermBlocks` is."""
+
+    def __call__(self, token_ids: Int[Tensor, "n"] | list[int]) -> Float[np.ndarray, "term head n"]:
+        """KL(α ‖ α without T) in nats for T in the order of `TERMS`, float32.
+
+        Raises `TokenError` for an empty document, one longer than the context, or an unknown token.
+        """
+        return self.measure(token_ids, divergences, keys_last=False)
 
 
 def divergences(

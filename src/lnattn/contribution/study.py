@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +18,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from lnattn.attention.folding import FoldedAttention
-from lnattn.attention.terms import TERMS, six_terms
-from lnattn.contribution.additive import additive_kl
+from lnattn.attention.terms import TERMS
+from lnattn.contribution.additive import SixTermShares
 from lnattn.contribution.kl import SixTermKL
 from lnattn.errors import CorpusError, ResultError, ShapeError
 from lnattn.ids import whole_ids
@@ -229,15 +229,8 @@ def _measure(
     folded: FoldedAttention, embeddings: Embeddings, convention: Convention
 ) -> Callable[[Int[Tensor, "n"]], Float[np.ndarray, "term head n"]]:
     """What gives the contributions of a document, by its token ids."""
-    removal = SixTermKL(folded, embeddings, None if convention.scaled else 1.0)
-    if not convention.additive:
-        return removal
-
-    def shares(token_ids: Int[Tensor, "n"]) -> Float[np.ndarray, "term head n"]:
-        block = folded if convention.scaled else replace(folded, scale=1.0)
-        return additive_kl(six_terms(block, embeddings, token_ids)).shares.float().numpy()
-
-    return shares
+    measure = SixTermShares if convention.additive else SixTermKL
+    return measure(folded, embeddings, None if convention.scaled else 1.0)
 
 
 def _by_convention(

@@ -275,8 +275,8 @@ def subword_ranks(
     """Rank of every piece's main predecessor among all keys, in every head, beside chance.
 
     draws: how often the pieces are permuted, each time along one random cycle, so that none keeps
-    its own; keys stay what they are. A head's scores of a piece are sorted once, and the keys of
-    *all* pieces looked up in them. Raises `ShapeError` for no draw.
+    its own; keys stay what they are. A head's highest scores of a piece are sorted once, and the
+    keys of *all* pieces looked up in them. Raises `ShapeError` for no draw.
     """
     require(vectors, TokenVectors, "vectors")
     whole_number(draws, "draws")
@@ -288,8 +288,7 @@ def subword_ranks(
     cycles = [cycle(n, rng) for _ in range(draws)] if n > 1 else []
     best = np.full((n, n), np.iinfo(np.int32).max, dtype=np.int32)
     for head in range(heads if n else 0):
-        table = _all_ranks(vectors, head, pieces)
-        ranks[head] = table.diagonal()
+        ranks[head], table = _all_ranks(vectors, head, pieces)
         np.minimum(best, table, out=best)
         if cycles:
             chance[:, :, head] = _shares(table, np.stack(cycles))
@@ -298,21 +297,32 @@ def subword_ranks(
     return Subwords(pieces=pieces, ranks=ranks, chance=chance)
 
 
-def _all_ranks(vectors: TokenVectors, head: int, pieces: Pieces) -> Int[np.ndarray, "query key"]:
-    """Rank of every piece's key for every piece's query; the diagonal is the pieces' own."""
+def _all_ranks(
+    vectors: TokenVectors, head: int, pieces: Pieces
+) -> tuple[Int[np.ndarray, "query"], Int[np.ndarray, "query key"]]:
+    """Ranks of the pieces' keys for their own queries, and for all; there, those beyond `TOPS` tie.
+
+    What tie have one rank more than the last of `TOPS`.
+    """
     keys, place = np.unique(pieces.keys, return_inverse=True)
+    own = np.empty(len(pieces), dtype=np.int32)
     ranks = np.empty((len(pieces), len(keys)), dtype=np.int32)
     queries = vectors.queries_of(head, torch.from_numpy(pieces.queries))
+    most = min(max(TOPS), vectors.vocab_size)
 
     def visit(begin: int, scores: np.ndarray) -> None:
+        rows = np.arange(len(scores))
         scores_of_keys = scores[:, keys]
-        scores.sort(axis=1)
-        for row in range(len(scores)):
-            not_above = np.searchsorted(scores[row], scores_of_keys[row], side="right")
-            ranks[begin + row] = 1 + vectors.vocab_size - not_above
+        score_of_own = scores_of_keys[rows, place[begin + rows], None]
+        own[begin + rows] = 1 + (scores > score_of_own).sum(axis=1)
+        scores.partition(-most, axis=1)
+        highest = np.sort(scores[:, -most:], axis=1)
+        for row in rows:
+            not_above = np.searchsorted(highest[row], scores_of_keys[row], side="right")
+            ranks[begin + row] = 1 + most - not_above
 
     for_each_score_block(visit, queries, vectors.keys_of(head))
-    return ranks[:, place]
+    return own, ranks[:, place]
 
 
 def cycle(n: int, rng: np.random.Generator) -> Int[np.ndarray, "n"]:

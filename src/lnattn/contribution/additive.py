@@ -238,7 +238,9 @@ def _scores(terms, by_scale, q, seen):
 @no_type_check
 def _by_series(z, largest, spread, series):
     """p(1) − ∫ p(t) dt for scores within the widest table."""
-    table = np.searchsorted(series.a, spread / 2)
+    table = 0
+    while series.a[table] < spread / 2:
+        table += 1
     degree = series.degree[table]
     x = (z - largest) / series.a[table] + 1
     moments = _chebyshev_moments(x, degree)
@@ -270,7 +272,10 @@ def _chebyshev_moments(x, degree):
             sum_2 += T_2
             sum_3 += T_3
             sum_4 += T_4
-        moments[m + 1 : m + 5] = (sum_1, sum_2, sum_3, sum_4)
+        moments[m + 1] = sum_1
+        moments[m + 2] = sum_2
+        moments[m + 3] = sum_3
+        moments[m + 4] = sum_4
     return moments
 
 

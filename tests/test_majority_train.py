@@ -13,6 +13,7 @@ from lnattn.majority.gradients import accuracy_of, loss_and_gradients
 from lnattn.majority.model import ARMS, DIRECTION, MajorityTransformer, arm, sequences
 from lnattn.majority.results import Experiment
 from lnattn.majority.train import (
+    Adam,
     Learner,
     MajorityPlan,
     attention_of,
@@ -104,6 +105,22 @@ def by_hand(name: str, plan: MajorityPlan) -> tuple[list[float], dict]:
         for step, batch in enumerate(order)
     ]
     return losses, learner.parameters
+
+
+def test_adam_is_torchs():
+    """Gradients of eight orders of magnitude, at a rate that changes with every step."""
+    rng = np.random.default_rng(0)
+    values = rng.normal(size=40).astype(np.float32)
+    expected = torch.from_numpy(values.copy())
+    optimiser = torch.optim.Adam([expected])
+    adam = Adam(values)
+    for step in range(60):
+        gradient = rng.normal(size=40) * 10.0 ** rng.integers(-9, 0, 40)
+        expected.grad = torch.from_numpy(gradient.astype(np.float32))
+        optimiser.param_groups[0]["lr"] = 0.01 / (1 + step)
+        optimiser.step()
+        adam.step(gradient.astype(np.float32), 0.01 / (1 + step))
+        np.testing.assert_allclose(values, expected, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", ARMS)

@@ -2,7 +2,7 @@
 
 The library's e^x cannot be compiled into the loop around it, which then takes one at a time. Here
 x = k ln 2 + r with a whole k and `|r| ≤ ln 2 / 2`. The bits of 2^k are written down, and what
-depends on r is a short series.
+depends on r is a short series. The logarithm is made the same way.
 
 What numba keeps on disk of a loop does not notice a change here: whoever changes this file deletes
 the `__pycache__` of the modules that import it.
@@ -23,6 +23,8 @@ _PER_LN_2 = np.float32(1 / math.log(2))
 _LN_2_HIGH = 0.693147180369123816490
 _LN_2_LOW = 1.90821492927058770002e-10
 _ONE = np.float32(1)
+#: The bits of √½, in float32.
+_BITS_OF_ROOT = np.float32(math.sqrt(0.5)).view(np.int32)
 #: The last term of the series, 1/8!.
 _LAST = np.float32(1 / math.factorial(8))
 
@@ -63,6 +65,23 @@ def exponential_excess(x):
     r = bounded - k * _LN_2
     power = _power_of_two(k)
     return power * _tail(r) + ((power - _ONE) * (_ONE + r) - k * _LN_2) + (bounded - x)
+
+
+@compiled(error_model="numpy")
+@no_type_check
+def logarithm(x):
+    """ln x of a normal float32 above 0, to a few units in its last digit.
+
+    With x = 2^k m and m between √½ and √2: k ln 2 + 2 (t + t³/3 + t⁵/5 + …), t = (m − 1)/(m + 1).
+    """
+    bits = np.float32(x).view(np.int32)
+    k = (bits - _BITS_OF_ROOT) >> np.int32(23)
+    m = np.int32(bits - (k << np.int32(23))).view(np.float32)
+    t = (m - _ONE) / (m + _ONE)
+    series = np.float32(1 / 9)
+    for i in range(7, 1, -2):
+        series = np.float32(1 / i) + series * t * t
+    return np.float32(k) * _LN_2 + np.float32(2) * (t + series * t * t * t)
 
 
 @compiled(error_model="numpy")

@@ -22,11 +22,11 @@ import numpy as np
 from jaxtyping import Float, UInt8
 
 from lnattn.compiled import compiled, in_threads, thread_count
-from lnattn.exponential import exponential
+from lnattn.exponential import exponential, logarithm
 
-#: Pairs in a block: few enough for half of a second cache, so that torch's code stays there between
-#: two batches, and for BLAS not to start threads of its own.
-BLOCK = 256
+#: Pairs in a block: few enough for a quarter of a second cache of 1 MiB, and for BLAS not to start
+#: threads of its own at the paper's sizes.
+BLOCK = 512
 
 
 class Weights(NamedTuple):
@@ -51,33 +51,31 @@ def batch_loss(
     counts: how often each class occurs; the label is the most frequent one.
     """
     threads = thread_count(len(counts) // 64)
-    sums = np.zeros((threads, 2))
-    by_thread = [Weights._make(map(np.zeros_like, model)) for _ in range(threads)]
-    total = counts.sum(dtype=np.int64)
-    scale = np.float32(1 / total if gradients else 0)
+    sums = np.zeros((threads, 3))
+    by_thread = Weights._make(np.zeros((threads, *part.shape), np.float32) for part in model)
 
     def share(thread: int) -> None:
         rows = slice(len(counts) * thread // threads, len(counts) * (thread + 1) // threads)
-        numbers = counts[rows].T.copy()
-        _add_pairs(model, numbers, scale, by_thread[thread], sums[thread])
+        of_thread = Weights._make(part[thread] for part in by_thread)
+        _add_pairs(model, counts[rows].T.copy(), gradients, of_thread, sums[thread])
 
     in_threads(share, threads)
-    loss, right = (sums.sum(axis=0) / total).tolist()
-    summed = Weights._make(np.sum(parts, axis=0) for parts in zip(*by_thread, strict=True))
-    return loss, right, summed
+    loss, right, total = sums.sum(axis=0).tolist()
+    mean_gradients = Weights._make(part.sum(axis=0) / np.float32(total) for part in by_thread)
+    return loss / total, right / total, mean_gradients
 
 
 @compiled(error_model="numpy")
 @no_type_check
-def _add_pairs(model, counts, scale, gradients, sums):
-    """Add loss and right positions of all pairs to sums; gradients times scale, unless it is 0.
+def _add_pairs(model, counts, with_gradients, gradients, sums):
+    """Add loss, right positions and positions of all pairs to sums, and the loss's gradients.
 
     counts: [class sequence], so that a pair's counts are read from as many runs of memory; uint8,
     as they are kept, so that all of them stay in cache.
     """
     classes, rows = counts.shape
     labels = _most_frequent(counts)
-    holders = np.empty(rows, np.int64)
+    holders = np.empty(rows, np.uint32)
     for c in range(classes):
         pairs = 0
         for row in range(rows):  # no branch: a processor guesses wrong which classes occur
@@ -91,8 +89,8 @@ def _add_pairs(model, counts, scale, gradients, sums):
                     n[k, p] = counts[k, block[p]]
             forward = _forward(model, c, n)
             d_logits = forward[-1]
-            _softmax(d_logits, labels[block], n[c], scale, sums)
-            if scale > 0:
+            _softmax(d_logits, labels[block], n[c], sums)
+            if with_gradients:
                 _backward(model, c, n, forward, gradients)
 
 
@@ -147,27 +145,35 @@ def _forward(model, c, n):
 
 @compiled(error_model="numpy")
 @no_type_check
-def _softmax(logits, label, times, scale, sums):
-    """Add to the sums; logits become their own gradients, scale n_c (p − 1 at the label)."""
+def _softmax(logits, label, times, sums):
+    """Add to the sums; logits become their own gradients, n_c (p − 1 at the label)."""
     classes, pairs = logits.shape
     largest = logits[0].copy()
-    for k in range(classes):
+    for k in range(1, classes):
         for p in range(pairs):
             largest[p] = max(largest[p], logits[k, p])
-    score = np.array([logits[label[p], p] for p in range(pairs)]) - largest
+    score = np.empty_like(largest)
+    right = np.empty_like(largest)
+    for p in range(pairs):
+        score[p] = logits[label[p], p] - largest[p]
+        right[p] = score[p] >= 0
     total = np.zeros_like(largest)
     for k in range(classes):
         for p in range(pairs):
             logits[k, p] = exponential(logits[k, p] - largest[p])
             total[p] += logits[k, p]
-    sums[0] += np.dot(times, np.log(total) - score)
-    sums[1] += times[score >= 0].sum()
-    factor = scale * times / total
+    loss = np.empty_like(largest)
+    for p in range(pairs):
+        loss[p] = logarithm(total[p]) - score[p]
+    sums[0] += np.dot(times, loss)
+    sums[1] += np.dot(times, right)
+    sums[2] += times.sum()
+    factor = times / total
     for k in range(classes):
         for p in range(pairs):
             logits[k, p] *= factor[p]
     for p in range(pairs):
-        logits[label[p], p] -= scale * times[p]
+        logits[label[p], p] -= times[p]
 
 
 @compiled(error_model="numpy")

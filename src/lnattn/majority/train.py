@@ -166,7 +166,7 @@ class Learner:
     """A run's parameters, and Adam, which changes them by one batch after another.
 
     parameters: as in `initial_parameters`; arrays: the same memory, for NumPy. Those that are
-    learnt are views of one vector, as Adam takes longer to start on a tensor than to work on it.
+    learnt are views of one vector, which Adam changes as a whole.
     """
 
     def __init__(self, arm: Variant, plan: MajorityPlan, seed: int = 0) -> None:
@@ -175,21 +175,45 @@ class Learner:
         fixed = set() if arm.direction == "learnt" else {DIRECTION}
         self._learnt = [name for name in self.parameters if name not in fixed]
         tensors = [self.parameters[name] for name in self._learnt]
-        self._vector = torch.cat([tensor.flatten() for tensor in tensors])
-        parts = self._vector.split([tensor.numel() for tensor in tensors])
+        vector = torch.cat([tensor.flatten() for tensor in tensors])
+        parts = vector.split([tensor.numel() for tensor in tensors])
         for name, part in zip(self._learnt, parts, strict=True):
             self.parameters[name] = part.view_as(self.parameters[name])
         self.arrays = {name: value.numpy() for name, value in self.parameters.items()}
-        self._optimiser = torch.optim.Adam([self._vector], lr=plan.learning_rate, fused=True)
+        self._adam = Adam(vector.numpy())
 
     def step(self, counts: UInt8[np.ndarray, "batch classes"], rate: float) -> float:
         """Take one step with this learning rate; the batch's mean loss before it, in nats."""
         loss, gradients = loss_and_gradients(self.arrays, self.arm, counts)
         parts = [gradients[name].ravel() for name in self._learnt]
-        self._vector.grad = torch.from_numpy(np.concatenate(parts))
-        self._optimiser.param_groups[0]["lr"] = rate
-        self._optimiser.step()
+        self._adam.step(np.concatenate(parts), rate)
         return loss
+
+
+class Adam:
+    """Adam (Kingma and Ba 2015) as torch has it by default, without what torch takes to start.
+
+    values: what is learnt; each step changes it in place.
+    """
+
+    MEAN_KEPT = 0.9
+    SQUARE_KEPT = 0.999
+    EPSILON = 1e-8
+
+    def __init__(self, values: Float[np.ndarray, "size"]) -> None:
+        self.values = values
+        self._steps = 0
+        self._mean = np.zeros_like(values)
+        self._square = np.zeros_like(values)
+
+    def step(self, gradient: Float[np.ndarray, "size"], rate: float) -> None:
+        """Take one step with this learning rate."""
+        self._steps += 1
+        self._mean += (1 - self.MEAN_KEPT) * (gradient - self._mean)
+        self._square += (1 - self.SQUARE_KEPT) * (gradient * gradient - self._square)
+        mean = self._mean / (1 - self.MEAN_KEPT**self._steps)
+        square = self._square / (1 - self.SQUARE_KEPT**self._steps)
+        self.values -= rate * mean / (np.sqrt(square) + self.EPSILON)
 
 
 def train(arm: Variant, plan: MajorityPlan, seed: int = 0) -> dict[str, np.ndarray]:

@@ -305,7 +305,7 @@ def _all_ranks(
     What tie have one rank more than the last of `TOPS`.
     """
     keys, place = np.unique(pieces.keys, return_inverse=True)
-    own = np.empty(len(pieces), dtype=np.int32)
+    rank_of_piece = np.empty(len(pieces), dtype=np.int32)
     ranks = np.empty((len(pieces), len(keys)), dtype=np.int32)
     queries = vectors.queries_of(head, torch.from_numpy(pieces.queries))
     most = min(max(TOPS), vectors.vocab_size)
@@ -313,8 +313,8 @@ def _all_ranks(
     def visit(begin: int, scores: np.ndarray) -> None:
         rows = np.arange(len(scores))
         scores_of_keys = scores[:, keys]
-        score_of_own = scores_of_keys[rows, place[begin + rows], None]
-        own[begin + rows] = 1 + (scores > score_of_own).sum(axis=1)
+        score_to_beat = scores_of_keys[rows, place[begin + rows], None]
+        rank_of_piece[begin + rows] = 1 + (scores > score_to_beat).sum(axis=1)
         scores.partition(-most, axis=1)
         highest = np.sort(scores[:, -most:], axis=1)
         for row in rows:
@@ -322,7 +322,7 @@ def _all_ranks(
             ranks[begin + row] = 1 + most - not_above
 
     for_each_score_block(visit, queries, vectors.keys_of(head))
-    return own, ranks[:, place]
+    return rank_of_piece, ranks[:, place]
 
 
 def cycle(n: int, rng: np.random.Generator) -> Int[np.ndarray, "n"]:

@@ -256,8 +256,9 @@ def _by_series(z, largest, spread, series):
 def _chebyshev_moments(x, degree):
     """Σ_j T_m(x_j) for m = 0 … degree, by T_{m+1} = 2x T_m − T_{m−1}: four m in a pass over x."""
     moments = np.empty(degree + 1)
-    T_m, T_next = np.ones_like(x), x.copy()  # of m = 0 and 1
     moments[0] = len(x)
+    T_m = np.ones_like(x)  # of m = 0
+    T_next = x.copy()  # of m = 1
     for m in range(0, degree, 4):
         sum_1 = sum_2 = sum_3 = sum_4 = 0.0
         for j in range(len(x)):
@@ -283,12 +284,15 @@ def _chebyshev_moments(x, degree):
 @no_type_check
 def _chebyshev_sum(x, g):
     """Σ_m g_m T_m(x_j) by Clenshaw's recurrence b_m = g_m + 2x b_{m+1} − b_{m+2}."""
-    b_next, b_after = np.zeros_like(x), np.zeros_like(x)
+    b_next = np.zeros_like(x)
+    b_after = np.zeros_like(x)
     for m in range(len(g) - 1, 0, -4):
-        g_4, g_3, g_2, g_1 = g[m], g[m - 1], g[m - 2], g[m - 3]
+        g_3 = g[m - 1]
+        g_2 = g[m - 2]
+        g_1 = g[m - 3]
         for j in range(len(x)):
             twice = 2 * x[j]
-            b_4 = g_4 + twice * b_next[j] - b_after[j]
+            b_4 = g[m] + twice * b_next[j] - b_after[j]
             b_3 = g_3 + twice * b_4 - b_next[j]
             b_2 = g_2 + twice * b_3 - b_4
             b_next[j] = g_1 + twice * b_2 - b_3

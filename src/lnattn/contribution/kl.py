@@ -104,10 +104,10 @@ class SixTermBlocks:
                 sides = (last - first, seen) if keys_last else (seen, last - first)
                 terms = buffer[:, : seen * (last - first)].view(len(TERMS), *sides)
                 for row, (query, key) in enumerate(PRODUCTS):
-                    rows, columns = keys[key, :seen], queries[query, first:last]
+                    pair = [keys[key, :seen], queries[query, first:last]]
                     if keys_last:
-                        rows, columns = columns, rows
-                    multiply(rows, columns.T, out=terms[row])
+                        pair.reverse()
+                    multiply(pair[0], pair[1].T, out=terms[row])
                 asserted = alone[:, :seen, head]
                 terms[len(PRODUCTS) :] = asserted[:, None] if keys_last else asserted[..., None]
                 begin = first if self._causal else None

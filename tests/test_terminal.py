@@ -38,11 +38,12 @@ def test_what_ends_a_build_is_one_sentence_and_a_status(capsys):
 def test_lines_of_a_file_are_shown_until_the_end(tmp_path, capsys):
     """Those of the last build are not, nor is anything after the end; a build can die meanwhile."""
     file = tmp_path / "deep" / "er" / "progress.log"
+    before = set(threading.enumerate())
     for _ in range(2):
         with terminal.Following(file):
             assert file.read_text() == ""
-            waiting = [one for one in threading.enumerate() if not one.daemon]
+            begun = set(threading.enumerate()) - before
             file.write_text("heads: 50%\nheads: 100%\n")
         file.open("a").write("late\n")
         assert capsys.readouterr().out == "[book] heads: 50%\n[book] heads: 100%\n"
-        assert waiting == [threading.main_thread()], "nothing that would hold up an end"
+        assert [thread.daemon for thread in begun] == [True], "nothing that holds up an end"

@@ -64,6 +64,11 @@ def test_a_long_value_is_packed_and_found_again(letters: bytes) -> None:
         assert len(written) < 10_100  # what is not short is packed
 
 
+def test_what_json_cannot_hold_is_refused() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        texts.script_literal([float("nan")])
+
+
 # ---- A model -------------------------------------------------------------------------------------
 
 

@@ -95,9 +95,8 @@ def test_a_thumbnail_is_the_figures_picture_with_its_words(built) -> None:
 
 
 def test_what_is_not_there_is_a_warning(tmp_path) -> None:
-    index = (
-        "# Start\n\nTakes {minutes}`index nowhere` minutes.\n\n```{thumbnail} fig-nothing\n```\n"
-    )
+    index = "# Start\n\nTakes {minutes}`index nowhere elsewhere` minutes.\n\n"
+    index += "```{thumbnail} fig-nothing\n```\n"
     page, warnings = page_of(tmp_path, index)
     assert "nowhere is no page of the book; name another" in warnings
     assert "no figure is labelled 'fig-nothing'; name another one" in warnings

@@ -72,3 +72,9 @@ def test_a_link_leads_to_its_function_and_counts_its_lines(tmp_path) -> None:
     assert whole.find(id=label("six_terms"))
     place = whole.find(id=label("fold"))
     assert int(place.find_next("span", class_="linenos").text) == fold.first
+
+
+def test_a_link_to_a_page_that_is_left_out_is_a_warning(tmp_path) -> None:
+    pages = {"index.md": "# Start\n\n{plain}`fold`\n"}
+    _, warnings, _ = build(tmp_path, pages, extensions=["myst_parser", "booksite.plain_code"])
+    assert label("fold") in warnings

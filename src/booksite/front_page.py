@@ -94,7 +94,7 @@ def minutes_of(env: BuildEnvironment, pages: Iterable[str]) -> int:
     counted = {page: env.metadata[page].get(MINUTES) for page in pages}
     if absent := [page for page, count in counted.items() if count is None]:
         raise ResultError(f"{absent[0]} is no page of the book; name another.")
-    return sum(count or 0 for count in counted.values())
+    return sum(filter(None, counted.values()))
 
 
 def waiting(records: Sequence[Record]) -> str:

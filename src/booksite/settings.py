@@ -59,7 +59,7 @@ def environment(root: Path, folders: Folders, choice: Choice) -> Mapping[str, st
         "display_name": "Python 3",
         "language": "python",
     }
-    (kernel / "kernel.json").write_text(json.dumps(specification, indent=1), encoding="utf-8")
+    (kernel / "kernel.json").write_text(json.dumps(specification), encoding="utf-8")
     matplotlibrc = folders.build / "matplotlibrc"
     matplotlibrc.write_text("# Empty: figures are styled by lnattn_book.style.\n", encoding="ascii")
     # `experiments`, which claims name as what made a frozen result, lies at the root.

@@ -216,8 +216,7 @@ def test_local_layers_of_gpt_neo_by_patterns_that_are_repeated(tmp_path):
     config = hf.GPTNeoConfig(
         vocab_size=VOCAB, hidden_size=6, num_heads=2, num_layers=10, intermediate_size=6,
         attention_types=[
-            [["global", "local"], 2], [["local", "local", "global"], 1], [["global", "local"], 1],
-            [["local"], 1],
+            [["global", "local"], 3], [["local", "local", "global"], 1], [["local"], 1],
         ],
         max_position_embeddings=CONTEXT, window_size=8,
     )  # fmt: skip

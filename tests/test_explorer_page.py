@@ -92,7 +92,7 @@ def test_a_part_that_is_none_is_an_error(published, tmp_path):
 def test_data_are_written_again_where_models_or_the_cache_have_changed(
     published, tmp_path, monkeypatch
 ):
-    """And where no cache says so, or their folder is gone."""
+    """And where the explorer's own code has, where no cache says so, or their folder is gone."""
     config = {"nb_execution_cache_path": "one"}
 
     def times(**settings) -> int:
@@ -103,6 +103,11 @@ def test_data_are_written_again_where_models_or_the_cache_have_changed(
     monkeypatch.setattr(page, "setup", _with_cache(page.setup))
     assert times(**config) == 1
     assert times(**config) == 0
+    for memory in tmp_path.rglob("environment.pickle"):  # as where other code of the site changed
+        memory.unlink()
+    assert times(**config) == 0
+    assert times(nb_execution_cache_path="two") == 1
+    monkeypatch.setattr(page, "digest_of", lambda *_: "another state")
     assert times(nb_execution_cache_path="two") == 1
     monkeypatch.setattr(page, "wanted_models", lambda: ["others"])
     assert times(nb_execution_cache_path="two") == 1

@@ -34,12 +34,13 @@ PARTS = (
 
 #: New objects after which Python looks for garbage. Pages are trees of a million nodes that know
 #: their parents: to look after every 700 took a quarter of a build, and half of a short one.
-GARBAGE = 100_000
+#: And among what has survived, after a hundred such looks.
+GARBAGE = 100_000, 100
 
 
 def setup(app: Any) -> dict[str, Any]:
     gc.freeze()  # what is loaded by now stays
-    gc.set_threshold(GARBAGE)
+    gc.set_threshold(*GARBAGE)
     for name in PARTS:  # here: the command line reads parts of this package without Sphinx
         import_module(f"booksite.{name}").setup(app)
     from booksite.inputs import site_source_digest

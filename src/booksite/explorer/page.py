@@ -25,7 +25,9 @@ from booksite.explorer.publishing import (
     publish,
     wanted_models,
 )
-from booksite.unchanged import has_changed
+from booksite.inputs import digest_of, files_below
+from booksite.unchanged import digest_of_facts
+from lnattn.storage import write_atomically
 
 #: The page that has all views.
 PAGE = "book/token-explorer"
@@ -80,12 +82,17 @@ def publish_if_used(app: Sphinx, env: BuildEnvironment) -> None:
     models = wanted_models()
     # The chapters' execution cache belongs to one state of source, data and model.
     cache = getattr(app.config, "nb_execution_cache_path", "")
-    if not has_changed(app, "explorer", cache, models) and cache and folder.is_dir():
+    here = Path(__file__).parent
+    state = digest_of_facts([cache, models, digest_of(here, files_below(here), {})])
+    # A file, for Sphinx forgets all it knew where any code of the site has changed.
+    known = Path(app.doctreedir, f"explorer-{app.builder.name}.txt")
+    if cache and folder.is_dir() and known.is_file() and known.read_text("ascii") == state:
         return
     try:
         publish(folder, models)
     except OSError as error:
         raise ExtensionError(f"the token explorer cannot be written: {error}") from error
+    write_atomically(known, lambda file: file.write(state.encode()))
 
 
 def load_scripts(
